@@ -1,0 +1,163 @@
+# headscope - `make help` lists the targets.
+#
+# One tree of objects per flavour (build/plain, build/address,undefined, build/thread), so flavours never mix.
+
+CC        ?= gcc
+PYTHON    ?= /usr/bin/python3
+SANITIZER ?=
+BUILD     := build/$(or $(SANITIZER),plain)
+BINARY    := $(if $(SANITIZER),$(BUILD)/headscope,build/headscope)
+
+# -O3 for the vectoriser; no -march: kernels choose their instructions at run time, the binary runs anywhere.
+# -fno-math-errno and -fno-trapping-math let gcc vectorise without changing any finite result.
+CFLAGS   ?= -O3 -g -fno-math-errno -fno-trapping-math
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
+WERROR   ?= -Werror
+PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib nettle
+# oneDNN is optional and brings no pkg-config file in Debian.
+ONEDNN   := $(shell echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+
+CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE $(if $(ONEDNN),-DHS_WITH_ONEDNN)
+SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+ALL_CFLAGS = -std=c17 -pthread $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))$(PKG_CFLAGS)
+LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl) -lm -pthread
+
+FOLDERS := model engine api server
+SOURCES := $(foreach f,$(FOLDERS),$(wildcard $f/*.c $f/*.S))
+OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(SOURCES)))
+# Everything but main, for the tests to link.
+LIBRARY := $(BUILD)/libheadscope.a
+VIEWER_SOURCES := $(shell find static -type f -not -path '*/node_modules/*' 2>/dev/null)
+
+UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
+UNIT_TESTS   := $(UNIT_SOURCES:tests/unit/%.c=$(BUILD)/tests/%)
+UNIT_HELPERS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.o,$(filter-out $(UNIT_SOURCES),$(wildcard tests/unit/*.c)))
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.DEFAULT_GOAL := all
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+## make run             install what is missing, build, serve on http://127.0.0.1:8080
+.PHONY: run
+run: packages-build
+	@$(MAKE) --no-print-directory all
+	$(BINARY) serve
+
+## make test            install what is missing, build, run all tests
+.PHONY: test
+test: packages-build packages-test
+	@$(MAKE) --no-print-directory all check
+
+.PHONY: packages-build packages-test packages-lint
+packages-build packages-test packages-lint: packages-%:
+	@deploy/packages.sh $*
+
+## make                 build/headscope, viewer and embedded model linked in
+.PHONY: all
+all: $(BINARY)
+
+$(BINARY): $(BUILD)/server/main.o $(LIBRARY)
+	$(CC) $(SAN) -o $@ $^ $(LIBS)
+
+$(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_files.o
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/%.o: %.S
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -MMD -MP -c $< -o $@
+
+# .incbin files are invisible to -MMD.
+$(BUILD)/model/embedded.o: $(wildcard model/mini/*)
+
+# The viewer: npm ci, then Vite into build/viewer, then one C file that holds every file of it.
+static/node_modules/.package-lock.json: static/package.json static/package-lock.json
+	cd static && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES)
+	cd static && npm run --silent build
+	@touch $@
+build/viewer_files.c: build/viewer/index.html static/embed.mjs
+	node static/embed.mjs build/viewer $@
+$(BUILD)/viewer_files.o: build/viewer_files.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+## make check           all tests, nothing installed: unit, fuzz corpora, api, notebook, browser
+.PHONY: check unit fuzz-smoke api-test browser-test viewer-test
+check: unit fuzz-smoke api-test viewer-test browser-test
+
+## make unit            C unit tests (Check)
+unit: $(UNIT_TESTS)
+	@set -e; for t in $(UNIT_TESTS); do echo "== $$t"; $$t; done
+
+$(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/null)
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_HELPERS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
+
+## make fuzz-smoke      every fuzz target over its corpus (no fuzzer needed)
+fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
+	@set -e; for t in $(FUZZ_TARGETS); do $(BUILD)/fuzz/$$t tests/fuzz/corpus/$$t; done
+
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(SAN) -o $@ $^ $(LIBS)
+
+## make api-test        the running server over HTTP, the command line, the notebook (pytest)
+api-test: $(BINARY)
+	HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider tests/api
+
+## make viewer-test     unit tests of the viewer's modules (node)
+viewer-test: static/node_modules/.package-lock.json
+	cd static && npm run --silent test
+
+## make browser-test    the viewer in Chromium against the running server (Playwright)
+browser-test: $(BINARY) static/node_modules/.package-lock.json
+	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser
+
+## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
+.PHONY: sanitize sanitize-thread
+sanitize:
+	$(MAKE) --no-print-directory SANITIZER=address,undefined CFLAGS='-O1 -g' all unit fuzz-smoke api-test
+## make sanitize-thread the same under TSan
+sanitize-thread:
+	$(MAKE) --no-print-directory SANITIZER=thread CFLAGS='-O1 -g' all unit api-test
+
+## make format          clang-format over all C; format-check only looks
+C_FILES = $(shell git ls-files '*.c' '*.h')
+.PHONY: format format-check lint layers bench clean help
+format:
+	clang-format -i $(C_FILES)
+format-check: packages-lint
+	clang-format --dry-run --Werror $(C_FILES)
+
+## make lint            gcc warnings as errors, clang-tidy, cppcheck
+lint: packages-lint all
+	deploy/lint.sh $(SOURCES:%.S=)
+
+## make layers          server -> api -> engine -> model, never back; outside libraries in their folder
+layers:
+	@! grep -nE '#include "(server|api|engine)/' model/*.[ch]
+	@! grep -nE '#include "(server|api)/' engine/*.[ch]
+	@! grep -nE '#include "server/' api/*.[ch]
+	@! grep -nE '#include <(microhttpd|uv|sqlite3)' model/*.[ch] engine/*.[ch] api/*.[ch]
+	@! grep -nE '#include <(cblas|dnnl)' model/*.[ch] api/*.[ch] server/*.[ch]
+	@! grep -nE '#include <jansson' engine/*.[ch]
+	@echo "layers: server -> api -> engine -> model"
+
+## make clean           remove build/
+clean:
+	rm -rf build
+
+## make help            this list
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+-include $(OBJECTS:.o=.d) $(wildcard $(BUILD)/tests/*/*.d)

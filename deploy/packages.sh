@@ -1,0 +1,47 @@
+#!/bin/sh
+# Installs the Debian packages that a group of make targets needs, and only those that are missing.
+#     deploy/packages.sh build|test|lint
+set -eu
+
+build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libdnnl-dev libuv1-dev
+       libsqlite3-dev zlib1g-dev nettle-dev"
+test="check python3 python3-pytest python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
+      python3-ipykernel chromium xz-utils"
+lint="clang-format clang-tidy cppcheck"
+
+case "${1:-}" in
+build) packages=$build why="to build headscope" ;;
+test) packages=$test why="to run its tests" ;;
+lint) packages=$lint why="to check its sources" ;;
+*) echo "usage: $0 build|test|lint" >&2; exit 2 ;;
+esac
+
+missing=
+for package in $packages; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+done
+# Node may come from elsewhere than Debian: what counts is the commands.
+if [ "$1" = build ]; then
+    command -v node >/dev/null || missing="$missing nodejs"
+    command -v npm >/dev/null || missing="$missing npm"
+fi
+[ -z "$missing" ] && exit 0
+
+echo "Installing with apt-get, $why:$missing"
+if ! command -v apt-get >/dev/null; then
+    echo "There is no apt-get here. Install the equivalents of these Debian packages, then run make again." >&2
+    exit 1
+elif [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null; then
+    as_root=sudo
+else
+    echo "Neither root nor sudo: as root, run  apt-get install$missing  and then make again." >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # both are lists of words
+{
+    $as_root apt-get update -q
+    $as_root apt-get install -q -y --no-install-recommends $missing
+}

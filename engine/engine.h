@@ -1,0 +1,62 @@
+/* engine.h - token ids in, attention heads out.
+ *
+ * An hs_engine never changes once created: any thread may use it. All scratch of a pass is in an
+ * hs_workspace, which serves one pass at a time. A pass allocates nothing, never logs, never pads.
+ *
+ *     st = hs_engine_create(model, &(hs_engine_options){0}, &engine, &err);
+ *     st = hs_workspace_create(engine, 512, &ws, &err);
+ *     st = hs_capture_create(hs_engine_shape(engine), &selection, n_tokens, &capture, &err);
+ *     st = hs_engine_run(engine, ws, &(hs_sequence){ ids, types, n_tokens, capture }, 1, NULL, &err); */
+#pragma once
+
+#include "engine/capture.h"
+#include "model/model.h"
+
+#include <stdatomic.h>
+
+typedef struct hs_engine hs_engine;
+typedef struct hs_workspace hs_workspace;
+
+typedef enum hs_backend { HS_BACKEND_DEFAULT, HS_BACKEND_OPENBLAS, HS_BACKEND_ONEDNN } hs_backend;
+typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16 } hs_precision;
+
+typedef struct hs_engine_options {
+    hs_backend backend; /* DEFAULT: the fastest one built in */
+    hs_precision precision;
+    size_t n_threads; /* threads a lone pass may use, its own included; 0: every core allowed to us */
+} hs_engine_options;
+
+/* Reads and packs the weights. The model must outlive the engine. HS_UNSUPPORTED when the backend was not
+ * built in or the CPU lacks what the precision needs. */
+HS_MUST_USE hs_status hs_engine_create(const hs_model *model, const hs_engine_options *options,
+                                       hs_engine **ret_engine, hs_error *err);
+void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
+
+const hs_shape *hs_engine_shape(const hs_engine *engine);
+const char *hs_engine_backend(const hs_engine *engine);   /* "onednn" or "openblas" */
+const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
+
+/* Scratch for passes of up to tokens_max tokens in all (over every sequence of one run). */
+HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
+                                          hs_error *err);
+void hs_workspace_destroy(hs_workspace *ws); /* NULL is fine */
+
+/* One text of a run. */
+typedef struct hs_sequence {
+    const int32_t *ids;   /* [n_tokens], each in [0, vocab_size) */
+    const uint8_t *types; /* [n_tokens], or NULL: all 0 */
+    size_t n_tokens;      /* 1 .. n_positions */
+    hs_capture *capture;  /* filled by the run; made for this shape and n_tokens */
+} hs_sequence;
+
+/* How a run behaves beside others. NULL stands for {0}. */
+typedef struct hs_run_control {
+    const atomic_int
+        *cancelled;   /* looked at between layers; non-zero ends the run with HS_CANCELLED; may be NULL */
+    size_t n_threads; /* threads this pass may use; 0 or 1: only the caller's */
+} hs_run_control;
+
+/* One forward pass over n_sequences texts at once, their tokens side by side; no text sees another.
+ * Layers past the last one any capture asks for are not computed. */
+HS_MUST_USE hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
+                                    size_t n_sequences, const hs_run_control *control, hs_error *err);

@@ -1,0 +1,36 @@
+#include "model/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...)
+{
+    if (err && err->status == HS_OK) {
+        va_list args;
+        va_start(args, format);
+        err->status = status;
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+const char *hs_status_name(hs_status status)
+{
+    static const char *const names[] = {
+#define X(name, text) #name,
+        HS_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)status < HS_STATUS_COUNT ? names[status] : "UNKNOWN";
+}
+
+const char *hs_status_text(hs_status status)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        HS_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)status < HS_STATUS_COUNT ? texts[status] : "unknown status";
+}

@@ -1,0 +1,60 @@
+/* tokenizer.h - text to WordPiece token ids, exactly as HuggingFace's fast BERT tokenizer.
+ *
+ * A tokenizer never changes once created: any thread may use it.
+ *
+ *     hs_encoding encoding = {0};
+ *     hs_text text = { bytes, n_bytes };
+ *     st = hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, &err);
+ *     ... encoding.ids[0 .. n_tokens) ...
+ *     hs_encoding_finish(&encoding); */
+#pragma once
+
+#include "model/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct hs_tokenizer hs_tokenizer;
+
+/* UTF-8 text, not necessarily NUL-terminated; NUL is an ordinary character. */
+typedef struct hs_text {
+    const char *bytes;
+    size_t n_bytes;
+} hs_text;
+
+typedef struct hs_encode_options {
+    size_t tokens_max;         /* >= 2 (3 with a pair): truncated to this, special tokens included */
+    bool split_special_tokens; /* true: "[MASK]" in the text is only text */
+} hs_encode_options;
+
+/* One block, owned by the encoding. Arrays are [n_tokens]. */
+typedef struct hs_encoding {
+    size_t n_tokens;
+    bool truncated;
+    int32_t *ids;
+    int32_t *word_ids; /* word of its own text, -1 for special tokens */
+    uint32_t *starts;  /* half-open, in Unicode code points of the text (of the pair for type 1); */
+    uint32_t *ends;    /* 0, 0 for special tokens */
+    uint8_t *types;    /* token_type_ids */
+    uint8_t *special;  /* special_tokens_mask: 1 for the [CLS] and [SEP] added here */
+} hs_encoding;
+
+/* [CLS] text [SEP], with a pair [CLS] text [SEP] pair [SEP]; pairs are truncated longest first.
+ * HS_BAD_REQUEST when a text is not valid UTF-8. */
+HS_MUST_USE hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text,
+                                          const hs_text *pair, const hs_encode_options *options,
+                                          hs_encoding *ret_encoding, hs_error *err);
+void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
+
+/* The vocabulary entry of an id, as written in vocab.txt ("##ing"). NUL-terminated, borrowed; ids out of
+ * range give the unknown token. */
+const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id);
+/* The id of a vocabulary entry, or -1. */
+int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes);
+size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);
+
+typedef struct hs_special_ids {
+    int32_t cls, sep, pad, unk, mask; /* -1 when the vocabulary has none */
+} hs_special_ids;
+const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer);
