@@ -1,8 +1,8 @@
 /* api.h - request bytes in, response bytes out; no sockets.
  *
- * hs_api holds the models; it never changes once started, so any thread may use it. hs_api_handle never
- * fails: a failure is a response with a problem+json body. It answers POST /analyze, POST /tokenize, GET
- * /models and GET /openapi.json; everything else (health, metrics, viewer, corpora) is the server's. */
+ * hs_api holds the models and the head cache; any thread may use it. It answers POST /analyze, POST
+ * /tokenize, GET /models and GET /openapi.json; everything else (health, metrics, viewer, corpora) is the
+ * server's. No answer ever fails: a failure is a response with a problem+json body (RFC 9457). */
 #pragma once
 
 #include "engine/engine.h"
@@ -13,22 +13,29 @@
 typedef struct hs_api hs_api;
 
 typedef struct hs_api_options {
-    size_t answer_bytes_max; /* 0: 256 MiB */
-    size_t cache_bytes_max;  /* captured heads kept for follow-up requests; 0: none */
+    size_t answer_bytes_max;  /* 0: 256 MiB; larger answers are refused before anything is computed */
+    size_t capture_bytes_max; /* 0: 1 GiB; likewise for the heads one request makes us hold */
+    size_t cache_bytes_max;   /* captured heads kept for follow-up requests; 0: none */
 } hs_api_options;
 
 HS_MUST_USE hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err);
-/* Adds a model under a name; the first is the default. The api owns neither. Not while requests run. */
+/* Adds a model under a name (copied); the first is the default. The api owns neither model nor engine. Not
+ * while requests run. */
 HS_MUST_USE hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
                                        const hs_engine *engine, hs_error *err);
 void hs_api_destroy(hs_api *api); /* NULL is fine */
 
-/* What one worker needs: a workspace for every model. One request at a time. */
+/* Computes the models' SHA-256 (about 1 s per GB): call it once from a thread of its own. Until then GET
+ * /models says null; an npz or safetensors answer computes what it needs itself. */
+void hs_api_hash_models(hs_api *api);
+
+/* What one worker needs: a workspace for every model. One request, or one hs_job_run, at a time. */
 typedef struct hs_api_worker hs_api_worker;
 HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err);
 void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
 
-/* All borrowed for the call. Absent headers and query are NULL. */
+/* All borrowed for the call (of hs_api_handle, or until hs_job_destroy). Absent headers and query are NULL.
+ */
 typedef struct hs_request {
     const char *method, *path, *query; /* query without '?', still percent-encoded */
     const char *content_type, *accept, *accept_encoding;
@@ -40,7 +47,7 @@ typedef struct hs_request {
 } hs_request;
 
 typedef enum hs_stage {
-    HS_STAGE_TOKENIZE,
+    HS_STAGE_TOKENIZE, /* parsing included */
     HS_STAGE_FORWARD,
     HS_STAGE_ANALYZE,
     HS_STAGE_ENCODE,
@@ -48,21 +55,61 @@ typedef enum hs_stage {
 } hs_stage;
 
 typedef struct hs_response {
-    int status; /* HTTP */
+    int status; /* HTTP; a cancelled request has 504 */
     const char *content_type;
     const char *content_encoding; /* "gzip" or NULL */
     const char *allow;            /* for 405, else NULL */
     char *body;                   /* malloc'ed, owned by the response; or borrowed when body_static */
     size_t body_bytes;
     bool body_static;
+    bool vary_encoding; /* Accept-Encoding could have changed the body: send Vary */
     double stage_ms[HS_STAGE_COUNT];
-    size_t n_tokens; /* computed for this request, for metrics */
+    size_t n_tokens; /* computed for this request, for metrics; 0 when the cache had the heads */
+    hs_error error;  /* of a 500: what happened, for the log; the body does not tell */
 } hs_response;
 
+/* A whole request: the three steps below for one job. */
 void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request, hs_response *ret_response);
 void hs_response_finish(hs_response *response);
 
-/* A problem+json answer (RFC 9457) for callers above: title from the status, detail as given. pointer may be
- * NULL. Falls back to a static body when memory is short. */
+/* A problem+json answer for callers above: title from the status, detail as given. pointer may be NULL. Falls
+ * back to a static body when memory is short. */
 void hs_response_problem(hs_response *ret_response, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
+
+/* One request in three steps, so that several short ones can share one pass of the engine:
+ *
+ *     job = hs_job_create(api, &request);         parses, validates, tokenizes, asks the cache, plans
+ *     hs_job_run(worker, jobs, n_jobs, &control); one forward pass; only jobs with hs_job_tokens() > 0
+ *     hs_job_answer(job, &response);              analyses and encodes; on any thread
+ *     hs_job_destroy(job);
+ *
+ * A job belongs to one thread at a time. */
+typedef struct hs_job hs_job;
+
+/* NULL when memory is short. The request must stay until the job is destroyed. */
+hs_job *hs_job_create(hs_api *api, const hs_request *request);
+void hs_job_destroy(hs_job *job); /* NULL is fine */
+
+/* Tokens the engine has to compute; 0 when the answer needs no pass (an error, another path, cached heads).
+ */
+size_t hs_job_tokens(const hs_job *job);
+/* Number of the job's model: only jobs with the same one may run together, and no more of them than fit into
+ * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */
+size_t hs_job_model(const hs_job *job);
+size_t hs_job_room(const hs_job *job);
+
+/* Runs one pass for all n_jobs >= 1 of them. control as in hs_engine_run; NULL stands for {0}. Failure is
+ * kept in the jobs: their answers tell. */
+void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
+
+void hs_job_answer(hs_job *job, hs_response *ret_response);
+
+/* The head cache: maps of recent texts, found again by content (model, token ids, types), so that a follow-up
+ * request for some of the same layers, heads and arrays costs no forward pass while the api stays stateless.
+ * Bounded by cache_bytes_max, least recently used first out; see api/head_cache.h. Any thread. */
+typedef struct hs_cache_stats {
+    uint64_t hits, misses, evictions;
+    size_t entries, bytes, bytes_max;
+} hs_cache_stats;
+void hs_api_cache_stats(const hs_api *api, hs_cache_stats *ret_stats);
