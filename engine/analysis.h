@@ -1,23 +1,36 @@
 /* analysis.h - what the maps of one text show: METHODS.md section 1, formula by formula.
  *
- * Maps are row-major float [T][T]. `masked` is [T], 1 for tokens left out of every figure (special_tokens:
- * "mask"), or NULL for none. Functions that return counts never write more than their stated bound. */
+ * Maps are row-major float [T][T]. A similarity map is symmetric and of it only the elements above the
+ * diagonal are read, except where a function returns a whole map. `masked` is [T], 1 for tokens left out of
+ * every figure (special_tokens: "mask"), or NULL for none. Thresholds are in (0, 1]. Sums are kept in double.
+ * Nothing is allocated unless a function says so, and functions that return counts never write more than
+ * their stated bound. Elements that are not numbers (from a broken checkpoint) reach no threshold. */
 #pragma once
 
 #include "engine/capture.h"
 
 #include <stdbool.h>
 
-/* Sentence number of each token: a sentence ends after a run of tokens that are in ends[] (ids of "." "!" "?"
- * by default); [CLS] belongs to the first, a final [SEP] to the last; with a text pair the first [SEP] ends
- * one too. special and types are [T] as in hs_encoding. */
+/* ---- the text ---- */
+
+/* Sentence number of each token, from 0. A sentence ends after a run of tokens that are in ends[] (ids of "."
+ * "!" "?" by default), and where a special token is followed by the other segment's type (the first [SEP] of
+ * a text pair). Special tokens begin no sentence otherwise: [CLS] belongs to the first, a final [SEP] to the
+ * last. types may be NULL: no pair. ret_sentences is [T]. */
 void hs_sentences_find(const int32_t *ids, const uint8_t *types, const uint8_t *special, size_t n_tokens,
                        const int32_t *ends, size_t n_ends, int32_t *ret_sentences);
 
-/* m: the largest S_ij with i != j among unmasked tokens; -INFINITY when there is no such element. */
+/* Position of the first token with the same id, so that tokens i and j repeat each other when
+ * ret_first[i] == ret_first[j]. ret_first is [T]. */
+void hs_repeats_find(const int32_t *ids, size_t n_tokens, int32_t *ret_first);
+
+/* ---- similarity ---- */
+
+/* m: the largest S_ij with i < j among unmasked tokens; -INFINITY when there is no such element. */
 float hs_similarity_max(const float *similarity, size_t n_tokens, const uint8_t *masked);
 
-/* N = S / m with diagonal 0; all 0 when m <= 0; masked rows and columns 0. ret may be similarity itself. */
+/* N = S / m with diagonal 0; all 0 when m <= 0; masked rows and columns 0. Reads and writes the whole map.
+ * ret may be similarity itself. */
 void hs_similarity_normalize(const float *similarity, size_t n_tokens, const uint8_t *masked, float maximum,
                              float *ret_normalized);
 
@@ -29,18 +42,22 @@ typedef struct hs_pair {
 
 /* Every pair of E over a capture that keeps similarities, ordered by layer, head, then normalised similarity
  * descending (ties: i, then j). When there are more than pairs_max, the pairs_max with the highest normalised
- * similarity are kept, in the same order. ret_total tells the full number. *ret_pairs is malloc'ed (NULL for
- * none): free it. */
+ * similarity are kept, in the same order; of equals those that come first by layer, head, i, j. ret_total
+ * tells the full number. *ret_pairs is malloc'ed (NULL for none): free it. Beside it takes at most 0.7 MB of
+ * scratch, whatever the number of elements. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float threshold,
                                     size_t pairs_max, hs_pair **ret_pairs, size_t *ret_n_pairs,
                                     uint64_t *ret_total, hs_error *err);
+
+/* ---- attention ---- */
 
 /* c: column sums of A over unmasked rows, divided by their maximum; masked columns 0. ret_profile is [T]. */
 void hs_column_profile(const float *attention, size_t n_tokens, const uint8_t *masked, float *ret_profile);
 
 /* H: the tokens with c_j >= tau, ascending. ret_tokens is [T]; returns how many. */
-size_t hs_high_tokens(const float *profile, size_t n_tokens, const uint8_t *masked, float threshold,
-                      uint16_t *ret_tokens);
+size_t hs_high_tokens(const float *profile, size_t n_tokens, float threshold, uint16_t *ret_tokens);
+
+/* ---- regions ---- */
 
 /* Half-open range of tokens. */
 typedef struct hs_span {
@@ -51,14 +68,16 @@ typedef struct hs_span {
 size_t hs_runs_cut(const uint16_t *high, size_t n_high, size_t n_tokens, hs_span *ret_runs);
 
 /* Mean of S over each run x run cell, diagonal excluded (a cell of nothing but diagonal is 0), masked tokens
- * left out. ret_means is [n_runs][n_runs]. */
+ * left out. ret_means is [n_runs][n_runs], symmetric. */
 void hs_region_means(const float *similarity, size_t n_tokens, const uint8_t *masked, const hs_span *runs,
                      size_t n_runs, float *ret_means);
 
+/* ---- segments ---- */
+
 typedef struct hs_segment {
     uint16_t start, end; /* half-open */
-    float cohesion;      /* mean N inside, over the layer's heads */
-    float contrast;      /* mean N between it and the rest; 0 when there is no rest */
+    float cohesion;      /* mean N over its pairs of tokens and the layer's heads; 0 when it has no pair */
+    float contrast;      /* mean N between it and the rest, over the heads; 0 when there is no rest */
 } hs_segment;
 
 /* Segments of one layer from all its heads: attentions and similarities are [n_heads][T][T]. Boundaries
@@ -69,37 +88,42 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
                         const uint8_t *special, const uint8_t *masked, float attention_threshold,
                         hs_segment *ret_segments);
 
-/* How well segment boundaries meet sentence ends. A boundary is a token after which a segment (sentence)
- * ends, the text's own end left out. */
+/* How well segment boundaries meet sentence ends: precision is true_positives / predicted, recall
+ * true_positives / actual. Boundaries lie between neighbours among the tokens that are not special, so the
+ * text's own end is none, and it does not matter on which side of a [SEP] a boundary was drawn. */
 typedef struct hs_boundary_score {
     uint32_t true_positives, predicted, actual;
 } hs_boundary_score;
 hs_boundary_score hs_segments_score(const hs_segment *segments, size_t n_segments, const int32_t *sentences,
-                                    size_t n_tokens);
+                                    const uint8_t *special, size_t n_tokens);
 
-/* One head in figures. Shares and means are NAN where they have no meaning (no pairs). */
+/* ---- one head in figures ---- */
+
+/* Shares, means and d' are NAN where they have no meaning (no pairs, no spread). Under a mask, attention
+ * figures are of the unmasked rows, each brought back to sum 1 over the unmasked columns. */
 typedef struct hs_head_summary {
-    float max_similarity; /* m; NAN when there are fewer than two tokens */
+    float max_similarity; /* m; NAN when there are fewer than two unmasked tokens */
     uint64_t high_pairs;  /* |E| */
-    float repeated_share, same_sentence_share, repeated_same_sentence_share;
-    float mean_distance;
-    int32_t focal_token; /* position of the focal vocabulary id's first occurrence, -1 when E is empty */
-    float focal_share;
-    float attention_entropy;   /* mean over rows, in nats */
+    float repeated_share, same_sentence_share, repeated_same_sentence_share; /* of E */
+    float mean_distance;                                                     /* j - i over E */
+    int32_t focal_token;     /* position of the focal vocabulary id's first occurrence, -1 when E is empty */
+    float focal_share;       /* of E: pairs that hold the focal id */
+    float attention_entropy; /* mean over rows of -sum_j A_ij ln A_ij */
     float separator_attention; /* share of attention mass on [CLS], [SEP] and sentence ends */
-    float snr_dprime;
+    float
+        snr_dprime; /* METHODS.md section 2, "Signal to noise", over this map's pairs; population variances */
 } hs_head_summary;
 
 /* What the summary must know of the text; arrays are [T]. */
 typedef struct hs_text_facts {
     size_t n_tokens;
-    const int32_t *ids;
-    const int32_t *sentences;
+    const int32_t *first;      /* of hs_repeats_find */
+    const int32_t *sentences;  /* of hs_sentences_find */
     const uint8_t *separators; /* 1: [CLS], [SEP] or a sentence end */
     const uint8_t *masked;     /* or NULL */
 } hs_text_facts;
 
-/* HS_NO_MEMORY when scratch cannot be had. */
+/* Takes scratch from the heap: HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_head_summarize(const float *attention, const float *similarity,
                                         const hs_text_facts *text, float threshold,
                                         hs_head_summary *ret_summary, hs_error *err);
