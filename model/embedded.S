@@ -5,11 +5,13 @@
     .macro embed name, file
     .balign 64
     .global hs__mini_\name
-    .global hs__mini_\name\()_end
+    .global hs__mini_\name\()_bytes
 hs__mini_\name:
     .incbin "\file"
-hs__mini_\name\()_end:
-    .byte 0
+0:
+    .balign 8
+hs__mini_\name\()_bytes:
+    .quad 0b - hs__mini_\name
     .endm
 
     embed config, "model/mini/config.json"

@@ -102,7 +102,8 @@ size_t hs_model_bytes(const hs_model *model);     /* of all weight files */
 void hs_model_release_pages(const hs_model *model);
 
 /* SHA-256 of the weight files in name order, in hex. Reads them all (about 1 s per GB), so call it from a
- * thread that may take its time; computed once, later calls are free. Any thread. */
+ * thread that may take its time; computed once, later calls are free. Any thread. Empty when a weight file
+ * was truncated after it was opened. */
 #define HS_SHA256_HEX 65
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
 

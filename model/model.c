@@ -1,0 +1,243 @@
+/* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
+#include "model/internal.h"
+
+#include <errno.h>
+#include <nettle/base16.h>
+#include <nettle/sha2.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+_Static_assert(HS_SHA256_HEX == 2 * SHA256_DIGEST_SIZE + 1, "hex digits and a NUL");
+
+/* The one thing in a model that changes, once. */
+typedef struct digest {
+    pthread_mutex_t lock;
+    bool known;
+    char hex[HS_SHA256_HEX];
+} digest;
+
+struct hs_model {
+    hs__family family;
+    hs_shape shape;
+    hs_weights weights;
+    hs_layer *layers;
+    hs_tokenizer *tokenizer;
+    hs__shards shards;
+    digest *digest;
+};
+
+static hs_model *model_create(hs_error *err)
+{
+    hs_model *model = calloc(1, sizeof *model);
+    digest *sum = calloc(1, sizeof *sum);
+    if (!model || !sum) {
+        free(model);
+        free(sum);
+        hs_fail(err, HS_NO_MEMORY, "out of memory");
+        return NULL;
+    }
+    pthread_mutex_init(&sum->lock, NULL); /* cannot fail with glibc's default attributes */
+    model->digest = sum;
+    return model;
+}
+
+void hs_model_close(hs_model *model)
+{
+    if (!model)
+        return;
+    hs__tokenizer_destroy(model->tokenizer);
+    hs__shards_finish(&model->shards);
+    free(model->layers);
+    pthread_mutex_destroy(&model->digest->lock);
+    free(model->digest);
+    free(model);
+}
+
+/* model->shards are open: everything else follows from them and the small files. */
+static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
+{
+    hs_status st = hs__config_parse(&files->config, &model->family, &model->shape, err);
+    if (st)
+        return st;
+    model->layers = calloc(model->shape.n_layers, sizeof *model->layers);
+    if (!model->layers)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    st = hs__weights_bind(&model->shards, model->family, &model->shape, model->layers, &model->weights, err);
+    if (st)
+        return st;
+    hs__shards_forget_headers(&model->shards);
+    return hs__tokenizer_create(&files->vocab, &files->tokenizer, &files->tokenizer_config,
+                                model->shape.vocab_size, &model->tokenizer, err);
+}
+
+/* The small files of a folder. The caller frees them, also after an error. */
+static hs_status read_files(const char *dir, hs_model_files *files, hs_error *err)
+{
+    const struct {
+        const char *name;
+        bool optional;
+        hs_bytes *bytes;
+    } list[] = {
+        {"config.json", false, &files->config},
+        {"vocab.txt", true, &files->vocab},
+        {"tokenizer.json", true, &files->tokenizer},
+        {"tokenizer_config.json", true, &files->tokenizer_config},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        hs_status st = hs__file_read(dir, list[i].name, list[i].optional, list[i].bytes, err);
+        if (st)
+            return st;
+    }
+    return HS_OK;
+}
+
+static void free_files(hs_model_files *files)
+{
+    free((void *)files->config.data);
+    free((void *)files->vocab.data);
+    free((void *)files->tokenizer.data);
+    free((void *)files->tokenizer_config.data);
+}
+
+hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
+{
+    hs_model *model = model_create(err);
+    if (!model)
+        return HS_NO_MEMORY;
+    hs_model_files files = {0};
+    hs_error reason = {0};
+    hs_status st = read_files(dir, &files, &reason);
+    if (!st)
+        st = hs__shards_open(dir, &model->shards, &reason);
+    if (!st)
+        st = model_build(model, &files, &reason);
+    free_files(&files);
+    if (st) {
+        hs_model_close(model);
+        return hs_fail(err, st, "%s: %s", dir, reason.text);
+    }
+    *ret_model = model;
+    return HS_OK;
+}
+
+hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err)
+{
+    hs_model *model = model_create(err);
+    if (!model)
+        return HS_NO_MEMORY;
+    hs_status st = hs__shards_open_memory(&files->safetensors, &model->shards, err);
+    if (!st)
+        st = model_build(model, files, err);
+    if (st) {
+        hs_model_close(model);
+        return st;
+    }
+    *ret_model = model;
+    return HS_OK;
+}
+
+/* embedded.S */
+extern const char hs__mini_config[];
+extern const uint64_t hs__mini_config_bytes;
+extern const char hs__mini_safetensors[];
+extern const uint64_t hs__mini_safetensors_bytes;
+extern const char hs__mini_vocab[];
+extern const uint64_t hs__mini_vocab_bytes;
+extern const char hs__mini_tokenizer_config[];
+extern const uint64_t hs__mini_tokenizer_config_bytes;
+
+hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
+{
+    const hs_model_files files = {
+        .config = {hs__mini_config, (size_t)hs__mini_config_bytes},
+        .safetensors = {hs__mini_safetensors, (size_t)hs__mini_safetensors_bytes},
+        .vocab = {hs__mini_vocab, (size_t)hs__mini_vocab_bytes},
+        .tokenizer_config = {hs__mini_tokenizer_config, (size_t)hs__mini_tokenizer_config_bytes},
+    };
+    return hs_model_open_memory(&files, ret_model, err);
+}
+
+const hs_shape *hs_model_shape(const hs_model *model)
+{
+    return &model->shape;
+}
+
+const hs_weights *hs_model_weights(const hs_model *model)
+{
+    return &model->weights;
+}
+
+const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
+{
+    return model->tokenizer;
+}
+
+const char *hs_model_type(const hs_model *model)
+{
+    return model->family == HS__BERT ? "bert" : "distilbert";
+}
+
+size_t hs_model_bytes(const hs_model *model)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < model->shards.n_shards; i++)
+        n_bytes += model->shards.shards[i].mapping.bytes.size;
+    return n_bytes;
+}
+
+void hs_model_release_pages(const hs_model *model)
+{
+    for (size_t i = 0; i < model->shards.n_shards; i++) {
+        const hs__mapping *mapping = &model->shards.shards[i].mapping;
+        if (mapping->fd >= 0)
+            madvise((void *)mapping->bytes.data, mapping->bytes.size, MADV_DONTNEED);
+    }
+}
+
+/* False when the file can no longer be read as it was opened. */
+static bool hash_file(const hs__mapping *mapping, struct sha256_ctx *hash)
+{
+    unsigned char buffer[1 << 16];
+    for (size_t done = 0; done < mapping->bytes.size;) {
+        size_t rest = mapping->bytes.size - done;
+        ssize_t n = pread(mapping->fd, buffer, rest < sizeof buffer ? rest : sizeof buffer, (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        sha256_update(hash, (size_t)n, buffer);
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static void hash_shards(const hs__shards *shards, char ret_hex[HS_SHA256_HEX])
+{
+    struct sha256_ctx hash;
+    sha256_init(&hash);
+    for (size_t i = 0; i < shards->n_shards; i++) {
+        const hs__mapping *mapping = &shards->shards[i].mapping;
+        if (mapping->fd < 0)
+            sha256_update(&hash, mapping->bytes.size, mapping->bytes.data);
+        else if (!hash_file(mapping, &hash))
+            return;
+    }
+    unsigned char sum[SHA256_DIGEST_SIZE];
+    sha256_digest(&hash, sizeof sum, sum);
+    base16_encode_update(ret_hex, sizeof sum, sum);
+}
+
+void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX])
+{
+    digest *sum = model->digest;
+    pthread_mutex_lock(&sum->lock);
+    if (!sum->known) {
+        hash_shards(&model->shards, sum->hex);
+        sum->known = true;
+    }
+    memcpy(ret_hex, sum->hex, HS_SHA256_HEX);
+    pthread_mutex_unlock(&sum->lock);
+}

@@ -1,0 +1,76 @@
+/* tensor.c - F32, F16 and BF16 to float. Conversion is exact: every half and every bfloat16 is a float. */
+#include "model/model.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors is little-endian, and so are we");
+
+/* A copy of each loop with AVX2, chosen when the program is loaded. ThreadSanitizer cannot start with those.
+ */
+#if defined __x86_64__ && !defined __SANITIZE_THREAD__
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES
+#endif
+
+/* Loads go through memcpy because data may be unaligned; gcc turns them into vector loads. */
+static inline uint32_t load_u16(const unsigned char *bytes, size_t i)
+{
+    uint16_t value;
+    memcpy(&value, bytes + 2 * i, sizeof value);
+    return value;
+}
+
+static inline float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+CLONES
+static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = float_of_bits(load_u16(bytes, i) << 16);
+}
+
+/* Exponent and mantissa moved into float's places make a number 2^112 times too small (the biases are 127 and
+ * 15); multiplying puts that right, for subnormals too. What was infinite or NaN gets float's largest
+ * exponent. */
+CLONES
+static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t half = load_u16(bytes, i);
+        uint32_t magnitude = (half & 0x7fffU) << 13;
+        uint32_t bits = bits_of_float(float_of_bits(magnitude) * 0x1p112F);
+        bits |= magnitude >= 0x0f800000U ? 0x7f800000U : 0;
+        ret[i] = float_of_bits(bits | (half & 0x8000U) << 16);
+    }
+}
+
+void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret)
+{
+    const size_t n = n_rows * tensor->n_columns, first = row_first * tensor->n_columns;
+    const unsigned char *bytes = tensor->data;
+    switch (tensor->dtype) {
+    case HS_F32:
+        if (n > 0)
+            memcpy(ret, bytes + first * sizeof *ret, n * sizeof *ret);
+        break;
+    case HS_F16:
+        read_f16(bytes + 2 * first, n, ret);
+        break;
+    case HS_BF16:
+        read_bf16(bytes + 2 * first, n, ret);
+        break;
+    }
+}
