@@ -1,0 +1,207 @@
+"""Pretrain a small BERT by masked-language modelling, on a GPU in full or on a CPU.
+
+    python3 prepare.py DATA ARTICLES...                                         # once
+    python3 pretrain.py DATA OUT --device cuda --batch-tokens 262144            # 25 minutes on a large GPU
+    python3 pretrain.py DATA OUT --hidden 144 --ffn 576 --batch-tokens 4096 \\
+            --plan 3:32:15,3:128:5,6:128:14,12:128:42                            # the mini of two CPU cores
+    python3 pretrain.py DATA OUT --hidden 48 --ffn 96 --batch-tokens 512 --plan 2:32:0.1,4:64:0.1   # smoke test
+
+A plan lists stages LAYERS:SEQUENCE:MINUTES; a stage with more layers starts from the last one's, repeated.
+The learning rate warms up once and falls linearly to zero at the end of the last stage. OUT holds a complete
+checkpoint in HuggingFace layout from the first minutes on, and state.pt, from which the same command goes on
+where it stopped. On several CPU cores one process a core is fastest:
+
+    OPENBLAS_NUM_THREADS=1 python3 -m torch.distributed.run --nproc_per_node 2 pretrain.py ...
+
+Needs NumPy and PyTorch (Debian: python3-numpy, python3-torch).
+"""
+import argparse
+import os
+import time
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from bert import Bert, export
+
+CLS, SEP, MASK, FIRST_PIECE = 2, 3, 4, 5
+HELD_OUT = 200  # articles at the end, never trained on
+
+
+class Data:
+    """The token file on the device, and random windows of it between [CLS] and [SEP]."""
+
+    def __init__(self, folder, device):
+        self.ids = torch.from_numpy(np.load(f'{folder}/ids.npy').astype(np.int16)).to(device)
+        ends = np.load(f'{folder}/ends.npy')
+        held_out = min(HELD_OUT, max(1, len(ends) // 10))
+        self.split = int(ends[-held_out - 1])
+        with open(f'{folder}/vocab.txt', encoding='utf-8') as f:
+            self.vocab = f.read().splitlines()
+
+    def batch(self, n, T, generator, mask_share, held_out=False):
+        """ids [n][T] with some replaced (80 % [MASK], 10 % any piece, 10 % kept), where, and what they were."""
+        device = self.ids.device
+        low, high = (self.split, len(self.ids)) if held_out else (0, self.split)
+        start = torch.randint(low, high - T, (n,), generator=generator, device=device)
+        window = self.ids[start[:, None] + torch.arange(T - 2, device=device)].long() & 0xffff
+        ids = torch.cat([torch.full((n, 1), CLS, device=device), window,
+                         torch.full((n, 1), SEP, device=device)], 1)
+        # The same number in every row: shapes stay fixed, which compiled code wants.
+        chosen = torch.rand(n, T - 2, generator=generator, device=device).topk(max(1, round(mask_share * T)), 1)[1] + 1
+        flat = (chosen + T * torch.arange(n, device=device)[:, None]).reshape(-1)
+        target = ids.reshape(-1)[flat]
+        dice = torch.rand(len(flat), generator=generator, device=device)
+        anything = torch.randint(FIRST_PIECE, len(self.vocab), (len(flat),), generator=generator, device=device)
+        put = torch.where(dice < 0.8, torch.full_like(target, MASK), torch.where(dice < 0.9, anything, target))
+        return ids.reshape(-1).index_put((flat,), put).view(n, T), flat, target
+
+
+def evaluate(model, data, T=128, windows=96, mask_share=0.15):
+    """Loss and accuracy on masked tokens of articles the model has not seen; the same windows every time."""
+    generator = torch.Generator(data.ids.device).manual_seed(1)
+    model.eval()
+    loss = right = count = 0
+    with torch.no_grad():
+        for _ in range(0, windows, 16):
+            ids, at, target = data.batch(16, T, generator, mask_share, held_out=True)
+            logits = model(ids, at).float()
+            loss += F.cross_entropy(logits, target, reduction='sum').item()
+            right += (logits.argmax(-1) == target).sum().item()
+            count += len(target)
+    model.train()
+    return loss / count, right / count
+
+
+def optimizer_for(model, rate):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return torch.optim.AdamW([{'params': [p for p in parameters if p.dim() > 1], 'weight_decay': 0.01},
+                              {'params': [p for p in parameters if p.dim() < 2], 'weight_decay': 0}],
+                             lr=rate, betas=(0.9, 0.98), eps=1e-6)
+
+
+def average_gradients(model, world):
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    flat = torch.cat([g.reshape(-1) for g in grads])
+    dist.all_reduce(flat)
+    for g, part in zip(grads, flat.div_(world).split([g.numel() for g in grads])):
+        g.copy_(part.view_as(g))
+
+
+class Clock:
+    """Minutes trained, the same in every process, and the learning rate they stand for."""
+
+    def __init__(self, plan, rate, done=0.0):
+        self.ends = np.cumsum([minutes for _, _, minutes in plan])
+        self.rate, self.done, self.start = rate, done, time.time()
+
+    def minutes(self):
+        now = torch.tensor([self.done + (time.time() - self.start) / 60], dtype=torch.float64)
+        if dist.is_initialized():
+            dist.broadcast(now, 0)
+        return now.item()
+
+    def rate_at(self, minutes, step):
+        return self.rate * min(1, (step + 1) / 300) * max(0, 1 - minutes / self.ends[-1])
+
+
+def train(args, rank, world):
+    torch.manual_seed(args.seed)
+    generator = torch.Generator(args.device).manual_seed(args.seed + rank)
+    offsets = np.random.default_rng(args.seed)  # the same in every process
+    data = Data(args.data, args.device)
+    plan = [(int(l), int(t), float(m)) for l, t, m in (stage.split(':') for stage in args.plan.split(','))]
+    shape = dict(heads=args.heads, hidden=args.hidden, ffn=args.ffn, vocab=len(data.vocab),
+                 positions=args.positions, learn_positions=args.learn_positions)
+    model, stage, step, seen, done, saved_optimizer = Bert(plan[0][0], **shape), 0, 0, 0, 0.0, None
+    state_path = f'{args.out}/state.pt'
+    if os.path.exists(state_path):
+        saved = torch.load(state_path, map_location='cpu')
+        stage, step, seen, done = saved['stage'], saved['step'], saved['seen'], saved['minutes']
+        model = Bert(plan[stage][0], **shape)
+        model.load_state_dict(saved['model'])
+        saved_optimizer = saved['optimizer']
+    clock = Clock(plan, args.rate, done)
+
+    def save(optimizer, minutes):
+        if rank == 0:
+            export(model, data.vocab, args.out)
+            torch.save({'stage': stage, 'step': step, 'seen': seen, 'minutes': minutes, 'model': model.state_dict(),
+                        'optimizer': optimizer.state_dict()}, state_path + '.part')
+            os.replace(state_path + '.part', state_path)
+
+    for stage in range(stage, len(plan)):
+        layers, T, _ = plan[stage]
+        if layers != len(model.layers):
+            model = model.stacked(layers)
+        model.to(args.device)
+        fast = torch.compile(model) if args.device == 'cuda' and hasattr(torch, 'compile') else model
+        optimizer = optimizer_for(model, args.rate)
+        if saved_optimizer:
+            optimizer.load_state_dict(saved_optimizer)
+            saved_optimizer = None
+        said = saved = time.time()
+        losses, minutes = [], clock.minutes()
+        while minutes < clock.ends[stage]:
+            for group in optimizer.param_groups:
+                group['lr'] = clock.rate_at(minutes, step)
+            n = max(1, args.batch_tokens // T)
+            ids, at, target = data.batch(n, T, generator, args.mask)
+            # Half of the batches lie at a random offset, so that late positions are as well trained as early ones.
+            first = int(offsets.integers(0, args.positions - T + 1)) if offsets.random() < 0.5 else 0
+            with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.device == 'cuda'):
+                logits = fast(ids, at, first)
+            loss = F.cross_entropy(logits.float(), target)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            if world > 1:
+                average_gradients(model, world)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            step, seen = step + 1, seen + n * T * world
+            losses.append(loss.detach())
+            minutes = clock.minutes()
+            if rank == 0 and time.time() - said > args.say_seconds:
+                said = time.time()
+                print(f'{minutes:6.1f} min  {layers} layers x {T}  step {step}  {seen / 1e6:.1f} M tokens  '
+                      f'loss {torch.stack(losses[-200:]).mean().item():.3f}', flush=True)
+            if time.time() - saved > 60 * args.save_minutes:
+                saved = time.time()
+                save(optimizer, minutes)
+        save(optimizer, minutes)
+        if rank == 0:
+            loss, accuracy = evaluate(model, data)
+            print(f'stage {args.plan.split(",")[stage]} done: held-out loss {loss:.3f}, masked-token accuracy '
+                  f'{100 * accuracy:.1f} %', flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('data')
+    parser.add_argument('out')
+    parser.add_argument('--plan', default='12:32:2,12:128:17,12:512:6', help='LAYERS:SEQUENCE:MINUTES,...')
+    parser.add_argument('--hidden', type=int, default=192)
+    parser.add_argument('--ffn', type=int, default=768)
+    parser.add_argument('--heads', type=int, default=12)
+    parser.add_argument('--positions', type=int, default=512)
+    parser.add_argument('--learn-positions', action='store_true', help='only with enough long sequences')
+    parser.add_argument('--batch-tokens', type=int, default=4096)
+    parser.add_argument('--rate', type=float, default=1.5e-3)
+    parser.add_argument('--mask', type=float, default=0.15, help='share of tokens to guess')
+    parser.add_argument('--device', default='cuda' if torch.cuda.is_available() else 'cpu', choices=['cpu', 'cuda'])
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--save-minutes', type=float, default=3)
+    parser.add_argument('--say-seconds', type=float, default=30)
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    world = int(os.environ.get('WORLD_SIZE', 1))
+    if world > 1:
+        dist.init_process_group('gloo')
+        torch.set_num_threads(1)
+    train(args, int(os.environ.get('RANK', 0)), world)
+
+
+if __name__ == '__main__':
+    main()
