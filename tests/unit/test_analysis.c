@@ -1,0 +1,746 @@
+/* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
+#include "engine/analysis.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS_MAX 257
+
+static const float thresholds[] = {0.05f, 0.3f, 0.8f, 1.0f};
+static const size_t lengths[] = {1, 2, 3, 17, 100, 256, 257};
+
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths, N_THRESHOLDS = sizeof thresholds / sizeof *thresholds };
+
+/* ---- inputs ---- */
+
+static uint32_t random_next(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Symmetric; few different values, so that there are ties, about a third of them negative. */
+static float *similarity_make(size_t n, uint32_t seed)
+{
+    float *map = calloc(n * n, sizeof *map);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            map[i * n + j] = map[j * n + i] = (float)((int)(random_next(&seed) % 300) - 100) * 0.37f;
+    return map;
+}
+
+static float *attention_make(size_t n, uint32_t seed)
+{
+    float *map = calloc(n * n, sizeof *map);
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += map[i * n + j] =
+                expf((float)(random_next(&seed) % 1000) / 100 * (j % 7 == 3 ? 2.0f : 0.5f));
+        for (size_t j = 0; j < n; j++)
+            map[i * n + j] = (float)(map[i * n + j] / sum);
+    }
+    map[n > 1] = 0; /* an attention that underflowed */
+    return map;
+}
+
+enum { MASK_NONE, MASK_SPECIAL, MASK_SOME, MASK_ALL, N_MASKS };
+
+/* NULL for MASK_NONE. */
+static const uint8_t *mask_make(int kind, size_t n, uint8_t masked[TOKENS_MAX])
+{
+    for (size_t i = 0; i < n; i++)
+        masked[i] = kind == MASK_ALL || (kind == MASK_SPECIAL && (i == 0 || i == n - 1)) ||
+                    (kind == MASK_SOME && i % 3 != 1);
+    return kind == MASK_NONE ? NULL : masked;
+}
+
+static bool is_out(const uint8_t *masked, size_t i)
+{
+    return masked && masked[i];
+}
+
+static void assert_close(double actual, double expected, double tolerance)
+{
+    if (isnan(expected))
+        ck_assert_msg(isnan(actual), "%g where there is no value", actual);
+    else
+        ck_assert_msg(fabs(actual - expected) <= tolerance * fmax(1, fabs(expected)), "%.9g != %.9g", actual,
+                      expected);
+}
+
+/* ---- the text ---- */
+
+static const struct sentence_case {
+    const char *tokens, *types, *sentences;
+} sentence_cases[] = {
+    /* C [CLS], S [SEP] */
+    {"CS", "00", "00"},
+    {"C", "0", "0"},
+    {"CabS", "0000", "0000"},
+    {"Cab.S", "00000", "00000"},
+    {"Ca.bS", "00000", "00011"},
+    {"Ca.b.S", "000000", "000111"},
+    {"Ca..!bS", "0000000", "0000011"},
+    {"C.aS", "0000", "0011"},
+    {"C...S", "00000", "00000"},
+    {"Ca.b!c?dS", "000000000", "000112233"},
+    {"CaSbS", "00011", "00011"},       /* a pair: its first [SEP] ends a sentence */
+    {"Ca.SbS", "000011", "000011"},    /* which had ended anyway */
+    {"Ca.S.bS", "0000111", "0000122"}, /* a run does not cross into the pair */
+    {"CSS", "001", "001"},
+    {"CSaS", "0011", "0011"},
+    {"Ca.bSc.dS", "000001111", "000112233"},
+};
+
+START_TEST(sentences_follow_the_rules)
+{
+    const struct sentence_case *c = &sentence_cases[_i];
+    const size_t n = strlen(c->tokens);
+    int32_t ids[16] = {0}, sentences[16];
+    uint8_t types[16] = {0}, special[16] = {0};
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = c->tokens[i];
+        types[i] = (uint8_t)(c->types[i] - '0');
+        special[i] = c->tokens[i] == 'C' || c->tokens[i] == 'S';
+    }
+    hs_sentences_find(ids, types, special, n, (const int32_t[]){'.', '!', '?'}, 3, sentences);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(sentences[i] == c->sentences[i] - '0', "%s: token %zu is in %d", c->tokens, i,
+                      sentences[i]);
+    if (!strchr(c->types, '1')) {
+        int32_t untyped[16];
+        hs_sentences_find(ids, NULL, special, n, (const int32_t[]){'.', '!', '?'}, 3, untyped);
+        ck_assert_mem_eq(untyped, sentences, n * sizeof *sentences);
+    }
+}
+END_TEST
+
+START_TEST(sentence_ends_are_an_option)
+{
+    const int32_t ids[] = {1, ';', 2, '.', 3};
+    const uint8_t special[5] = {0};
+    int32_t sentences[5];
+    hs_sentences_find(ids, NULL, special, 5, (const int32_t[]){';'}, 1, sentences);
+    ck_assert_mem_eq(sentences, ((const int32_t[]){0, 0, 1, 1, 1}), sizeof sentences);
+    hs_sentences_find(ids, NULL, special, 5, NULL, 0, sentences);
+    ck_assert_mem_eq(sentences, ((const int32_t[]){0, 0, 0, 0, 0}), sizeof sentences);
+}
+END_TEST
+
+START_TEST(a_written_sep_is_a_word)
+{
+    const int32_t ids[] = {'C', 'a', '.', 'S', 'b', 'S'};
+    const uint8_t special[] = {1, 0, 0, 0, 0, 1}, types[6] = {0};
+    int32_t sentences[6];
+    hs_sentences_find(ids, types, special, 6, (const int32_t[]){'.'}, 1, sentences);
+    ck_assert_mem_eq(sentences, ((const int32_t[]){0, 0, 0, 1, 1, 1}), sizeof sentences);
+}
+END_TEST
+
+START_TEST(repeats_are_first_positions)
+{
+    int32_t first[6];
+    hs_repeats_find((const int32_t[]){7, 3, 7, -1, 3, 7}, 6, first);
+    ck_assert_mem_eq(first, ((const int32_t[]){0, 1, 0, 3, 1, 0}), sizeof first);
+}
+END_TEST
+
+/* ---- similarity ---- */
+
+static float naive_max(const float *s, size_t n, const uint8_t *masked)
+{
+    float maximum = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            if (!is_out(masked, i) && !is_out(masked, j))
+                maximum = fmaxf(maximum, s[i * n + j]);
+    return maximum;
+}
+
+START_TEST(maximum_and_normalised_map)
+{
+    const size_t n = lengths[_i];
+    float *s = similarity_make(n, (uint32_t)_i + 1), *normalized = calloc(n * n, sizeof *s);
+    for (int kind = 0; kind < N_MASKS; kind++) {
+        uint8_t block[TOKENS_MAX];
+        const uint8_t *masked = mask_make(kind, n, block);
+        const float m = hs_similarity_max(s, n, masked);
+        ck_assert(m == naive_max(s, n, masked));
+        hs_similarity_normalize(s, n, masked, m, normalized);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) {
+                const bool zero = i == j || m <= 0 || is_out(masked, i) || is_out(masked, j);
+                ck_assert(normalized[i * n + j] == (zero ? 0 : s[i * n + j] / m));
+            }
+    }
+    memcpy(normalized, s, n * n * sizeof *s);
+    hs_similarity_normalize(normalized, n, NULL, 2, normalized); /* in place */
+    for (size_t k = 0; k < n * n; k++)
+        ck_assert(normalized[k] == s[k] / 2);
+    free(s);
+    free(normalized);
+}
+END_TEST
+
+static const struct hopeless_case {
+    const char *name;
+    float values[9];
+} hopeless_cases[] = {
+    {"negative", {0, -1, -2, -1, 0, -3, -2, -3, 0}},
+    {"zero", {0}},
+    {"not numbers", {0, NAN, NAN, NAN, 0, NAN, NAN, NAN, 0}},
+    {"minus infinity", {0, -INFINITY, -INFINITY, -INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, 0}},
+};
+
+START_TEST(maps_without_a_positive_element_have_no_pairs)
+{
+    const struct hopeless_case *c = &hopeless_cases[_i];
+    float s[9], normalized[9];
+    memcpy(s, c->values, sizeof s);
+    hs_similarity_normalize(s, 3, NULL, hs_similarity_max(s, 3, NULL), normalized);
+    for (size_t k = 0; k < 9; k++)
+        ck_assert_msg(normalized[k] == 0, "%s", c->name);
+    const uint16_t zero = 0;
+    const hs_capture capture = {
+        .n_tokens = 3, .n_layers = 1, .n_heads = 1, .layers = &zero, .heads = &zero, .similarities = s};
+    hs_pair *pairs = NULL;
+    size_t n_pairs = 99;
+    uint64_t total = 99;
+    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 10, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_uint_eq(n_pairs, 0);
+    ck_assert_uint_eq(total, 0);
+    ck_assert_ptr_null(pairs);
+}
+END_TEST
+
+START_TEST(infinite_elements_are_survived)
+{
+    float s[9] = {0, INFINITY, 2, INFINITY, 0, NAN, 2, NAN, 0};
+    const uint16_t zero = 0;
+    const hs_capture capture = {
+        .n_tokens = 3, .n_layers = 1, .n_heads = 1, .layers = &zero, .heads = &zero, .similarities = s};
+    hs_pair *pairs;
+    size_t n_pairs;
+    uint64_t total;
+    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_uint_eq(total, 0); /* 2 / inf is 0, inf / inf is no number */
+    free(pairs);
+}
+END_TEST
+
+/* ---- pairs ---- */
+
+typedef struct scene {
+    hs_capture capture;
+    uint16_t layers[3], heads[2];
+} scene;
+
+/* Six maps; one has no positive element, one has all elements equal. */
+static void scene_init(scene *s, size_t n)
+{
+    *s = (scene){.layers = {1, 4, 11}, .heads = {0, 7}};
+    s->capture = (hs_capture){.n_tokens = n, .n_layers = 3, .n_heads = 2};
+    s->capture.layers = s->layers;
+    s->capture.heads = s->heads;
+    s->capture.similarities = calloc(6 * n * n, sizeof(float));
+    for (size_t map = 0; map < 6; map++) {
+        float *values = similarity_make(n, (uint32_t)(map + 10 * n));
+        for (size_t k = 0; k < n * n; k++)
+            s->capture.similarities[map * n * n + k] = map == 2 ? -1 : map == 3 ? 4 : values[k];
+        free(values);
+    }
+}
+
+static int by_strength(const void *left, const void *right)
+{
+    const hs_pair *a = left, *b = right;
+    if (a->normalized != b->normalized)
+        return a->normalized > b->normalized ? -1 : 1;
+    const int64_t key_a = ((int64_t)a->layer << 48) + ((int64_t)a->head << 32) + (a->i << 16) + a->j;
+    const int64_t key_b = ((int64_t)b->layer << 48) + ((int64_t)b->head << 32) + (b->i << 16) + b->j;
+    return key_a < key_b ? -1 : key_a > key_b;
+}
+
+static int by_head(const void *left, const void *right)
+{
+    const hs_pair *a = left, *b = right;
+    if (a->layer != b->layer)
+        return a->layer - b->layer;
+    return a->head != b->head ? a->head - b->head : by_strength(left, right);
+}
+
+static hs_pair *naive_pairs(const hs_capture *c, const uint8_t *masked, float threshold, size_t *ret_n)
+{
+    const size_t n = c->n_tokens;
+    hs_pair *pairs = calloc(6 * n * n + 1, sizeof *pairs);
+    *ret_n = 0;
+    for (size_t map = 0; map < 6; map++) {
+        const float *s = c->similarities + map * n * n, m = naive_max(s, n, masked);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = i + 1; j < n; j++)
+                if (m > 0 && s[i * n + j] / m >= threshold && !is_out(masked, i) && !is_out(masked, j))
+                    pairs[(*ret_n)++] = (hs_pair){c->layers[map / 2], c->heads[map % 2], (uint16_t)i,
+                                                  (uint16_t)j,        s[i * n + j],      s[i * n + j] / m};
+    }
+    return pairs;
+}
+
+START_TEST(pairs_are_those_of_a_full_sort)
+{
+    const size_t n = lengths[_i];
+    scene s;
+    scene_init(&s, n);
+    for (int kind = 0; kind < N_MASKS; kind++)
+        for (size_t t = 0; t < N_THRESHOLDS; t++) {
+            uint8_t block[TOKENS_MAX];
+            const uint8_t *masked = mask_make(kind, n, block);
+            size_t n_all;
+            hs_pair *all = naive_pairs(&s.capture, masked, thresholds[t], &n_all);
+            qsort(all, n_all, sizeof *all, by_strength);
+            const size_t bounds[] = {n_all + 1, n_all, n_all - (n_all > 0), n_all / 3, 1, 0};
+            for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
+                const size_t n_kept = bounds[b] < n_all ? bounds[b] : n_all;
+                hs_pair *kept = calloc(n_kept + 1, sizeof *kept), *pairs;
+                memcpy(kept, all, n_kept * sizeof *kept);
+                qsort(kept, n_kept, sizeof *kept, by_head);
+                size_t n_pairs;
+                uint64_t total;
+                ck_assert_int_eq(hs_pairs_find(&s.capture, masked, thresholds[t], bounds[b], &pairs, &n_pairs,
+                                               &total, NULL),
+                                 HS_OK);
+                ck_assert_uint_eq(total, n_all);
+                ck_assert_uint_eq(n_pairs, n_kept);
+                if (n_kept)
+                    ck_assert_mem_eq(pairs, kept, n_kept * sizeof *kept);
+                free(pairs);
+                free(kept);
+            }
+            free(all);
+        }
+    free(s.capture.similarities);
+}
+END_TEST
+
+/* ---- attention, runs, regions ---- */
+
+static void naive_profile(const float *a, size_t n, const uint8_t *masked, double *profile)
+{
+    double maximum = 0;
+    for (size_t j = 0; j < n; j++) {
+        profile[j] = 0;
+        for (size_t i = 0; i < n; i++)
+            profile[j] += is_out(masked, i) || is_out(masked, j) ? 0 : a[i * n + j];
+        maximum = fmax(maximum, profile[j]);
+    }
+    for (size_t j = 0; j < n; j++)
+        profile[j] = maximum > 0 ? profile[j] / maximum : 0;
+}
+
+START_TEST(profile_is_the_normalised_column_sum)
+{
+    const size_t n = lengths[_i];
+    float *a = attention_make(n, 5), profile[TOKENS_MAX];
+    double expected[TOKENS_MAX];
+    for (int kind = 0; kind < N_MASKS; kind++) {
+        uint8_t block[TOKENS_MAX];
+        const uint8_t *masked = mask_make(kind, n, block);
+        hs_column_profile(a, n, masked, profile);
+        naive_profile(a, n, masked, expected);
+        size_t n_ones = 0;
+        for (size_t j = 0; j < n; j++) {
+            assert_close(profile[j], expected[j], 3e-7);
+            n_ones += profile[j] == 1;
+        }
+        ck_assert(n_ones > 0 || hs_similarity_max(a, n, masked) == -INFINITY);
+        uint16_t high[TOKENS_MAX];
+        for (size_t t = 0; t < N_THRESHOLDS; t++) {
+            const size_t n_high = hs_high_tokens(profile, n, thresholds[t], high);
+            size_t k = 0;
+            for (size_t j = 0; j < n; j++)
+                if (profile[j] >= thresholds[t])
+                    ck_assert(k < n_high && high[k++] == j);
+            ck_assert_uint_eq(k, n_high);
+        }
+    }
+    free(a);
+}
+END_TEST
+
+static const struct run_case {
+    const char *high; /* * marks a token of H */
+    const char *runs; /* each token's run */
+} run_cases[] = {
+    {".", "0"},       {"*", "0"},       {"....", "0000"}, {"****", "0123"},
+    {"*...", "0111"}, {"...*", "0001"}, {".*..", "0122"}, {"..**..*.", "00123345"},
+};
+
+START_TEST(each_high_token_is_a_run)
+{
+    const struct run_case *c = &run_cases[_i];
+    const size_t n = strlen(c->high);
+    uint16_t high[8];
+    hs_span runs[8];
+    size_t n_high = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c->high[i] == '*')
+            high[n_high++] = (uint16_t)i;
+    const size_t n_runs = hs_runs_cut(high, n_high, n, runs);
+    ck_assert_uint_eq(n_runs, (size_t)(c->runs[n - 1] - '0') + 1);
+    for (size_t r = 0; r < n_runs; r++) {
+        ck_assert_uint_eq(runs[r].start, r ? runs[r - 1].end : 0);
+        for (size_t i = runs[r].start; i < runs[r].end; i++)
+            ck_assert_uint_eq(r, (size_t)(c->runs[i] - '0'));
+    }
+    ck_assert_uint_eq(runs[n_runs - 1].end, n);
+}
+END_TEST
+
+START_TEST(regions_are_means_without_diagonal)
+{
+    const size_t n = lengths[_i];
+    float *s = similarity_make(n, 77), *means = calloc(n * n, sizeof *means);
+    uint16_t high[TOKENS_MAX];
+    size_t n_high = 0;
+    for (size_t j = 3; j < n; j += 1 + j % 11)
+        high[n_high++] = (uint16_t)j;
+    hs_span runs[TOKENS_MAX];
+    const size_t n_runs = hs_runs_cut(high, n_high, n, runs);
+    for (int kind = 0; kind < N_MASKS; kind++) {
+        uint8_t block[TOKENS_MAX];
+        const uint8_t *masked = mask_make(kind, n, block);
+        hs_region_means(s, n, masked, runs, n_runs, means);
+        for (size_t a = 0; a < n_runs; a++)
+            for (size_t b = 0; b < n_runs; b++) {
+                double sum = 0, count = 0;
+                for (size_t i = runs[a].start; i < runs[a].end; i++)
+                    for (size_t j = runs[b].start; j < runs[b].end; j++)
+                        if (i != j && !is_out(masked, i) && !is_out(masked, j)) {
+                            sum += s[i * n + j];
+                            count++;
+                        }
+                assert_close(means[a * n_runs + b], count > 0 ? sum / count : 0, 1e-6);
+            }
+    }
+    free(s);
+    free(means);
+}
+END_TEST
+
+/* ---- segments ---- */
+
+static const struct segment_case {
+    const char *high;     /* * a token of H, # a special one, - a special one not in H */
+    const char *segments; /* each token's segment */
+} segment_cases[] = {
+    {".", "0"},
+    {"....", "0000"},
+    {".*..", "0011"},
+    {".**.", "0001"},   /* the run ends at its last token */
+    {"#...", "0000"},   /* special tokens cut nothing */
+    {".*#..", "00000"}, /* followed by another token of H */
+    {".*-..", "00111"}, /* the special one is not in H */
+    {"...*", "0000"},   /* the end of the text is none */
+    {"*..*..*", "0111222"},
+};
+
+START_TEST(segments_end_after_high_tokens)
+{
+    const struct segment_case *c = &segment_cases[_i];
+    const size_t n = strlen(c->high);
+    float attention[64], similarity[64] = {0};
+    uint8_t special[8];
+    for (size_t j = 0; j < n; j++) {
+        special[j] = c->high[j] == '#' || c->high[j] == '-';
+        for (size_t i = 0; i < n; i++)
+            attention[i * n + j] = c->high[j] == '*' || c->high[j] == '#'         ? 0.9f
+                                   : strchr(c->high, '*') || strchr(c->high, '#') ? 0.1f
+                                                                                  : 0.0f;
+    }
+    hs_segment segments[8];
+    const size_t n_segments = hs_segments_find(attention, similarity, 1, n, special, NULL, 0.3f, segments);
+    ck_assert_uint_eq(n_segments, (size_t)(c->segments[n - 1] - '0') + 1);
+    for (size_t k = 0; k < n_segments; k++) {
+        ck_assert_uint_eq(segments[k].start, k ? segments[k - 1].end : 0);
+        for (size_t i = segments[k].start; i < segments[k].end; i++)
+            ck_assert_uint_eq(k, (size_t)(c->segments[i] - '0'));
+        ck_assert(segments[k].cohesion == 0 && segments[k].contrast == 0);
+    }
+    ck_assert_uint_eq(segments[n_segments - 1].end, n);
+}
+END_TEST
+
+/* Mean N over heads and pairs with i in the segment and j in it too (or not). */
+static double naive_segment_mean(const float *s, size_t n_heads, size_t n, const uint8_t *masked,
+                                 const hs_segment *segment, bool inside)
+{
+    double sum = 0, count = 0;
+    for (size_t h = 0; h < n_heads; h++) {
+        const float *map = s + h * n * n, m = naive_max(map, n, masked);
+        for (size_t i = segment->start; i < segment->end; i++)
+            for (size_t j = 0; j < n; j++) {
+                const bool is_inside = j >= segment->start && j < segment->end;
+                if (i == j || is_inside != inside || is_out(masked, i) || is_out(masked, j))
+                    continue;
+                sum += m > 0 ? map[i * n + j] / m : 0;
+                count++;
+            }
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+START_TEST(cohesion_and_contrast_are_means_of_n)
+{
+    const size_t n = lengths[_i], n_heads = 3;
+    float *a = calloc(n_heads * n * n, sizeof *a), *s = calloc(n_heads * n * n, sizeof *s);
+    for (size_t h = 0; h < n_heads; h++) {
+        float *attention = attention_make(n, (uint32_t)h), *similarity = similarity_make(n, 9 + (uint32_t)h);
+        memcpy(a + h * n * n, attention, n * n * sizeof *a);
+        for (size_t k = 0; k < n * n; k++)
+            s[h * n * n + k] = h == 1 ? -fabsf(similarity[k]) : similarity[k]; /* one head without E */
+        free(attention);
+        free(similarity);
+    }
+    uint8_t special[TOKENS_MAX] = {1};
+    special[n - 1] = 1;
+    hs_segment segments[TOKENS_MAX];
+    for (int kind = 0; kind < N_MASKS; kind++) {
+        uint8_t block[TOKENS_MAX];
+        const uint8_t *masked = mask_make(kind, n, block);
+        const size_t n_segments = hs_segments_find(a, s, n_heads, n, special, masked, 0.5f, segments);
+        ck_assert(n_segments >= 1 && n_segments <= n);
+        ck_assert(kind != MASK_NONE || n < 17 || n_segments > 1);
+        for (size_t k = 0; k < n_segments; k++) {
+            assert_close(segments[k].cohesion, naive_segment_mean(s, n_heads, n, masked, &segments[k], true),
+                         2e-6);
+            assert_close(segments[k].contrast, naive_segment_mean(s, n_heads, n, masked, &segments[k], false),
+                         2e-6);
+        }
+    }
+    free(a);
+    free(s);
+}
+END_TEST
+
+static const struct score_case {
+    const char *special, *segments, *sentences; /* of each token */
+    hs_boundary_score score;
+} score_cases[] = {
+    {"0", "0", "0", {0, 0, 0}},
+    {"100001", "000000", "000000", {0, 0, 0}},
+    {"100001", "000111", "000111", {1, 1, 1}},
+    {"100001", "000111", "001111", {0, 1, 1}},
+    {"100001", "000001", "000000", {0, 0, 0}}, /* [SEP] alone: the end of the text */
+    {"100101", "000111", "000011", {1, 1, 1}}, /* either side of an inner [SEP] */
+    {"000000", "012345", "001122", {2, 5, 2}},
+    {"111111", "012345", "001122", {0, 0, 0}},
+};
+
+START_TEST(boundaries_are_scored_between_words)
+{
+    const struct score_case *c = &score_cases[_i];
+    const size_t n = strlen(c->special);
+    uint8_t special[8];
+    int32_t sentences[8];
+    hs_segment segments[8] = {0};
+    size_t n_segments = 0;
+    for (size_t i = 0; i < n; i++) {
+        special[i] = (uint8_t)(c->special[i] - '0');
+        sentences[i] = c->sentences[i] - '0';
+        if (i == 0 || c->segments[i] != c->segments[i - 1])
+            segments[n_segments++].start = (uint16_t)i;
+        segments[n_segments - 1].end = (uint16_t)(i + 1);
+    }
+    const hs_boundary_score score = hs_segments_score(segments, n_segments, sentences, special, n);
+    ck_assert_uint_eq(score.true_positives, c->score.true_positives);
+    ck_assert_uint_eq(score.predicted, c->score.predicted);
+    ck_assert_uint_eq(score.actual, c->score.actual);
+}
+END_TEST
+
+/* ---- summary ---- */
+
+typedef struct text {
+    hs_text_facts facts;
+    int32_t ids[TOKENS_MAX], first[TOKENS_MAX], sentences[TOKENS_MAX];
+    uint8_t separators[TOKENS_MAX], masked[TOKENS_MAX];
+} text;
+
+static void text_make(text *t, size_t n, int mask)
+{
+    uint32_t seed = 3;
+    for (size_t i = 0; i < n; i++) {
+        t->ids[i] = (int32_t)(random_next(&seed) % (n / 3 + 1));
+        t->sentences[i] = (int32_t)(i / 9);
+        t->separators[i] = i % 9 == 8 || i == 0;
+    }
+    hs_repeats_find(t->ids, n, t->first);
+    t->facts = (hs_text_facts){n, t->first, t->sentences, t->separators, mask_make(mask, n, t->masked)};
+}
+
+/* The same figures, each by its own loop over all pairs. */
+static hs_head_summary naive_summary(const float *a, const float *s, const text *t, float threshold)
+{
+    const size_t n = t->facts.n_tokens;
+    const uint8_t *masked = t->facts.masked;
+    const float m = naive_max(s, n, masked);
+    double pairs = 0, repeated = 0, same = 0, both = 0, distance = 0;
+    double counts[2] = {0}, sums[2] = {0}, squares[2] = {0};
+    double holding[TOKENS_MAX] = {0};
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++) {
+            if (is_out(masked, i) || is_out(masked, j))
+                continue;
+            const bool is_repeated = t->ids[i] == t->ids[j], is_same = t->sentences[i] == t->sentences[j];
+            const double value = (double)s[i * n + j] / m;
+            counts[is_repeated || is_same] += 1;
+            sums[is_repeated || is_same] += value;
+            if (!(m > 0) || s[i * n + j] / m < threshold)
+                continue;
+            pairs++;
+            repeated += is_repeated;
+            same += is_same;
+            both += is_repeated && is_same;
+            distance += (double)(j - i);
+            for (size_t k = 0; k < n; k++)
+                holding[k] += t->ids[k] == t->ids[i] || t->ids[k] == t->ids[j];
+        }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            if (!is_out(masked, i) && !is_out(masked, j)) {
+                const bool signal = t->ids[i] == t->ids[j] || t->sentences[i] == t->sentences[j];
+                const double off = (double)s[i * n + j] / m - sums[signal] / counts[signal];
+                squares[signal] += off * off;
+            }
+    size_t focal = 0;
+    for (size_t k = 1; k < n; k++)
+        if (holding[k] > holding[focal])
+            focal = k;
+    double entropy = 0, mass = 0, separators = 0, rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += is_out(masked, j) ? 0 : a[i * n + j];
+        for (size_t j = 0; j < n; j++) {
+            const double p = masked ? a[i * n + j] / sum : a[i * n + j];
+            if (is_out(masked, i) || is_out(masked, j))
+                continue;
+            entropy -= p > 0 ? p * log(p) : 0;
+            mass += p;
+            separators += t->separators[j] ? p : 0;
+        }
+        rows += !is_out(masked, i);
+    }
+    const double spread = sqrt((squares[0] / counts[0] + squares[1] / counts[1]) / 2);
+    return (hs_head_summary){
+        .max_similarity = m > -INFINITY ? m : NAN,
+        .high_pairs = (uint64_t)pairs,
+        .repeated_share = (float)(repeated / pairs),
+        .same_sentence_share = (float)(same / pairs),
+        .repeated_same_sentence_share = (float)(both / pairs),
+        .mean_distance = (float)(distance / pairs),
+        .focal_token = pairs > 0 ? (int32_t)focal : -1,
+        .focal_share = (float)(holding[focal] / pairs),
+        .attention_entropy = (float)(entropy / rows),
+        .separator_attention = (float)(separators / mass),
+        .snr_dprime =
+            m > 0 && spread > 0 ? (float)((sums[1] / counts[1] - sums[0] / counts[0]) / spread) : NAN,
+    };
+}
+
+static void assert_same_summary(const hs_head_summary *actual, const hs_head_summary *expected)
+{
+    assert_close(actual->max_similarity, expected->max_similarity, 0);
+    ck_assert_uint_eq(actual->high_pairs, expected->high_pairs);
+    assert_close(actual->repeated_share, expected->repeated_share, 0);
+    assert_close(actual->same_sentence_share, expected->same_sentence_share, 0);
+    assert_close(actual->repeated_same_sentence_share, expected->repeated_same_sentence_share, 0);
+    assert_close(actual->mean_distance, expected->mean_distance, 0);
+    ck_assert_int_eq(actual->focal_token, expected->focal_token);
+    assert_close(actual->focal_share, expected->focal_share, 0);
+    assert_close(actual->attention_entropy, expected->attention_entropy, 2e-6);
+    assert_close(actual->separator_attention, expected->separator_attention, 2e-6);
+    assert_close(actual->snr_dprime, expected->snr_dprime, 2e-6);
+}
+
+START_TEST(summary_is_that_of_naive_loops)
+{
+    const size_t n = lengths[_i];
+    float *s = similarity_make(n, 21), *a = attention_make(n, 22), *negative = calloc(n * n, sizeof *s);
+    for (size_t k = 0; k < n * n; k++)
+        negative[k] = -1;
+    for (int kind = 0; kind < N_MASKS; kind++)
+        for (size_t k = 0; k < N_THRESHOLDS; k++) {
+            text t;
+            text_make(&t, n, kind);
+            hs_head_summary actual;
+            ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, thresholds[k], &actual, NULL), HS_OK);
+            hs_head_summary expected = naive_summary(a, s, &t, thresholds[k]);
+            assert_same_summary(&actual, &expected);
+            ck_assert_int_eq(hs_head_summarize(a, negative, &t.facts, thresholds[k], &actual, NULL), HS_OK);
+            expected = naive_summary(a, negative, &t, thresholds[k]);
+            assert_same_summary(&actual, &expected);
+        }
+    free(s);
+    free(a);
+    free(negative);
+}
+END_TEST
+
+START_TEST(focal_ties_go_to_the_first_in_the_text)
+{
+    /* pairs (0, 1) and (2, 3): every token is in one; a repeated pair counts its id once */
+    float s[16] = {0}, a[16];
+    s[0 * 4 + 1] = s[1 * 4 + 0] = s[2 * 4 + 3] = s[3 * 4 + 2] = 2;
+    for (size_t k = 0; k < 16; k++)
+        a[k] = 0.25f;
+    text t;
+    text_make(&t, 4, MASK_NONE);
+    const struct {
+        int32_t ids[4], focal;
+        float share;
+    } cases[] = {
+        {{5, 6, 7, 8}, 0, 0.5f}, {{5, 6, 6, 8}, 1, 1.0f}, {{5, 5, 7, 8}, 0, 0.5f}, {{5, 6, 8, 8}, 0, 0.5f}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hs_repeats_find(cases[c].ids, 4, t.first);
+        hs_head_summary summary;
+        ck_assert_int_eq(hs_head_summarize(a, s, &t.facts, 0.3f, &summary, NULL), HS_OK);
+        ck_assert_int_eq(summary.focal_token, cases[c].focal);
+        ck_assert(summary.focal_share == cases[c].share);
+        assert_close(summary.attention_entropy, log(4), 1e-6);
+    }
+}
+END_TEST
+
+#define LOOP(test, cases) tcase_add_loop_test(tc, test, 0, (int)(sizeof(cases) / sizeof *(cases)))
+
+int main(void)
+{
+    Suite *suite = suite_create("analysis");
+    TCase *tc = tcase_create("analysis");
+    tcase_set_timeout(tc, 120);
+    LOOP(sentences_follow_the_rules, sentence_cases);
+    tcase_add_test(tc, sentence_ends_are_an_option);
+    tcase_add_test(tc, a_written_sep_is_a_word);
+    tcase_add_test(tc, repeats_are_first_positions);
+    LOOP(maximum_and_normalised_map, lengths);
+    LOOP(maps_without_a_positive_element_have_no_pairs, hopeless_cases);
+    tcase_add_test(tc, infinite_elements_are_survived);
+    LOOP(pairs_are_those_of_a_full_sort, lengths);
+    LOOP(profile_is_the_normalised_column_sum, lengths);
+    LOOP(each_high_token_is_a_run, run_cases);
+    LOOP(regions_are_means_without_diagonal, lengths);
+    LOOP(segments_end_after_high_tokens, segment_cases);
+    LOOP(cohesion_and_contrast_are_means_of_n, lengths);
+    LOOP(boundaries_are_scored_between_words, score_cases);
+    LOOP(summary_is_that_of_naive_loops, lengths);
+    tcase_add_test(tc, focal_ties_go_to_the_first_in_the_text);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
