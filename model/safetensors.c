@@ -7,6 +7,9 @@
 /* The format allows 100 MB. 256 layers take 1 MB; a tree of 16 MB is the most we build for a stranger. */
 #define HEADER_BYTES_MAX ((size_t)16 << 20)
 
+/* The one key of a header that is no tensor; what it holds is neither checked nor used. */
+#define METADATA "__metadata__"
+
 static const struct {
     const char *name;
     size_t n_bytes;
@@ -88,7 +91,7 @@ static hs_status check_header(const char *file_name, json_t *header, size_t data
     json_t *tensor;
     json_object_foreach(header, name, tensor)
     {
-        if (strcmp(name, "__metadata__") == 0)
+        if (strcmp(name, METADATA) == 0)
             continue;
         st = check_entry(file_name, name, tensor, &ranges[n_ranges++], err);
         if (st)
@@ -150,8 +153,7 @@ bool hs__safetensors_find(const hs__safetensors *file, const char *name, hs__ent
 {
     const json_t *tensor = json_object_get(file->header, name);
     range where;
-    /* Only __metadata__ has none. */
-    if (!read_range(json_object_get(tensor, "data_offsets"), &where))
+    if (strcmp(name, METADATA) == 0 || !read_range(json_object_get(tensor, "data_offsets"), &where))
         return false;
     const json_t *shape = json_object_get(tensor, "shape");
     *ret_entry = (hs__entry){

@@ -69,12 +69,12 @@ static void bind(binder *b, const char *parameter, const char *old, size_t n_row
     snprintf(name, sizeof name, "%s.%s", b->module, parameter);
     const hs__shard *shard = hs__shards_find(b->shards, name, &entry);
     if (!shard && old) {
-        char old_name[2 * NAME_BYTES];
-        snprintf(old_name, sizeof old_name, "%s.%s", b->module, old);
-        shard = hs__shards_find(b->shards, old_name, &entry);
+        snprintf(name, sizeof name, "%s.%s", b->module, old);
+        shard = hs__shards_find(b->shards, name, &entry);
     }
     if (!shard) {
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s", b->shards->file_name, name);
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s.%s", b->shards->file_name, b->module, parameter);
         return;
     }
     const char *file = shard->tensors.file_name;

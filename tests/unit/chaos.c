@@ -1,0 +1,203 @@
+#include "tests/unit/chaos.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* The names that the linker gives to what it wraps. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **ret_block, size_t alignment, size_t size);
+void __real_free(void *block);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t n_bytes);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *address, size_t size);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **ret_block, size_t alignment, size_t size);
+void __wrap_free(void *block);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t n_bytes);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *address, size_t size);
+
+#define NEVER     SIZE_MAX
+#define SLOTS     ((size_t)1 << 20) /* live blocks in a test stay far below */
+#define TOMBSTONE ((void *)1)
+
+/* All under the lock. Blocks are remembered one by one, for much that is freed here was allocated inside
+ * libc. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t countdown = NEVER; /* allocations until the one to refuse */
+static bool refused;
+static void *slots[SLOTS]; /* open addressing */
+static size_t n_live;
+
+static size_t first_slot(const void *block)
+{
+    return ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15U >> 44;
+}
+
+static bool refuse_this(void)
+{
+    pthread_mutex_lock(&lock);
+    bool now = countdown == 0;
+    if (countdown != NEVER)
+        countdown = now ? NEVER : countdown - 1;
+    refused |= now;
+    pthread_mutex_unlock(&lock);
+    if (now)
+        errno = ENOMEM;
+    return now;
+}
+
+static void *remember(void *block)
+{
+    if (!block)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    size_t slot = first_slot(block);
+    while (slots[slot] && slots[slot] != TOMBSTONE)
+        slot = (slot + 1) % SLOTS;
+    slots[slot] = block;
+    n_live++;
+    assert(n_live < SLOTS / 2);
+    pthread_mutex_unlock(&lock);
+    return block;
+}
+
+static void forget(const void *block)
+{
+    if (!block)
+        return;
+    pthread_mutex_lock(&lock);
+    size_t slot = first_slot(block);
+    for (size_t n = 0; slots[slot] && slots[slot] != block && n < SLOTS; n++)
+        slot = (slot + 1) % SLOTS;
+    if (slots[slot] == block) {
+        slots[slot] = TOMBSTONE;
+        n_live--;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refuse_this() ? NULL : remember(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return refuse_this() ? NULL : remember(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    if (refuse_this())
+        return NULL;
+    forget(block);
+    void *moved = __real_realloc(block, size);
+    remember(moved ? moved : block);
+    return moved;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return refuse_this() ? NULL : remember(__real_aligned_alloc(alignment, size));
+}
+
+int __wrap_posix_memalign(void **ret_block, size_t alignment, size_t size)
+{
+    if (refuse_this())
+        return ENOMEM;
+    int error = __real_posix_memalign(ret_block, alignment, size);
+    if (!error)
+        remember(*ret_block);
+    return error;
+}
+
+void __wrap_free(void *block)
+{
+    forget(block);
+    __real_free(block);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return refuse_this() ? NULL : remember(__real_strdup(text));
+}
+
+char *__wrap_strndup(const char *text, size_t n_bytes)
+{
+    return refuse_this() ? NULL : remember(__real_strndup(text, n_bytes));
+}
+
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (refuse_this())
+        return MAP_FAILED;
+    void *block = __real_mmap(address, size, protection, flags, fd, offset);
+    if (block != MAP_FAILED)
+        remember(block);
+    return block;
+}
+
+int __wrap_munmap(void *address, size_t size)
+{
+    forget(address);
+    return __real_munmap(address, size);
+}
+
+static size_t open_descriptors(void)
+{
+    size_t n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+void chaos_begin(void)
+{
+    json_set_alloc_funcs(malloc, free);
+}
+
+void chaos_refuse(size_t nth)
+{
+    pthread_mutex_lock(&lock);
+    countdown = nth;
+    refused = false;
+    pthread_mutex_unlock(&lock);
+}
+
+bool chaos_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    countdown = NEVER;
+    bool result = refused;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+size_t chaos_live(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t n = n_live;
+    pthread_mutex_unlock(&lock);
+    return n + open_descriptors();
+}

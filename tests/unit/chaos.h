@@ -1,0 +1,32 @@
+/* chaos.h - what happens when memory runs out, tried one allocation after the other.
+ *
+ * The unit tests are linked with -Wl,--wrap for everything that hands out memory (see WRAPPED in the
+ * Makefile), so every allocation of headscope and, once chaos_begin was called, of jansson passes through
+ * here. Those inside other libraries do not.
+ *
+ *     chaos_begin();
+ *     size_t live = chaos_live();
+ *     bool refused = true;
+ *     for (size_t nth = 0; refused; nth++) {
+ *         chaos_refuse(nth);
+ *         hs_status st = hs_thing_create(&thing, NULL);
+ *         refused = chaos_stop();
+ *         ck_assert(refused ? st != HS_OK : st == HS_OK);
+ *         hs_thing_destroy(thing);
+ *         ck_assert_uint_eq(chaos_live(), live);
+ *     }
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Routes jansson through here. Call it before anything is allocated that chaos_live is to count. */
+void chaos_begin(void);
+/* From now on the nth allocation, counted from 0 and over all threads, fails; those after it succeed again.
+ */
+void chaos_refuse(size_t nth);
+/* No more refusals. True when there was one since chaos_refuse. */
+bool chaos_stop(void);
+/* Blocks and mappings now in use, and file descriptors now open. */
+size_t chaos_live(void);

@@ -1,0 +1,210 @@
+/* What config.json may say, and what is refused. */
+#include "model/internal.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static hs_status parse(const char *text, hs_shape *shape, hs__family *family, hs_error *err)
+{
+    const hs_bytes bytes = {text, strlen(text)};
+    return hs__config_parse(&bytes, family, shape, err);
+}
+
+#define BERT_SIZES                                                                                           \
+    "\"num_hidden_layers\":3,\"num_attention_heads\":5,\"hidden_size\":60,\"intermediate_size\":7,"          \
+    "\"max_position_embeddings\":40,\"vocab_size\":300"
+#define BERT(more) "{\"model_type\":\"bert\"," BERT_SIZES more "}"
+
+START_TEST(bert_keys)
+{
+    hs_shape shape;
+    hs__family family;
+    hs_error err = {0};
+    ck_assert_int_eq(parse(BERT(",\"type_vocab_size\":4,\"layer_norm_eps\":1e-5,\"hidden_act\":\"gelu\","
+                                "\"position_embedding_type\":\"absolute\",\"is_decoder\":false,"
+                                "\"pruned_heads\":{},\"unknown\":[1,{\"a\":null}]"),
+                           &shape, &family, &err),
+                     HS_OK);
+    ck_assert_int_eq(family, HS__BERT);
+    ck_assert_uint_eq(shape.n_layers, 3);
+    ck_assert_uint_eq(shape.n_heads, 5);
+    ck_assert_uint_eq(shape.hidden, 60);
+    ck_assert_uint_eq(shape.head_width, 12);
+    ck_assert_uint_eq(shape.ffn, 7);
+    ck_assert_uint_eq(shape.n_positions, 40);
+    ck_assert_uint_eq(shape.n_types, 4);
+    ck_assert_uint_eq(shape.vocab_size, 300);
+    ck_assert(shape.layer_norm_eps == 1e-5F);
+}
+END_TEST
+
+START_TEST(bert_defaults)
+{
+    hs_shape shape;
+    hs__family family;
+    ck_assert_int_eq(parse("{" BERT_SIZES "}", &shape, &family, NULL), HS_OK);
+    ck_assert_int_eq(family, HS__BERT);
+    ck_assert_uint_eq(shape.n_types, 2);
+    ck_assert(shape.layer_norm_eps == 1e-12F);
+}
+END_TEST
+
+START_TEST(distilbert_keys)
+{
+    hs_shape shape;
+    hs__family family;
+    ck_assert_int_eq(parse("{\"model_type\":\"distilbert\",\"n_layers\":6,\"n_heads\":12,\"dim\":768,"
+                           "\"hidden_dim\":3072,\"max_position_embeddings\":512,\"vocab_size\":30522,"
+                           "\"activation\":\"gelu\",\"sinusoidal_pos_embds\":false,\"layer_norm_eps\":0.5}",
+                           &shape, &family, NULL),
+                     HS_OK);
+    ck_assert_int_eq(family, HS__DISTILBERT);
+    ck_assert_uint_eq(shape.n_layers, 6);
+    ck_assert_uint_eq(shape.n_heads, 12);
+    ck_assert_uint_eq(shape.head_width, 64);
+    ck_assert_uint_eq(shape.ffn, 3072);
+    ck_assert_uint_eq(shape.n_types, 0);
+    ck_assert(shape.layer_norm_eps == 1e-12F);
+}
+END_TEST
+
+/* A config and the words that its refusal must contain. */
+static const struct {
+    const char *config, *message;
+} refusals[] = {
+    {"", "not valid JSON"},
+    {"[]", "not a JSON object"},
+    {"{\"a\":1,\"a\":2}", "duplicate object key"},
+    {BERT("") " x", "end of file expected"},
+    {"{}", "model_type is missing"},
+    {"{\"model_type\":7," BERT_SIZES "}", "model_type"},
+    {"{\"model_type\":\"roberta\"," BERT_SIZES "}", "\"roberta\""},
+    {"{\"model_type\":\"bert\"}", "num_hidden_layers is missing"},
+    {"{\"model_type\":\"distilbert\"," BERT_SIZES "}", "n_layers is missing"},
+    {BERT(",\"hidden_act\":\"relu\""), "hidden_act must be \"gelu\"; not supported: \"relu\""},
+    {BERT(",\"hidden_act\":\"gelu_new\""), "\"gelu_new\""},
+    {BERT(",\"hidden_act\":1"), "hidden_act must be a string"},
+    {BERT(",\"position_embedding_type\":\"relative_key\""), "position_embedding_type"},
+    {BERT(",\"position_embedding_type\":\"relative_key_query\""), "\"relative_key_query\""},
+    {BERT(",\"is_decoder\":true"), "is_decoder is not supported"},
+    {BERT(",\"is_decoder\":1"), "is_decoder is not supported"},
+    {BERT(",\"is_encoder_decoder\":true"), "is_encoder_decoder"},
+    {BERT(",\"add_cross_attention\":true"), "add_cross_attention"},
+    {BERT(",\"pruned_heads\":{\"0\":[1]}"), "pruned_heads"},
+    {BERT(",\"quantization_config\":{\"bits\":8}"), "quantization_config"},
+    {BERT(",\"type_vocab_size\":0"), "type_vocab_size must be an integer from 1 to 256"},
+    {BERT(",\"type_vocab_size\":257"), "type_vocab_size"},
+    {BERT(",\"layer_norm_eps\":0"), "layer_norm_eps"},
+    {BERT(",\"layer_norm_eps\":-1e-5"), "layer_norm_eps"},
+    {BERT(",\"layer_norm_eps\":1e-40"), "layer_norm_eps"},
+    {BERT(",\"layer_norm_eps\":2"), "layer_norm_eps"},
+    {BERT(",\"layer_norm_eps\":\"1e-12\""), "layer_norm_eps"},
+    {BERT(",\"layer_norm_eps\":1e999"), "not valid JSON"},
+    {"{\"dim\":7,\"n_heads\":2,\"n_layers\":1,\"hidden_dim\":1,\"max_position_embeddings\":9,\"vocab_size\":"
+     "9}",
+     "dim (7) is not a multiple of n_heads (2)"},
+    {"{\"dim\":8,\"n_heads\":2,\"n_layers\":1,\"hidden_dim\":1,\"max_position_embeddings\":9,\"vocab_size\":"
+     "9,"
+     "\"activation\":\"relu\"}",
+     "activation must be \"gelu\""},
+};
+
+START_TEST(refused)
+{
+    hs_shape shape = {.hidden = 123};
+    hs__family family = HS__BERT;
+    hs_error err = {0};
+    ck_assert_int_eq(parse(refusals[_i].config, &shape, &family, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(err.status, HS_BAD_MODEL);
+    ck_assert_ptr_eq(strstr(err.text, "config.json: "), err.text);
+    ck_assert_msg(strstr(err.text, refusals[_i].message) != NULL, "%s\n gave: %s", refusals[_i].config,
+                  err.text);
+    ck_assert_uint_eq(shape.hidden, 123);
+}
+END_TEST
+
+/* Every size at its limits and one beyond, as other numbers and as no number. */
+static const struct {
+    const char *key;
+    long min, max;
+} limits[] = {
+    {"num_hidden_layers", 1, HS_LAYERS_MAX},
+    {"num_attention_heads", 1, HS_HEADS_MAX},
+    {"hidden_size", 1, HS_HIDDEN_MAX},
+    {"intermediate_size", 1, HS_FFN_MAX},
+    {"max_position_embeddings", 3, HS_POSITIONS_MAX},
+    {"vocab_size", 1, HS_VOCAB_MAX},
+};
+
+static hs_status parse_with(size_t which, const char *value, hs_error *err)
+{
+    char config[512] = "{\"model_type\":\"bert\"";
+    size_t length = strlen(config);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        /* One head fits every width; as many wide heads as there may be need a width of as many. */
+        const char *usual = strcmp(limits[i].key, "num_attention_heads") == 0 ? "1" : "256";
+        length += (size_t)snprintf(config + length, sizeof config - length, ",\"%s\":%s", limits[i].key,
+                                   i == which ? value : usual);
+    }
+    snprintf(config + length, sizeof config - length, "}");
+    hs_shape shape;
+    hs__family family;
+    return parse(config, &shape, &family, err);
+}
+
+START_TEST(every_size_is_limited)
+{
+    static const char *const never[] = {"0",    "-1",   "1.0", "\"3\"",
+                                        "null", "true", "[3]", "9223372036854775807"};
+    char value[32];
+    snprintf(value, sizeof value, "%ld", limits[_i].min);
+    ck_assert_int_eq(parse_with((size_t)_i, value, NULL), HS_OK);
+    snprintf(value, sizeof value, "%ld", limits[_i].max);
+    ck_assert_int_eq(parse_with((size_t)_i, value, NULL), HS_OK);
+    snprintf(value, sizeof value, "%ld", limits[_i].min - 1);
+    ck_assert_int_eq(parse_with((size_t)_i, value, NULL), HS_BAD_MODEL);
+    snprintf(value, sizeof value, "%ld", limits[_i].max + 1);
+    ck_assert_int_eq(parse_with((size_t)_i, value, NULL), HS_BAD_MODEL);
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        hs_error err = {0};
+        ck_assert_int_eq(parse_with((size_t)_i, never[i], &err), HS_BAD_MODEL);
+        ck_assert_ptr_nonnull(strstr(err.text, limits[_i].key));
+    }
+    ck_assert_int_eq(parse_with((size_t)_i, "9223372036854775808", NULL), HS_BAD_MODEL);
+}
+END_TEST
+
+START_TEST(a_long_name_is_cut_between_characters)
+{
+    char name[801] = "", config[2048];
+    for (size_t i = 0; i < sizeof name - 1; i += 2)
+        memcpy(name + i, "é", 2);
+    snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":\"%s\"}", name);
+    hs_shape shape;
+    hs__family family;
+    hs_error err = {0};
+    ck_assert_int_eq(parse(config, &shape, &family, &err), HS_BAD_MODEL);
+    size_t length = strlen(err.text);
+    ck_assert_uint_ge(length, sizeof err.text - 3);
+    ck_assert_mem_eq(err.text + length - 2, "é", 2);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("config");
+    tcase_add_test(tests, bert_keys);
+    tcase_add_test(tests, bert_defaults);
+    tcase_add_test(tests, distilbert_keys);
+    tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
+    tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);
+    tcase_add_test(tests, a_long_name_is_cut_between_characters);
+    Suite *suite = suite_create("config");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
