@@ -65,6 +65,8 @@ $(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_file
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
+# Kernels say a * b + c and mean one fused step where the CPU has it; everything else is compiled to the letter.
+$(BUILD)/engine/kernels_%.o: ALL_CFLAGS += -ffp-contract=fast
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@

@@ -1,0 +1,35 @@
+/* kernels.h - everything between the large products, vectorised.
+ *
+ * The bodies are written once, with gcc's vector types, in kernels_body.h, and compiled once per instruction
+ * set; hs__kernels_select picks the best set the CPU has. Kernels take const inputs, allocate nothing, know
+ * nothing of models. Matrices are row-major; a leading dimension (ld) is in floats. Sizes are at least 1.
+ * Nothing needs alignment. */
+#pragma once
+
+#include <stddef.h>
+
+typedef struct hs__kernels {
+    const char *name; /* "avx512", "avx2" or "base" */
+
+    /* att[i] = softmax(scale * att[i]), i < n_rows, T wide, in place; the row maximum is subtracted first so
+     * that no exponent overflows. columns[j] += sum over i of att[i][j]; columns may be NULL. */
+    void (*softmax)(size_t n_rows, size_t T, float scale, float *att, size_t ld, float *columns);
+
+    /* y[i] = norm(x[i] + r[i]) * gamma + beta over rows of H; norm subtracts the mean and divides by
+     * sqrt(variance + eps), the variance being that of the H values (divided by H, not H - 1). r may be NULL;
+     * y may be x or r. */
+    void (*add_norm)(size_t n_rows, size_t H, const float *x, const float *r, const float *gamma,
+                     const float *beta, float eps, float *y);
+
+    /* y[i][j] += bias[j]. */
+    void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y);
+
+    /* y[i][j] = gelu(y[i][j] + bias[j]), gelu(x) = x (1 + erf(x / sqrt 2)) / 2. */
+    void (*add_bias_gelu)(size_t n_rows, size_t n, const float *bias, float *y);
+} hs__kernels;
+
+/* The fastest set this CPU has. */
+const hs__kernels *hs__kernels_select(void);
+
+/* Every set this CPU has, for the tests: NULL from index n on. */
+const hs__kernels *hs__kernels_at(size_t index);

@@ -1,0 +1,8 @@
+/* kernels_avx2.c - the kernels for x86-64 with AVX2 and FMA. */
+#if defined __x86_64__
+#pragma GCC target("avx2,fma")
+#define LANES        8
+#define KERNELS      hs__kernels_avx2
+#define KERNELS_NAME "avx2"
+#include "engine/kernels_body.h"
+#endif

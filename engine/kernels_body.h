@@ -1,0 +1,274 @@
+/* kernels_body.h - the kernels of kernels.h, once per instruction set.
+ *
+ * A file that includes this first chooses its instructions (#pragma GCC target) and defines
+ *     LANES    floats in a vector register
+ *     KERNELS  name of the hs__kernels it defines;  KERNELS_NAME  the same as text
+ * Arithmetic on `vec` is per lane. Sums run in LANES partial sums, so they differ between instruction sets in
+ * the last bits, never between runs. */
+#include "engine/kernels.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined __SSE__
+#include <immintrin.h>
+#elif defined __ARM_NEON
+#include <arm_neon.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+INLINE vec load(const float *p)
+{
+    return *(const vec_in_memory *)p;
+}
+
+INLINE void store(float *p, vec v)
+{
+    *(vec_in_memory *)p = v;
+}
+
+INLINE vec splat(float x)
+{
+    return x - (vec){0};
+}
+
+/* The first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
+INLINE vec load_part(const float *p, size_t n, float rest)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), p);
+#else
+    vec v = splat(rest);
+    for (size_t i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+#endif
+}
+
+INLINE void store_part(float *p, size_t n, vec v)
+{
+#if LANES == 16 && defined __AVX512F__
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#else
+    for (size_t i = 0; i < n; i++)
+        p[i] = v[i];
+#endif
+}
+
+/* Larger and smaller of each lane; gcc has no vector ?: in C. */
+INLINE vec larger(vec a, vec b)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_max_ps(a, b);
+#elif LANES == 8 && defined __AVX__
+    return _mm256_max_ps(a, b);
+#elif LANES == 4 && defined __SSE__
+    return _mm_max_ps(a, b);
+#else
+    ivec m = a > b;
+    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
+#endif
+}
+
+INLINE vec smaller(vec a, vec b)
+{
+    return -larger(-a, -b);
+}
+
+INLINE float sum_lanes(vec v)
+{
+    float lanes[LANES], sum = 0;
+    memcpy(lanes, &v, sizeof lanes);
+    for (size_t n = LANES / 2; n > 0; n /= 2)
+        for (size_t i = 0; i < n; i++)
+            lanes[i] += lanes[i + n];
+    sum += lanes[0];
+    return sum;
+}
+
+INLINE float max_lanes(vec v)
+{
+    float lanes[LANES];
+    memcpy(lanes, &v, sizeof lanes);
+    for (size_t n = LANES / 2; n > 0; n /= 2)
+        for (size_t i = 0; i < n; i++)
+            lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
+    return lanes[0];
+}
+
+/* e^x for x <= 0, within 2 units in the last place; 0 below -87.3 (no subnormals). x = n ln 2 + r with
+ * |r| <= ln 2 / 2; e^r is our minimax polynomial of degree 5 (relative error 7.5e-8). */
+INLINE vec exp_negative(vec x)
+{
+    const vec round = splat(0x1.8p23f); /* adding it leaves the integer in the low bits */
+    vec xs = larger(x, splat(-87.3f));
+    vec n = xs * splat(0x1.715476p+0f) + round;
+    ivec exponent = (ivec)n << 23;
+    n -= round;
+    vec r = xs - n * splat(0x1.62e4p-1f);
+    r = r - n * splat(0x1.7f7d1cp-20f);
+    vec p = splat(0.00829765507046545f);
+    p = p * r + splat(0.041915383745845886f);
+    p = p * r + splat(0.16667574739501856f);
+    p = p * r + splat(0.4999889483573144f);
+    p = p * r + splat(0.999999691985166f);
+    p = p * r + splat(1.0000000716561717f);
+    ivec alive = x >= splat(-87.3f);
+    return (vec)(((ivec)p + exponent) & alive);
+}
+
+/* x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2. Phi(x) - 1/2 = x P(x^2) / Q(x^2) on |x| <= 5.6, outside of
+ * which it is 1/2 to 1e-8: our minimax rational function, error 1e-8 in exact arithmetic, 2e-7 in floats. */
+INLINE vec gelu(vec x)
+{
+    vec c = smaller(larger(x, splat(-5.6f)), splat(5.6f));
+    vec u = c * c;
+    vec p = splat(2.2145473837711323e-08f);
+    p = p * u + splat(6.356513952939538e-06f);
+    p = p * u + splat(0.0001738483666210279f);
+    p = p * u + splat(0.004707244659020898f);
+    p = p * u + splat(0.034375875269968686f);
+    p = p * u + splat(0.39894222156770165f);
+    vec q = splat(1.180215445171155e-06f);
+    q = q * u + splat(7.510116307164046e-05f);
+    q = q * u + splat(0.0019129646112523908f);
+    q = q * u + splat(0.028939953720076128f);
+    q = q * u + splat(0.2528332540914905f);
+    q = q * u + splat(1.0f);
+    return x * (splat(0.5f) + c * p / q);
+}
+
+static void softmax_row(size_t T, float scale, float *a, float *columns)
+{
+    const size_t whole = T / LANES * LANES, rest = T - whole;
+    vec top = splat(-INFINITY);
+    for (size_t j = 0; j < whole; j += LANES)
+        top = larger(top, load(a + j));
+    if (rest)
+        top = larger(top, load_part(a + whole, rest, -INFINITY));
+    const vec s = splat(scale), m = splat(max_lanes(top) * scale);
+
+    vec sum = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec e = exp_negative(load(a + j) * s - m);
+        store(a + j, e);
+        sum += e;
+    }
+    if (rest) {
+        vec e = exp_negative(load_part(a + whole, rest, -INFINITY) * s - m);
+        store_part(a + whole, rest, e);
+        sum += e;
+    }
+    const vec inverse = splat(1.0f / sum_lanes(sum));
+
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec p = load(a + j) * inverse;
+        store(a + j, p);
+        if (columns)
+            store(columns + j, load(columns + j) + p);
+    }
+    if (rest) {
+        vec p = load_part(a + whole, rest, 0) * inverse;
+        store_part(a + whole, rest, p);
+        if (columns)
+            store_part(columns + whole, rest, load_part(columns + whole, rest, 0) + p);
+    }
+}
+
+static void softmax(size_t n_rows, size_t T, float scale, float *att, size_t ld, float *columns)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        softmax_row(T, scale, att + i * ld, columns);
+}
+
+/* x + r, r perhaps absent. */
+INLINE vec sum_at(const float *x, const float *r, size_t j)
+{
+    return r ? load(x + j) + load(r + j) : load(x + j);
+}
+
+INLINE vec sum_at_part(const float *x, const float *r, size_t j, size_t n)
+{
+    return r ? load_part(x + j, n, 0) + load_part(r + j, n, 0) : load_part(x + j, n, 0);
+}
+
+static void add_norm_row(size_t H, const float *x, const float *r, const float *gamma, const float *beta,
+                         float eps, float *y)
+{
+    const size_t whole = H / LANES * LANES, rest = H - whole;
+    vec sum = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec s = sum_at(x, r, j);
+        store(y + j, s);
+        sum += s;
+    }
+    if (rest) {
+        vec s = sum_at_part(x, r, whole, rest);
+        store_part(y + whole, rest, s);
+        sum += s;
+    }
+    const float middle = sum_lanes(sum) / (float)H;
+    const vec mean = splat(middle);
+
+    vec squares = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec c = load(y + j) - mean;
+        squares += c * c;
+    }
+    if (rest) {
+        vec c = load_part(y + whole, rest, middle) - mean;
+        squares += c * c;
+    }
+    const vec inverse = splat(1.0f / sqrtf(sum_lanes(squares) / (float)H + eps));
+
+    for (size_t j = 0; j < whole; j += LANES)
+        store(y + j, (load(y + j) - mean) * inverse * load(gamma + j) + load(beta + j));
+    if (rest) {
+        vec c = (load_part(y + whole, rest, 0) - mean) * inverse;
+        store_part(y + whole, rest, c * load_part(gamma + whole, rest, 0) + load_part(beta + whole, rest, 0));
+    }
+}
+
+static void add_norm(size_t n_rows, size_t H, const float *x, const float *r, const float *gamma,
+                     const float *beta, float eps, float *y)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        add_norm_row(H, x + i * H, r ? r + i * H : NULL, gamma, beta, eps, y + i * H);
+}
+
+static void add_bias(size_t n_rows, size_t n, const float *bias, float *y)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < n_rows; i++, y += n) {
+        for (size_t j = 0; j < whole; j += LANES)
+            store(y + j, load(y + j) + load(bias + j));
+        if (rest)
+            store_part(y + whole, rest, load_part(y + whole, rest, 0) + load_part(bias + whole, rest, 0));
+    }
+}
+
+static void add_bias_gelu(size_t n_rows, size_t n, const float *bias, float *y)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < n_rows; i++, y += n) {
+        for (size_t j = 0; j < whole; j += LANES)
+            store(y + j, gelu(load(y + j) + load(bias + j)));
+        if (rest)
+            store_part(y + whole, rest,
+                       gelu(load_part(y + whole, rest, 0) + load_part(bias + whole, rest, 0)));
+    }
+}
+
+const hs__kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .softmax = softmax,
+    .add_norm = add_norm,
+    .add_bias = add_bias,
+    .add_bias_gelu = add_bias_gelu,
+};
