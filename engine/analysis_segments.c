@@ -13,7 +13,7 @@ static size_t segments_cut(const uint16_t *high, size_t n_high, const uint8_t *s
     size_t n = 0, start = 0;
     for (size_t k = 0; k < n_high; k++) {
         const size_t next = (size_t)high[k] + 1;
-        if (special[high[k]] || (k + 1 < n_high && high[k + 1] == next) || next == n_tokens)
+        if (special[high[k]] || (k + 1 < n_high && high[k + 1] == next))
             continue;
         ret_segments[n++] = (hs_segment){.start = (uint16_t)start, .end = (uint16_t)next};
         start = next;
