@@ -1,0 +1,143 @@
+/* corpus.h - every figure of METHODS.md section 2, from any number of texts.
+ *
+ * An hs_corpus_stats holds sums over texts and nothing else: its size is set by layers x heads x window^2 and
+ * does not grow. Everything in it is an integer. Counts are counts; real numbers are added in fixed point, so
+ * that addition is associative for them too: whatever the order of the texts, the number of workers, the
+ * shards and the interruptions, the same texts give the same state, bit for bit.
+ *
+ *     st = hs_corpus_stats_create(&options, &stats, &err);
+ *     st = hs_corpus_stats_add(stats, texts, n_texts, &err);            again and again
+ *     bytes = hs_corpus_stats_save(stats, &n_bytes);                    a checkpoint, or a shard's result
+ *     st = hs_corpus_stats_load(bytes, n_bytes, &other, &err);
+ *     st = hs_corpus_stats_merge(stats, other, &err);
+ *     for (k = 0; k < hs_corpus_arrays(stats, arrays); k++)             report.npz
+ *         hs_corpus_array_read(stats, &arrays[k], 0, arrays[k].n_elements, buffer);
+ *     figures = hs_corpus_head_read(stats, t, l, h);                      report.json
+ *
+ * A stats object serves one thread at a time. l counts the chosen layers, t the thresholds. */
+#pragma once
+
+#include "engine/capture.h"
+
+#include <stdbool.h>
+
+#define HS_CORPUS_THRESHOLDS_MAX 16
+#define HS_CORPUS_PARTS_MAX      16
+#define HS_CORPUS_ENDS_MAX       16
+#define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the fixed-point sums have room for this many */
+#define HS_CORPUS_BINS           100                 /* of N, and of c / max c, on [0, 1] */
+#define HS_CORPUS_SHARE_BINS     20                  /* of a text's share, on [0, 1] */
+#define HS_CORPUS_FOCUS_MAX      50                  /* vocabulary ids listed a layer */
+
+typedef struct hs_corpus_options {
+    const uint16_t *layers; /* the model's numbers, ascending; captures hold just these, and every head */
+    size_t n_layers, n_heads;
+    size_t tokens_max; /* the window: no text is longer */
+    size_t vocab_size;
+    const float *thresholds; /* tau_s, ascending in (0, 1] */
+    size_t n_thresholds;
+    size_t threshold_main;     /* index of the one that location maps are kept for */
+    float attention_threshold; /* tau_a */
+    size_t n_parts;            /* of the stability check: text number mod n_parts */
+    int32_t cls, sep, comma;   /* vocabulary ids, -1 for none */
+    const int32_t *ends;       /* ids that end a sentence */
+    size_t n_ends;
+} hs_corpus_options;
+
+typedef struct hs_corpus_stats hs_corpus_stats;
+
+/* Options are copied. HS_INVALID when one is out of range, HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats,
+                                             hs_error *err);
+void hs_corpus_stats_destroy(hs_corpus_stats *stats); /* NULL is fine */
+
+/* What create was given. Borrowed from stats. */
+hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats);
+uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats); /* added so far */
+
+/* One text of the corpus; arrays are [capture->n_tokens]. */
+typedef struct hs_corpus_text {
+    uint64_t number;           /* of the text in the whole corpus, whatever the shard: it chooses the part */
+    const hs_capture *capture; /* keeps attentions (with columns) and similarities */
+    const int32_t *ids;
+    const uint8_t *special; /* 1: [CLS] and [SEP] added by the tokenizer */
+} hs_corpus_text;
+
+/* Adds texts. Several at a time are faster than one after the other (8 are enough): a head's sums are fetched
+ * once for all of them. Allocates nothing. HS_INVALID when a capture does not fit the options, HS_TOO_LARGE
+ * at HS_CORPUS_TEXTS_MAX; then nothing was added. */
+HS_MUST_USE hs_status hs_corpus_stats_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
+                                          hs_error *err);
+
+/* Adds what `from` holds. HS_INVALID when their options differ, HS_TOO_LARGE as above. */
+HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from,
+                                            hs_error *err);
+
+/* The whole state, options included: versioned, checksummed, little-endian. Borrowed from stats, valid until
+ * it is changed or destroyed; takes no memory. */
+const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes);
+
+/* Any bytes may be given: HS_INVALID says what is wrong with them. bytes is not kept. */
+HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats,
+                                           hs_error *err);
+
+/* ---- arrays: METHODS.md section 4, by their names there ---- */
+
+#define HS_CORPUS_AXES_MAX   4
+#define HS_CORPUS_ARRAYS_MAX 64
+
+typedef struct hs_corpus_array {
+    const char *name; /* "attention_sum"; static */
+    bool is_float;    /* elements are double, else int64_t */
+    size_t n_axes;    /* 0: a scalar */
+    size_t axes[HS_CORPUS_AXES_MAX];
+    size_t n_elements;
+    size_t field; /* for hs_corpus_array_read */
+} hs_corpus_array;
+
+/* Lists the arrays, in the order of METHODS.md; returns how many. Beyond those named there: the parts'
+ * part_texts_with_high, and for d' signal_moments and noise_moments (l,h,3): number of pairs, sum of N, sum
+ * of N^2. Maps are full: symmetric ones are mirrored, `location` is 0 for i >= j. */
+size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
+
+/* Writes elements [first, first + n) in row-major order to ret: int64_t or double. */
+void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *array, size_t first, size_t n,
+                          void *ret);
+
+/* ---- figures; NAN where there is nothing to divide by ---- */
+
+/* What pairs drawn evenly from all i < j of the same texts give. */
+typedef struct hs_corpus_chance {
+    double repeated, same_sentence, repeated_same_sentence; /* shares */
+    double mean_distance, median_distance;
+} hs_corpus_chance;
+hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats);
+
+/* A figure and its stability: the standard deviation over the parts that have it. */
+typedef struct hs_corpus_figure {
+    double value, spread;
+} hs_corpus_figure;
+
+/* One head at threshold t (d' and auc do not depend on it). Lift is share / chance. */
+typedef struct hs_corpus_head {
+    uint64_t high;            /* sum of |E| */
+    uint64_t texts_with_high; /* texts whose E is not empty */
+    hs_corpus_figure repeated_share, same_sentence_share, mean_distance;
+    hs_corpus_figure focal_share; /* mean over texts with E */
+    double repeated_same_sentence_share, median_distance;
+    double repeated_lift, same_sentence_lift, repeated_same_sentence_lift;
+    double dprime; /* (mean_s - mean_n) / sqrt((var_s + var_n) / 2) of N, population variances */
+    double auc;    /* that a signal pair's N exceeds a noise pair's, from the histograms; ties count half */
+} hs_corpus_head;
+hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_t l, size_t h);
+
+/* One layer at threshold t; shares and distances pooled over its heads. */
+typedef struct hs_corpus_layer {
+    uint64_t high;
+    double repeated_share, same_sentence_share, repeated_same_sentence_share;
+    double mean_distance, median_distance;
+    double unique_focal;          /* mean number of different focal ids, over texts */
+    double precision, recall, f1; /* of attention boundaries against sentence ends */
+    double mass_cls, mass_sep, mass_end, mass_comma, mass_rest; /* shares of attention mass */
+} hs_corpus_layer;
+hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l);
