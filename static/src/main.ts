@@ -1,1 +1,46 @@
-document.querySelector("#app")!.textContent = "headscope";
+import "./style.css";
+import { App } from "./app";
+import { models } from "./api";
+import { Chrome } from "./chrome";
+import { h } from "./dom";
+import { Help } from "./help";
+import { Hints } from "./hints";
+import { bindKeys } from "./keys";
+import { Panel } from "./panel";
+import type { View } from "./state";
+import { watchTheme } from "./theme";
+import { HeadView } from "./views/head";
+import { OverviewView } from "./views/overview";
+import { PairsView } from "./views/pairs";
+
+interface Shown { element: HTMLElement; update(): void }
+
+const app = new App(render);
+const views: Partial<Record<View, Shown>> = {
+  overview: new OverviewView(app),
+  head: new HeadView(app),
+  pairs: new PairsView(app),
+};
+const panel = new Panel(app);
+const hints = new Hints(app);
+const help = new Help(() => hints.reopen());
+const chrome = new Chrome(app, Object.keys(views) as View[], h("div", { class: "menu" }), () => help.open());
+const stage = h("div", { class: "stage", id: "stage", tabindex: -1 });
+
+function render(): void {
+  const view = views[app.state.view] ?? views.overview!;
+  if (view.element.parentElement !== stage) stage.replaceChildren(hints.element, view.element);
+  chrome.update(app.state.view);
+  panel.update();
+  hints.update();
+  view.update();
+}
+
+document.querySelector("#app")!.append(
+  h("a", { class: "skip", href: "#stage", onclick: (e: Event) => { e.preventDefault(); stage.focus(); } }, "Skip to the view"),
+  chrome.top, h("main", {}, panel.element, stage), chrome.bottom, help.element);
+watchTheme(app);
+bindKeys(app, panel, help);
+// The example is analysed without waiting for the list of models.
+models().then((list) => { app.models = list; app.draw(); }, () => app.draw());
+app.draw();

@@ -1,0 +1,79 @@
+// Chooses a layer and one of its heads (or their sum), with the layer's heads as small pictures.
+import { mapAt, type Answer } from "./answer";
+import type { App, Selection } from "./app";
+import { lutOf } from "./colour";
+import { h, replace } from "./dom";
+import { SUM } from "./state";
+import { paint, pool } from "./thumbs";
+
+const SIDE = 34; // CSS px of one picture
+
+export class HeadPicker {
+  readonly element: HTMLElement;
+  private readonly layers = h("select", { onchange: () => this.pick(Number(this.layers.value), this.chosen.head) });
+  private readonly strip = h("div", { class: "strip-heads", role: "group", "aria-label": "Head" });
+  private buttons: HTMLButtonElement[] = [];
+  private chosen: Selection = { layer: 0, head: 0 };
+  private painted = "";
+  private answer: Answer | null = null;
+
+  constructor(
+    private readonly app: App, label: string, private readonly pick: (layer: number, head: number) => void,
+    private readonly quantity: "attention" | "similarity" = "similarity",
+  ) {
+    this.element = h("div", { class: "head-picker" },
+      h("label", { class: "field" }, h("span", {}, label), this.layers), this.strip);
+    this.strip.addEventListener("keydown", (e) => this.key(e));
+  }
+
+  update(answer: Answer | null, chosen: Selection): void {
+    this.chosen = chosen;
+    if (!answer) return;
+    const { theme, state } = this.app;
+    const shape = `${answer.layers.length} ${answer.heads.length}`;
+    if (this.layers.dataset.shape !== shape) {
+      this.layers.dataset.shape = shape;
+      replace(this.layers, answer.layers.map((layer) => h("option", { value: layer }, `Layer ${layer}`)));
+      this.buttons = [...answer.heads, SUM].map((head) => h("button", {
+        type: "button", "aria-label": head === SUM ? "All heads summed" : `Head ${head}`,
+        title: head === SUM ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`,
+        onclick: () => this.pick(this.chosen.layer, head),
+      }, head === SUM ? h("span", { class: "sum" }, "Σ") : h("canvas", {}), h("small", {}, head === SUM ? "sum" : head)));
+      replace(this.strip, this.buttons);
+    }
+    this.layers.value = String(chosen.layer);
+    const heads = answer.heads.length;
+    this.buttons.forEach((button, k) => {
+      const on = k === (chosen.head === SUM ? heads : chosen.head);
+      button.setAttribute("aria-pressed", String(on));
+      button.tabIndex = on ? 0 : -1;
+    });
+    const key = `${chosen.layer} ${theme} ${state.map}`;
+    if (this.answer === answer && this.painted === key) return;
+    this.answer = answer;
+    this.painted = key;
+    this.paint(answer, chosen.layer);
+  }
+
+  private paint(answer: Answer, layer: number): void {
+    const stack = (this.quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
+    const lut = lutOf(this.app.state.map, this.quantity, this.app.theme);
+    const T = answer.encoding.ids.length;
+    answer.heads.forEach((_, head) => {
+      const canvas = this.buttons[head]!.querySelector("canvas")!;
+      const { values, side } = pool(mapAt(stack, answer, layer, head), T, Math.round(SIDE * devicePixelRatio));
+      canvas.width = canvas.height = side;
+      canvas.getContext("2d")!.putImageData(paint(values, side, lut), 0, 0);
+    });
+  }
+
+  private key(e: KeyboardEvent): void {
+    const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
+    const at = this.buttons.indexOf(document.activeElement as HTMLButtonElement);
+    const next = this.buttons[at + step];
+    if (!step || at < 0 || !next) return;
+    e.preventDefault();
+    next.focus();
+    next.click();
+  }
+}

@@ -1,0 +1,108 @@
+// The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
+import { mapAt, type Answer, type Encoding } from "./answer";
+import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
+
+export interface Lens { special: boolean; words: boolean }
+
+// Word pieces lose their ## where they continue a merged word.
+const label = (tokens: readonly string[]): string =>
+  tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join("");
+
+export function axisOf(encoding: Encoding, lens: Lens): Axis {
+  const groups: number[][] = [];
+  let word: number | null = null, type = -1;
+  encoding.ids.forEach((_, t) => {
+    if (!lens.special && encoding.special[t]) return;
+    const w = encoding.words[t] ?? null;
+    if (lens.words && w !== null && w === word && encoding.types[t] === type) groups.at(-1)!.push(t);
+    else groups.push([t]);
+    word = w;
+    type = encoding.types[t]!;
+  });
+  const first = groups.map((g) => g[0]!);
+  return {
+    n: groups.length,
+    groups,
+    labels: groups.map((g) => label(g.map((t) => encoding.tokens[t]!))),
+    keys: groups.map((g) => g.map((t) => encoding.ids[t]).join(" ")),
+    sentences: first.map((t) => encoding.sentences[t]!),
+    special: first.map((t) => encoding.special[t]!),
+    types: first.map((t) => encoding.types[t]!),
+    offsets: groups.map((g) => [encoding.offsets[g[0]!]![0], encoding.offsets[g.at(-1)!]![1]]),
+    positions: lens.words ? first.map((_, k) => k) : first,
+  };
+}
+
+type Merge = "attention" | "mean";
+
+// Attention to a word is the sum over its pieces, from a word their mean (Clark et al. 2019); similarities
+// are means.
+export function project(map: ArrayLike<number>, T: number, axis: Axis, merge: Merge, unit = 1): Float32Array {
+  const out = new Float32Array(axis.n * axis.n);
+  if (axis.n === T) {
+    for (let k = 0; k < out.length; k++) out[k] = map[k]! * unit;
+    return out;
+  }
+  axis.groups.forEach((rows, i) => {
+    axis.groups.forEach((columns, j) => {
+      let sum = 0;
+      for (const r of rows) for (const c of columns) sum += map[r * T + c]!;
+      out[i * axis.n + j] = (sum * unit) / (rows.length * (merge === "mean" ? columns.length : 1));
+    });
+  });
+  return out;
+}
+
+function clearDiagonal(map: Float32Array, n: number): Float32Array {
+  for (let i = 0; i < n; i++) map[i * n + i] = 0;
+  return map;
+}
+
+// |O_i|^2 per token, mean over a word's pieces: what stands on the similarity's diagonal.
+function ownSimilarity(outputs: Float32Array, T: number, axis: Axis): Float32Array {
+  const width = outputs.length / T;
+  const own = Float32Array.from({ length: T }, (_, t) => {
+    let sum = 0;
+    for (let k = t * width; k < (t + 1) * width; k++) sum += outputs[k]! ** 2;
+    return sum;
+  });
+  return Float32Array.from(axis.groups, (g) => g.reduce((sum, t) => sum + own[t]!, 0) / g.length);
+}
+
+// The exact answer for one head (f4, one layer, one head or their sum).
+export function headOf(answer: Answer, lens: Lens): Head {
+  const axis = axisOf(answer.encoding, lens);
+  const T = answer.encoding.ids.length;
+  const similarity = clearDiagonal(project(answer.similarities!, T, axis, "mean"), axis.n);
+  const maximum = similarityMaximum(similarity, axis.n);
+  const outputs = answer.headOutputs;
+  return {
+    axis,
+    attention: project(answer.attentions!, T, axis, "attention"),
+    similarity,
+    own: outputs ? ownSimilarity(outputs, T, axis) : null,
+    normalized: normalize(similarity, axis.n, maximum),
+    maximum,
+    exact: true,
+  };
+}
+
+// The same head from the overview's bytes, to draw at once while the exact answer is on its way.
+export function roughHeadOf(overview: Answer, l: number, h: number, lens: Lens): Head {
+  const axis = axisOf(overview.encoding, lens);
+  const T = overview.encoding.ids.length;
+  const bytes = (stack: Float32Array | Uint8Array | null): ArrayLike<number> => mapAt(stack!, overview, l, h);
+  const similarity = clearDiagonal(project(bytes(overview.similarities), T, axis, "mean", 1 / 255), axis.n);
+  return {
+    axis,
+    attention: project(bytes(overview.attentions), T, axis, "attention", 1 / 255),
+    similarity: null,
+    own: null,
+    normalized: normalize(similarity, axis.n, similarityMaximum(similarity, axis.n)),
+    maximum: overview.summary?.[l]?.[h]?.max_similarity ?? NaN,
+    exact: false,
+  };
+}
+
+// The axis entry a token belongs to, or -1 where it is hidden.
+export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));

@@ -1,0 +1,74 @@
+// state -> the requests whose answers it needs. Two states with equal requests share one answer.
+import { SUM, type State } from "./state";
+
+export interface AnalyzeRequest {
+  text: string;
+  text_pair?: string;
+  model?: string;
+  max_tokens: number;
+  layers: "all" | number[];
+  heads: "all" | number[];
+  outputs: string[];
+  normalize?: "none" | "max";
+  threshold?: number;
+  attention_threshold?: number;
+  max_pairs?: number;
+  reduce?: "none" | "sum" | "mean";
+  split_special_tokens?: boolean;
+  special_tokens?: "keep" | "mask";
+  dtype?: "f4" | "f2" | "u1";
+}
+
+type Input = Pick<AnalyzeRequest, "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" |
+  "special_tokens">;
+
+function inputOf(state: State): Input {
+  return {
+    text: state.text,
+    ...(state.pair ? { text_pair: state.pair } : {}),
+    ...(state.model ? { model: state.model } : {}),
+    max_tokens: state.max,
+    ...(state.literal ? { split_special_tokens: true } : {}),
+    ...(state.special ? {} : { special_tokens: "mask" as const }),
+  };
+}
+
+// Every head as bytes, with its figures: the overview, drawn at once.
+export function overviewRequest(state: State, threshold: number): AnalyzeRequest {
+  return {
+    ...inputOf(state), layers: "all", heads: "all", outputs: ["attentions", "similarities", "summary"],
+    normalize: "max", dtype: "u1", threshold,
+  };
+}
+
+// The figures alone, at the threshold of the moment.
+export function summaryRequest(state: State): AnalyzeRequest {
+  return { ...inputOf(state), layers: "all", heads: "all", outputs: ["summary"], threshold: state.tau };
+}
+
+// One head exactly, or the layer's heads summed.
+export function headRequest(state: State, layer: number, head: number): AnalyzeRequest {
+  const summed = head === SUM;
+  return {
+    ...inputOf(state), layers: [layer], heads: summed ? "all" : [head],
+    outputs: summed ? ["attentions", "similarities"] : ["attentions", "similarities", "head_outputs"],
+    ...(summed ? { reduce: "sum" as const } : {}), dtype: "f4",
+  };
+}
+
+// The layer's heads averaged, N in place of S: what segments are made of.
+export function layerRequest(state: State, layer: number): AnalyzeRequest {
+  return {
+    ...inputOf(state), layers: [layer], heads: "all", outputs: ["attentions", "similarities"],
+    normalize: "max", reduce: "mean", dtype: "f4",
+  };
+}
+
+// The second side of a comparison, as a state of its own: what it does not replace it shares.
+export function secondState(state: State): State {
+  return {
+    ...state,
+    ...(state.against === "text" ? { text: state.text2, pair: state.pair2 } : {}),
+    ...(state.against === "model" ? { model: state.model2 } : {}),
+  };
+}

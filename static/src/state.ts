@@ -1,0 +1,135 @@
+// Everything that decides what is on screen, and how it is written into the address.
+//
+// The address holds the whole state in its fragment, so a link restores the view and the text never travels
+// in a URL to the server. Values equal to their default are left out.
+import { EXAMPLES } from "./examples";
+
+export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)
+
+export const VIEWS = ["overview", "head", "text", "pairs", "compare"] as const;
+export const SHOWS = ["attention", "similarity", "both"] as const;
+export const SCALES = ["linear", "log", "row"] as const;
+export const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
+export const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
+export const RELATIONS = ["to", "from", "similar"] as const;
+export const ANSWERS = ["any", "yes", "no"] as const;
+export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
+export const AGAINST = ["head", "text", "model"] as const;
+export const METRICS = [
+  "none", "high_pairs", "repeated_share", "same_sentence_share", "mean_distance", "separator_attention",
+  "focal_share", "attention_entropy", "snr_dprime",
+] as const;
+
+export type View = (typeof VIEWS)[number];
+export type Show = (typeof SHOWS)[number];
+export type Scale = (typeof SCALES)[number];
+export type Overlay = (typeof OVERLAYS)[number];
+export type Diagonal = (typeof DIAGONALS)[number];
+export type Relation = (typeof RELATIONS)[number];
+export type Answer = (typeof ANSWERS)[number];
+export type MapName = (typeof MAPS)[number];
+export type Against = (typeof AGAINST)[number];
+export type Metric = (typeof METRICS)[number];
+
+interface Field<T> { initial: T; parse(text: string): T | undefined; format(value: T): string }
+
+const text = (initial: string): Field<string> => ({ initial, parse: (t) => t, format: (v) => v });
+const flag = (initial: boolean): Field<boolean> => ({
+  initial, parse: (t) => (t === "1" ? true : t === "0" ? false : undefined), format: (v) => (v ? "1" : "0"),
+});
+const within = (initial: number, low: number, high: number, whole: boolean): Field<number> => ({
+  initial,
+  parse: (t) => {
+    const v = t.trim() === "" ? NaN : Number(t);
+    return v >= low && v <= high && (!whole || Number.isInteger(v)) ? v : undefined;
+  },
+  format: String,
+});
+const whole = (initial: number, low: number, high: number): Field<number> => within(initial, low, high, true);
+const share = (initial: number): Field<number> => within(initial, 0.01, 1, false);
+const oneOf = <T extends string>(values: readonly T[], initial: T): Field<T> => ({
+  initial, parse: (t) => values.find((v) => v === t), format: (v) => v,
+});
+const indices = (most: number): Field<readonly number[]> => ({
+  initial: [],
+  parse: (t) => {
+    const values = t.split(".").map(Number);
+    return values.length <= most && values.every((v) => Number.isInteger(v) && v >= 0) ? values : undefined;
+  },
+  format: (v) => v.join("."),
+});
+
+const FIELDS = {
+  view: oneOf(VIEWS, "overview"),
+  text: text(EXAMPLES[0]!.text),
+  pair: text(""),
+  model: text(""), // the server's first
+  max: whole(128, 2, 1 << 20),
+  literal: flag(false), // split_special_tokens
+  layer: whole(-1, -1, 9999), // -1: the last
+  head: whole(0, SUM, 9999),
+  tau: share(0.3),
+  atau: share(0.3),
+  special: flag(true), // false: special tokens hidden and left out of every figure
+  words: flag(false), // word pieces merged to words
+  map: oneOf(MAPS, "ink"),
+  // overview
+  show: oneOf(SHOWS, "both"),
+  sort: oneOf(METRICS, "none"),
+  tint: oneOf(METRICS, "none"),
+  // head
+  scale: oneOf(SCALES, "linear"),
+  diag: oneOf(DIAGONALS, "paper"),
+  lines: flag(false), // sentence boundaries upon the maps
+  overlay: oneOf(OVERLAYS, "none"),
+  pin: indices(2), // the cell held by the cross-hair, as two token positions
+  // text
+  sel: indices(512),
+  relation: oneOf(RELATIONS, "similar"),
+  arcs: flag(true),
+  bands: flag(false),
+  sentences: flag(true),
+  // pairs
+  find: text(""),
+  near: whole(1, 1, 1 << 20), // distance from
+  far: whole(0, 0, 1 << 20), // distance to; 0: no bound
+  same: oneOf(ANSWERS, "any"),
+  within: oneOf(ANSWERS, "any"),
+  order: text("-normalized"),
+  // compare: the second side
+  against: oneOf(AGAINST, "head"),
+  what: oneOf(["attention", "similarity"] as const, "similarity"),
+  text2: text(""),
+  pair2: text(""),
+  model2: text(""),
+  layer2: whole(0, -1, 9999),
+  head2: whole(0, SUM, 9999),
+};
+
+type Fields = typeof FIELDS;
+export type State = { [K in keyof Fields]: Fields[K]["initial"] };
+
+const KEYS = Object.keys(FIELDS) as (keyof State)[];
+
+export const INITIAL = Object.fromEntries(KEYS.map((key) => [key, FIELDS[key].initial])) as State;
+
+// "#view=head&layer=7" -> state. What cannot be read falls back to its default.
+export function parseState(fragment: string): State {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const state: Record<string, unknown> = { ...INITIAL };
+  for (const key of KEYS) {
+    const value = given.get(key);
+    if (value !== null) state[key] = FIELDS[key].parse(value) ?? INITIAL[key];
+  }
+  return state as State;
+}
+
+export function formatState(state: State): string {
+  const out = new URLSearchParams();
+  for (const key of KEYS) {
+    const write = FIELDS[key].format as (value: unknown) => string;
+    const value = write(state[key]);
+    if (value !== write(INITIAL[key])) out.set(key, value);
+  }
+  return out.toString();
+}

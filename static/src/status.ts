@@ -1,0 +1,35 @@
+// What stands in a view's place while its answer is on the way, failed or was given up.
+import type { App } from "./app";
+import type { Entry } from "./cache";
+import { h } from "./dom";
+import { fieldOf } from "./problems";
+
+const PATIENCE_MS = 150; // quicker answers show no progress at all
+
+export function statusOf(app: App, entry: Entry): HTMLElement | null {
+  if (entry.status === "ready") return null;
+  if (entry.status === "loading") return progress(app, entry);
+  if (entry.status === "cancelled")
+    return h("div", { class: "notice", role: "status" }, h("p", {}, "Cancelled."), again(app, entry));
+  const { title, detail, pointer, retryAfter } = entry.problem!;
+  return h("div", { class: "notice problem", role: "alert" },
+    h("h2", {}, title),
+    h("p", {}, detail),
+    fieldOf(pointer) ? h("p", { class: "muted" }, "The field in question is marked beside the text.") : null,
+    retryAfter ? h("p", { class: "muted" }, `The server asks to wait ${retryAfter} s.`) : null,
+    again(app, entry));
+}
+
+const again = (app: App, entry: Entry): HTMLElement =>
+  h("button", { type: "button", class: "primary", onclick: () => app.cache.retry(entry) }, "Try again");
+
+function progress(app: App, entry: Entry): HTMLElement {
+  const { received, total } = entry.progress;
+  const waited = performance.now() - entry.started;
+  if (waited < PATIENCE_MS) setTimeout(app.draw, PATIENCE_MS - waited + 10);
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  return h("div", { class: `notice progress${waited < PATIENCE_MS ? " early" : ""}`, role: "status" },
+    h("p", {}, total ? `Receiving ${megabytes(received)} of ${megabytes(total)} MB` : "Computing the heads…"),
+    h("progress", total ? { max: total, value: received, "aria-label": "Received" } : { "aria-label": "Computing" }),
+    h("button", { type: "button", onclick: () => app.cache.cancel(entry) }, "Cancel"));
+}

@@ -1,0 +1,25 @@
+// Light, dark, or as the system says.
+import type { App } from "./app";
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type ThemeChoice = (typeof THEMES)[number];
+
+const KEY = "headscope-theme";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export function themeChoice(): ThemeChoice {
+  const saved = localStorage.getItem(KEY);
+  return THEMES.find((t) => t === saved) ?? "system";
+}
+
+export function applyTheme(choice: ThemeChoice, app: App): void {
+  localStorage.setItem(KEY, choice);
+  app.theme = choice === "system" ? (dark.matches ? "dark" : "light") : choice;
+  document.documentElement.dataset.theme = app.theme;
+  app.draw();
+}
+
+export function watchTheme(app: App): void {
+  applyTheme(themeChoice(), app);
+  dark.addEventListener("change", () => applyTheme(themeChoice(), app));
+}

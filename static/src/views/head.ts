@@ -1,0 +1,222 @@
+// One head in full: attention and similarity side by side under one cross-hair.
+import type { App } from "../app";
+import {
+  averagedRegions, columnProfile, highTokens, runsOf, type Head,
+} from "../analysis";
+import { colourBar } from "../colourbar";
+import { lutOf } from "../colour";
+import { h, replace, segmented, select, toggle } from "../dom";
+import { HeadPicker } from "../head-picker";
+import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
+import { entryOf } from "../lens";
+import { FIGURES, valueOf, type Figure } from "../metrics";
+import { countAbove, sortPairs, type Pairs } from "../pairs";
+import { describeCell } from "../readout";
+import { format, indicesOf, maximumOf, ticksOf } from "../scale";
+import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
+import { statusOf } from "../status";
+import { Viewport } from "../viewport";
+
+type Quantity = "attention" | "similarity";
+
+export class HeadView {
+  readonly element: HTMLElement;
+  readonly viewport = new Viewport();
+  readonly maps: Record<Quantity, Heatmap>;
+  private readonly bars: Record<Quantity, HTMLElement> = { attention: h("div"), similarity: h("div") };
+  private readonly picker: HeadPicker;
+  private readonly controls;
+  private readonly status = h("div");
+  private readonly plates: HTMLElement;
+  private readonly facts = h("dl", { class: "facts" });
+  private readonly table = h("details", { class: "alternative" }, h("summary", {}, "Held row as a table"));
+  private readonly zoomOut: HTMLButtonElement;
+  private hovered: Cell | null = null;
+  private head: Head | null = null;
+  private shown = "";
+  private shownHead: Head | null = null;
+
+  constructor(private readonly app: App) {
+    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
+    this.controls = {
+      scale: segmented<Scale>("Scale", [
+        { value: "linear", label: "Linear" }, { value: "log", label: "Log", title: "Four decades below the maximum" },
+        { value: "row", label: "Per row", title: "Each query's row to its own maximum" },
+      ], (scale) => app.set({ scale })),
+      overlay: select("Overlay", [
+        ["none", "None"], ["mask", "Mask (Fig. 5)"], ["regions", "Averaged regions (Fig. 5)"],
+        ["pairs", "High pairs"],
+      ], (overlay) => app.set({ overlay: overlay as Overlay })),
+      diag: select("Diagonal", [
+        ["paper", "As in the paper"], ["on", "On"], ["off", "Off"],
+      ], (diag) => app.set({ diag: diag as Diagonal })),
+      lines: toggle("Sentences", "Lines between sentences", (lines) => app.set({ lines })),
+    };
+    const zoom = (label: string, title: string, act: () => void): HTMLButtonElement =>
+      h("button", { type: "button", class: "icon", "aria-label": title, title, onclick: act }, label);
+    this.zoomOut = zoom("−", "Zoom out", () => this.viewport.zoom(1 / 1.6));
+    const zooms = h("div", { class: "zoom", role: "group", "aria-label": "Zoom" }, this.zoomOut,
+      zoom("+", "Zoom in", () => this.viewport.zoom(1.6)),
+      zoom("⤢", "Whole map", () => this.viewport.reset()));
+    this.maps = { attention: this.heatmap("attention"), similarity: this.heatmap("similarity") };
+    const plate = (quantity: Quantity, title: string, formula: string): HTMLElement => h("figure", { class: "plate" },
+      h("figcaption", {}, h("div", {}, h("h2", {}, title), h("p", { class: "muted" }, formula)), this.bars[quantity]),
+      this.maps[quantity].element);
+    this.plates = h("div", { class: "plates" },
+      plate("attention", "Attention", "rows attend to columns"),
+      plate("similarity", "Context similarity", "O·O′ of the head’s outputs"));
+    this.element = h("section", { class: "view head", "aria-label": "Head" },
+      h("div", { class: "toolbar" }, this.picker.element),
+      h("div", { class: "toolbar" }, this.controls.scale.element, this.controls.overlay.element,
+        this.controls.diag.element, this.controls.lines.element, zooms),
+      this.status, this.plates, this.facts, this.table);
+    this.viewport.watch(() => { this.zoomOut.disabled = !this.viewport.zoomed; });
+    this.table.addEventListener("toggle", () => app.draw());
+  }
+
+  private heatmap(quantity: Quantity): Heatmap {
+    return new Heatmap(`${quantity === "attention" ? "Attention" : "Context similarity"} map`, this.viewport, {
+      hover: (cell) => this.hover(cell),
+      pick: (cell) => {
+        const { axis } = this.head!;
+        this.app.set({ pin: cell.map((t) => axis.groups[t]![0]!) });
+        this.app.readout(describeCell(this.head!, cell), true);
+      },
+    });
+  }
+
+  private hover(cell: Cell | null): void {
+    this.hovered = cell;
+    const held = this.held();
+    for (const map of Object.values(this.maps)) map.point(cell, held);
+    const at = cell ?? held;
+    this.app.readout(this.head && at ? describeCell(this.head, at) : "");
+  }
+
+  private held(): Cell | null {
+    const { pin } = this.app.state;
+    if (!this.head || pin.length !== 2) return null;
+    const [row, column] = pin.map((t) => entryOf(this.head!.axis, t));
+    return row! >= 0 && column! >= 0 ? [row!, column!] : null;
+  }
+
+  update(): void {
+    const { app } = this;
+    const { state } = app;
+    const { head, entry, selection } = app.head();
+    this.controls.scale.set(state.scale);
+    this.controls.overlay.set(state.overlay);
+    this.controls.diag.set(state.diag);
+    this.controls.lines.set(state.lines);
+    this.picker.update(app.overview().answer, selection);
+    replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
+    this.head = head;
+    this.plates.hidden = this.facts.hidden = this.table.hidden = !head;
+    if (!head) return;
+    if (this.viewport.n !== head.axis.n) this.viewport.reset(head.axis.n);
+    this.draw(head);
+    this.hover(this.hovered);
+    this.describe(head, selection.layer, selection.head);
+    if (this.table.open) this.tabulate(head);
+  }
+
+  private draw(head: Head): void {
+    const { scale, overlay, diag, map, lines, tau, atau } = this.app.state;
+    const key = [scale, overlay, diag, map, lines, overlay === "pairs" ? tau : 0,
+      overlay === "mask" || overlay === "regions" ? atau : 0, this.app.theme].join(" ");
+    if (this.shownHead === head && this.shown === key) return;
+    if (this.shownHead !== head) performance.mark("head-drawn");
+    this.shownHead = head;
+    this.shown = key;
+    for (const quantity of ["attention", "similarity"] as const) {
+      const values = valuesOf(head, quantity, this.app.state);
+      const top = maximumOf(values);
+      const lut = lutOf(map, quantity, this.app.theme);
+      this.maps[quantity].show({
+        n: head.axis.n, labels: head.axis.labels, faint: head.axis.special, lut,
+        indices: indicesOf(values, head.axis.n, head.axis.n, top, scale),
+        ...this.marks(head, quantity),
+      });
+      replace(this.bars[quantity], colourBar(lut, "", ticksOf(top, scale)));
+    }
+  }
+
+  private marks(head: Head, quantity: Quantity): Partial<HeatmapContent> {
+    const { overlay, lines, atau, tau } = this.app.state;
+    const { axis } = head;
+    const marks: Partial<HeatmapContent> = {};
+    if (lines) marks.boundaries = axis.sentences.flatMap((s, t) => (t && s !== axis.sentences[t - 1] ? [t] : []));
+    if (overlay === "mask" || (overlay === "regions" && quantity === "attention"))
+      marks.mask = new Set(highTokens(columnProfile(head.attention, axis.n), atau));
+    if (overlay === "pairs" && quantity === "similarity") {
+      const pairs = pairsOf(head);
+      const cells: [number, number][] = [];
+      for (let k = 0; k < countAbove(pairs, tau); k++)
+        cells.push([pairs.i[k]!, pairs.j[k]!], [pairs.j[k]!, pairs.i[k]!]);
+      marks.cells = cells;
+    }
+    return marks;
+  }
+
+  private describe(head: Head, layer: number, h0: number): void {
+    const answer = this.app.overview().answer;
+    const summary = h0 !== SUM && answer ? this.app.figures(answer)[layer]?.[h0] : undefined;
+    const term = (name: string, value: string, title = ""): HTMLElement =>
+      h("div", { title }, h("dt", {}, name), h("dd", {}, value));
+    const profile = columnProfile(head.attention, head.axis.n);
+    const gathers = highTokens(profile, this.app.state.atau).sort((a, b) => profile[b]! - profile[a]!);
+    const times = new Map<string, number>();
+    for (const t of gathers) times.set(head.axis.labels[t]!, (times.get(head.axis.labels[t]!) ?? 0) + 1);
+    const named = [...times].slice(0, 4).map(([token, n]) => (n > 1 ? `${token} ×${n}` : token)).join(" · ");
+    const figures: Figure[] = ["repeated_share", "same_sentence_share", "mean_distance", "focal_share",
+      "separator_attention", "attention_entropy", "snr_dprime"];
+    const pairs = countAbove(pairsOf(head), this.app.state.tau);
+    replace(this.facts,
+      term("Maximum m", format(head.maximum), "Largest similarity of two different tokens"),
+      term("High pairs", pairs.toLocaleString("en"), `Pairs with N ≥ ${this.app.state.tau}`),
+      summary && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(summary, f)), FIGURES[f].title)),
+      term("Attention gathers on", named ? `${named}${times.size > 4 ? " …" : ""}` : "–",
+        `Tokens whose column sum is at least ${this.app.state.atau} of the largest`));
+  }
+
+  private tabulate(head: Head): void {
+    const row = (this.held() ?? [0, 0])[0];
+    const { axis } = head;
+    const at = (map: ArrayLike<number> | null, j: number): string => format(map?.[row * axis.n + j]);
+    replace(this.table, h("summary", {}, "Held row as a table"),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Values of the row of ${axis.labels[row]}` },
+        h("table", {},
+          h("caption", {}, `Query: ${axis.labels[row]} (${row})`),
+          h("thead", {}, h("tr", {}, ["Position", "Token", "Attention", "Similarity S", "Normalised N"]
+            .map((name) => h("th", { scope: "col" }, name)))),
+          h("tbody", {}, axis.labels.map((label, j) => h("tr", {}, h("td", {}, j), h("th", { scope: "row" }, label),
+            h("td", {}, at(head.attention, j)), h("td", {}, at(head.similarity, j)),
+            h("td", {}, at(head.normalized, j))))))));
+  }
+}
+
+const sorted = new WeakMap<Head, Pairs>();
+// A head's pairs, sorted once.
+export function pairsOf(head: Head): Pairs {
+  let pairs = sorted.get(head);
+  if (!pairs) sorted.set(head, (pairs = sortPairs(head.normalized, head.axis.n)));
+  return pairs;
+}
+
+// What a map shows of a head: overlays that replace values and the diagonal's choice applied.
+export function valuesOf(head: Head, quantity: Quantity, state: Pick<State, "overlay" | "diag" | "atau">): Float32Array {
+  const { n } = head.axis;
+  if (quantity === "attention") {
+    if (state.diag !== "off") return head.attention;
+    const values = head.attention.slice();
+    for (let i = 0; i < n; i++) values[i * n + i] = 0;
+    return values;
+  }
+  const similarity = head.similarity ?? head.normalized;
+  if (state.overlay === "regions")
+    return averagedRegions(similarity, n, runsOf(highTokens(columnProfile(head.attention, n), state.atau), n));
+  if (state.diag !== "on" || !head.own) return similarity;
+  const values = similarity.slice();
+  for (let i = 0; i < n; i++) values[i * n + i] = head.own[i]!;
+  return values;
+}

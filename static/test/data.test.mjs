@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { align, difference } from "../src/align.ts";
+import {
+  averagedRegions, columnProfile, highTokens, normalize, runsOf, segmentsOf, similarityMaximum, transpose,
+} from "../src/analysis.ts";
+import { timingOf } from "../src/api.ts";
+import { readAnswer } from "../src/answer.ts";
+import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
+import {
+  countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs,
+} from "../src/pairs.ts";
+import { roughSummary } from "../src/rough.ts";
+import { parseSafetensors } from "../src/safetensors.ts";
+
+const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
+
+// A safetensors file from plain arrays, written from the format's description.
+function safetensors(tensors, metadata = {}) {
+  const header = { __metadata__: metadata };
+  const parts = [];
+  let at = 0;
+  for (const [name, { dtype, shape, data }] of Object.entries(tensors)) {
+    const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    header[name] = { dtype, shape, data_offsets: [at, at + bytes.length] };
+    at += bytes.length;
+    parts.push(bytes);
+  }
+  const json = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  return new Uint8Array(Buffer.concat([length, json, ...parts]));
+}
+
+// Five tokens, "un ##able" one word, two sentences.
+const metadata = {
+  model: "mini", truncated: "false", layers: "[0]", heads: "[0]", input_ids: "[2,7,8,7,3]",
+  tokens: '["[CLS]","un","##able","un","[SEP]"]', token_type_ids: "[0,0,0,0,0]", special_tokens_mask: "[1,0,0,0,1]",
+  offset_mapping: "[[0,0],[0,2],[2,6],[7,9],[0,0]]", sentence_ids: "[0,0,0,1,1]", word_ids: "[null,0,0,1,null]",
+};
+const attention = Float32Array.from({ length: 25 }, (_, k) => ((k * 7) % 5) / 10);
+const similarity = new Float32Array(25);
+[[1, 2, 4], [1, 3, 8], [2, 3, 2], [0, 4, 6], [0, 1, -3]].forEach(([i, j, v]) => {
+  similarity[i * 5 + j] = similarity[j * 5 + i] = v;
+});
+const map = (data) => ({ dtype: "F32", shape: [1, 1, 5, 5], data });
+const answer = readAnswer(safetensors({ attentions: map(attention), similarities: map(similarity) }, metadata), {});
+const seen = headOf(answer, { special: true, words: false });
+
+test("safetensors: tensors come back whole, also from an odd address", () => {
+  const bytes = safetensors({ a: { dtype: "F32", shape: [3], data: Float32Array.of(1, -2, 0.5) } }, { k: "v" });
+  const odd = new Uint8Array(bytes.length + 1);
+  odd.set(bytes, 1);
+  for (const given of [bytes, odd.subarray(1)]) {
+    const { tensors, metadata: kept } = parseSafetensors(given);
+    assert.deepEqual([...tensors.get("a").data], [1, -2, 0.5]);
+    assert.deepEqual(kept, { k: "v" });
+  }
+});
+
+test("safetensors: broken answers are refused", () => {
+  const bytes = safetensors({ a: { dtype: "F32", shape: [3], data: Float32Array.of(1, 2, 3) } });
+  assert.throws(() => parseSafetensors(bytes.subarray(0, 4)), /header/);
+  assert.throws(() => parseSafetensors(bytes.subarray(0, 20)), /header/);
+  assert.throws(() => parseSafetensors(bytes.subarray(0, bytes.length - 1)), /does not fit/);
+  assert.throws(() => parseSafetensors(safetensors({ a: { dtype: "Q4", shape: [1], data: Uint8Array.of(1) } })), /Q4/);
+});
+
+test("the header Server-Timing becomes milliseconds", () => {
+  assert.deepEqual(timingOf('queue;dur=0.1, forward;desc="x";dur=41.2'), { queue: 0.1, forward: 41.2 });
+  assert.deepEqual(timingOf(""), {});
+});
+
+test("the maximum leaves the diagonal out; N is S / m with diagonal 0", () => {
+  const s = Float32Array.of(9, 2, 1, 2, 9, 4, 1, 4, 9);
+  assert.equal(similarityMaximum(s, 3), 4);
+  assert.deepEqual([...normalize(s, 3, 4)], [0, 0.5, 0.25, 0.5, 0, 1, 0.25, 1, 0]);
+  assert.deepEqual([...normalize(s, 3, 0)], new Array(9).fill(0));
+  assert.deepEqual([...normalize(Float32Array.of(5), 1, similarityMaximum(Float32Array.of(5), 1))], [0]);
+});
+
+test("columns, high tokens, runs and averaged regions", () => {
+  const a = Float32Array.of(0, 1, 0, 0, 0, 1, 0, 0, 0.5, 0.5, 0, 0, 0, 1, 0, 0);
+  const profile = columnProfile(a, 4);
+  close(profile[1], 1);
+  close(profile[0], 0.5 / 3.5, 1e-9);
+  assert.deepEqual(highTokens(profile, 0.3), [1]);
+  assert.deepEqual(runsOf([1], 4), [[0, 1], [1, 2], [2, 4]]);
+  assert.deepEqual(runsOf([0, 3], 4), [[0, 1], [1, 3], [3, 4]]);
+  const s = Float32Array.from({ length: 16 }, (_, k) => k);
+  const means = averagedRegions(s, 4, [[0, 1], [1, 2], [2, 4]]);
+  assert.equal(means[0], 0); // nothing but diagonal
+  assert.equal(means[2], 2.5); // row 0, columns 2 and 3
+  assert.equal(means[2 * 4 + 3], (11 + 14) / 2); // diagonal excluded
+  assert.deepEqual([...transpose(Float32Array.of(1, 2, 3, 4), 2)], [1, 3, 2, 4]);
+});
+
+test("segments end after high tokens that are not special, the last at the text's end", () => {
+  const axis = { n: 5, special: [true, false, false, false, true] };
+  const a = new Float32Array(25);
+  for (let i = 0; i < 5; i++) (a[i * 5] = 0.5), (a[i * 5 + 2] = 0.5);
+  const n = new Float32Array(25).fill(1);
+  const segments = segmentsOf(a, n, axis, 0.3);
+  assert.deepEqual(segments.map(({ start, end }) => [start, end]), [[0, 3], [3, 5]]);
+  close(segments[0].cohesion, 1);
+  close(segments[0].contrast, 1);
+});
+
+test("a lens hides special tokens and merges word pieces", () => {
+  const axis = axisOf(answer.encoding, { special: false, words: true });
+  assert.deepEqual(axis.labels, ["unable", "un"]);
+  assert.deepEqual(axis.groups, [[1, 2], [3]]);
+  assert.deepEqual(axis.offsets, [[0, 6], [7, 9]]);
+  assert.equal(entryOf(axis, 2), 0);
+  assert.equal(entryOf(axis, 0), -1);
+  const merged = project(attention, 5, axis, "attention");
+  close(merged[1], (attention[1 * 5 + 3] + attention[2 * 5 + 3]) / 2); // from a word: mean
+  close(merged[2], attention[3 * 5 + 1] + attention[3 * 5 + 2]); // to a word: sum
+  close(project(similarity, 5, axis, "mean")[1], (8 + 2) / 2);
+});
+
+test("a merged map of a row-stochastic map stays row-stochastic", () => {
+  const a = Float32Array.from({ length: 25 }, (_, k) => (k % 5 === 2 ? 0.6 : 0.1));
+  const axis = axisOf(answer.encoding, { special: true, words: true });
+  const merged = project(a, 5, axis, "attention");
+  for (let i = 0; i < axis.n; i++) close(merged.subarray(i * axis.n, (i + 1) * axis.n).reduce((x, y) => x + y), 1);
+});
+
+test("pairs: strongest first, ties by position, thresholds are prefixes", () => {
+  assert.equal(seen.maximum, 8);
+  const pairs = sortPairs(seen.normalized, 5);
+  assert.deepEqual([...pairs.i].map((i, k) => [i, pairs.j[k]]), [[1, 3], [0, 4], [1, 2], [2, 3]]);
+  assert.deepEqual([0.1, 0.25, 0.3, 0.5, 0.76, 1].map((tau) => countAbove(pairs, tau)), [4, 4, 3, 3, 1, 1]);
+  const tied = sortPairs(new Float32Array(9).fill(0.5), 3);
+  assert.deepEqual([...tied.i].map((i, k) => [i, tied.j[k]]), [[0, 1], [0, 2], [1, 2]]);
+});
+
+test("pairs: many random values sort as a plain sort does", () => {
+  const n = 60;
+  const values = new Float32Array(n * n);
+  let seed = 1;
+  for (let k = 0; k < values.length; k++) values[k] = ((seed = (seed * 48271) % 2147483647) / 2147483647) - 0.2;
+  const expected = [];
+  for (let i = 0; i < n; i++) for (let j = i + 1; j < n; j++) if (values[i * n + j] > 0) expected.push([values[i * n + j], i, j]);
+  expected.sort((a, b) => b[0] - a[0] || a[1] - b[1] || a[2] - b[2]);
+  const pairs = sortPairs(values, n);
+  assert.deepEqual([...pairs.normalized].map((v, k) => [v, pairs.i[k], pairs.j[k]]), expected);
+});
+
+test("pairs: filters, orders, figures, distances", () => {
+  const pairs = sortPairs(seen.normalized, 5);
+  const any = { find: "", near: 1, far: 0, same: "any", within: "any" };
+  const filter = (wish) => [...filterPairs(pairs, 4, seen.axis, { ...any, ...wish })];
+  assert.deepEqual(filter({}), [0, 1, 2, 3]);
+  assert.deepEqual(filter({ same: "yes" }), [0]);
+  assert.deepEqual(filter({ within: "yes" }), [2]);
+  assert.deepEqual(filter({ near: 2, far: 3 }), [0]);
+  assert.deepEqual(filter({ find: "able" }), [2, 3]);
+  assert.deepEqual(filter({ find: "UN able" }), [2, 3]);
+  assert.deepEqual(filter({ find: "zzz" }), []);
+  const kept = filterPairs(pairs, 4, seen.axis, any);
+  assert.deepEqual([...orderPairs(kept, pairs, seen.axis, "distance")], [2, 3, 0, 1]);
+  assert.deepEqual([...orderPairs(kept, pairs, seen.axis, "-distance")], [1, 0, 2, 3]);
+  assert.deepEqual([...orderPairs(kept, pairs, seen.axis, "normalized")], [3, 2, 1, 0]);
+  const figures = figuresOf(pairs, kept, seen.axis);
+  close(figures.repeated, 0.25);
+  close(figures.sameSentence, 0.25);
+  close(figures.meanDistance, 2);
+  assert.equal(figures.focal, "un"); // in three of four, the pair of two counting once
+  close(figures.focalShare, 0.75);
+  assert.deepEqual([...distanceHistogram(pairs, kept, seen.axis)], [0, 2, 1, 0, 1]);
+});
+
+test("figures from bytes agree with those from exact pairs", () => {
+  const bytes = Uint8Array.from(seen.normalized, (v) => Math.round(255 * Math.max(0, v)));
+  const overview = { ...answer, similarities: bytes, summary: [[{ max_similarity: 8 }]] };
+  const [[s]] = roughSummary(overview, 0.25);
+  assert.deepEqual([s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_token, s.focal_share],
+    [4, 0.25, 0.25, 2, 1, 0.75]);
+  const [[none]] = roughSummary({ ...overview, similarities: new Uint8Array(25) }, 0.3);
+  assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_token], [0, null, null]);
+});
+
+test("alignment finds what two texts share; differences stand on it", () => {
+  const found = align(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]);
+  assert.deepEqual(found, { first: [0, 2, 3], second: [0, 2, 3] });
+  assert.deepEqual(align([], ["a"]), { first: [], second: [] });
+  const d = difference(Float32Array.of(1, 2, 3, 4), 2, Float32Array.of(0, 1, 0, 1), 2, { first: [0, 1], second: [0, 1] });
+  assert.deepEqual([...d], [1, 1, 3, 3]);
+});

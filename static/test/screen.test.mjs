@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { anchorsOf, hueOf, inkOn, lutOf, luminance, ramp, toOklab } from "../src/colour.ts";
+import { divergingIndicesOf, format, indicesOf, percent, position, ticksOf } from "../src/scale.ts";
+import { formatState, INITIAL, MAPS, METRICS, parseState, VIEWS } from "../src/state.ts";
+import { pool } from "../src/thumbs.ts";
+import { unitsOf } from "../src/textflow.ts";
+import { labelStep, Viewport } from "../src/viewport.ts";
+
+const THEMES = ["light", "dark"];
+
+test("sequential colour maps rise or fall evenly in lightness", () => {
+  for (const map of MAPS) for (const theme of THEMES) for (const quantity of ["attention", "similarity", "figure"]) {
+    const light = ramp(anchorsOf(map, quantity, theme), 64).map((rgb) => toOklab(rgb)[0]);
+    const sign = Math.sign(light.at(-1) - light[0]);
+    assert.ok(Math.abs(light.at(-1) - light[0]) > 0.5, `${map} ${quantity} ${theme} spans too little`);
+    light.forEach((l, k) => k && assert.ok(sign * (l - light[k - 1]) > -0.004, `${map} ${quantity} ${theme} turns at ${k}`));
+  }
+});
+
+// Viénot 1999: what is left of a colour without long- or medium-wave cones, in linear RGB.
+const BLIND = {
+  protan: [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
+  deutan: [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
+};
+test("the diverging map keeps its two sides apart for colour-blind eyes", () => {
+  const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+  const srgb = (v) => 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * Math.max(0, v) ** (1 / 2.4) - 0.055);
+  for (const theme of THEMES) for (const matrix of Object.values(BLIND)) {
+    const lab = ramp(anchorsOf("ink", "difference", theme), 9).map((rgb) =>
+      toOklab(matrix.map((row) => srgb(row.reduce((sum, w, k) => sum + w * linear(rgb[k]), 0)))));
+    for (const k of [0, 1, 2]) {
+      const [a, b] = [lab[k], lab[8 - k]];
+      assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) > 0.1, `${theme}: side ${k} is lost`);
+    }
+  }
+});
+
+test("text upon a colour reads: contrast at least 4.5", () => {
+  for (const theme of THEMES) {
+    const lut = lutOf("ink", "figure", theme);
+    for (let k = 0; k <= 20; k++) {
+      const c = lut[Math.round((k / 20) * 255)];
+      const page = luminance([c & 255, (c >> 8) & 255, (c >> 16) & 255]);
+      const ink = inkOn(lut, k / 20) === "#ffffff" ? 1 : 0;
+      const contrast = (Math.max(page, ink) + 0.05) / (Math.min(page, ink) + 0.05);
+      assert.ok(contrast >= 4.5, `${theme} ${k}: ${contrast}`);
+    }
+  }
+});
+
+test("token hues differ from their neighbours", () => {
+  for (const theme of THEMES) {
+    const hues = Array.from({ length: 12 }, (_, n) => hueOf(n, theme));
+    assert.equal(new Set(hues).size, 12);
+    hues.forEach((hue) => assert.match(hue, /^rgb\(\d+ \d+ \d+\)$/));
+  }
+});
+
+test("scales: ends, middle, nothing below 0", () => {
+  assert.equal(position(5, 10, "linear"), 0.5);
+  assert.equal(position(1, 10, "log"), 0.75);
+  assert.equal(position(1e-9, 10, "log"), 0);
+  assert.equal(position(-1, 10, "linear"), 0);
+  assert.equal(position(1, 0, "linear"), 0);
+  assert.equal(position(20, 10, "linear"), 1);
+});
+
+test("colour indices of a map: linear, log, per row", () => {
+  const map = Float32Array.of(0, 1, 2, 4, 0, 0);
+  assert.deepEqual([...indicesOf(map, 2, 3, 4, "linear")], [0, 64, 128, 255, 0, 0]);
+  assert.deepEqual([...indicesOf(map, 2, 3, 4, "row")], [0, 128, 255, 255, 0, 0]);
+  const log = indicesOf(map, 2, 3, 4, "log");
+  assert.equal(log[3], 255);
+  assert.ok(log[1] > 200 && log[0] === 0);
+  assert.deepEqual([...indicesOf(Float32Array.of(-1, -2), 1, 2, -1, "linear")], [0, 0]);
+  assert.deepEqual([...divergingIndicesOf([-2, 0, 2, 9], 2)], [0, 128, 255, 255]);
+  assert.deepEqual([...divergingIndicesOf([0], 0)], [128]);
+});
+
+test("ticks and numbers are short and say what they mean", () => {
+  assert.deepEqual(ticksOf(4, "linear").map((t) => t.label), ["0", "2.00", "4.00"]);
+  assert.deepEqual(ticksOf(4, "log").map((t) => t.at), [0, 0.5, 1]);
+  assert.deepEqual(ticksOf(NaN, "linear").map((t) => t.label), ["0"]);
+  assert.deepEqual([0, 0.03124, 31.24, 1234, 1e-7, -2.5, NaN, null].map(format),
+    ["0", "0.0312", "31.2", "1234", "1.0e−7", "−2.50", "–", "–"]);
+  assert.deepEqual([0.5, 0.0123, null].map(percent), ["50 %", "1.2 %", "–"]);
+});
+
+test("state: what the address says comes back, defaults stay out of it", () => {
+  assert.equal(formatState(INITIAL), "");
+  const state = {
+    ...INITIAL, view: "head", text: "naïve & “#=?”\n日本 🙂", layer: 7, head: -1, tau: 0.45, pin: [3, 9], sel: [1, 2],
+    special: false, order: "-distance", find: "a b",
+  };
+  assert.deepEqual(parseState(`#${formatState(state)}`), state);
+});
+
+test("state: nonsense in the address falls back to defaults", () => {
+  assert.deepEqual(parseState("#view=zzz&layer=x&tau=7&pin=1.2.3&head=1.5&special=maybe&max="), INITIAL);
+  assert.deepEqual(parseState("#%E0%A4%A"), INITIAL);
+  for (const view of VIEWS) assert.equal(parseState(`view=${view}`).view, view);
+  for (const sort of METRICS) assert.equal(parseState(`sort=${sort}`).sort, sort);
+});
+
+test("thumbnails keep the largest value of every block", () => {
+  const map = new Uint8Array(36);
+  map[1 * 6 + 4] = 200;
+  const { values, side } = pool(map, 6, 3);
+  assert.equal(side, 3);
+  assert.deepEqual([...values], [0, 0, 200, 0, 0, 0, 0, 0, 0]);
+  assert.equal(pool(map, 6, 8).side, 6);
+});
+
+test("viewport: zoom keeps the point, stays inside, reveals cells", () => {
+  const v = new Viewport(100);
+  v.zoom(2, 0.25, 0.75);
+  assert.deepEqual([v.span, v.x, v.y], [50, 12.5, 37.5]);
+  v.pan(1, -5);
+  assert.deepEqual([v.x, v.y], [0, 50]);
+  v.reveal(0, 99);
+  assert.deepEqual([v.x, v.y], [50, 0]);
+  v.zoom(1000);
+  assert.equal(v.span, 4);
+  v.zoom(1e-9);
+  assert.deepEqual([v.span, v.x, v.y, v.zoomed], [100, 0, 0, false]);
+  assert.equal(new Viewport(2).span, 2);
+  assert.deepEqual([labelStep(3, 12), labelStep(20, 12)], [4, 1]);
+});
+
+test("code points become string positions", () => {
+  assert.deepEqual([...unitsOf("a🙂é")], [0, 1, 3, 4]);
+  assert.deepEqual([...unitsOf("")], [0]);
+});
