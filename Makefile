@@ -37,6 +37,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 
 .DEFAULT_GOAL := all
 .SUFFIXES:
+.SECONDARY:
 .DELETE_ON_ERROR:
 
 ## make run             install what is missing, build, serve on http://127.0.0.1:8080
@@ -113,6 +114,21 @@ fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(SAN) -o $@ $^ $(LIBS)
+
+## make fuzz TARGET=config SECONDS=60   one target with clang's libFuzzer, from its corpus on
+TARGET  ?= $(firstword $(FUZZ_TARGETS))
+SECONDS ?= 60
+FUZZER  := fuzzer-no-link,address,undefined
+.PHONY: fuzz
+fuzz:
+	$(MAKE) --no-print-directory CC=clang SANITIZER=$(FUZZER) CFLAGS='-O1 -g' WERROR= build/$(FUZZER)/fuzzer/$(TARGET)
+	@mkdir -p build/fuzz-found/$(TARGET)
+	build/$(FUZZER)/fuzzer/$(TARGET) -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz-found/$(TARGET)- build/fuzz-found/$(TARGET) tests/fuzz/corpus/$(TARGET)
+
+$(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
 api-test: $(BINARY)
