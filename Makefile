@@ -124,6 +124,7 @@ fuzz:
 	$(MAKE) --no-print-directory CC=clang SANITIZER=$(FUZZER) CFLAGS='-O1 -g' WERROR= build/$(FUZZER)/fuzzer/$(TARGET)
 	@mkdir -p build/fuzz-found/$(TARGET)
 	build/$(FUZZER)/fuzzer/$(TARGET) -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 \
+	    $(patsubst %,-dict=%,$(wildcard tests/fuzz/$(TARGET).dict)) \
 	    -artifact_prefix=build/fuzz-found/$(TARGET)- build/fuzz-found/$(TARGET) tests/fuzz/corpus/$(TARGET)
 
 $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)

@@ -112,6 +112,8 @@ hs_status hs__file_map(const char *dir, const char *name, hs__mapping *ret_mappi
     void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return fail_errno(err, name, errno);
+    madvise(data, size,
+            MADV_WILLNEED); /* a cold disk starts reading while the rest is parsed; 0.1 ms for 440 MB */
     ret_mapping->bytes = (hs_bytes){data, size};
     return HS_OK;
 }

@@ -42,17 +42,18 @@ static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
         ret[i] = float_of_bits(load_u16(bytes, i) << 16);
 }
 
-/* Exponent and mantissa moved into float's places make a number 2^112 times too small (the biases are 127 and
- * 15); multiplying puts that right, for subnormals too. What was infinite or NaN gets float's largest
- * exponent. */
+/* Exponent and mantissa move into float's places, and 112 is the difference of the biases, 127 - 15; twice
+ * that turns the exponent 31 of infinity and NaN into 255. Subnormals are integers times 2^-24. Nothing here
+ * computes with subnormal floats, which would be many times slower. */
 CLONES
 static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t half = load_u16(bytes, i);
-        uint32_t magnitude = (half & 0x7fffU) << 13;
-        uint32_t bits = bits_of_float(float_of_bits(magnitude) * 0x1p112F);
-        bits |= magnitude >= 0x0f800000U ? 0x7f800000U : 0;
+        uint32_t half = load_u16(bytes, i), magnitude = half & 0x7fffU;
+        uint32_t bits = (magnitude << 13) + (112U << 23);
+        uint32_t special = magnitude >= 0x7c00U ? 112U << 23 : 0;
+        uint32_t subnormal = bits_of_float((float)(int32_t)magnitude * 0x1p-24F);
+        bits = magnitude < 0x0400U ? subnormal : bits + special;
         ret[i] = float_of_bits(bits | (half & 0x8000U) << 16);
     }
 }
