@@ -1,0 +1,151 @@
+/* Numbers as JSON text: against printf over millions of floats, and the layouts that printf has not. */
+#include "api/number.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t random_state = 0x9e3779b97f4a7c15u;
+
+static uint32_t random_bits(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 16);
+}
+
+/* What printf says, in our layout: no padding in the exponent, no plus sign, "-0.0". */
+static void expected_text(char ret_text[64], float value, int digits)
+{
+    snprintf(ret_text, 64, "%.*g", digits, (double)value);
+    char *e = strchr(ret_text, 'e');
+    if (e) {
+        int power = atoi(e + 1);
+        sprintf(e + 1, "%d", power);
+    } else if (strcmp(ret_text, "-0") == 0) {
+        strcpy(ret_text, "-0.0");
+    }
+}
+
+static void check_float(float value, int digits)
+{
+    char ours[HS__NUMBER_ROOM + 1], theirs[64];
+    char *end = hs__float_print(ours, value, digits);
+    ck_assert_uint_le((size_t)(end - ours), HS__FLOAT_TEXT_MAX(digits));
+    *end = '\0';
+    expected_text(theirs, value, digits);
+    if (strcmp(ours, theirs) != 0)
+        ck_abort_msg("%a with %d digits: %s, printf says %s", (double)value, digits, ours, theirs);
+}
+
+START_TEST(float_print_rounds_as_printf_over_all_of_float)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        for (int n = 0; n < 300000; n++) {
+            uint32_t bits = random_bits();
+            float value;
+            memcpy(&value, &bits, sizeof value);
+            if (isfinite(value))
+                check_float(value, digits);
+        }
+    }
+}
+END_TEST
+
+START_TEST(float_print_rounds_as_printf_where_maps_live)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        for (int n = 0; n < 300000; n++)
+            check_float((float)random_bits() / 4294967296.0f, digits);
+        for (int n = 0; n < 100000; n++)
+            check_float(((float)random_bits() - 2147483648.0f) / 16777216.0f, digits);
+    }
+}
+END_TEST
+
+START_TEST(float_print_rounds_ties_to_even_and_carries)
+{
+    /* k / 2^n has few bits: exact ties abound; and 9.99.. rounds into the next decade. */
+    for (int digits = 1; digits <= 9; digits++) {
+        for (int shift = 0; shift < 24; shift++) {
+            for (int k = -3000; k <= 3000; k++)
+                check_float(ldexpf((float)k, -shift), digits);
+        }
+        for (int power = -45; power <= 38; power++) {
+            float near = strtof((char[]){'1', 'e', power < 0 ? '-' : '+', (char)('0' + abs(power) / 10),
+                                         (char)('0' + abs(power) % 10), '\0'},
+                                NULL);
+            for (int step = -40; step <= 40; step++) {
+                uint32_t bits;
+                memcpy(&bits, &near, sizeof bits);
+                bits += (uint32_t)step;
+                float value;
+                memcpy(&value, &bits, sizeof value);
+                if (isfinite(value) && bits < 0x7f800000)
+                    check_float(value, digits);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(float_print_with_9_digits_gives_the_float_back)
+{
+    for (int n = 0; n < 1000000; n++) {
+        uint32_t bits = random_bits();
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        if (!isfinite(value))
+            continue;
+        char text[HS__NUMBER_ROOM + 1];
+        *hs__float_print(text, value, 9) = '\0';
+        float back = strtof(text, NULL);
+        ck_assert_mem_eq(&back, &value, sizeof back);
+    }
+}
+END_TEST
+
+START_TEST(float_print_writes_null_for_what_json_lacks)
+{
+    const float values[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char text[HS__NUMBER_ROOM];
+        ck_assert_int_eq(hs__float_print(text, values[i], 6) - text, 4);
+        ck_assert_mem_eq(text, "null", 4);
+    }
+}
+END_TEST
+
+START_TEST(integer_print_writes_every_size)
+{
+    const int64_t values[] = {0, 1, -1, 9, 10, 99, 100, 65535, -2147483648LL, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char ours[HS__NUMBER_ROOM], theirs[HS__NUMBER_ROOM];
+        *hs__integer_print(ours, values[i]) = '\0';
+        snprintf(theirs, sizeof theirs, "%lld", (long long)values[i]);
+        ck_assert_str_eq(ours, theirs);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *numbers = tcase_create("numbers");
+    tcase_set_timeout(numbers, 120);
+    tcase_add_test(numbers, float_print_rounds_as_printf_over_all_of_float);
+    tcase_add_test(numbers, float_print_rounds_as_printf_where_maps_live);
+    tcase_add_test(numbers, float_print_rounds_ties_to_even_and_carries);
+    tcase_add_test(numbers, float_print_with_9_digits_gives_the_float_back);
+    tcase_add_test(numbers, float_print_writes_null_for_what_json_lacks);
+    tcase_add_test(numbers, integer_print_writes_every_size);
+    Suite *suite = suite_create("api number");
+    suite_add_tcase(suite, numbers);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
