@@ -1,0 +1,34 @@
+/* internal.h - what the files of api/ share. Nothing here is for other folders.
+ *
+ * A request's way: accept.h (headers, query) -> ask.h (body) -> job.c (tokens, cache, pass) -> answer.h (what
+ * the maps show) -> write_json.c or arrays.h with write_npz.c, write_safetensors.c (bytes). */
+#pragma once
+
+#include "api/api.h"
+#include "api/head_cache.h"
+
+#define HS__MODELS_MAX 64
+
+typedef struct hs__served_model {
+    char *name; /* owned */
+    const hs_model *model;
+    const hs_engine *engine;
+    const hs_shape *shape;
+    atomic_bool hashed; /* sha256 can be read */
+    char sha256[HS_SHA256_HEX];
+} hs__served_model;
+
+struct hs_api {
+    hs_api_options options; /* with the defaults filled in */
+    hs__served_model models[HS__MODELS_MAX];
+    size_t n_models;
+    hs__head_cache *cache;
+};
+
+struct hs_api_worker {
+    size_t n_workspaces;
+    hs_workspace *workspaces[HS__MODELS_MAX]; /* one for each model */
+};
+
+/* api/openapi.json, linked in by openapi.S. */
+extern const char hs__openapi_json[], hs__openapi_json_end[];
