@@ -1,0 +1,232 @@
+#include "api/accept.h"
+
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+    const char *name, *media_type;
+} formats[HS__FORMAT_COUNT] = {
+    [HS__JSON] = {"json", "application/json"},
+    [HS__NPZ] = {"npz", "application/x-npz"},
+    [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
+};
+
+const char *hs__format_media_type(hs__format format)
+{
+    return formats[format].media_type;
+}
+
+/* One element of a header list such as "text/html;q=0.8, x". */
+typedef struct item {
+    const char *name; /* before any parameter, trimmed */
+    size_t n_name;
+    const char *parameters; /* from the first ';' on, may be empty */
+    size_t n_parameters;
+} item;
+
+/* Takes the next element off *list; false at its end. */
+static bool next_item(const char **list, item *ret_item)
+{
+    const char *at = *list + strspn(*list, ", \t");
+    if (!*at)
+        return false;
+    bool quoted = false;
+    const char *end = at;
+    for (; *end && (quoted || *end != ','); end++) {
+        if (*end == '"')
+            quoted = !quoted;
+        else if (quoted && *end == '\\' && end[1])
+            end++;
+    }
+    size_t n_name = 0;
+    while (at + n_name < end && at[n_name] != ';')
+        n_name++;
+    ret_item->parameters = at + n_name;
+    ret_item->n_parameters = (size_t)(end - at) - n_name;
+    while (n_name > 0 && strchr(" \t", at[n_name - 1]))
+        n_name--;
+    ret_item->name = at;
+    ret_item->n_name = n_name;
+    *list = end;
+    return true;
+}
+
+static bool item_is(const item *it, const char *name)
+{
+    return it->n_name == strlen(name) && strncasecmp(it->name, name, it->n_name) == 0;
+}
+
+/* The value of a parameter, unquoted; NULL when absent. */
+static const char *item_parameter(const item *it, const char *name, size_t *ret_n)
+{
+    const char *at = it->parameters, *end = at + it->n_parameters;
+    const size_t n = strlen(name);
+    while (at < end) {
+        at++; /* the ';' */
+        while (at < end && strchr(" \t", *at))
+            at++;
+        const char *stop = memchr(at, ';', (size_t)(end - at));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - at) > n && strncasecmp(at, name, n) == 0 && at[n] == '=') {
+            at += n + 1;
+            while (stop > at && strchr(" \t", stop[-1]))
+                stop--;
+            if (stop - at >= 2 && *at == '"' && stop[-1] == '"') {
+                at++;
+                stop--;
+            }
+            *ret_n = (size_t)(stop - at);
+            return at;
+        }
+        at = stop;
+    }
+    return NULL;
+}
+
+/* q in thousandths; 1000 where it is absent or no number. */
+static int item_quality(const item *it)
+{
+    size_t n;
+    const char *q = item_parameter(it, "q", &n);
+    if (!q || n == 0 || (*q != '0' && *q != '1'))
+        return 1000;
+    int quality = (*q - '0') * 1000;
+    for (size_t i = 2, weight = 100; i < n && weight > 0 && q[i] >= '0' && q[i] <= '9'; i++, weight /= 10)
+        quality += (q[i] - '0') * (int)weight;
+    return quality > 1000 ? 1000 : quality;
+}
+
+/* How much an Accept header wants a media type: 0 not at all; else by q, then by how precisely it says so. */
+static int wanted(const char *accept, const char *media_type)
+{
+    int best_precision = 0, quality = 0;
+    item it;
+    while (next_item(&accept, &it)) {
+        int precision = item_is(&it, media_type) ? 3 : 0;
+        if (item_is(&it, "application/*"))
+            precision = 2;
+        else if (item_is(&it, "*/*"))
+            precision = 1;
+        if (precision > best_precision) { /* the most precise range decides */
+            best_precision = precision;
+            quality = item_quality(&it);
+        }
+    }
+    return quality ? quality * 4 + best_precision : 0;
+}
+
+int hs__json_accepted(const char *accept, hs__problem *problem)
+{
+    if (!accept || wanted(accept, formats[HS__JSON].media_type))
+        return 0;
+    return hs__refuse(problem, 406, NULL, "this path answers application/json only");
+}
+
+/* Decodes %XX and '+' of one query component; false when it does not fit or is malformed. */
+static bool percent_decode(const char *text, size_t n, char *ret, size_t n_ret)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i] == '+' ? ' ' : text[i];
+        if (c == '%') {
+            static const char hex[] = "0123456789abcdef0123456789ABCDEF";
+            const char *high = i + 2 < n ? memchr(hex, text[i + 1], 32) : NULL;
+            const char *low = high ? memchr(hex, text[i + 2], 32) : NULL;
+            if (!low)
+                return false;
+            c = (char)((high - hex) % 16 * 16 + (low - hex) % 16);
+            i += 2;
+        }
+        if (size + 1 >= n_ret || !c)
+            return false;
+        ret[size++] = c;
+    }
+    ret[size] = '\0';
+    return true;
+}
+
+static int format_from_query(const char *query, bool *ret_found, hs__format *ret_format, hs__problem *problem)
+{
+    while (*query) {
+        const size_t n = strcspn(query, "&");
+        const char *equals = memchr(query, '=', n);
+        const size_t n_name = equals ? (size_t)(equals - query) : n;
+        char name[32], value[32];
+        if (n && (!percent_decode(query, n_name, name, sizeof name) || strcmp(name, "format") != 0))
+            return hs__refuse(problem, 422, NULL, "unknown query parameter '%.*s'; allowed: format",
+                              hs__clip(query, n_name, 64), query);
+        if (n) {
+            if (*ret_found)
+                return hs__refuse(problem, 422, NULL, "the query parameter 'format' is given twice");
+            size_t f = HS__FORMAT_COUNT;
+            if (equals && percent_decode(equals + 1, n - n_name - 1, value, sizeof value)) {
+                for (f = 0; f < HS__FORMAT_COUNT && strcmp(value, formats[f].name) != 0; f++)
+                    ;
+            }
+            if (f == HS__FORMAT_COUNT)
+                return hs__refuse(problem, 406, NULL, "unknown format; allowed: json, npz, safetensors");
+            *ret_format = (hs__format)f;
+            *ret_found = true;
+        }
+        query += n + (query[n] == '&');
+    }
+    return 0;
+}
+
+int hs__format_choose(const char *query, const char *accept, hs__format *ret_format, hs__problem *problem)
+{
+    bool found = false;
+    *ret_format = HS__JSON;
+    if (query && format_from_query(query, &found, ret_format, problem))
+        return problem->status;
+    if (found || !accept)
+        return 0;
+    int best = 0;
+    for (size_t f = 0; f < HS__FORMAT_COUNT; f++) {
+        const int want = wanted(accept, formats[f].media_type);
+        if (want > best) {
+            best = want;
+            *ret_format = (hs__format)f;
+        }
+    }
+    if (best)
+        return 0;
+    return hs__refuse(problem, 406, NULL, "Accept allows none of %s, %s, %s", formats[HS__JSON].media_type,
+                      formats[HS__NPZ].media_type, formats[HS__SAFETENSORS].media_type);
+}
+
+int hs__content_type_check(const char *content_type, hs__problem *problem)
+{
+    item it = {0};
+    const char *list = content_type ? content_type : "";
+    if (!next_item(&list, &it) || !item_is(&it, "application/json") || next_item(&list, &it))
+        return hs__refuse(problem, 415, NULL,
+                          "the body must be sent with 'Content-Type: application/json' (curl: -H "
+                          "'Content-Type: application/json')");
+    size_t n;
+    const char *charset = item_parameter(&it, "charset", &n);
+    if (charset && !(n == 5 && strncasecmp(charset, "utf-8", 5) == 0) &&
+        !(n == 4 && strncasecmp(charset, "utf8", 4) == 0))
+        return hs__refuse(problem, 415, NULL, "JSON is UTF-8; charset=%.*s is not", hs__clip(charset, n, 64),
+                          charset);
+    return 0;
+}
+
+bool hs__gzip_accepted(const char *accept_encoding)
+{
+    if (!accept_encoding)
+        return false;
+    int gzip = -1, any = 0, identity = -1;
+    item it;
+    while (next_item(&accept_encoding, &it)) {
+        const int quality = item_quality(&it);
+        if (item_is(&it, "gzip") || item_is(&it, "x-gzip"))
+            gzip = quality;
+        else if (item_is(&it, "identity"))
+            identity = quality;
+        else if (item_is(&it, "*"))
+            any = quality;
+    }
+    gzip = gzip < 0 ? any : gzip;
+    return gzip > 0 && gzip >= identity;
+}

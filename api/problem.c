@@ -1,0 +1,148 @@
+#include "api/problem.h"
+
+#include "api/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int hs__refuse(hs__problem *problem, int status, const char *pointer, const char *format, ...)
+{
+    problem->status = status;
+    problem->has_pointer = pointer != NULL;
+    snprintf(problem->pointer, sizeof problem->pointer, "%s", pointer ? pointer : "");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(problem->detail, sizeof problem->detail, format, args);
+    va_end(args);
+    return status;
+}
+
+int hs__http_status(hs_status status)
+{
+    switch (status) {
+    case HS_OK:
+        return 200;
+    case HS_BAD_REQUEST:
+        return 400;
+    case HS_NOT_FOUND:
+        return 404;
+    case HS_TOO_LARGE:
+    case HS_INVALID:
+        return 422;
+    case HS_CANCELLED:
+        return 504;
+    default:
+        return 500;
+    }
+}
+
+int hs__clip(const char *text, size_t n_bytes, size_t n_max)
+{
+    if (n_bytes <= n_max)
+        return (int)n_bytes;
+    while (n_max > 0 && ((unsigned char)text[n_max] & 0xc0) == 0x80)
+        n_max--;
+    return (int)n_max;
+}
+
+static const char *title(int status)
+{
+    switch (status) {
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 406:
+        return "Not Acceptable";
+    case 408:
+        return "Request Timeout";
+    case 409:
+        return "Conflict";
+    case 411:
+        return "Length Required";
+    case 413:
+        return "Content Too Large";
+    case 414:
+        return "URI Too Long";
+    case 415:
+        return "Unsupported Media Type";
+    case 422:
+        return "Unprocessable Content";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 501:
+        return "Not Implemented";
+    case 503:
+        return "Service Unavailable";
+    case 504:
+        return "Gateway Timeout";
+    case 507:
+        return "Insufficient Storage";
+    default:
+        return status < 500 ? "Request Refused" : "Server Error";
+    }
+}
+
+static void write_member(hs__bytes *bytes, const char *name, const char *text)
+{
+    hs__bytes_text(bytes, name);
+    hs__json_string(bytes, text, strlen(text));
+}
+
+void hs__problem_write(const hs__problem *problem, const char *request_id, hs_response *ret_response)
+{
+    static char no_memory[] = "{\"type\":\"about:blank\",\"title\":\"Internal Server Error\",\"status\":500,"
+                              "\"detail\":\"out of memory\"}";
+    hs__bytes body = {0};
+    write_member(&body, "{\"type\":\"about:blank\",\"title\":", title(problem->status));
+    hs__bytes_text(&body, ",\"status\":");
+    hs__json_integer(&body, problem->status);
+    write_member(&body, ",\"detail\":", problem->detail);
+    if (problem->has_pointer)
+        write_member(&body, ",\"pointer\":", problem->pointer);
+    if (problem->line) {
+        hs__bytes_text(&body, ",\"position\":{\"line\":");
+        hs__json_integer(&body, (long long)problem->line);
+        hs__bytes_text(&body, ",\"column\":");
+        hs__json_integer(&body, (long long)problem->column);
+        hs__bytes_text(&body, ",\"byte\":");
+        hs__json_integer(&body, (long long)problem->byte);
+        hs__bytes_text(&body, "}");
+    }
+    if (request_id && problem->status >= 500)
+        write_member(&body, ",\"request_id\":", request_id);
+    hs__bytes_text(&body, "}");
+    ret_response->status = body.failed ? 500 : problem->status;
+    ret_response->content_type = "application/problem+json";
+    ret_response->allow = problem->allow;
+    if (body.failed) {
+        hs__bytes_finish(&body);
+        ret_response->body = no_memory;
+        ret_response->body_bytes = sizeof no_memory - 1;
+        ret_response->body_static = true;
+        return;
+    }
+    ret_response->body = body.data;
+    ret_response->body_bytes = body.size;
+}
+
+void hs_response_problem(hs_response *ret_response, int status, const char *pointer, const char *format, ...)
+{
+    hs__problem problem = {.status = status, .has_pointer = pointer != NULL};
+    snprintf(problem.pointer, sizeof problem.pointer, "%s", pointer ? pointer : "");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(problem.detail, sizeof problem.detail, format, args);
+    va_end(args);
+    *ret_response = (hs_response){0};
+    hs__problem_write(&problem, NULL, ret_response);
+}
