@@ -78,6 +78,7 @@ $(BUILD)/%.o: %.S
 
 # .incbin files are invisible to -MMD.
 $(BUILD)/model/embedded.o: $(wildcard model/mini/*)
+$(BUILD)/api/openapi.o: api/openapi.json
 
 # The viewer: npm ci, then Vite into build/viewer, then one C file that holds every file of it.
 static/node_modules/.package-lock.json: static/package.json static/package-lock.json
