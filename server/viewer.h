@@ -4,9 +4,9 @@
 #include <stddef.h>
 
 typedef struct hs_viewer_file {
-    const char *path;         /* "/index.html", "/assets/index-abc123.js" */
+    const char *path; /* "/index.html", "/assets/index-abc123.js" */
     const char *content_type;
-    const char *etag;         /* with its quotes */
+    const char *etag; /* with its quotes */
     const unsigned char *data;
     size_t size;
     const unsigned char *gzip;

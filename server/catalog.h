@@ -1,0 +1,41 @@
+/* catalog.h - the models a command works with: opened, packed, and named in one hs_api. */
+#pragma once
+
+#include "api/api.h"
+
+enum { HS_CATALOG_MAX = 64 };
+
+/* Where a model is. The strings need not end there; n_dir 0 stands for the model linked into the program. */
+typedef struct hs_model_place {
+    const char *name, *dir;
+    size_t n_name, n_dir;
+} hs_model_place;
+
+typedef struct hs_catalog_options {
+    hs_model_place places[HS_CATALOG_MAX]; /* the first is the default; none: the embedded one */
+    size_t n_places;
+    const char *backend; /* "openblas", "onednn" or NULL for the default */
+    size_t n_threads;    /* a lone pass may use */
+    hs_api_options api;
+} hs_catalog_options;
+
+typedef struct hs_catalog {
+    hs_api *api;
+    hs_model *models[HS_CATALOG_MAX];
+    hs_engine *engines[HS_CATALOG_MAX];
+    size_t n_models;
+} hs_catalog;
+
+/* "NAME=DIR", several with commas between them, or the embedded model's name; value must outlive the opening.
+ */
+HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
+/* "DIR" or the name of the embedded model (analyze). */
+HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err);
+
+/* Opens one without an engine. */
+HS_MUST_USE hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err);
+
+/* On failure ret_catalog is as if closed. Takes seconds for large models. */
+HS_MUST_USE hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog,
+                                       hs_error *err);
+void hs__catalog_close(hs_catalog *catalog); /* zeroed is fine */

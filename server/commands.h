@@ -1,0 +1,6 @@
+/* commands.h - what the program can be told to do. */
+#pragma once
+
+#include "server/options.h"
+
+extern const hs_command hs__command_serve, hs__command_analyze, hs__command_models;

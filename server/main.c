@@ -1,0 +1,38 @@
+/* headscope - one program: the server and its commands. */
+#include "server/commands.h"
+#include "server/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const hs_command *const commands[] = {&hs__command_serve, &hs__command_analyze, &hs__command_models};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void help_print(FILE *out)
+{
+    fprintf(out, "usage: headscope COMMAND [OPTION]...\n"
+                 "Shows how BERT-like encoders pay attention.\n\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "\n'headscope COMMAND --help' explains a command; --version tells the version.\n");
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    for (size_t i = 0; name && i < N_COMMANDS; i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i]->main(commands[i], argc - 1, argv + 1);
+    if (name && strcmp(name, "--help") == 0) {
+        help_print(stdout);
+        return HS_EXIT_DONE;
+    }
+    if (name && strcmp(name, "--version") == 0) {
+        printf("headscope %s\n", HS_VERSION);
+        return HS_EXIT_DONE;
+    }
+    if (name)
+        fprintf(stderr, "headscope: there is no command '%s'\n\n", name);
+    help_print(stderr);
+    return HS_EXIT_USAGE;
+}

@@ -1,0 +1,31 @@
+/* metrics.h - what the server counts, in Prometheus' text format. Loop thread only. */
+#pragma once
+
+#include "api/api.h"
+
+#include <stdio.h>
+
+enum { HS_METRIC_BUCKETS = 16, HS_METRIC_ROUTES_MAX = 32, HS_METRIC_STATUSES = 600 };
+
+typedef struct hs_histogram {
+    uint64_t buckets[HS_METRIC_BUCKETS]; /* not cumulative; the last one is +Inf */
+    uint64_t count;
+    double sum; /* seconds */
+} hs_histogram;
+
+typedef struct hs_metrics {
+    uint64_t requests[HS_METRIC_ROUTES_MAX][HS_METRIC_STATUSES]; /* by number of the route */
+    hs_histogram total, queue, stages[HS_STAGE_COUNT];
+    uint64_t tokens, bytes_in, bytes_out;
+    uint64_t connections, cut_off; /* accepted; ended by us for being too slow */
+    size_t in_flight;              /* requests between their headers and their end */
+} hs_metrics;
+
+void hs__histogram_add(hs_histogram *histogram, double seconds);
+
+/* One counter or gauge: # HELP, # TYPE and its value, under headscope_. */
+void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value);
+/* Everything in metrics; routes are the names of the routes' numbers. */
+void hs__metrics_print(const hs_metrics *metrics, const char *const *routes, size_t n_routes, FILE *out);
+/* This process: memory, descriptors, CPU time, from /proc. */
+void hs__metrics_print_process(FILE *out);

@@ -1,0 +1,60 @@
+/* options.h - a command's options from one table: getopt_long, the environment and --help all read its rows.
+ */
+#pragma once
+
+#include "model/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct hs_option hs_option;
+
+/* Stores value at option->offset in the command's own struct, or says in err what was expected. */
+typedef hs_status (*hs_option_set)(const hs_option *option, const char *value, void *ret_options,
+                                   hs_error *err);
+
+struct hs_option {
+    const char *name;     /* "max-body" */
+    char letter;          /* 'o' for -o, or 0 */
+    const char *argument; /* "BYTES" as --help shows it; NULL: a flag, set is called with "1" */
+    const char *help;
+    hs_option_set set;
+    size_t offset;
+    double min, max;     /* of numbers */
+    const char *choices; /* "text|json", of hs__set_choice */
+};
+
+hs_status hs__set_string(const hs_option *option, const char *value, void *ret,
+                         hs_error *err); /* const char * */
+hs_status hs__set_choice(const hs_option *option, const char *value, void *ret,
+                         hs_error *err); /* const char * */
+hs_status hs__set_count(const hs_option *option, const char *value, void *ret, hs_error *err); /* size_t */
+hs_status hs__set_bytes(const hs_option *option, const char *value, void *ret,
+                        hs_error *err); /* size_t, "64M" */
+hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret,
+                          hs_error *err); /* uint64_t ms */
+
+typedef struct hs_command {
+    const char *name;     /* "serve" */
+    const char *operands; /* "[FILE|-]" or "" */
+    const char *summary;  /* one line */
+    const char *details;  /* paragraphs under the options, or NULL */
+    const hs_option *options;
+    size_t n_options;
+    bool environment; /* each option also as HEADSCOPE_NAME; the command line wins */
+    int (*main)(const struct hs_command *command, int argc, char **argv);
+} hs_command;
+
+/* Exit codes of the program. */
+enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2 };
+
+/* Reads argv, and the environment for what argv does not give. Returns true when the command should run, with
+ * *ret_operand the index of its first operand; otherwise everything was said and *ret_exit is the program's
+ * exit code. */
+bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
+                       int *ret_exit);
+
+/* "headscope serve: <message>" and where help is, on stderr; returns HS_EXIT_USAGE. */
+int hs__usage_error(const hs_command *command, const char *format, ...) HS_PRINTF(2, 3);
+/* "headscope serve: <message>" on stderr; returns HS_EXIT_FAILED. */
+int hs__command_failed(const hs_command *command, const hs_error *err);
