@@ -188,7 +188,7 @@ static int read_outputs(reading *r, const json_t *value, const char *pointer)
     r->ask->outputs = 0;
     for (size_t i = 0; i < json_array_size(value); i++) {
         char at[64];
-        unsigned choice;
+        unsigned choice = 0;
         snprintf(at, sizeof at, "%s/%zu", pointer, i);
         if (read_choice(r, json_array_get(value, i), at, choices, &choice))
             return r->problem->status;
