@@ -172,7 +172,7 @@ def train(args, rank, world):
                 save(optimizer, minutes)
         save(optimizer, minutes)
         if rank == 0:
-            loss, accuracy = evaluate(model, data)
+            loss, accuracy = evaluate(model, data, min(128, args.positions))
             print(f'stage {args.plan.split(",")[stage]} done: held-out loss {loss:.3f}, masked-token accuracy '
                   f'{100 * accuracy:.1f} %', flush=True)
 
