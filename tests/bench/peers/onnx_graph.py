@@ -1,0 +1,130 @@
+"""Write a BERT checkpoint as an ONNX graph whose outputs are all attentions and similarities.
+
+    python3 onnx_graph.py CHECKPOINT OUT.onnx
+
+The graph is what a careful user would give ONNX Runtime: one product for query, key and value with the 1/sqrt(d)
+folded in, LayerNormalization and Gelu as single operators, no padding, batch of one. Protocol buffers are simple
+enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reference"))
+import checkpoint  # noqa: E402
+
+FLOAT, INT64 = 1, 7
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + np.float32(value).tobytes()
+    if isinstance(value, str):
+        value = value.encode()
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def tensor(name, array):
+    kind = INT64 if array.dtype == np.int64 else FLOAT
+    array = np.ascontiguousarray(array, None if kind == INT64 else np.float32)
+    return b"".join(field(1, d) for d in array.shape) + field(2, kind) + field(8, name) + field(9, array.tobytes())
+
+
+def value_info(name, kind, shape):
+    dims = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in shape)
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, dims)))
+
+
+def attribute(name, value):
+    if isinstance(value, float):
+        return field(1, name) + field(2, value) + field(20, 1)
+    if isinstance(value, int):
+        return field(1, name) + field(3, value) + field(20, 2)
+    return field(1, name) + b"".join(field(8, n) for n in value) + field(20, 7)
+
+
+class Graph:
+    def __init__(self):
+        self.nodes, self.initializers, self.outputs, self.count = [], [], [], 0
+
+    def constant(self, array):
+        self.count += 1
+        name = f"c{self.count}"
+        self.initializers.append(tensor(name, np.asarray(array)))
+        return name
+
+    def node(self, op, *inputs, n_outputs=1, output=None, **attributes):
+        self.count += 1
+        outputs = [output] if output else [f"v{self.count}_{n}" for n in range(n_outputs)]
+        self.nodes.append(b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in outputs) +
+                          field(3, f"n{self.count}") + field(4, op) +
+                          b"".join(field(5, attribute(k, v)) for k, v in attributes.items()))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def model(self, n_heads):
+        inputs = [value_info(name, INT64, ["T"]) for name in ("ids", "positions")]
+        outputs = [value_info(name, FLOAT, [n_heads, "T", "T"]) for name in self.outputs]
+        graph = (b"".join(field(1, n) for n in self.nodes) + field(2, "bert") +
+                 b"".join(field(5, i) for i in self.initializers) + b"".join(field(11, i) for i in inputs) +
+                 b"".join(field(12, o) for o in outputs))
+        return field(1, 9) + field(8, field(1, "") + field(2, 20)) + field(7, graph)
+
+
+def build(config, weights):
+    A, H = config["num_attention_heads"], config["hidden_size"]
+    d, eps = H // A, float(config["layer_norm_eps"])
+    g = Graph()
+    w = {name.removeprefix("bert."): array for name, array in weights.items()}
+
+    def norm(x, prefix):
+        return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
+                      axis=-1, epsilon=eps)
+
+    def dense(x, weight, bias):
+        return g.node("Add", g.node("MatMul", x, g.constant(weight.T)), g.constant(bias))
+
+    e = "embeddings."
+    x = g.node("Add", g.node("Gather", g.constant(w[e + "word_embeddings.weight"]), "ids"),
+               g.node("Gather", g.constant(w[e + "position_embeddings.weight"] +
+                                           w[e + "token_type_embeddings.weight"][0]), "positions"))
+    x = norm(x, e + "LayerNorm")
+    heads, rows = g.constant(np.array([0, A, d], np.int64)), g.constant(np.array([0, H], np.int64))
+    for layer in range(config["num_hidden_layers"]):
+        p = f"encoder.layer.{layer}."
+        scale = {"query": 1 / np.sqrt(d), "key": 1, "value": 1}
+        weight = np.concatenate([w[f"{p}attention.self.{n}.weight"] * s for n, s in scale.items()])
+        bias = np.concatenate([w[f"{p}attention.self.{n}.bias"] * s for n, s in scale.items()])
+        qkv = g.node("Split", dense(x, weight, bias), n_outputs=3, axis=-1, num_outputs=3)
+        q, k, v = (g.node("Reshape", part, heads) for part in qkv)
+        q, v = (g.node("Transpose", part, perm=[1, 0, 2]) for part in (q, v))
+        k = g.node("Transpose", k, perm=[1, 2, 0])
+        g.outputs += [f"attentions_{layer}", f"similarities_{layer}"]
+        attention = g.node("Softmax", g.node("MatMul", q, k), output=g.outputs[-2], axis=-1)
+        o = g.node("MatMul", attention, v)
+        g.node("MatMul", o, g.node("Transpose", o, perm=[0, 2, 1]), output=g.outputs[-1])
+        o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), rows)
+        o = dense(o, w[p + "attention.output.dense.weight"], w[p + "attention.output.dense.bias"])
+        x = norm(g.node("Add", x, o), p + "attention.output.LayerNorm")
+        y = g.node("Gelu", dense(x, w[p + "intermediate.dense.weight"], w[p + "intermediate.dense.bias"]))
+        y = dense(y, w[p + "output.dense.weight"], w[p + "output.dense.bias"])
+        x = norm(g.node("Add", x, y), p + "output.LayerNorm")
+    return g.model(A)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    Path(sys.argv[2]).write_bytes(build(*checkpoint.read(sys.argv[1])))

@@ -1,0 +1,67 @@
+"""PyTorch doing the same work: python3 torch_peer.py CHECKPOINT THREADS; the protocol of onnx_peer.mjs."""
+import math
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reference"))
+import checkpoint  # noqa: E402
+
+
+class Bert:
+    def __init__(self, folder):
+        self.config, weights = checkpoint.read(folder)
+        self.w = {name.removeprefix("bert."): torch.tensor(array, dtype=torch.float32)
+                  for name, array in weights.items()}
+        for layer in range(self.config["num_hidden_layers"]):
+            p = f"encoder.layer.{layer}.attention.self."
+            for part in ("weight", "bias"):
+                self.w[p + part] = torch.cat([self.w[f"{p}{n}.{part}"] for n in ("query", "key", "value")])
+
+    def dense(self, x, name):
+        return F.linear(x, self.w[name + ".weight"], self.w[name + ".bias"])
+
+    def norm(self, x, name):
+        return F.layer_norm(x, x.shape[-1:], self.w[name + ".weight"], self.w[name + ".bias"],
+                            self.config["layer_norm_eps"])
+
+    def run(self, ids):
+        """Attentions and similarities, each a list of [A][T][T], one per layer."""
+        T, A = len(ids), self.config["num_attention_heads"]
+        e, attentions, similarities = "embeddings.", [], []
+        x = (self.w[e + "word_embeddings.weight"][ids] + self.w[e + "position_embeddings.weight"][:T] +
+             self.w[e + "token_type_embeddings.weight"][0])
+        x = self.norm(x, e + "LayerNorm")
+        for layer in range(self.config["num_hidden_layers"]):
+            p = f"encoder.layer.{layer}."
+            q, k, v = self.dense(x, p + "attention.self").view(T, 3, A, -1).permute(1, 2, 0, 3)
+            attention = torch.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), -1)
+            o = attention @ v
+            attentions.append(attention)
+            similarities.append(o @ o.transpose(1, 2))
+            x = self.norm(x + self.dense(o.transpose(0, 1).reshape(T, -1), p + "attention.output.dense"),
+                          p + "attention.output.LayerNorm")
+            y = F.gelu(self.dense(x, p + "intermediate.dense"))
+            x = self.norm(x + self.dense(y, p + "output.dense"), p + "output.LayerNorm")
+        return attentions, similarities
+
+
+def main():
+    torch.set_num_threads(int(sys.argv[2]))
+    bert = Bert(sys.argv[1])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        ids = torch.arange(int(line)) * 7919
+        ids = (ids + 13) % 1000
+        start = time.perf_counter()
+        with torch.no_grad():
+            _, similarities = bert.run(ids)
+        ms = 1e3 * (time.perf_counter() - start)
+        print(f"{ms:.3f} {similarities[-1].reshape(-1)[1].item()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
