@@ -83,15 +83,14 @@ class Graph:
         return field(1, 9) + field(8, field(1, "") + field(2, 20)) + field(7, graph)
 
 
-def build(config, weights):
-    A, H = config["num_attention_heads"], config["hidden_size"]
-    d, eps = H // A, float(config["layer_norm_eps"])
+def build(w):
+    A, H = w.n_heads, w.hidden
+    d = H // A
     g = Graph()
-    w = {name.removeprefix("bert."): array for name, array in weights.items()}
 
     def norm(x, prefix):
         return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
-                      axis=-1, epsilon=eps)
+                      axis=-1, epsilon=float(w.eps))
 
     def dense(x, weight, bias):
         return g.node("Add", g.node("MatMul", x, g.constant(weight.T)), g.constant(bias))
@@ -102,7 +101,7 @@ def build(config, weights):
                                            w[e + "token_type_embeddings.weight"][0]), "positions"))
     x = norm(x, e + "LayerNorm")
     heads, rows = g.constant(np.array([0, A, d], np.int64)), g.constant(np.array([0, H], np.int64))
-    for layer in range(config["num_hidden_layers"]):
+    for layer in range(w.n_layers):
         p = f"encoder.layer.{layer}."
         scale = {"query": 1 / np.sqrt(d), "key": 1, "value": 1}
         weight = np.concatenate([w[f"{p}attention.self.{n}.weight"] * s for n, s in scale.items()])
@@ -127,4 +126,4 @@ def build(config, weights):
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    Path(sys.argv[2]).write_bytes(build(*checkpoint.read(sys.argv[1])))
+    Path(sys.argv[2]).write_bytes(build(checkpoint.load(sys.argv[1])))

@@ -21,9 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "reference"))
 import checkpoint  # noqa: E402
 
-BERT_BASE = {"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-             "intermediate_size": 3072, "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2,
-             "hidden_act": "gelu", "layer_norm_eps": 1e-12}
+BERT_BASE = {"n_layers": 12, "n_heads": 12, "hidden": 768, "ffn": 3072, "vocab": 30522, "positions": 512}
 
 
 class Peer:
@@ -130,7 +128,7 @@ def main():
     every = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as scratch:
         folder, graph = f"{scratch}/base", f"{scratch}/base.onnx"
-        checkpoint.write_random(folder, BERT_BASE)
+        checkpoint.write_random(folder, **BERT_BASE)
         subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph], check=True)
         print("cores tokens   program                   median      theirs / headscope")
         engines = [row for cores in ([every[:1], every] if len(every) > 1 else [every])

@@ -13,10 +13,9 @@ import checkpoint  # noqa: E402
 
 class Bert:
     def __init__(self, folder):
-        self.config, weights = checkpoint.read(folder)
-        self.w = {name.removeprefix("bert."): torch.tensor(array, dtype=torch.float32)
-                  for name, array in weights.items()}
-        for layer in range(self.config["num_hidden_layers"]):
+        self.shape = checkpoint.load(folder)
+        self.w = {name: torch.tensor(array, dtype=torch.float32) for name, array in self.shape.weights.items()}
+        for layer in range(self.shape.n_layers):
             p = f"encoder.layer.{layer}.attention.self."
             for part in ("weight", "bias"):
                 self.w[p + part] = torch.cat([self.w[f"{p}{n}.{part}"] for n in ("query", "key", "value")])
@@ -25,17 +24,16 @@ class Bert:
         return F.linear(x, self.w[name + ".weight"], self.w[name + ".bias"])
 
     def norm(self, x, name):
-        return F.layer_norm(x, x.shape[-1:], self.w[name + ".weight"], self.w[name + ".bias"],
-                            self.config["layer_norm_eps"])
+        return F.layer_norm(x, x.shape[-1:], self.w[name + ".weight"], self.w[name + ".bias"], self.shape.eps)
 
     def run(self, ids):
         """Attentions and similarities, each a list of [A][T][T], one per layer."""
-        T, A = len(ids), self.config["num_attention_heads"]
+        T, A = len(ids), self.shape.n_heads
         e, attentions, similarities = "embeddings.", [], []
         x = (self.w[e + "word_embeddings.weight"][ids] + self.w[e + "position_embeddings.weight"][:T] +
              self.w[e + "token_type_embeddings.weight"][0])
         x = self.norm(x, e + "LayerNorm")
-        for layer in range(self.config["num_hidden_layers"]):
+        for layer in range(self.shape.n_layers):
             p = f"encoder.layer.{layer}."
             q, k, v = self.dense(x, p + "attention.self").view(T, 3, A, -1).permute(1, 2, 0, 3)
             attention = torch.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), -1)
