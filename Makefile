@@ -23,6 +23,10 @@ ALL_CFLAGS = -std=c17 -pthread $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))$(PKG_CFLAGS)
 LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl) -lm -pthread
 
+# Short lines; `make V=1` shows the commands.
+Q   := $(if $(V),,@)
+say := @$(if $(V),:,printf '  %-4s %s\n')
+
 FOLDERS := model engine api server
 SOURCES := $(foreach f,$(FOLDERS),$(wildcard $f/*.c $f/*.S))
 OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(SOURCES)))
@@ -60,7 +64,8 @@ packages-build packages-test packages-lint: packages-%:
 all: $(BINARY)
 
 $(BINARY): $(BUILD)/server/main.o $(LIBRARY)
-	$(CC) $(SAN) -o $@ $^ $(LIBS)
+	$(say) LINK $@
+	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
 $(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_files.o
 	@rm -f $@
@@ -70,11 +75,13 @@ $(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_file
 $(BUILD)/engine/kernels_%.o: ALL_CFLAGS += -ffp-contract=fast
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(say) CC $<
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -MMD -MP -c $< -o $@
+	$(say) AS $<
+	$(Q)$(CC) $(CPPFLAGS) -MMD -MP -c $< -o $@
 
 # .incbin files are invisible to -MMD.
 $(BUILD)/model/embedded.o: $(wildcard model/mini/*)
@@ -91,7 +98,8 @@ build/viewer_files.c: build/viewer/index.html static/embed.mjs
 	node static/embed.mjs build/viewer $@
 $(BUILD)/viewer_files.o: build/viewer_files.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(say) CC $<
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
 
 ## make check           all tests, nothing installed: unit, fuzz corpora, api, notebook, browser
 .PHONY: check unit fuzz-smoke api-test browser-test viewer-test
@@ -114,7 +122,8 @@ fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
 
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(SAN) -o $@ $^ $(LIBS)
+	$(say) LINK $@
+	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
 ## make fuzz TARGET=config SECONDS=60   one target with clang's libFuzzer, from its corpus on
 TARGET  ?= $(firstword $(FUZZ_TARGETS))
