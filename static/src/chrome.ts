@@ -15,8 +15,8 @@ export class Chrome {
   readonly bottom: HTMLElement;
   private readonly tabs: Map<View, HTMLButtonElement>;
 
-  constructor(app: App, views: readonly View[], menu: HTMLElement, onhelp: () => void) {
-    this.tabs = new Map(VIEWS.filter((v) => views.includes(v)).map((view) => [view, h("button", {
+  constructor(app: App, menu: HTMLElement, onhelp: () => void) {
+    this.tabs = new Map(VIEWS.map((view) => [view, h("button", {
       type: "button", onclick: () => app.set({ view }, true),
     }, NAMES[view])]));
     const theme = h("select", { "aria-label": "Theme", onchange: () => applyTheme(theme.value as ThemeChoice, app) },

@@ -9,26 +9,30 @@ import { bindKeys } from "./keys";
 import { Panel } from "./panel";
 import type { View } from "./state";
 import { watchTheme } from "./theme";
+import { CompareView } from "./views/compare";
 import { HeadView } from "./views/head";
 import { OverviewView } from "./views/overview";
 import { PairsView } from "./views/pairs";
+import { TextView } from "./views/text";
 
 interface Shown { element: HTMLElement; update(): void }
 
 const app = new App(render);
-const views: Partial<Record<View, Shown>> = {
+const views: Record<View, Shown> = {
   overview: new OverviewView(app),
   head: new HeadView(app),
+  text: new TextView(app),
   pairs: new PairsView(app),
+  compare: new CompareView(app),
 };
 const panel = new Panel(app);
 const hints = new Hints(app);
 const help = new Help(() => hints.reopen());
-const chrome = new Chrome(app, Object.keys(views) as View[], h("div", { class: "menu" }), () => help.open());
+const chrome = new Chrome(app, h("div", { class: "menu" }), () => help.open());
 const stage = h("div", { class: "stage", id: "stage", tabindex: -1 });
 
 function render(): void {
-  const view = views[app.state.view] ?? views.overview!;
+  const view = views[app.state.view];
   if (view.element.parentElement !== stage) stage.replaceChildren(hints.element, view.element);
   chrome.update(app.state.view);
   panel.update();

@@ -1,5 +1,5 @@
-// A head as a thumbnail: the largest value of each block of cells, so that a thin line survives; each map
-// scaled to its own maximum, square root, so that faint structure shows.
+// A head as a thumbnail: the largest value of each block of cells, so that a thin line survives; the square
+// root of attention and of N, 0..1, the same for every head, so that faint structure shows and heads compare.
 import type { Lut } from "./colour";
 
 // Block maxima of a [T][T] byte map into [size][size]; or, for texts shorter than the thumbnail, [T][T].
@@ -20,10 +20,7 @@ export function pool(map: Uint8Array, T: number, size: number): { values: Uint8A
 
 // values [side][side] -> pixels through the colour map.
 export function paint(values: Uint8Array, side: number, lut: Lut): ImageData {
-  let top = 0;
-  for (const v of values) if (v > top) top = v;
-  const table = new Uint32Array(256);
-  for (let v = 0; v < 256; v++) table[v] = lut[top ? Math.min(255, Math.round(255 * Math.sqrt(v / top))) : 0]!;
+  const table = Uint32Array.from({ length: 256 }, (_, v) => lut[Math.round(255 * Math.sqrt(v / 255))]!);
   const image = new ImageData(side, side);
   const pixels = new Uint32Array(image.data.buffer);
   for (let k = 0; k < pixels.length; k++) pixels[k] = table[values[k]!]!;

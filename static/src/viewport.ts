@@ -35,6 +35,12 @@ export class Viewport {
     this.clamp();
   }
 
+  // As another viewport of the same size stands.
+  show(x: number, y: number, span: number): void {
+    [this.x, this.y, this.span] = [x, y, span];
+    this.clamp();
+  }
+
   // Moves just enough for a cell to be in sight.
   reveal(row: number, column: number): void {
     this.x = Math.min(column, Math.max(column + 1 - this.span, this.x));

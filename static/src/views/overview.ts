@@ -174,10 +174,11 @@ export class OverviewView {
     const range = figure ? rangeOf(summary, figure) : null;
     const lut = lutOf(state.map, "figure", theme);
     const chosen = this.app.selection(answer);
+    this.grid.classList.toggle("annotated", figure !== null);
     const tabStop = this.grid.contains(document.activeElement) ? document.activeElement : null;
     for (const t of this.thumbs) {
       const value = figure ? valueOf(summary[t.l]![t.h]!, figure) : null;
-      const name = `L${t.l} H${t.h}`;
+      const name = `${t.l}·${t.h}`;
       const written = figure ? FIGURES[figure].write(value) : "";
       replace(t.figure, sorted ? h("b", {}, name) : null, figure ? h("span", {}, written) : null);
       t.figure.hidden = !sorted && !figure;
@@ -203,7 +204,7 @@ export class OverviewView {
     const { app } = this;
     const { show, map } = app.state;
     const bar = (quantity: "attention" | "similarity", label: string): HTMLElement => colourBar(
-      lutOf(map, quantity, app.theme), label, [{ at: 0, label: "0" }, { at: 1, label: "map’s max" }]);
+      lutOf(map, quantity, app.theme), label, [{ at: 0, label: "0" }, { at: 0.5, label: "¼" }, { at: 1, label: "1" }]);
     replace(this.legend,
       show !== "similarity" && bar("attention", show === "both" ? "Attention ◥" : "Attention"),
       show !== "attention" && bar("similarity", show === "both" ? "Similarity ◣" : "Similarity"),

@@ -1,0 +1,273 @@
+// Two heads, two texts or two models side by side, and their difference on a diverging scale.
+import type { App, Selection } from "../app";
+import type { Head } from "../analysis";
+import { align, difference, type Alignment } from "../align";
+import type { Entry } from "../cache";
+import { colourBar } from "../colourbar";
+import { lutOf } from "../colour";
+import { h, replace, segmented } from "../dom";
+import { HeadPicker } from "../head-picker";
+import { Heatmap, type Cell } from "../heatmap";
+import { headRequest, overviewRequest, secondState } from "../requests";
+import { divergingIndicesOf, divergingTicksOf, format, indicesOf, maximumOf, ticksOf } from "../scale";
+import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
+import { statusOf } from "../status";
+import { Viewport } from "../viewport";
+
+type Side = "first" | "second" | "both";
+interface Pair { first: Head; second: Head; shared: Alignment; delta: Float32Array }
+
+export class CompareView {
+  readonly element: HTMLElement;
+  readonly views: Record<Side, Viewport> = { first: new Viewport(), second: new Viewport(), both: new Viewport() };
+  readonly maps: Record<Side, Heatmap>;
+  private readonly bars: Record<Side, HTMLElement> = { first: h("div"), second: h("div"), both: h("div") };
+  private readonly titles: Record<Side, HTMLElement> = { first: h("h2"), second: h("h2"), both: h("h2") };
+  private readonly notes: Record<Side, HTMLElement>;
+  private readonly pickers: { first: HeadPicker; second: HeadPicker };
+  private readonly controls;
+  private readonly text = h("textarea", { rows: 4, spellcheck: "false", "aria-label": "Second text" });
+  private readonly textForm: HTMLElement;
+  private readonly model = h("select", { onchange: () => this.app.set({ model2: this.model.value }, true) });
+  private readonly modelField = h("label", { class: "field" }, h("span", {}, "Second model"), this.model);
+  private readonly status = h("div");
+  private readonly plates: HTMLElement;
+  private readonly facts = h("dl", { class: "facts" });
+  private readonly table = h("div", { class: "extremes" });
+  private pair: Pair | null = null;
+  private shown = "";
+  private linking = false;
+  private held: { side: Side; cell: Cell } | null = null;
+
+  constructor(private readonly app: App) {
+    this.pickers = {
+      first: new HeadPicker(app, "First: layer", (layer, head) => app.set({ layer, head }, true)),
+      second: new HeadPicker(app, "Second: layer", (layer2, head2) => app.set({ layer2, head2 }, true)),
+    };
+    this.controls = {
+      against: segmented<Against>("Compare with", [
+        { value: "head", label: "Another head" }, { value: "text", label: "Another text" },
+        { value: "model", label: "Another model" },
+      ], (against) => app.set({ against }, true)),
+      what: segmented<State["what"]>("Map", [
+        { value: "similarity", label: "Similarity N" }, { value: "attention", label: "Attention" },
+      ], (what) => app.set({ what })),
+      scale: segmented<Scale>("Scale", [
+        { value: "linear", label: "Linear" }, { value: "log", label: "Log" }, { value: "row", label: "Per row" },
+      ], (scale) => app.set({ scale })),
+    };
+    this.textForm = h("form", { class: "second-text", onsubmit: (e: Event) => {
+      e.preventDefault();
+      app.set({ text2: this.text.value }, true);
+    } }, h("label", { class: "field" }, h("span", {}, "Second text: change a word of the first, say"), this.text),
+    h("button", { type: "submit", class: "primary" }, "Compare"));
+    this.maps = { first: this.heatmap("first"), second: this.heatmap("second"), both: this.heatmap("both") };
+    this.notes = { first: h("p", { class: "muted" }), second: h("p", { class: "muted" }), both: h("p", { class: "muted" }) };
+    const plate = (side: Side): HTMLElement => h("figure", { class: "plate" },
+      h("figcaption", {}, h("div", {}, this.titles[side], this.notes[side]), this.bars[side]), this.maps[side].element);
+    this.plates = h("div", { class: "plates three" }, plate("first"), plate("second"), plate("both"));
+    this.element = h("section", { class: "view compare", "aria-label": "Compare" },
+      h("div", { class: "toolbar" }, this.controls.against.element, this.controls.what.element, this.controls.scale.element),
+      this.textForm,
+      h("div", { class: "toolbar" }, this.pickers.first.element, this.modelField, this.pickers.second.element),
+      this.status, this.plates, this.facts, this.table);
+    for (const side of ["first", "second", "both"] as const) this.views[side].watch(() => this.link(side));
+  }
+
+  // Maps of equal size move together.
+  private link(from: Side): void {
+    if (this.linking) return;
+    this.linking = true;
+    const { n, x, y, span } = this.views[from];
+    for (const view of Object.values(this.views))
+      if (view !== this.views[from] && view.n === n) view.show(x, y, span);
+    this.linking = false;
+  }
+
+  private heatmap(side: Side): Heatmap {
+    const name = { first: "First map", second: "Second map", both: "Difference map" }[side];
+    return new Heatmap(name, this.views[side], {
+      hover: (cell) => this.hover(cell ? { side, cell } : null, false),
+      pick: (cell) => {
+        this.held = { side, cell };
+        this.hover(this.held, true);
+      },
+    });
+  }
+
+  private sides(): { first: Entry; second: Entry | null; selections: [Selection, Selection]; other: State } {
+    const { app } = this;
+    const { state } = app;
+    const other = secondState(state);
+    const selections: [Selection, Selection] = [app.selection(app.overview().answer), this.secondSelection(other)];
+    const missing = (state.against === "text" && state.text2 === "") ||
+      (state.against === "model" && app.models.length < 2);
+    return {
+      first: app.cache.want(headRequest(state, selections[0].layer, selections[0].head)),
+      second: missing ? null : app.cache.want(headRequest(other, selections[1].layer, selections[1].head)),
+      selections, other,
+    };
+  }
+
+  // Another text is seen through the same head; another head or model has a choice of its own.
+  private secondSelection(other: State): Selection {
+    const { app } = this;
+    const { against, layer, head, layer2, head2 } = app.state;
+    if (against === "text") return app.selection(app.overview().answer, layer, head);
+    const answer = against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
+    return app.selection(answer, layer2, head2);
+  }
+
+  update(): void {
+    const { app } = this;
+    const { state } = app;
+    this.controls.against.set(state.against);
+    this.controls.what.set(state.what);
+    this.controls.scale.set(state.scale);
+    this.textForm.hidden = state.against !== "text";
+    if (document.activeElement !== this.text) this.text.value = state.text2 || state.text;
+    this.modelField.hidden = state.against !== "model";
+    if (this.model.options.length !== app.models.length)
+      replace(this.model, app.models.map(({ name }) => h("option", { value: name }, name)));
+    this.model.value = state.model2 || app.models[0]?.name || "";
+    const { first, second, selections, other } = this.sides();
+    this.pickers.first.update(app.overview().answer, selections[0]);
+    this.pickers.second.element.hidden = state.against === "text";
+    const shape = state.against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
+    this.pickers.second.update(shape, selections[1]);
+    const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
+    replace(this.status, waiting ? statusOf(app, waiting) : second ? null : this.explainMissing());
+    const ready = first.answer && second?.answer;
+    this.plates.hidden = this.facts.hidden = this.table.hidden = !ready;
+    if (!ready) return void (this.pair = null);
+    this.draw(app.exactHead(first.answer!), app.exactHead(second!.answer!), selections, other);
+  }
+
+  private explainMissing(): HTMLElement {
+    const { state } = this.app;
+    return h("div", { class: "notice" }, state.against === "text"
+      ? h("p", {}, "Write the second text above, then Compare. The first text stands there to begin with.")
+      : h("p", {}, "This server has one model. Start it with ", h("kbd", {}, "--model NAME=DIR"), " given twice to compare two."));
+  }
+
+  private draw(first: Head, second: Head, selections: [Selection, Selection], other: State): void {
+    const { state, theme } = this.app;
+    const key = [state.what, state.scale, state.map, theme].join(" ");
+    if (this.pair?.first === first && this.pair.second === second && this.shown === key) return;
+    this.shown = key;
+    const values = (head: Head): Float32Array => (state.what === "attention" ? head.attention : head.normalized);
+    const shared = align(first.axis.keys, second.axis.keys);
+    const delta = difference(values(first), first.axis.n, values(second), second.axis.n, shared);
+    this.pair = { first, second, shared, delta };
+    this.held = null;
+    const top = state.what === "attention" ? Math.max(maximumOf(values(first)), maximumOf(values(second))) : 1;
+    this.side("first", first, values(first), top);
+    this.side("second", second, values(second), top);
+    this.difference(first, shared, delta);
+    this.name(selections, other);
+    this.describe();
+    this.hover(null, false);
+  }
+
+  private side(side: "first" | "second", head: Head, values: Float32Array, top: number): void {
+    const { state, theme } = this.app;
+    const lut = lutOf(state.map, state.what, theme);
+    const { axis } = head;
+    if (this.views[side].n !== axis.n) this.views[side].reset(axis.n);
+    this.maps[side].show({
+      n: axis.n, labels: axis.labels, faint: axis.special, lut, indices: indicesOf(values, axis.n, axis.n, top, state.scale),
+    });
+    replace(this.bars[side], colourBar(lut, "", ticksOf(top, state.scale)));
+  }
+
+  private difference(first: Head, shared: Alignment, delta: Float32Array): void {
+    const { state, theme } = this.app;
+    const n = shared.first.length;
+    const top = Math.max(maximumOf(delta), -minimumOf(delta), 0);
+    const lut = lutOf(state.map, "difference", theme);
+    if (this.views.both.n !== Math.max(1, n)) this.views.both.reset(n);
+    this.maps.both.show({
+      n, labels: shared.first.map((t) => first.axis.labels[t]!), faint: shared.first.map((t) => first.axis.special[t]!), lut,
+      indices: divergingIndicesOf(delta, top),
+    });
+    replace(this.bars.both, colourBar(lut, "", divergingTicksOf(top)));
+  }
+
+  private name([a, b]: [Selection, Selection], other: State): void {
+    const { state, models } = this.app;
+    const { first, second, shared } = this.pair!;
+    const head = ({ layer, head: k }: Selection): string => `Layer ${layer} · ${k === SUM ? "all heads" : `head ${k}`}`;
+    const model = (s: State): string => s.model || models[0]?.name || "";
+    this.titles.first.textContent = head(a);
+    this.titles.second.textContent = head(b);
+    this.titles.both.textContent = "Difference";
+    const own = (h0: Head, s: State, which: string): string =>
+      `${state.against === "text" ? `${which} text` : model(s)} · ${h0.axis.n} tokens`;
+    this.notes.first.textContent = own(first, state, "first");
+    this.notes.second.textContent = own(second, other, "second");
+    const whole = shared.first.length === first.axis.n && shared.second.length === second.axis.n;
+    this.notes.both.textContent = `amber: first larger, blue: second${whole ? "" : ` · ${shared.first.length} tokens both have`}`;
+  }
+
+  private describe(): void {
+    const { first, shared, delta } = this.pair!;
+    const n = shared.first.length;
+    const order = [...delta.keys()].sort((a, b) => Math.abs(delta[b]!) - Math.abs(delta[a]!)).slice(0, 8);
+    const mean = delta.length ? delta.reduce((sum, v) => sum + Math.abs(v), 0) / delta.length : NaN;
+    const term = (name: string, value: string): HTMLElement => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    replace(this.facts, term("Tokens both have", String(n)), term("Mean |difference|", format(mean)),
+      term("Correlation", format(this.correlation())));
+    const label = (k: number): string => `${first.axis.labels[shared.first[k]!]} ${first.axis.positions[shared.first[k]!]}`;
+    replace(this.table, h("table", {}, h("caption", {}, "Largest differences, first − second"),
+      h("thead", {}, h("tr", {}, ["Row", "Column", "First − second"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, order.map((k) => h("tr", {}, h("td", {}, label(Math.floor(k / n))), h("td", {}, label(k % n)),
+        h("td", { class: "number" }, (delta[k]! > 0 ? "+" : "") + format(delta[k])))))));
+  }
+
+  // Pearson's, over the cells both have.
+  private correlation(): number {
+    const { second, shared, delta } = this.pair!;
+    const n = shared.first.length, cells = n * n;
+    if (cells < 2) return NaN;
+    const map = this.app.state.what === "attention" ? second.attention : second.normalized;
+    let sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+    for (let k = 0; k < cells; k++) {
+      const y = map[shared.second[Math.floor(k / n)]! * second.axis.n + shared.second[k % n]!]!;
+      const x = delta[k]! + y;
+      sx += x; sy += y; sxx += x * x; syy += y * y; sxy += x * y;
+    }
+    return (cells * sxy - sx * sy) / Math.sqrt((cells * sxx - sx * sx) * (cells * syy - sy * sy));
+  }
+
+  // One cross-hair over three maps: cells correspond through the tokens both texts have.
+  private hover(at: { side: Side; cell: Cell } | null, aloud: boolean): void {
+    const { pair } = this;
+    if (!pair) return;
+    const { first, second, shared } = pair;
+    const common = at && at.cell.map((t) => (at.side === "both" ? t : shared[at.side].indexOf(t)));
+    const known = common && common.every((t) => t >= 0);
+    const on = (side: Side): Cell | null => {
+      if (at?.side === side) return at.cell;
+      if (!known) return null;
+      return (side === "both" ? common : common.map((t) => shared[side][t]!)) as unknown as Cell;
+    };
+    for (const side of ["first", "second", "both"] as const) this.maps[side].point(on(side), this.held?.side === side ? this.held.cell : null);
+    const value = (head: Head, cell: Cell | null): string => cell
+      ? format((this.app.state.what === "attention" ? head.attention : head.normalized)[cell[0] * head.axis.n + cell[1]]) : "–";
+    const home = at?.side === "second" ? second : first;
+    const cell = at?.side === "second" ? on("second") : on("first");
+    if (!at || !cell) return this.app.readout("");
+    const both = on("both");
+    this.app.readout([
+      `${home.axis.labels[cell[0]]} ${home.axis.positions[cell[0]]} → ${home.axis.labels[cell[1]]} ${home.axis.positions[cell[1]]}`,
+      `first ${value(first, on("first"))}`, `second ${value(second, on("second"))}`,
+      `difference ${both ? format(pair.delta[both[0] * shared.first.length + both[1]]) : "–"}`,
+    ].join("   "), aloud);
+  }
+}
+
+function minimumOf(values: ArrayLike<number>): number {
+  let least = Infinity;
+  for (let k = 0; k < values.length; k++) if (values[k]! < least) least = values[k]!;
+  return least;
+}
