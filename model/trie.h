@@ -1,0 +1,66 @@
+/* trie.h - byte strings to ids, with the longest match in one walk.
+ *
+ * Nodes lie in breadth-first order, so the children of one node are neighbours and those of the next node
+ * follow: one offset and one byte a node are the whole structure, 9 bytes with the id. Built from sorted
+ * strings and searched without hashing, it has no bad cases, whoever wrote the vocabulary. */
+#pragma once
+
+#include "model/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct hs__trie {
+    uint32_t n_nodes; /* 0: empty, nothing matches */
+    uint32_t *first;  /* [n_nodes + 1]: children of node i are first[i] .. first[i + 1] */
+    uint8_t *label;   /* [n_nodes]: the byte that leads to a node, ascending among siblings */
+    int32_t *id;      /* [n_nodes]: of the string that ends here, or -1 */
+} hs__trie;
+
+/* A string with its id, not NUL-terminated. */
+typedef struct hs__token {
+    const char *text;
+    uint32_t n_bytes;
+    int32_t id;
+} hs__token;
+
+#define HS__TRIE_ROOT 0
+#define HS__TRIE_NONE UINT32_MAX
+
+/* Sorts the tokens; of equal ones the highest id counts. Lengths must sum up to less than 2^32 - 1. *ret_trie
+ * must be finished, also after HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__trie_build(hs__token *tokens, size_t n_tokens, hs__trie *ret_trie, hs_error *err);
+void hs__trie_finish(hs__trie *trie); /* zeroed or finished twice is fine */
+
+/* From a node along a string: the node where it ends, or HS__TRIE_NONE. */
+uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
+
+/* The child of a node along one byte, or HS__TRIE_NONE. */
+static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_t byte)
+{
+    const uint32_t first = trie->first[node];
+    const uint32_t n = trie->first[node + 1] - first;
+    if (n == 1)
+        return trie->label[first] == byte ? first : HS__TRIE_NONE;
+    const uint8_t *hit = memchr(trie->label + first, byte, n);
+    return hit ? (uint32_t)(hit - trie->label) : HS__TRIE_NONE;
+}
+
+/* The longest string of the trie, without its first bytes up to `node`, that starts at bytes: its id, -1 when
+ * there is none. Empty matches do not count. */
+static inline int32_t hs__trie_longest(const hs__trie *trie, uint32_t node, const unsigned char *bytes,
+                                       size_t n_bytes, size_t *ret_length)
+{
+    int32_t id = -1;
+    for (size_t i = 0; i < n_bytes; i++) {
+        node = hs__trie_step(trie, node, bytes[i]);
+        if (node == HS__TRIE_NONE)
+            break;
+        if (trie->id[node] >= 0) {
+            id = trie->id[node];
+            *ret_length = i + 1;
+        }
+    }
+    return id;
+}
