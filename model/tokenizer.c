@@ -226,19 +226,19 @@ static void share_room(size_t n_room, size_t n[2])
     n[1 - shorter] = n_room - n[shorter];
 }
 
-static hs_status allocate(size_t n_tokens, hs_encoding *ret, hs_error *err)
+static bool allocate(size_t n_tokens, hs_encoding *ret)
 {
     *ret = (hs_encoding){.n_tokens = n_tokens};
     char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 2));
     if (!block)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+        return false;
     ret->ids = (int32_t *)(void *)block;
     ret->word_ids = ret->ids + n_tokens;
     ret->starts = (uint32_t *)(void *)(ret->word_ids + n_tokens);
     ret->ends = ret->starts + n_tokens;
     ret->types = (uint8_t *)(ret->ends + n_tokens);
     ret->special = ret->types + n_tokens;
-    return HS_OK;
+    return true;
 }
 
 static void put_token(hs_encoding *encoding, const hs__piece *piece, uint8_t type, bool special)
@@ -257,9 +257,8 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__pieces pieces
                           size_t n_texts, hs_encoding *ret_encoding, hs_error *err)
 {
     hs_encoding encoding;
-    const hs_status st = allocate(1 + n[0] + n[1] + n_texts, &encoding, err);
-    if (st)
-        return st;
+    if (!allocate(1 + n[0] + n[1] + n_texts, &encoding))
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
     const hs__piece cls = {tokenizer->special.cls, -1, 0, 0};
     const hs__piece sep = {tokenizer->special.sep, -1, 0, 0};
     encoding.n_tokens = 0;

@@ -373,19 +373,15 @@ static void split_text(scanner *s)
 hs_status hs__text_split(const hs_tokenizer *tokenizer, const hs_text *text, bool split_special,
                          hs__pieces *pieces, hs_error *err)
 {
-    scanner s; /* not zeroed: its arrays are large */
-    s.tokenizer = tokenizer;
-    s.at = s.segment = (const unsigned char *)text->bytes;
-    s.end = s.at + text->n_bytes;
-    s.index = 0;
-    s.split_special = split_special;
-    s.pieces = pieces;
-    s.enough = false;
-    s.status = HS_OK;
-    s.word = 0;
-    s.n_chars = s.n_bytes = 0;
-    s.run = NULL;
-    s.n_run = s.run_capacity = 0;
+    const unsigned char *bytes = (const unsigned char *)text->bytes;
+    scanner s = {
+        .tokenizer = tokenizer,
+        .segment = bytes,
+        .at = bytes,
+        .end = bytes + text->n_bytes,
+        .split_special = split_special,
+        .pieces = pieces,
+    };
     split_text(&s);
     free(s.run);
     return s.status ? hs_fail(err, s.status, "out of memory") : HS_OK;
