@@ -1,0 +1,174 @@
+"""The running server for the tests: started on a free port, stopped by SIGTERM, looked at for sanitizer reports.
+
+    def test_it(server):                 one server for the whole run, default options
+        answer = server.post("/analyze", {"text": "hello"})
+        assert answer.status == 200 and answer.json()["tokens"][0] == "[CLS]"
+
+    def test_other(start_server):        one of this test's own
+        server = start_server("--workers", "1", "--cache", "0")
+"""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" / "headscope"))
+SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
+# A limit for things that would otherwise hang for ever; no test measures time with it.
+PATIENCE = 120
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Server:
+    def __init__(self, *arguments, environment=None, stderr=None):
+        self.stderr = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [HEADSCOPE, "serve", "--listen", "127.0.0.1:0", *arguments],
+            stdout=subprocess.PIPE, stderr=stderr or self.stderr, env={**os.environ, **(environment or {})})
+        line = self.process.stdout.readline().decode()
+        found = re.fullmatch(r"headscope is ready on http://(\S+):(\d+)\n", line)
+        if not found:
+            self.process.wait(PATIENCE)
+            pytest.fail(f"the server did not get ready: {line!r} {self.log()}")
+        self.host, self.port = found[1], int(found[2])
+        self.url = f"http://{self.host}:{self.port}"
+
+    def connect(self):
+        return http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
+
+    def socket(self):
+        return socket.create_connection((self.host, self.port), timeout=PATIENCE)
+
+    def request(self, method, path, body=None, headers=None):
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, headers or {})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path, body, headers=None):
+        data = body if isinstance(body, (bytes, str)) else json.dumps(body)
+        return self.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
+
+    def send(self, data):
+        """Raw bytes in, everything until the server closes out."""
+        with self.socket() as client:
+            client.sendall(data)
+            return read_all(client)
+
+    def metrics(self):
+        """{'headscope_requests_total{route="/health",status="200"}': 1.0, ...}"""
+        lines = self.get("/metrics").body.decode().splitlines()
+        return {key: float(value) for key, value in
+                (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+    def metric(self, name):
+        return self.metrics()["headscope_" + name]
+
+    def wait_metric(self, name, holds):
+        """Until the metric is what it should become; the test fails by its assertion if that never happens."""
+        give_up = time.monotonic() + PATIENCE
+        while not holds(value := self.metric(name)) and time.monotonic() < give_up:
+            time.sleep(0.01)
+        assert holds(value), f"{name} stayed {value}"
+
+    def log(self):
+        self.stderr.seek(0)
+        return self.stderr.read().decode(errors="replace")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self):
+        """The exit code, after a look at what the sanitizers say."""
+        code = self.process.wait(PATIENCE)
+        self.process.stdout.close()
+        report = SANITIZER.search(self.log())
+        assert not report, self.log()[report.start():][:4000]
+        return code
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        return self.wait()
+
+
+def read_all(client):
+    data = b""
+    try:
+        while chunk := client.recv(65536):
+            data += chunk
+    except ConnectionResetError:
+        pass
+    return data
+
+
+def busy():
+    """A request that keeps a worker computing for a while and has a small answer."""
+    return {"text": "attention is all you need " * 60, "max_tokens": 300, "layers": "all",
+            "outputs": ["summary", "segments"]}
+
+
+class Clients(list):
+    """Requests sent at the same time, each on a thread of its own; `order` lists them as they end."""
+
+    def __init__(self, server, requests):
+        self.answers = [None] * len(requests)
+        self.order = []
+
+        def run(number, method, path, body):
+            self.answers[number] = server.request(method, path, body, {"Content-Type": "application/json"})
+            self.order.append(number)
+
+        super().__init__(threading.Thread(target=run, args=(i, *r)) for i, r in enumerate(requests))
+        for thread in self:
+            thread.start()
+
+    def join(self):
+        for thread in self:
+            thread.join()
+        return self.answers
+
+
+@pytest.fixture(scope="session")
+def server():
+    running = Server()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def start_server():
+    """start_server(*options, environment={...}); stopped after the test, unless that did it itself."""
+    running = []
+
+    def start(*arguments, **more):
+        running.append(Server(*arguments, **more))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.returncode is None:
+            assert one.stop() == 0

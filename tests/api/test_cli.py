@@ -1,0 +1,214 @@
+"""The command line: usage, exit codes, environment, analyze."""
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+
+import numpy
+import pytest
+from conftest import HEADSCOPE, PATIENCE, SANITIZER
+
+
+def headscope(*arguments, text=None, environment=None):
+    done = subprocess.run([HEADSCOPE, *arguments], input=text, capture_output=True,
+                          env={**os.environ, **(environment or {})}, check=False, timeout=PATIENCE)
+    assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode()
+    return done
+
+
+COMMANDS = ["serve", "analyze", "models"]
+
+
+def test_help_lists_the_commands():
+    done = headscope("--help")
+    assert done.returncode == 0 and done.stderr == b""
+    for command in COMMANDS:
+        assert f"  {command} ".encode() in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(command):
+    done = headscope(command, "--help")
+    assert done.returncode == 0 and done.stderr == b""
+    assert done.stdout.startswith(f"usage: headscope {command} ".encode())
+    assert max(len(line) for line in done.stdout.decode().splitlines()) <= 120
+
+
+def test_version():
+    done = headscope("--version")
+    assert done.returncode == 0 and done.stdout.startswith(b"headscope ")
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonsense"], ["--nonsense"], ["serve", "--nonsense"], ["serve", "extra"], ["serve", "--queue"],
+    ["serve", "--queue", "many"], ["serve", "--queue", "-1"], ["serve", "--queue", "1.5"], ["serve", "--queue", ""],
+    ["serve", "--workers", "0"], ["serve", "--deadline", "nan"], ["serve", "--max-body", "1X"],
+    ["serve", "--max-body", "1MM"], ["serve", "--log", "xml"], ["serve", "--log", "t"], ["serve", "--log", ""],
+    ["serve", "--model", "noname"], ["serve", "--model", "=dir"], ["serve", "--model", "name="],
+    ["serve", "--model", "mini,"], ["serve", "--backend", "magic"],
+    ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
+    ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
+    ["models", "extra"], ["models", "--model", "x"],
+])
+def test_usage_errors(arguments):
+    done = headscope(*arguments, text=b"")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert b"--help" in done.stderr
+
+
+@pytest.mark.parametrize("arguments,says", [
+    (["serve", "--listen", "nowhere"], b"HOST:PORT"),
+    (["serve", "--listen", "::1:80"], b"HOST:PORT"),
+    (["serve", "--listen", "127.0.0.1:65536"], b"HOST:PORT"),
+    (["serve", "--listen", "127.0.0.1:0", "--model", "x=/nonexistent"], b"/nonexistent"),
+    (["serve", "--listen", "127.0.0.1:0", "--token-file", "/nonexistent"], b"/nonexistent"),
+    (["serve", "--listen", "127.0.0.1:0", "--token-file", "/dev/null"], b"no token"),
+    (["analyze", "/nonexistent"], b"/nonexistent"),
+    (["analyze", "/"], b"'/'"),
+    (["analyze", "--model", "/nonexistent"], b"/nonexistent"),
+    (["analyze", "-o", "/nonexistent/file"], b"/nonexistent/file"),
+    (["models", "--model", "x=/nonexistent"], b"/nonexistent"),
+])
+def test_failures_say_what_failed(arguments, says):
+    done = headscope(*arguments, text=b"some text")
+    assert done.returncode == 1
+    assert says in done.stderr
+
+
+def test_port_in_use(server):
+    done = headscope("serve", "--listen", f"127.0.0.1:{server.port}")
+    assert done.returncode == 1
+    assert b"another port" in done.stderr
+
+
+def test_too_many_connections_for_the_system():
+    done = subprocess.run(["sh", "-c", f"ulimit -n 256; exec {HEADSCOPE} serve --listen 127.0.0.1:0"],
+                          capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"--connections" in done.stderr
+
+
+def test_options_from_the_environment(start_server):
+    server = start_server(environment={"HEADSCOPE_MAX_BODY": "100", "HEADSCOPE_LOG": "json",
+                                       "HEADSCOPE_MODEL": "mini", "HEADSCOPE_QUEUE": "7"})
+    assert server.post("/analyze", {"text": 200 * "a"}).status == 413
+    assert server.metric("queue_limit") == 7
+    assert server.stop() == 0
+    assert json.loads(server.log().splitlines()[0])["status"] == 413
+
+
+def test_command_line_wins_over_the_environment(start_server):
+    server = start_server("--queue", "5", environment={"HEADSCOPE_QUEUE": "7"})
+    assert server.metric("queue_limit") == 5
+
+
+def test_wrong_environment():
+    done = headscope("serve", environment={"HEADSCOPE_QUEUE": "many"})
+    assert done.returncode == 2
+    assert b"HEADSCOPE_QUEUE" in done.stderr
+
+
+def test_several_models(start_server, tmp_path):
+    mini = tmp_path / "copy"
+    mini.symlink_to(os.path.join(os.path.dirname(__file__), "../../model/mini"))
+    server = start_server("--model", f"first={mini},mini", "--model", f"third={mini}")
+    assert [m["name"] for m in server.get("/models").json()["models"]] == ["first", "mini", "third"]
+    assert server.post("/analyze", {"text": "a"}).json()["model"] == "first"
+    assert server.post("/analyze", {"text": "a", "model": "mini"}).json()["model"] == "mini"
+
+
+def test_ipv6(start_server):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "[::1]:0"], stdout=subprocess.PIPE)
+    assert process.stdout.readline().startswith(b"headscope is ready on http://[::1]:")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    process.stdout.close()
+
+
+TEXT = "The cat sat on the mat. The dog sat on the cat."
+
+
+def test_analyze_answers_as_the_server_does(server):
+    done = headscope("analyze", "-", "--layers", "all", "--outputs", "pairs,segments", text=TEXT.encode())
+    assert done.returncode == 0 and done.stderr == b""
+    over_http = server.post("/analyze", {"text": TEXT, "layers": "all", "outputs": ["pairs", "segments"]}).json()
+    assert json.loads(done.stdout) == over_http
+
+
+def test_analyze_passes_every_option_on():
+    done = headscope("analyze", "--text-pair", "Another.", "--max-tokens", "12", "--layers=0,-1", "--heads", "3,5",
+                     "--outputs", "attentions,similarities,pairs", "--normalize", "max", "--threshold", "0.2",
+                     "--attention-threshold", "0.4", "--max-pairs", "3", "--special-tokens", "mask",
+                     "--split-special-tokens", "--digits", "3", "--dtype", "f4", "--reduce", "none",
+                     text=b"Paris is the [MASK] of France")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["layers"] == [0, 11] and answer["heads"] == [3, 5]
+    assert len(answer["tokens"]) == 12 and answer["truncated"]
+    assert len(answer["pairs"]) <= 3
+    assert "[MASK]" not in answer["tokens"]
+
+
+@pytest.mark.parametrize("arguments", [["--format", "npz", "-o", "out"], ["-o", "out.npz"], ["--format", "npz"]])
+def test_analyze_writes_npz(tmp_path, arguments):
+    path = tmp_path / arguments[-1]
+    arguments = [str(path) if a.startswith("out") else a for a in arguments]
+    done = headscope("analyze", *arguments, text=TEXT.encode())
+    assert done.returncode == 0, done.stderr
+    data = path.read_bytes() if "-o" in arguments else done.stdout
+    with numpy.load(io.BytesIO(data)) as arrays:
+        n = len(arrays["tokens"])
+        assert arrays["attentions"].shape == (1, 12, n, n)
+        assert numpy.allclose(arrays["attentions"].sum(-1), 1, atol=1e-5)
+
+
+def test_analyze_a_file_with_a_folder_as_model(tmp_path):
+    (tmp_path / "text").write_text(TEXT)
+    model = os.path.join(os.path.dirname(__file__), "../../model/mini/")
+    done = headscope("analyze", str(tmp_path / "text"), "--model", model, "--outputs", "pairs")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["model"] == "mini"
+
+
+@pytest.mark.parametrize("arguments", [["--layers", "99"], ["--heads", "12"], ["--threshold", "2"],
+                                       ["--outputs", "nonsense"], ["--digits", "0"], ["--reduce", "median"]])
+def test_analyze_refuses_impossible_values(arguments):
+    done = headscope("analyze", *arguments, text=b"text")
+    assert done.returncode == 2
+    assert arguments[0].strip("-").encode() in done.stderr
+    assert done.stdout == b""
+
+
+def test_analyze_text_that_is_no_text():
+    done = headscope("analyze", text=b"\xff\xfe")
+    assert done.returncode == 1 and b"UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("text", [b"", b"\0", "\U0010ffff".encode(), b"\n"])
+def test_analyze_odd_texts(text):
+    done = headscope("analyze", "--outputs", "pairs", text=text)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tokens"][0] == "[CLS]"
+
+
+def test_analyze_says_when_it_cannot_write():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([HEADSCOPE, "analyze"], input=b"text", stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"cannot write" in done.stderr
+
+
+def test_models():
+    model = os.path.join(os.path.dirname(__file__), "../../model/mini")
+    done = headscope("models", "--model", f"mini,copy={model}")
+    assert done.returncode == 0, done.stderr
+    header, *rows = done.stdout.decode().splitlines()
+    assert header.split()[:4] == ["NAME", "TYPE", "LAYERS", "HEADS"]
+    assert [row.split()[:4] for row in rows] == [["mini", "bert", "12", "12"], ["copy", "bert", "12", "12"]]

@@ -1,0 +1,173 @@
+"""Many clients, vanishing clients, signals: the ordinary bad day."""
+import json
+import os
+import re
+import signal
+import socket
+import struct
+
+import pytest
+from conftest import Clients, busy, read_all
+
+BUSY = ("POST", "/analyze", json.dumps(busy()))
+
+
+def post_bytes(body, path="/analyze"):
+    data = json.dumps(body).encode()
+    return (b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (path.encode(), len(data))) + data
+
+
+def test_many_clients_see_only_answers_and_refusals(start_server):
+    server = start_server("--workers", "2", "--queue", "16", "--cache", "0")
+    answers = Clients(server, 64 * [BUSY]).join()
+    statuses = [answer.status for answer in answers]
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) >= 18  # the queue and the workers were full before the first refusal
+    for answer in answers:
+        if answer.status == 503:
+            assert answer.headers["Retry-After"] == "1"
+            assert answer.headers.get_content_type() == "application/problem+json"
+    assert server.metric("queue_depth") == 0
+
+
+def test_health_overtakes_busy_workers(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    clients = Clients(server, 8 * [BUSY])
+    server.wait_metric("queue_depth", lambda n: n >= 4)
+    for path in ["/health", "/ready", "/", "/metrics"]:
+        assert server.get(path).status == 200
+    assert len(clients.order) < 8, "everything was answered before the short questions"
+    assert {answer.status for answer in clients.join()} == {200}
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_vanished_client_frees_its_worker_and_its_place(start_server, how):
+    server = start_server("--workers", "1", "--queue", "2", "--cache", "0")
+    clients = []
+    for _ in range(3):
+        clients.append(server.socket())
+        clients[-1].sendall(post_bytes(busy()))
+    server.wait_metric("queue_depth", lambda n: n == 2)
+    for client in clients:
+        if how == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    server.wait_metric("workers_busy", lambda n: n == 0)
+    assert server.metric("queue_depth") == 0
+    server.wait_metric('requests_total{route="/analyze",status="499"}', lambda n: n >= 2)
+    assert server.post("/analyze", {"text": "still here"}).status == 200
+
+
+def test_drain_answers_what_was_begun(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    idle = server.socket()
+    clients = Clients(server, 4 * [BUSY])
+    server.wait_metric("queue_depth", lambda n: n == 3)
+    kept = server.connect()
+    kept.request("GET", "/health")
+    kept.getresponse().read()
+    server.signal(signal.SIGTERM)
+    assert idle.recv(1) == b"", "a connection without a request is closed at once"
+    answers = clients.join()
+    assert [answer.status for answer in answers] == [200] * 4
+    assert server.wait() == 0
+    with pytest.raises(ConnectionError):
+        server.socket()
+
+
+def test_drain_says_that_it_is_not_ready(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    waiting = server.socket()
+    waiting.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n")  # begun, not finished
+    clients = Clients(server, 4 * [BUSY])
+    server.wait_metric("queue_depth", lambda n: n == 3)
+    server.signal(signal.SIGTERM)
+    while b"finishing" not in server.log().encode():
+        pass
+    waiting.sendall(b"\r\n")
+    answer = read_all(waiting)
+    assert answer.startswith(b"HTTP/1.1 503") and b"Connection: close" in answer
+    clients.join()
+    assert server.wait() == 0
+
+
+def test_interrupt_drains_too(start_server):
+    server = start_server()
+    server.signal(signal.SIGINT)
+    assert server.wait() == 0
+
+
+def test_second_signal_stops_at_once(start_server):
+    server = start_server("--workers", "1", "--cache", "0")
+    clients = [server.socket() for _ in range(12)]
+    for client in clients:
+        client.sendall(post_bytes(busy()))
+    server.wait_metric("queue_depth", lambda n: n == 11)
+    server.signal(signal.SIGTERM)
+    while "finishing" not in server.log():
+        pass
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 1
+    answered = [client for client in clients if b"200 OK" in read_all(client)]
+    assert len(answered) < 12
+
+
+def test_hammering_leaves_nothing_behind(start_server):
+    server = start_server("--cache", "0", "--log", "json")
+
+    def hammer(times):
+        for i in range(times):
+            texts = [{"text": f"request {i}"}, {"text": ""}, {"text": 1}, {"nonsense": i}]
+            for body in texts:
+                server.post("/analyze", body)
+            server.get("/nowhere")
+            server.get("/")
+            with server.socket() as client:
+                client.sendall(b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+            with server.socket() as client:
+                client.sendall(post_bytes({"text": "gone before the answer"}))
+
+    hammer(30)
+    before = server.metrics()
+    hammer(150)
+    server.wait_metric("requests_in_flight", lambda n: n == 1)
+    after = server.metrics()
+    assert after["headscope_process_open_fds"] <= before["headscope_process_open_fds"] + 2
+    assert after["headscope_held_bytes"] <= before["headscope_held_bytes"]
+    growth = after["headscope_process_resident_memory_bytes"] - before["headscope_process_resident_memory_bytes"]
+    assert growth < 8 << 20 or is_sanitized(server)
+
+
+def is_sanitized(server):
+    """Sanitizers keep freed memory on purpose."""
+    with open(f"/proc/{server.process.pid}/maps") as maps:
+        return bool(re.search(r"lib[atu]+san|shadow", maps.read()))
+
+
+def test_json_log_has_a_line_for_each_request(start_server):
+    server = start_server("--log", "json")
+    server.get('/nowhere"\\', {"X-Request-Id": "find-me"})
+    server.post("/analyze", {"text": "a"}, {"X-Request-Id": "find-me-too"})
+    assert server.stop() == 0
+    lines = {line["id"]: line for line in map(json.loads, server.log().splitlines()) if "id" in line}
+    assert lines["find-me"]["status"] == 404 and lines["find-me"]["method"] == "GET"
+    found = lines["find-me-too"]
+    assert found["bytes_in"] == 13 and found["bytes_out"] > 0 and found["ms"] > 0
+    assert "forward;dur=" in found["stages"]
+    assert found["client"] == "127.0.0.1"
+
+
+def test_unread_log_does_not_stop_the_server(start_server):
+    """Nobody reads the pipe: lines are dropped and counted, requests are answered."""
+    reading, writing = os.pipe()
+    server = start_server(stderr=writing)
+    os.close(writing)
+    connection = server.connect()
+    for _ in range(1500):
+        connection.request("GET", "/health")
+        assert connection.getresponse().read()
+    connection.close()
+    assert server.metric("log_lines_dropped_total") > 0
+    assert server.stop() == 0
+    os.close(reading)

@@ -1,0 +1,192 @@
+"""Every path, method and header of the server itself; what /analyze computes is tested elsewhere."""
+import gzip
+import re
+
+import pytest
+
+
+def test_health_and_ready(server):
+    assert server.get("/health").json()["status"] == "ok"
+    assert server.get("/ready").json() == {"status": "ready"}
+
+
+def test_analyze_tells_its_stages(server):
+    answer = server.post("/analyze", {"text": "the cat sat on the mat"})
+    assert answer.status == 200
+    assert answer.json()["tokens"][0] == "[CLS]"
+    stages = dict(re.findall(r"(\w+);dur=([\d.]+)", answer.headers["Server-Timing"]))
+    assert list(stages) == ["queue", "tokenize", "forward", "analyze", "encode"]
+    assert float(stages["forward"]) > 0
+
+
+@pytest.mark.parametrize("path", ["/models", "/openapi.json"])
+def test_json_documents(server, path):
+    answer = server.get(path)
+    assert answer.status == 200
+    assert answer.headers.get_content_type() == "application/json"
+    assert answer.json()
+
+
+def test_unknown_path_is_a_problem(server):
+    answer = server.get("/attention")
+    assert answer.status == 404
+    assert answer.headers.get_content_type() == "application/problem+json"
+    assert answer.json()["status"] == 404
+
+
+@pytest.mark.parametrize("method,path,allow", [
+    ("GET", "/analyze", "POST, OPTIONS"),
+    ("DELETE", "/health", "GET, HEAD, OPTIONS"),
+    ("POST", "/", "GET, HEAD, OPTIONS"),
+])
+def test_wrong_method_names_the_right_ones(server, method, path, allow):
+    answer = server.request(method, path)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == allow
+    assert answer.json()["status"] == 405
+
+
+def test_options_names_the_methods(server):
+    answer = server.request("OPTIONS", "/analyze")
+    assert (answer.status, answer.body) == (204, b"")
+    assert answer.headers["Allow"] == "POST, OPTIONS"
+
+
+@pytest.mark.parametrize("path", ["/health", "/models", "/", "/metrics"])
+def test_head_is_get_without_the_body(server, path):
+    get, head = server.get(path), server.request("HEAD", path)
+    assert (head.status, head.body) == (get.status, b"")
+    assert head.headers["Content-Type"] == get.headers["Content-Type"]
+    if path != "/metrics":
+        assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+def test_body_of_a_get_is_not_the_next_request(server):
+    smuggled = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
+    answers = server.send(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+                          b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                          % (len(smuggled), smuggled))
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"200"]
+
+
+def test_requests_share_a_connection(server):
+    connection = server.connect()
+    for path, status in [("/health", 200), ("/nowhere", 404), ("/analyze", 405), ("/ready", 200)]:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status
+    for _ in range(3):
+        connection.request("POST", "/tokenize", '{"text":"one two"}', {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+    connection.close()
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    one = b'POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n' \
+          b'X-Request-Id: %d\r\nContent-Length: 13\r\n\r\n{"text": "a"}'
+    last = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    answers = server.send(one % 1 + one % 2 + one % 3 + last)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200"] * 4
+    assert re.findall(rb"X-Request-Id: (\d)\r", answers) == [b"1", b"2", b"3"]
+
+
+def test_request_id_is_echoed_or_made(server):
+    assert server.get("/health", {"X-Request-Id": "trace-1.a_B"}).headers["X-Request-Id"] == "trace-1.a_B"
+    for bad in ["a b", "x" * 65, 'quote"', "<script>"]:
+        assert re.fullmatch("[0-9a-f]{16}", server.get("/health", {"X-Request-Id": bad}).headers["X-Request-Id"])
+    made = {server.get("/health").headers["X-Request-Id"] for _ in range(20)}
+    assert len(made) == 20
+
+
+def test_every_answer_is_guarded(server):
+    for answer in [server.get("/"), server.get("/health"), server.get("/nowhere"),
+                   server.post("/analyze", "{")]:
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'") and "unsafe" not in policy
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def viewer_paths(server):
+    page = server.get("/").body.decode()
+    return ["/" + path for path in re.findall(r'(?:src|href)="\.?/?(assets/[^"]+)"', page)]
+
+
+def test_viewer_is_served(server):
+    answer = server.get("/")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Cache-Control"] == "no-cache"
+    assert server.get("/index.html").body == answer.body
+    assert viewer_paths(server)
+
+
+def test_hashed_assets_are_immutable(server):
+    for path in viewer_paths(server):
+        answer = server.get(path)
+        assert answer.status == 200
+        assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+
+
+def test_viewer_files_are_compressed_when_wanted(server):
+    for path in viewer_paths(server):
+        plain, packed = server.get(path), server.get(path, {"Accept-Encoding": "br, gzip;q=0.5"})
+        assert "Content-Encoding" not in plain.headers
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(packed.body) == plain.body
+        assert "Accept-Encoding" in packed.headers["Vary"]
+        refused = server.get(path, {"Accept-Encoding": "gzip;q=0"})
+        assert refused.body == plain.body
+
+
+def test_unchanged_viewer_files_are_not_sent_again(server):
+    etag = server.get("/").headers["ETag"]
+    for known in [etag, f'"other", {etag}', "*"]:
+        answer = server.get("/", {"If-None-Match": known})
+        assert (answer.status, answer.body) == (304, b"")
+        assert answer.headers["ETag"] == etag
+    assert server.get("/", {"If-None-Match": '"other"'}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/assets/", "/assets/..%2f",
+                                  "//", "/index.html/", "/index.html%00.js", "/%ff%fe"])
+def test_no_path_reaches_anything_else(server, path):
+    assert server.get(path).status in (200, 404)
+    assert b"root:" not in server.get(path).body
+
+
+def test_metrics_are_prometheus_text(server):
+    server.get("/health")
+    server.post("/analyze", {"text": "count me"})
+    answer = server.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    line = re.compile(r'headscope_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [-+.\deE]+(inf|nan)?')
+    names = set()
+    for text in answer.body.decode().splitlines():
+        if text.startswith("# "):
+            assert re.fullmatch(r"# (HELP headscope_\w+ .+|TYPE headscope_\w+ (counter|gauge|histogram))", text)
+        else:
+            assert line.fullmatch(text), text
+            names.add(text)
+    assert len(names) == len(answer.body.decode().splitlines()) - len(
+        [t for t in answer.body.decode().splitlines() if t.startswith("#")])
+    metrics = server.metrics()
+    assert metrics['headscope_requests_total{route="/health",status="200"}'] >= 1
+    assert metrics['headscope_requests_total{route="/analyze",status="200"}'] >= 1
+    assert metrics["headscope_tokens_total"] >= 4
+    assert metrics['headscope_stage_seconds_count{stage="forward"}'] >= 1
+    assert metrics["headscope_requests_in_flight"] == 1  # this one
+    assert metrics["headscope_process_resident_memory_bytes"] > 0
+
+
+def test_histograms_add_up(server):
+    metrics = server.metrics()
+    name = "headscope_request_seconds"
+    buckets = [value for key, value in metrics.items() if key.startswith(name + "_bucket")]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == metrics[name + "_count"]
