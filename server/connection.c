@@ -25,14 +25,25 @@ static void on_deadline(uv_timer_t *timer)
     hs__server_pump(server);
 }
 
+/* The client sent its last byte. libmicrohttpd misses that when it comes together with data (its epoll is
+ * edge-triggered and it stops at a short read), and does not look at all while suspended. */
 static void on_departure(uv_poll_t *poll, int status, int events)
 {
     hs_connection *connection = poll->data;
+    char byte;
     (void)status, (void)events; /* an error on the socket is a departure too */
-    uv_poll_stop(poll);
-    if (connection->task)
+    if (connection->task) {
+        uv_poll_stop(poll);
         hs__tasks_cancel(connection->task, HS_TASK_ABANDONED);
-    hs__server_pump(connection->server);
+        hs__server_pump(connection->server);
+        return;
+    }
+    hs__server_pump(connection->server); /* takes what is still to be read */
+    if (!uv_is_closing((uv_handle_t *)poll) && !connection->task && uv_is_active((uv_handle_t *)poll) &&
+        recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
+        uv_poll_stop(poll);
+        hs__connection_cut(connection);
+    }
 }
 
 void hs__connection_expect(hs_connection *connection, uint64_t milliseconds)
@@ -40,10 +51,9 @@ void hs__connection_expect(hs_connection *connection, uint64_t milliseconds)
     uv_timer_start(&connection->deadline, on_deadline, milliseconds, 0);
 }
 
-void hs__connection_watch(hs_connection *connection, hs_task *task, uint64_t milliseconds)
+void hs__connection_watch(hs_connection *connection, hs_task *task)
 {
     connection->task = task;
-    hs__connection_expect(connection, milliseconds);
     uv_poll_start(&connection->departure, UV_DISCONNECT, on_departure);
 }
 
@@ -106,6 +116,7 @@ static hs_connection *connection_open(hs_server *server, struct MHD_Connection *
     server->n_connections++;
     server->metrics.connections++;
     hs__connection_expect(connection, server->options->header_ms);
+    hs__connection_watch(connection, NULL);
     return connection;
 }
 

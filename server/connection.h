@@ -29,8 +29,9 @@ void hs__connection_notify(void *server, struct MHD_Connection *connection, void
 /* The next thing must happen within this many milliseconds. */
 void hs__connection_expect(hs_connection *connection, uint64_t milliseconds);
 
-/* Between suspend and resume: deadline and departure of the client end the task. */
-void hs__connection_watch(hs_connection *connection, hs_task *task, uint64_t milliseconds);
+/* From now on the client's departure ends the connection, or the task that it is suspended for. Not to be
+ * watched while an answer is sent: a client may then have nothing more to say. */
+void hs__connection_watch(hs_connection *connection, hs_task *task);
 void hs__connection_unwatch(hs_connection *connection);
 
 /* Shuts the socket down in both directions; libmicrohttpd does the rest. */

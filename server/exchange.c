@@ -170,6 +170,7 @@ static enum MHD_Result reply(hs_exchange *x)
     if (headers_add(x, reply))
         result = MHD_queue_response(x->mhd, (unsigned)r->status, reply);
     MHD_destroy_response(reply);
+    hs__connection_unwatch(x->connection);
     hs__connection_expect(x->connection, REPLY_MS + 1000 * (uint64_t)r->body_bytes / REPLY_BYTES_PER_S);
     return result;
 }
@@ -359,7 +360,8 @@ static enum MHD_Result hand_over(hs_exchange *x)
     }
     x->suspended = true;
     MHD_suspend_connection(x->mhd);
-    hs__connection_watch(x->connection, &x->task, server->options->deadline_ms);
+    hs__connection_watch(x->connection, &x->task);
+    hs__connection_expect(x->connection, server->options->deadline_ms);
     return MHD_YES;
 }
 
@@ -424,5 +426,6 @@ void hs__exchange_completed(void *cls, struct MHD_Connection *mhd, void **con_cl
     *con_cls = NULL;
     x->connection->exchange = NULL;
     hs__connection_expect(x->connection, IDLE_MS);
+    hs__connection_watch(x->connection, NULL);
     hs__exchange_destroy(x);
 }

@@ -4,11 +4,18 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { BACKLOG = 1024 };
+
+static bool port_valid(const char *port)
+{
+    const size_t n = strspn(port, "0123456789");
+    return n && n <= 5 && !port[n] && strtoul(port, NULL, 10) <= 65535;
+}
 
 static hs_status address_split(const char *where, char *ret_host, size_t host_size, const char **ret_port,
                                hs_error *err)
@@ -21,8 +28,7 @@ static hs_status address_split(const char *where, char *ret_host, size_t host_si
         host++;
         n_host -= 2;
     }
-    if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")] || n_host >= host_size ||
-        (!bracketed && memchr(host, ':', n_host)))
+    if (!colon || !port_valid(colon + 1) || n_host >= host_size || (!bracketed && memchr(host, ':', n_host)))
         return hs_fail(err, HS_INVALID,
                        "--listen '%s': expected HOST:PORT, as in 127.0.0.1:8080 or [::1]:8080", where);
     memcpy(ret_host, host, n_host);
