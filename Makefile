@@ -130,7 +130,7 @@ TARGET  ?= $(firstword $(FUZZ_TARGETS))
 SECONDS ?= 60
 FUZZER  := fuzzer-no-link,address,undefined
 .PHONY: fuzz
-fuzz:
+fuzz: packages-lint
 	$(MAKE) --no-print-directory CC=clang SANITIZER=$(FUZZER) CFLAGS='-O1 -g' WERROR= build/$(FUZZER)/fuzzer/$(TARGET)
 	@mkdir -p build/fuzz-found/$(TARGET)
 	build/$(FUZZER)/fuzzer/$(TARGET) -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 \

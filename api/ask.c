@@ -340,7 +340,8 @@ static int parse_body(const hs_request *request, json_t **ret_body, hs__problem 
     /* jansson leaves the text empty where it forgot to say that an allocation failed. */
     if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
         return hs__refuse(problem, 500, NULL, "out of memory");
-    hs__refuse(problem, 400, NULL, "the body is not valid JSON: %s", error.text);
+    hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
+               json_error_code(&error) == json_error_invalid_utf8 ? "UTF-8" : "JSON", error.text);
     problem->line = error.line > 0 ? (size_t)error.line : 1;
     problem->column = error.column > 0 ? (size_t)error.column : 0;
     problem->byte = error.position > 0 ? (size_t)error.position : 0;

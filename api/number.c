@@ -56,32 +56,35 @@ static const uint64_t power_5[POWER_5_MAX + 1] = {
     7450580596923828125u,
 };
 
-/* value / 2^shift to the nearest integer, ties to even. */
-static uint32_t shift_rounded(wide value, int shift)
+/* mantissa 2^exponent 10^power to the nearest integer, ties to even, exactly. No float has more than 24 bits
+ * of mantissa and 5^27 has 63, so both are shifted to the top of a word and their product holds everything:
+ * the integer (below 2^30), the half and the rest. No branch: roundings cannot be predicted. */
+static inline uint32_t scale_up(uint32_t mantissa, int exponent, int power)
 {
-    if (shift <= 0)
-        return (uint32_t)(value << -shift);
+    const int shift = __builtin_clzll(power_5[power]);
+    const wide product = (wide)((uint64_t)mantissa << 40) * (power_5[power] << shift);
+    const uint64_t high = (uint64_t)(product >> 64);
+    const int n_rest = shift + 40 - 64 - 1 - (exponent + power); /* 32 .. 62 */
+    const uint64_t twice = high >> n_rest, rest = high << (64 - n_rest) | (uint64_t)product;
+    const uint32_t n = (uint32_t)(twice >> 1);
+    return n + ((uint32_t)twice & ((rest != 0) | n) & 1);
+}
+
+/* Likewise below 1e-18, where 5^power has up to 124 bits and the product 148. Its 32 lowest go, but for
+ * whether any was set, which is all that rounding can still ask of them. */
+static __attribute__((noinline)) uint32_t scale_up_far(uint32_t mantissa, int exponent, int power)
+{
+    const wide five = (wide)power_5[POWER_5_MAX] * power_5[power - POWER_5_MAX];
+    const wide low = (wide)mantissa * (uint64_t)five, high = (wide)mantissa * (uint64_t)(five >> 64);
+    const wide value = ((high << 32) + (low >> 32)) | ((uint32_t)low != 0);
+    const int shift = -(exponent + power) - 32;
     const wide quotient = value >> shift, rest = value - (quotient << shift), half = (wide)1 << (shift - 1);
     const uint32_t n = (uint32_t)quotient;
     return n + (rest > half || (rest == half && (n & 1)));
 }
 
-/* mantissa 2^exponent 10^power to the nearest integer, exactly: no float has more than 2^24 for a mantissa,
- * so that with 5^27 < 2^63 the usual product fits into 128 bits. */
-static uint32_t scale_up(uint32_t mantissa, int exponent, int power)
-{
-    if (power <= POWER_5_MAX)
-        return shift_rounded((wide)mantissa * power_5[power], -(exponent + power));
-    /* Below 1e-18: up to 148 bits. The 32 lowest go, but for whether any was set, which is all that
-     * rounding can still ask of them. */
-    const wide five = (wide)power_5[POWER_5_MAX] * power_5[power - POWER_5_MAX];
-    const wide low = (wide)mantissa * (uint64_t)five, high = (wide)mantissa * (uint64_t)(five >> 64);
-    const wide value = (high << 32) + (low >> 32);
-    return shift_rounded(value | ((uint32_t)low != 0), -(exponent + power) - 32);
-}
-
 /* mantissa 2^exponent / 10^power to the nearest integer: numbers with more digits than asked for. */
-static uint32_t scale_down(uint32_t mantissa, int exponent, int power)
+static __attribute__((noinline)) uint32_t scale_down(uint32_t mantissa, int exponent, int power)
 {
     wide divisor = (wide)power_5[power > POWER_5_MAX ? POWER_5_MAX : power] << power;
     if (power > POWER_5_MAX)
@@ -96,52 +99,49 @@ static uint32_t scale_down(uint32_t mantissa, int exponent, int power)
     return n + (rest > divisor - rest || (rest == divisor - rest && (n & 1)));
 }
 
-/* n as exactly `digits` digits. */
-static void put_digits(char *to, uint32_t n, int digits)
+/* The 8 digits of n < 10^8 as characters, the first in the lowest byte; *ret_n of them until the last that is
+ * no zero. Halves, quarters and digits are split off side by side in one word: no loop, no branch. */
+static uint64_t eight_digits(uint32_t n, int *ret_n)
 {
-    static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-        "8081828384858687888990919293949596979899";
-    for (; digits >= 2; n /= 100) {
-        digits -= 2;
-        memcpy(to + digits, pairs + 2 * (n % 100), 2);
-    }
-    if (digits)
-        to[0] = (char)('0' + n % 10);
+    const uint64_t fours = n / 10000 | (uint64_t)(n % 10000) << 32;
+    const uint64_t hundreds = (fours * 10486) >> 20 & 0x7f0000007f; /* / 100, exact below 10^4 */
+    const uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
+    const uint64_t tens = (twos * 103) >> 10 & 0x000f000f000f000f; /* / 10, exact below 100 */
+    const uint64_t ones = tens | (twos - tens * 10) << 8;
+    *ret_n = ones ? 8 - __builtin_clzll(ones) / 8 : 0;
+    return ones | 0x3030303030303030;
 }
 
-/* d[0] . d[1..n) times 10^decade, the way %g lays it out. */
-static char *lay_out(char *to, const char d[16], int n, int decade, int digits)
+/* first . rest[0..n) times 10^decade, the way %g lays it out. Writes in pieces of 8 bytes. */
+static char *lay_out(char *to, char first, uint64_t rest, int n, int decade, int digits)
 {
-    if (decade >= digits || decade < -4) {
-        *to++ = d[0];
-        if (n > 1) {
-            *to++ = '.';
-            memcpy(to, d + 1, 8);
-            to += n - 1;
-        }
-        *to++ = 'e';
-        if (decade < 0)
-            *to++ = '-';
-        const int power = decade < 0 ? -decade : decade;
-        if (power >= 10)
-            *to++ = (char)('0' + power / 10);
-        *to++ = (char)('0' + power % 10);
-    } else if (decade < 0) {
+    if (decade < 0 && decade >= -4) {
         memcpy(to, "0.000000", 8);
         to += 1 - decade;
-        memcpy(to, d, 16);
-        to += n;
-    } else {
-        memcpy(to, d, 16);
-        to += decade + 1;
-        if (n > decade + 1) {
-            *to++ = '.';
-            memcpy(to, d + decade + 1, 8);
-            to += n - decade - 1;
-        }
+        *to++ = first;
+        memcpy(to, &rest, 8);
+        return to + n;
     }
+    *to++ = first;
+    if (decade >= 0 && decade < digits) {
+        memcpy(to, &rest, 8);
+        if (n <= decade)
+            return to + decade;
+        rest >>= 8 * decade;
+        to[decade] = '.';
+        memcpy(to + decade + 1, &rest, 8);
+        return to + n + 1;
+    }
+    *to = '.';
+    memcpy(to + 1, &rest, 8);
+    to += n ? n + 1 : 0;
+    *to++ = 'e';
+    if (decade < 0)
+        *to++ = '-';
+    const int power = decade < 0 ? -decade : decade;
+    if (power >= 10)
+        *to++ = (char)('0' + power / 10);
+    *to++ = (char)('0' + power % 10);
     return to;
 }
 
@@ -174,18 +174,17 @@ char *hs__float_print(char *to, float value, int digits)
     int decade = (top * 1233) >> 12;
     decade += bits >= decades[decade + 1 - DECADE_FIRST];
     const int power = digits - 1 - decade;
-    uint32_t n = power >= 0 ? scale_up(mantissa, exponent, power) : scale_down(mantissa, exponent, -power);
-    if (n == power_10[digits]) { /* rounded up into the next decade */
-        n /= 10;
+    uint32_t n = power < 0              ? scale_down(mantissa, exponent, -power)
+                 : power <= POWER_5_MAX ? scale_up(mantissa, exponent, power)
+                                        : scale_up_far(mantissa, exponent, power);
+    n *= power_10[9 - digits];
+    if (n == power_10[9]) { /* rounded up into the next decade */
+        n = power_10[8];
         decade++;
     }
-    char d[24] = "0000000000000000";
-    put_digits(d, n, digits);
-    int n_digits = digits;
-    const int n_fixed = decade >= 0 && decade < digits ? decade + 1 : 1;
-    while (n_digits > n_fixed && d[n_digits - 1] == '0')
-        n_digits--;
-    return lay_out(to, d, n_digits, decade, digits);
+    int n_rest;
+    const uint64_t rest = eight_digits(n % power_10[8], &n_rest);
+    return lay_out(to, (char)('0' + n / power_10[8]), rest, n_rest, decade, digits);
 }
 
 char *hs__integer_print(char *to, int64_t value)

@@ -6,6 +6,8 @@
  * end. */
 #pragma once
 
+#include "engine/analysis.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,3 +42,8 @@ void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *mas
 
 /* Divides column sums, none negative, by their maximum; the largest becomes 1 exactly. */
 void hs__profile_normalize(float *profile, size_t n_tokens);
+
+/* Cuts after each token of H that is not special and not directly followed by another token of H. Only the
+ * ranges are set. ret_segments is [n_tokens]; returns how many. */
+size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
+                        hs_segment *ret_segments);

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cuts after each token of H that is not special and not directly followed by another token of H. */
-static size_t segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
-                           hs_segment *ret_segments)
+size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
+                        hs_segment *ret_segments)
 {
     size_t n = 0, start = 0;
     for (size_t k = 0; k < n_high; k++) {
@@ -65,7 +64,7 @@ size_t hs_segments_find(const float *attentions, const float *similarities, size
         profile[j] = hs__is_masked(masked, j) ? 0.0f : (float)sums[j];
     hs__profile_normalize(profile, n_tokens);
     const size_t n_high = hs_high_tokens(profile, n_tokens, attention_threshold, high);
-    n = segments_cut(high, n_high, special, n_tokens, ret_segments);
+    n = hs__segments_cut(high, n_high, special, n_tokens, ret_segments);
 
     memset(inside, 0, 2 * n_tokens * sizeof *inside);
     for (size_t h = 0; h < n_heads; h++)

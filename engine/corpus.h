@@ -24,6 +24,7 @@
 #define HS_CORPUS_THRESHOLDS_MAX 16
 #define HS_CORPUS_PARTS_MAX      16
 #define HS_CORPUS_ENDS_MAX       16
+#define HS_CORPUS_WINDOW_MAX     4096
 #define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the fixed-point sums have room for this many */
 #define HS_CORPUS_BINS           100                 /* of N, and of c / max c, on [0, 1] */
 #define HS_CORPUS_SHARE_BINS     20                  /* of a text's share, on [0, 1] */

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 #include "engine/arena.h"
 #include "engine/internal.h"
+#include "engine/team.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -45,29 +46,39 @@ none:
     return HS_NO_MEMORY;
 }
 
-static hs_status layer_pack(const hs_engine *engine, const hs_layer *source, hs__layer *layer, hs_error *err)
+/* One product of one layer to pack; a task. */
+typedef struct packings {
+    const hs_engine *engine;
+    atomic_int status; /* the first failure */
+} packings;
+
+enum { PRODUCTS = 4 }; /* per layer */
+
+static void task_pack(void *context, size_t task, size_t slot)
 {
+    (void)slot;
+    packings *all = context;
+    const hs_engine *engine = all->engine;
+    const hs_layer *source = &hs_model_weights(engine->model)->layers[task / PRODUCTS];
+    hs__layer *layer = &engine->layers[task / PRODUCTS];
     const hs_dense *qkv[] = {&source->query, &source->key, &source->value};
-    const hs_dense *output[] = {&source->output}, *ffn_in[] = {&source->ffn_in},
-                   *ffn_out[] = {&source->ffn_out};
+    const hs_dense *output = &source->output, *ffn_in = &source->ffn_in, *ffn_out = &source->ffn_out;
     const struct {
         hs__linear_source source;
         hs__linear **ret_linear;
-    } linears[] = {
+    } products[PRODUCTS] = {
+        {{&ffn_in, 1, true}, &layer->ffn_in},
+        {{&ffn_out, 1, false}, &layer->ffn_out},
         {{qkv, 3, false}, &layer->qkv},
-        {{output, 1, false}, &layer->output},
-        {{ffn_in, 1, true}, &layer->ffn_in},
-        {{ffn_out, 1, false}, &layer->ffn_out},
+        {{&output, 1, false}, &layer->output},
     };
-    norm_read(&source->attention_norm, &layer->attention_norm);
-    norm_read(&source->ffn_norm, &layer->ffn_norm);
-    for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
-        hs_status st = engine->linear->create(&linears[i].source, engine->kernels, engine->precision,
-                                              linears[i].ret_linear, err);
-        if (st)
-            return st;
-    }
-    return HS_OK;
+    const size_t i = task % PRODUCTS;
+    if (atomic_load(&all->status))
+        return;
+    const hs_status st = engine->linear->create(&products[i].source, engine->kernels, engine->precision,
+                                                products[i].ret_linear, NULL);
+    if (st)
+        atomic_store(&all->status, (int)st);
 }
 
 static hs_status engine_pack(hs_engine *engine, hs_error *err)
@@ -75,22 +86,31 @@ static hs_status engine_pack(hs_engine *engine, hs_error *err)
     const hs_weights *weights = hs_model_weights(engine->model);
     norm_read(&weights->embedding_norm, &engine->embedding_norm);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
-        hs_status st = layer_pack(engine, &weights->layers[l], &engine->layers[l], err);
-        if (st)
-            return st;
+        norm_read(&weights->layers[l].attention_norm, &engine->layers[l].attention_norm);
+        norm_read(&weights->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
     }
-    return HS_OK;
+    packings all = {.engine = engine};
+    hs__crew crew;
+    hs__crew_start(&crew, engine->n_threads);
+    hs__crew_share(&crew, PRODUCTS * engine->shape.n_layers, task_pack, &all);
+    hs__crew_finish(&crew);
+    const hs_status st = (hs_status)atomic_load(&all.status);
+    return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
 }
 
 /* NULL when it was not built in. */
 static const hs__linear_kind *backend_find(hs_backend backend)
 {
     switch (backend) {
+    case HS_BACKEND_DEFAULT:
+    case HS_BACKEND_NATIVE:
+        return &hs__linear_native;
+    case HS_BACKEND_OPENBLAS:
+        return &hs__linear_openblas;
     case HS_BACKEND_ONEDNN:
         return NULL;
-    default:
-        return &hs__linear_openblas;
     }
+    return NULL;
 }
 
 hs_status hs_engine_create(const hs_model *model, const hs_engine_options *options, hs_engine **ret_engine,
@@ -104,6 +124,8 @@ hs_status hs_engine_create(const hs_model *model, const hs_engine_options *optio
     if (!engine)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
     engine->model = model;
+    engine->n_threads = options->n_threads > 0 ? options->n_threads : hs__cores_allowed();
+    hs__team_join(engine->n_threads);
     engine->shape = *hs_model_shape(model);
     engine->precision = options->precision;
     engine->kernels = hs__kernels_select();
@@ -135,11 +157,12 @@ void hs_engine_destroy(hs_engine *engine)
         return;
     for (size_t l = 0; engine->layers && l < engine->shape.n_layers; l++) {
         hs__layer *layer = &engine->layers[l];
-        engine->linear->destroy(layer->qkv);
-        engine->linear->destroy(layer->output);
-        engine->linear->destroy(layer->ffn_in);
-        engine->linear->destroy(layer->ffn_out);
+        hs__linear_destroy(layer->qkv);
+        hs__linear_destroy(layer->output);
+        hs__linear_destroy(layer->ffn_in);
+        hs__linear_destroy(layer->ffn_out);
     }
+    hs__team_leave();
     free(engine->norms);
     free(engine->layers);
     free(engine);
@@ -163,20 +186,32 @@ const char *hs_engine_precision(const hs_engine *engine)
 static void workspace_layout(hs_workspace *ws, hs__arena *arena)
 {
     const hs_shape *shape = &ws->engine->shape;
-    const size_t N = ws->tokens_max, H = shape->hidden, F = shape->ffn;
+    const hs__kernels *kernels = ws->engine->kernels;
+    const size_t N = ws->tokens_max, H = shape->hidden, D = shape->head_width, F = shape->ffn;
     const size_t T = N < shape->n_positions ? N : shape->n_positions;
+    size_t rows_floats = 0; /* the largest product of a text's length and the rows done at once for it */
+    for (size_t t = 1; t <= T; t++)
+        if (hs__attention_rows(kernels, t) * t > rows_floats)
+            rows_floats = hs__attention_rows(kernels, t) * t;
     ws->x = hs__arena_floats(arena, N * H);
     ws->qkv = hs__arena_floats(arena, N * 3 * H);
     ws->context = hs__arena_floats(arena, N * H);
     ws->inner = hs__arena_floats(arena, N * F);
     ws->update = hs__arena_floats(arena, N * H);
-    ws->map = hs__arena_floats(arena, T * T);
+    hs__attention_scratch unused = {0};
+    ws->attention = hs__arena_take(arena, ws->engine->n_threads * sizeof *ws->attention);
+    for (size_t slot = 0; slot < ws->engine->n_threads; slot++) {
+        hs__attention_scratch *scratch = ws->attention ? &ws->attention[slot] : &unused;
+        scratch->keys = hs__arena_floats(arena, hs__panels_floats(kernels, D, T));
+        scratch->values = hs__arena_floats(arena, hs__panels_floats(kernels, T, D));
+        scratch->rows = hs__arena_floats(arena, rows_floats);
+    }
 }
 
 hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                               hs_error *err)
 {
-    const size_t limit = (size_t)1 << 24; /* keeps every product below far from overflow */
+    const size_t limit = (size_t)1 << 22; /* keeps every product below far from overflow */
     if (tokens_max < 1 || tokens_max > limit)
         return hs_fail(err, HS_INVALID, "a workspace serves 1 to %zu tokens, not %zu", limit, tokens_max);
 

@@ -17,11 +17,17 @@
 typedef struct hs_engine hs_engine;
 typedef struct hs_workspace hs_workspace;
 
-typedef enum hs_backend { HS_BACKEND_DEFAULT, HS_BACKEND_OPENBLAS, HS_BACKEND_ONEDNN } hs_backend;
+/* Who multiplies by the weights: our own kernels, or a library. */
+typedef enum hs_backend {
+    HS_BACKEND_DEFAULT,
+    HS_BACKEND_NATIVE,
+    HS_BACKEND_OPENBLAS,
+    HS_BACKEND_ONEDNN
+} hs_backend;
 typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16 } hs_precision;
 
 typedef struct hs_engine_options {
-    hs_backend backend; /* DEFAULT: the fastest one built in */
+    hs_backend backend; /* DEFAULT: native, which is the fastest */
     hs_precision precision;
     size_t n_threads; /* threads a lone pass may use, its own included; 0: every core allowed to us */
 } hs_engine_options;
@@ -33,7 +39,7 @@ HS_MUST_USE hs_status hs_engine_create(const hs_model *model, const hs_engine_op
 void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
 
 const hs_shape *hs_engine_shape(const hs_engine *engine);
-const char *hs_engine_backend(const hs_engine *engine);   /* "onednn" or "openblas" */
+const char *hs_engine_backend(const hs_engine *engine);   /* "native", "openblas", "onednn" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
 
 /* Scratch for passes of up to tokens_max tokens in all (over every sequence of one run). */

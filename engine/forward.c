@@ -4,50 +4,56 @@
  * each sequence is on its own. Per layer, with x [N][H]:
  *
  *     q k v = x Wqkv' + b
- *     A = softmax(q k' / sqrt(d)), O = A v     per sequence and head; S = O O'
+ *     A = softmax(q k' / sqrt(d)), O = A v, S = O O'     per sequence and head
  *     x = norm(x + O Wo' + b)
- *     x = norm(x + gelu(x Wi' + b) Wf' + b) */
+ *     x = norm(x + gelu(x Wi' + b) Wf' + b)
+ *
+ * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
+ * begins when all are done. One thread runs the same steps. */
 #include "engine/internal.h"
+#include "engine/team.h"
 
-#include <cblas.h>
-#include <math.h>
 #include <string.h>
 
-/* Position of layer in the capture's selection, or -1. */
-static ptrdiff_t captured_layer(const hs_capture *capture, size_t layer)
+/* A pass under way: what its tasks read. */
+typedef struct pass {
+    const hs_engine *engine;
+    hs_workspace *ws;
+    const hs_sequence *sequences;
+    size_t n_sequences;
+    size_t N; /* tokens of all sequences */
+    size_t n_row_chunks, n_threads;
+    size_t index; /* of the layer */
+    const hs__layer *layer;
+    bool last; /* nothing after this layer's heads is wanted */
+} pass;
+
+typedef struct rows {
+    size_t first, n;
+} rows;
+
+static rows rows_of_task(const pass *p, size_t task)
 {
-    for (size_t l = 0; l < capture->n_layers; l++)
-        if (capture->layers[l] == layer)
-            return (ptrdiff_t)l;
+    const size_t first = hs__chunk_start(p->N, p->n_row_chunks, task);
+    return (rows){first, hs__chunk_start(p->N, p->n_row_chunks, task + 1) - first};
+}
+
+/* Position of item in an ascending list, or -1. */
+static ptrdiff_t position_of(const uint16_t *items, size_t n_items, size_t item)
+{
+    for (size_t i = 0; i < n_items && items[i] <= item; i++)
+        if (items[i] == item)
+            return (ptrdiff_t)i;
     return -1;
 }
 
-static ptrdiff_t captured_head(const hs_capture *capture, size_t head)
-{
-    for (size_t h = 0; h < capture->n_heads; h++)
-        if (capture->heads[h] == head)
-            return (ptrdiff_t)h;
-    return -1;
-}
-
-static size_t layers_needed(const hs_sequence *sequences, size_t n_sequences)
-{
-    size_t needed = 0;
-    for (size_t s = 0; s < n_sequences; s++) {
-        const hs_capture *capture = sequences[s].capture;
-        if (capture->n_layers > 0 && capture->layers[capture->n_layers - 1] + (size_t)1 > needed)
-            needed = capture->layers[capture->n_layers - 1] + (size_t)1;
-    }
-    return needed;
-}
-
-/* x = norm(word[id] + position[i] + type[t]), one row. */
-static void embed(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequence, float *x)
+/* x = norm(word[id] + position[i] + type[t]) for one sequence; `add` holds a row. */
+static void embed(const hs_engine *engine, const hs_sequence *sequence, float *add, float *x)
 {
     const hs_weights *weights = hs_model_weights(engine->model);
     const size_t H = engine->shape.hidden, T = sequence->n_tokens;
     for (size_t i = 0; i < T; i++) {
-        float *row = x + i * H, *add = ws->update;
+        float *row = x + i * H;
         hs_tensor_read(&weights->word, (size_t)sequence->ids[i], 1, row);
         hs_tensor_read(&weights->position, i, 1, add);
         for (size_t j = 0; j < H; j++)
@@ -62,103 +68,170 @@ static void embed(const hs_engine *engine, hs_workspace *ws, const hs_sequence *
                               engine->shape.layer_norm_eps, x);
 }
 
-/* S = O O' of one head, diagonal 0: the lower triangle computed, the upper one mirrored. */
-static void similarity(size_t T, size_t D, const float *out, size_t ld, float *sim)
+static void task_qkv(void *context, size_t task, size_t slot)
 {
-    cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)T, (int)D, 1, out, (int)ld, 0, sim, (int)T);
-    for (size_t i = 0; i < T; i++) {
-        for (size_t j = 0; j < i; j++)
-            sim[j * T + i] = sim[i * T + j];
-        sim[i * T + i] = 0;
-    }
+    (void)slot;
+    const pass *p = context;
+    hs__linear_run(p->layer->qkv, p->N, p->n_threads, p->ws->x, p->ws->qkv, task);
 }
 
-/* One head of one sequence: q, k, v and out point at its first row and first column. l, h: where it goes in
- * the capture, -1 for nowhere. The map is computed in the capture slot itself. */
-static void attend(const hs_engine *engine, hs_workspace *ws, const hs_capture *capture, ptrdiff_t l,
-                   ptrdiff_t h, const float *qkv, float *out)
+/* One head of one sequence. */
+static void task_attend(void *context, size_t task, size_t slot)
 {
-    const size_t T = capture->n_tokens, H = capture->hidden, D = capture->head_width;
-    const int t = (int)T, d = (int)D, ld = (int)(3 * H);
-    const bool kept = l >= 0 && h >= 0;
-    const bool keeps_map = kept && capture->attentions;
-    float *map = keeps_map ? hs_capture_attention(capture, (size_t)l, (size_t)h) : ws->map;
-    float *columns = keeps_map ? hs_capture_columns(capture, (size_t)l, (size_t)h) : NULL;
-    const float *q = qkv, *k = qkv + H, *v = qkv + 2 * H;
+    const pass *p = context;
+    const hs_shape *shape = &p->engine->shape;
+    const size_t H = shape->hidden, D = shape->head_width, index = task % shape->n_heads;
+    size_t row = 0, s = 0;
+    for (; s < task / shape->n_heads; s++)
+        row += p->sequences[s].n_tokens;
 
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, t, t, d, 1, q, ld, k, ld, 0, map, t); /* q k' */
-    if (columns)
-        memset(columns, 0, T * sizeof *columns);
-    engine->kernels->softmax(T, T, 1 / sqrtf((float)D), map, T, columns);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, t, d, t, 1, map, t, v, ld, 0, out,
-                (int)H); /* A v */
-
-    if (kept && capture->head_outputs) {
-        float *copy = hs_capture_head_output(capture, (size_t)l, (size_t)h);
-        for (size_t i = 0; i < T; i++)
-            memcpy(copy + i * D, out + i * H, D * sizeof *copy);
+    const hs_capture *capture = p->sequences[s].capture;
+    const ptrdiff_t l = position_of(capture->layers, capture->n_layers, p->index);
+    const ptrdiff_t h = l < 0 ? -1 : position_of(capture->heads, capture->n_heads, index);
+    if (h < 0 && p->last)
+        return;
+    hs__head head = {
+        .T = capture->n_tokens,
+        .H = H,
+        .D = D,
+        .qkv = p->ws->qkv + row * 3 * H + index * D,
+        .context = p->ws->context + row * H + index * D,
+    };
+    if (h >= 0) {
+        const size_t at_l = (size_t)l, at_h = (size_t)h;
+        if (capture->attentions) {
+            head.attention = hs_capture_attention(capture, at_l, at_h);
+            head.columns = hs_capture_columns(capture, at_l, at_h);
+        }
+        if (capture->head_outputs)
+            head.output = hs_capture_head_output(capture, at_l, at_h);
+        if (capture->similarities)
+            head.similarity = hs_capture_similarity(capture, at_l, at_h);
     }
-    if (kept && capture->similarities)
-        similarity(T, D, out, H, hs_capture_similarity(capture, (size_t)l, (size_t)h));
+    hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
 }
 
-static void keep_hidden_states(const hs_workspace *ws, const hs_sequence *sequences, size_t n_sequences,
-                               ptrdiff_t layer)
+static void task_output(void *context, size_t task, size_t slot)
 {
-    size_t row = 0;
-    for (size_t s = 0; s < n_sequences; s++) {
-        const hs_capture *capture = sequences[s].capture;
+    (void)slot;
+    const pass *p = context;
+    hs__linear_run(p->layer->output, p->N, p->n_threads, p->ws->context, p->ws->update, task);
+}
+
+static void add_update(const pass *p, const hs__norm *norm, size_t task)
+{
+    const size_t H = p->engine->shape.hidden;
+    const rows r = rows_of_task(p, task);
+    float *x = p->ws->x + r.first * H;
+    p->engine->kernels->add_norm(r.n, H, p->ws->update + r.first * H, x, norm->gamma, norm->beta,
+                                 p->engine->shape.layer_norm_eps, x);
+}
+
+static void task_attention_norm(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    add_update(p, &p->layer->attention_norm, task);
+}
+
+static void task_ffn_in(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    hs__linear_run(p->layer->ffn_in, p->N, p->n_threads, p->ws->x, p->ws->inner, task);
+}
+
+static void task_ffn_out(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    hs__linear_run(p->layer->ffn_out, p->N, p->n_threads, p->ws->inner, p->ws->update, task);
+}
+
+static void task_ffn_norm(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    add_update(p, &p->layer->ffn_norm, task);
+}
+
+static void run_layer(pass *p, hs__crew *crew)
+{
+    const size_t N = p->N, n = p->n_threads;
+    hs__crew_share(crew, hs__linear_tasks(p->layer->qkv, N, n), task_qkv, p);
+    hs__crew_share(crew, p->n_sequences * p->engine->shape.n_heads, task_attend, p);
+    if (p->last)
+        return;
+    hs__crew_share(crew, hs__linear_tasks(p->layer->output, N, n), task_output, p);
+    hs__crew_share(crew, p->n_row_chunks, task_attention_norm, p);
+    hs__crew_share(crew, hs__linear_tasks(p->layer->ffn_in, N, n), task_ffn_in, p);
+    hs__crew_share(crew, hs__linear_tasks(p->layer->ffn_out, N, n), task_ffn_out, p);
+    hs__crew_share(crew, p->n_row_chunks, task_ffn_norm, p);
+}
+
+/* Copies x into the captures that keep hidden states: state 0 when layer is -1. */
+static void keep_hidden_states(const pass *p, ptrdiff_t layer)
+{
+    const float *x = p->ws->x;
+    for (size_t s = 0; s < p->n_sequences; s++) {
+        const hs_capture *capture = p->sequences[s].capture;
         const size_t floats = capture->n_tokens * capture->hidden;
-        ptrdiff_t state = layer < 0 ? 0 : captured_layer(capture, (size_t)layer) + 1;
-        if (capture->hidden_states && (layer < 0 || state > 0))
-            memcpy(capture->hidden_states + (size_t)state * floats, ws->x + row * capture->hidden,
-                   floats * sizeof(float));
-        row += capture->n_tokens;
+        const ptrdiff_t l = layer < 0 ? -1 : position_of(capture->layers, capture->n_layers, (size_t)layer);
+        if (capture->hidden_states && (layer < 0 || l >= 0))
+            memcpy(capture->hidden_states + (size_t)(l + 1) * floats, x, floats * sizeof(float));
+        x += floats;
     }
 }
 
-static void run_layer(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
-                      size_t n_sequences, size_t N, size_t index)
+/* Layers that any capture asks for, counted from the first; and whether of the last one of them only the
+ * heads are wanted. */
+static size_t layers_needed(const hs_sequence *sequences, size_t n_sequences, bool *ret_heads_only)
 {
-    const hs__layer *layer = &engine->layers[index];
-    const hs__kernels *kernels = engine->kernels;
-    const hs_shape *shape = &engine->shape;
-    const size_t H = shape->hidden, D = shape->head_width;
-
-    engine->linear->apply(layer->qkv, N, ws->x, ws->qkv);
-    size_t row = 0;
+    size_t needed = 0;
+    *ret_heads_only = true;
     for (size_t s = 0; s < n_sequences; s++) {
         const hs_capture *capture = sequences[s].capture;
-        const ptrdiff_t l = captured_layer(capture, index);
-        for (size_t head = 0; head < shape->n_heads; head++)
-            attend(engine, ws, capture, l, captured_head(capture, head), ws->qkv + row * 3 * H + head * D,
-                   ws->context + row * H + head * D);
-        row += sequences[s].n_tokens;
+        const size_t n = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
+        if (n > needed || (n == needed && capture->hidden_states))
+            *ret_heads_only = !capture->hidden_states;
+        needed = n > needed ? n : needed;
     }
-    engine->linear->apply(layer->output, N, ws->context, ws->update);
-    kernels->add_norm(N, H, ws->update, ws->x, layer->attention_norm.gamma, layer->attention_norm.beta,
-                      shape->layer_norm_eps, ws->x);
-    engine->linear->apply(layer->ffn_in, N, ws->x, ws->inner);
-    engine->linear->apply(layer->ffn_out, N, ws->inner, ws->update);
-    kernels->add_norm(N, H, ws->update, ws->x, layer->ffn_norm.gamma, layer->ffn_norm.beta,
-                      shape->layer_norm_eps, ws->x);
+    return needed;
+}
+
+static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *control, hs_error *err)
+{
+    bool heads_only;
+    const size_t n_layers = layers_needed(p->sequences, p->n_sequences, &heads_only);
+    for (size_t l = 0; l < n_layers; l++) {
+        if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+            return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
+        p->index = l;
+        p->layer = &p->engine->layers[l];
+        p->last = heads_only && l + 1 == n_layers;
+        run_layer(p, crew);
+        if (!p->last)
+            keep_hidden_states(p, (ptrdiff_t)l);
+    }
+    return HS_OK;
 }
 
 hs_status hs__forward(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
                       size_t n_sequences, const hs_run_control *control, hs_error *err)
 {
-    const size_t H = engine->shape.hidden, n_layers = layers_needed(sequences, n_sequences);
-    size_t N = 0;
+    pass p = {.engine = engine, .ws = ws, .sequences = sequences, .n_sequences = n_sequences};
     for (size_t s = 0; s < n_sequences; s++) {
-        embed(engine, ws, &sequences[s], ws->x + N * H);
-        N += sequences[s].n_tokens;
+        embed(engine, &sequences[s], ws->update, ws->x + p.N * engine->shape.hidden);
+        p.N += sequences[s].n_tokens;
     }
-    keep_hidden_states(ws, sequences, n_sequences, -1);
-    for (size_t l = 0; l < n_layers; l++) {
-        if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
-            return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
-        run_layer(engine, ws, sequences, n_sequences, N, l);
-        keep_hidden_states(ws, sequences, n_sequences, (ptrdiff_t)l);
-    }
-    return HS_OK;
+    keep_hidden_states(&p, -1);
+
+    p.n_threads = control->n_threads < engine->n_threads ? control->n_threads : engine->n_threads;
+    p.n_threads = p.n_threads > 0 ? p.n_threads : 1;
+    p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
+    hs__crew crew;
+    hs__crew_start(&crew, p.n_threads);
+    const hs_status st = run_layers(&p, &crew, control, err);
+    hs__crew_finish(&crew);
+    return st;
 }

@@ -22,11 +22,31 @@ typedef struct hs__kernels {
                      const float *beta, float eps, float *y);
 
     /* y[i][j] += bias[j]. */
-    void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y);
+    void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy);
 
-    /* y[i][j] = gelu(y[i][j] + bias[j]), gelu(x) = x (1 + erf(x / sqrt 2)) / 2. */
-    void (*add_bias_gelu)(size_t n_rows, size_t n, const float *bias, float *y);
+    /* y[i][j] = gelu(y[i][j]), gelu(x) = x (1 + erf(x / sqrt 2)) / 2. */
+    void (*gelu)(size_t n_rows, size_t n, float *y, size_t ldy);
+
+    /* Products take their right matrix B [K][n] in panels: of `panel` columns each, the last one of as many
+     * as are left, rounded up to `lanes` with zeros; a panel is [K][its columns], so that a product reads it
+     * straight through. Column c's panel begins at K * c when c is a multiple of `panel`. */
+    size_t panel, lanes, tile_rows; /* tile_rows: rows a product does at once */
+
+    /* Packs B[k][c] = source[k * step_k + c * step_column]. hs__panels_floats tells the size of panels. */
+    void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 float *panels);
+
+    /* One panel: y[i][c] = sum over k of x[i][k] B[k][c] + bias[c]. bias may be NULL and is read up to the
+     * rounded number of columns. */
+    void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+                    const float *bias, float *y, size_t ldy);
 } hs__kernels;
+
+/* Floats that K x n_columns take in panels. */
+static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, size_t n_columns)
+{
+    return K * ((n_columns + kernels->lanes - 1) / kernels->lanes * kernels->lanes);
+}
 
 /* The fastest set this CPU has. */
 const hs__kernels *hs__kernels_select(void);

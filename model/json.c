@@ -3,7 +3,7 @@
 
 hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object, hs_error *err)
 {
-    json_error_t error;
+    json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
     json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES, &error);
     /* jansson leaves the text empty where it forgot to say that an allocation failed. */
     if (!json && (json_error_code(&error) == json_error_out_of_memory || !error.text[0]))

@@ -198,64 +198,47 @@ static hs_status check_text(const hs_text *text, const char *name, hs_error *err
     return HS_OK;
 }
 
-/* Splits both texts as far as it takes to know the first n_room pieces of each and whether there are more. */
+/* Splits both texts up to the word that reaches tokens_max: the oracle looks no further (since its release
+ * 0.23), so that of two texts that are both longer it takes neither for the longer one. */
 static hs_status split_texts(const hs_tokenizer *tokenizer, const hs_text *const texts[2], size_t n_room,
-                             bool split_special, hs__pieces pieces[2], hs_error *err)
+                             const hs_encode_options *options, hs__pieces pieces[2], hs_error *err)
 {
     for (size_t i = 0; i < 2 && texts[i]; i++) {
         pieces[i].n_kept = n_room;
-        pieces[i].n_enough = n_room + 1;
-        const hs_status st = hs__text_split(tokenizer, texts[i], split_special, &pieces[i], err);
+        pieces[i].n_enough = options->tokens_max;
+        const hs_status st =
+            hs__text_split(tokenizer, texts[i], options->split_special_tokens, &pieces[i], err);
         if (st)
             return st;
     }
     return HS_OK;
 }
 
-/* Of two texts that both exceed an odd room, the longer gets the odd piece: only then the pieces must be
- * counted to the end. */
-static hs_status compare_lengths(const hs_tokenizer *tokenizer, const hs_text *const texts[2], size_t n_room,
-                                 bool split_special, const hs__pieces pieces[2], bool *ret_first_longer,
-                                 hs_error *err)
-{
-    *ret_first_longer = pieces[0].n > pieces[1].n;
-    if (n_room % 2 == 0 || pieces[0].n <= n_room || pieces[1].n <= n_room)
-        return HS_OK;
-    hs__pieces first = {.n_enough = SIZE_MAX};
-    hs_status st = hs__text_split(tokenizer, texts[0], split_special, &first, err);
-    if (st)
-        return st;
-    hs__pieces second = {.n_enough = first.n};
-    st = hs__text_split(tokenizer, texts[1], split_special, &second, err);
-    *ret_first_longer = first.n > second.n;
-    return st;
-}
-
 /* Longest first, as the oracle does it: the shorter text keeps up to half of the room, the longer one gets
  * what is left. */
-static void share_room(size_t n_room, bool first_longer, size_t n[2])
+static void share_room(size_t n_room, size_t n[2])
 {
     if (n[0] + n[1] <= n_room)
         return;
-    const size_t shorter = first_longer ? 1 : 0;
+    const size_t shorter = n[0] > n[1] ? 1 : 0;
     if (n[shorter] > n_room / 2)
         n[shorter] = n_room / 2;
     n[1 - shorter] = n_room - n[shorter];
 }
 
-static hs_status allocate(size_t n_tokens, hs_encoding *ret, hs_error *err)
+static bool allocate(size_t n_tokens, hs_encoding *ret)
 {
     *ret = (hs_encoding){.n_tokens = n_tokens};
     char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 2));
     if (!block)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+        return false;
     ret->ids = (int32_t *)(void *)block;
     ret->word_ids = ret->ids + n_tokens;
     ret->starts = (uint32_t *)(void *)(ret->word_ids + n_tokens);
     ret->ends = ret->starts + n_tokens;
     ret->types = (uint8_t *)(ret->ends + n_tokens);
     ret->special = ret->types + n_tokens;
-    return HS_OK;
+    return true;
 }
 
 static void put_token(hs_encoding *encoding, const hs__piece *piece, uint8_t type, bool special)
@@ -274,9 +257,8 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__pieces pieces
                           size_t n_texts, hs_encoding *ret_encoding, hs_error *err)
 {
     hs_encoding encoding;
-    const hs_status st = allocate(1 + n[0] + n[1] + n_texts, &encoding, err);
-    if (st)
-        return st;
+    if (!allocate(1 + n[0] + n[1] + n_texts, &encoding))
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
     const hs__piece cls = {tokenizer->special.cls, -1, 0, 0};
     const hs__piece sep = {tokenizer->special.sep, -1, 0, 0};
     encoding.n_tokens = 0;
@@ -296,7 +278,6 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     const size_t n_texts = pair ? 2 : 1;
     const hs_text *const texts[2] = {text, pair};
     hs__pieces pieces[2] = {{0}, {0}};
-    bool first_longer = false;
     if (options->tokens_max < 1 + n_texts)
         return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
                        options->tokens_max);
@@ -305,16 +286,13 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     if (!st && pair)
         st = check_text(pair, "the second text", err);
     if (!st)
-        st = split_texts(tokenizer, texts, n_room, options->split_special_tokens, pieces, err);
-    if (!st && pair)
-        st = compare_lengths(tokenizer, texts, n_room, options->split_special_tokens, pieces, &first_longer,
-                             err);
+        st = split_texts(tokenizer, texts, n_room, options, pieces, err);
     if (st)
         goto out;
     size_t n[2] = {pieces[0].n, pieces[1].n};
     const size_t n_all = n[0] + n[1];
     if (pair)
-        share_room(n_room, first_longer, n);
+        share_room(n_room, n);
     else if (n[0] > n_room)
         n[0] = n_room;
     st = assemble(tokenizer, pieces, n, n_texts, ret_encoding, err);

@@ -78,7 +78,7 @@ typedef struct hs__pieces {
     hs__piece *items; /* [min(n, n_kept)] */
     size_t n;         /* all that were counted */
     size_t n_kept;    /* store no more than these */
-    size_t n_enough;  /* stop counting once there are as many */
+    size_t n_enough;  /* stop counting behind the word that makes them as many */
     size_t capacity;
 } hs__pieces;
 

@@ -25,6 +25,7 @@ typedef struct scanner {
     uint32_t index; /* code points before `at` */
     bool split_special;
     hs__pieces *pieces;
+    bool enough; /* a word has brought the pieces to n_enough */
     hs_status status;
 
     /* The current word, after normalisation. Of one that is too long only the number of characters counts. */
@@ -101,9 +102,11 @@ static bool put_word_pieces(scanner *s)
     return true;
 }
 
+/* Nothing more is counted once it is enough. Whether it is, is asked only behind words, not behind special
+ * tokens: so does the oracle. */
 static void end_word(scanner *s)
 {
-    if (!s->n_chars)
+    if (!s->n_chars || s->enough)
         return;
     const size_t n_before = s->pieces->n;
     if (s->n_chars > s->tokenizer->word_chars_max || !put_word_pieces(s)) {
@@ -112,6 +115,7 @@ static void end_word(scanner *s)
     }
     s->word++;
     s->n_chars = s->n_bytes = 0;
+    s->enough = s->pieces->n >= s->pieces->n_enough;
 }
 
 /* ---- characters to words ---- */
@@ -327,6 +331,8 @@ static void split_added(scanner *s, int32_t id, size_t n_bytes)
 {
     const uint32_t n_chars = count_chars(s->at, n_bytes);
     end_word(s);
+    if (s->enough)
+        return;
     put_piece(s, id, s->index, s->index + n_chars);
     s->word++;
     s->index += n_chars;
@@ -337,7 +343,7 @@ static void split_added(scanner *s, int32_t id, size_t n_bytes)
 static void split_text(scanner *s)
 {
     const unsigned char *search_from = s->at;
-    while (s->at < s->end && !s->status && s->pieces->n < s->pieces->n_enough) {
+    while (s->at < s->end && !s->status && !s->enough) {
         const uint8_t kind = s->tokenizer->kinds[*s->at];
         if (kind == HS__KIND_LETTER) {
             split_letters(s);
@@ -360,25 +366,22 @@ static void split_text(scanner *s)
         }
         split_char(s);
     }
-    if (!s->status && s->pieces->n < s->pieces->n_enough)
+    if (!s->status)
         end_word(s);
 }
 
 hs_status hs__text_split(const hs_tokenizer *tokenizer, const hs_text *text, bool split_special,
                          hs__pieces *pieces, hs_error *err)
 {
-    scanner s; /* not zeroed: its arrays are large */
-    s.tokenizer = tokenizer;
-    s.at = s.segment = (const unsigned char *)text->bytes;
-    s.end = s.at + text->n_bytes;
-    s.index = 0;
-    s.split_special = split_special;
-    s.pieces = pieces;
-    s.status = HS_OK;
-    s.word = 0;
-    s.n_chars = s.n_bytes = 0;
-    s.run = NULL;
-    s.n_run = s.run_capacity = 0;
+    const unsigned char *bytes = (const unsigned char *)text->bytes;
+    scanner s = {
+        .tokenizer = tokenizer,
+        .segment = bytes,
+        .at = bytes,
+        .end = bytes + text->n_bytes,
+        .split_special = split_special,
+        .pieces = pieces,
+    };
     split_text(&s);
     free(s.run);
     return s.status ? hs_fail(err, s.status, "out of memory") : HS_OK;

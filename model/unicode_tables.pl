@@ -4,7 +4,7 @@
 #
 # The oracle, HuggingFace's fast tokenizer, mixes Unicode versions: its categories (what is dropped, what is a
 # non-spacing mark, what is punctuation) are those of Unicode 8, its decompositions and combining classes
-# those of Unicode 12.1, its lower-casing that of a current Rust. So what is younger counts as unassigned here;
+# those of Unicode 9, its lower-casing that of a current Rust. So what is younger counts as unassigned here;
 # what this perl (5.36: Unicode 14) cannot know is spelt out below. Compared with tokenizers 0.23.2 over every
 # assigned code point by tests/reference/tokenizer_fixtures.mjs.
 use strict;
@@ -40,9 +40,9 @@ sub old_category {
     return $old_category{$cp} // (since($cp) > 8 ? 'Cn' : $category->($cp));
 }
 
-sub decomposition { return since($_[0]) > 12.1 ? chr $_[0] : NFD(chr $_[0]) }
+sub decomposition { return since($_[0]) > 9 ? chr $_[0] : NFD(chr $_[0]) }
 
-sub combining { return since($_[0]) > 12.1 ? 0 : getCombinClass($_[0]) }
+sub combining { return since($_[0]) > 9 ? 0 : getCombinClass($_[0]) }
 
 # Lower case of Unicode 15 to 17: first, last, what to add.
 my %young_lower;

@@ -28,7 +28,7 @@ static void answer_ready(hs_exchange *x)
 
 static void answer_metrics(hs_exchange *x);
 
-/* README, "Anatomy of a request", walks the first row from socket to reply. */
+/* docs/tour.md walks the first row from socket to reply. */
 static const hs_route routes[] = {
     {"POST", "/analyze", NULL, false, "attention, similarity and pairs of one text"},
     {"POST", "/tokenize", NULL, false, "its tokens"},

@@ -198,7 +198,7 @@ void checkpoint_write(const checkpoint *options, const char *dir)
     const char *separator = "";
     write_config(options, dir);
     folder_write(dir, "vocab.txt", vocab, sizeof vocab - 1);
-    file *f = malloc(sizeof *f);
+    file *f = calloc(1, sizeof *f);
     if (!f)
         abort();
     for (size_t shard = 0; shard < n_files; shard++) {

@@ -402,7 +402,7 @@ START_TEST(regions_are_means_without_diagonal)
 {
     const size_t n = lengths[_i];
     float *s = similarity_make(n, 77), *means = calloc(n * n, sizeof *means);
-    uint16_t high[TOKENS_MAX];
+    uint16_t high[TOKENS_MAX] = {0};
     size_t n_high = 0;
     for (size_t j = 3; j < n; j += 1 + j % 11)
         high[n_high++] = (uint16_t)j;

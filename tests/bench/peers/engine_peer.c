@@ -41,7 +41,7 @@ static hs_selection select_all(const hs_shape *shape)
                           .keep = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
 }
 
-/* The checksum is S[0][1] of the last head: equal among peers given the same checkpoint. */
+/* The checksum is S[0][1] of the last layer, head 0: equal among peers given the same checkpoint. */
 static double run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_control *control, size_t T,
                        float *ret_checksum)
 {
@@ -64,7 +64,7 @@ static double run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_c
          &err);
     must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, &pairs, &n_pairs, &total, &err), &err);
     double ms = now_ms() - start;
-    *ret_checksum = hs_capture_similarity(capture, shape->n_layers - 1, shape->n_heads - 1)[1];
+    *ret_checksum = hs_capture_similarity(capture, shape->n_layers - 1, 0)[1];
     free(pairs);
     hs_capture_destroy(capture);
     free(ids);

@@ -1,0 +1,421 @@
+/* corpus_add.c - adding texts to the corpus statistics.
+ *
+ * Per batch of texts, layer by layer: first the similarity maps, text after text, since a text's maps of a
+ * layer are summed before they are rounded; then the attention maps, head after head, so that the large sums
+ * of a head are fetched once for the whole batch. */
+#include "engine/corpus_add.h"
+
+#include "engine/analysis.h"
+#include "engine/analysis_maps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hs__corpus_scratch {
+    void *block;
+    size_t stride;
+    hs__corpus_facts facts[HS__BATCH];
+    hs__corpus_map map;
+    uint32_t *rows;    /* [2][stride] */
+    uint32_t *holding; /* [stride]: pairs of E that hold an id, at its first position */
+    int32_t *focal;    /* [t][h]: position of the focal id, -1 for none */
+    uint32_t *seen;    /* [stride]: the last head whose focal id is this one, + 1 */
+    float *profile;
+    uint16_t *high;
+    hs_segment *segments;
+};
+
+/* Carves n elements off the block at *offset, on cache lines; over a NULL block it measures. */
+static void *carve(char *block, size_t *offset, size_t n, size_t size)
+{
+    void *part = block ? block + *offset : NULL;
+    *offset += (n * size + 63) / 64 * 64;
+    return part;
+}
+
+static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, char *block)
+{
+    const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
+    size_t at = 0;
+    for (size_t k = 0; k < HS__BATCH; k++) {
+        hs__corpus_facts *facts = &s->facts[k];
+        facts->first = carve(block, &at, P, sizeof(int32_t));
+        facts->next = carve(block, &at, P, sizeof(int32_t));
+        facts->sentences = carve(block, &at, P, sizeof(int32_t));
+        facts->sentence_ends = carve(block, &at, P, sizeof(int32_t));
+        facts->classes = carve(block, &at, P, 1);
+        facts->high_mask = carve(block, &at, P, sizeof(uint32_t));
+        facts->columns = carve(block, &at, P, sizeof(float));
+    }
+    s->map.levels = carve(block, &at, W * P, 1);
+    s->map.bins = carve(block, &at, W * P, 1);
+    s->map.similarity_sum = carve(block, &at, W * P, sizeof(float));
+    s->map.normalized_sum = carve(block, &at, W * P, sizeof(float));
+    s->map.hist[0] = carve(block, &at, 512, sizeof(uint32_t));
+    s->map.hist[1] = carve(block, &at, 512, sizeof(uint32_t));
+    s->map.degrees = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
+    s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
+    s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
+    s->rows = carve(block, &at, 2 * P, sizeof(uint32_t));
+    s->holding = carve(block, &at, P, sizeof(uint32_t));
+    s->focal = carve(block, &at, n_thresholds * header->n_heads, sizeof(int32_t));
+    s->seen = carve(block, &at, P, sizeof(uint32_t));
+    s->profile = carve(block, &at, P, sizeof(float));
+    s->high = carve(block, &at, P, sizeof(uint16_t));
+    s->segments = carve(block, &at, P, sizeof(hs_segment));
+    return at;
+}
+
+hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
+{
+    hs__corpus_scratch *scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return NULL;
+    scratch->stride = hs__corpus_stride(header->tokens_max);
+    scratch->map.stride = scratch->stride;
+    scratch->map.n_thresholds = header->n_thresholds;
+    const size_t n_bytes = scratch_layout(scratch, header, NULL);
+    scratch->block = aligned_alloc(64, n_bytes);
+    if (!scratch->block) {
+        free(scratch);
+        return NULL;
+    }
+    memset(scratch->block, 0, n_bytes);
+    scratch_layout(scratch, header, scratch->block);
+    return scratch;
+}
+
+void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch)
+{
+    if (!scratch)
+        return;
+    free(scratch->block);
+    free(scratch);
+}
+
+/* ---- fixed point ---- */
+
+static void fixed_add(int64_t fixed[2], double value)
+{
+    if (!(fabs(value) < HS__FIXED_MAX))
+        return;
+    const double whole = nearbyint(value);
+    fixed[0] += (int64_t)whole;
+    fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
+}
+
+/* Bin of part / size on [0, 1], in whole numbers: no rounding decides. */
+static size_t share_bin(uint64_t part, uint64_t size)
+{
+    const uint64_t bin = part * HS_CORPUS_SHARE_BINS / size;
+    return bin < HS_CORPUS_SHARE_BINS ? (size_t)bin : HS_CORPUS_SHARE_BINS - 1;
+}
+
+/* ---- the text ---- */
+
+static uint8_t class_of(const hs__corpus_header *header, int32_t id)
+{
+    if (id == header->cls)
+        return HS__CLASS_CLS;
+    if (id == header->sep)
+        return HS__CLASS_SEP;
+    for (size_t k = 0; k < header->n_ends; k++)
+        if (id == header->ends[k])
+            return HS__CLASS_END;
+    return id == header->comma ? HS__CLASS_COMMA : HS__CLASS_REST;
+}
+
+static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts)
+{
+    const hs__corpus_header *header = stats->header;
+    const size_t T = text->capture->n_tokens;
+    uint32_t *last = stats->scratch->holding; /* position of the last token of an id, at its first position */
+    facts->n_tokens = T;
+    facts->part = (size_t)(text->number % header->n_parts);
+    hs_sentences_find(text->ids, NULL, text->special, T, header->ends, header->n_ends, facts->sentences);
+    hs_repeats_find(text->ids, T, facts->first);
+    for (size_t i = 0; i < T; i++) {
+        facts->classes[i] = class_of(header, text->ids[i]);
+        facts->next[i] = (int32_t)T;
+        const size_t first = (size_t)facts->first[i];
+        if (first < i)
+            facts->next[last[first]] = (int32_t)i;
+        last[first] = (uint32_t)i;
+    }
+    for (size_t i = T; i-- > 0;) {
+        const bool is_last = i + 1 == T || facts->sentences[i + 1] != facts->sentences[i];
+        facts->sentence_ends[i] = is_last ? (int32_t)(i + 1) : facts->sentence_ends[i + 1];
+    }
+}
+
+/* What pairs drawn evenly would give. */
+static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    stats->fields[HS__F_TEXTS][0]++;
+    stats->fields[HS__F_TOKENS][0] += (int64_t)T;
+    stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
+    for (size_t i = 0; i < T; i++) {
+        stats->fields[HS__F_REACHED][i]++;
+        stats->fields[HS__F_ALL_SAME_SENTENCE][0] += facts->sentence_ends[i] - (int64_t)(i + 1);
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            stats->fields[HS__F_ALL_REPEATED][0]++;
+            stats->fields[HS__F_ALL_BOTH][0] += (int32_t)j < facts->sentence_ends[i];
+        }
+        if (i > 0)
+            stats->fields[HS__F_ALL_DISTANCE][i] += (int64_t)(T - i);
+    }
+}
+
+/* ---- similarity ---- */
+
+/* One text's E in one head at one threshold. */
+typedef struct head_tally {
+    uint64_t high, repeated, same_sentence, both, distances, focal_pairs;
+    int32_t focal; /* position, -1 when E is empty */
+} head_tally;
+
+static void focal_find(head_tally *tally, const hs__corpus_facts *facts, const uint32_t *holding)
+{
+    tally->focal = -1;
+    for (size_t i = 0; i < facts->n_tokens; i++)
+        if (holding[i] > tally->focal_pairs) {
+            tally->focal_pairs = holding[i];
+            tally->focal = (int32_t)i;
+        }
+}
+
+static head_tally tally_make(const hs__corpus_scratch *s, const hs__corpus_facts *facts, size_t t)
+{
+    const size_t T = facts->n_tokens;
+    const uint32_t *degrees = s->map.degrees + t * s->stride, *distances = s->map.distances + t * s->stride;
+    head_tally tally = {.same_sentence = s->map.same_sentence[t]};
+    memset(s->holding, 0, T * sizeof *s->holding);
+    for (size_t i = 0; i < T; i++) {
+        tally.high += distances[i];
+        tally.distances += i * distances[i];
+        s->holding[facts->first[i]] += degrees[i];
+    }
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
+            if (s->map.levels[i * s->stride + j] > t) {
+                tally.repeated++;
+                tally.both += (int32_t)j < facts->sentence_ends[i];
+                s->holding[facts->first[i]]--; /* a pair of two equal ids holds the id once */
+            }
+    focal_find(&tally, facts, s->holding);
+    return tally;
+}
+
+static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, const head_tally *tally,
+                      size_t t, size_t l, size_t h)
+{
+    const hs__corpus_header *header = stats->header;
+    if (!tally->high)
+        return;
+    const size_t cell = hs__corpus_cell(stats, t, l, h);
+    const size_t part = cell + facts->part * header->n_thresholds * header->n_layers * header->n_heads;
+    stats->fields[HS__F_HIGH][part] += (int64_t)tally->high;
+    stats->fields[HS__F_REPEATED][part] += (int64_t)tally->repeated;
+    stats->fields[HS__F_SAME_SENTENCE][part] += (int64_t)tally->same_sentence;
+    stats->fields[HS__F_BOTH][part] += (int64_t)tally->both;
+    stats->fields[HS__F_DISTANCE_SUM][part] += (int64_t)tally->distances;
+    stats->fields[HS__F_TEXTS_WITH_HIGH][part]++;
+    stats->fields[HS__F_FOCAL_SHARE_SUM][part] +=
+        (int64_t)nearbyint((double)tally->focal_pairs / (double)tally->high / HS__SHARE_UNIT);
+
+    const size_t bins = cell * HS_CORPUS_SHARE_BINS;
+    stats->fields[HS__F_REPEATED_HIST][bins + share_bin(tally->repeated, tally->high)]++;
+    stats->fields[HS__F_SAME_SENTENCE_HIST][bins + share_bin(tally->same_sentence, tally->high)]++;
+    stats->fields[HS__F_BOTH_HIST][bins + share_bin(tally->both, tally->high)]++;
+    stats->fields[HS__F_FOCAL_HIST][bins + share_bin(tally->focal_pairs, tally->high)]++;
+
+    const uint32_t *distances = stats->scratch->map.distances + t * stats->scratch->stride;
+    int64_t *distance = stats->fields[HS__F_DISTANCE] + cell * header->tokens_max;
+    for (size_t d = 0; d < facts->n_tokens; d++)
+        distance[d] += distances[d];
+}
+
+/* Histogram, moments and location of the map at hand. */
+static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t l, size_t h)
+{
+    const hs__corpus_map *map = &stats->scratch->map;
+    const size_t index = hs__corpus_index(stats, l, h), W = stats->header->tokens_max;
+    int64_t *hist[2] = {stats->fields[HS__F_NOISE_HIST] + index * HS__N_BINS,
+                        stats->fields[HS__F_SIGNAL_HIST] + index * HS__N_BINS};
+    int64_t *moments[2] = {stats->fields[HS__F_NOISE_MOMENTS] + index * 6,
+                           stats->fields[HS__F_SIGNAL_MOMENTS] + index * 6};
+    for (size_t kind = 0; kind < 2; kind++) {
+        const uint32_t *four = map->hist[kind];
+        for (size_t bin = 0; bin < HS__N_BINS; bin++)
+            hist[kind][bin] += four[bin] + four[128 + bin] + four[256 + bin] + four[384 + bin];
+        for (size_t k = 0; k < 3; k++)
+            fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
+    }
+    const uint8_t main = (uint8_t)stats->header->threshold_main;
+    int64_t *location = stats->fields[HS__F_LOCATION] + index * W * W;
+    for (size_t i = 0; i < facts->n_tokens; i++) {
+        const uint8_t *levels = map->levels + i * map->stride;
+        for (size_t j = i + 1; j < facts->n_tokens; j++)
+            location[i * W + j] += levels[j] > main;
+    }
+}
+
+/* How many different focal ids a layer's heads have. */
+static void unique_focal_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t t, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t n_heads = stats->header->n_heads;
+    size_t n = 0;
+    memset(s->seen, 0, facts->n_tokens * sizeof *s->seen);
+    for (size_t h = 0; h < n_heads; h++) {
+        const int32_t focal = s->focal[t * n_heads + h];
+        if (focal < 0)
+            continue;
+        n += !s->seen[focal];
+        s->seen[focal] = 1;
+    }
+    stats->fields[HS__F_UNIQUE_FOCAL][(t * stats->header->n_layers + l) * (n_heads + 1) + n]++;
+}
+
+static void similarities_add(hs_corpus_stats *stats, const hs_corpus_text *text,
+                             const hs__corpus_facts *facts, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const hs__corpus_header *header = stats->header;
+    const size_t T = facts->n_tokens, W = header->tokens_max;
+    memset(s->map.similarity_sum, 0, T * s->stride * sizeof(float));
+    memset(s->map.normalized_sum, 0, T * s->stride * sizeof(float));
+    for (size_t h = 0; h < header->n_heads; h++) {
+        hs__corpus_map_read(&s->map, hs_capture_similarity(text->capture, l, h), facts, header->thresholds);
+        map_add(stats, facts, l, h);
+        for (size_t t = 0; t < header->n_thresholds; t++) {
+            const head_tally tally = tally_make(s, facts, t);
+            tally_add(stats, facts, &tally, t, l, h);
+            s->focal[t * header->n_heads + h] = tally.focal;
+        }
+    }
+    for (size_t t = 0; t < header->n_thresholds; t++)
+        unique_focal_add(stats, facts, t, l);
+    int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
+    int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
+    hs__corpus_sums_add(s->map.similarity_sum, s->stride, T, W, similarity, similarity + W * W);
+    hs__corpus_sums_add(s->map.normalized_sum, s->stride, T, W, normalized, normalized + W * W);
+}
+
+/* ---- attention ---- */
+
+/* H of one map: which ids it holds, where it is, how the profile is spread; who gets the attention. */
+static void columns_add(hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts, size_t l,
+                        size_t h)
+{
+    const hs__corpus_header *header = stats->header;
+    const size_t index = hs__corpus_index(stats, l, h);
+    const float *columns = hs_capture_columns(text->capture, l, h);
+    float *profile = stats->scratch->profile;
+    double mass[HS__N_CLASSES] = {0};
+    memcpy(profile, columns, facts->n_tokens * sizeof *profile);
+    hs__profile_normalize(profile, facts->n_tokens);
+    for (size_t j = 0; j < facts->n_tokens; j++) {
+        const bool is_high = profile[j] >= header->attention_threshold;
+        const float scaled = profile[j] * (float)HS_CORPUS_BINS;
+        const size_t bin = scaled >= 0 && scaled < HS_CORPUS_BINS ? (size_t)scaled : HS_CORPUS_BINS - 1;
+        stats->fields[HS__F_COLUMN_HIST][index * HS_CORPUS_BINS + bin]++;
+        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)text->ids[j]] += is_high;
+        facts->high_mask[j] = is_high ? UINT32_MAX : 0;
+        facts->columns[j] += columns[j];
+        mass[facts->classes[j]] += columns[j];
+    }
+    for (size_t class = 0; class < HS__N_CLASSES; class ++)
+        fixed_add(stats->fields[HS__F_MASS] + (index * HS__N_CLASSES + class) * 2, mass[class]);
+}
+
+static void segmentation_add(hs_corpus_stats *stats, const hs_corpus_text *text,
+                             const hs__corpus_facts *facts, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t T = facts->n_tokens;
+    hs__profile_normalize(facts->columns, T);
+    const size_t n_high = hs_high_tokens(facts->columns, T, stats->header->attention_threshold, s->high);
+    const size_t n = hs__segments_cut(s->high, n_high, text->special, T, s->segments);
+    const hs_boundary_score score = hs_segments_score(s->segments, n, facts->sentences, text->special, T);
+    int64_t *sums = stats->fields[HS__F_SEGMENTATION] + l * 3;
+    sums[0] += score.true_positives;
+    sums[1] += score.predicted;
+    sums[2] += score.actual;
+}
+
+static void attentions_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t W = stats->header->tokens_max;
+    for (size_t k = 0; k < n_texts; k++)
+        memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
+    for (size_t h = 0; h < stats->header->n_heads; h++) {
+        const size_t offset = hs__corpus_index(stats, l, h) * W * W;
+        const float *attentions[HS__BATCH];
+        for (size_t k = 0; k < n_texts; k++) {
+            columns_add(stats, &texts[k], &s->facts[k], l, h);
+            attentions[k] = hs_capture_attention(texts[k].capture, l, h);
+        }
+        hs__corpus_attention_add(attentions, s->facts, n_texts, W, s->rows,
+                                 stats->fields[HS__F_ATTENTION] + offset,
+                                 stats->fields[HS__F_HIGH_COLUMNS] + offset);
+    }
+    for (size_t k = 0; k < n_texts; k++)
+        segmentation_add(stats, &texts[k], &s->facts[k], l);
+}
+
+/* ---- all of it ---- */
+
+static hs_status text_check(const hs__corpus_header *header, const hs_corpus_text *text, hs_error *err)
+{
+    const hs_capture *c = text->capture;
+    if (!c->attentions || !c->columns || !c->similarities)
+        return hs_fail(err, HS_INVALID, "corpus statistics need attentions and similarities");
+    if (c->n_layers != header->n_layers || c->n_heads != header->n_heads ||
+        memcmp(c->layers, header->layers, c->n_layers * sizeof *c->layers) != 0)
+        return hs_fail(err, HS_INVALID,
+                       "corpus statistics: text %llu was captured with other layers or heads",
+                       (unsigned long long)text->number);
+    if (c->n_tokens < 1 || c->n_tokens > header->tokens_max)
+        return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has %zu tokens, the window %llu",
+                       (unsigned long long)text->number, c->n_tokens, (unsigned long long)header->tokens_max);
+    for (size_t i = 0; i < c->n_tokens; i++)
+        if (text->ids[i] < 0 || (uint64_t)text->ids[i] >= header->vocab_size)
+            return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has the id %d, the vocabulary %llu",
+                           (unsigned long long)text->number, text->ids[i],
+                           (unsigned long long)header->vocab_size);
+    return HS_OK;
+}
+
+static void batch_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    for (size_t k = 0; k < n_texts; k++) {
+        facts_fill(stats, &texts[k], &s->facts[k]);
+        chance_add(stats, &s->facts[k]);
+    }
+    for (size_t l = 0; l < stats->header->n_layers; l++) {
+        for (size_t k = 0; k < n_texts; k++)
+            similarities_add(stats, &texts[k], &s->facts[k], l);
+        attentions_add(stats, texts, n_texts, l);
+    }
+}
+
+hs_status hs_corpus_stats_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
+                              hs_error *err)
+{
+    if (n_texts > HS_CORPUS_TEXTS_MAX - hs_corpus_stats_texts(stats))
+        return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
+                       (unsigned long long)HS_CORPUS_TEXTS_MAX);
+    for (size_t k = 0; k < n_texts; k++) {
+        hs_status st = text_check(stats->header, &texts[k], err);
+        if (st)
+            return st;
+    }
+    for (size_t k = 0; k < n_texts; k += HS__BATCH)
+        batch_add(stats, texts + k, hs__min(HS__BATCH, n_texts - k));
+    return HS_OK;
+}

@@ -1,0 +1,62 @@
+/* corpus_add.h - between corpus_add.c, which walks texts, layers and heads, and the kernels that read maps.
+ */
+#pragma once
+
+#include "engine/corpus_state.h"
+
+/* Rows of scratch are wider than the window, so that vectors may run over its edge. */
+static inline size_t hs__corpus_stride(size_t tokens_max)
+{
+    return (tokens_max + 63) / 64 * 64 + 64;
+}
+
+/* What is known of a text before its maps are read; arrays are [stride]. */
+typedef struct hs__corpus_facts {
+    size_t n_tokens, part;
+    int32_t *first,
+        *next; /* positions of the first, and of the following token of the same id; next: or n_tokens */
+    int32_t *sentences;     /* sentence number */
+    int32_t *sentence_ends; /* where the token's sentence ends (half-open) */
+    uint8_t *classes;       /* HS__CLASS_... */
+    uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
+    float *columns;         /* of the layer at hand: column sums over its heads */
+} hs__corpus_facts;
+
+enum { HS__CHUNK = 64, HS__DISTANCE_TABLES = 4 };
+
+/* Counts of one threshold. Bytes have room for 255 rows and are then added to wide counts. Distances are kept
+ * in several tables in turn: the next row's is shifted by a byte, and reading what was just stored a byte
+ * aside would have to wait for it. Index HS__CHUNK + j - i. */
+typedef struct hs__corpus_counts {
+    uint8_t columns[HS_CORPUS_WINDOW_MAX + 2 * HS__CHUNK];
+    uint8_t distances[HS__DISTANCE_TABLES][HS_CORPUS_WINDOW_MAX + 4 * HS__CHUNK];
+    uint32_t rows[HS_CORPUS_WINDOW_MAX];
+} hs__corpus_counts;
+
+/* What one similarity map yields. stride is hs__corpus_stride; rows are the map's. */
+typedef struct hs__corpus_map {
+    size_t stride, n_thresholds;
+    float cuts[HS_CORPUS_THRESHOLDS_MAX];   /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
+    uint8_t *levels;                        /* [T][stride]: thresholds that N reaches; 0 for i >= j */
+    uint8_t *bins;                          /* [T][stride]: bin of N, for i < j */
+    float *similarity_sum, *normalized_sum; /* [T][stride]: grow by S and N, i < j */
+    double moments[2][3];                   /* noise, signal: number of pairs, sum of N, sum of N^2 */
+    uint32_t *hist[2];                      /* [4][128], noise, signal: add the four up */
+    uint32_t *degrees;                      /* [t][stride]: pairs of E that hold the token */
+    uint32_t *distances;                    /* [t][stride]: pairs of E by j - i */
+    hs__corpus_counts *counts;              /* scratch */
+    uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
+} hs__corpus_map;
+
+/* Fills all of map but stride and n_thresholds. */
+void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+                         const float *thresholds);
+
+/* Adds sums[i][j], i < j, to the whole and fraction words of a layer's [window][window] field. */
+void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
+                         int64_t *fraction);
+
+/* Adds one head's attention over n_texts texts: A to sums, A in the columns of H to high_columns, both
+ * [window][window]. rows is scratch of 2 strides. */
+void hs__corpus_attention_add(const float *const *attentions, const hs__corpus_facts *facts, size_t n_texts,
+                              size_t window, uint32_t *rows, int64_t *sums, int64_t *high_columns);

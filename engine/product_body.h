@@ -1,0 +1,101 @@
+/* product_body.h - matrix products over packed panels, once per instruction set; see kernels.h for their
+ * layout.
+ *
+ * A tile of rows x vecs registers is held over the whole inner sum: per step k it takes vecs loads of B, one
+ * broadcast of x per row and rows * vecs fused multiply-adds, so that the arithmetic units, not the loads,
+ * are what is waited for. Every element is one sum in order of k whatever tile it falls into, so a row's
+ * result does not depend on the rows beside it. Includers define, beside what kernels_body.h asks for,
+ *     TILE_VECS       vectors in a panel's row
+ *     TILE_ROWS       rows of the largest tile: TILE_ROWS * TILE_VECS + TILE_VECS + 1 registers are in use
+ *     TILE_HEIGHTS(X) X(1) X(2) ... X(TILE_ROWS) */
+
+#define PANEL (TILE_VECS * LANES)
+
+/* y [rows][n_columns] = x [rows][K] B + bias. rows and vecs are constants once inlined, which is what lets
+ * `sum` live in registers. */
+INLINE void tile(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx, const float *panel,
+                 size_t n_columns, const float *bias, float *y, size_t ldy)
+{
+    vec sum[TILE_ROWS][TILE_VECS];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vecs; j++)
+            sum[i][j] = bias ? load(bias + j * LANES) : splat(0);
+
+    for (size_t k = 0; k < K; k++) {
+        vec b[TILE_VECS];
+#pragma GCC unroll 4
+        for (size_t j = 0; j < vecs; j++)
+            b[j] = load(panel + (k * vecs + j) * LANES);
+#pragma GCC unroll 16
+        for (size_t i = 0; i < rows; i++) {
+            const vec a = splat(x[i * ldx + k]);
+#pragma GCC unroll 4
+            for (size_t j = 0; j < vecs; j++)
+                sum[i][j] += a * b[j];
+        }
+    }
+
+    const size_t last = (vecs - 1) * LANES, rest = n_columns - last; /* rest: 1 .. LANES */
+#pragma GCC unroll 16
+    for (size_t i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (size_t j = 0; j + 1 < vecs; j++)
+            store(y + i * ldy + j * LANES, sum[i][j]);
+        if (rest == LANES)
+            store(y + i * ldy + last, sum[i][vecs - 1]);
+        else
+            store_part(y + i * ldy + last, rest, sum[i][vecs - 1]);
+    }
+}
+
+typedef void (*tile_function)(size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+                              const float *bias, float *y, size_t ldy);
+
+#define DEFINE_TILE(rows, vecs)                                                                              \
+    static void tile_##rows##x##vecs(size_t K, const float *x, size_t ldx, const float *panel,               \
+                                     size_t n_columns, const float *bias, float *y, size_t ldy)              \
+    {                                                                                                        \
+        tile(rows, vecs, K, x, ldx, panel, n_columns, bias, y, ldy);                                         \
+    }
+#if TILE_VECS == 3
+#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2) DEFINE_TILE(rows, 3)
+#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2, tile_##rows##x3},
+#else
+#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2)
+#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2},
+#endif
+TILE_HEIGHTS(DEFINE_TILES)
+static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
+
+static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+                    const float *bias, float *y, size_t ldy)
+{
+    const size_t vecs = (n_columns + LANES - 1) / LANES;
+    const size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    /* Tiles as equal as can be: one of a row or two would wait for its loads. */
+    const size_t rows = n_rows / n_tiles, n_taller = n_rows % n_tiles;
+    for (size_t t = 0; t < n_tiles; t++) {
+        const size_t height = rows + (t < n_taller);
+        tiles[height - 1][vecs - 1](K, x, ldx, panel, n_columns, bias, y, ldy);
+        x += height * ldx;
+        y += height * ldy;
+    }
+}
+
+static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 float *panels)
+{
+    for (size_t first = 0; first < n_columns; first += PANEL) {
+        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
+        const size_t width = (n + LANES - 1) / LANES * LANES;
+        for (size_t k = 0; k < K; k++, panels += width) {
+            const float *row = source + k * step_k + first * step_column;
+            for (size_t j = 0; j < n; j++)
+                panels[j] = row[j * step_column];
+            for (size_t j = n; j < width; j++)
+                panels[j] = 0;
+        }
+    }
+}

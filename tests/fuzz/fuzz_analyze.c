@@ -1,0 +1,105 @@
+/* Whatever arrives, the answer is sound: JSON that can be read, or a file of the format that was asked for,
+ * or a problem with a status between 400 and 499.
+ *
+ * The input is a query (with an Accept header behind a space), a line feed, and the body. */
+#include "api/api.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hs_api *api;
+static hs_api_worker *worker;
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void start(void)
+{
+    hs_model *model = NULL;
+    hs_engine *engine = NULL;
+    const hs_api_options options = {.answer_bytes_max = 4 << 20, .cache_bytes_max = 16 << 20};
+    require(!hs_model_open_embedded(&model, NULL) &&
+            !hs_engine_create(model, &(hs_engine_options){.n_threads = 1}, &engine, NULL) &&
+            !hs_api_create(&options, &api, NULL) && !hs_api_add_model(api, "mini", model, engine, NULL) &&
+            !hs_api_worker_create(api, &worker, NULL));
+}
+
+static void check_json(const hs_response *response)
+{
+    json_error_t error;
+    json_t *json =
+        json_loadb(response->body, response->body_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    require(json_is_object(json));
+    if (response->status != 200)
+        require(json_integer_value(json_object_get(json, "status")) == response->status);
+    json_decref(json);
+}
+
+static void check_safetensors(const hs_response *response)
+{
+    uint64_t n = 0, end = 0;
+    require(response->body_bytes >= sizeof n);
+    memcpy(&n, response->body, sizeof n);
+    require(n % 8 == 0 && n <= response->body_bytes - 8);
+    json_t *header = json_loadb(response->body + 8, n, JSON_REJECT_DUPLICATES, NULL);
+    const char *name;
+    json_t *tensor;
+    require(json_is_object(header));
+    json_object_foreach(header, name, tensor)
+    {
+        json_t *offsets = json_object_get(tensor, "data_offsets");
+        if (strcmp(name, "__metadata__") == 0)
+            continue;
+        require(json_integer_value(json_array_get(offsets, 0)) == (json_int_t)end);
+        end = (uint64_t)json_integer_value(json_array_get(offsets, 1));
+    }
+    require(end == response->body_bytes - 8 - n);
+    json_decref(header);
+}
+
+static void check_npz(const hs_response *response)
+{
+    const size_t n = response->body_bytes;
+    require(n > 22 && memcmp(response->body, "PK\x03\x04", 4) == 0);
+    require(memcmp(response->body + n - 22, "PK\x05\x06", 4) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!api)
+        start();
+    char head[256] = "";
+    const uint8_t *line = memchr(data, '\n', size);
+    const size_t n_head = line ? (size_t)(line - data) : 0;
+    if (n_head < sizeof head)
+        memcpy(head, data, n_head);
+    char *accept = strchr(head, ' ');
+    if (accept)
+        *accept++ = '\0';
+    const size_t n_skip = line ? n_head + 1 : 0;
+    const hs_request request = {
+        .method = "POST",
+        .path = "/analyze",
+        .query = head,
+        .accept = accept,
+        .content_type = "application/json",
+        .id = "fuzz",
+        .body = (const char *)data + n_skip,
+        .body_bytes = size - n_skip,
+    };
+    hs_response response;
+    hs_api_handle(api, worker, &request, &response);
+    require(response.status == 200 || (response.status >= 400 && response.status < 500));
+    if (strcmp(response.content_type, "application/x-npz") == 0)
+        check_npz(&response);
+    else if (strcmp(response.content_type, "application/x-safetensors") == 0)
+        check_safetensors(&response);
+    else
+        check_json(&response);
+    hs_response_finish(&response);
+    return 0;
+}

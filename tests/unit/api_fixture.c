@@ -1,0 +1,56 @@
+#include "tests/unit/api_fixture.h"
+
+#include <check.h>
+#include <string.h>
+
+void api_open(const hs_api_options *options, api_fixture *ret_fixture)
+{
+    hs_error err = {0};
+    api_fixture f = {0};
+    if (hs_model_open_embedded(&f.model, &err) ||
+        hs_engine_create(f.model, &(hs_engine_options){.n_threads = 1}, &f.engine, &err) ||
+        hs_api_create(options, &f.api, &err) || hs_api_add_model(f.api, "mini", f.model, f.engine, &err) ||
+        hs_api_worker_create(f.api, &f.worker, &err))
+        ck_abort_msg("%s", err.text);
+    *ret_fixture = f;
+}
+
+void api_close(api_fixture *fixture)
+{
+    hs_api_worker_destroy(fixture->worker);
+    hs_api_destroy(fixture->api);
+    hs_engine_destroy(fixture->engine);
+    hs_model_close(fixture->model);
+}
+
+hs_request api_request(const char *path, const char *body)
+{
+    return (hs_request){
+        .method = "POST",
+        .path = path,
+        .content_type = "application/json",
+        .id = "test",
+        .body = body,
+        .body_bytes = strlen(body),
+    };
+}
+
+hs_response api_post(api_fixture *fixture, const char *path, const char *body)
+{
+    hs_request request = api_request(path, body);
+    hs_response response;
+    hs_api_handle(fixture->api, fixture->worker, &request, &response);
+    return response;
+}
+
+json_t *api_json(hs_response *response)
+{
+    json_error_t error;
+    json_t *json =
+        json_loadb(response->body, response->body_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!json)
+        ck_abort_msg("%s at byte %d of %.*s", error.text, error.position, (int)response->body_bytes,
+                     response->body);
+    hs_response_finish(response);
+    return json;
+}

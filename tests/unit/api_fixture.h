@@ -1,0 +1,26 @@
+/* api_fixture.h - an api over the embedded model, and requests to it in one line. */
+#pragma once
+
+#include "api/api.h"
+
+#include <jansson.h>
+
+typedef struct api_fixture {
+    hs_model *model;
+    hs_engine *engine;
+    hs_api *api;
+    hs_api_worker *worker;
+} api_fixture;
+
+/* Aborts the test when it cannot be had. The model is named "mini". */
+void api_open(const hs_api_options *options, api_fixture *ret_fixture);
+void api_close(api_fixture *fixture);
+
+/* A JSON request as a client would send it. body is NUL-terminated. */
+hs_request api_request(const char *path, const char *body);
+
+/* POST body to path; the caller finishes the response. */
+hs_response api_post(api_fixture *fixture, const char *path, const char *body);
+
+/* The body as JSON, which it must be; finishes the response. The caller releases the result. */
+json_t *api_json(hs_response *response);

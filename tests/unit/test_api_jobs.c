@@ -1,0 +1,355 @@
+/* Requests in three steps: several in one pass, cancelled, too large, packed for the client. */
+#include "tests/unit/api_fixture.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+#include <zlib.h>
+
+static api_fixture f;
+
+static void open_fixture(void)
+{
+    api_open(&(hs_api_options){.capture_bytes_max = 8 << 20}, &f);
+}
+
+static void close_fixture(void)
+{
+    api_close(&f);
+}
+
+static const char *const bodies[] = {
+    /* No pairs: the last bit of a similarity decides about their order. */
+    "{\"text\":\"The war ended. It changed central "
+    "Europe.\",\"outputs\":[\"attentions\",\"similarities\"],\"digits\":9}",
+    "{\"text\":\"\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"hidden_states\"],\"digits\":9}",
+    "{\"text\":\"One cat.\",\"text_pair\":\"Two "
+    "dogs.\",\"layers\":[0,5],\"heads\":[1,2],\"outputs\":[\"attentions\",\"head_outputs\"],\"digits\":9}",
+    "{\"text\":\"a\",\"layers\":[3],\"outputs\":[\"similarities\",\"summary\",\"segments\",\"regions\"],"
+    "\"digits\":9}",
+};
+#define N_BODIES (sizeof bodies / sizeof *bodies)
+
+static void check_close(const json_t *a, const json_t *b)
+{
+    ck_assert_int_eq(json_is_number(a) ? JSON_REAL : json_typeof(a),
+                     json_is_number(b) ? JSON_REAL : json_typeof(b));
+    if (json_is_number(a)) {
+        const double x = json_number_value(a), y = json_number_value(b);
+        ck_assert_double_le(fabs(x - y), 1e-5 * fmax(1, fabs(x)));
+    } else if (json_is_array(a)) {
+        ck_assert_uint_eq(json_array_size(a), json_array_size(b));
+        for (size_t i = 0; i < json_array_size(a); i++)
+            check_close(json_array_get(a, i), json_array_get(b, i));
+    } else if (json_is_object(a)) {
+        const char *name;
+        json_t *value;
+        ck_assert_uint_eq(json_object_size(a), json_object_size(b));
+        json_object_foreach((json_t *)a, name, value)
+        {
+            check_close(value, json_object_get(b, name));
+        }
+    } else {
+        ck_assert(json_equal(a, b));
+    }
+}
+
+START_TEST(jobs_in_one_pass_answer_as_alone)
+{
+    hs_request requests[N_BODIES];
+    hs_job *jobs[N_BODIES];
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < N_BODIES; i++) {
+        requests[i] = api_request("/analyze", bodies[i]);
+        jobs[i] = hs_job_create(f.api, &requests[i]);
+        ck_assert_ptr_nonnull(jobs[i]);
+        ck_assert_uint_gt(hs_job_tokens(jobs[i]), 0);
+        ck_assert_uint_eq(hs_job_model(jobs[i]), 0);
+        n_tokens += hs_job_tokens(jobs[i]);
+    }
+    ck_assert_uint_le(n_tokens, hs_job_room(jobs[0]));
+    hs_job_run(f.worker, jobs, N_BODIES, NULL);
+    for (size_t i = 0; i < N_BODIES; i++) {
+        hs_response together, alone = api_post(&f, "/analyze", bodies[i]);
+        ck_assert_uint_eq(hs_job_tokens(jobs[i]), 0);
+        hs_job_answer(jobs[i], &together);
+        hs_job_destroy(jobs[i]);
+        ck_assert_int_eq(together.status, 200);
+        ck_assert_uint_eq(together.n_tokens, alone.n_tokens);
+        json_t *a = api_json(&together), *b = api_json(&alone);
+        check_close(a, b);
+        json_decref(a);
+        json_decref(b);
+    }
+}
+END_TEST
+
+START_TEST(jobs_that_need_no_pass_have_no_tokens)
+{
+    static const struct {
+        const char *method, *path, *body;
+        int status;
+    } cases[] = {
+        {"POST", "/analyze", "{\"text\":\"a\",\"outputs\":[]}", 200},
+        {"POST", "/analyze", "{\"text\":1}", 422},
+        {"POST", "/tokenize", "{\"text\":\"a\"}", 200},
+        {"GET", "/models", "", 200},
+        {"HEAD", "/openapi.json", "", 200},
+        {"GET", "/elsewhere", "", 404},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_request request = api_request(cases[i].path, cases[i].body);
+        request.method = cases[i].method;
+        hs_job *job = hs_job_create(f.api, &request);
+        ck_assert_ptr_nonnull(job);
+        ck_assert_uint_eq(hs_job_tokens(job), 0);
+        hs_response response;
+        hs_job_answer(job, &response);
+        hs_job_destroy(job);
+        ck_assert_int_eq(response.status, cases[i].status);
+        json_decref(api_json(&response));
+    }
+}
+END_TEST
+
+START_TEST(cancelled_requests_end_with_504)
+{
+    atomic_int cancelled = 1;
+    static const char *const queries[] = {NULL, "format=npz", "format=safetensors"};
+    for (size_t i = 0; i < 3; i++) {
+        /* Before the pass, and after it: while the answer is made. */
+        hs_request request = api_request("/analyze", bodies[0]);
+        request.query = queries[i];
+        request.cancelled = &cancelled;
+        hs_response response;
+        hs_api_handle(f.api, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 504);
+        hs_response_finish(&response);
+
+        hs_job *job = hs_job_create(f.api, &request);
+        hs_job_run(f.worker, &job, 1, NULL);
+        hs_job_answer(job, &response);
+        hs_job_destroy(job);
+        ck_assert_int_eq(response.status, 504);
+        hs_response_finish(&response);
+    }
+}
+END_TEST
+
+/* Of at least 512 tokens. */
+static void long_text(char ret_body[4096], const char *rest)
+{
+    strcpy(ret_body, "{\"text\":\"");
+    for (int i = 0; i < 520; i++)
+        strcat(ret_body, "a ");
+    strcat(ret_body, "\",");
+    strcat(ret_body, rest);
+}
+
+START_TEST(too_much_is_refused_before_it_is_computed)
+{
+    static const struct {
+        const char *rest, *query, *says;
+    } cases[] = {
+        {"\"max_tokens\":512,\"layers\":\"all\"}", NULL, "digits"},
+        {"\"max_tokens\":512,\"layers\":\"all\"}", "format=npz", "dtype f2"},
+        {"\"max_tokens\":512,\"layers\":\"all\",\"outputs\":[\"summary\"]}", NULL, "while they are computed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[4096];
+        long_text(body, cases[i].rest);
+        hs_request request = api_request("/analyze", body);
+        request.query = cases[i].query;
+        hs_response response;
+        hs_api_handle(f.api, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 422);
+        ck_assert_uint_eq(response.n_tokens, 0);
+        json_t *problem = api_json(&response);
+        const char *detail = json_string_value(json_object_get(problem, "detail"));
+        ck_assert_msg(strstr(detail, cases[i].says) && strstr(detail, " MB"), "%s", detail);
+        json_decref(problem);
+    }
+}
+END_TEST
+
+START_TEST(the_bound_on_the_size_holds)
+{
+    /* The limit is checked on a bound, so an answer may never be larger: at its limit it is still accepted.
+     */
+    static const char *const rests[] = {
+        "\"layers\":[0,1],\"digits\":9}",
+        "\"layers\":\"all\",\"digits\":9,\"threshold\":0.001,\"max_pairs\":1000000,\"outputs\":[\"pairs\"],"
+        "\"max_tokens\":40}",
+        "\"layers\":\"all\",\"digits\":1,\"outputs\":[\"regions\",\"segments\",\"summary\"],\"attention_"
+        "threshold\":0.001,\"max_tokens\":60}",
+        "\"layers\":\"all\",\"outputs\":[\"head_outputs\",\"hidden_states\"],\"max_tokens\":3}",
+        "\"outputs\":[],\"max_tokens\":512}",
+    };
+    static const char *const queries[] = {NULL, "format=npz", "format=safetensors"};
+    for (size_t i = 0; i < sizeof rests / sizeof *rests * 3; i++) {
+        char body[4096];
+        long_text(body, rests[i / 3]);
+        hs_request request = api_request("/analyze", body);
+        request.query = queries[i % 3];
+        hs_response response;
+        hs_api_handle(f.api, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 200);
+        const size_t bytes = response.body_bytes;
+        hs_response_finish(&response);
+        /* With one byte less than the answer has, the bound must refuse. */
+        hs_api *tight = NULL;
+        ck_assert_int_eq(hs_api_create(&(hs_api_options){.answer_bytes_max = bytes - 1}, &tight, NULL),
+                         HS_OK);
+        ck_assert_int_eq(hs_api_add_model(tight, "mini", f.model, f.engine, NULL), HS_OK);
+        hs_api_handle(tight, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 422);
+        hs_response_finish(&response);
+        hs_api_destroy(tight);
+    }
+}
+END_TEST
+
+static size_t inflated(const hs_response *response, char *ret, size_t n_ret)
+{
+    z_stream stream = {.next_in = (unsigned char *)response->body,
+                       .avail_in = (uInt)response->body_bytes,
+                       .next_out = (unsigned char *)ret,
+                       .avail_out = (uInt)n_ret};
+    ck_assert_int_eq(inflateInit2(&stream, 16 + MAX_WBITS), Z_OK);
+    ck_assert_int_eq(inflate(&stream, Z_FINISH), Z_STREAM_END);
+    inflateEnd(&stream);
+    return stream.total_out;
+}
+
+START_TEST(json_is_packed_for_who_accepts_it)
+{
+    static const struct {
+        const char *accept_encoding, *query;
+        bool packed;
+    } cases[] = {
+        {NULL, NULL, false},           {"gzip, deflate, br", NULL, true},
+        {"GZIP;q=0.5", NULL, true},    {"*", NULL, true},
+        {"identity", NULL, false},     {"gzip;q=0", NULL, false},
+        {"br, *;q=0", NULL, false},    {"gzip;q=0.1, identity;q=0.5", NULL, false},
+        {"gzip", "format=npz", false},
+    };
+    hs_response plain = api_post(&f, "/analyze", bodies[3]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_request request = api_request("/analyze", bodies[3]);
+        request.accept_encoding = cases[i].accept_encoding;
+        request.query = cases[i].query;
+        hs_response response;
+        hs_api_handle(f.api, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 200);
+        ck_assert_int_eq(response.content_encoding != NULL, cases[i].packed);
+        ck_assert_int_eq(response.vary_encoding, !cases[i].query);
+        if (cases[i].packed) {
+            static char unpacked[1 << 20];
+            ck_assert_uint_lt(response.body_bytes, plain.body_bytes);
+            ck_assert_uint_eq(inflated(&response, unpacked, sizeof unpacked), plain.body_bytes);
+            ck_assert_mem_eq(unpacked, plain.body, plain.body_bytes);
+        }
+        hs_response_finish(&response);
+    }
+    hs_response_finish(&plain);
+}
+END_TEST
+
+START_TEST(formats_follow_accept_and_query)
+{
+    static const struct {
+        const char *accept, *query, *type;
+    } cases[] = {
+        {NULL, NULL, "application/json"},
+        {"*/*", NULL, "application/json"},
+        {"application/*", NULL, "application/json"},
+        {"text/html, application/xhtml+xml, */*;q=0.8", NULL, "application/json"},
+        {"application/x-npz", NULL, "application/x-npz"},
+        {"application/x-npz, */*", NULL, "application/x-npz"},
+        {"application/json;q=0.5, application/x-safetensors", NULL, "application/x-safetensors"},
+        {"application/json, application/x-npz", NULL, "application/json"},
+        {"Application/X-NPZ ; q=1.0", NULL, "application/x-npz"},
+        {"application/json;q=0, */*", NULL, "application/x-npz"},
+        {"application/json", "format=npz", "application/x-npz"},
+        {"image/png", "format=json", "application/json"},
+        {NULL, "format=s%61fetensors", "application/x-safetensors"},
+        {NULL, "&format=npz&", "application/x-npz"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_request request = api_request("/analyze", "{\"text\":\"a\"}");
+        request.accept = cases[i].accept;
+        request.query = cases[i].query;
+        request.content_type = "application/json; charset=\"UTF-8\"";
+        hs_response response;
+        hs_api_handle(f.api, f.worker, &request, &response);
+        ck_assert_int_eq(response.status, 200);
+        ck_assert_str_eq(response.content_type, cases[i].type);
+        hs_response_finish(&response);
+    }
+}
+END_TEST
+
+/* Values a careful service takes. */
+START_TEST(sound_requests_are_taken)
+{
+    static const struct {
+        const char *body, *name;
+        const char *expected; /* JSON of the member of that name */
+    } cases[] = {
+        {"{\"text\":\"a\",\"max_tokens\":2.0}", "tokens", "[\"[CLS]\",\"[SEP]\"]"},
+        {"{\"text\":\"a\",\"max_tokens\":2}", "truncated", "true"},
+        {"{\"text\":\"\"}", "pairs", "[]"},
+        {"{\"text\":\"\"}", "pairs_total", "0"},
+        {"{\"text\":\"\\u0000a\\u0000\"}", "offset_mapping", "[[0,0],[1,2],[0,0]]"},
+        {"{\"text\":\"\\ud83d\\ude00a\",\"outputs\":[]}", "truncated", "false"},
+        {"{\"text\":\"a\",\"layers\":[-1,0,11,0],\"outputs\":[]}", "layers", "[0,11]"},
+        {"{\"text\":\"a\",\"heads\":[5,-12,1e0],\"outputs\":[]}", "heads", "[0,1,5]"},
+        {"{\"text\":\"a\",\"layers\":[-0],\"outputs\":[\"pairs\",\"pairs\"]}", "layers", "[0]"},
+        {" \n{\"text\" : \"a\"}\r\n ", "word_ids", "[null,0,null]"},
+        {"{\"text\":\"[MASK]\",\"outputs\":[]}", "special_tokens_mask", "[1,0,1]"},
+        {"{\"text\":\"a. b\",\"outputs\":[]}", "sentence_ids", "[0,0,0,1,1]"},
+        {"{\"text\":\"a, b. a\",\"sentence_ends\":[\",\"],\"outputs\":[]}", "sentence_ids",
+         "[0,0,0,1,1,1,1]"},
+        {"{\"text\":\"a. b\",\"sentence_ends\":[],\"outputs\":[]}", "sentence_ids", "[0,0,0,0,0]"},
+        {"{\"text\":\"a\",\"text_pair\":\"b\",\"outputs\":[]}", "token_type_ids", "[0,0,0,1,1]"},
+        {"{\"text\":\"a b\",\"max_pairs\":0}", "pairs", "[]"},
+        {"{\"text\":\"a\",\"threshold\":1,\"attention_threshold\":1e-9,\"outputs\":[]}", "heads",
+         "[0,1,2,3,4,5,6,7,8,9,10,11]"},
+        {"{\"text\":\"a\",\"dtype\":\"u1\",\"outputs\":[]}", "layers", "[11]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hs_response response = api_post(&f, "/analyze", cases[i].body);
+        ck_assert_msg(response.status == 200, "%s: %.*s", cases[i].body, (int)response.body_bytes,
+                      response.body);
+        json_t *answer = api_json(&response),
+               *expected = json_loads(cases[i].expected, JSON_DECODE_ANY, NULL);
+        json_t *member = json_object_get(answer, cases[i].name);
+        ck_assert_msg(json_equal(member, expected), "%s: %s", cases[i].body,
+                      json_dumps(member, JSON_ENCODE_ANY));
+        json_decref(answer);
+        json_decref(expected);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("jobs");
+    tcase_set_timeout(cases, 120);
+    tcase_add_unchecked_fixture(cases, open_fixture, close_fixture);
+    tcase_add_test(cases, jobs_in_one_pass_answer_as_alone);
+    tcase_add_test(cases, jobs_that_need_no_pass_have_no_tokens);
+    tcase_add_test(cases, cancelled_requests_end_with_504);
+    tcase_add_test(cases, too_much_is_refused_before_it_is_computed);
+    tcase_add_test(cases, the_bound_on_the_size_holds);
+    tcase_add_test(cases, json_is_packed_for_who_accepts_it);
+    tcase_add_test(cases, formats_follow_accept_and_query);
+    tcase_add_test(cases, sound_requests_are_taken);
+    Suite *suite = suite_create("api jobs");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}

@@ -1,0 +1,260 @@
+/* Engine and api when memory runs out: each allocation is refused in turn, nothing leaks, and the next try
+ * succeeds. */
+#include "api/api.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/checkpoint.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <string.h>
+
+#define ALLOCATIONS_MAX 100000 /* far beyond what any call here makes */
+
+static char dir[64];
+static hs_model *model;
+static hs_engine *engine;
+
+static void setup(void)
+{
+    const checkpoint options = {0};
+    chaos_begin();
+    folder_create(dir);
+    checkpoint_write(&options, dir);
+    ck_assert_int_eq(hs_model_open(dir, &model, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_create(model, &(hs_engine_options){0}, &engine, NULL), HS_OK);
+}
+
+static void teardown(void)
+{
+    hs_engine_destroy(engine);
+    hs_model_close(model);
+    folder_remove(dir);
+}
+
+static const hs_engine_options backends[] = {{.backend = HS_BACKEND_DEFAULT},
+                                             {.backend = HS_BACKEND_OPENBLAS},
+                                             {.backend = HS_BACKEND_DEFAULT, .n_threads = 3}};
+
+START_TEST(engine_create_survives_every_refused_allocation)
+{
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        hs_engine *created = NULL;
+        chaos_refuse(nth);
+        hs_status st = hs_engine_create(model, &backends[_i], &created, NULL);
+        refused = chaos_stop();
+        ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, hs_status_name(st));
+        ck_assert_int_eq(created != NULL, st == HS_OK); /* ret_ untouched on failure */
+        hs_engine_destroy(created);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+    }
+}
+END_TEST
+
+static hs_status make_scratch(hs_workspace **ret_ws, hs_capture **ret_capture)
+{
+    static const uint16_t both[] = {0, 1};
+    const hs_selection selection = {both, 2, both, 2,
+                                    HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES | HS_KEEP_HEAD_OUTPUTS |
+                                        HS_KEEP_HIDDEN_STATES};
+    hs_status st = hs_workspace_create(engine, CHECKPOINT_POSITIONS, ret_ws, NULL);
+    return st ? st
+              : hs_capture_create(hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS, ret_capture,
+                                  NULL);
+}
+
+START_TEST(scratch_survives_every_refused_allocation)
+{
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        hs_workspace *ws = NULL;
+        hs_capture *capture = NULL;
+        chaos_refuse(nth);
+        hs_status st = make_scratch(&ws, &capture);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        hs_capture_destroy(capture);
+        hs_workspace_destroy(ws);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+}
+END_TEST
+
+START_TEST(a_pass_allocates_nothing)
+{
+    static const int32_t ids[CHECKPOINT_POSITIONS] = {2, 5, 6, 3, 5, 7, 8, 3};
+    hs_workspace *ws = NULL;
+    hs_capture *capture = NULL;
+    ck_assert_int_eq(make_scratch(&ws, &capture), HS_OK);
+    const hs_sequence sequence = {ids, NULL, CHECKPOINT_POSITIONS, capture};
+    chaos_refuse(0);
+    hs_status st = hs_engine_run(engine, ws, &sequence, 1, NULL, NULL);
+    ck_assert(!chaos_stop());
+    ck_assert_int_eq(st, HS_OK);
+    hs_capture_destroy(capture);
+    hs_workspace_destroy(ws);
+}
+END_TEST
+
+static const struct {
+    const char *method, *path, *accept, *accept_encoding, *body;
+} requests[] = {
+    {"POST", "/analyze", NULL, NULL, "{\"text\":\"a b d\"}"},
+    {"POST", "/analyze", NULL, "gzip",
+     "{\"text\":\"a b d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"similarities\"]}"},
+    {"POST", "/analyze", "application/x-npz", NULL,
+     "{\"text\":\"a bc "
+     "d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"pairs\",\"regions\",\"segments\",\"summary\","
+     "\"hidden_states\"]}"},
+    {"POST", "/analyze", "application/x-safetensors", NULL,
+     "{\"text\":\"a bc "
+     "d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"pairs\",\"regions\",\"segments\",\"summary\","
+     "\"hidden_states\"]}"},
+    {"POST", "/tokenize", NULL, NULL, "{\"text\":\"a bc e\"}"},
+    {"POST", "/analyze", NULL, NULL, "{\"text\":7}"},
+    {"GET", "/models", NULL, NULL, NULL},
+};
+
+static hs_request make_request(size_t i)
+{
+    return (hs_request){
+        .method = requests[i].method,
+        .path = requests[i].path,
+        .content_type = requests[i].body ? "application/json" : NULL,
+        .accept = requests[i].accept,
+        .accept_encoding = requests[i].accept_encoding,
+        .id = "chaos",
+        .body = requests[i].body,
+        .body_bytes = requests[i].body ? strlen(requests[i].body) : 0,
+    };
+}
+
+static hs_response answer(hs_api *api, hs_api_worker *worker, size_t i)
+{
+    hs_request request = make_request(i);
+    hs_response response = {0};
+    hs_api_handle(api, worker, &request, &response);
+    return response;
+}
+
+/* Whatever was refused, there is an answer: the right one, or a problem that blames us or says that the body
+ * cannot be read (jansson calls a string that it could not allocate an invalid token). */
+static void check_answer(const hs_response *response, const hs_response *expected)
+{
+    if (response->status == expected->status)
+        return;
+    ck_assert_msg(response->status == 400 || response->status >= 500, "status %d", response->status);
+    ck_assert_str_eq(response->content_type, "application/problem+json");
+    json_t *problem = json_loadb(response->body, response->body_bytes, 0, NULL);
+    ck_assert_msg(json_integer_value(json_object_get(problem, "status")) == response->status, "%.*s",
+                  (int)response->body_bytes, response->body);
+    json_decref(problem);
+}
+
+START_TEST(a_request_survives_every_refused_allocation)
+{
+    hs_api *api = NULL;
+    hs_api_worker *worker = NULL;
+    ck_assert_int_eq(hs_api_create(&(hs_api_options){0}, &api, NULL), HS_OK);
+    ck_assert_int_eq(hs_api_add_model(api, "tiny", model, engine, NULL), HS_OK);
+    ck_assert_int_eq(hs_api_worker_create(api, &worker, NULL), HS_OK);
+    hs_response expected = answer(api, worker, (size_t)_i);
+    ck_assert_msg(expected.status == 200 || expected.status == 422, "%.*s", (int)expected.body_bytes,
+                  expected.body);
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        chaos_refuse(nth);
+        hs_response response = answer(api, worker, (size_t)_i);
+        refused = chaos_stop();
+        check_answer(&response, &expected);
+        ck_assert(refused || response.status == expected.status);
+        hs_response_finish(&response);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+    }
+    hs_response_finish(&expected);
+    hs_api_worker_destroy(worker);
+    hs_api_destroy(api);
+}
+END_TEST
+
+static hs_status make_api(hs_api **ret_api, hs_api_worker **ret_worker)
+{
+    hs_status st = hs_api_create(&(hs_api_options){.cache_bytes_max = 1 << 20}, ret_api, NULL);
+    if (!st)
+        st = hs_api_add_model(*ret_api, "tiny", model, engine, NULL);
+    return st ? st : hs_api_worker_create(*ret_api, ret_worker, NULL);
+}
+
+START_TEST(api_create_survives_every_refused_allocation)
+{
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        hs_api *api = NULL;
+        hs_api_worker *worker = NULL;
+        chaos_refuse(nth);
+        hs_status st = make_api(&api, &worker);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        hs_api_worker_destroy(worker);
+        hs_api_destroy(api);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+    }
+}
+END_TEST
+
+/* With a cache, what is kept differs from try to try; everything must be gone with the api. */
+START_TEST(the_cache_survives_every_refused_allocation)
+{
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        hs_api *api = NULL;
+        hs_api_worker *worker = NULL;
+        ck_assert_int_eq(make_api(&api, &worker), HS_OK);
+        hs_response expected = answer(api, worker, 1);
+        chaos_refuse(nth);
+        hs_response first = answer(api, worker, 0);
+        hs_response again = answer(api, worker, 1);
+        refused = chaos_stop();
+        check_answer(&first, &expected);
+        check_answer(&again, &expected);
+        hs_response_finish(&first);
+        hs_response_finish(&again);
+        hs_response_finish(&expected);
+        hs_api_worker_destroy(worker);
+        hs_api_destroy(api);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("chaos");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, engine_create_survives_every_refused_allocation, 0,
+                        sizeof backends / sizeof *backends);
+    tcase_add_test(tests, scratch_survives_every_refused_allocation);
+    tcase_add_test(tests, a_pass_allocates_nothing);
+    tcase_add_test(tests, api_create_survives_every_refused_allocation);
+    tcase_add_loop_test(tests, a_request_survives_every_refused_allocation, 0,
+                        sizeof requests / sizeof *requests);
+    tcase_add_test(tests, the_cache_survives_every_refused_allocation);
+    Suite *suite = suite_create("chaos");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

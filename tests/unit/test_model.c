@@ -1,0 +1,465 @@
+/* Whole checkpoints: every layout opens with the same weights, every fault is refused, memory may run out. */
+#include "model/model.h"
+#include "tests/unit/chaos.h"
+#include "tests/unit/checkpoint.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+
+static void setup(void)
+{
+    folder_create(dir);
+}
+
+static void teardown(void)
+{
+    folder_remove(dir);
+}
+
+static void path_of(const char *name, char ret_path[128])
+{
+    snprintf(ret_path, 128, "%.63s/%s", dir, name);
+}
+
+/* The folder must be refused with a message that names it and contains the words. */
+static void check_refused(hs_status expected, const char *words)
+{
+    hs_model *const untouched = (hs_model *)(void *)dir;
+    hs_model *model = untouched;
+    hs_error err = {0};
+    hs_status st = hs_model_open(dir, &model, &err);
+    ck_assert_msg(st == expected, "%s: %s", hs_status_name(st), err.text);
+    ck_assert_int_eq(err.status, expected);
+    ck_assert_ptr_eq(model, untouched);
+    ck_assert_ptr_eq(strstr(err.text, dir), err.text);
+    ck_assert_msg(strstr(err.text, words) != NULL, "no '%s' in: %s", words, err.text);
+}
+
+static hs_model *open_checked(void)
+{
+    hs_model *model = NULL;
+    hs_error err = {0};
+    hs_status st = hs_model_open(dir, &model, &err);
+    ck_assert_msg(st == HS_OK, "%s", err.text);
+    return model;
+}
+
+/* ---- layouts ---- */
+
+static const checkpoint layouts[] = {
+    {.prefix = NULL},
+    {.prefix = "bert."},
+    {.prefix = "model."},
+    {.gamma_beta = true},
+    {.prefix = "bert.", .gamma_beta = true, .dtype = "F16"},
+    {.dtype = "F16"},
+    {.dtype = "BF16"},
+    {.distilbert = true},
+    {.distilbert = true, .prefix = "distilbert."},
+    {.distilbert = true, .prefix = "distilbert.", .gamma_beta = true, .dtype = "BF16"},
+    {.n_shards = 1},
+    {.n_shards = 3, .prefix = "bert."},
+    {.n_shards = 29, .dtype = "F16", .distilbert = true},
+    {.pad_header = 1},
+    {.pad_header = 2},
+    {.pad_header = 3},
+    {.pad_header = 1, .dtype = "F16"},
+    {.pad_header = 1, .dtype = "BF16", .n_shards = 2},
+};
+
+static void check_tensor(const hs_tensor *tensor, const checkpoint_tensor *expected, const char *dtype)
+{
+    float values[CHECKPOINT_FFN * CHECKPOINT_FFN];
+    static const char *const names[] = {[HS_F32] = "F32", [HS_F16] = "F16", [HS_BF16] = "BF16"};
+    ck_assert_str_eq(names[tensor->dtype], dtype ? dtype : "F32");
+    ck_assert_uint_eq(tensor->n_rows, expected->n_rows ? expected->n_rows : 1);
+    ck_assert_uint_eq(tensor->n_columns, expected->n_columns);
+    hs_tensor_read(tensor, 0, tensor->n_rows, values);
+    for (size_t i = 0; i < tensor->n_rows * tensor->n_columns; i++)
+        ck_assert_msg(values[i] == checkpoint_value(expected->name, i), "%s at %zu", expected->name, i);
+}
+
+static const checkpoint_tensor *check_dense(const hs_dense *dense, const checkpoint_tensor *expected,
+                                            const char *dtype)
+{
+    check_tensor(&dense->weight, expected++, dtype);
+    check_tensor(&dense->bias, expected++, dtype);
+    return expected;
+}
+
+static const checkpoint_tensor *check_norm(const hs_norm *norm, const checkpoint_tensor *expected,
+                                           const char *dtype)
+{
+    check_tensor(&norm->gamma, expected++, dtype);
+    check_tensor(&norm->beta, expected++, dtype);
+    return expected;
+}
+
+START_TEST(every_layout_gives_every_weight)
+{
+    const checkpoint *layout = &layouts[_i];
+    checkpoint_tensor list[CHECKPOINT_TENSORS_MAX];
+    const checkpoint_tensor *next = list, *end = list + checkpoint_list(layout, list);
+    checkpoint_write(layout, dir);
+    hs_model *model = open_checked();
+    const hs_weights *weights = hs_model_weights(model);
+    check_tensor(&weights->word, next++, layout->dtype);
+    check_tensor(&weights->position, next++, layout->dtype);
+    if (layout->distilbert)
+        ck_assert_ptr_null(weights->type.data);
+    else
+        check_tensor(&weights->type, next++, layout->dtype);
+    next = check_norm(&weights->embedding_norm, next, layout->dtype);
+    for (size_t i = 0; i < CHECKPOINT_LAYERS; i++) {
+        const hs_layer *layer = &weights->layers[i];
+        const hs_dense *dense[] = {&layer->query,  &layer->key,    &layer->value,
+                                   &layer->output, &layer->ffn_in, &layer->ffn_out};
+        for (size_t k = 0; k < 6; k++)
+            next = check_dense(dense[k], next, layout->dtype);
+        next = check_norm(&layer->attention_norm, next, layout->dtype);
+        next = check_norm(&layer->ffn_norm, next, layout->dtype);
+    }
+    ck_assert_ptr_eq(next, end);
+    const hs_shape *shape = hs_model_shape(model);
+    ck_assert_uint_eq(shape->n_layers, CHECKPOINT_LAYERS);
+    ck_assert_uint_eq(shape->n_types, layout->distilbert ? 0 : CHECKPOINT_TYPES);
+    ck_assert_str_eq(hs_model_type(model), layout->distilbert ? "distilbert" : "bert");
+    ck_assert_uint_eq(hs_tokenizer_vocab_size(hs_model_tokenizer(model)), CHECKPOINT_VOCAB);
+    hs_model_close(model);
+}
+END_TEST
+
+START_TEST(released_pages_come_back)
+{
+    checkpoint_write(&layouts[0], dir);
+    hs_model *model = open_checked();
+    float before[CHECKPOINT_HIDDEN], after[CHECKPOINT_HIDDEN];
+    hs_tensor_read(&hs_model_weights(model)->word, 3, 1, before);
+    hs_model_release_pages(model);
+    hs_tensor_read(&hs_model_weights(model)->word, 3, 1, after);
+    ck_assert_mem_eq(before, after, sizeof before);
+    hs_model_close(model);
+}
+END_TEST
+
+/* ---- faults of tensors ---- */
+
+START_TEST(every_missing_tensor_is_named)
+{
+    checkpoint_tensor list[CHECKPOINT_TENSORS_MAX];
+    checkpoint broken = layouts[_i];
+    size_t n = checkpoint_list(&broken, list);
+    for (size_t i = 0; i < n; i++) {
+        broken.drop = list[i].name;
+        checkpoint_write(&broken, dir);
+        /* With old names the new one is reported: that is what HuggingFace writes today. */
+        check_refused(HS_BAD_MODEL, broken.gamma_beta ? "no tensor" : list[i].name);
+    }
+}
+END_TEST
+
+START_TEST(every_misshapen_tensor_is_named)
+{
+    checkpoint_tensor list[CHECKPOINT_TENSORS_MAX];
+    checkpoint broken = layouts[_i];
+    size_t n = checkpoint_list(&broken, list);
+    for (size_t i = 0; i < n; i++) {
+        broken.misfit = list[i].name;
+        checkpoint_write(&broken, dir);
+        check_refused(HS_BAD_MODEL, list[i].name);
+    }
+}
+END_TEST
+
+START_TEST(integer_weights_are_refused)
+{
+    const checkpoint broken = {.as_i64 = "encoder.layer.1.output.dense.weight"};
+    checkpoint_write(&broken, dir);
+    check_refused(HS_BAD_MODEL, "dtype I64 is not supported (F32, F16 and BF16 are) in "
+                                "encoder.layer.1.output.dense.weight");
+}
+END_TEST
+
+START_TEST(unknown_prefix_is_refused)
+{
+    const checkpoint broken = {.prefix = "roberta."};
+    checkpoint_write(&broken, dir);
+    check_refused(HS_BAD_MODEL, "model.safetensors: no tensor embeddings.word_embeddings.weight");
+}
+END_TEST
+
+/* ---- faults of files ---- */
+
+START_TEST(missing_files_are_named)
+{
+    char path[128];
+    check_refused(HS_NOT_FOUND, "config.json: No such file");
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    check_refused(HS_NOT_FOUND, "model.safetensors: not there, nor model.safetensors.index.json");
+}
+END_TEST
+
+START_TEST(a_missing_folder_is_named)
+{
+    hs_model *model = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(hs_model_open("/nowhere/at/all", &model, &err), HS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.text, "/nowhere/at/all"));
+}
+END_TEST
+
+START_TEST(a_path_too_long_is_refused)
+{
+    char long_dir[5000];
+    memset(long_dir, 'x', sizeof long_dir - 1);
+    long_dir[sizeof long_dir - 1] = '\0';
+    hs_model *model = NULL;
+    ck_assert_int_eq(hs_model_open(long_dir, &model, NULL), HS_IO);
+}
+END_TEST
+
+static const char *const file_names[] = {"config.json", "vocab.txt", "model.safetensors"};
+
+START_TEST(pipes_and_folders_are_no_files)
+{
+    char path[128];
+    checkpoint_write(&layouts[0], dir);
+    path_of(file_names[_i], path);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    check_refused(HS_BAD_MODEL, "not a regular file");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    check_refused(HS_BAD_MODEL, "not a regular file");
+}
+END_TEST
+
+START_TEST(empty_files_are_refused)
+{
+    checkpoint_write(&layouts[0], dir);
+    folder_write(dir, file_names[_i], "", 0);
+    check_refused(HS_BAD_MODEL, file_names[_i]);
+}
+END_TEST
+
+START_TEST(every_shorter_weight_file_is_refused)
+{
+    char path[128];
+    struct stat info;
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(stat(path, &info), 0);
+    for (off_t size = info.st_size; size > 0; size -= size > 5000 ? 97 : 61) {
+        ck_assert_int_eq(truncate(path, size - 1), 0);
+        check_refused(HS_BAD_MODEL, "model.safetensors: ");
+    }
+}
+END_TEST
+
+START_TEST(a_longer_weight_file_is_refused)
+{
+    char path[128];
+    struct stat info;
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(stat(path, &info), 0);
+    ck_assert_int_eq(truncate(path, info.st_size + 1), 0);
+    check_refused(HS_BAD_MODEL, "bytes of data where the header describes");
+}
+END_TEST
+
+/* ---- faults of indices ---- */
+
+static const struct {
+    const char *index, *message;
+    hs_status status;
+} indices[] = {
+    {"", "not valid JSON", HS_BAD_MODEL},
+    {"{}", "weight_map is missing or empty", HS_BAD_MODEL},
+    {"{\"weight_map\":{}}", "weight_map is missing or empty", HS_BAD_MODEL},
+    {"{\"weight_map\":[\"a.safetensors\"]}", "weight_map is missing or empty", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":1}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\".safetensors\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"..safetensors\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"/etc/a.safetensors\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"../a.safetensors\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"b/a.safetensors\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"passwd\"}}", "weight_map must name", HS_BAD_MODEL},
+    {"{\"weight_map\":{\"a\":\"gone.safetensors\"}}", "gone.safetensors: No such file", HS_NOT_FOUND},
+    {"{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\"}}", "no tensor embeddings.word",
+     HS_BAD_MODEL},
+    /* It lies in the first shard. */
+    {"{\"weight_map\":{\"embeddings.word_embeddings.weight\":\"model-00002-of-00002.safetensors\"}}",
+     "no tensor embeddings.word", HS_BAD_MODEL},
+};
+
+START_TEST(bad_index_is_refused)
+{
+    checkpoint_write(&(checkpoint){.n_shards = 2}, dir);
+    folder_write(dir, "model.safetensors.index.json", indices[_i].index, strlen(indices[_i].index));
+    check_refused(indices[_i].status, indices[_i].message);
+}
+END_TEST
+
+START_TEST(too_many_shards_are_refused)
+{
+    char index[16384] = "{\"weight_map\":{";
+    size_t length = strlen(index);
+    checkpoint_write(&(checkpoint){.n_shards = 2}, dir);
+    for (int i = 0; i < 257; i++)
+        length += (size_t)snprintf(index + length, sizeof index - length, "%s\"%d\":\"%d.safetensors\"",
+                                   i ? "," : "", i, i);
+    length += (size_t)snprintf(index + length, sizeof index - length, "}}");
+    folder_write(dir, "model.safetensors.index.json", index, length);
+    check_refused(HS_BAD_MODEL, "more than 256 shards");
+}
+END_TEST
+
+START_TEST(a_missing_shard_is_named)
+{
+    char path[128];
+    checkpoint_write(&(checkpoint){.n_shards = 3}, dir);
+    path_of("model-00002-of-00003.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    check_refused(HS_NOT_FOUND, "model-00002-of-00003.safetensors: No such file");
+}
+END_TEST
+
+/* ---- the whole ---- */
+
+#define MINI_SHA256 "14c83b79d7773b7feb81839e229c990fa033cefde418b91524a4b47bc3d1225f" /* sha256sum */
+
+static void *ask_sha256(void *argument)
+{
+    static _Thread_local char hex[HS_SHA256_HEX];
+    hs_model_sha256(argument, hex);
+    return strcmp(hex, MINI_SHA256) == 0 ? argument : NULL;
+}
+
+START_TEST(embedded_model_is_the_one_in_the_tree)
+{
+    hs_model *model = NULL;
+    hs_error err = {0};
+    ck_assert_msg(hs_model_open_embedded(&model, &err) == HS_OK, "%s", err.text);
+    const hs_shape *shape = hs_model_shape(model);
+    ck_assert_uint_eq(shape->n_layers, 12);
+    ck_assert_uint_eq(shape->n_heads, 12);
+    ck_assert_uint_eq(shape->hidden, 144);
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_sha256, model), 0);
+    for (size_t i = 0; i < 4; i++) {
+        void *same = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &same), 0);
+        ck_assert_ptr_eq(same, model);
+    }
+    hs_model_release_pages(model); /* nothing is mapped: nothing happens */
+    hs_model_close(model);
+}
+END_TEST
+
+START_TEST(sha256_of_shards_is_that_of_their_concatenation)
+{
+    /* (cat model-*.safetensors | sha256sum) over what checkpoint_write writes */
+    FILE *sum;
+    char command[256], expected[HS_SHA256_HEX] = "", hex[HS_SHA256_HEX];
+    checkpoint_write(&(checkpoint){.n_shards = 3}, dir);
+    snprintf(command, sizeof command, "cat %s/model-*.safetensors | sha256sum", dir);
+    sum = popen(command, "r");
+    ck_assert_ptr_nonnull(sum);
+    ck_assert_ptr_nonnull(fgets(expected, sizeof expected, sum));
+    pclose(sum);
+    hs_model *model = open_checked();
+    hs_model_sha256(model, hex);
+    ck_assert_str_eq(hex, expected);
+    hs_model_sha256(model, hex);
+    ck_assert_str_eq(hex, expected);
+    hs_model_close(model);
+}
+END_TEST
+
+START_TEST(sha256_of_a_file_truncated_meanwhile_is_empty)
+{
+    char path[128], hex[HS_SHA256_HEX] = "something";
+    checkpoint_write(&layouts[0], dir);
+    hs_model *model = open_checked();
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(truncate(path, 100), 0);
+    hs_model_sha256(model, hex);
+    ck_assert_str_eq(hex, "");
+    hs_model_close(model);
+}
+END_TEST
+
+/* jansson calls a string that it could not allocate an invalid token, so a refusal may also look like
+ * HS_BAD_MODEL. */
+START_TEST(open_survives_every_refused_allocation)
+{
+    chaos_begin();
+    checkpoint_write(&layouts[_i], dir);
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, 100000);
+        hs_model *model = NULL;
+        hs_error err = {0};
+        chaos_refuse(nth);
+        hs_status st = hs_model_open(dir, &model, &err);
+        refused = chaos_stop();
+        if (refused)
+            ck_assert_msg(st == HS_NO_MEMORY || st == HS_BAD_MODEL, "allocation %zu: %s", nth,
+                          hs_status_name(st));
+        else
+            ck_assert_msg(st == HS_OK, "%s", err.text);
+        ck_assert_int_eq(model != NULL, st == HS_OK);
+        hs_model_close(model);
+        ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("model");
+    const int n_layouts = sizeof layouts / sizeof *layouts;
+    const int n_files = sizeof file_names / sizeof *file_names;
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, every_layout_gives_every_weight, 0, n_layouts);
+    tcase_add_test(tests, released_pages_come_back);
+    tcase_add_loop_test(tests, every_missing_tensor_is_named, 0, n_layouts);
+    tcase_add_loop_test(tests, every_misshapen_tensor_is_named, 0, n_layouts);
+    tcase_add_test(tests, integer_weights_are_refused);
+    tcase_add_test(tests, unknown_prefix_is_refused);
+    tcase_add_test(tests, missing_files_are_named);
+    tcase_add_test(tests, a_missing_folder_is_named);
+    tcase_add_test(tests, a_path_too_long_is_refused);
+    tcase_add_loop_test(tests, pipes_and_folders_are_no_files, 0, n_files);
+    tcase_add_loop_test(tests, empty_files_are_refused, 0, n_files);
+    tcase_add_test(tests, every_shorter_weight_file_is_refused);
+    tcase_add_test(tests, a_longer_weight_file_is_refused);
+    tcase_add_loop_test(tests, bad_index_is_refused, 0, sizeof indices / sizeof *indices);
+    tcase_add_test(tests, too_many_shards_are_refused);
+    tcase_add_test(tests, a_missing_shard_is_named);
+    tcase_add_test(tests, embedded_model_is_the_one_in_the_tree);
+    tcase_add_test(tests, sha256_of_shards_is_that_of_their_concatenation);
+    tcase_add_test(tests, sha256_of_a_file_truncated_meanwhile_is_empty);
+    tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
+    Suite *suite = suite_create("model");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

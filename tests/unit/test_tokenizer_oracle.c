@@ -1,0 +1,209 @@
+/* The tokenizer against HuggingFace's own, case by case. tests/reference/tokenizer_fixtures.mjs made the file
+ * and describes it. */
+#include "model/internal.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX (256u << 20)
+
+typedef struct cursor {
+    const unsigned char *at, *end;
+} cursor;
+
+typedef struct test_case {
+    hs_text text, pair;
+    size_t tokens_max;
+    bool split, has_pair;
+} test_case;
+
+typedef struct expected {
+    uint32_t n;
+    bool truncated;
+    const unsigned char *ids, *words, *starts, *lengths, *types, *special;
+} expected;
+
+static const unsigned char *take(cursor *c, size_t n_bytes)
+{
+    ck_assert_uint_ge((size_t)(c->end - c->at), n_bytes);
+    c->at += n_bytes;
+    return c->at - n_bytes;
+}
+
+static uint32_t u32_at(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint32_t take_u32(cursor *c)
+{
+    return u32_at(take(c, 4));
+}
+
+static hs_text take_text(cursor *c)
+{
+    const uint32_t n_bytes = take_u32(c);
+    return (hs_text){(const char *)take(c, n_bytes), n_bytes};
+}
+
+static test_case take_case(cursor *c)
+{
+    test_case one = {.tokens_max = take_u32(c)};
+    one.split = *take(c, 1);
+    one.has_pair = *take(c, 1);
+    one.text = take_text(c);
+    one.pair = take_text(c);
+    return one;
+}
+
+static expected take_expected(cursor *c)
+{
+    expected e = {.n = take_u32(c)};
+    e.truncated = *take(c, 1);
+    e.ids = take(c, 4 * (size_t)e.n);
+    e.words = take(c, 4 * (size_t)e.n);
+    e.starts = take(c, 4 * (size_t)e.n);
+    e.lengths = take(c, 4 * (size_t)e.n);
+    e.types = take(c, e.n);
+    e.special = take(c, e.n);
+    return e;
+}
+
+static unsigned char *read_fixtures(size_t *ret_size)
+{
+    FILE *pipe = popen("xz -dc tests/unit/tokenizer_oracle.xz", "r"); // NOLINT(bugprone-command-processor)
+    ck_assert_ptr_nonnull(pipe);
+    unsigned char *file = malloc(FILE_BYTES_MAX);
+    ck_assert_ptr_nonnull(file);
+    *ret_size = fread(file, 1, FILE_BYTES_MAX, pipe);
+    ck_assert_int_eq(pclose(pipe), 0);
+    return file;
+}
+
+static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4])
+{
+    /* clean_text is an option of tokenizer.json only; vocab.txt always cleans. */
+    json_t *json = json_object();
+    json_t *tokens = json_object();
+    const char *at = vocab->bytes;
+    for (int id = 0; at < vocab->bytes + vocab->n_bytes; id++) {
+        const char *stop = memchr(at, '\n', (size_t)(vocab->bytes + vocab->n_bytes - at));
+        json_object_setn_new(tokens, at, (size_t)(stop - at), json_integer(id));
+        at = stop + 1;
+    }
+    json_t *added = json_array();
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    for (size_t i = 0; i < 5; i++)
+        json_array_append_new(added, json_pack("{s:O, s:s, s:b}", "id", json_object_get(tokens, special[i]),
+                                               "content", special[i], "special", 1));
+    json_object_update_new(
+        json,
+        json_pack("{s:o, s:{s:s, s:o}, s:{s:s, s:b, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s, i], s:[s, i]}}",
+                  "added_tokens", added, "model", "type", "WordPiece", "vocab", tokens, "normalizer", "type",
+                  "BertNormalizer", "clean_text", options[0], "handle_chinese_chars", options[1],
+                  "strip_accents", options[2], "lowercase", options[3], "pre_tokenizer", "type",
+                  "BertPreTokenizer", "post_processor", "type", "BertProcessing", "cls", "[CLS]", 0, "sep",
+                  "[SEP]", 0));
+    char *text = json_dumps(json, 0);
+    json_decref(json);
+    ck_assert_ptr_nonnull(text);
+    const hs_bytes none = {NULL, 0};
+    const hs_bytes file = {text, strlen(text)};
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    const hs_status st = hs__tokenizer_create(&none, &file, &none, HS_VOCAB_MAX, &tokenizer, &err);
+    ck_assert_msg(!st, "%s", err.text);
+    free(text);
+    return tokenizer;
+}
+
+/* The index of the first token that differs, or -1. */
+static long first_difference(const hs_encoding *got, const expected *want)
+{
+    uint32_t start = 0;
+    for (size_t i = 0; i < want->n || i < got->n_tokens; i++) {
+        if (i >= want->n || i >= got->n_tokens)
+            return (long)i;
+        start += u32_at(want->starts + 4 * i);
+        if (got->ids[i] != (int32_t)u32_at(want->ids + 4 * i) ||
+            got->word_ids[i] != (int32_t)u32_at(want->words + 4 * i) - 1 || got->starts[i] != start ||
+            got->ends[i] != start + u32_at(want->lengths + 4 * i) || got->types[i] != want->types[i] ||
+            got->special[i] != want->special[i])
+            return (long)i;
+    }
+    return got->truncated == want->truncated ? -1 : (long)got->n_tokens;
+}
+
+static void check_case(const hs_tokenizer *tokenizer, uint32_t index, uint32_t which, const test_case *one,
+                       const expected *want)
+{
+    const hs_encode_options options = {.tokens_max = one->tokens_max, .split_special_tokens = one->split};
+    hs_encoding got = {0};
+    hs_error err = {0};
+    const hs_status st =
+        hs_tokenizer_encode(tokenizer, &one->text, one->has_pair ? &one->pair : NULL, &options, &got, &err);
+    ck_assert_msg(!st, "tokenizer %u, case %u: %s", index, which, err.text);
+    const long at = first_difference(&got, want);
+    if (at >= 0) {
+        const size_t i = (size_t)at;
+        const bool both = i < want->n && i < got.n_tokens;
+        ck_abort_msg(
+            "tokenizer %u, case %u, token %ld: '%s' %d w%d [%u..%u] truncated %d, not '%s' truncated %d, "
+            "in: %.*s | %.*s",
+            index, which, at, both ? hs_tokenizer_token(tokenizer, got.ids[i]) : "", both ? got.ids[i] : -1,
+            both ? got.word_ids[i] : -1, both ? got.starts[i] : 0, both ? got.ends[i] : 0, got.truncated,
+            both ? hs_tokenizer_token(tokenizer, (int32_t)u32_at(want->ids + 4 * i)) : "", want->truncated,
+            (int)one->text.n_bytes, one->text.bytes, (int)one->pair.n_bytes, one->pair.bytes);
+    }
+    hs_encoding_finish(&got);
+}
+
+START_TEST(every_case_of_the_oracle)
+{
+    size_t size;
+    unsigned char *file = read_fixtures(&size);
+    cursor c = {file, file + size};
+    hs_text vocabularies[16];
+    const uint32_t n_vocabularies = take_u32(&c);
+    ck_assert_uint_le(n_vocabularies, 16);
+    for (uint32_t i = 0; i < n_vocabularies; i++)
+        vocabularies[i] = take_text(&c);
+    const uint32_t n_tokenizers = take_u32(&c);
+    const unsigned char *tokenizers = take(&c, 8 * (size_t)n_tokenizers);
+    const uint32_t n_cases = take_u32(&c);
+    ck_assert_uint_gt(n_cases, 1000);
+    test_case *cases = calloc(n_cases, sizeof *cases);
+    ck_assert_ptr_nonnull(cases);
+    for (uint32_t i = 0; i < n_cases; i++)
+        cases[i] = take_case(&c);
+    for (uint32_t i = 0; i < n_tokenizers; i++) {
+        const uint32_t vocabulary = u32_at(tokenizers + 8 * (size_t)i);
+        ck_assert_uint_lt(vocabulary, n_vocabularies);
+        hs_tokenizer *tokenizer = create(&vocabularies[vocabulary], tokenizers + 8 * (size_t)i + 4);
+        for (uint32_t k = 0; k < n_cases; k++) {
+            const expected want = take_expected(&c);
+            check_case(tokenizer, i, k, &cases[k], &want);
+        }
+        hs__tokenizer_destroy(tokenizer);
+    }
+    ck_assert_ptr_eq(c.at, c.end);
+    free(cases);
+    free(file);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tokenizer_oracle");
+    TCase *oracle = tcase_create("oracle");
+    tcase_set_timeout(oracle, 300);
+    tcase_add_test(oracle, every_case_of_the_oracle);
+    suite_add_tcase(suite, oracle);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
