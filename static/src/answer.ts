@@ -50,40 +50,61 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     if (text === undefined) throw new Error(`The answer lacks "${name}".`);
     return JSON.parse(text) as T;
   };
-  const list = <T>(name: string): T[] => {
+  const list = (name: string): number[] => {
     const found = tensors.get(name);
-    return found ? (Array.from(found.data as Int32Array, Number) as T[]) : read<T[]>(name);
+    if (!found) throw new Error(`The answer lacks "${name}".`);
+    return Array.from(found.data as BigInt64Array, Number);
   };
   const map = (name: string): Tensor["data"] | null => tensors.get(name)?.data ?? null;
   return {
     model: metadata.model ?? "",
-    sha256: metadata.model_sha256 ?? metadata.sha256 ?? "",
+    sha256: metadata.model_sha256 ?? "",
     request: metadata.request ?? "",
     truncated: metadata.truncated === "true",
     encoding: {
       ids: list("input_ids"),
       tokens: read("tokens"),
       types: list("token_type_ids"),
-      special: list<number>("special_tokens_mask").map(Boolean),
-      offsets: pairsOf(tensors.get("offset_mapping"), () => read("offset_mapping")),
+      special: list("special_tokens_mask").map(Boolean),
+      offsets: inTwos(list("offset_mapping")),
       sentences: list("sentence_ids"),
-      words: list<number | null>("word_ids").map((w) => (w === null || w < 0 ? null : w)),
+      words: list("word_ids").map((w) => (w < 0 ? null : w)),
     },
     layers: list("layers"),
     heads: list("heads"),
     attentions: map("attentions") as Float32Array | null,
     similarities: map("similarities") as Float32Array | null,
     headOutputs: map("head_outputs") as Float32Array | null,
-    summary: metadata.summary === undefined ? null : read("summary"),
+    summary: summaryOf(tensors),
     timing,
     bytes: bytes.byteLength,
   };
 }
 
-function pairsOf(tensor: Tensor | undefined, otherwise: () => [number, number][]): [number, number][] {
-  if (!tensor) return otherwise();
-  const flat = Array.from(tensor.data as Int32Array, Number);
-  return Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n]!, flat[2 * n + 1]!]);
+const inTwos = (flat: number[]): [number, number][] =>
+  Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n]!, flat[2 * n + 1]!]);
+
+const FIGURES = [
+  "max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
+  "mean_distance", "focal_share", "attention_entropy", "separator_attention", "snr_dprime",
+] as const;
+
+// The figures come as one [l][h] array each, NaN where a figure has no meaning.
+function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
+  const shape = tensors.get("summary_high_pairs")?.shape;
+  if (!shape) return null;
+  const [layers, heads] = shape as [number, number];
+  const value = (name: string, at: number): number | null => {
+    const v = Number(tensors.get(`summary_${name}`)?.data[at] ?? NaN);
+    return Number.isNaN(v) ? null : v;
+  };
+  return Array.from({ length: layers }, (_, l) => Array.from({ length: heads }, (_, h) => {
+    const at = l * heads + h;
+    const focal = value("focal_position", at);
+    return {
+      ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])), focal_token: focal !== null && focal >= 0 ? focal : null,
+    } as unknown as Summary;
+  }));
 }
 
 // One [T][T] map of a stack, by position in the selection. A view, not a copy.

@@ -2,7 +2,7 @@
 import { readAnswer, type Answer, type Timing } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 
-export interface Model { name: string; layers: number; heads: number; max_tokens: number; sha256?: string }
+export interface Model { name: string; num_layers: number; num_heads: number; max_tokens: number; sha256: string | null }
 
 // problem+json (RFC 9457), or the same shape for what never reached the server.
 export class Problem extends Error {

@@ -5,12 +5,14 @@ import type { Answer, Summary } from "./answer";
 import type { Head } from "./analysis";
 import type { Theme } from "./colour";
 import { perFrame } from "./dom";
+import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { headRequest, overviewRequest, summaryRequest } from "./requests";
 import { roughSummary } from "./rough";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
 export interface Selection { layer: number; head: number }
+export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
 export class App {
   state: State = parseState(location.hash);
@@ -68,6 +70,17 @@ export class App {
     const rough = overview.answer && selection.head !== SUM
       ? this.roughHead(overview.answer, selection) : null;
     return { head: rough, entry, selection };
+  }
+
+  // The parts of something to save that are the same in every view.
+  exported(entry: Entry, name: string): Omit<Exportable, "plates" | "rows"> {
+    const { model, sha256 } = entry.answer!;
+    const { request } = entry;
+    return {
+      name: `headscope-${model}-${name}`,
+      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${request.text.slice(0, 80)}${request.text.length > 80 ? "…" : ""}”`,
+      provenance: { tool: "headscope", model, model_sha256: sha256, request, page: location.href },
+    };
   }
 
   private readonly heads = new WeakMap<Answer, Map<string, Head>>();

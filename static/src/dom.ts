@@ -104,7 +104,7 @@ export function slider(
 ): Slider {
   const digits = Math.max(0, -Math.floor(Math.log10(step)));
   const output = h("output", {});
-  const input = h("input", { type: "range", min, max, step, oninput: () => show(Number(input.value), true) });
+  const input = h("input", { type: "range", min, max, step, "aria-label": label, oninput: () => show(Number(input.value), true) });
   const show = (value: number, tell: boolean): void => {
     output.textContent = value.toFixed(digits);
     if (tell) oninput(value);

@@ -35,10 +35,10 @@ export class HeadPicker {
       this.layers.dataset.shape = shape;
       replace(this.layers, answer.layers.map((layer) => h("option", { value: layer }, `Layer ${layer}`)));
       this.buttons = [...answer.heads, SUM].map((head) => h("button", {
-        type: "button", "aria-label": head === SUM ? "All heads summed" : `Head ${head}`,
+        type: "button", "aria-label": head === SUM ? undefined : `Head ${head}`,
         title: head === SUM ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`,
         onclick: () => this.pick(this.chosen.layer, head),
-      }, head === SUM ? h("span", { class: "sum" }, "Σ") : h("canvas", {}), h("small", {}, head === SUM ? "sum" : head)));
+      }, head === SUM ? h("span", { class: "sum", "aria-hidden": "true" }, "Σ") : h("canvas", {}), h("small", {}, head === SUM ? "sum" : head)));
       replace(this.strip, this.buttons);
     }
     this.layers.value = String(chosen.layer);

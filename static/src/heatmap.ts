@@ -29,6 +29,7 @@ interface Palette { ink: string; muted: string; line: string; accent: string; pa
 
 const FONT = '11px "Plex Sans", system-ui, sans-serif';
 const LABEL = 12; // px a label needs across its direction
+const PAD = 6; // px right of and below the plot, for the last labels
 
 export class Heatmap {
   readonly element: HTMLElement;
@@ -96,7 +97,8 @@ export class Heatmap {
     this.draw();
   }
 
-  private get plot(): number { return this.size - this.margin; }
+  private get plot(): number { return this.size - this.margin - (this.hasLabels ? PAD : 0); }
+  private get end(): number { return this.margin + this.plot; }
   private get cell(): number { return this.plot / this.viewport.span; }
 
   private begin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
@@ -143,7 +145,7 @@ export class Heatmap {
   }
 
   private drawMarks(g: CanvasRenderingContext2D, content: HeatmapContent): void {
-    const end = this.size;
+    const { end } = this;
     if (content.mask) {
       g.fillStyle = this.palette.accent;
       g.globalAlpha = 0.3;
@@ -260,11 +262,11 @@ export class Heatmap {
     const [left, right, top, bottom] = [x - 0.5, x + side + 0.5, y - 0.5, y + side + 0.5];
     for (const px of side > 6 ? [left, right] : [x + side / 2]) {
       g.moveTo(px, this.margin); g.lineTo(px, top - 2);
-      g.moveTo(px, bottom + 2); g.lineTo(px, this.size);
+      g.moveTo(px, bottom + 2); g.lineTo(px, this.end);
     }
     for (const py of side > 6 ? [top, bottom] : [y + side / 2]) {
       g.moveTo(this.margin, py); g.lineTo(left - 2, py);
-      g.moveTo(right + 2, py); g.lineTo(this.size, py);
+      g.moveTo(right + 2, py); g.lineTo(this.end, py);
     }
     g.globalAlpha = alpha * 0.6;
     g.stroke();
@@ -275,8 +277,8 @@ export class Heatmap {
     g.strokeRect(x - inset, y - inset, box, box);
     g.restore();
     if (!this.hasLabels) return;
-    if (y + side > this.margin && y < this.size) this.rowLabel(g, content, row, true);
-    if (x + side > this.margin && x < this.size) this.columnLabel(g, content, column, true);
+    if (y + side > this.margin && y < this.end) this.rowLabel(g, content, row, true);
+    if (x + side > this.margin && x < this.end) this.columnLabel(g, content, column, true);
   }
 
   private cellAt(clientX: number, clientY: number): Cell | null {
@@ -284,8 +286,8 @@ export class Heatmap {
     const column = Math.floor(this.viewport.x + (clientX - box.left - this.margin) / this.cell);
     const row = Math.floor(this.viewport.y + (clientY - box.top - this.margin) / this.cell);
     const n = this.content?.n ?? 0;
-    const inPlot = clientX - box.left >= this.margin && clientY - box.top >= this.margin;
-    return inPlot && row >= 0 && column >= 0 && row < n && column < n ? [row, column] : null;
+    const inside = (at: number): boolean => at >= this.margin && at < this.end;
+    return inside(clientX - box.left) && inside(clientY - box.top) && row >= 0 && column >= 0 && row < n && column < n ? [row, column] : null;
   }
 
   private listen(): void {
@@ -353,6 +355,7 @@ export class Heatmap {
       const far = e.shiftKey ? 10 : 1;
       const into = (v: number): number => Math.min(n - 1, Math.max(0, v));
       const cell: Cell = this.picked ? [into(row + step[0] * far), into(column + step[1] * far)] : [0, 0];
+      this.picked = cell; // a second key may come before the next frame
       this.viewport.reveal(...cell);
       this.events.pick(cell);
     } else if (e.key === "+" || e.key === "=") this.viewport.zoom(1.5, ...this.focus());

@@ -65,7 +65,9 @@ export function hintsOf(answer: Answer, summary: Summary[][]): Hint[] {
   const separators = top(summary, "separator_attention", 0);
   const repeated = top(summary, "repeated_share", 10);
   const distances = summary.map(meanDistance);
-  const known = distances.map((d, l) => [d, l] as const).filter(([d]) => !Number.isNaN(d)).sort((a, b) => a[0] - b[0]);
+  // Layers with a handful of pairs say nothing about distance.
+  const enough = (l: number): boolean => summary[l]!.reduce((sum, s) => sum + s.high_pairs, 0) >= 5 * summary[l]!.length;
+  const known = distances.map((d, l) => [d, l] as const).filter(([, l]) => enough(l)).sort((a, b) => a[0] - b[0]);
   const [near, far] = [known[0], known.at(-1)];
   const wrote = (figure: Figure, value: number): string => FIGURES[figure].write(Number.isFinite(value) ? value : null);
   return [

@@ -3,6 +3,8 @@ import { App } from "./app";
 import { models } from "./api";
 import { Chrome } from "./chrome";
 import { h } from "./dom";
+import type { Exportable } from "./export";
+import { ExportMenu } from "./export-menu";
 import { Help } from "./help";
 import { Hints } from "./hints";
 import { bindKeys } from "./keys";
@@ -15,7 +17,7 @@ import { OverviewView } from "./views/overview";
 import { PairsView } from "./views/pairs";
 import { TextView } from "./views/text";
 
-interface Shown { element: HTMLElement; update(): void }
+interface Shown { element: HTMLElement; update(): void; exportable(): Exportable | null }
 
 const app = new App(render);
 const views: Record<View, Shown> = {
@@ -28,7 +30,7 @@ const views: Record<View, Shown> = {
 const panel = new Panel(app);
 const hints = new Hints(app);
 const help = new Help(() => hints.reopen());
-const chrome = new Chrome(app, h("div", { class: "menu" }), () => help.open());
+const chrome = new Chrome(app, new ExportMenu(app, () => views[app.state.view].exportable()).element, () => help.open());
 const stage = h("div", { class: "stage", id: "stage", tabindex: -1 });
 
 function render(): void {

@@ -142,9 +142,10 @@ export class Panel {
     const answer = this.app.overview().answer;
     const ms = answer ? Object.values(answer.timing).reduce((a, b) => a + b, 0) : 0;
     replace(this.facts, answer && [
-      `${answer.encoding.ids.length} tokens · ${answer.layers.length} × ${answer.heads.length} heads`,
+      `${answer.encoding.ids.length} tokens`,
+      answer.truncated ? h("strong", {}, " (cut)") : null,
+      ` · ${answer.layers.length} × ${answer.heads.length} heads`,
       ms > 0 ? ` · ${ms.toFixed(0)} ms` : "",
-      answer.truncated ? h("strong", {}, ` · cut at ${answer.encoding.ids.length}`) : null,
     ]);
   }
 

@@ -33,10 +33,13 @@ function safetensors(tensors, metadata = {}) {
 }
 
 // Five tokens, "un ##able" one word, two sentences.
-const metadata = {
-  model: "mini", truncated: "false", layers: "[0]", heads: "[0]", input_ids: "[2,7,8,7,3]",
-  tokens: '["[CLS]","un","##able","un","[SEP]"]', token_type_ids: "[0,0,0,0,0]", special_tokens_mask: "[1,0,0,0,1]",
-  offset_mapping: "[[0,0],[0,2],[2,6],[7,9],[0,0]]", sentence_ids: "[0,0,0,1,1]", word_ids: "[null,0,0,1,null]",
+const longs = (shape, ...values) => ({ dtype: "I64", shape, data: BigInt64Array.from(values, BigInt) });
+const metadata = { model: "mini", truncated: "false", tokens: '["[CLS]","un","##able","un","[SEP]"]' };
+const tokens = {
+  layers: longs([1], 0), heads: longs([1], 0), input_ids: longs([5], 2, 7, 8, 7, 3),
+  token_type_ids: longs([5], 0, 0, 0, 0, 0), special_tokens_mask: longs([5], 1, 0, 0, 0, 1),
+  offset_mapping: longs([5, 2], 0, 0, 0, 2, 2, 6, 7, 9, 0, 0), sentence_ids: longs([5], 0, 0, 0, 1, 1),
+  word_ids: longs([5], -1, 0, 0, 1, -1),
 };
 const attention = Float32Array.from({ length: 25 }, (_, k) => ((k * 7) % 5) / 10);
 const similarity = new Float32Array(25);
@@ -44,7 +47,12 @@ const similarity = new Float32Array(25);
   similarity[i * 5 + j] = similarity[j * 5 + i] = v;
 });
 const map = (data) => ({ dtype: "F32", shape: [1, 1, 5, 5], data });
-const answer = readAnswer(safetensors({ attentions: map(attention), similarities: map(similarity) }, metadata), {});
+const figure = (value) => ({ dtype: "F32", shape: [1, 1], data: Float32Array.of(value) });
+const answer = readAnswer(safetensors({
+  ...tokens, summary_high_pairs: longs([1, 1], 3), attentions: map(attention), similarities: map(similarity),
+  summary_max_similarity: figure(8), summary_mean_distance: figure(NaN),
+  summary_focal_position: { dtype: "I32", shape: [1, 1], data: Int32Array.of(-1) },
+}, metadata), {});
 const seen = headOf(answer, { special: true, words: false });
 
 test("safetensors: tensors come back whole, also from an odd address", () => {
@@ -56,6 +64,17 @@ test("safetensors: tensors come back whole, also from an odd address", () => {
     assert.deepEqual([...tensors.get("a").data], [1, -2, 0.5]);
     assert.deepEqual(kept, { k: "v" });
   }
+});
+
+test("an answer's tokens and figures", () => {
+  const { encoding, summary, attentions } = answer;
+  assert.deepEqual(encoding.words, [null, 0, 0, 1, null]);
+  assert.deepEqual(encoding.offsets[2], [2, 6]);
+  assert.deepEqual(encoding.special, [true, false, false, false, true]);
+  assert.deepEqual([summary[0][0].max_similarity, summary[0][0].high_pairs, summary[0][0].mean_distance, summary[0][0].focal_token],
+    [8, 3, null, null]);
+  assert.equal(attentions.length, 25);
+  assert.throws(() => readAnswer(safetensors({ input_ids: longs([1], 1) }, metadata), {}), /lacks/);
 });
 
 test("safetensors: broken answers are refused", () => {

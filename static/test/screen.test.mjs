@@ -3,6 +3,8 @@ import test from "node:test";
 import { anchorsOf, hueOf, inkOn, lutOf, luminance, ramp, toOklab } from "../src/colour.ts";
 import { divergingIndicesOf, format, indicesOf, percent, position, ticksOf } from "../src/scale.ts";
 import { formatState, INITIAL, MAPS, METRICS, parseState, VIEWS } from "../src/state.ts";
+import { csvText, curlOf, pythonOf } from "../src/export.ts";
+import { crc32, withText } from "../src/png.ts";
 import { pool } from "../src/thumbs.ts";
 import { unitsOf } from "../src/textflow.ts";
 import { labelStep, Viewport } from "../src/viewport.ts";
@@ -131,4 +133,29 @@ test("viewport: zoom keeps the point, stays inside, reveals cells", () => {
 test("code points become string positions", () => {
   assert.deepEqual([...unitsOf("a🙂é")], [0, 1, 3, 4]);
   assert.deepEqual([...unitsOf("")], [0]);
+});
+
+test("the first entry of the PNG text chunk is a valid chunk", () => {
+  const png = new Uint8Array(8 + 25 + 4).fill(7);
+  const out = withText(png, "headscope", "ü");
+  const view = new DataView(out.buffer);
+  const length = view.getUint32(33);
+  assert.equal(new TextDecoder().decode(out.subarray(37, 41)), "iTXt");
+  assert.equal(length, "headscope".length + 5 + 2);
+  assert.equal(view.getUint32(41 + length), crc32(out.subarray(37, 41 + length)));
+  assert.equal(crc32(new TextEncoder().encode("123456789")), 0xcbf43926);
+  assert.deepEqual([...out.subarray(-4)], [7, 7, 7, 7]);
+});
+
+test("CSV quotes what it must and says where it came from", () => {
+  const text = csvText([["a", "b"], [',"', 1]], { tool: "headscope" });
+  assert.equal(text, '# {"tool":"headscope"}\r\na,b\r\n",""",1\r\n');
+});
+
+test("copied requests survive quotes", () => {
+  const request = { text: "It's \"so\" \\ \n", max_tokens: 128 };
+  assert.ok(curlOf(request, "http://h/analyze").includes(`It'\\''s`));
+  const python = pythonOf(request, "http://h/analyze");
+  const json = /r'''(.*)'''/.exec(python)[1];
+  assert.deepEqual(JSON.parse(json), request);
 });

@@ -1,17 +1,19 @@
 // Two heads, two texts or two models side by side, and their difference on a diverging scale.
-import type { App, Selection } from "../app";
+import { nameOf, type App, type Selection } from "../app";
 import type { Head } from "../analysis";
 import { align, difference, type Alignment } from "../align";
 import type { Entry } from "../cache";
 import { colourBar } from "../colourbar";
 import { lutOf } from "../colour";
 import { h, replace, segmented } from "../dom";
+import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
-import { Heatmap, type Cell } from "../heatmap";
+import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { headRequest, overviewRequest, secondState } from "../requests";
-import { divergingIndicesOf, divergingTicksOf, format, indicesOf, maximumOf, ticksOf } from "../scale";
+import { divergingIndicesOf, divergingTicksOf, format, indicesOf, maximumOf, ticksOf, type Tick } from "../scale";
 import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
 import { statusOf } from "../status";
+import type { Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Side = "first" | "second" | "both";
@@ -34,6 +36,7 @@ export class CompareView {
   private readonly plates: HTMLElement;
   private readonly facts = h("dl", { class: "facts" });
   private readonly table = h("div", { class: "extremes" });
+  private readonly contents: Partial<Record<Side, { content: HeatmapContent; ticks: Tick[] }>> = {};
   private pair: Pair | null = null;
   private shown = "";
   private linking = false;
@@ -174,10 +177,24 @@ export class CompareView {
     const lut = lutOf(state.map, state.what, theme);
     const { axis } = head;
     if (this.views[side].n !== axis.n) this.views[side].reset(axis.n);
-    this.maps[side].show({
+    this.show(side, {
       n: axis.n, labels: axis.labels, faint: axis.special, lut, indices: indicesOf(values, axis.n, axis.n, top, state.scale),
+    }, ticksOf(top, state.scale));
+  }
+
+  private show(side: Side, content: HeatmapContent, ticks: Tick[]): void {
+    this.maps[side].show(content);
+    this.contents[side] = { content, ticks };
+    replace(this.bars[side], colourBar(content.lut, "", ticks));
+  }
+
+  private get drawn(): Plate[] {
+    return (["first", "second", "both"] as const).flatMap((side) => {
+      const shown = this.contents[side];
+      if (!shown?.content.n) return [];
+      const { x, y, span } = this.views[side];
+      return [{ ...shown.content, title: this.titles[side].textContent!, ticks: shown.ticks, window: { x, y, span } }];
     });
-    replace(this.bars[side], colourBar(lut, "", ticksOf(top, state.scale)));
   }
 
   private difference(first: Head, shared: Alignment, delta: Float32Array): void {
@@ -186,11 +203,10 @@ export class CompareView {
     const top = Math.max(maximumOf(delta), -minimumOf(delta), 0);
     const lut = lutOf(state.map, "difference", theme);
     if (this.views.both.n !== Math.max(1, n)) this.views.both.reset(n);
-    this.maps.both.show({
+    this.show("both", {
       n, labels: shared.first.map((t) => first.axis.labels[t]!), faint: shared.first.map((t) => first.axis.special[t]!), lut,
       indices: divergingIndicesOf(delta, top),
-    });
-    replace(this.bars.both, colourBar(lut, "", divergingTicksOf(top)));
+    }, divergingTicksOf(top));
   }
 
   private name([a, b]: [Selection, Selection], other: State): void {
@@ -222,6 +238,26 @@ export class CompareView {
       h("thead", {}, h("tr", {}, ["Row", "Column", "First − second"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, order.map((k) => h("tr", {}, h("td", {}, label(Math.floor(k / n))), h("td", {}, label(k % n)),
         h("td", { class: "number" }, (delta[k]! > 0 ? "+" : "") + format(delta[k])))))));
+  }
+
+  exportable(): Exportable | null {
+    const { pair } = this;
+    const { first, second: other, selections } = this.sides();
+    if (!pair || !first.answer || !other?.answer) return null;
+    const { shared, delta } = pair;
+    const n = shared.first.length;
+    const values = (head: Head): Float32Array => (this.app.state.what === "attention" ? head.attention : head.normalized);
+    const { axis } = pair.first;
+    const rows = (): (string | number)[][] => [
+      ["i", "j", "token_i", "token_j", "first", "second", "difference"],
+      ...Array.from(delta, (d, k) => {
+        const [i, j] = [shared.first[Math.floor(k / n)]!, shared.first[k % n]!];
+        return [axis.positions[i]!, axis.positions[j]!, axis.labels[i]!, axis.labels[j]!,
+          values(pair.first)[i * axis.n + j]!, values(pair.first)[i * axis.n + j]! - d, d];
+      }),
+    ];
+    const made = this.app.exported(first, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`);
+    return { ...made, provenance: { ...made.provenance, second: other.request }, plates: this.drawn, rows };
   }
 
   // Pearson's, over the cells both have.

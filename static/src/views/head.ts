@@ -1,11 +1,12 @@
 // One head in full: attention and similarity side by side under one cross-hair.
-import type { App } from "../app";
+import { nameOf, type App } from "../app";
 import {
   averagedRegions, columnProfile, highTokens, runsOf, type Head,
 } from "../analysis";
 import { colourBar } from "../colourbar";
 import { lutOf } from "../colour";
-import { h, replace, segmented, select, toggle } from "../dom";
+import { h, perFrame, replace, segmented, select, toggle } from "../dom";
+import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
@@ -15,6 +16,7 @@ import { describeCell } from "../readout";
 import { format, indicesOf, maximumOf, ticksOf } from "../scale";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
 import { statusOf } from "../status";
+import type { Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Quantity = "attention" | "similarity";
@@ -116,9 +118,17 @@ export class HeadView {
     if (this.viewport.n !== head.axis.n) this.viewport.reset(head.axis.n);
     this.draw(head);
     this.hover(this.hovered);
-    this.describe(head, selection.layer, selection.head);
+    this.describeLater();
     if (this.table.open) this.tabulate(head);
   }
+
+  // Figures come a frame after the picture: sorting the pairs of a long text takes longer than drawing it.
+  private readonly describeLater = perFrame(() => {
+    const { head } = this;
+    if (!head) return;
+    const { layer, head: k } = this.app.selection(this.app.overview().answer);
+    this.describe(head, layer, k);
+  });
 
   private draw(head: Head): void {
     const { scale, overlay, diag, map, lines, tau, atau } = this.app.state;
@@ -170,13 +180,38 @@ export class HeadView {
     const named = [...times].slice(0, 4).map(([token, n]) => (n > 1 ? `${token} ×${n}` : token)).join(" · ");
     const figures: Figure[] = ["repeated_share", "same_sentence_share", "mean_distance", "focal_share",
       "separator_attention", "attention_entropy", "snr_dprime"];
-    const pairs = countAbove(pairsOf(head), this.app.state.tau);
+    const pairs = head.exact ? countAbove(pairsOf(head), this.app.state.tau) : summary?.high_pairs ?? NaN;
+    this.facts.dataset.exact = String(head.exact);
     replace(this.facts,
       term("Maximum m", format(head.maximum), "Largest similarity of two different tokens"),
       term("High pairs", pairs.toLocaleString("en"), `Pairs with N ≥ ${this.app.state.tau}`),
       summary && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(summary, f)), FIGURES[f].title)),
       term("Attention gathers on", named ? `${named}${times.size > 4 ? " …" : ""}` : "–",
         `Tokens whose column sum is at least ${this.app.state.atau} of the largest`));
+  }
+
+  exportable(): Exportable | null {
+    const { state, theme } = this.app;
+    const { head, entry, selection } = this.app.head();
+    if (!head || !entry.answer) return null;
+    const { x, y, span } = this.viewport;
+    const { axis } = head;
+    const name = nameOf(selection);
+    const plates = (["attention", "similarity"] as const).map((quantity): Plate => {
+      const values = valuesOf(head, quantity, state);
+      const top = maximumOf(values);
+      return {
+        title: quantity === "attention" ? "Attention" : "Context similarity", n: axis.n, labels: axis.labels,
+        indices: indicesOf(values, axis.n, axis.n, top, state.scale), lut: lutOf(state.map, quantity, theme),
+        ticks: ticksOf(top, state.scale), window: { x, y, span },
+      };
+    });
+    const rows = (): (string | number)[][] => [
+      ["i", "j", "token_i", "token_j", "attention", "similarity", "normalized"],
+      ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [axis.positions[i]!, axis.positions[j]!, axis.labels[i]!, axis.labels[j]!,
+        head.attention[i * axis.n + j]!, head.similarity![i * axis.n + j]!, head.normalized[i * axis.n + j]!]),
+    ];
+    return { ...this.app.exported(entry, `head-${name}`), plates, rows };
   }
 
   private tabulate(head: Head): void {
@@ -193,6 +228,14 @@ export class HeadView {
             h("td", {}, at(head.attention, j)), h("td", {}, at(head.similarity, j)),
             h("td", {}, at(head.normalized, j))))))));
   }
+}
+
+// Rows and columns in sight, row by row.
+function cellsIn(n: number, { x, y, span }: Plate["window"]): [number, number][] {
+  const inSight = (from: number): number[] =>
+    Array.from({ length: n }, (_, t) => t).filter((t) => t + 1 > from && t < from + span);
+  const columns = inSight(x);
+  return inSight(y).flatMap((i) => columns.map((j): [number, number] => [i, j]));
 }
 
 const sorted = new WeakMap<Head, Pairs>();

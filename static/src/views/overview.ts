@@ -1,11 +1,14 @@
 // Layers x heads as thumbnails: every head of the text at a glance, sorted and coloured by a figure.
 import type { App } from "../app";
 import { mapAt, type Answer, type Summary } from "../answer";
-import { cssOf, inkOn, lutOf } from "../colour";
+import { cssOf, inkOn, lutOf, type Lut } from "../colour";
 import { h, replace, segmented, select } from "../dom";
+import type { Exportable } from "../export";
 import { figuresTable } from "../figures-table";
 import { FIGURES, placeIn, rangeOf, valueOf, type Figure } from "../metrics";
+import type { Tick } from "../scale";
 import { METRICS, type Metric, type Show } from "../state";
+import type { Plate } from "../surface";
 import { paint, pool } from "../thumbs";
 import { colourBar } from "../colourbar";
 import { statusOf } from "../status";
@@ -18,6 +21,7 @@ interface Thumb {
   figure: HTMLElement;
 }
 
+const TICKS: Tick[] = [{ at: 0, label: "0" }, { at: 0.5, label: "¼" }, { at: 1, label: "1" }]; // square root
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
 
 const METRIC_OPTIONS = (none: string): [string, string][] =>
@@ -204,12 +208,29 @@ export class OverviewView {
     const { app } = this;
     const { show, map } = app.state;
     const bar = (quantity: "attention" | "similarity", label: string): HTMLElement => colourBar(
-      lutOf(map, quantity, app.theme), label, [{ at: 0, label: "0" }, { at: 0.5, label: "¼" }, { at: 1, label: "1" }]);
+      lutOf(map, quantity, app.theme), label, TICKS);
     replace(this.legend,
       show !== "similarity" && bar("attention", show === "both" ? "Attention ◥" : "Attention"),
       show !== "attention" && bar("similarity", show === "both" ? "Similarity ◣" : "Similarity"),
       this.figure && range && colourBar(lutOf(map, "figure", app.theme), FIGURES[this.figure].name,
         range.map((v, at) => ({ at, label: FIGURES[this.figure!].write(v) }))));
+  }
+
+  exportable(): Exportable | null {
+    const entry = this.app.overview();
+    const { answer } = entry;
+    if (!answer) return null;
+    const { state, theme } = this.app;
+    const summary = this.app.figures(answer);
+    const names = Object.keys(FIGURES) as Figure[];
+    const rows = (): (string | number)[][] => [["layer", "head", ...names],
+      ...answer.layers.flatMap((layer, l) => answer.heads.map((head, k) =>
+        [layer, head, ...names.map((f) => valueOf(summary[l]![k]!, f) ?? "")]))];
+    const quantities = state.show === "both" ? ["attention", "similarity"] as const : [state.show];
+    return {
+      ...this.app.exported(entry, "overview"), rows,
+      plates: quantities.map((quantity) => gridPlate(answer, quantity, lutOf(state.map, quantity, theme))),
+    };
   }
 
   private tell(l: number, head: number, aloud: boolean): void {
@@ -237,4 +258,28 @@ export class OverviewView {
     target.tabIndex = 0;
     target.focus();
   }
+}
+
+const CELL = 64; // pixels of a head in the saved picture
+
+// All heads as one picture, layers downwards, heads across.
+function gridPlate(answer: Answer, quantity: "attention" | "similarity", lut: Lut): Plate {
+  const T = answer.encoding.ids.length;
+  const across = Math.max(answer.layers.length, answer.heads.length);
+  const n = across * CELL;
+  const indices = new Uint8Array(n * n);
+  const stack = (quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
+  answer.layers.forEach((_, l) => answer.heads.forEach((_, head) => {
+    const { values, side } = pool(mapAt(stack, answer, l, head), T, CELL - 4);
+    for (let i = 0; i < CELL - 4; i++)
+      for (let j = 0; j < CELL - 4; j++) {
+        const value = values[Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4))]!;
+        indices[(l * CELL + i) * n + head * CELL + j] = Math.round(255 * Math.sqrt(value / 255));
+      }
+  }));
+  const labels = Array.from({ length: n }, (_, t) => (t % CELL === CELL / 2 ? String(Math.floor(t / CELL)) : ""));
+  return {
+    title: quantity === "attention" ? "Attention: layers down, heads across" : "Context similarity: layers down, heads across",
+    n, labels, indices, lut, ticks: TICKS, window: { x: 0, y: 0, span: n },
+  };
 }

@@ -1,8 +1,9 @@
 // High-similarity pairs of one head as a table, in the text beside it, and by distance.
-import type { App } from "../app";
+import { nameOf, type App } from "../app";
 import type { Axis, Head } from "../analysis";
 import { hueOf } from "../colour";
 import { h, replace, segmented, perFrame } from "../dom";
+import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Histogram } from "../histogram";
 import { entryOf } from "../lens";
@@ -233,6 +234,23 @@ export class PairsView {
     const cell = [pairs.i[k]!, pairs.j[k]!] as const;
     this.app.set({ pin: cell.map((t) => head.axis.groups[t]![0]!) });
     this.app.readout(describeCell(head, cell), true);
+  }
+
+  exportable(): Exportable | null {
+    const { entry, selection } = this.app.head();
+    if (!this.current || !entry.answer) return null;
+    const { head, pairs, order } = this.current;
+    const { axis } = head;
+    const rows = (): (string | number)[][] => [
+      ["layer", "head", "i", "j", "token_i", "token_j", "similarity", "normalized", "distance", "same_token", "same_sentence"],
+      ...Array.from(order, (k) => {
+        const i = pairs.i[k]!, j = pairs.j[k]!;
+        return [selection.layer, selection.head === SUM ? "sum" : selection.head, axis.positions[i]!, axis.positions[j]!,
+          axis.labels[i]!, axis.labels[j]!, head.similarity![i * axis.n + j]!, pairs.normalized[k]!,
+          distanceOf(pairs, k, axis), String(sameToken(pairs, k, axis)), String(sameSentence(pairs, k, axis))];
+      }),
+    ];
+    return { ...this.app.exported(entry, `pairs-${nameOf(selection)}`), plates: [], rows };
   }
 
   private keydown(e: KeyboardEvent): void {

@@ -1,10 +1,11 @@
 // The text itself: choose tokens and see what they attend to, are attended by and are similar to; pairs as
 // arcs, segments as bands, sentences as marks.
-import type { App } from "../app";
+import { nameOf, type App } from "../app";
 import { segmentsOf, type Axis, type Head, type Segment } from "../analysis";
 import { colourBar } from "../colourbar";
 import { cssOf, inkOn, lutOf } from "../colour";
 import { h, perFrame, replace, segmented, svg, toggle } from "../dom";
+import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { countAbove } from "../pairs";
@@ -148,7 +149,8 @@ export class TextView {
     const chosen = this.chosen();
     const values = relationOf(head, chosen, relation);
     const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
-    const top = maximumOf(others);
+    // Similarities below the threshold stay pale, however small their own maximum.
+    const top = relation === "similar" ? Math.max(maximumOf(others), this.app.state.tau) : maximumOf(others);
     const lut = lutOf(map, quantity, this.app.theme);
     this.flow!.flow.tokens.forEach((token, t) => {
       const isChosen = chosen.includes(t);
@@ -235,8 +237,8 @@ export class TextView {
       const parts = [...lines].map(([y, { left, right }]) => svg("rect", {
         x: left + 1, y: y * 4 + 3, width: Math.max(2, right - left - 2), height: 4, rx: 2, fill: colour,
       }));
-      const first = boxes[segment.start]!;
-      return [...parts, svg("text", { x: first.left + 1, y: first.bottom + 17, class: "cohesion" }, format(segment.cohesion))];
+      const last = boxes[segment.end - 1]!;
+      return [...parts, svg("text", { x: last.right + 3, y: last.bottom + 8, class: "cohesion" }, format(segment.cohesion))];
     });
   }
 
@@ -276,6 +278,22 @@ export class TextView {
       .map((r) => `${RELATIONS[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
     this.app.readout(`${head.axis.labels[t]} ${head.axis.positions[t]}   sentence ${head.axis.sentences[t]}   ` +
       (chosen.length ? `chosen: ${parts.join("   ")}` : ""), aloud);
+  }
+
+  exportable(): Exportable | null {
+    const { head } = this;
+    const { entry, selection } = this.app.head();
+    if (!head || !entry.answer) return null;
+    const { axis } = head;
+    const chosen = this.chosen();
+    const relations = Object.keys(RELATIONS) as Relation[];
+    const values = relations.map((r) => relationOf(head, chosen, r));
+    const rows = (): (string | number)[][] => [
+      ["position", "token", "sentence", "chosen", ...relations.map((r) => RELATIONS[r].title.toLowerCase().replace(" ", "_"))],
+      ...axis.labels.map((label, t) => [axis.positions[t]!, label, axis.sentences[t]!, String(chosen.includes(t)),
+        ...values.map((v) => v[t]!)]),
+    ];
+    return { ...this.app.exported(entry, `text-${nameOf(selection)}`), plates: [], rows };
   }
 
   private keydown(e: KeyboardEvent): void {

@@ -1,0 +1,37 @@
+// What all specs share: a page that fails the test on any error, policy violation or foreign request.
+import { expect, test as base, type Page } from "@playwright/test";
+
+export const test = base.extend<{ home: string; watched: Page }>({
+  home: async ({}, use) => use(process.env.HEADSCOPE_URL!),
+  watched: async ({ page, home }, use) => {
+    const wrong: string[] = [];
+    page.on("pageerror", (error) => wrong.push(error.message));
+    page.on("console", (message) => {
+      if (message.type() === "error" && !message.text().includes("the server responded with a status of 4")) wrong.push(message.text());
+    });
+    page.on("request", (request) => {
+      const url = request.url();
+      if (!url.startsWith(home) && !/^(data|blob):/.test(url)) wrong.push(`request to ${url}`);
+    });
+    await use(page);
+    expect(wrong).toEqual([]);
+  },
+});
+
+export { expect };
+
+// A first visit without its hints; the fragment is the state.
+export async function open(page: Page, home: string, fragment = "", hints = false): Promise<void> {
+  if (!hints) await page.addInitScript(() => localStorage.setItem("headscope-hints-seen", "1"));
+  await page.goto(`${home}${fragment ? `#${fragment}` : ""}`);
+}
+
+export const readout = (page: Page) => page.locator(".readout .line");
+export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
+
+// How many different colours a canvas shows: an empty one has one.
+export const colours = (page: Page, selector: string): Promise<number> => page.locator(selector).first().evaluate((node) => {
+  const canvas = node as HTMLCanvasElement;
+  const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(new Uint32Array(data.buffer)).size;
+});

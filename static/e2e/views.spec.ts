@@ -1,0 +1,186 @@
+// Each view's main path.
+import { readFileSync } from "node:fs";
+import { colours, expect, open, readout, test, view } from "./viewer";
+
+test("first visit: the example is analysed, three hints lead to it", async ({ watched: page, home }) => {
+  await open(page, home, "", true);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
+  await expect(page.locator(".hints section")).toHaveCount(3);
+  await page.locator(".hints section").first().getByRole("button", { name: "Show" }).click();
+  await expect(view(page, "Head")).toBeVisible();
+  await page.goBack();
+  await expect(view(page, "Overview")).toBeVisible();
+  await page.getByRole("button", { name: "Close the hints" }).click();
+  await expect(page.locator(".hints")).toBeHidden();
+  await page.reload();
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await expect(page.locator(".hints")).toBeHidden();
+});
+
+test("overview: sorts by a figure, colours by it, opens a head", async ({ watched: page, home }) => {
+  await open(page, home);
+  await page.getByLabel("Sort by").selectOption("repeated_share");
+  await expect(page.locator(".grid.sorted")).toBeVisible();
+  const shares = (await page.locator(".thumb .figure span").allTextContents()).map((t) => (t === "–" ? -1 : parseFloat(t)));
+  expect(shares).toHaveLength(144);
+  expect(shares).toEqual([...shares].sort((a, b) => b - a));
+  await page.getByText("All figures as a table").click();
+  await expect(page.locator(".alternative tbody tr")).toHaveCount(144);
+  await page.locator(".thumb").first().click();
+  await expect(view(page, "Head")).toBeVisible();
+  await expect(page).toHaveURL(/view=head/);
+});
+
+test("overview: the threshold acts at once and the server's figures follow", async ({ watched: page, home }) => {
+  await open(page, home, "tint=high_pairs");
+  const first = page.locator(".thumb .figure").first();
+  const at = async (): Promise<number> => Number((await first.textContent())!.replace(",", ""));
+  await expect.poll(at).toBeGreaterThan(0);
+  const before = await at();
+  await page.getByRole("slider", { name: "Similarity τ" }).fill("0.6");
+  await expect.poll(at).toBeLessThan(before);
+  const answer = await page.waitForResponse((r) => r.url().endsWith("/analyze") && r.request().postData()!.includes('"threshold":0.6'));
+  expect(answer.ok()).toBe(true);
+  await expect(page).toHaveURL(/tau=0.6/);
+});
+
+test("head: values under the pointer are those of the service", async ({ watched: page, home, request }) => {
+  await open(page, home, "view=head&layer=9&head=3&text=The+cat+sat.+The+cat+ran.&pin=2.6");
+  await expect.poll(() => colours(page, ".heatmap canvas")).toBeGreaterThan(10);
+  const answer = await (await request.post(`${home}analyze`, { data: {
+    text: "The cat sat. The cat ran.", layers: [9], heads: [3], outputs: ["attentions", "similarities"], digits: 9,
+  } })).json();
+  const expected = [answer.attentions[0][0][2][6], answer.similarities[0][0][2][6]];
+  await expect(readout(page)).toContainText("S ");
+  const text = (await readout(page).textContent())!.replaceAll("−", "-");
+  const [a, s] = [/A (\S+)/, /S (\S+)/].map((pattern) => Number(pattern.exec(text)![1]));
+  expect(Math.abs(a! - expected[0])).toBeLessThan(0.006 * Math.abs(expected[0]));
+  expect(Math.abs(s! - expected[1])).toBeLessThan(0.006 * Math.abs(expected[1]));
+  expect(text).toContain("cat 2 → cat 6");
+  expect(text).toContain("same token");
+});
+
+test("head: scales, overlays, diagonal, zoom and the summed heads change the picture", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=2&head=3");
+  const picture = (): Promise<string> => page.locator(".heatmap canvas").nth(2).evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+  await expect(page.locator(".facts")).toContainText("Maximum m");
+  await page.waitForTimeout(200);
+  let last = await picture();
+  const changes = async (act: () => Promise<unknown>): Promise<void> => {
+    await act();
+    await expect.poll(picture).not.toBe(last);
+    last = await picture();
+  };
+  await changes(() => page.getByRole("radio", { name: "Log" }).check());
+  await changes(() => page.getByRole("radio", { name: "Per row" }).check());
+  await changes(() => page.getByLabel("Overlay").selectOption("mask"));
+  await changes(() => page.getByLabel("Overlay").selectOption("regions"));
+  await changes(() => page.getByLabel("Overlay").selectOption("pairs"));
+  await changes(() => page.getByLabel("Diagonal").selectOption("on"));
+  await changes(() => page.getByRole("button", { name: "Zoom in" }).click());
+  await changes(() => page.getByRole("button", { name: "Whole map" }).click());
+  await changes(() => page.getByRole("button", { name: "sum", exact: true }).click());
+  await expect(page).toHaveURL(/head=-1/);
+  await changes(() => page.getByLabel("Merge word pieces").check());
+  await changes(() => page.getByLabel("Hide special tokens").check());
+});
+
+test("text: a chosen token shows what it attends to, is attended by and is similar to", async ({ watched: page, home }) => {
+  await open(page, home, "view=text&layer=1&head=4");
+  await expect(page.locator(".arc").first()).toBeAttached();
+  await page.locator(".token", { hasText: /^Airport$/ }).first().click();
+  await expect(page.locator(".lists .card h2")).toHaveText(["Attends to", "Attended by", "Similar to"]);
+  await expect(page.locator(".lists .card").first().locator("li")).toHaveCount(8);
+  await expect(page).toHaveURL(/sel=1/);
+  await page.locator(".token").nth(5).click({ modifiers: ["Shift"] });
+  await expect(page.locator(".token.chosen")).toHaveCount(2);
+  await page.getByLabel("Segments").check();
+  await expect(page.locator(".arcs rect").first()).toBeAttached();
+  await expect(page.getByRole("heading", { name: "Segments of the layer" })).toBeVisible();
+  await page.getByLabel("Pairs as arcs").uncheck();
+  await expect(page.locator(".arc")).toHaveCount(0);
+});
+
+test("text: shown as written, cut end and all", async ({ watched: page, home }) => {
+  const text = "Ünïcode  naïve 🙂 日本。\nNext line [MASK] here";
+  await open(page, home, `view=text&max=12&text=${encodeURIComponent(text)}`);
+  const shown = page.locator(".flow p");
+  await expect(page.locator(".rest")).toBeVisible();
+  const parts = await shown.evaluate((p) => [...p.childNodes].filter((n) => !(n as Element).classList?.contains("special")).map((n) => n.textContent).join(""));
+  expect(parts).toBe(text);
+});
+
+test("pairs: the table agrees with the service; filters and orders act on it", async ({ watched: page, home, request }) => {
+  await open(page, home, "view=pairs&layer=1&head=4");
+  const rows = page.locator("table.pairs tbody tr:not(.space)");
+  await expect(rows.first()).toBeVisible();
+  const text = await page.locator("#text").inputValue();
+  const answer = await (await request.post(`${home}analyze`, { data: { text, layers: [1], heads: [4], outputs: ["pairs"] } })).json();
+  await expect(page.locator(".count")).toContainText(`of ${answer.pairs_total.toLocaleString("en")} high pairs`);
+  const [first] = answer.pairs;
+  await expect(rows.first()).toContainText(`${first.token_i}${first.token_j}${first.i}${first.j}`);
+  await page.getByRole("group", { name: "Same token" }).getByRole("radio", { name: "Yes" }).check();
+  const same = answer.pairs.filter((p: { same_token: boolean }) => p.same_token).length;
+  await expect(page.locator(".count")).toContainText(`${same.toLocaleString("en")} of`);
+  await page.getByRole("button", { name: "Distance" }).click();
+  await expect(page.locator("th[aria-sort=descending]")).toHaveText("Distance");
+  await rows.first().click();
+  await expect(page.locator(".token.held").first()).toBeVisible();
+  await page.getByLabel("Token", { exact: true }).fill("zzzz");
+  await expect(page.locator(".empty")).toBeVisible();
+  await expect(page.locator(".chart canvas")).toBeVisible();
+});
+
+test("compare: two heads, then two texts over the tokens they share", async ({ watched: page, home }) => {
+  await open(page, home, "view=compare&layer=1&head=4&layer2=2&head2=3&text=The+cat+sat+on+the+mat.");
+  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  await expect(page.locator(".facts")).toContainText("Correlation");
+  await page.getByRole("radio", { name: "Another text" }).check();
+  await page.getByLabel("Second text").fill("The black cat sat on the mat.");
+  await page.getByRole("button", { name: "Compare", exact: true }).last().click();
+  await expect(page.locator(".facts div").first()).toContainText("9");
+  await expect(page.locator(".extremes tbody tr")).toHaveCount(8);
+  await page.locator(".heatmap canvas").nth(5).hover({ position: { x: 150, y: 150 } });
+  await expect(readout(page)).toContainText("difference");
+  await page.getByRole("radio", { name: "Another model" }).check();
+  await expect(page.locator(".notice")).toContainText("one model");
+});
+
+test("export: picture, vector, table and arrays carry where they came from", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4&text=The+cat+sat.&tau=0.4");
+  await expect(page.locator(".facts")).toContainText("Maximum m");
+  const save = async (name: string): Promise<Buffer> => {
+    await page.locator(".menu summary").click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: new RegExp(`^${name}`) }).click()]);
+    expect(download.suggestedFilename()).toMatch(new RegExp(`^headscope-mini-head-l1-h4\\.${name.toLowerCase()}$`));
+    await page.keyboard.press("Escape");
+    return readFileSync((await download.path())!);
+  };
+  const png = await save("PNG");
+  expect(png.subarray(1, 4).toString()).toBe("PNG");
+  expect(png.toString("latin1")).toContain('"text":"The cat sat."');
+  const vector = (await save("SVG")).toString();
+  expect(vector).toContain("<metadata>");
+  expect(vector.match(/>cat<\/text>/g)).toHaveLength(4);
+  const csv = (await save("CSV")).toString();
+  expect(csv).toContain('"model":"mini"');
+  expect(csv.trim().split("\r\n")).toHaveLength(2 + 36);
+  const npz = await save("npz");
+  expect(npz.subarray(0, 2).toString()).toBe("PK");
+});
+
+test("export: the copied curl command and Python program name the request", async ({ watched: page, home, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent("It's \"so\"\n")}`);
+  await expect(page.locator(".facts")).toContainText("Maximum m");
+  await page.locator(".menu summary").click();
+  const copied = async (name: string): Promise<string> => {
+    await page.getByRole("button", { name: new RegExp(`^${name}`) }).click();
+    await expect(page.locator(".sheet p")).toContainText("Copied");
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  expect(await copied("curl")).toContain(`${home}analyze?format=npz`);
+  expect(await copied("Python")).toContain("np.load");
+  expect(await copied("Link")).toContain("layer=1");
+});

@@ -1,0 +1,177 @@
+// What holds in every view: the address, the keyboard, errors, long texts, access, looks.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { colours, expect, open, readout, test, view } from "./viewer";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const VIEWS = ["overview", "head", "text", "pairs", "compare"] as const;
+
+test("the address restores the whole view", async ({ watched: page, home }) => {
+  await open(page, home);
+  await page.locator("#text").fill("A dog saw a dog. It barked.");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page.locator(".facts-line")).not.toContainText("128 tokens");
+  await expect(page.locator(".facts-line")).toContainText("tokens");
+  await page.getByRole("button", { name: "Pairs" }).click();
+  await page.getByRole("slider", { name: "Similarity τ" }).fill("0.2");
+  await page.getByLabel("Hide special tokens").check();
+  await page.getByLabel("Distance to").fill("5");
+  const count = await page.locator(".count").textContent();
+  await page.reload();
+  await expect(view(page, "Pairs")).toBeVisible();
+  await expect(page.locator("#text")).toHaveValue("A dog saw a dog. It barked.");
+  await expect(page.locator(".count")).toHaveText(count!);
+  await expect(page.getByLabel("Hide special tokens")).toBeChecked();
+  await page.goBack();
+  await expect(view(page, "Overview")).toBeVisible();
+});
+
+test("everything can be done with the keyboard", async ({ watched: page, home }) => {
+  await open(page, home);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  await expect(page.locator("#text")).toBeFocused();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("The cat sat. The cat ran.");
+  await page.keyboard.press("Control+Enter");
+  await expect(page.locator(".facts-line")).toContainText("10 tokens");
+  for (let n = 0; n < 40 && !(await page.evaluate(() => document.activeElement!.classList.contains("thumb"))); n++)
+    await page.keyboard.press("Tab");
+  const name = (): Promise<string | null> => page.evaluate(() => document.activeElement!.getAttribute("aria-label"));
+  expect(await name()).toBe("Layer 11, head 0");
+  for (const key of ["ArrowUp", "ArrowUp", "ArrowRight"]) await page.keyboard.press(key);
+  expect(await name()).toBe("Layer 9, head 1");
+  await page.keyboard.press("Enter");
+  await expect(view(page, "Head")).toBeVisible();
+  await page.keyboard.press("]");
+  await expect(page).toHaveURL(/layer=9&head=2/);
+  for (let n = 0; n < 40 && !(await page.evaluate(() => document.activeElement!.matches(".heatmap canvas"))); n++)
+    await page.keyboard.press("Tab");
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+  await expect(readout(page)).toContainText("the 1 → the 1");
+  await expect(page).toHaveURL(/pin=1.1/);
+  await page.keyboard.press("+");
+  await expect(page.getByRole("button", { name: "Zoom out" })).toBeEnabled();
+  await page.keyboard.press("3");
+  await expect(view(page, "Text")).toBeVisible();
+  await page.locator(".token").first().focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Space");
+  await expect(page.locator(".token.chosen")).toHaveText("The");
+  await page.keyboard.press("4");
+  await expect(view(page, "Pairs")).toBeVisible();
+  await page.locator(".scroller").focus();
+  await page.keyboard.press("ArrowDown");
+  await expect(page.locator("tr.held")).toHaveCount(1);
+});
+
+test("an error of the server stands beside its field", async ({ watched: page, home }) => {
+  await open(page, home);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await page.locator("#max").fill("9999");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page.locator("#error-max")).toBeVisible();
+  await expect(page.locator("#max")).toHaveAttribute("aria-invalid", "true");
+  await expect(page.getByRole("alert")).toContainText("512");
+  await page.locator("#max").fill("64");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page.locator("#error-max")).toBeHidden();
+  await expect(page.locator(".facts-line")).toContainText("64 tokens");
+});
+
+test("a server that is gone is said to be, and can be tried again", async ({ page, home }) => {
+  await open(page, home);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await page.route("**/analyze", (route) => route.abort());
+  await page.locator("#text").fill("Gone.");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page.getByRole("alert")).toContainText("does not answer");
+  await page.unroute("**/analyze");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.locator(".facts-line")).toContainText("4 tokens");
+});
+
+test("long work can be cancelled", async ({ page, home }) => {
+  await open(page, home);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  let release = (): void => {};
+  const held = new Promise<void>((done) => { release = done; });
+  await page.route("**/analyze", async (route) => { await held; await route.continue().catch(() => {}); });
+  await page.locator("#text").fill("Slow.");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await expect(page.locator(".notice")).toContainText("Cancelled");
+  release();
+  await page.unroute("**/analyze");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.locator(".facts-line")).toContainText("4 tokens");
+});
+
+test("512 tokens: every view draws", async ({ watched: page, home }) => {
+  const text = Array.from({ length: 700 }, (_, n) => `word${n % 37}${n % 11 ? "" : "."}`).join(" ");
+  await open(page, home, `max=512&text=${encodeURIComponent(text)}`);
+  await expect(page.locator(".facts-line")).toContainText("512 tokens");
+  await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-complete").length)).toBe(1);
+  await page.keyboard.press("2");
+  await expect.poll(() => colours(page, ".heatmap canvas")).toBeGreaterThan(10);
+  await page.keyboard.press("3");
+  await expect(page.locator(".token")).toHaveCount(512);
+  await page.keyboard.press("4");
+  await expect(page.locator(".count")).toContainText("high pairs");
+  expect(await page.locator("table.pairs tbody tr").count()).toBeLessThan(100);
+});
+
+test("empty text, two segments, strange text", async ({ watched: page, home }) => {
+  await open(page, home, "text=");
+  await expect(page.locator(".facts-line")).toContainText("2 tokens");
+  for (const key of ["2", "3", "4", "5", "1"]) await page.keyboard.press(key);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await open(page, home, "view=text&text=One.&pair=Two.");
+  await expect(page.locator(".flow p")).toHaveCount(2);
+  await open(page, home, `view=text&text=${encodeURIComponent("\u0000\u200b‮abc <b>x</b> 👩‍👩‍👧")}`);
+  await expect(page.locator(".flow")).toContainText("<b>");
+});
+
+for (const theme of ["light", "dark"] as const)
+  test(`accessible: no serious finding of axe, ${theme}`, async ({ watched: page, home }) => {
+    await page.emulateMedia({ colorScheme: theme });
+    await open(page, home, "layer=1&head=4", true);
+    for (const name of VIEWS) {
+      await page.keyboard.press(String(VIEWS.indexOf(name) + 1));
+      await expect(page.locator(`.view`)).toBeVisible();
+      await page.waitForTimeout(400);
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => {
+        const { violations } = await (window as unknown as { axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[] }> } }).axe.run();
+        return violations.filter((v) => v.impact === "serious" || v.impact === "critical")
+          .map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target} ${n.failureSummary}`).join(" | ")}`);
+      });
+      expect(found, name).toEqual([]);
+    }
+  });
+
+for (const width of [1440, 1280, 390])
+  test(`${width} px: nothing wider than the page`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height: 844 });
+    await open(page, home, "layer=1&head=4", true);
+    for (const name of VIEWS) {
+      await page.evaluate((v) => { location.hash = `view=${v}&layer=1&head=4&layer2=2`; }, name);
+      await expect(page.locator(".view")).toBeVisible();
+      await page.waitForTimeout(300);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), name).toBeLessThanOrEqual(width);
+    }
+  });
+
+for (const theme of ["light", "dark"] as const)
+  for (const [name, fragment] of [["overview", "tint=mean_distance&layer=1&head=4"], ["head", "view=head&layer=1&head=4&pin=2.9"]] as const)
+    test(`looks as it did: ${name}, ${theme}`, async ({ watched: page, home }) => {
+      await page.emulateMedia({ colorScheme: theme });
+      await open(page, home, `${fragment}&text=${encodeURIComponent("The cat sat on the mat. The dog saw the cat, and ran.")}`);
+      await expect(page.locator(name === "head" ? ".facts" : ".thumb").first()).toBeVisible();
+      await page.evaluate(() => document.fonts.ready);
+      await page.waitForTimeout(500);
+      await expect(page).toHaveScreenshot(`${name}-${theme}.png`, { mask: [page.locator(".facts-line")] });
+    });

@@ -1,0 +1,21 @@
+// The viewer against the real server, in Debian's Chromium. HEADSCOPE names the binary.
+import { defineConfig } from "@playwright/test";
+
+export default defineConfig({
+  testDir: "e2e",
+  globalSetup: "./e2e/server.ts",
+  outputDir: "../build/browser-test",
+  snapshotPathTemplate: "{testDir}/reference/{arg}{ext}",
+  workers: 1,
+  reporter: "list",
+  timeout: 60_000,
+  expect: { timeout: 15_000, toHaveScreenshot: { maxDiffPixelRatio: 0.05, threshold: 0.25, animations: "disabled" } },
+  use: {
+    viewport: { width: 1280, height: 800 },
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync"],
+    },
+  },
+});

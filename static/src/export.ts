@@ -1,0 +1,83 @@
+// Saving what is seen: PNG, SVG, CSV, npz, each with where it came from; and the request as curl or Python.
+import { download } from "./api";
+import type { AnalyzeRequest } from "./requests";
+import { withText } from "./png";
+import { CanvasSurface, drawPlates, layoutOf, SvgSurface, type Ink, type Plate } from "./surface";
+
+export interface Provenance { tool: string; model: string; model_sha256: string; request: AnalyzeRequest; second?: AnalyzeRequest; page: string }
+
+// What a view offers to save.
+export interface Exportable {
+  name: string; // of the file, without its ending
+  title: string; // one line under a picture
+  provenance: Provenance;
+  plates: Plate[]; // empty: nothing to draw
+  rows: () => (string | number)[][]; // the first is the header
+}
+
+function inkOf(): Ink {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name: string): string => style.getPropertyValue(name).trim();
+  return { ink: read("--ink"), muted: read("--muted"), page: read("--surface"), line: read("--line") };
+}
+
+export async function pngOf({ plates, title, provenance }: Exportable): Promise<Blob> {
+  const { width, height } = layoutOf(plates);
+  const surface = new CanvasSurface(width, height, 2);
+  drawPlates(surface, plates, title, inkOf());
+  const blob = await new Promise<Blob | null>((done) => surface.canvas.toBlob(done, "image/png"));
+  if (!blob) throw new Error("The picture is too large for this browser.");
+  const bytes = new Uint8Array(await blob.arrayBuffer());
+  return new Blob([withText(bytes, "headscope", JSON.stringify(provenance))], { type: "image/png" });
+}
+
+export function svgOf({ plates, title, provenance }: Exportable): Blob {
+  const { width, height } = layoutOf(plates);
+  const surface = new SvgSurface(width, height);
+  const metadata = document.createElementNS("http://www.w3.org/2000/svg", "metadata");
+  metadata.textContent = JSON.stringify(provenance);
+  surface.root.append(metadata);
+  drawPlates(surface, plates, title, inkOf());
+  return new Blob([new XMLSerializer().serializeToString(surface.root)], { type: "image/svg+xml" });
+}
+
+export function csvText(rows: (string | number)[][], provenance: Provenance): string {
+  const cell = (value: string | number): string => {
+    const text = String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const comment = `# ${JSON.stringify(provenance)}`;
+  return `${[comment, ...rows.map((row) => row.map(cell).join(","))].join("\r\n")}\r\n`;
+}
+
+export const csvOf = ({ rows, provenance }: Exportable): Blob =>
+  new Blob([csvText(rows(), provenance)], { type: "text/csv;charset=utf-8" });
+
+export const npzOf = ({ provenance }: Exportable): Promise<Blob> => download(provenance.request, "npz");
+
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+export const curlOf = (request: AnalyzeRequest, address: string): string =>
+  `curl -sS ${quoteShell(`${address}?format=npz`)} -H 'Content-Type: application/json' \\\n` +
+  `  -d ${quoteShell(JSON.stringify(request))} -o headscope.npz`;
+
+// A JSON string holds only escapes that Python's json knows too.
+export const pythonOf = (request: AnalyzeRequest, address: string): string => [
+  "import io, json, urllib.request",
+  "import numpy as np",
+  "",
+  `request = json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}''')`,
+  `call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
+  '                              {"Content-Type": "application/json"})',
+  "heads = np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
+  "print({name: heads[name].shape for name in heads.files})",
+  "",
+].join("\n");
