@@ -122,19 +122,29 @@ int hs__json_accepted(const char *accept, hs__problem *problem)
     return hs__refuse(problem, 406, NULL, "this path answers application/json only");
 }
 
+/* The value of a hexadecimal digit, -1 for anything else. */
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20; /* small letters */
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* Decodes %XX and '+' of one query component; false when it does not fit or is malformed. */
 static bool percent_decode(const char *text, size_t n, char *ret, size_t n_ret)
 {
     size_t size = 0;
     for (size_t i = 0; i < n; i++) {
-        char c = text[i] == '+' ? ' ' : text[i];
+        char c = text[i];
+        if (c == '+')
+            c = ' ';
         if (c == '%') {
-            static const char hex[] = "0123456789abcdef0123456789ABCDEF";
-            const char *high = i + 2 < n ? memchr(hex, text[i + 1], 32) : NULL;
-            const char *low = high ? memchr(hex, text[i + 2], 32) : NULL;
-            if (!low)
+            const int high = i + 2 < n ? hex_value(text[i + 1]) : -1;
+            const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+            if (low < 0)
                 return false;
-            c = (char)((high - hex) % 16 * 16 + (low - hex) % 16);
+            c = (char)(high * 16 + low);
             i += 2;
         }
         if (size + 1 >= n_ret || !c)

@@ -2,6 +2,7 @@
 
 #include "api/number.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@ static hs_status find_pairs(hs__answer *a, hs_error *err)
 static hs_status find_regions(hs__answer *a, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->ask->n_layers * a->ask->n_heads;
+    assert(n > 0);
     uint16_t *high = malloc(T * sizeof *high);
     hs_span *runs = malloc(T * sizeof *runs);
     a->regions = calloc(n, sizeof *a->regions);
@@ -94,6 +96,7 @@ static hs_status find_regions(hs__answer *a, hs_error *err)
 static hs_status find_segments(hs__answer *a, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n_heads = a->capture->n_heads;
+    assert(a->ask->n_layers > 0);
     a->segments = calloc(a->ask->n_layers, sizeof *a->segments);
     bool failed = !a->segments;
     for (size_t l = 0; l < a->ask->n_layers && !failed && !hs__answer_cancelled(a); l++) {
@@ -126,6 +129,7 @@ static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 static hs_status summarize(hs__answer *a, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens, n = a->ask->n_layers * a->ask->n_heads;
+    assert(n > 0);
     int32_t *first = malloc(T * sizeof *first);
     uint8_t *separators = malloc(T);
     a->summaries = calloc(n, sizeof *a->summaries);

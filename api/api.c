@@ -68,7 +68,9 @@ void hs_api_hash_models(hs_api *api)
 hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err)
 {
     hs_api_worker *worker = calloc(1, sizeof *worker);
-    hs_status st = worker ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    if (!worker)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    hs_status st = HS_OK;
     for (size_t i = 0; i < api->n_models && !st; i++) {
         st = hs_workspace_create(api->models[i].engine, api->models[i].shape->n_positions,
                                  &worker->workspaces[i], err);

@@ -113,7 +113,8 @@ static int read_choice(reading *r, const json_t *value, const char *pointer, con
 static int read_numbers(reading *r, const json_t *value, const char *pointer, const char *what, size_t n,
                         uint16_t *ret_numbers, size_t *ret_n)
 {
-    bool chosen[HS_LAYERS_MAX > HS_HEADS_MAX ? HS_LAYERS_MAX : HS_HEADS_MAX] = {false};
+    _Static_assert(HS_LAYERS_MAX >= HS_HEADS_MAX, "chosen holds either");
+    bool chosen[HS_LAYERS_MAX] = {false};
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *element = json_array_get(value, i);
         if (!is_integer(element, -(double)n, (double)n - 1)) {

@@ -52,6 +52,15 @@ void hs__bytes_text(hs__bytes *bytes, const char *text)
     hs__bytes_add(bytes, text, strlen(text));
 }
 
+void hs__bytes_fit(hs__bytes *bytes)
+{
+    char *data = bytes->size ? realloc(bytes->data, bytes->size) : NULL;
+    if (data) {
+        bytes->data = data;
+        bytes->capacity = bytes->size;
+    }
+}
+
 void hs__bytes_finish(hs__bytes *bytes)
 {
     free(bytes->data);

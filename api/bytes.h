@@ -18,6 +18,7 @@ typedef struct hs__bytes {
 char *hs__bytes_room(hs__bytes *bytes, size_t n);
 void hs__bytes_add(hs__bytes *bytes, const void *data, size_t n);
 void hs__bytes_text(hs__bytes *bytes, const char *text); /* NUL-terminated */
+void hs__bytes_fit(hs__bytes *bytes);                    /* gives unused memory back */
 void hs__bytes_finish(hs__bytes *bytes);
 
 /* JSON. Strings: `"`, `\` and control characters escaped, bytes that are not UTF-8 replaced by U+FFFD. */

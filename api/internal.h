@@ -31,4 +31,5 @@ struct hs_api_worker {
 };
 
 /* api/openapi.json, linked in by openapi.S. */
-extern const char hs__openapi_json[], hs__openapi_json_end[];
+extern const char hs__openapi_json[];
+extern const uint64_t hs__openapi_json_bytes;

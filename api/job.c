@@ -356,8 +356,8 @@ static void pack(hs_job *job, hs__bytes *body, hs_response *response)
             hs__gzip(body, forward_ms + job->stage_ms[HS_STAGE_ANALYZE]))
             response->content_encoding = "gzip";
     }
-    char *fitted = realloc(body->data, body->size ? body->size : 1);
-    response->body = fitted ? fitted : body->data;
+    hs__bytes_fit(body);
+    response->body = body->data;
     response->body_bytes = body->size;
 }
 
@@ -387,7 +387,7 @@ static void answer_json(hs_job *job, hs_response *response)
     if (job->route == ROUTE_MODELS)
         write_models(&body, job->api);
     else
-        hs__bytes_add(&body, hs__openapi_json, (size_t)(hs__openapi_json_end - hs__openapi_json));
+        hs__bytes_add(&body, hs__openapi_json, hs__openapi_json_bytes);
     if (body.failed) {
         hs__bytes_finish(&body);
         hs_fail(&job->error, HS_NO_MEMORY, "no memory for the answer");

@@ -116,7 +116,8 @@ static uint64_t eight_digits(uint32_t n, int *ret_n)
 static char *lay_out(char *to, char first, uint64_t rest, int n, int decade, int digits)
 {
     if (decade < 0 && decade >= -4) {
-        memcpy(to, "0.000000", 8);
+        static const char zeros[8] = {'0', '.', '0', '0', '0', '0', '0', '0'};
+        memcpy(to, zeros, sizeof zeros);
         to += 1 - decade;
         *to++ = first;
         memcpy(to, &rest, 8);
@@ -152,11 +153,13 @@ char *hs__float_print(char *to, float value, int digits)
     const bool negative = bits >> 31;
     bits &= 0x7fffffff;
     if (bits >= 0x7f800000) {
-        memcpy(to, "null", 4);
+        static const char null[4] = {'n', 'u', 'l', 'l'};
+        memcpy(to, null, sizeof null);
         return to + 4;
     }
     if (bits == 0) { /* "-0" would be read as an integer and lose its sign */
-        memcpy(to, negative ? "-0.0" : "0\0\0", 4);
+        static const char zero[2][4] = {{'0'}, {'-', '0', '.', '0'}};
+        memcpy(to, zero[negative], sizeof zero[negative]);
         return to + (negative ? 4 : 1);
     }
     if (negative)

@@ -33,6 +33,13 @@ static char *put_4(char *to, size_t value)
     return put_2(put_2(to, value), value >> 16);
 }
 
+static char *put_text(char *to, const char *text)
+{
+    while (*text)
+        *to++ = *text++;
+    return to;
+}
+
 /* The .npy header, padded to a multiple of 64; returns its size. */
 static size_t npy_header(const hs__array *array, char ret[NPY_MAX])
 {
@@ -55,8 +62,7 @@ static size_t npy_header(const hs__array *array, char ret[NPY_MAX])
     const size_t size = (10 + (size_t)n + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     memset(text + n, ' ', size - 10 - (size_t)n);
     ret[size - 1] = '\n';
-    memcpy(ret, "\x93NUMPY\x01\x00", 8);
-    put_2(ret + 8, size - 10);
+    put_2(put_2(put_text(ret, "\x93NUMPY"), 1), size - 10); /* version 1.0 */
     return size;
 }
 
@@ -77,10 +83,7 @@ static char *put_fields(char *to, const hs__array *array, const member *m, size_
 
 static char *put_name(char *to, const hs__array *array)
 {
-    const size_t n = strlen(array->name);
-    memcpy(to, array->name, n);
-    memcpy(to + n, ".npy", 4);
-    return to + n + 4;
+    return put_text(put_text(to, array->name), ".npy");
 }
 
 /* Bytes of padding for data after a header of this name at this offset; a field of its own takes 4 at least.
@@ -104,8 +107,8 @@ static void write_member(hs__bytes *b, const hs__answer *a, const hs__array *arr
     memcpy(local + head, npy, npy_bytes);
     hs__array_write(array, a, local + head + npy_bytes);
     m->crc = (uint32_t)crc32_z(0, (const unsigned char *)local + head, m->size);
-    memcpy(local, "PK\x03\x04", 4);
-    char *to = put_name(put_fields(local + 4, array, m, extra), array);
+    char *to = put_text(local, "PK\x03\x04");
+    to = put_name(put_fields(to, array, m, extra), array);
     put_2(put_2(to, 0xd935), extra - 4); /* the field id Android's zipalign pads with */
     memset(to + 4, 0, extra - 4);
     b->size += head + m->size;
@@ -156,7 +159,7 @@ static void add_texts(hs__arrays *arrays, const hs__answer *a, hs_text *tokens)
 hs_status hs__npz_write(hs__bytes *b, const hs__answer *a, hs_error *err)
 {
     hs__arrays arrays = {0};
-    member members[HS__ARRAYS_MAX];
+    member members[HS__ARRAYS_MAX] = {{0}};
     hs_status st = HS_OK;
     hs_text *tokens = calloc(a->encoding->n_tokens, sizeof *tokens);
     if (!tokens)

@@ -61,7 +61,8 @@ static void write_tensor(hs__bytes *b, const hs__array *array, size_t offset)
     hs__bytes_text(b, "],\"data_offsets\":[");
     hs__json_integer(b, (long long)offset);
     hs__bytes_text(b, ",");
-    hs__json_integer(b, (long long)(offset + array->bytes));
+    const size_t end = offset + array->bytes;
+    hs__json_integer(b, (long long)end);
     hs__bytes_text(b, "]}");
 }
 
