@@ -140,10 +140,11 @@ def dprime(n, m, grid, signal):
     return (x.mean() - y.mean()) / spread if spread > 0 else np.nan
 
 
-def summary(a, s, text, tau):
+def summary(a, s, text, high):
+    """high: E as a grid, of high_elements."""
     keep, ids = text.keep, text.ids
     n, m = normalized(s, keep)
-    grid, high = pair_grid(keep), high_elements(n, keep, tau)
+    grid = pair_grid(keep)
     repeated = ids[:, None] == ids[None, :]
     same_sentence = text.sentence_ids[:, None] == text.sentence_ids[None, :]
     i, j = np.nonzero(high)

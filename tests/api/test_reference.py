@@ -1,0 +1,273 @@
+"""The built program against tests/reference: the paper's formulas in float64, written without looking at the C.
+
+Tolerances: attentions 1e-5, hidden states 1e-4, head outputs and similarities 1e-5 of their maximum, the same
+pairs and high-attention tokens wherever a value is not within 1e-5 of its threshold. Figures over the pairs are
+those of the reference over the program's pairs, so that all of them are compared.
+"""
+
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import analysis  # noqa: E402
+import bert  # noqa: E402
+import checkpoint  # noqa: E402
+
+HEADSCOPE = os.environ["HEADSCOPE"]
+MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
+NEAR = 1e-5
+OUTPUTS = "attentions,similarities,head_outputs,hidden_states,pairs,regions,segments,summary"
+
+PARAGRAPH = (
+    "The police at the airport were new. The airport was built after the war, and the war was long: the city "
+    "had no money, no police and no airport! Who was in charge of it? An old office of the city, as many said. "
+    "It was closed in 1974, when a national police force took over the airports, the ports and the borders."
+)
+TEXTS = {
+    "paragraph": (PARAGRAPH, None),
+    "pair": ("The war was long. The war is over!", "Was the war long? It was."),
+    "word": ("war", None),
+    "empty": ("", None),
+}
+
+
+# ---- one run of the program and of the reference ----
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Every model by name."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    made = {
+        name: checkpoint.write_random(root / name, seed=k, **variant)
+        for k, (name, variant) in enumerate(checkpoint.VARIANTS.items())
+    }
+    return made | {"mini": MINI}
+
+
+@pytest.fixture(scope="session")
+def analyze(folders, tmp_path_factory):
+    """analyze(model, text, options...) -> arrays of the npz."""
+    folder = tmp_path_factory.mktemp("answers")
+
+    def run(model, text, *options):
+        first, second = TEXTS[text]
+        output = folder / "answer.npz"
+        pair = ["--text-pair", second] if second is not None else []
+        command = [HEADSCOPE, "analyze", "--model", str(folders[model]), "--layers", "all", "--outputs", OUTPUTS,
+                   "--max-pairs", "1000000", "--format", "npz", "-o", str(output), *pair, *options, "-"]
+        done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=120)
+        if b"this build has no" in done.stderr:
+            pytest.skip("the program was built without this backend")
+        assert done.returncode == 0, done.stderr.decode()
+        with np.load(output) as answer:
+            return dict(answer)
+
+    return run
+
+
+@lru_cache(maxsize=None)
+def reference_heads(folder, ids, types):
+    heads = bert.forward(checkpoint.load(folder), ids, types)
+    return heads, analysis.similarity(heads.outputs)
+
+
+class Case:
+    """An answer beside what it should be."""
+
+    def __init__(self, folder, answer, masks=False):
+        self.answer = answer
+        self.ids, types = answer["input_ids"], answer["token_type_ids"]
+        self.special = answer["special_tokens_mask"].astype(bool)
+        # An empty text has no pairs, by contract.
+        self.keep = ~self.special if masks or self.special.all() else np.ones(len(self.ids), bool)
+        self.heads, self.similarities = reference_heads(folder, tuple(self.ids), tuple(types))
+        vocab = (folder / "vocab.txt").read_text().split("\n")
+        self.ends = {vocab.index(token) for token in ".!?"}
+        self.sentence_ids = analysis.sentences(self.ids, types, self.special, self.ends)
+        separators = self.special | np.isin(self.ids, list(self.ends))
+        self.text = analysis.Text(self.ids, self.sentence_ids, separators, self.keep)
+
+    def maps(self):
+        """(l, h, A, S) of every head."""
+        for l, h in np.ndindex(self.similarities.shape[:2]):
+            yield l, h, self.heads.attentions[l, h], self.similarities[l, h]
+
+
+def assert_close(actual, expected, tolerance):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+
+
+def listed_pairs(case, l, h):
+    """The program's E of one head, as a grid."""
+    mine = (case.answer["pairs_layer"] == l) & (case.answer["pairs_head"] == h)
+    found = np.zeros((len(case.ids), len(case.ids)), bool)
+    found[case.answer["pairs_i"][mine], case.answer["pairs_j"][mine]] = True
+    assert found.sum() == mine.sum(), "a pair is listed twice"
+    return found
+
+
+# ---- the checks ----
+
+
+def check_maps(case):
+    assert_close(case.answer["attentions"], case.heads.attentions, 1e-5)
+    assert_close(case.answer["attentions"].sum(-1), np.ones(case.heads.attentions.shape[:3]), 1e-5)
+    assert_close(case.answer["hidden_states"], case.heads.hidden_states, 1e-4)
+    for name, expected in (("head_outputs", case.heads.outputs), ("similarities", case.similarities)):
+        for l, h in np.ndindex(expected.shape[:2]):
+            assert_close(case.answer[name][l, h], expected[l, h], 1e-5 * np.abs(expected[l, h]).max())
+
+
+def check_sentences(case):
+    np.testing.assert_array_equal(case.answer["sentence_ids"], case.sentence_ids)
+
+
+def check_pairs(case, tau=0.3):
+    columns = {name[6:]: case.answer[name] for name in case.answer if name.startswith("pairs_") and name != "pairs_total"}
+    assert case.answer["pairs_total"] == len(columns["layer"])
+    order = np.lexsort((columns["j"], columns["i"], -columns["normalized"], columns["head"], columns["layer"]))
+    np.testing.assert_array_equal(order, np.arange(len(order)))
+    np.testing.assert_array_equal(columns["distance"], columns["j"] - columns["i"])
+    np.testing.assert_array_equal(columns["same_token"], case.ids[columns["i"]] == case.ids[columns["j"]])
+    np.testing.assert_array_equal(columns["same_sentence"],
+                                  case.sentence_ids[columns["i"]] == case.sentence_ids[columns["j"]])
+    for l, h, _, s in case.maps():
+        n, m = analysis.normalized(s, case.keep)
+        mine = (columns["layer"] == l) & (columns["head"] == h)
+        i, j = columns["i"][mine], columns["j"][mine]
+        differs = listed_pairs(case, l, h) != analysis.high_elements(n, case.keep, tau)
+        assert (np.abs(n[differs] - tau) <= NEAR).all()
+        assert_close(columns["similarity"][mine], s[i, j], 1e-5 * max(abs(m), 1e-30))
+        assert_close(columns["normalized"][mine], n[i, j], 2e-5)
+
+
+def check_regions(case, tau=0.3):
+    def slices(name, index):
+        offsets = case.answer[f"regions_{name}_offsets"]
+        return case.answer[f"regions_{name}"][offsets[index] : offsets[index + 1]]
+
+    n_heads = case.similarities.shape[1]
+    for l, h, a, s in case.maps():
+        c = analysis.profile(a, case.keep)
+        if (np.abs(c - tau) <= NEAR).any():
+            continue
+        high = analysis.high_tokens(c, tau)
+        runs = analysis.runs(high, len(c))
+        np.testing.assert_array_equal(slices("high_attention", l * n_heads + h), high)
+        np.testing.assert_array_equal(slices("runs", l * n_heads + h), runs)
+        means = analysis.region_means(s, case.keep, runs)
+        assert_close(slices("means", l * n_heads + h), means.ravel(), 2e-5 * np.abs(s).max())
+
+
+def check_segments(case, tau=0.3):
+    for l in range(len(case.similarities)):
+        maps, similarities = case.heads.attentions[l], case.similarities[l]
+        if (np.abs(analysis.profile(maps.sum(0), case.keep) - tau) <= NEAR).any():
+            continue
+        expected = analysis.segments(maps, similarities, case.special, case.keep, tau)
+        mine = case.answer["segments_layer"] == l
+        np.testing.assert_array_equal(case.answer["segments_tokens"][mine], [e[:2] for e in expected])
+        assert_close(case.answer["segments_cohesion"][mine], [e[2] for e in expected], 2e-5)
+        assert_close(case.answer["segments_contrast"][mine], [e[3] for e in expected], 2e-5)
+
+
+def check_summaries(case):
+    for l, h, a, s in case.maps():
+        expected = analysis.summary(a, s, case.text, listed_pairs(case, l, h))
+        expected["focal_position"] = expected.pop("focal_token")
+        for name, value in expected.items():
+            tolerance = 2e-5 * max(1, np.abs(s).max() if name == "max_similarity" else np.nan_to_num(value))
+            np.testing.assert_allclose(case.answer["summary_" + name][l, h], value, rtol=0, atol=tolerance,
+                                       err_msg=f"{name} of layer {l}, head {h}")
+
+
+def check_all(case):
+    check_maps(case)
+    check_sentences(case)
+    check_pairs(case)
+    check_regions(case)
+    check_segments(case)
+    check_summaries(case)
+
+
+# ---- the tests ----
+
+MODELS = [*checkpoint.VARIANTS, "mini"]
+
+
+@pytest.mark.parametrize("backend", ["default", "openblas", "onednn"])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_figure(analyze, folders, model, backend):
+    options = [] if backend == "default" else ["--backend", backend]
+    case = Case(folders[model], analyze(model, "paragraph", *options))
+    assert len(case.ids) > 70
+    check_all(case)
+
+
+@pytest.mark.parametrize("text", ["pair", "word", "empty"])
+@pytest.mark.parametrize("model", ["mini", "distilbert", "one_layer"])
+def test_short_texts_and_pairs(analyze, folders, model, text):
+    check_all(Case(folders[model], analyze(model, text)))
+
+
+@pytest.mark.parametrize("text", ["paragraph", "pair", "word", "empty"])
+@pytest.mark.parametrize("model", ["mini", "no_prefix"])
+def test_special_tokens_masked(analyze, folders, model, text):
+    case = Case(folders[model], analyze(model, text, "--special-tokens", "mask"), masks=True)
+    check_all(case)
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.5, 1.0])
+def test_thresholds(analyze, folders, tau):
+    case = Case(folders["mini"], analyze("mini", "paragraph", "--threshold", str(tau),
+                                         "--attention-threshold", str(tau)))
+    check_pairs(case, tau)
+    check_regions(case, tau)
+    check_segments(case, tau)
+    check_summaries(case)
+
+
+@pytest.mark.parametrize("special", ["keep", "mask"])
+def test_normalized(analyze, folders, special):
+    answer = analyze("mini", "paragraph", "--normalize", "max", "--special-tokens", special)
+    case = Case(folders["mini"], answer, masks=special == "mask")
+    for l, h, _, s in case.maps():
+        assert_close(answer["similarities"][l, h], analysis.normalized(s, case.keep)[0], 2e-5)
+
+
+@pytest.mark.parametrize("how", ["sum", "mean"])
+def test_reduced_over_heads(analyze, folders, how):
+    answer = analyze("mini", "paragraph", "--reduce", how, "--heads", "0,3,11", "--outputs", "attentions,similarities")
+    case = Case(folders["mini"], answer)
+    for name, maps in (("attentions", case.heads.attentions), ("similarities", case.similarities)):
+        expected = getattr(maps[:, [0, 3, 11]], how)(axis=1, keepdims=True)
+        assert answer[name].shape == expected.shape
+        assert_close(answer[name], expected, 3e-5 * max(1, np.abs(expected).max()))
+
+
+def test_strongest_pairs_are_kept(analyze, folders):
+    every = Case(folders["mini"], analyze("mini", "paragraph")).answer
+    some = Case(folders["mini"], analyze("mini", "paragraph", "--max-pairs", "100")).answer
+    assert some["pairs_total"] == every["pairs_total"] and len(some["pairs_i"]) == 100
+    strongest = np.sort(every["pairs_normalized"])[::-1][:100]
+    np.testing.assert_array_equal(np.sort(some["pairs_normalized"])[::-1], strongest)
+
+
+@pytest.mark.parametrize("model", ["mini", "distilbert"])
+def test_padding_changes_nothing(folders, model):
+    """The reference, padded to 128 with a mask as in the paper, equals itself unpadded."""
+    ids = np.array([2, 7, 30, 31, 30, 40, 18, 3])
+    padded = np.concatenate([ids, np.zeros(120, int)])
+    loaded = checkpoint.load(folders[model])
+    short, long = bert.forward(loaded, ids), bert.forward(loaded, padded, mask=np.arange(128) < len(ids))
+    n = len(ids)
+    assert_close(long.attentions[..., :n, :n], short.attentions, 1e-12)
+    assert_close(long.attentions[..., :n, n:], np.zeros(long.attentions[..., :n, n:].shape), 1e-30)
+    assert_close(long.outputs[..., :n, :], short.outputs, 1e-12)
