@@ -182,8 +182,11 @@ def check_summaries(case):
     for l, h, a, s in case.maps():
         expected = analysis.summary(a, s, case.text, listed_pairs(case, l, h))
         expected["focal_position"] = expected.pop("focal_token")
+        n = analysis.normalized(s, case.keep)[0][analysis.pair_grid(case.keep)]
+        spread = n.std() if len(n) and n.std() > 0 else 1
+        scales = {"max_similarity": np.abs(s).max(), "snr_dprime": 1 / spread}  # d' divides by the spread of N
         for name, value in expected.items():
-            tolerance = 2e-5 * max(1, np.abs(s).max() if name == "max_similarity" else np.nan_to_num(value))
+            tolerance = 2e-5 * max(1, scales.get(name, np.nan_to_num(value)))
             np.testing.assert_allclose(case.answer["summary_" + name][l, h], value, rtol=0, atol=tolerance,
                                        err_msg=f"{name} of layer {l}, head {h}")
 
