@@ -72,7 +72,7 @@ $(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_file
 	@$(AR) rcs $@ $^
 
 # Kernels say a * b + c and mean one fused step where the CPU has it; everything else is compiled to the letter.
-$(BUILD)/engine/kernels_%.o: ALL_CFLAGS += -ffp-contract=fast
+$(BUILD)/engine/kernels_%.o $(BUILD)/engine/measure.o: ALL_CFLAGS += -ffp-contract=fast
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(say) CC $<

@@ -3,4 +3,4 @@
 
 #include "server/options.h"
 
-extern const hs_command hs__command_serve, hs__command_analyze, hs__command_models;
+extern const hs_command hs__command_serve, hs__command_analyze, hs__command_models, hs__command_bench;

@@ -18,7 +18,7 @@ def headscope(*arguments, text=None, environment=None):
     return done
 
 
-COMMANDS = ["serve", "analyze", "models"]
+COMMANDS = ["serve", "analyze", "models", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -50,7 +50,7 @@ def test_version():
     ["serve", "--model", "mini,"], ["serve", "--backend", "magic"],
     ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
-    ["models", "extra"], ["models", "--model", "x"],
+    ["models", "extra"], ["models", "--model", "x"], ["bench", "extra"], ["bench", "--cores", "0"],
 ])
 def test_usage_errors(arguments):
     done = headscope(*arguments, text=b"")

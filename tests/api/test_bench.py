@@ -1,0 +1,63 @@
+"""headscope bench: figures that are there, add up and can be compared."""
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import HEADSCOPE, PATIENCE
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+import checkpoint  # noqa: E402
+
+STEPS = ("products", "plain", "capture", "analysis")
+
+
+def bench(*arguments):
+    return subprocess.run([HEADSCOPE, "bench", *map(str, arguments)], capture_output=True, text=True, check=False,
+                          timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    checkpoint.write_random(folder / "model", n_layers=2, n_heads=4, hidden=48, ffn=100, positions=140)
+    done = bench("--model", folder / "model", "--quick", "--cores", 2, "--json", folder / "figures.json")
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "figures.json").read_text()), done.stdout
+
+
+def test_says_what_was_measured(figures):
+    figures, table = figures
+    assert figures["machine"]["cores"] == 2 and figures["machine"]["date"] and figures["machine"]["cpu"]
+    model = figures["model"]
+    assert (model["layers"], model["heads"], model["hidden"], model["ffn"]) == (2, 4, 48, 100)
+    assert 0 < model["resident_bytes"] <= figures["resident_bytes_max"]
+    assert figures["machine"]["cpu"] in table
+
+
+def test_lengths_beyond_the_model_are_left_out(figures):
+    assert [(row["tokens"], row["cores"]) for row in figures[0]["passes"]] == [(32, 1), (32, 2), (128, 1), (128, 2)]
+
+
+def test_floor_is_operations_over_peak(figures):
+    layers, hidden, ffn = 2, 48, 100
+    for row in figures[0]["passes"]:
+        tokens = row["tokens"]
+        flops = layers * (6 * tokens * hidden**2 + 4 * tokens**2 * hidden + tokens * (tokens - 1) * hidden)
+        flops += (layers - 1) * (2 * tokens * hidden**2 + 4 * tokens * hidden * ffn)
+        assert math.isclose(row["floor_ms"], flops / row["peak_gflops"] / 1e6, rel_tol=1e-3)
+        assert all(row[step]["ms"] > 0 and row[step]["over_floor"] > 0 for step in STEPS)
+
+
+def test_answers_of_every_format(figures):
+    rows = {row["format"]: row for row in figures[0]["encoding"]}
+    arrays = 2 * 2 * 4 * 128 * 128 * 4
+    assert arrays < rows["npz"]["bytes"] < 1.1 * arrays and arrays < rows["safetensors"]["bytes"] < 1.1 * arrays
+    assert rows["json"]["bytes"] > rows["json, last layer"]["bytes"] >= rows["the same, gzip"]["bytes"]
+
+
+def test_failures_are_told(tmp_path):
+    done = bench("--model", tmp_path / "none")
+    assert done.returncode == 1 and "none" in done.stderr
