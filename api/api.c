@@ -1,6 +1,7 @@
 #include "api/api.h"
 
 #include "api/internal.h"
+#include "api/problem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,12 @@ void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request
 {
     hs_job *job = hs_job_create(api, request);
     if (!job) {
-        hs_response_problem(ret_response, 500, NULL, "out of memory");
+        hs__problem problem = {0};
+        *ret_response = (hs_response){0};
+        hs_fail(&ret_response->error, HS_NO_MEMORY, "no memory for a job");
+        hs__refuse(&problem, 500, NULL,
+                   "something went wrong on our side; the log says more under this request_id");
+        hs__problem_write(&problem, request->id, ret_response);
         return;
     }
     if (hs_job_tokens(job)) {

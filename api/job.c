@@ -410,6 +410,7 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
     }
     if (job->problem.status) {
         if (job->problem.status == 500) {
+            hs_fail(&job->error, HS_NO_MEMORY, "%s", job->problem.detail);
             ret_response->error = job->error;
             snprintf(job->problem.detail, sizeof job->problem.detail,
                      "something went wrong on our side; the log says more under this request_id");
