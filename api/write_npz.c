@@ -3,11 +3,11 @@
  * Format: numpy.lib.format 1.0 and PKWARE's APPNOTE, without zip64: an answer is far below 4 GB. Data begins
  * at a multiple of 64 bytes in the file (by a padding extra field), so that it can be mapped as it is. */
 #include "api/arrays.h"
+#include "api/crc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define LOCAL_BYTES   30
 #define CENTRAL_BYTES 46
@@ -106,7 +106,7 @@ static void write_member(hs__bytes *b, const hs__answer *a, const hs__array *arr
         return;
     memcpy(local + head, npy, npy_bytes);
     hs__array_write(array, a, local + head + npy_bytes);
-    m->crc = (uint32_t)crc32_z(0, (const unsigned char *)local + head, m->size);
+    m->crc = hs__crc32(0, local + head, m->size);
     char *to = put_text(local, "PK\x03\x04");
     to = put_name(put_fields(to, array, m, extra), array);
     put_2(put_2(to, 0xd935), extra - 4); /* the field id Android's zipalign pads with */
