@@ -21,7 +21,7 @@ static void multiply(const hs__kernels *kernels, size_t n_rows, size_t K, const 
 {
     for (size_t c = 0; c < n_columns; c += kernels->panel) {
         const size_t n = n_columns - c < kernels->panel ? n_columns - c : kernels->panel;
-        kernels->product(n_rows, K, x, ldx, panels + K * c, n, NULL, y + c, ldy);
+        kernels->product(n_rows, K, x, ldx, panels + K * c, n, NULL, NULL, y + c, ldy);
     }
 }
 

@@ -37,9 +37,10 @@ typedef struct hs__kernels {
                  float *panels);
 
     /* One panel: y[i][c] = sum over k of x[i][k] B[k][c] + bias[c]. bias may be NULL and is read up to the
-     * rounded number of columns. */
+     * rounded number of columns. next, which may be NULL, is the panel that will be asked for next: it is
+     * fetched into the second-level cache meanwhile. */
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
-                    const float *bias, float *y, size_t ldy);
+                    const float *bias, const float *next, float *y, size_t ldy);
 } hs__kernels;
 
 /* Floats that K x n_columns take in panels. */

@@ -8,6 +8,7 @@
 #include "engine/kernels.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -82,8 +82,9 @@ static void native_run(const hs__linear *base, hs__linear_split split, size_t n_
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
     float *out = y + row * n_out + column;
 
-    kernels->product(rows, K, (const float *)x + row * K, K, linear->panels + column * K, n,
-                     linear->bias + column, out, n_out);
+    kernels->product(
+        rows, K, (const float *)x + row * K, K, linear->panels + column * K, n, linear->bias + column,
+        column + kernels->panel < n_out ? linear->panels + (column + kernels->panel) * K : NULL, out, n_out);
     if (base->gelu)
         kernels->gelu(rows, n, out, n_out);
 }
