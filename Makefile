@@ -21,7 +21,7 @@ CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE $(if $(ONEDNN),-DHS_WITH_ONEDNN)
 SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS = -std=c17 -pthread $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))$(PKG_CFLAGS)
-LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl) -lm -pthread
+LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl -lgomp) -lm -pthread
 
 # Short lines; `make V=1` shows the commands.
 Q   := $(if $(V),,@)

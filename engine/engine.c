@@ -108,7 +108,11 @@ static const hs__linear_kind *backend_find(hs_backend backend)
     case HS_BACKEND_OPENBLAS:
         return &hs__linear_openblas;
     case HS_BACKEND_ONEDNN:
+#if defined HS_WITH_ONEDNN
+        return &hs__linear_onednn;
+#else
         return NULL;
+#endif
     }
     return NULL;
 }
@@ -136,6 +140,15 @@ hs_status hs_engine_create(const hs_model *model, const hs_engine_options *optio
     if (!engine->linear) {
         hs_fail(err, st, "this build has no onednn backend");
         goto out;
+    }
+    if (options->precision == HS_PRECISION_BF16) {
+        engine->bf16 = hs__bf16_kernels_select();
+        if (!engine->bf16 || engine->linear == &hs__linear_openblas) {
+            hs_fail(err, st,
+                    engine->bf16 ? "the openblas backend computes in fp32 only"
+                                 : "this CPU has no AVX512_BF16, which bf16 needs: use fp32");
+            goto out;
+        }
     }
     st = engine_allocate(engine, err);
     if (st)
@@ -198,6 +211,8 @@ static void workspace_layout(hs_workspace *ws, hs__arena *arena)
     ws->context = hs__arena_floats(arena, N * H);
     ws->inner = hs__arena_floats(arena, N * F);
     ws->update = hs__arena_floats(arena, N * H);
+    if (ws->engine->bf16)
+        ws->operand = hs__arena_take(arena, N * hs__bf16_width(H > F ? H : F) * sizeof(uint16_t));
     hs__attention_scratch unused = {0};
     ws->attention = hs__arena_take(arena, ws->engine->n_threads * sizeof *ws->attention);
     for (size_t slot = 0; slot < ws->engine->n_threads; slot++) {

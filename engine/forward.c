@@ -26,6 +26,11 @@ typedef struct pass {
     size_t index; /* of the layer */
     const hs__layer *layer;
     bool last; /* nothing after this layer's heads is wanted */
+    /* the product being computed */
+    const hs__linear *linear;
+    const float *from;
+    float *to;
+    atomic_int status; /* the first failure of a task */
 } pass;
 
 typedef struct rows {
@@ -68,11 +73,15 @@ static void embed(const hs_engine *engine, const hs_sequence *sequence, float *a
                               engine->shape.layer_norm_eps, x);
 }
 
-static void task_qkv(void *context, size_t task, size_t slot)
+/* Part of y = x W' + b. */
+static void task_multiply(void *context, size_t task, size_t slot)
 {
     (void)slot;
-    const pass *p = context;
-    hs__linear_run(p->layer->qkv, p->N, p->n_threads, p->ws->x, p->ws->qkv, task);
+    pass *p = context;
+    const void *x = p->ws->operand ? (const void *)p->ws->operand : p->from;
+    const hs_status st = hs__linear_run(p->linear, p->N, p->n_threads, x, p->to, task);
+    if (st)
+        atomic_store_explicit(&p->status, (int)st, memory_order_relaxed);
 }
 
 /* One head of one sequence. */
@@ -111,13 +120,6 @@ static void task_attend(void *context, size_t task, size_t slot)
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
 }
 
-static void task_output(void *context, size_t task, size_t slot)
-{
-    (void)slot;
-    const pass *p = context;
-    hs__linear_run(p->layer->output, p->N, p->n_threads, p->ws->context, p->ws->update, task);
-}
-
 static void add_update(const pass *p, const hs__norm *norm, size_t task)
 {
     const size_t H = p->engine->shape.hidden;
@@ -134,20 +136,6 @@ static void task_attention_norm(void *context, size_t task, size_t slot)
     add_update(p, &p->layer->attention_norm, task);
 }
 
-static void task_ffn_in(void *context, size_t task, size_t slot)
-{
-    (void)slot;
-    const pass *p = context;
-    hs__linear_run(p->layer->ffn_in, p->N, p->n_threads, p->ws->x, p->ws->inner, task);
-}
-
-static void task_ffn_out(void *context, size_t task, size_t slot)
-{
-    (void)slot;
-    const pass *p = context;
-    hs__linear_run(p->layer->ffn_out, p->N, p->n_threads, p->ws->inner, p->ws->update, task);
-}
-
 static void task_ffn_norm(void *context, size_t task, size_t slot)
 {
     (void)slot;
@@ -155,17 +143,39 @@ static void task_ffn_norm(void *context, size_t task, size_t slot)
     add_update(p, &p->layer->ffn_norm, task);
 }
 
+/* Rows of `from` as bfloat16. */
+static void task_convert(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const pass *p = context;
+    const size_t K = p->linear->n_in;
+    const rows r = rows_of_task(p, task);
+    p->engine->bf16->convert(r.n, K, p->from + r.first * K, p->ws->operand + r.first * hs__bf16_width(K) / 2);
+}
+
+/* to = from W' + b */
+static void multiply(pass *p, hs__crew *crew, const hs__linear *linear, const float *from, float *to)
+{
+    p->linear = linear;
+    p->from = from;
+    p->to = to;
+    if (p->engine->precision == HS_PRECISION_BF16)
+        hs__crew_share(crew, p->n_row_chunks, task_convert, p);
+    hs__crew_share(crew, hs__linear_tasks(linear, p->N, p->n_threads), task_multiply, p);
+}
+
 static void run_layer(pass *p, hs__crew *crew)
 {
-    const size_t N = p->N, n = p->n_threads;
-    hs__crew_share(crew, hs__linear_tasks(p->layer->qkv, N, n), task_qkv, p);
+    const hs_workspace *ws = p->ws;
+    const hs__layer *layer = p->layer;
+    multiply(p, crew, layer->qkv, ws->x, ws->qkv);
     hs__crew_share(crew, p->n_sequences * p->engine->shape.n_heads, task_attend, p);
     if (p->last)
         return;
-    hs__crew_share(crew, hs__linear_tasks(p->layer->output, N, n), task_output, p);
+    multiply(p, crew, layer->output, ws->context, ws->update);
     hs__crew_share(crew, p->n_row_chunks, task_attention_norm, p);
-    hs__crew_share(crew, hs__linear_tasks(p->layer->ffn_in, N, n), task_ffn_in, p);
-    hs__crew_share(crew, hs__linear_tasks(p->layer->ffn_out, N, n), task_ffn_out, p);
+    multiply(p, crew, layer->ffn_in, ws->x, ws->inner);
+    multiply(p, crew, layer->ffn_out, ws->inner, ws->update);
     hs__crew_share(crew, p->n_row_chunks, task_ffn_norm, p);
 }
 
@@ -210,6 +220,8 @@ static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *contr
         p->layer = &p->engine->layers[l];
         p->last = heads_only && l + 1 == n_layers;
         run_layer(p, crew);
+        if (atomic_load_explicit(&p->status, memory_order_relaxed))
+            return hs_fail(err, (hs_status)atomic_load(&p->status), "out of memory inside a library");
         if (!p->last)
             keep_hidden_states(p, (ptrdiff_t)l);
     }

@@ -24,6 +24,7 @@ struct hs_engine {
     size_t n_threads; /* a pass may use, at most */
     const hs__linear_kind *linear;
     const hs__kernels *kernels;
+    const hs__bf16_kernels *bf16; /* NULL: fp32 */
     hs__norm embedding_norm;
     hs__layer *layers; /* [n_layers] */
     void *norms;       /* the block that all of them are in */
@@ -40,11 +41,12 @@ typedef struct hs__attention_scratch {
 struct hs_workspace {
     const hs_engine *engine;
     size_t tokens_max;
-    float *x;       /* [N][H]  hidden state */
-    float *qkv;     /* [N][3H] */
-    float *context; /* [N][H]  head outputs side by side, as the output product reads them */
-    float *inner;   /* [N][F]  between the feed-forward products */
-    float *update;  /* [N][H]  what a sublayer adds to x */
+    float *x;          /* [N][H]  hidden state */
+    float *qkv;        /* [N][3H] */
+    float *context;    /* [N][H]  head outputs side by side, as the output product reads them */
+    float *inner;      /* [N][F]  between the feed-forward products */
+    float *update;     /* [N][H]  what a sublayer adds to x */
+    uint32_t *operand; /* [N][max(H, F) / 2] what a product reads as pairs of bfloat16, or NULL */
     hs__attention_scratch *attention; /* [n_threads] */
 };
 

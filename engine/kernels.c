@@ -3,6 +3,7 @@
 extern const hs__kernels hs__kernels_base;
 #if defined __x86_64__
 extern const hs__kernels hs__kernels_avx2, hs__kernels_avx512;
+extern const hs__bf16_kernels hs__kernels_bf16;
 #endif
 
 const hs__kernels *hs__kernels_at(size_t index)
@@ -24,4 +25,14 @@ const hs__kernels *hs__kernels_at(size_t index)
 const hs__kernels *hs__kernels_select(void)
 {
     return hs__kernels_at(0);
+}
+
+const hs__bf16_kernels *hs__bf16_kernels_select(void)
+{
+#if defined __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512bf16") && hs__kernels_select() == &hs__kernels_avx512)
+        return &hs__kernels_bf16;
+#endif
+    return NULL;
 }

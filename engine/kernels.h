@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct hs__kernels {
     const char *name; /* "avx512", "avx2" or "base" */
@@ -42,6 +43,21 @@ typedef struct hs__kernels {
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
                     const float *bias, const float *next, float *y, size_t ldy);
 } hs__kernels;
+
+/* Products of bfloat16, two at a time: sums, bias and y are floats. Panels as above, of pairs:
+ * [K/2][columns], K rounded up to be even with a zero; rows of x likewise, so that all sizes here count
+ * pairs. For kernels of the same panel, lanes and tile_rows. */
+typedef struct hs__bf16_kernels {
+    /* y[i] = x[i], rounded to nearest even. y [n_rows][n_pairs], n_pairs = (n + 1) / 2. */
+    void (*convert)(size_t n_rows, size_t n, const float *x, uint32_t *y);
+    void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 uint32_t *panels);
+    void (*product)(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panel,
+                    size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy);
+} hs__bf16_kernels;
+
+/* NULL when the CPU cannot, which takes AVX512_BF16. */
+const hs__bf16_kernels *hs__bf16_kernels_select(void);
 
 /* Floats that K x n_columns take in panels. */
 static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, size_t n_columns)

@@ -3,79 +3,13 @@
  * A file that includes this first chooses its instructions (#pragma GCC target) and defines
  *     LANES    floats in a vector register
  *     KERNELS  name of the hs__kernels it defines;  KERNELS_NAME  the same as text
- * Arithmetic on `vec` is per lane. Sums run in LANES partial sums, so they differ between instruction sets in
- * the last bits, never between runs. */
+ * and what product_body.h asks for. Sums run in LANES partial sums, so they differ between instruction sets
+ * in the last bits, never between runs. */
 #include "engine/kernels.h"
+#include "engine/kernels_vec.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
-
-#if defined __SSE__
-#include <immintrin.h>
-#elif defined __ARM_NEON
-#include <arm_neon.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-
-typedef float vec __attribute__((vector_size(LANES * 4)));
-typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
-typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-
-INLINE vec load(const float *p)
-{
-    return *(const vec_in_memory *)p;
-}
-
-INLINE void store(float *p, vec v)
-{
-    *(vec_in_memory *)p = v;
-}
-
-INLINE vec splat(float x)
-{
-    return x - (vec){0};
-}
-
-/* The first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
-INLINE vec load_part(const float *p, size_t n, float rest)
-{
-#if LANES == 16 && defined __AVX512F__
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), p);
-#else
-    vec v = splat(rest);
-    for (size_t i = 0; i < n; i++)
-        v[i] = p[i];
-    return v;
-#endif
-}
-
-INLINE void store_part(float *p, size_t n, vec v)
-{
-#if LANES == 16 && defined __AVX512F__
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
-#else
-    for (size_t i = 0; i < n; i++)
-        p[i] = v[i];
-#endif
-}
-
-/* The larger of each lane; gcc has no vector ?: in C. */
-INLINE vec larger(vec a, vec b)
-{
-#if LANES == 16 && defined __AVX512F__
-    return _mm512_max_ps(a, b);
-#elif LANES == 8 && defined __AVX__
-    return _mm256_max_ps(a, b);
-#elif LANES == 4 && defined __SSE__
-    return _mm_max_ps(a, b);
-#else
-    ivec m = a > b;
-    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
-#endif
-}
 
 INLINE float sum_lanes(vec v)
 {
@@ -125,7 +59,7 @@ INLINE vec exp_negative(vec x)
  * around 1. */
 INLINE vec gelu(vec x)
 {
-    const vec a = larger(x, -x);
+    const vec a = -larger(-larger(x, -x), splat(-14.0f)); /* beyond, e^(-a^2 / 2) is 0 and P, Q overflow */
     vec p = splat(-0.00011207246767488549f);
     p = p * a + splat(0.03669033990624578f);
     p = p * a + splat(0.19376808916553978f);
@@ -257,7 +191,48 @@ static void gelu_rows(size_t n_rows, size_t n, float *y, size_t ldy)
     }
 }
 
+/* Products of floats. */
+typedef float operand;
+typedef vec operands;
+
+INLINE operands load_operands(const operand *p)
+{
+    return load(p);
+}
+
+INLINE operands splat_operand(operand x)
+{
+    return splat(x);
+}
+
+INLINE vec add_product(vec sum, operands a, operands b)
+{
+    return sum + a * b;
+}
+
 #include "engine/product_body.h"
+
+static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+                    const float *bias, const float *next, float *y, size_t ldy)
+{
+    multiply_panel(n_rows, K, x, ldx, panel, n_columns, bias, next, y, ldy);
+}
+
+static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 float *panels)
+{
+    for (size_t first = 0; first < n_columns; first += PANEL) {
+        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
+        const size_t width = (n + LANES - 1) / LANES * LANES;
+        for (size_t k = 0; k < K; k++, panels += width) {
+            const float *row = source + k * step_k + first * step_column;
+            for (size_t j = 0; j < n; j++)
+                panels[j] = row[j * step_column];
+            for (size_t j = n; j < width; j++)
+                panels[j] = 0;
+        }
+    }
+}
 
 const hs__kernels KERNELS = {
     .name = KERNELS_NAME,

@@ -40,11 +40,12 @@ size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_thread
     return split.n_row_chunks * split.n_column_chunks;
 }
 
-void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
-                    size_t task)
+hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
+                         size_t task)
 {
     const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
-    linear->kind->run(linear, split, n_rows, x, y, task % split.n_row_chunks, task / split.n_row_chunks);
+    return linear->kind->run(linear, split, n_rows, x, y, task % split.n_row_chunks,
+                             task / split.n_row_chunks);
 }
 
 void hs__linear_destroy(hs__linear *linear)

@@ -35,11 +35,14 @@ typedef struct hs__linear_kind {
                         hs__linear **ret_linear, hs_error *err);
     void (*destroy)(hs__linear *linear);
     hs__linear_split (*split)(const hs__linear *linear, size_t n_rows, size_t n_threads);
-    void (*run)(const hs__linear *linear, hs__linear_split split, size_t n_rows, const void *x, float *y,
-                size_t row_chunk, size_t column_chunk);
+    hs_status (*run)(const hs__linear *linear, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                     size_t row_chunk, size_t column_chunk);
 } hs__linear_kind;
 
 extern const hs__linear_kind hs__linear_native, hs__linear_openblas;
+#if defined HS_WITH_ONEDNN
+extern const hs__linear_kind hs__linear_onednn;
+#endif
 
 /* What every implementation begins with. */
 struct hs__linear {
@@ -62,10 +65,17 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret);
 /* Tasks of a product of n_rows rows that n_threads threads share. */
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads);
 
-/* Task `task` of them: its part of y [n_rows][n_out] from x [n_rows][n_in], of floats, or of bfloat16 when
- * the engine's precision is bf16. y is not x. */
-void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
-                    size_t task);
+/* Task `task` of them: its part of y [n_rows][n_out] from x: floats [n_rows][n_in], or, when the engine's
+ * precision is bf16, bfloat16 [n_rows][hs__bf16_width(n_in)] with a zero at the end of rows that were made
+ * even. y is not x. Fails with HS_NO_MEMORY when a library could not have its own scratch. */
+HS_MUST_USE hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x,
+                                     float *y, size_t task);
+
+/* Width of a row of bfloat16: they are multiplied in pairs. */
+static inline size_t hs__bf16_width(size_t n)
+{
+    return (n + 1) / 2 * 2;
+}
 
 void hs__linear_destroy(hs__linear *linear); /* NULL is fine */
 

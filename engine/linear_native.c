@@ -6,49 +6,58 @@
 
 typedef struct native_linear {
     hs__linear base;
-    float *panels;
-    float *bias; /* [n_out], zeros up to the last panel's end */
+    const hs__bf16_kernels *bf16; /* NULL: fp32 */
+    size_t depth;                 /* operands in a column: n_in, or half of it in pairs */
+    void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
+    float *bias;                  /* [n_out], zeros up to the last panel's end */
 } native_linear;
 
 static void layout(native_linear *linear, hs__arena *arena)
 {
+    const hs__linear *base = &linear->base;
+    linear->panels = hs__arena_floats(arena, hs__panels_floats(base->kernels, linear->depth, base->n_out));
+    linear->bias = hs__arena_floats(arena, hs__panels_floats(base->kernels, 1, base->n_out));
+}
+
+static void fill(native_linear *linear, const hs__linear_source *source, float *rows)
+{
     const hs__kernels *kernels = linear->base.kernels;
-    linear->panels =
-        hs__arena_floats(arena, hs__panels_floats(kernels, linear->base.n_in, linear->base.n_out));
-    linear->bias = hs__arena_floats(arena, hs__panels_floats(kernels, 1, linear->base.n_out));
+    const size_t K = linear->base.n_in, n_out = linear->base.n_out;
+    for (size_t first = 0; first < n_out; first += kernels->panel) {
+        const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
+        hs__linear_read_weights(source, first, n, rows);
+        if (linear->bf16) /* B = W' */
+            linear->bf16->pack(K, n, rows, 1, K, (uint32_t *)linear->panels + first * linear->depth);
+        else
+            kernels->pack(K, n, rows, 1, K, (float *)linear->panels + first * linear->depth);
+    }
+    hs__linear_read_biases(source, linear->bias);
+    for (size_t j = n_out; j < hs__panels_floats(kernels, 1, n_out); j++)
+        linear->bias[j] = 0;
 }
 
 static hs_status native_create(const hs__linear_source *source, const hs__kernels *kernels,
                                hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
-    if (precision != HS_PRECISION_FP32)
-        return hs_fail(err, HS_UNSUPPORTED, "the native backend computes in fp32 only");
-
     native_linear plan = {0};
     hs__linear_init(&plan.base, &hs__linear_native, source, kernels);
-    const size_t K = plan.base.n_in, n_out = plan.base.n_out;
+    plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
+    plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof plan);
     layout(&plan, &arena);
     arena = (hs__arena){.base = hs__block_create(arena.used)};
-    float *rows = malloc(kernels->panel * K * sizeof *rows); /* of one panel, as they lie in the file */
+    float *rows = malloc(kernels->panel * plan.base.n_in * sizeof *rows); /* of one panel, as in the file */
     if (!arena.base || !rows) {
         free(arena.base);
         free(rows);
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", n_out, K);
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
+                       plan.base.n_in);
     }
     native_linear *linear = hs__arena_take(&arena, sizeof plan);
     *linear = plan;
     layout(linear, &arena);
-
-    for (size_t first = 0; first < n_out; first += kernels->panel) {
-        const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
-        hs__linear_read_weights(source, first, n, rows);
-        kernels->pack(K, n, rows, 1, K, linear->panels + first * K); /* B = W' */
-    }
-    hs__linear_read_biases(source, linear->bias);
-    for (size_t j = n_out; j < hs__panels_floats(kernels, 1, n_out); j++)
-        linear->bias[j] = 0;
+    fill(linear, source, rows);
     free(rows);
     *ret_linear = &linear->base;
     return HS_OK;
@@ -71,22 +80,31 @@ static hs__linear_split native_split(const hs__linear *linear, size_t n_rows, si
                               .n_column_chunks = n_panels};
 }
 
-static void native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
-                       size_t row_chunk, size_t column_chunk)
+static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
+                            float *y, size_t row_chunk, size_t column_chunk)
 {
     const native_linear *linear = (const native_linear *)base;
     const hs__kernels *kernels = base->kernels;
-    const size_t K = base->n_in, n_out = base->n_out, column = column_chunk * kernels->panel;
+    const size_t K = linear->depth, n_out = base->n_out, column = column_chunk * kernels->panel;
     const size_t n = n_out - column < kernels->panel ? n_out - column : kernels->panel;
     const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const size_t at = column * K, next = column + kernels->panel < n_out ? at + kernels->panel * K : at;
+    const float *bias = linear->bias + column;
     float *out = y + row * n_out + column;
 
-    kernels->product(
-        rows, K, (const float *)x + row * K, K, linear->panels + column * K, n, linear->bias + column,
-        column + kernels->panel < n_out ? linear->panels + (column + kernels->panel) * K : NULL, out, n_out);
+    if (linear->bf16) {
+        const uint32_t *panels = linear->panels;
+        linear->bf16->product(rows, K, (const uint32_t *)x + row * K, K, panels + at, n, bias, panels + next,
+                              out, n_out);
+    } else {
+        const float *panels = linear->panels;
+        kernels->product(rows, K, (const float *)x + row * K, K, panels + at, n, bias, panels + next, out,
+                         n_out);
+    }
     if (base->gelu)
         kernels->gelu(rows, n, out, n_out);
+    return HS_OK;
 }
 
 const hs__linear_kind hs__linear_native = {

@@ -4,16 +4,18 @@
  * A tile of rows x vecs registers is held over the whole inner sum: per step k it takes vecs loads of B, one
  * broadcast of x per row and rows * vecs fused multiply-adds, so that the arithmetic units, not the loads,
  * are what is waited for. Every element is one sum in order of k whatever tile it falls into, so a row's
- * result does not depend on the rows beside it. Includers define, beside what kernels_body.h asks for,
- *     TILE_VECS       vectors in a panel's row
- *     TILE_ROWS       rows of the largest tile: TILE_ROWS * TILE_VECS + TILE_VECS + 1 registers are in use
- *     TILE_HEIGHTS(X) X(1) X(2) ... X(TILE_ROWS) */
+ * result does not depend on the rows beside it.
+ *
+ * What is multiplied is an operand, 4 bytes: a float, or a pair of bfloat16 that one instruction multiplies
+ * and adds. Includers define operand, operands (LANES of them), load_operands, splat_operand, add_product,
+ * and TILE_VECS       vectors in a panel's row TILE_ROWS       rows of the largest tile: TILE_ROWS *
+ * TILE_VECS + TILE_VECS + 1 registers are in use TILE_HEIGHTS(X) X(1) X(2) ... X(TILE_ROWS) */
 
 #define PANEL (TILE_VECS * LANES)
 
 /* y [rows][n_columns] = x [rows][K] B + bias, or y += when `more`. rows and vecs are constants once inlined,
  * which is what lets `sum` live in registers. */
-INLINE void tile(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx, const float *panel,
+INLINE void tile(size_t rows, size_t vecs, size_t K, const operand *x, size_t ldx, const operand *panel,
                  size_t n_columns, const float *bias, bool more, const char *ahead, size_t ahead_step,
                  float *y, size_t ldy)
 {
@@ -26,16 +28,16 @@ INLINE void tile(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx,
 
     for (size_t k = 0; k < K; k++) {
         __builtin_prefetch(ahead + k * ahead_step, 0, 2);
-        vec b[TILE_VECS];
+        operands b[TILE_VECS];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
-            b[j] = load(panel + (k * vecs + j) * LANES);
+            b[j] = load_operands(panel + (k * vecs + j) * LANES);
 #pragma GCC unroll 16
         for (size_t i = 0; i < rows; i++) {
-            const vec a = splat(x[i * ldx + k]);
+            const operands a = splat_operand(x[i * ldx + k]);
 #pragma GCC unroll 4
             for (size_t j = 0; j < vecs; j++)
-                sum[i][j] += a * b[j];
+                sum[i][j] = add_product(sum[i][j], a, b[j]);
         }
     }
 
@@ -55,12 +57,12 @@ INLINE void tile(size_t rows, size_t vecs, size_t K, const float *x, size_t ldx,
     }
 }
 
-typedef void (*tile_function)(size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+typedef void (*tile_function)(size_t K, const operand *x, size_t ldx, const operand *panel, size_t n_columns,
                               const float *bias, bool more, const char *ahead, size_t ahead_step, float *y,
                               size_t ldy);
 
 #define DEFINE_TILE(rows, vecs)                                                                              \
-    static void tile_##rows##x##vecs(size_t K, const float *x, size_t ldx, const float *panel,               \
+    static void tile_##rows##x##vecs(size_t K, const operand *x, size_t ldx, const operand *panel,           \
                                      size_t n_columns, const float *bias, bool more, const char *ahead,      \
                                      size_t ahead_step, float *y, size_t ldy)                                \
     {                                                                                                        \
@@ -85,15 +87,16 @@ static size_t part_length(size_t K)
     return n > 1 ? (K + n - 1) / n : K;
 }
 
-static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
-                    const float *bias, const float *next, float *y, size_t ldy)
+/* y = x B + bias for one panel, as kernels.h says. */
+static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
+                           size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {
     const size_t vecs = (n_columns + LANES - 1) / LANES, width = vecs * LANES;
     const size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
     /* Tiles as equal as can be: one of a row or two would wait for its loads. */
     const size_t rows = n_rows / n_tiles, n_taller = n_rows % n_tiles, length = part_length(K);
     /* Every tile fetches its share of the next panel, a little at each step. */
-    const size_t ahead_step = next ? (width * sizeof(float) + n_tiles - 1) / n_tiles : 0;
+    const size_t ahead_step = next ? (width * sizeof(operand) + n_tiles - 1) / n_tiles : 0;
     const char *ahead = (const char *)(next ? next : panel);
     for (size_t t = 0; t < n_tiles; t++) {
         const size_t height = rows + (t < n_taller);
@@ -104,21 +107,5 @@ static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const f
         ahead += K * ahead_step;
         x += height * ldx;
         y += height * ldy;
-    }
-}
-
-static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
-                 float *panels)
-{
-    for (size_t first = 0; first < n_columns; first += PANEL) {
-        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
-        const size_t width = (n + LANES - 1) / LANES * LANES;
-        for (size_t k = 0; k < K; k++, panels += width) {
-            const float *row = source + k * step_k + first * step_column;
-            for (size_t j = 0; j < n; j++)
-                panels[j] = row[j * step_column];
-            for (size_t j = n; j < width; j++)
-                panels[j] = 0;
-        }
     }
 }

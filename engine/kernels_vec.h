@@ -1,0 +1,70 @@
+/* kernels_vec.h - vectors of LANES floats in gcc's vector types: arithmetic is per lane. For the files that
+ * are compiled once per instruction set; they choose it (#pragma GCC target) and define LANES before. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined __SSE__
+#include <immintrin.h>
+#elif defined __ARM_NEON
+#include <arm_neon.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+INLINE vec load(const float *p)
+{
+    return *(const vec_in_memory *)p;
+}
+
+INLINE void store(float *p, vec v)
+{
+    *(vec_in_memory *)p = v;
+}
+
+INLINE vec splat(float x)
+{
+    return x - (vec){0};
+}
+
+/* The first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
+INLINE vec load_part(const float *p, size_t n, float rest)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), p);
+#else
+    vec v = splat(rest);
+    for (size_t i = 0; i < n; i++)
+        v[i] = p[i];
+    return v;
+#endif
+}
+
+INLINE void store_part(float *p, size_t n, vec v)
+{
+#if LANES == 16 && defined __AVX512F__
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#else
+    for (size_t i = 0; i < n; i++)
+        p[i] = v[i];
+#endif
+}
+
+/* The larger of each lane; gcc has no vector ?: in C. */
+INLINE vec larger(vec a, vec b)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_max_ps(a, b);
+#elif LANES == 8 && defined __AVX__
+    return _mm256_max_ps(a, b);
+#elif LANES == 4 && defined __SSE__
+    return _mm_max_ps(a, b);
+#else
+    ivec m = a > b;
+    return (vec)(((ivec)a & m) | ((ivec)b & ~m));
+#endif
+}

@@ -1,0 +1,554 @@
+/* The engine on random checkpoints of odd shapes, made in memory: every backend against every other, batches
+ * and threads to the bit against one text on one thread, selections against full captures. That the numbers
+ * are the paper's is shown by tests/reference. */
+#include "engine/engine.h"
+#include "engine/team.h"
+
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct random_model {
+    hs_model *model;
+    char *config, *safetensors, *vocab;
+} random_model;
+
+typedef struct writer {
+    FILE *header, *data;
+    size_t n_written;
+    uint32_t state;
+} writer;
+
+/* A tensor of normal-ish values around `middle`. n_rows 0: a vector. */
+static void add_tensor(writer *w, const char *name, size_t n_rows, size_t n_columns, float middle)
+{
+    const size_t n = (n_rows ? n_rows : 1) * n_columns;
+    char shape[64];
+    if (n_rows)
+        snprintf(shape, sizeof shape, "%zu,%zu", n_rows, n_columns);
+    else
+        snprintf(shape, sizeof shape, "%zu", n_columns);
+    fprintf(w->header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+            w->n_written ? "," : "{", name, shape, w->n_written, w->n_written + n * sizeof(float));
+    for (size_t i = 0; i < n; i++) {
+        float value = middle;
+        for (int k = 0; k < 4; k++) {
+            w->state = w->state * 1664525 + 1013904223;
+            value += ((float)(w->state >> 8) / 8388608.0f - 1) * 0.12f;
+        }
+        fwrite(&value, sizeof value, 1, w->data);
+    }
+    w->n_written += n * sizeof(float);
+}
+
+static void add_dense(writer *w, const char *prefix, const char *name, size_t n_out, size_t n_in)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s.weight", prefix, name);
+    add_tensor(w, full, n_out, n_in, 0);
+    snprintf(full, sizeof full, "%s%s.bias", prefix, name);
+    add_tensor(w, full, 0, n_out, 0);
+}
+
+static void add_norm(writer *w, const char *prefix, const char *name, size_t H)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s%s.weight", prefix, name);
+    add_tensor(w, full, 0, H, 1);
+    snprintf(full, sizeof full, "%s%s.bias", prefix, name);
+    add_tensor(w, full, 0, H, 0);
+}
+
+static void add_tensors(writer *w, const hs_shape *s)
+{
+    add_tensor(w, "embeddings.word_embeddings.weight", s->vocab_size, s->hidden, 0);
+    add_tensor(w, "embeddings.position_embeddings.weight", s->n_positions, s->hidden, 0);
+    add_tensor(w, "embeddings.token_type_embeddings.weight", s->n_types, s->hidden, 0);
+    add_norm(w, "embeddings.", "LayerNorm", s->hidden);
+    for (size_t l = 0; l < s->n_layers; l++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "encoder.layer.%zu.", l);
+        add_dense(w, prefix, "attention.self.query", s->hidden, s->hidden);
+        add_dense(w, prefix, "attention.self.key", s->hidden, s->hidden);
+        add_dense(w, prefix, "attention.self.value", s->hidden, s->hidden);
+        add_dense(w, prefix, "attention.output.dense", s->hidden, s->hidden);
+        add_norm(w, prefix, "attention.output.LayerNorm", s->hidden);
+        add_dense(w, prefix, "intermediate.dense", s->ffn, s->hidden);
+        add_dense(w, prefix, "output.dense", s->hidden, s->ffn);
+        add_norm(w, prefix, "output.LayerNorm", s->hidden);
+    }
+}
+
+static size_t make_safetensors(const hs_shape *shape, char **ret_bytes)
+{
+    char *header, *data, *all;
+    size_t header_bytes, data_bytes, all_bytes;
+    writer w = {.state = 7};
+    w.header = open_memstream(&header, &header_bytes);
+    w.data = open_memstream(&data, &data_bytes);
+    add_tensors(&w, shape);
+    fputc('}', w.header);
+    fclose(w.header), fclose(w.data);
+    FILE *file = open_memstream(&all, &all_bytes);
+    const uint64_t length = header_bytes;
+    fwrite(&length, sizeof length, 1, file);
+    fwrite(header, 1, header_bytes, file);
+    fwrite(data, 1, data_bytes, file);
+    fclose(file);
+    free(header), free(data);
+    *ret_bytes = all;
+    return all_bytes;
+}
+
+static random_model random_model_open(const hs_shape *s)
+{
+    random_model m = {0};
+    size_t config_bytes, vocab_bytes;
+    FILE *file = open_memstream(&m.config, &config_bytes);
+    fprintf(
+        file,
+        "{\"model_type\":\"bert\",\"hidden_size\":%zu,\"num_hidden_layers\":%zu,\"num_attention_heads\":%zu,"
+        "\"intermediate_size\":%zu,\"hidden_act\":\"gelu\",\"layer_norm_eps\":1e-12,"
+        "\"max_position_embeddings\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu}",
+        s->hidden, s->n_layers, s->n_heads, s->ffn, s->n_positions, s->n_types, s->vocab_size);
+    fclose(file);
+    file = open_memstream(&m.vocab, &vocab_bytes);
+    fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", file);
+    for (size_t i = 5; i < s->vocab_size; i++)
+        fprintf(file, "w%zu\n", i);
+    fclose(file);
+    const size_t bytes = make_safetensors(s, &m.safetensors);
+    const hs_model_files files = {.config = {m.config, config_bytes},
+                                  .safetensors = {m.safetensors, bytes},
+                                  .vocab = {m.vocab, vocab_bytes}};
+    hs_error err = {0};
+    ck_assert_msg(hs_model_open_memory(&files, &m.model, &err) == HS_OK, "%s", err.text);
+    return m;
+}
+
+static void random_model_close(random_model *m)
+{
+    hs_model_close(m->model);
+    free(m->config), free(m->safetensors), free(m->vocab);
+}
+
+/* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
+static const hs_shape shapes[] = {
+    {1, 5, 60, 12, 100, 40, 2, 300, 1e-12f}, {24, 2, 32, 16, 70, 64, 1, 50, 1e-12f},
+    {2, 1, 7, 7, 13, 90, 2, 20, 1e-12f},     {3, 4, 256, 64, 512, 130, 2, 100, 1e-12f},
+    {2, 3, 3, 1, 1, 33, 2, 10, 1e-12f},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4, EVERYTHING = 15 };
+
+static const uint16_t *count_up(void)
+{
+    static uint16_t numbers[HS_LAYERS_MAX];
+    for (uint16_t i = 0; i < HS_LAYERS_MAX; i++)
+        numbers[i] = i;
+    return numbers;
+}
+
+static hs_engine *make_engine(const random_model *m, const hs_engine_options *options)
+{
+    hs_engine *engine = NULL;
+    hs_error err = {0};
+    ck_assert_msg(hs_engine_create(m->model, options, &engine, &err) == HS_OK, "%s", err.text);
+    return engine;
+}
+
+static hs_capture *make_capture(const hs_engine *engine, const hs_selection *selection, size_t n_tokens)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const hs_selection full = {count_up(), shape->n_layers, count_up(), shape->n_heads, EVERYTHING};
+    hs_capture *capture = NULL;
+    ck_assert_int_eq(hs_capture_create(shape, selection ? selection : &full, n_tokens, &capture, NULL),
+                     HS_OK);
+    ck_assert_uint_eq(capture->bytes, hs_capture_bytes(shape, selection ? selection : &full, n_tokens));
+    ck_assert_uint_eq((uintptr_t)capture->attentions % 64, 0);
+    return capture;
+}
+
+/* Texts of different lengths with everything kept; ids and types are shared by all tests. */
+typedef struct texts {
+    int32_t ids[TEXTS][256];
+    uint8_t types[TEXTS][256];
+    hs_sequence sequences[TEXTS];
+    size_t n_tokens;
+} texts;
+
+static void texts_make(const hs_engine *engine, texts *t)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const size_t lengths[TEXTS] = {shape->n_positions, 1, shape->n_positions / 2 + 1, 17};
+    t->n_tokens = 0;
+    for (size_t s = 0; s < TEXTS; s++) {
+        for (size_t i = 0; i < lengths[s]; i++) {
+            t->ids[s][i] = (int32_t)((i * 7 + s * 13 + i * i) % shape->vocab_size);
+            t->types[s][i] = shape->n_types > 1 && i > lengths[s] / 2;
+        }
+        t->sequences[s] = (hs_sequence){t->ids[s], s % 2 ? NULL : t->types[s], lengths[s],
+                                        make_capture(engine, NULL, lengths[s])};
+        t->n_tokens += lengths[s];
+    }
+}
+
+static void texts_free(texts *t)
+{
+    for (size_t s = 0; s < TEXTS; s++)
+        hs_capture_destroy(t->sequences[s].capture);
+}
+
+static void run(const hs_engine *engine, const hs_sequence *sequences, size_t n, size_t n_threads)
+{
+    hs_workspace *ws = NULL;
+    hs_error err = {0};
+    size_t n_tokens = 0;
+    for (size_t s = 0; s < n; s++)
+        n_tokens += sequences[s].n_tokens;
+    ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
+    const hs_run_control control = {.n_threads = n_threads};
+    ck_assert_msg(hs_engine_run(engine, ws, sequences, n, &control, &err) == HS_OK, "%s", err.text);
+    hs_workspace_destroy(ws);
+}
+
+static size_t map_floats(const hs_capture *c)
+{
+    return c->n_layers * c->n_heads * c->n_tokens * c->n_tokens;
+}
+
+/* One assertion for all of them: Check reports each to its parent process. */
+static void compare(const float *a, const float *b, size_t n, double tolerance, const char *what)
+{
+    double largest = 1;
+    size_t bad = n;
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(b[i]));
+    for (size_t i = 0; i < n && bad == n; i++)
+        if (!(fabs(a[i] - b[i]) <= tolerance * largest))
+            bad = i;
+    ck_assert_msg(bad == n, "%s at %zu: %g and %g", what, bad, a[bad], b[bad]);
+}
+
+static void compare_captures(const hs_capture *a, const hs_capture *b, double tolerance)
+{
+    const size_t T = a->n_tokens, n_maps = a->n_layers * a->n_heads;
+    compare(a->attentions, b->attentions, map_floats(a), tolerance, "attention");
+    compare(a->similarities, b->similarities, map_floats(a), tolerance, "similarity");
+    compare(a->columns, b->columns, n_maps * T, tolerance, "column sum");
+    compare(a->head_outputs, b->head_outputs, n_maps * T * a->head_width, tolerance, "head output");
+    compare(a->hidden_states, b->hidden_states, (1 + a->n_layers) * T * a->hidden, tolerance, "hidden state");
+}
+
+START_TEST(backends_agree)
+{
+    static const hs_backend others[] = {HS_BACKEND_OPENBLAS, HS_BACKEND_ONEDNN};
+    random_model m = random_model_open(&shapes[_i]);
+    hs_engine *native = make_engine(&m, &(hs_engine_options){.backend = HS_BACKEND_NATIVE});
+    ck_assert_str_eq(hs_engine_backend(native), "native");
+    texts expected, got;
+    texts_make(native, &expected);
+    run(native, expected.sequences, TEXTS, 1);
+    for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
+        hs_engine *other = NULL;
+        hs_error err = {0};
+        hs_status st = hs_engine_create(m.model, &(hs_engine_options){.backend = others[b]}, &other, &err);
+#ifndef HS_WITH_ONEDNN
+        if (others[b] == HS_BACKEND_ONEDNN) {
+            ck_assert_int_eq(st, HS_UNSUPPORTED);
+            continue;
+        }
+#endif
+        ck_assert_msg(st == HS_OK, "%s", err.text);
+        for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
+            texts_make(other, &got);
+            run(other, got.sequences, TEXTS, n_threads);
+            for (size_t s = 0; s < TEXTS; s++)
+                compare_captures(got.sequences[s].capture, expected.sequences[s].capture, 2e-5);
+            texts_free(&got);
+        }
+        hs_engine_destroy(other);
+    }
+    texts_free(&expected);
+    hs_engine_destroy(native);
+    random_model_close(&m);
+}
+END_TEST
+
+static size_t count_faults(size_t T, size_t D, const float *A, const float *S, const float *O,
+                           const float *columns)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < T; i++) {
+        double row = 0, column = 0;
+        for (size_t j = 0; j < T; j++) {
+            double dot = 0, size = 1e-6;
+            for (size_t d = 0; d < D; d++) {
+                dot += (double)O[i * D + d] * O[j * D + d];
+                size += fabs((double)O[i * D + d] * O[j * D + d]);
+            }
+            n += !(fabs(S[i * T + j] - (i == j ? 0 : dot)) <= 1e-6 * size);
+            n += S[i * T + j] != S[j * T + i];
+            row += A[i * T + j];
+            column += A[j * T + i];
+        }
+        n += !(fabs(row - 1) <= 2e-6);
+        n += !(fabs(columns[i] - column) <= 1e-5);
+    }
+    return n;
+}
+
+/* What the maps are, whatever the backend: rows sum to 1, columns are their sums, S is symmetric and O O'. */
+START_TEST(captures_are_consistent)
+{
+    random_model m = random_model_open(&shapes[_i]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    texts t;
+    texts_make(engine, &t);
+    run(engine, t.sequences, TEXTS, 1);
+    for (size_t s = 0; s < TEXTS; s++) {
+        const hs_capture *c = t.sequences[s].capture;
+        const size_t T = c->n_tokens, D = c->head_width;
+        for (size_t map = 0; map < c->n_layers * c->n_heads; map++) {
+            const float *A = hs_capture_attention(c, map / c->n_heads, map % c->n_heads);
+            const float *S = hs_capture_similarity(c, map / c->n_heads, map % c->n_heads);
+            const float *O = hs_capture_head_output(c, map / c->n_heads, map % c->n_heads);
+            const float *columns = hs_capture_columns(c, map / c->n_heads, map % c->n_heads);
+            ck_assert_uint_eq(count_faults(T, D, A, S, O, columns), 0);
+        }
+    }
+    texts_free(&t);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+START_TEST(batches_and_threads_change_no_bit)
+{
+    random_model m = random_model_open(&shapes[_i]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){.n_threads = 4});
+    texts alone, batch;
+    texts_make(engine, &alone);
+    for (size_t s = 0; s < TEXTS; s++)
+        run(engine, &alone.sequences[s], 1, 1);
+    for (size_t n_threads = 0; n_threads <= 5; n_threads++) {
+        texts_make(engine, &batch);
+        run(engine, batch.sequences, TEXTS, n_threads);
+        for (size_t s = 0; s < TEXTS; s++)
+            compare_captures(batch.sequences[s].capture, alone.sequences[s].capture, 0);
+        texts_free(&batch);
+    }
+    texts_free(&alone);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+START_TEST(selections_are_slices_of_the_whole)
+{
+    const hs_shape *shape = &shapes[1];
+    static const uint16_t layers[] = {0, 3, 22}, heads[] = {1};
+    const size_t T = 40, n = T * T;
+    random_model m = random_model_open(shape);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    int32_t ids[40] = {5, 6, 7, 8, 9, 10};
+    hs_capture *whole = make_capture(engine, NULL, T);
+    run(engine, &(hs_sequence){ids, NULL, T, whole}, 1, 1);
+    for (unsigned keep = 0; keep <= EVERYTHING; keep++) {
+        const hs_selection selection = {layers, 3, heads, 1, keep};
+        hs_capture *part = make_capture(engine, &selection, T);
+        ck_assert_int_eq(part->attentions != NULL, (keep & HS_KEEP_ATTENTIONS) != 0);
+        ck_assert_int_eq(part->columns != NULL, (keep & HS_KEEP_ATTENTIONS) != 0);
+        run(engine, &(hs_sequence){ids, NULL, T, part}, 1, 2);
+        for (size_t l = 0; l < 3; l++) {
+            if (part->attentions) {
+                compare(hs_capture_attention(part, l, 0), hs_capture_attention(whole, layers[l], 1), n, 0,
+                        "A");
+                compare(hs_capture_columns(part, l, 0), hs_capture_columns(whole, layers[l], 1), T, 0, "c");
+            }
+            if (part->similarities)
+                compare(hs_capture_similarity(part, l, 0), hs_capture_similarity(whole, layers[l], 1), n, 0,
+                        "S");
+            if (part->head_outputs)
+                compare(hs_capture_head_output(part, l, 0), hs_capture_head_output(whole, layers[l], 1),
+                        T * shape->head_width, 0, "O");
+            if (part->hidden_states)
+                compare(part->hidden_states + (l + 1) * T * shape->hidden,
+                        whole->hidden_states + (layers[l] + (size_t)1) * T * shape->hidden, T * shape->hidden,
+                        0, "x");
+        }
+        if (part->hidden_states)
+            compare(part->hidden_states, whole->hidden_states, T * shape->hidden, 0, "embeddings");
+        hs_capture_destroy(part);
+    }
+    hs_capture_destroy(whole);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+/* Selections differ within a batch: each gets its own, the deepest sets how far the pass goes. */
+START_TEST(a_batch_may_mix_selections)
+{
+    static const uint16_t none[] = {0}, first[] = {0}, last[] = {2};
+    const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP_HIDDEN_STATES},
+                                       {first, 1, last, 1, EVERYTHING},
+                                       {last, 1, first, 1, HS_KEEP_ATTENTIONS}};
+    random_model m = random_model_open(&shapes[3]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const int32_t ids[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    hs_sequence sequences[3];
+    hs_capture *whole = make_capture(engine, NULL, 9);
+    run(engine, &(hs_sequence){ids, NULL, 9, whole}, 1, 1);
+    for (size_t s = 0; s < 3; s++)
+        sequences[s] = (hs_sequence){ids, NULL, 9, make_capture(engine, &selections[s], 9)};
+    run(engine, sequences, 3, 1);
+    compare(sequences[0].capture->hidden_states, whole->hidden_states, 9 * 256, 0, "embeddings");
+    compare(sequences[1].capture->attentions, hs_capture_attention(whole, 0, 2), 81, 0, "attention");
+    compare(sequences[1].capture->hidden_states + 9 * 256, whole->hidden_states + 9 * 256, 9 * 256, 0, "x");
+    compare(sequences[2].capture->attentions, hs_capture_attention(whole, 2, 0), 81, 0, "attention");
+    for (size_t s = 0; s < 3; s++)
+        hs_capture_destroy(sequences[s].capture);
+    hs_capture_destroy(whole);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+START_TEST(what_cannot_run_is_refused)
+{
+    random_model m = random_model_open(&shapes[0]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    static const uint16_t descending[] = {1, 0}, beyond[] = {5};
+    int32_t ids[40] = {0};
+    uint8_t types[40] = {0};
+    hs_workspace *ws = NULL;
+    hs_capture *capture = make_capture(engine, NULL, 40), *refused = NULL;
+    ck_assert_int_eq(hs_workspace_create(engine, 0, &ws, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_workspace_create(engine, 40, &ws, NULL), HS_OK);
+    const hs_sequence two[] = {{ids, NULL, 40, capture}, {ids, NULL, 40, capture}};
+
+    ck_assert_int_eq(hs_engine_run(engine, ws, two, 0, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, two, 2, NULL, NULL), HS_TOO_LARGE);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 41, capture}, 1, NULL, NULL),
+                     HS_TOO_LARGE);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 39, capture}, 1, NULL, NULL),
+                     HS_INVALID);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 40, NULL}, 1, NULL, NULL),
+                     HS_INVALID);
+    types[39] = 2;
+    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, types, 40, capture}, 1, NULL, NULL),
+                     HS_INVALID);
+    ids[7] = -1;
+    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+    ids[7] = 300;
+    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+
+    const hs_shape *shape = hs_engine_shape(engine);
+    const hs_selection unordered = {beyond, 0, descending, 2, EVERYTHING},
+                       too_far = {beyond, 1, beyond, 0, 0};
+    ck_assert_int_eq(hs_capture_create(shape, &unordered, 4, &refused, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_capture_create(shape, &too_far, 4, &refused, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_capture_create(shape, &(hs_selection){0}, 0, &refused, NULL), HS_TOO_LARGE);
+    ck_assert_ptr_null(refused);
+    hs_capture_destroy(capture);
+    hs_workspace_destroy(ws);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+START_TEST(a_cancelled_run_ends_between_layers)
+{
+    random_model m = random_model_open(&shapes[1]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
+    const int32_t ids[4] = {1, 2, 3, 4};
+    hs_workspace *ws = NULL;
+    hs_error err = {0};
+    atomic_int cancelled = 1;
+    hs_capture *capture = make_capture(engine, NULL, 4);
+    const hs_sequence sequence = {ids, NULL, 4, capture};
+    ck_assert_int_eq(hs_workspace_create(engine, 4, &ws, NULL), HS_OK);
+    const hs_run_control control = {.cancelled = &cancelled, .n_threads = 2};
+    ck_assert_int_eq(hs_engine_run(engine, ws, &sequence, 1, &control, &err), HS_CANCELLED);
+    ck_assert_str_eq(err.text, "cancelled after 0 of 24 layers");
+    atomic_store(&cancelled, 0);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &sequence, 1, &control, NULL),
+                     HS_OK); /* nothing is left over */
+    hs_capture_destroy(capture);
+    hs_workspace_destroy(ws);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
+/* Many crews at once, each wanting everyone: every task is done once, and nobody waits for good. */
+typedef struct count {
+    atomic_int n_done[300];
+    atomic_int slots[4], n_clashes;
+} count;
+
+static void count_task(void *context, size_t index, size_t slot)
+{
+    count *c = context;
+    if (slot >= 4 || atomic_fetch_add(&c->slots[slot % 4], 1) != 0) /* the slot is ours alone */
+        atomic_fetch_add(&c->n_clashes, 1);
+    atomic_fetch_add(&c->n_done[index], 1);
+    atomic_fetch_sub(&c->slots[slot % 4], 1);
+}
+
+static void *crew_main(void *unused)
+{
+    for (size_t round = 0; round < 200; round++) {
+        static _Thread_local count c;
+        memset(&c, 0, sizeof c);
+        hs__crew crew;
+        hs__crew_start(&crew, 1 + round % 4);
+        for (size_t share = 1; share <= 5; share++) {
+            hs__crew_share(&crew, 60 * share, count_task, &c);
+            for (size_t i = 0; i < 300; i++)
+                ck_assert_int_eq(atomic_load(&c.n_done[i]),
+                                 (int)(share - i / 60) > 0 ? (int)(share - i / 60) : 0);
+        }
+        hs__crew_finish(&crew);
+    }
+    return unused;
+}
+
+START_TEST(crews_do_every_task_once)
+{
+    pthread_t threads[3];
+    hs__team_join(4);
+    for (size_t t = 0; t < 3; t++)
+        ck_assert_int_eq(pthread_create(&threads[t], NULL, crew_main, NULL), 0);
+    for (size_t t = 0; t < 3; t++)
+        pthread_join(threads[t], NULL);
+    crew_main(NULL);
+    hs__team_leave();
+    ck_assert_uint_ge(hs__cores_allowed(), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine");
+    TCase *tcase = tcase_create("passes");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
+    tcase_add_test(tcase, selections_are_slices_of_the_whole);
+    tcase_add_test(tcase, a_batch_may_mix_selections);
+    tcase_add_test(tcase, what_cannot_run_is_refused);
+    tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
+    tcase_add_test(tcase, crews_do_every_task_once);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}

@@ -1,0 +1,258 @@
+/* Every kernel of every instruction set this CPU has, against loops in double precision. Arrays come from the
+ * heap in their exact sizes, so that the sanitizers see one float too many. */
+#include "engine/internal.h"
+#include "engine/kernels.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 33, 47, 48, 49, 64, 97, 145};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static float next_float(void) /* in [-1, 1) */
+{
+    static uint32_t state = 1;
+    state = state * 1664525 + 1013904223;
+    return (float)(state >> 8) / 8388608.0f - 1;
+}
+
+static float *make_floats(size_t n, float scale)
+{
+    float *floats = malloc((n ? n : 1) * sizeof *floats);
+    ck_assert_ptr_nonnull(floats);
+    for (size_t i = 0; i < n; i++)
+        floats[i] = scale * next_float();
+    return floats;
+}
+
+static float *copy_floats(const float *from, size_t n)
+{
+    float *floats = make_floats(n, 0);
+    memcpy(floats, from, n * sizeof *floats);
+    return floats;
+}
+
+/* y[i][c] = sum of x[i][k] B[k][c] + bias[c], and the sum of the magnitudes, which bounds the rounding. */
+static double product_at(size_t K, size_t n, const float *x, const float *b, float bias, size_t i, size_t c,
+                         double *ret_magnitude)
+{
+    double sum = bias;
+    *ret_magnitude = fabs(sum);
+    for (size_t k = 0; k < K; k++) {
+        sum += (double)x[i * K + k] * b[k * n + c];
+        *ret_magnitude += fabs((double)x[i * K + k] * b[k * n + c]);
+    }
+    return sum;
+}
+
+static void check_product(const hs__kernels *kernels, size_t n_rows, size_t K, size_t n, bool with_bias)
+{
+    const size_t ldy = n + 3, rounded = hs__panels_floats(kernels, 1, n);
+    float *x = make_floats(n_rows * K, 1), *b = make_floats(K * n, 1), *bias = make_floats(rounded, 1);
+    float *panels = make_floats(hs__panels_floats(kernels, K, n), 0), *y = make_floats(n_rows * ldy, 1);
+    float *before = copy_floats(y, n_rows * ldy);
+
+    kernels->pack(K, n, b, n, 1, panels);
+    for (size_t c = 0; c < n; c += kernels->panel) {
+        const size_t width = n - c < kernels->panel ? n - c : kernels->panel;
+        const float *next = c + kernels->panel < n ? panels + K * (c + kernels->panel) : NULL;
+        kernels->product(n_rows, K, x, K, panels + K * c, width, with_bias ? bias + c : NULL, next, y + c,
+                         ldy);
+    }
+    size_t n_wrong = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t c = 0; c < n; c++) {
+            double magnitude;
+            const double expected = product_at(K, n, x, b, with_bias ? bias[c] : 0, i, c, &magnitude);
+            n_wrong += !(fabs(y[i * ldy + c] - expected) <= 4e-7 * magnitude);
+        }
+        n_wrong += memcmp(y + i * ldy + n, before + i * ldy + n, 3 * sizeof *y) != 0; /* beside the columns */
+    }
+    ck_assert_msg(n_wrong == 0, "%s %zu x %zu x %zu: %zu wrong", kernels->name, n_rows, K, n, n_wrong);
+    free(x), free(b), free(bias), free(panels), free(y), free(before);
+}
+
+START_TEST(product_agrees_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t r = 0; r < N_SIZES - 3; r++)
+            for (size_t k = 0; k < N_SIZES; k += 2)
+                for (size_t c = 0; c < N_SIZES; c++)
+                    check_product(kernels, sizes[r], sizes[k], sizes[c], c % 2 == 0);
+}
+END_TEST
+
+START_TEST(product_rows_do_not_depend_on_their_neighbours)
+{
+    const hs__kernels *kernels;
+    enum { ROWS = 23, K = 300 };
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
+        const size_t n = kernels->panel;
+        float *x = make_floats(ROWS * K, 1), *b = make_floats(K * n, 1), *panel = make_floats(K * n, 0);
+        float *together = make_floats(ROWS * n, 0), *alone = make_floats(n, 0);
+        kernels->pack(K, n, b, 1, K, panel); /* transposed, as weights are */
+        kernels->product(ROWS, K, x, K, panel, n, NULL, NULL, together, n);
+        for (size_t i = 0; i < ROWS; i++) {
+            kernels->product(1, K, x + i * K, K, panel, n, NULL, NULL, alone, n);
+            ck_assert_mem_eq(alone, together + i * n, n * sizeof *alone);
+        }
+        free(x), free(b), free(panel), free(together), free(alone);
+    }
+}
+END_TEST
+
+static void check_softmax(const hs__kernels *kernels, size_t n_rows, size_t T, float scale, float magnitude)
+{
+    float *map = make_floats(n_rows * T, magnitude), *columns = make_floats(T, 0);
+    float *logits = copy_floats(map, n_rows * T);
+    double *sums = calloc(T, sizeof *sums);
+    kernels->softmax(n_rows, T, scale, map, T, columns);
+    for (size_t i = 0; i < n_rows; i++) {
+        double top = -INFINITY, sum = 0;
+        for (size_t j = 0; j < T; j++)
+            top = fmax(top, (double)logits[i * T + j] * scale);
+        for (size_t j = 0; j < T; j++)
+            sum += exp((double)logits[i * T + j] * scale - top);
+        for (size_t j = 0; j < T; j++) {
+            const double expected = exp((double)logits[i * T + j] * scale - top) / sum;
+            /* A logit of size x is only known to x * 2^-24. */
+            ck_assert_double_eq_tol(map[i * T + j], expected, 4e-7 + 1.2e-7 * magnitude * scale);
+            sums[j] += map[i * T + j];
+        }
+    }
+    for (size_t j = 0; j < T; j++)
+        ck_assert_double_eq_tol(columns[j], sums[j], 1e-6 * (double)n_rows);
+    free(map), free(columns), free(logits), free(sums);
+}
+
+START_TEST(softmax_agrees_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t t = 0; t < N_SIZES; t++) {
+            check_softmax(kernels, 3, sizes[t], 0.125f, 20);
+            check_softmax(kernels, 2, sizes[t], 1, 0);
+        }
+}
+END_TEST
+
+/* One logit far above the rest, and far below: no overflow, no subnormal, no NaN. */
+START_TEST(softmax_of_extreme_logits)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
+        float map[2][5] = {{-3e38f, 3e37f, 0, -100, 88}, {-1e30f, -1e30f, -1e30f, -1e30f, -1e30f}};
+        kernels->softmax(2, 5, 1, map[0], 5, NULL);
+        const float first[5] = {0, 1, 0, 0, 0};
+        ck_assert_mem_eq(map[0], first, sizeof first);
+        for (size_t j = 0; j < 5; j++)
+            ck_assert_float_eq_tol(map[1][j], 0.2f, 1e-7f);
+    }
+}
+END_TEST
+
+START_TEST(gelu_is_the_exact_one)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t i = 0; i < 200001; i += 5) {
+            float x[5], y[5];
+            for (size_t j = 0; j < 5; j++)
+                x[j] = y[j] = ((float)(i + j) - 100000) * 1e-4f;
+            kernels->gelu(1, 5, y, 5);
+            for (size_t j = 0; j < 5; j++) {
+                const double expected = x[j] * 0.5 * erfc(-x[j] / sqrt(2));
+                ck_assert_double_eq_tol(y[j], expected, 1e-7 + 1e-7 * fabs(expected));
+            }
+        }
+}
+END_TEST
+
+START_TEST(gelu_far_out)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
+        float y[6] = {-1e30f, -50, -14, 14, 1e15f, 1e30f};
+        const float expected[6] = {0, 0, 0, 14, 1e15f, 1e30f};
+        kernels->gelu(2, 3, y, 3);
+        for (size_t j = 0; j < 6; j++)
+            ck_assert_float_eq(y[j], expected[j]);
+    }
+}
+END_TEST
+
+static void check_norm(const hs__kernels *kernels, size_t n_rows, size_t H, bool residual, float offset)
+{
+    float *x = make_floats(n_rows * H, 1), *r = make_floats(n_rows * H, 1);
+    float *gamma = make_floats(H, 1), *beta = make_floats(H, 1);
+    for (size_t i = 0; i < n_rows * H; i++)
+        x[i] += offset;
+    float *y = copy_floats(residual ? r : x, n_rows * H); /* in place */
+    kernels->add_norm(n_rows, H, residual ? x : y, residual ? y : NULL, gamma, beta, 1e-12f, y);
+    for (size_t i = 0; i < n_rows; i++) {
+        double mean = 0, variance = 0;
+        for (size_t j = 0; j < H; j++)
+            mean += (x[i * H + j] + (residual ? r[i * H + j] : 0.0)) / (double)H;
+        for (size_t j = 0; j < H; j++)
+            variance += pow(x[i * H + j] + (residual ? r[i * H + j] : 0.0) - mean, 2) / (double)H;
+        for (size_t j = 0; j < H; j++) {
+            const double value = x[i * H + j] + (residual ? r[i * H + j] : 0.0);
+            const double expected = (value - mean) / sqrt(variance + 1e-12) * gamma[j] + beta[j];
+            if (variance > 1e-3)
+                ck_assert_double_eq_tol(y[i * H + j], expected, 4e-6 * (1 + fabs(offset)));
+            else
+                ck_assert(isfinite(y[i * H + j]));
+        }
+    }
+    free(x), free(r), free(gamma), free(beta), free(y);
+}
+
+START_TEST(norm_agrees_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t h = 0; h < N_SIZES; h++) {
+            check_norm(kernels, 3, sizes[h], true, 0);
+            check_norm(kernels, 2, sizes[h], false, 10);
+        }
+}
+END_TEST
+
+START_TEST(bias_is_added_to_every_row)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t s = 0; s < N_SIZES; s++) {
+            const size_t n = sizes[s];
+            float *y = make_floats(3 * n, 1), *bias = make_floats(n, 1), *before = copy_floats(y, 3 * n);
+            kernels->add_bias(3, n, bias, y, n);
+            for (size_t i = 0; i < 3 * n; i++)
+                ck_assert_float_eq(y[i], before[i] + bias[i % n]);
+            free(y), free(bias), free(before);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kernels");
+    TCase *tcase = tcase_create("against doubles");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_test(tcase, product_agrees_with_doubles);
+    tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
+    tcase_add_test(tcase, softmax_agrees_with_doubles);
+    tcase_add_test(tcase, softmax_of_extreme_logits);
+    tcase_add_test(tcase, gelu_is_the_exact_one);
+    tcase_add_test(tcase, gelu_far_out);
+    tcase_add_test(tcase, norm_agrees_with_doubles);
+    tcase_add_test(tcase, bias_is_added_to_every_row);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
