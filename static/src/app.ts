@@ -14,6 +14,9 @@ import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 export interface Selection { layer: number; head: number }
 export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
+const ADDRESS_MS = 150;
+const ADDRESS_MAX = 1_500_000; // longer ones no browser takes: such a text cannot be shared as a link
+
 export class App {
   state: State = parseState(location.hash);
   models: Model[] = [];
@@ -40,10 +43,26 @@ export class App {
 
   // Changes the state; a step (another view, head or text) also makes an entry in the browser's history.
   set(patch: Partial<State>, step = false): void {
+    if (step) this.write("replaceState");
     this.state = { ...this.state, ...patch };
-    const address = `#${formatState(this.state)}`;
-    if (address !== (location.hash || "#")) history[step ? "pushState" : "replaceState"](null, "", address);
+    if (step) this.write("pushState");
+    else this.writing ||= setTimeout(() => this.write("replaceState"), ADDRESS_MS);
     this.draw();
+  }
+
+  // Browsers refuse to be told a new address at every step of a slider.
+  private writing = 0;
+  private write(how: "pushState" | "replaceState"): void {
+    clearTimeout(this.writing);
+    this.writing = 0;
+    const address = `#${formatState(this.state)}`;
+    if (address.length > ADDRESS_MAX || address === (location.hash || "#")) return;
+    history[how](null, "", address);
+  }
+
+  address(): string {
+    this.write("replaceState");
+    return location.href;
   }
 
   onReadout(tell: (text: string, aloud: boolean) => void): void { this.tell = tell; }
@@ -73,13 +92,13 @@ export class App {
   }
 
   // The parts of something to save that are the same in every view.
-  exported(entry: Entry, name: string): Omit<Exportable, "plates" | "rows"> {
+  exported(entry: Entry, name: string): Omit<Exportable, "picture" | "rows"> {
     const { model, sha256 } = entry.answer!;
     const { request } = entry;
     return {
       name: `headscope-${model}-${name}`,
       title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${request.text.slice(0, 80)}${request.text.length > 80 ? "…" : ""}”`,
-      provenance: { tool: "headscope", model, model_sha256: sha256, request, page: location.href },
+      provenance: { tool: "headscope", model, model_sha256: sha256, request, page: this.address() },
     };
   }
 

@@ -37,12 +37,12 @@ export class ExportMenu {
       return `Copied ${what}`;
     };
     replace(this.list,
-      seen && seen.plates.length > 0 && [item("PNG", "picture, 2 ×", saved("png", pngOf)),
+      seen && [item("PNG", "picture, 2 ×", saved("png", pngOf)),
         item("SVG", "picture, vector labels", saved("svg", svgOf))],
       seen && [item("CSV", "table", saved("csv", csvOf)), item("npz", "arrays for NumPy", saved("npz", npzOf)),
         item("curl", "copy the request", copied(curlOf(seen.provenance.request, address), "the curl command")),
         item("Python", "copy the request", copied(pythonOf(seen.provenance.request, address), "the Python program"))],
-      item("Link", "copy this view’s address", copied(location.href, "the link")));
+      item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()));
   }
 
   private async run(act: () => unknown): Promise<void> {

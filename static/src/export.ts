@@ -2,16 +2,16 @@
 import { download } from "./api";
 import type { AnalyzeRequest } from "./requests";
 import { withText } from "./png";
-import { CanvasSurface, drawPlates, layoutOf, SvgSurface, type Ink, type Plate } from "./surface";
+import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
 
 export interface Provenance { tool: string; model: string; model_sha256: string; request: AnalyzeRequest; second?: AnalyzeRequest; page: string }
 
 // What a view offers to save.
 export interface Exportable {
   name: string; // of the file, without its ending
-  title: string; // one line under a picture
+  title: string; // one line, under a picture
   provenance: Provenance;
-  plates: Plate[]; // empty: nothing to draw
+  picture: Picture;
   rows: () => (string | number)[][]; // the first is the header
 }
 
@@ -21,23 +21,21 @@ function inkOf(): Ink {
   return { ink: read("--ink"), muted: read("--muted"), page: read("--surface"), line: read("--line") };
 }
 
-export async function pngOf({ plates, title, provenance }: Exportable): Promise<Blob> {
-  const { width, height } = layoutOf(plates);
-  const surface = new CanvasSurface(width, height, 2);
-  drawPlates(surface, plates, title, inkOf());
+export async function pngOf({ picture, provenance }: Exportable): Promise<Blob> {
+  const surface = new CanvasSurface(picture.width, picture.height, 2);
+  picture.draw(surface, inkOf());
   const blob = await new Promise<Blob | null>((done) => surface.canvas.toBlob(done, "image/png"));
   if (!blob) throw new Error("The picture is too large for this browser.");
   const bytes = new Uint8Array(await blob.arrayBuffer());
   return new Blob([withText(bytes, "headscope", JSON.stringify(provenance))], { type: "image/png" });
 }
 
-export function svgOf({ plates, title, provenance }: Exportable): Blob {
-  const { width, height } = layoutOf(plates);
-  const surface = new SvgSurface(width, height);
+export function svgOf({ picture, provenance }: Exportable): Blob {
+  const surface = new SvgSurface(picture.width, picture.height);
   const metadata = document.createElementNS("http://www.w3.org/2000/svg", "metadata");
   metadata.textContent = JSON.stringify(provenance);
   surface.root.append(metadata);
-  drawPlates(surface, plates, title, inkOf());
+  picture.draw(surface, inkOf());
   return new Blob([new XMLSerializer().serializeToString(surface.root)], { type: "image/svg+xml" });
 }
 

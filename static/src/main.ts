@@ -44,6 +44,7 @@ function render(): void {
 
 document.querySelector("#app")!.append(
   h("a", { class: "skip", href: "#stage", onclick: (e: Event) => { e.preventDefault(); stage.focus(); } }, "Skip to the view"),
+  h("h1", { class: "hidden" }, "headscope: how an encoder pays attention"),
   chrome.top, h("main", {}, panel.element, stage), chrome.bottom, help.element);
 watchTheme(app);
 bindKeys(app, panel, help);

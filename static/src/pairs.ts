@@ -79,7 +79,7 @@ export function filterPairs(pairs: Pairs, count: number, axis: Axis, filter: Pai
   return kept.subarray(0, n);
 }
 
-export type PairColumn = "i" | "j" | "token_i" | "token_j" | "normalized" | "distance";
+export type PairColumn = "i" | "j" | "token_i" | "token_j" | "normalized" | "distance" | "same_token" | "same_sentence";
 
 // Sorts by "-normalized", "distance", ...: a leading minus means falling. Ties keep the strongest first.
 export function orderPairs(kept: Uint32Array, pairs: Pairs, axis: Axis, order: string): Uint32Array {
@@ -96,6 +96,8 @@ export function orderPairs(kept: Uint32Array, pairs: Pairs, axis: Axis, order: s
     token_i: (k) => rank[pairs.i[k]!]!,
     token_j: (k) => rank[pairs.j[k]!]!,
     distance: (k) => distanceOf(pairs, k, axis),
+    same_token: (k) => Number(sameToken(pairs, k, axis)),
+    same_sentence: (k) => Number(sameSentence(pairs, k, axis)),
   };
   const of = value[column] ?? value.i;
   const sign = falling ? -1 : 1;

@@ -7,7 +7,7 @@ import { MAPS, type MapName } from "./state";
 
 export class Panel {
   readonly element: HTMLDetailsElement;
-  private readonly text = h("textarea", { id: "text", rows: 11, spellcheck: "false" });
+  private readonly text = h("textarea", { id: "text", rows: 9, spellcheck: "false" });
   private readonly pair = h("textarea", { id: "pair", rows: 3, spellcheck: "false" });
   private readonly pairBox = h("details", { class: "more" }, h("summary", {}, "Second segment"), this.pair);
   private readonly model = h("select", { id: "model" });

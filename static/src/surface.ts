@@ -20,7 +20,11 @@ export interface Surface {
   image(pixels: HTMLCanvasElement, x: number, y: number, width: number, height: number): void;
   text(text: string, x: number, y: number, style: Style): void;
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void;
+  path(d: string, stroke: string, width: number, opacity: number): void;
 }
+
+// Anything that can be drawn for saving.
+export interface Picture extends Layout { draw(surface: Surface, ink: Ink): void }
 
 const FAMILY = "IBM Plex Sans, Plex Sans, Helvetica, Arial, sans-serif";
 
@@ -52,6 +56,14 @@ export class CanvasSurface implements Surface {
     if (fill) (this.g.fillStyle = fill), this.g.fillRect(x, y, width, height);
     if (stroke) (this.g.strokeStyle = stroke), this.g.strokeRect(x, y, width, height);
   }
+  path(d: string, stroke: string, width: number, opacity: number): void {
+    this.g.save();
+    this.g.globalAlpha = opacity;
+    this.g.strokeStyle = stroke;
+    this.g.lineWidth = width;
+    this.g.stroke(new Path2D(d));
+    this.g.restore();
+  }
 }
 
 export class SvgSurface implements Surface {
@@ -73,6 +85,9 @@ export class SvgSurface implements Surface {
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void {
     this.root.append(svg("rect", { x, y, width, height, fill: fill ?? "none", stroke }));
   }
+  path(d: string, stroke: string, width: number, opacity: number): void {
+    this.root.append(svg("path", { d, stroke, "stroke-width": width, opacity, fill: "none" }));
+  }
 }
 
 export interface Ink { ink: string; muted: string; page: string; line: string }
@@ -87,7 +102,7 @@ const plotOf = (plate: Plate): number => {
 };
 
 export interface Layout { width: number; height: number }
-export function layoutOf(plates: readonly Plate[]): Layout {
+function layoutOf(plates: readonly Plate[]): Layout {
   const sides = plates.map((p) => plotOf(p) + MARGIN);
   return {
     width: EDGE * 2 + sides.reduce((a, b) => a + b, 0) + GAP * (plates.length - 1),
@@ -95,7 +110,11 @@ export function layoutOf(plates: readonly Plate[]): Layout {
   };
 }
 
-export function drawPlates(surface: Surface, plates: readonly Plate[], footer: string, ink: Ink): void {
+export const pictureOf = (plates: readonly Plate[], footer: string): Picture => ({
+  ...layoutOf(plates), draw: (surface, ink) => drawPlates(surface, plates, footer, ink),
+});
+
+function drawPlates(surface: Surface, plates: readonly Plate[], footer: string, ink: Ink): void {
   const { width, height } = layoutOf(plates);
   surface.rect(0, 0, width, height, ink.page, null);
   let left = EDGE;
@@ -144,3 +163,32 @@ function cellsOf({ n, indices, lut, window: { x, y, span } }: Plate): HTMLCanvas
   g.drawImage(whole, x, y, span, span, 0, 0, part.width, part.height);
   return part;
 }
+
+export interface Stroke { d: string; colour: string; width: number; opacity: number }
+
+// The text as it stands on the page: tokens with their colours, and strokes behind them.
+export function textPicture(
+  paper: HTMLElement, tokens: readonly HTMLElement[], strokes: readonly Stroke[], footer: string,
+): Picture {
+  const box = paper.getBoundingClientRect();
+  const [width, height] = [Math.ceil(box.width) + 2 * EDGE, Math.ceil(box.height) + 2 * EDGE + FOOT];
+  const draw = (surface: Surface, ink: Ink): void => {
+    surface.rect(0, 0, width, height, ink.page, null);
+    for (const { d, colour, width: wide, opacity } of strokes) surface.path(d, colour, wide, opacity);
+    for (const token of tokens) drawToken(surface, token, box, ink);
+    surface.text(footer, EDGE, height - EDGE, { size: 9, colour: ink.muted });
+  };
+  return { width, height, draw };
+}
+
+function drawToken(surface: Surface, token: HTMLElement, box: DOMRect, ink: Ink): void {
+  const style = getComputedStyle(token);
+  const see = (colour: string): string | null => (/, 0\)$/.test(colour) ? null : colour);
+  for (const r of token.getClientRects())
+    surface.rect(r.left - box.left + EDGE, r.top - box.top + EDGE, r.width, r.height, see(style.backgroundColor) ?? ink.page, null);
+  const r = token.getClientRects()[0];
+  if (r) surface.text(token.textContent ?? "", r.left - box.left + EDGE + parseFloat(style.paddingLeft), (r.top + r.bottom) / 2 - box.top + EDGE,
+    { size: parseFloat(style.fontSize), colour: style.color });
+}
+
+export const PICTURE_EDGE = EDGE;

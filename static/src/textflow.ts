@@ -31,7 +31,7 @@ export function flowOf(axis: Axis, text: string, pair: string): Flow {
       at = Math.max(at, to);
     }
     if (at < source.length) parts.push(h("span", { class: "rest", title: "Cut off: not analysed" }, source.slice(at)));
-    return any || source ? h("p", {}, parts) : null;
+    return any || source ? h("p", {}, h("span", { class: "lines" }, parts)) : null;
   });
   return { element: h("div", { class: "flow" }, paragraphs), tokens };
 }

@@ -13,7 +13,7 @@ import { headRequest, overviewRequest, secondState } from "../requests";
 import { divergingIndicesOf, divergingTicksOf, format, indicesOf, maximumOf, ticksOf, type Tick } from "../scale";
 import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
 import { statusOf } from "../status";
-import type { Plate } from "../surface";
+import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Side = "first" | "second" | "both";
@@ -257,7 +257,7 @@ export class CompareView {
       }),
     ];
     const made = this.app.exported(first, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`);
-    return { ...made, provenance: { ...made.provenance, second: other.request }, plates: this.drawn, rows };
+    return { ...made, provenance: { ...made.provenance, second: other.request }, picture: pictureOf(this.drawn, made.title), rows };
   }
 
   // Pearson's, over the cells both have.

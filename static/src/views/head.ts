@@ -16,7 +16,7 @@ import { describeCell } from "../readout";
 import { format, indicesOf, maximumOf, ticksOf } from "../scale";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
 import { statusOf } from "../status";
-import type { Plate } from "../surface";
+import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Quantity = "attention" | "similarity";
@@ -211,7 +211,8 @@ export class HeadView {
       ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [axis.positions[i]!, axis.positions[j]!, axis.labels[i]!, axis.labels[j]!,
         head.attention[i * axis.n + j]!, head.similarity![i * axis.n + j]!, head.normalized[i * axis.n + j]!]),
     ];
-    return { ...this.app.exported(entry, `head-${name}`), plates, rows };
+    const made = this.app.exported(entry, `head-${name}`);
+    return { ...made, picture: pictureOf(plates, made.title), rows };
   }
 
   private tabulate(head: Head): void {

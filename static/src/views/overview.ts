@@ -8,7 +8,7 @@ import { figuresTable } from "../figures-table";
 import { FIGURES, placeIn, rangeOf, valueOf, type Figure } from "../metrics";
 import type { Tick } from "../scale";
 import { METRICS, type Metric, type Show } from "../state";
-import type { Plate } from "../surface";
+import { pictureOf, type Plate } from "../surface";
 import { paint, pool } from "../thumbs";
 import { colourBar } from "../colourbar";
 import { statusOf } from "../status";
@@ -227,10 +227,9 @@ export class OverviewView {
       ...answer.layers.flatMap((layer, l) => answer.heads.map((head, k) =>
         [layer, head, ...names.map((f) => valueOf(summary[l]![k]!, f) ?? "")]))];
     const quantities = state.show === "both" ? ["attention", "similarity"] as const : [state.show];
-    return {
-      ...this.app.exported(entry, "overview"), rows,
-      plates: quantities.map((quantity) => gridPlate(answer, quantity, lutOf(state.map, quantity, theme))),
-    };
+    const made = this.app.exported(entry, "overview");
+    const plates = quantities.map((quantity) => gridPlate(answer, quantity, lutOf(state.map, quantity, theme)));
+    return { ...made, rows, picture: pictureOf(plates, made.title) };
   }
 
   private tell(l: number, head: number, aloud: boolean): void {

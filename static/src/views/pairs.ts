@@ -15,13 +15,15 @@ import { describeCell } from "../readout";
 import { format, percent } from "../scale";
 import { SUM, type Answer } from "../state";
 import { statusOf } from "../status";
+import { textPicture } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
 const ROW = 28; // CSS px, as in the style sheet
 const COLUMNS: readonly [PairColumn | "", string, string][] = [
   ["token_i", "Token i", "text"], ["token_j", "Token j", "text"], ["i", "i", "number"], ["j", "j", "number"],
-  ["", "S", "number"], ["normalized", "N", "number"], ["distance", "Distance", "number"], ["", "Same", "text"],
+  ["", "S", "number"], ["normalized", "N", "number"], ["distance", "Distance", "number"],
+  ["same_token", "Same token", "mark"], ["same_sentence", "Sentence", "mark"],
 ];
 
 const YES_NO = [{ value: "any", label: "Any" }, { value: "yes", label: "Yes" }, { value: "no", label: "No" }] as const;
@@ -101,7 +103,7 @@ export class PairsView {
 
   private sortBy(column: PairColumn): void {
     const { order } = this.app.state;
-    const fallingFirst = column === "normalized" || column === "distance";
+    const fallingFirst = ["normalized", "distance", "same_token", "same_sentence"].includes(column);
     const same = order.replace(/^-/, "") === column;
     const falling = same ? !order.startsWith("-") : fallingFirst;
     this.app.set({ order: (falling ? "-" : "") + column });
@@ -204,14 +206,14 @@ export class PairsView {
     const row = (n: number): HTMLElement => {
       const k = order[n]!;
       const i = pairs.i[k]!, j = pairs.j[k]!;
-      const marks = [sameToken(pairs, k, axis) && "token", sameSentence(pairs, k, axis) && "sentence"];
+      const mark = (is: boolean): HTMLElement => h("td", { class: "mark" }, is ? h("span", { title: "yes" }, "●") : h("span", { class: "hidden" }, "no"));
       return h("tr", { "aria-rowindex": n + 2, class: n === held ? "held" : "", onclick: () => this.hold(n) },
         h("td", {}, axis.labels[i]), h("td", {}, axis.labels[j]),
         h("td", { class: "number" }, axis.positions[i]), h("td", { class: "number" }, axis.positions[j]),
         h("td", { class: "number" }, head.similarity ? format(head.similarity[i * axis.n + j]) : "–"),
         h("td", { class: "number" }, pairs.normalized[k]!.toFixed(3)),
         h("td", { class: "number" }, distanceOf(pairs, k, axis)),
-        h("td", {}, marks.filter(Boolean).join(", ")));
+        mark(sameToken(pairs, k, axis)), mark(sameSentence(pairs, k, axis)));
     };
     this.table.setAttribute("aria-rowcount", String(total + 1));
     replace(this.rows, first > 0 && space(first), Array.from({ length: last - first }, (_, n) => row(first + n)),
@@ -250,7 +252,8 @@ export class PairsView {
           distanceOf(pairs, k, axis), String(sameToken(pairs, k, axis)), String(sameSentence(pairs, k, axis))];
       }),
     ];
-    return { ...this.app.exported(entry, `pairs-${nameOf(selection)}`), plates: [], rows };
+    const made = this.app.exported(entry, `pairs-${nameOf(selection)}`);
+    return { ...made, picture: textPicture(this.text, this.flow!.flow.tokens, [], made.title), rows };
   }
 
   private keydown(e: KeyboardEvent): void {

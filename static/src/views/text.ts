@@ -13,6 +13,7 @@ import { layerRequest } from "../requests";
 import { format, maximumOf, ticksOf } from "../scale";
 import type { Relation } from "../state";
 import { statusOf } from "../status";
+import { PICTURE_EDGE, textPicture, type Stroke } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
@@ -235,10 +236,10 @@ export class TextView {
         lines.set(Math.round(bottom / 4), { left: Math.min(line.left, left), right: Math.max(line.right, right) });
       }
       const parts = [...lines].map(([y, { left, right }]) => svg("rect", {
-        x: left + 1, y: y * 4 + 3, width: Math.max(2, right - left - 2), height: 4, rx: 2, fill: colour,
+        x: left + 1, y: y * 4 + 4, width: Math.max(2, right - left - 2), height: 4, rx: 2, fill: colour,
       }));
-      const last = boxes[segment.end - 1]!;
-      return [...parts, svg("text", { x: last.right + 3, y: last.bottom + 8, class: "cohesion" }, format(segment.cohesion))];
+      const first = boxes[segment.start]!;
+      return [...parts, svg("text", { x: first.left + 1, y: first.bottom + 16, class: "cohesion" }, format(segment.cohesion))];
     });
   }
 
@@ -261,6 +262,14 @@ export class TextView {
       out.push(arc);
     }
     return out;
+  }
+
+  // The arcs on screen, moved to where the saved picture puts the paper.
+  private strokes(): Stroke[] {
+    return [...this.overlay.querySelectorAll<SVGPathElement>(".arc")].map((arc) => ({
+      d: arc.getAttribute("d")!.replace(/-?[\d.]+/g, (v) => String(Number(v) + PICTURE_EDGE)),
+      colour: getComputedStyle(arc).stroke, width: parseFloat(arc.style.strokeWidth), opacity: Number(arc.style.opacity),
+    }));
   }
 
   private point(t: number): void {
@@ -293,7 +302,8 @@ export class TextView {
       ...axis.labels.map((label, t) => [axis.positions[t]!, label, axis.sentences[t]!, String(chosen.includes(t)),
         ...values.map((v) => v[t]!)]),
     ];
-    return { ...this.app.exported(entry, `text-${nameOf(selection)}`), plates: [], rows };
+    const made = this.app.exported(entry, `text-${nameOf(selection)}`);
+    return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, this.strokes(), made.title), rows };
   }
 
   private keydown(e: KeyboardEvent): void {
