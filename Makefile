@@ -91,7 +91,7 @@ $(BUILD)/api/openapi.o: api/openapi.json
 static/node_modules/.package-lock.json: static/package.json static/package-lock.json
 	cd static && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
-build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES)
+build/viewer/index.html: static/node_modules/.package-lock.json $(VIEWER_SOURCES) api/openapi.json
 	cd static && npm run --silent build
 	@touch $@
 build/viewer_files.c: build/viewer/index.html static/embed.mjs

@@ -105,7 +105,7 @@ test("text: a chosen token shows what it attends to, is attended by and is simil
 test("text: shown as written, cut end and all", async ({ watched: page, home }) => {
   const text = "Ünïcode  naïve 🙂 日本。\nNext line [MASK] here";
   await open(page, home, `view=text&max=12&text=${encodeURIComponent(text)}`);
-  const shown = page.locator(".flow p");
+  const shown = page.locator(".flow .lines");
   await expect(page.locator(".rest")).toBeVisible();
   const parts = await shown.evaluate((p) => [...p.childNodes].filter((n) => !(n as Element).classList?.contains("special")).map((n) => n.textContent).join(""));
   expect(parts).toBe(text);
@@ -123,8 +123,8 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
   await page.getByRole("group", { name: "Same token" }).getByRole("radio", { name: "Yes" }).check();
   const same = answer.pairs.filter((p: { same_token: boolean }) => p.same_token).length;
   await expect(page.locator(".count")).toContainText(`${same.toLocaleString("en")} of`);
-  await page.getByRole("button", { name: "Distance" }).click();
-  await expect(page.locator("th[aria-sort=descending]")).toHaveText("Distance");
+  await page.getByRole("button", { name: "Dist." }).click();
+  await expect(page.locator("th[aria-sort=descending]")).toHaveText("Dist.");
   await rows.first().click();
   await expect(page.locator(".token.held").first()).toBeVisible();
   await page.getByLabel("Token", { exact: true }).fill("zzzz");
@@ -144,7 +144,11 @@ test("compare: two heads, then two texts over the tokens they share", async ({ w
   await page.locator(".heatmap canvas").nth(5).hover({ position: { x: 150, y: 150 } });
   await expect(readout(page)).toContainText("difference");
   await page.getByRole("radio", { name: "Another model" }).check();
-  await expect(page.locator(".notice")).toContainText("one model");
+  await page.getByLabel("Second model").selectOption("twin");
+  await page.locator(".strip-heads").nth(1).getByRole("button", { name: "Head 4", exact: true }).click();
+  await page.getByLabel("Second: layer").selectOption("1");
+  await expect(page.locator(".facts div").nth(1)).toHaveText("Mean |difference|0");
+  await expect(page.locator(".facts div").nth(2)).toHaveText("Correlation1.00");
 });
 
 test("export: picture, vector, table and arrays carry where they came from", async ({ watched: page, home }) => {

@@ -16,6 +16,7 @@ test("the address restores the whole view", async ({ watched: page, home }) => {
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.2");
   await page.getByLabel("Hide special tokens").check();
   await page.getByLabel("Distance to").fill("5");
+  await expect(page).toHaveURL(/far=5/); // written after the drawing
   const count = await page.locator(".count").textContent();
   await page.reload();
   await expect(view(page, "Pairs")).toBeVisible();

@@ -1,4 +1,5 @@
 // A safetensors answer of POST /analyze as the viewer uses it.
+import type { HeadSummary } from "../../build/openapi";
 import { parseSafetensors, type Tensor } from "./safetensors";
 
 export interface Encoding {
@@ -11,19 +12,8 @@ export interface Encoding {
   words: (number | null)[];
 }
 
-export interface Summary {
-  max_similarity: number | null;
-  high_pairs: number;
-  repeated_share: number | null;
-  same_sentence_share: number | null;
-  repeated_same_sentence_share: number | null;
-  mean_distance: number | null;
-  focal_token: number | null;
-  focal_share: number | null;
-  attention_entropy: number | null;
-  separator_attention: number | null;
-  snr_dprime: number | null;
-}
+// One head in figures, as the service names them; the token itself is known from its position.
+export type Summary = Omit<HeadSummary, "focal_token">;
 
 export interface Answer {
   model: string;
@@ -102,8 +92,8 @@ function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
     const at = l * heads + h;
     const focal = value("focal_position", at);
     return {
-      ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])), focal_token: focal !== null && focal >= 0 ? focal : null,
-    } as unknown as Summary;
+      ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])), focal_position: focal !== null && focal >= 0 ? focal : null,
+    } as Summary;
   }));
 }
 

@@ -1,8 +1,9 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
+import type { Model, Models, Problem as ProblemBody } from "../../build/openapi";
 import { readAnswer, type Answer, type Timing } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 
-export interface Model { name: string; num_layers: number; num_heads: number; max_tokens: number; sha256: string | null }
+export type { Model };
 
 // problem+json (RFC 9457), or the same shape for what never reached the server.
 export class Problem extends Error {
@@ -13,7 +14,7 @@ export class Problem extends Error {
 }
 
 async function problemOf(response: Response): Promise<Problem> {
-  const body = await response.json().catch(() => ({})) as Record<string, string>;
+  const body = await response.json().catch(() => ({})) as Partial<ProblemBody>;
   return new Problem(response.status, body.title ?? response.statusText, body.detail ?? "", body.pointer ?? "",
     Number(response.headers.get("Retry-After") ?? 0));
 }
@@ -84,6 +85,5 @@ export async function download(request: AnalyzeRequest, format: "npz" | "safeten
 
 export async function models(): Promise<Model[]> {
   const response = await send("models", { headers: { Accept: "application/json" } });
-  const body = await response.json() as { models: Model[] };
-  return body.models;
+  return (await response.json() as Models).models;
 }

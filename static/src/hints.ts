@@ -36,9 +36,9 @@ export class Hints {
     this.shownFor = summary;
     replace(this.element,
       h("button", { type: "button", class: "icon close", "aria-label": "Close the hints", onclick: () => this.close() }, "×"),
-      hintsOf(answer, summary).map((hint) => h("section", {}, h("h2", {}, hint.title), h("p", {}, hint.why),
+      h("div", { class: "cards" }, hintsOf(answer, summary).map((hint) => h("section", {}, h("h2", {}, hint.title), h("p", {}, hint.why),
         h("p", { class: "here" }, hint.here, " ",
-          h("button", { type: "button", class: "link", onclick: () => this.app.set(hint.show, true) }, "Show")))));
+          h("button", { type: "button", class: "link", onclick: () => this.app.set(hint.show, true) }, "Show"))))));
   }
 }
 

@@ -1,23 +1,8 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
+import type { AnalyzeRequest } from "../../build/openapi";
 import { SUM, type State } from "./state";
 
-export interface AnalyzeRequest {
-  text: string;
-  text_pair?: string;
-  model?: string;
-  max_tokens: number;
-  layers: "all" | number[];
-  heads: "all" | number[];
-  outputs: string[];
-  normalize?: "none" | "max";
-  threshold?: number;
-  attention_threshold?: number;
-  max_pairs?: number;
-  reduce?: "none" | "sum" | "mean";
-  split_special_tokens?: boolean;
-  special_tokens?: "keep" | "mask";
-  dtype?: "f4" | "f2" | "u1";
-}
+export type { AnalyzeRequest };
 
 type Input = Pick<AnalyzeRequest, "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" |
   "special_tokens">;

@@ -11,7 +11,7 @@ export function roughSummary(overview: Answer, threshold: number): Summary[][] {
 }
 
 type Counted = Pick<Summary, "high_pairs" | "repeated_share" | "same_sentence_share" |
-  "repeated_same_sentence_share" | "mean_distance" | "focal_token" | "focal_share">;
+  "repeated_same_sentence_share" | "mean_distance" | "focal_position" | "focal_share">;
 
 function countHigh(bytes: Uint8Array, { encoding: { ids, sentences } }: Answer, limit: number): Counted {
   const T = ids.length;
@@ -38,6 +38,6 @@ function countHigh(bytes: Uint8Array, { encoding: { ids, sentences } }: Answer, 
   return {
     high_pairs: count, repeated_share: share(repeated), same_sentence_share: share(within),
     repeated_same_sentence_share: share(both), mean_distance: share(distance),
-    focal_token: focal < 0 ? null : focal, focal_share: share(most),
+    focal_position: focal < 0 ? null : focal, focal_share: share(most),
   };
 }

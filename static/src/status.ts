@@ -14,7 +14,7 @@ export function statusOf(app: App, entry: Entry): HTMLElement | null {
   const { title, detail, pointer, retryAfter } = entry.problem!;
   return h("div", { class: "notice problem", role: "alert" },
     h("h2", {}, title),
-    h("p", {}, detail),
+    h("p", {}, detail.slice(0, 1).toUpperCase() + detail.slice(1)),
     fieldOf(pointer) ? h("p", { class: "muted" }, "The field in question is marked beside the text.") : null,
     retryAfter ? h("p", { class: "muted" }, `The server asks to wait ${retryAfter} s.`) : null,
     again(app, entry));

@@ -71,7 +71,7 @@ test("an answer's tokens and figures", () => {
   assert.deepEqual(encoding.words, [null, 0, 0, 1, null]);
   assert.deepEqual(encoding.offsets[2], [2, 6]);
   assert.deepEqual(encoding.special, [true, false, false, false, true]);
-  assert.deepEqual([summary[0][0].max_similarity, summary[0][0].high_pairs, summary[0][0].mean_distance, summary[0][0].focal_token],
+  assert.deepEqual([summary[0][0].max_similarity, summary[0][0].high_pairs, summary[0][0].mean_distance, summary[0][0].focal_position],
     [8, 3, null, null]);
   assert.equal(attentions.length, 25);
   assert.throws(() => readAnswer(safetensors({ input_ids: longs([1], 1) }, metadata), {}), /lacks/);
@@ -194,10 +194,10 @@ test("figures from bytes agree with those from exact pairs", () => {
   const bytes = Uint8Array.from(seen.normalized, (v) => Math.round(255 * Math.max(0, v)));
   const overview = { ...answer, similarities: bytes, summary: [[{ max_similarity: 8 }]] };
   const [[s]] = roughSummary(overview, 0.25);
-  assert.deepEqual([s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_token, s.focal_share],
+  assert.deepEqual([s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_position, s.focal_share],
     [4, 0.25, 0.25, 2, 1, 0.75]);
   const [[none]] = roughSummary({ ...overview, similarities: new Uint8Array(25) }, 0.3);
-  assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_token], [0, null, null]);
+  assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_position], [0, null, null]);
 });
 
 test("alignment finds what two texts share; differences stand on it", () => {

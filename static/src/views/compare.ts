@@ -159,7 +159,8 @@ export class CompareView {
     if (this.pair?.first === first && this.pair.second === second && this.shown === key) return;
     this.shown = key;
     const values = (head: Head): Float32Array => (state.what === "attention" ? head.attention : head.normalized);
-    const shared = align(first.axis.keys, second.axis.keys);
+    // By their text: two models may number tokens differently.
+    const shared = align(first.axis.labels, second.axis.labels);
     const delta = difference(values(first), first.axis.n, values(second), second.axis.n, shared);
     this.pair = { first, second, shared, delta };
     this.held = null;
@@ -221,8 +222,9 @@ export class CompareView {
       `${state.against === "text" ? `${which} text` : model(s)} · ${h0.axis.n} tokens`;
     this.notes.first.textContent = own(first, state, "first");
     this.notes.second.textContent = own(second, other, "second");
+    const n = shared.first.length;
     const whole = shared.first.length === first.axis.n && shared.second.length === second.axis.n;
-    this.notes.both.textContent = `amber: first larger, blue: second${whole ? "" : ` · ${shared.first.length} tokens both have`}`;
+    this.notes.both.textContent = whole ? "amber: first, blue: second" : `the ${n} tokens both have`;
   }
 
   private describe(): void {

@@ -20,10 +20,16 @@ import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
 const ROW = 28; // CSS px, as in the style sheet
-const COLUMNS: readonly [PairColumn | "", string, string][] = [
-  ["token_i", "Token i", "text"], ["token_j", "Token j", "text"], ["i", "i", "number"], ["j", "j", "number"],
-  ["", "S", "number"], ["normalized", "N", "number"], ["distance", "Distance", "number"],
-  ["same_token", "Same token", "mark"], ["same_sentence", "Sentence", "mark"],
+const COLUMNS: readonly { by: PairColumn | null; name: string; title: string; kind: "text" | "number" | "mark" }[] = [
+  { by: "token_i", name: "Token i", title: "First token", kind: "text" },
+  { by: "token_j", name: "Token j", title: "Second token", kind: "text" },
+  { by: "i", name: "i", title: "Position of the first", kind: "number" },
+  { by: "j", name: "j", title: "Position of the second", kind: "number" },
+  { by: null, name: "S", title: "Similarity", kind: "number" },
+  { by: "normalized", name: "N", title: "Similarity as a share of the head’s largest", kind: "number" },
+  { by: "distance", name: "Dist.", title: "Distance in tokens", kind: "number" },
+  { by: "same_token", name: "Same", title: "The same token twice", kind: "mark" },
+  { by: "same_sentence", name: "Sent.", title: "Within one sentence", kind: "mark" },
 ];
 
 const YES_NO = [{ value: "any", label: "Any" }, { value: "yes", label: "Yes" }, { value: "no", label: "No" }] as const;
@@ -57,8 +63,8 @@ export class PairsView {
     this.far = h("input", { type: "number", min: 1, placeholder: "∞", oninput: () => this.setDistance() });
     this.same = segmented<Answer>("Same token", YES_NO, (same) => app.set({ same }));
     this.within = segmented<Answer>("Same sentence", YES_NO, (within) => app.set({ within }));
-    this.heads = COLUMNS.map(([column, name, kind]) => h("th", { scope: "col", class: kind },
-      column ? h("button", { type: "button", onclick: () => this.sortBy(column) }, name) : name));
+    this.heads = COLUMNS.map(({ by, name, title, kind }) => h("th", { scope: "col", class: kind, title },
+      by ? h("button", { type: "button", onclick: () => this.sortBy(by) }, name) : name));
     this.table = h("table", { class: "pairs" }, h("caption", { class: "hidden" }, "High-similarity pairs"),
       h("thead", {}, h("tr", {}, this.heads)), this.rows);
     this.scroller = h("div", {
@@ -141,7 +147,7 @@ export class PairsView {
     this.caption.textContent = `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
       ` · ${chosen === SUM ? "heads summed" : `head ${chosen}`} · N ≥ ${state.tau}`;
     this.heads.forEach((th, c) => {
-      const on = COLUMNS[c]![0] !== "" && state.order.replace(/^-/, "") === COLUMNS[c]![0];
+      const on = state.order.replace(/^-/, "") === COLUMNS[c]!.by;
       if (on) th.setAttribute("aria-sort", state.order.startsWith("-") ? "descending" : "ascending");
       else th.removeAttribute("aria-sort");
     });

@@ -123,6 +123,7 @@ export class TextView {
     this.key = key;
     const mean = layer ? headOf(layer, state) : null;
     this.segments = mean ? segmentsOf(mean.attention, mean.similarity!, mean.axis, state.atau) : [];
+    this.paper.classList.toggle("sentences", state.sentences);
     this.lay(head);
     this.colour(head);
     this.list(head);
@@ -138,6 +139,7 @@ export class TextView {
     for (const p of flow.element.querySelectorAll("p")) p.setAttribute("role", "group");
     flow.tokens.forEach((token, t) => {
       token.setAttribute("role", "option");
+      token.classList.toggle("starts", t > 0 && head.axis.sentences[t] !== head.axis.sentences[t - 1]);
       token.tabIndex = t ? -1 : 0;
     });
     this.flow = { axis: head.axis, flow };
@@ -220,33 +222,23 @@ export class TextView {
     this.overlay.setAttribute("viewBox", `0 0 ${this.paper.clientWidth} ${this.paper.scrollHeight}`);
     this.overlay.setAttribute("width", String(this.paper.clientWidth));
     this.overlay.setAttribute("height", String(this.paper.scrollHeight));
-    replace(this.overlay, state.bands && this.bands(boxes), state.sentences && this.sentences(head, boxes),
+    replace(this.overlay, state.bands && this.bands(boxes),
       state.arcs && this.arcs(head, boxes));
   }
 
+  // One strip under every line of a segment; the first says its cohesion.
   private bands(boxes: Box[]): SVGElement[] {
     const lut = lutOf(this.app.state.map, "figure", this.app.theme);
     const top = Math.max(...this.segments.map((s) => s.cohesion), 1e-9);
     return this.segments.flatMap((segment) => {
-      const colour = cssOf(lut, 0.25 + 0.75 * Math.max(0, segment.cohesion / top));
-      const lines = new Map<number, { left: number; right: number }>();
-      for (let t = segment.start; t < segment.end; t++) {
-        const { left, right, bottom } = boxes[t]!;
-        const line = lines.get(Math.round(bottom / 4)) ?? { left, right };
-        lines.set(Math.round(bottom / 4), { left: Math.min(line.left, left), right: Math.max(line.right, right) });
-      }
-      const parts = [...lines].map(([y, { left, right }]) => svg("rect", {
-        x: left + 1, y: y * 4 + 4, width: Math.max(2, right - left - 2), height: 4, rx: 2, fill: colour,
-      }));
-      const first = boxes[segment.start]!;
-      return [...parts, svg("text", { x: first.left + 1, y: first.bottom + 16, class: "cohesion" }, format(segment.cohesion))];
+      const place = 0.06 + 0.44 * Math.max(0, segment.cohesion / top);
+      return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) => [
+        svg("rect", { x: left + 1, y: bottom + 4, width: Math.max(2, right - left - 2), height: 11, rx: 2, fill: cssOf(lut, place) }),
+        line === 0 && right - left > 40 && svg("text", {
+          x: left + 5, y: bottom + 10, class: "cohesion", fill: inkOn(lut, place),
+        }, format(segment.cohesion)),
+      ].filter((node) => node !== false));
     });
-  }
-
-  private sentences(head: Head, boxes: Box[]): SVGElement[] {
-    const { sentences } = head.axis;
-    return boxes.flatMap(({ left, top, bottom }, t) => t && sentences[t] !== sentences[t - 1]
-      ? [svg("line", { x1: left - 1.5, x2: left - 1.5, y1: top - 4, y2: bottom + 2, class: "sentence" })] : []);
   }
 
   private arcs(head: Head, boxes: Box[]): SVGElement[] {
@@ -323,6 +315,19 @@ export class TextView {
 }
 
 interface Box { left: number; right: number; top: number; bottom: number }
+
+// The boxes of neighbouring tokens joined line by line.
+function linesOf(boxes: readonly Box[]): Box[] {
+  const lines: Box[] = [];
+  for (const box of boxes) {
+    const line = lines.at(-1);
+    if (line && Math.abs(line.bottom - box.bottom) < 8) {
+      line.right = Math.max(line.right, box.right);
+      line.bottom = Math.max(line.bottom, box.bottom);
+    } else lines.push({ ...box });
+  }
+  return lines;
+}
 
 // From top to top: a bow on one line, an S between two.
 function arcPath(a: Box, b: Box): string {
