@@ -7,7 +7,7 @@
 
 static const hs_command *const commands[] = {&hs__command_serve, &hs__command_analyze, &hs__command_models,
                                              &hs__command_bench};
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
+enum { N_COMMANDS = sizeof commands / sizeof(hs_command *) };
 
 static void help_print(FILE *out)
 {
