@@ -153,6 +153,12 @@ class Clients(list):
 
 
 @pytest.fixture(scope="session")
+def headscope():
+    """The program."""
+    return HEADSCOPE
+
+
+@pytest.fixture(scope="session")
 def server():
     running = Server()
     yield running
