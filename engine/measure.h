@@ -26,6 +26,6 @@ double hs_measure_peak(size_t n_threads, double seconds);
 double hs_measure_flops(const hs_shape *shape, size_t n_tokens);
 
 /* Does the products with weights of such a pass and nothing between them (biases and gelu are part of them),
- * and returns the seconds they took. The workspace must have served a pass of n_tokens before, whose numbers
- * are used again. */
+ * and returns the seconds they took, NAN when a product failed. The workspace must have served a pass of
+ * n_tokens before, whose numbers are used again. */
 double hs_measure_products(const hs_engine *engine, hs_workspace *ws, size_t n_tokens, size_t n_threads);

@@ -18,4 +18,4 @@ def test_notebook_runs(notebook, server, tmp_path):
         [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", tmp_path, notebook],
         env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert (tmp_path / notebook.name).stat().st_size > 10_000  # outputs and a picture are in it
+    assert '"image/png"' in (tmp_path / notebook.name).read_text()

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from conftest import HEADSCOPE
+
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "model" / "mini"
 
 
@@ -17,7 +19,7 @@ def python(*arguments, folder):
     return done.stdout
 
 
-def test_recipe_makes_a_checkpoint_that_headscope_opens(headscope, tmp_path):
+def test_recipe_makes_a_checkpoint_that_headscope_opens(tmp_path):
     pytest.importorskip("torch", reason="python3-torch is not installed")
     rng = random.Random(0)
     words = ["the", "river", "bridge", "boat", "war", "old", "people", "crossed", "left", "closed", "hour", "it"]
@@ -30,7 +32,7 @@ def test_recipe_makes_a_checkpoint_that_headscope_opens(headscope, tmp_path):
                   "--plan", "1:32:0.05,2:32:0.05", folder=tmp_path)
     losses = [float(loss) for loss in re.findall(r"held-out loss ([\d.]+)", said)]
     assert len(losses) == 2 and losses[-1] < 2.8  # a guess among all pieces costs 4.4, among the twelve words 2.5
-    done = subprocess.run([headscope, "analyze", "--model", str(tmp_path / "out"), "-"], input=b"the old bridge",
+    done = subprocess.run([HEADSCOPE, "analyze", "--model", str(tmp_path / "out"), "-"], input=b"the old bridge",
                           capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
