@@ -4,9 +4,9 @@
     python3 pretrain.py DATA OUT --device cuda --batch-tokens 262144            # 25 minutes on a large GPU
     python3 pretrain.py DATA OUT --hidden 144 --ffn 576 --batch-tokens 4096 \\
             --plan 3:32:15,3:128:5,6:128:14,12:128:42                            # the mini of two CPU cores
-    python3 pretrain.py DATA OUT --hidden 48 --ffn 96 --batch-tokens 512 --plan 2:32:0.1,4:64:0.1   # smoke test
+    python3 pretrain.py DATA OUT --hidden 48 --ffn 96 --batch-tokens 512 --unit steps --plan 2:32:300,4:64:300   # try
 
-A plan lists stages LAYERS:SEQUENCE:MINUTES; a stage with more layers starts from the last one's, repeated.
+A plan lists stages LAYERS:SEQUENCE:LENGTH, in minutes or steps; a stage with more layers starts from the last one's, repeated.
 The learning rate warms up once and falls linearly to zero at the end of the last stage. OUT holds a complete
 checkpoint in HuggingFace layout from the first minutes on, and state.pt, from which the same command goes on
 where it stopped. On several CPU cores one process a core is fastest:
@@ -91,20 +91,23 @@ def average_gradients(model, world):
 
 
 class Clock:
-    """Minutes trained, the same in every process, and the learning rate they stand for."""
+    """How far training is, in the plan's unit and the same in every process, and the learning rate it stands for."""
 
-    def __init__(self, plan, rate, done=0.0):
-        self.ends = np.cumsum([minutes for _, _, minutes in plan])
-        self.rate, self.done, self.start = rate, done, time.time()
+    def __init__(self, plan, unit, rate, done=0.0):
+        self.ends = np.cumsum([length for _, _, length in plan])
+        self.unit, self.rate, self.done, self.start = unit, rate, done, time.time()
+        self.warm_up = min(300, self.ends[-1] / 10) if unit == 'steps' else 300
 
-    def minutes(self):
+    def now(self, step):
+        if self.unit == 'steps':
+            return step
         now = torch.tensor([self.done + (time.time() - self.start) / 60], dtype=torch.float64)
         if dist.is_initialized():
             dist.broadcast(now, 0)
         return now.item()
 
-    def rate_at(self, minutes, step):
-        return self.rate * min(1, (step + 1) / 300) * max(0, 1 - minutes / self.ends[-1])
+    def rate_at(self, now, step):
+        return self.rate * min(1, (step + 1) / self.warm_up) * max(0, 1 - now / self.ends[-1])
 
 
 def train(args, rank, world):
@@ -119,16 +122,16 @@ def train(args, rank, world):
     state_path = f'{args.out}/state.pt'
     if os.path.exists(state_path):
         saved = torch.load(state_path, map_location='cpu')
-        stage, step, seen, done = saved['stage'], saved['step'], saved['seen'], saved['minutes']
+        stage, step, seen, done = saved['stage'], saved['step'], saved['seen'], saved['now']
         model = Bert(plan[stage][0], **shape)
         model.load_state_dict(saved['model'])
         saved_optimizer = saved['optimizer']
-    clock = Clock(plan, args.rate, done)
+    clock = Clock(plan, args.unit, args.rate, done)
 
-    def save(optimizer, minutes):
+    def save(optimizer, now):
         if rank == 0:
             export(model, data.vocab, args.out)
-            torch.save({'stage': stage, 'step': step, 'seen': seen, 'minutes': minutes, 'model': model.state_dict(),
+            torch.save({'stage': stage, 'step': step, 'seen': seen, 'now': now, 'model': model.state_dict(),
                         'optimizer': optimizer.state_dict()}, state_path + '.part')
             os.replace(state_path + '.part', state_path)
 
@@ -143,10 +146,10 @@ def train(args, rank, world):
             optimizer.load_state_dict(saved_optimizer)
             saved_optimizer = None
         said = saved = time.time()
-        losses, minutes = [], clock.minutes()
-        while minutes < clock.ends[stage]:
+        losses, now = [], clock.now(step)
+        while now < clock.ends[stage]:
             for group in optimizer.param_groups:
-                group['lr'] = clock.rate_at(minutes, step)
+                group['lr'] = clock.rate_at(now, step)
             n = max(1, args.batch_tokens // T)
             ids, at, target = data.batch(n, T, generator, args.mask)
             # Half of the batches lie at a random offset, so that late positions are as well trained as early ones.
@@ -162,15 +165,15 @@ def train(args, rank, world):
             optimizer.step()
             step, seen = step + 1, seen + n * T * world
             losses.append(loss.detach())
-            minutes = clock.minutes()
+            now = clock.now(step)
             if rank == 0 and time.time() - said > args.say_seconds:
                 said = time.time()
-                print(f'{minutes:6.1f} min  {layers} layers x {T}  step {step}  {seen / 1e6:.1f} M tokens  '
+                print(f'{now:6.1f} {args.unit}  {layers} layers x {T}  step {step}  {seen / 1e6:.1f} M tokens  '
                       f'loss {torch.stack(losses[-200:]).mean().item():.3f}', flush=True)
             if time.time() - saved > 60 * args.save_minutes:
                 saved = time.time()
-                save(optimizer, minutes)
-        save(optimizer, minutes)
+                save(optimizer, now)
+        save(optimizer, now)
         if rank == 0:
             loss, accuracy = evaluate(model, data, min(128, args.positions))
             print(f'stage {args.plan.split(",")[stage]} done: held-out loss {loss:.3f}, masked-token accuracy '
@@ -181,7 +184,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('data')
     parser.add_argument('out')
-    parser.add_argument('--plan', default='12:32:2,12:128:17,12:512:6', help='LAYERS:SEQUENCE:MINUTES,...')
+    parser.add_argument('--plan', default='12:32:2,12:128:17,12:512:6', help='LAYERS:SEQUENCE:LENGTH,...')
+    parser.add_argument('--unit', choices=['minutes', 'steps'], default='minutes', help='of the lengths in the plan')
     parser.add_argument('--hidden', type=int, default=192)
     parser.add_argument('--ffn', type=int, default=768)
     parser.add_argument('--heads', type=int, default=12)

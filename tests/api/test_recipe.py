@@ -29,7 +29,7 @@ def test_recipe_makes_a_checkpoint_that_headscope_opens(tmp_path):
     python(RECIPE / "prepare.py", tmp_path / "data", tmp_path / "articles.jsonl", folder=tmp_path)
     said = python(RECIPE / "pretrain.py", tmp_path / "data", tmp_path / "out", "--device", "cpu", "--hidden", 24,
                   "--heads", 2, "--ffn", 48, "--positions", 64, "--batch-tokens", 512, "--rate", 0.003,
-                  "--plan", "1:32:0.05,2:32:0.05", folder=tmp_path)
+                  "--unit", "steps", "--plan", "1:32:250,2:32:150", folder=tmp_path)
     losses = [float(loss) for loss in re.findall(r"held-out loss ([\d.]+)", said)]
     assert len(losses) == 2 and losses[-1] < 2.8  # a guess among all pieces costs 4.4, among the twelve words 2.5
     done = subprocess.run([HEADSCOPE, "analyze", "--model", str(tmp_path / "out"), "-"], input=b"the old bridge",
