@@ -34,8 +34,7 @@ typedef struct hs_api_worker hs_api_worker;
 HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err);
 void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
 
-/* All borrowed for the call (of hs_api_handle, or until hs_job_destroy). Absent headers and query are NULL.
- */
+/* All borrowed for the call, or until hs_job_destroy. Absent headers and query are NULL. */
 typedef struct hs_request {
     const char *method, *path, *query; /* query without '?', still percent-encoded */
     const char *content_type, *accept, *accept_encoding;
@@ -91,8 +90,7 @@ typedef struct hs_job hs_job;
 hs_job *hs_job_create(hs_api *api, const hs_request *request);
 void hs_job_destroy(hs_job *job); /* NULL is fine */
 
-/* Tokens the engine has to compute; 0 when the answer needs no pass (an error, another path, cached heads).
- */
+/* Tokens the engine has to compute; 0 when no pass is needed (an error, another path, cached heads). */
 size_t hs_job_tokens(const hs_job *job);
 /* Number of the job's model: only jobs with the same one may run together, and no more of them than fit into
  * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */

@@ -2,8 +2,7 @@
 
 #include "engine/clones.h"
 
-/* Written without branches, every case computed and one selected, so that gcc turns the loops into vectors.
- */
+/* Without branches, every case computed and one selected, so that gcc turns the loops into vectors. */
 
 static inline uint32_t bits_of(float value)
 {

@@ -86,8 +86,7 @@ static char *put_name(char *to, const hs__array *array)
     return put_text(put_text(to, array->name), ".npy");
 }
 
-/* Bytes of padding for data after a header of this name at this offset; a field of its own takes 4 at least.
- */
+/* Bytes of padding for data after a header of this name at this offset; the field itself takes 4. */
 static size_t padding(size_t offset, const hs__array *array)
 {
     const size_t used = offset + LOCAL_BYTES + strlen(array->name) + 4 + 4;
