@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hs_command *const commands[] = {&hs__command_serve, &hs__command_analyze, &hs__command_models,
+static const hs_command *const commands[] = {&hs__command_serve, &hs__command_analyze, &hs__command_corpus,
+                                             &hs__command_merge, &hs__command_report,  &hs__command_models,
                                              &hs__command_bench};
-enum { N_COMMANDS = sizeof commands / sizeof(hs_command *) };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void help_print(FILE *out)
 {

@@ -1,0 +1,16 @@
+/* digest.h - SHA-256 of bytes that come in pieces.
+ *
+ *     hs_digest *digest = hs_digest_create();
+ *     hs_digest_add(digest, bytes, n_bytes);           again and again
+ *     hs_digest_read(digest, hex);                     of everything so far; more may follow
+ *     hs_digest_destroy(digest); */
+#pragma once
+
+#include "model/model.h"
+
+typedef struct hs_digest hs_digest;
+
+hs_digest *hs_digest_create(void); /* NULL when memory is short */
+void hs_digest_add(hs_digest *digest, const void *bytes, size_t n_bytes);
+void hs_digest_read(const hs_digest *digest, char ret_hex[HS_SHA256_HEX]);
+void hs_digest_destroy(hs_digest *digest); /* NULL is fine */

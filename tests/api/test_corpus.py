@@ -1,0 +1,369 @@
+"""`headscope corpus`, `merge` and `report`: formats, bad lines, interruptions, shards."""
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
+
+
+@pytest.fixture(scope="module")
+def plain_run(headscope, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    ndjson(folder / "texts.jsonl", texts(203))
+    done = corpus(headscope, folder / "texts.jsonl", "-o", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_three_reports(plain_run):
+    assert sorted(p.name for p in (plain_run / "out").iterdir()) == ["report.html", "report.json", "report.npz", "state"]
+    said = report(plain_run / "out")
+    assert said["texts"] == 203 and said["reached"][0] == 203
+    assert said["provenance"]["input"]["files"] == [str(plain_run / "texts.jsonl")]
+    assert said["provenance"]["options"]["thresholds"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert said["layers"] == [0, 2] and said["threshold_main"] == 2
+    assert len(said["findings"]) == 8 and all(f["measured"] and f["criterion"] for f in said["findings"])
+    with np.load(plain_run / "out" / "report.npz") as file:
+        assert json.loads(str(file["provenance"])) == said["provenance"]
+        assert file["location"].shape == (2, 12, 24, 24) and file["location"].dtype == np.int64
+
+
+def test_figures_follow_from_the_arrays(plain_run):
+    said, data = report(plain_run / "out"), arrays(plain_run / "out")
+    head = said["head_figures"][2][1][5]
+    assert head["high"] == data["high"][2, 1, 5] > 0
+    assert head["repeated_share"]["value"] == pytest.approx(data["repeated"][2, 1, 5] / data["high"][2, 1, 5])
+    chance = data["all_same_sentence"] / data["all_pairs"]
+    assert said["chance"]["same_sentence_share"] == pytest.approx(chance)
+    assert head["same_sentence_lift"] == pytest.approx(data["same_sentence"][2, 1, 5] / data["high"][2, 1, 5] / chance)
+    distances = data["distance"][2, 1, 5]
+    assert head["mean_distance"]["value"] == pytest.approx((distances * np.arange(24)).sum() / distances.sum())
+
+
+def test_examples_are_the_extremes_of_the_sample(plain_run):
+    examples = report(plain_run / "out")["examples"]
+    assert len(examples["texts"]) == 128
+    kept = {(t["line"], t["text"]) for t in examples["texts"]}
+    assert len(kept) == 128
+    for figure in ("repeated_share", "mean_distance", "high_pairs"):
+        high, low = examples["highest"][figure][1][5], examples["lowest"][figure][1][5]
+        assert len(high) == len(low) == 3
+        assert high[0][1] >= high[1][1] >= high[2][1] >= low[2][1] >= low[1][1] >= low[0][1]
+
+
+def forms(folder, lines):
+    """The same texts in every form that is read."""
+    dumped = [json.dumps({"id": n, "text": line}, ensure_ascii=n % 2 == 0) for n, line in enumerate(lines)]
+    data = {
+        "objects": "\n".join(dumped) + "\n",
+        "no_last_newline": "\n".join(dumped),
+        "windows": "\ufeff" + "\r\n".join(dumped) + "\r\n",
+        "blank_lines": "\n \n" + "\n\n".join(dumped) + "\n\t\n",
+        "strings": "\n".join(json.dumps(line) for line in lines),
+        "plain": "\n".join(lines) + "\n",
+    }
+    for name, text in data.items():
+        (folder / name).write_bytes(text.encode())
+        yield [folder / name], None
+    (folder / "packed").write_bytes(gzip.compress(data["objects"].encode()))
+    yield [folder / "packed"], None
+    half = data["plain"].encode().index(b"\n", len(data["plain"]) // 2) + 1
+    two = gzip.compress(data["plain"].encode()[:half]) + gzip.compress(data["plain"].encode()[half:])
+    (folder / "two_members").write_bytes(two)
+    yield [folder / "two_members"], None
+    (folder / "first").write_text("\n".join(dumped[:40]))
+    (folder / "second").write_text("\n".join(lines[40:]))
+    yield [folder / "first", folder / "second"], None
+    yield ["-"], data["objects"].encode()
+    yield ["-"], gzip.compress(data["strings"].encode())
+
+
+def test_every_form_of_input_counts_the_same(headscope, tmp_path):
+    lines = texts(90, seed=1)
+    first = None
+    for n, (inputs, stdin) in enumerate(forms(tmp_path, lines)):
+        out = tmp_path / f"out{n}"
+        done = corpus(headscope, *inputs, "-o", out, "--workers", 1 + n % 3, stdin=stdin)
+        assert done.returncode == 0, (inputs, done.stderr)
+        assert report(out)["bad_lines"] == {"count": 0, "lines": []}
+        if first is None:
+            first = arrays(out)
+            assert first["texts"] == 90
+        for name, array in arrays(out).items():
+            assert array.tobytes() == first[name].tobytes(), (inputs, name)
+
+
+BAD = ['{"text": "fine"}', '{"text": 3}', '{"txt": "a"}', '{"text": "cut', '[1, 2]', "7", '"also fine"', "null",
+       b'{"text": "\xff"}', '{"text": "fine \\u0000 too"}']
+
+
+def test_bad_lines_are_listed_and_passed_over(headscope, tmp_path):
+    (tmp_path / "in").write_bytes(b"\n".join(b if isinstance(b, bytes) else b.encode() for b in BAD) + b"\n")
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    assert said["texts"] == 3
+    assert said["bad_lines"]["count"] == 7
+    assert [line["line"] for line in said["bad_lines"]["lines"]] == [2, 3, 4, 5, 6, 8, 9]
+    assert all(line["file"] == str(tmp_path / "in") and line["why"] for line in said["bad_lines"]["lines"])
+    assert "7 bad lines" in done.stderr
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "strict", "--strict")
+    assert done.returncode == 1 and "line " in done.stderr
+    assert not (tmp_path / "strict" / "report.json").exists()
+
+
+def test_a_line_has_a_bound(headscope, tmp_path):
+    with open(tmp_path / "in", "wb") as file:
+        file.write(b'"short"\n"' + b"a " * (3 << 20) + b'"\n"short"\n')
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    assert said["texts"] == 2 and said["bad_lines"]["lines"][0]["line"] == 2
+
+
+def test_no_texts_at_all(headscope, tmp_path):
+    done = corpus(headscope, "-", "-o", tmp_path / "out", stdin=b"\n\n")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    assert said["texts"] == 0
+    assert [f["holds"] for f in said["findings"]] == [None] * 8
+    assert said["head_figures"][0][0][0]["repeated_share"]["value"] is None
+
+
+def test_damaged_gzip_is_an_error(headscope, tmp_path):
+    data = gzip.compress(b"some text\n" * 5000)
+    (tmp_path / "cut.gz").write_bytes(data[:-9])
+    (tmp_path / "flipped.gz").write_bytes(data[:40] + bytes([data[40] ^ 0x55]) + data[41:])
+    for name in ("cut.gz", "flipped.gz", "absent"):
+        done = corpus(headscope, tmp_path / name, "-o", tmp_path / f"out-{name}")
+        assert done.returncode == 1 and name in done.stderr
+        assert not (tmp_path / f"out-{name}" / "report.json").exists()
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["x"], ["-o", "out"], ["x", "-o", "out", "--shard", "4/4"], ["x", "-o", "out", "--shard", "1"],
+    ["x", "-o", "out", "--thresholds", "0.3,0.2"], ["x", "-o", "out", "--thresholds", "0,0.5"],
+    ["x", "-o", "out", "--layers", "12"], ["x", "-o", "out", "--max-tokens", "1"],
+    ["x", "-o", "out", "--max-tokens", "513"], ["x", "-o", "out", "--model", "nowhere"],
+])
+def test_refused_options(headscope, tmp_path, arguments):
+    (tmp_path / "x").write_text("a text\n")
+    done = subprocess.run(command(headscope, "corpus", *arguments), cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith(b"headscope corpus: ")
+    assert not (tmp_path / "out" / "state").exists()
+
+
+# ---- going on ----
+
+
+def test_a_folder_is_not_overwritten(headscope, plain_run):
+    done = corpus(headscope, plain_run / "texts.jsonl", "-o", plain_run / "out")
+    assert done.returncode == 1 and "--resume" in done.stderr
+
+
+def test_resume_of_what_is_done_writes_the_reports_again(headscope, plain_run, tmp_path):
+    shutil.copytree(plain_run / "out", tmp_path / "out")
+    (tmp_path / "out" / "report.npz").unlink()
+    done = corpus(headscope, plain_run / "texts.jsonl", "-o", tmp_path / "out", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same(plain_run / "out", tmp_path / "out")
+
+
+def start(headscope, *arguments):
+    return subprocess.Popen(command(headscope, "corpus", *SMALL, *arguments), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module")
+def long_run(headscope, tmp_path_factory):
+    """Enough texts to be interrupted, and what an undisturbed run makes of them."""
+    folder = tmp_path_factory.mktemp("long")
+    lines = texts(3000, seed=2)
+    lines[700] = lines[701] = lines[2500] = None  # become bad lines
+    with gzip.open(folder / "texts.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"text": line}) + "\n" for line in lines)
+    began = time.monotonic()
+    done = corpus(headscope, folder / "texts.gz", "-o", folder / "out", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    folder.joinpath("seconds").write_text(str(time.monotonic() - began))
+    assert report(folder / "out")["bad_lines"]["count"] == 3
+    return folder
+
+
+def test_thirty_kills_change_nothing(headscope, long_run, tmp_path):
+    rng = random.Random(3)
+    seconds = float(long_run.joinpath("seconds").read_text())
+    kills = cycles = 0
+    while cycles < 30:
+        out = tmp_path / f"out{cycles}"
+        finished = False
+        while not finished:
+            run = start(headscope, long_run / "texts.gz", "-o", out, "--resume", "--save", "0.01", "--workers",
+                        str(rng.randint(1, 3)))
+            try:
+                finished = run.wait(rng.uniform(0.02, seconds)) == 0
+                assert finished, run.stderr.read()
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.wait()
+                kills += 1
+            run.stderr.close()
+            cycles += 1
+        assert_same(long_run / "out", out)
+    assert kills >= 10
+
+
+def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
+    out = tmp_path / "out"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        run = start(headscope, long_run / "texts.gz", "-o", out, "--resume", "--save", "3600", "--workers", "1")
+        time.sleep(0.25)
+        run.send_signal(number)
+        said = run.communicate(timeout=60)[1].decode()
+        if run.returncode == 0:
+            pytest.skip("the run was over before the signal came")
+        assert run.returncode == 1 and "--resume" in said
+        assert (out / "state").exists() and not (out / "report.json").exists()
+    done = corpus(headscope, long_run / "texts.gz", "-o", out, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same(long_run / "out", out)
+
+
+def test_interrupt_while_waiting_for_input(headscope, tmp_path):
+    run = subprocess.Popen(command(headscope, "corpus", *SMALL, "-", "-o", tmp_path / "out"), stdin=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    lines = "".join(line + "\n" for line in texts(100, seed=4)).encode()
+    run.stdin.write(lines[:len(lines) // 2])
+    run.stdin.flush()
+    time.sleep(0.5)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(60) == 1
+    assert b"--resume" in run.stderr.read()
+    done = corpus(headscope, "-", "-o", tmp_path / "out", "--resume", stdin=lines)
+    assert done.returncode == 0, done.stderr
+    corpus(headscope, "-", "-o", tmp_path / "whole", stdin=lines)
+    assert_same(tmp_path / "whole", tmp_path / "out")
+
+
+@pytest.fixture
+def half_done(headscope, long_run, tmp_path):
+    out = tmp_path / "half"
+    run = start(headscope, long_run / "texts.gz", "-o", out, "--save", "0.01", "--workers", "1")
+    while not (out / "state").exists():
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    run.communicate()
+    return out
+
+
+@pytest.mark.parametrize(("arguments", "what"), [
+    (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--thresholds", "0.3"], "thresholds"),
+    (["--shard", "0/2"], "n_shards"), (["--backend", "openblas"], "backend"),
+])
+def test_resume_refuses_other_options(headscope, long_run, half_done, arguments, what):
+    done = corpus(headscope, long_run / "texts.gz", "-o", half_done, "--resume", *arguments)
+    assert done.returncode == 1 and what in done.stderr
+
+
+def test_resume_refuses_another_input(headscope, long_run, half_done, tmp_path):
+    with gzip.open(long_run / "texts.gz", "rb") as file:
+        text = file.read()
+    (tmp_path / "texts").write_bytes(b'{"text": "x"}' + text[text.index(b"\n"):])
+    done = corpus(headscope, tmp_path / "texts", "-o", half_done, "--resume")
+    assert done.returncode == 1 and "input" in done.stderr
+    done = corpus(headscope, "-", "-o", half_done, "--resume", stdin=b"x" + text[1:])
+    assert done.returncode == 1 and "input" in done.stderr
+
+
+def test_resume_refuses_a_damaged_state(headscope, long_run, half_done):
+    state = half_done / "state"
+    good = state.read_bytes()
+    for damaged in (good[:-1], good[:100], b"", good[:60] + b"!" + good[61:], good[:-5] + b"\x01" + good[-4:]):
+        state.write_bytes(damaged)
+        done = corpus(headscope, long_run / "texts.gz", "-o", half_done, "--resume")
+        assert done.returncode == 1 and done.stderr.startswith("headscope corpus: ")
+
+
+# ---- shards ----
+
+
+def merge(headscope, *arguments):
+    return subprocess.run(command(headscope, "merge", *arguments), capture_output=True, text=True, check=False)
+
+
+def test_four_shards_merged_are_one_run(headscope, long_run, tmp_path):
+    folders = [tmp_path / f"shard{n}" for n in range(4)]
+    for n, folder in enumerate(folders):
+        done = corpus(headscope, long_run / "texts.gz", "-o", folder, "--shard", f"{n}/4", "--workers", 1 + n % 2)
+        assert done.returncode == 0, done.stderr
+    counts = [report(folder)["texts"] for folder in folders]
+    assert sum(counts) == 2997 and min(counts) > 700
+    done = merge(headscope, *reversed(folders), "-o", tmp_path / "all")
+    assert done.returncode == 0, done.stderr
+    assert_same(long_run / "out", tmp_path / "all")
+    done = merge(headscope, *folders[:2], "-o", tmp_path / "some")
+    assert done.returncode == 0 and "2 of 4 shards" in done.stderr
+    done = merge(headscope, tmp_path / "some", *folders[2:], "-o", tmp_path / "rest")
+    assert done.returncode == 0, done.stderr
+    assert_same(long_run / "out", tmp_path / "rest")
+    for wrong, why in [([folders[0], folders[0]], "already"), ([tmp_path / "some", folders[1]], "already"),
+                       ([folders[0], long_run / "out"], "n_shards")]:
+        done = merge(headscope, *wrong, "-o", tmp_path / "wrong")
+        assert done.returncode == 1 and why in done.stderr
+        assert not (tmp_path / "wrong" / "state").exists()
+
+
+def test_merge_refuses_other_inputs_and_unfinished_shards(headscope, long_run, half_done, tmp_path):
+    ndjson(tmp_path / "a", texts(50, seed=5))
+    ndjson(tmp_path / "b", list(reversed(texts(50, seed=5))))
+    corpus(headscope, tmp_path / "a", "-o", tmp_path / "0", "--shard", "0/2")
+    corpus(headscope, tmp_path / "b", "-o", tmp_path / "1", "--shard", "1/2")
+    done = merge(headscope, tmp_path / "0", tmp_path / "1", "-o", tmp_path / "out")
+    assert done.returncode == 1 and "input" in done.stderr
+    done = merge(headscope, half_done, "-o", tmp_path / "out")
+    assert done.returncode == 1 and "not finished" in done.stderr
+
+
+@pytest.mark.parametrize("variables", [
+    {"JOB_COMPLETION_INDEX": "1", "JOB_COMPLETIONS": "3"},
+    {"SLURM_ARRAY_TASK_ID": "11", "SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "10"},
+    {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"},
+])
+def test_shard_from_the_scheduler(headscope, tmp_path, variables):
+    ndjson(tmp_path / "in", texts(60, seed=6))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", environment=variables)
+    assert done.returncode == 0, done.stderr
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "explicit", "--shard", "1/3")
+    assert done.returncode == 0, done.stderr
+    assert_same(tmp_path / "explicit", tmp_path / "out" / "shard-1-of-3")
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="openmpi-bin is not installed")
+def test_mpirun(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(100, seed=7))
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", headscope, "corpus", *SMALL, "--workers", "1",
+                           tmp_path / "in", "-o", tmp_path / "out"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    done = merge(headscope, *sorted((tmp_path / "out").iterdir()), "-o", tmp_path / "all")
+    assert done.returncode == 0, done.stderr
+    corpus(headscope, tmp_path / "in", "-o", tmp_path / "whole")
+    assert_same(tmp_path / "whole", tmp_path / "all")
+
+
+def test_report_draws_the_page_again(headscope, plain_run, tmp_path):
+    done = subprocess.run(command(headscope, "report", plain_run / "out", "-o", tmp_path / "page.html"),
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").read_bytes() == (plain_run / "out" / "report.html").read_bytes()
+    done = subprocess.run(command(headscope, "report", tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "state" in done.stderr
