@@ -184,30 +184,29 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 
 /* ---- lifetime ---- */
 
-/* An empty state under a header that was checked. */
-static hs_status stats_make(const hs__corpus_header *header, hs_corpus_stats **ret_stats, hs_error *err)
+/* An empty state under a header that was checked; NULL when memory is short. */
+static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *err)
 {
-    const uint64_t n_words = words_count(header);
+    const uint64_t n_bytes = sizeof *header + words_count(header) * sizeof(int64_t);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
-    if (!stats)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for corpus statistics");
-    stats->header = calloc(1, sizeof *header + n_words * sizeof(int64_t));
-    stats->scratch = hs__corpus_scratch_create(header);
-    if (!stats->header || !stats->scratch) {
+    if (stats) {
+        stats->header = calloc(1, n_bytes);
+        stats->scratch = hs__corpus_scratch_create(header);
+    }
+    if (!stats || !stats->header || !stats->scratch) {
         hs_corpus_stats_destroy(stats);
-        return hs_fail(err, HS_NO_MEMORY,
-                       "corpus statistics need %llu MB; choose fewer layers or a smaller window",
-                       (unsigned long long)(n_words * sizeof(int64_t) >> 20));
+        hs_fail(err, HS_NO_MEMORY, "corpus statistics need %llu MB; choose fewer layers or a smaller window",
+                (unsigned long long)(n_bytes >> 20));
+        return NULL;
     }
     *stats->header = *header;
-    stats->header->n_words = n_words;
+    stats->header->n_words = words_count(header);
     int64_t *words = (int64_t *)(stats->header + 1);
     for (int field = 0; field < HS__N_FIELDS; field++) {
         stats->fields[field] = words;
         words += hs__corpus_field_words(header, (hs__field)field);
     }
-    *ret_stats = stats;
-    return HS_OK;
+    return stats;
 }
 
 hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats, hs_error *err)
@@ -219,7 +218,13 @@ hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_sta
         return st;
     header_fill_lists(&header, options);
     st = check_header(&header, err);
-    return st ? st : stats_make(&header, ret_stats, err);
+    if (st)
+        return st;
+    hs_corpus_stats *stats = stats_make(&header, err);
+    if (!stats)
+        return HS_NO_MEMORY;
+    *ret_stats = stats;
+    return HS_OK;
 }
 
 void hs_corpus_stats_destroy(hs_corpus_stats *stats)
@@ -292,14 +297,13 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
     hs_status st = check_header(&header, err);
     if (st)
         return st;
-    const uint64_t n_words = words_count(&header);
-    if (header.n_words != n_words || n_bytes - sizeof header != n_words * sizeof(int64_t))
+    const uint64_t n_words = words_count(&header), n_due = sizeof header + n_words * sizeof(int64_t);
+    if (header.n_words != n_words || n_bytes != n_due)
         return hs_fail(err, HS_INVALID, "corpus statistics: %zu bytes where %llu are due", n_bytes,
-                       (unsigned long long)(sizeof header + n_words * sizeof(int64_t)));
-    hs_corpus_stats *stats = NULL;
-    st = stats_make(&header, &stats, err);
-    if (st)
-        return st;
+                       (unsigned long long)n_due);
+    hs_corpus_stats *stats = stats_make(&header, err);
+    if (!stats)
+        return HS_NO_MEMORY;
     memcpy(stats->header, bytes, n_bytes);
     if (checksum(stats->header) != header.checksum)
         st = hs_fail(err, HS_INVALID, "corpus statistics: damaged, the checksum does not match");

@@ -20,25 +20,25 @@ static double distance_mean(const int64_t *distances, size_t window)
     return share(sum, size);
 }
 
-/* The smallest d with more than `rank` pairs at or below it. */
-static double distance_of_rank(const int64_t *distances, size_t window, int64_t rank)
+/* The smallest d with more than `rank` pairs at or below it. Doubles, here and below: a state that was loaded
+ * may hold anything, and no sum of doubles is undefined. */
+static double distance_of_rank(const int64_t *distances, size_t window, double rank)
 {
     size_t d = 0;
-    for (int64_t below = distances[0]; below <= rank && d + 1 < window; below += distances[d])
+    for (double below = (double)distances[0]; below <= rank && d + 1 < window; below += (double)distances[d])
         d++;
     return (double)d;
 }
 
 static double distance_median(const int64_t *distances, size_t window)
 {
-    int64_t size = 0;
+    double size = 0;
     for (size_t d = 0; d < window; d++)
-        size += distances[d];
-    if (size <= 0)
+        size += (double)distances[d];
+    if (!(size > 0))
         return NAN;
-    return (distance_of_rank(distances, window, (size - 1) / 2) +
-            distance_of_rank(distances, window, size / 2)) /
-           2;
+    const double lower = floor((size - 1) / 2), upper = floor(size / 2);
+    return (distance_of_rank(distances, window, lower) + distance_of_rank(distances, window, upper)) / 2;
 }
 
 hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats)
@@ -155,11 +155,13 @@ static double layer_sum(const hs_corpus_stats *stats, hs__field field, size_t t,
 static double layer_median(const hs_corpus_stats *stats, size_t t, size_t l)
 {
     const size_t W = stats->header->tokens_max;
-    int64_t distances[HS_CORPUS_WINDOW_MAX] = {0};
-    for (size_t h = 0; h < stats->header->n_heads; h++)
+    int64_t sums[HS_CORPUS_WINDOW_MAX] = {0};
+    for (size_t h = 0; h < stats->header->n_heads; h++) {
+        const int64_t *distances = stats->fields[HS__F_DISTANCE] + hs__corpus_cell(stats, t, l, h) * W;
         for (size_t d = 0; d < W; d++)
-            distances[d] += stats->fields[HS__F_DISTANCE][hs__corpus_cell(stats, t, l, h) * W + d];
-    return distance_median(distances, W);
+            sums[d] = (int64_t)((uint64_t)sums[d] + (uint64_t)distances[d]);
+    }
+    return distance_median(sums, W);
 }
 
 static double unique_focal_mean(const hs_corpus_stats *stats, size_t t, size_t l)
@@ -193,7 +195,7 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
     for (size_t class = 0; class < HS__N_CLASSES; class ++)
         mass += mass_sum(stats, l, class);
     return (hs_corpus_layer){
-        .high = (uint64_t)high,
+        .high = high > 0 && high < 0x1p63 ? (uint64_t)high : 0,
         .repeated_share = share(layer_sum(stats, HS__F_REPEATED, t, l), high),
         .same_sentence_share = share(layer_sum(stats, HS__F_SAME_SENTENCE, t, l), high),
         .repeated_same_sentence_share = share(layer_sum(stats, HS__F_BOTH, t, l), high),

@@ -50,9 +50,11 @@ static double lanes_sum(const doubles *sums)
 
 static inline void halves_add(doubles *sums, const floats *values)
 {
-    const half *halves = (const half *)values;
-    *sums += __builtin_convertvector(halves[0], doubles);
-    *sums += __builtin_convertvector(halves[1], doubles);
+    half low, high;
+    memcpy(&low, values, sizeof low);
+    memcpy(&high, (const char *)values + sizeof low, sizeof high);
+    *sums += __builtin_convertvector(low, doubles);
+    *sums += __builtin_convertvector(high, doubles);
 }
 
 /* Row i: levels, bins, sums. Elements j <= i, and those past the end, count as S = 0. */

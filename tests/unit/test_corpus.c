@@ -1,0 +1,715 @@
+/* test_corpus.c - corpus statistics: every array against naive loops over the pairs of every text, merging
+ * and saving to the bit, damaged bytes refused. */
+#include "engine/analysis.h"
+#include "engine/corpus.h"
+#include "tests/unit/chaos.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_LAYERS = 2, N_HEADS = 3, WINDOW = 70, VOCAB = 40, N_PARTS = 3, TEXTS_MAX = 13, MAIN = 1 };
+enum { CLS = 1, SEP = 2, COMMA = 3, STOP = 4, QUESTION = 5 };
+
+static const uint16_t layers[N_LAYERS] = {3, 7}, heads[N_HEADS] = {0, 1, 2};
+static const float thresholds[] = {0.05f, 0.3f, 0.8f, 1.0f};
+static const int32_t ends[] = {STOP, QUESTION};
+enum { N_THRESHOLDS = sizeof thresholds / sizeof *thresholds };
+
+static const hs_corpus_options options = {
+    .layers = layers,
+    .n_layers = N_LAYERS,
+    .n_heads = N_HEADS,
+    .tokens_max = WINDOW,
+    .vocab_size = VOCAB,
+    .thresholds = thresholds,
+    .n_thresholds = N_THRESHOLDS,
+    .threshold_main = MAIN,
+    .attention_threshold = 0.3f,
+    .n_parts = N_PARTS,
+    .cls = CLS,
+    .sep = SEP,
+    .comma = COMMA,
+    .ends = ends,
+    .n_ends = 2,
+};
+
+/* ---- made-up texts ---- */
+
+static hs_corpus_text texts[TEXTS_MAX];
+static size_t n_texts;
+
+static uint32_t random_next(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static void similarity_fill(float *map, size_t n, size_t kind, uint32_t *seed)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++) {
+            float value = (float)((int)(random_next(seed) % 3001) - 800) * 0.013f;
+            if (kind == 1)
+                value = -fabsf(value); /* no positive element */
+            else if (kind == 2)
+                value = j == i + 1 ? 5 : 0.2f; /* exact ties */
+            map[i * n + j] = map[j * n + i] = i == j ? 0 : value;
+        }
+}
+
+static void attention_fill(float *map, float *columns, size_t n, uint32_t *seed)
+{
+    memset(columns, 0, n * sizeof *columns);
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += map[i * n + j] = expf((float)(random_next(seed) % 100) / 20 + (j % 9 == 4 ? 4.0f : 0.0f));
+        for (size_t j = 0; j < n; j++)
+            columns[j] += map[i * n + j] = (float)(map[i * n + j] / sum);
+    }
+}
+
+static void text_make(size_t number, size_t n)
+{
+    static const hs_shape shape = {
+        .n_layers = 8, .n_heads = N_HEADS, .hidden = 12, .head_width = 4, .n_positions = WINDOW};
+    const hs_selection selection = {layers, N_LAYERS, heads, N_HEADS,
+                                    HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
+    uint32_t seed = (uint32_t)number + 1;
+    hs_capture *capture;
+    ck_assert_int_eq(hs_capture_create(&shape, &selection, n, &capture, NULL), HS_OK);
+    for (size_t l = 0; l < N_LAYERS; l++)
+        for (size_t h = 0; h < N_HEADS; h++) {
+            attention_fill(hs_capture_attention(capture, l, h), hs_capture_columns(capture, l, h), n, &seed);
+            similarity_fill(hs_capture_similarity(capture, l, h), n, (number + 2 * h + l) % 5, &seed);
+        }
+    int32_t *ids = calloc(n, sizeof *ids);
+    uint8_t *special = calloc(n, 1);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = 3 + (int32_t)(random_next(&seed) % (i % 7 ? 17 : VOCAB - 3));
+    ids[0] = CLS;
+    ids[n - 1] = SEP;
+    special[0] = special[n - 1] = 1;
+    texts[n_texts++] = (hs_corpus_text){number, capture, ids, special};
+}
+
+static void setup(void)
+{
+    static const size_t sizes[] = {70, 2, 3, 64, 65, 70, 17, 48, 33, 16, 15, 70};
+    chaos_begin();
+    for (size_t k = 0; k < TEXTS_MAX; k++)
+        text_make(k * 5 / 3, sizes[k % (sizeof sizes / sizeof *sizes)]);
+}
+
+static void teardown(void)
+{
+    for (size_t k = 0; k < n_texts; k++) {
+        hs_capture_destroy((hs_capture *)texts[k].capture);
+        free((int32_t *)texts[k].ids);
+        free((uint8_t *)texts[k].special);
+    }
+}
+
+static hs_corpus_stats *stats_of(size_t first, size_t n, size_t batch)
+{
+    hs_corpus_stats *stats;
+    ck_assert_int_eq(hs_corpus_stats_create(&options, &stats, NULL), HS_OK);
+    for (size_t k = first; k < first + n; k += batch)
+        ck_assert_int_eq(
+            hs_corpus_stats_add(stats, texts + k, k + batch < first + n ? batch : first + n - k, NULL),
+            HS_OK);
+    return stats;
+}
+
+/* ---- the same by naive loops ---- */
+
+static hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+static size_t n_arrays;
+static double *expected[HS_CORPUS_ARRAYS_MAX];
+
+/* Element of an expected array; axes not used are 0. */
+static double *at(const char *name, size_t a, size_t b, size_t c, size_t d)
+{
+    for (size_t k = 0; k < n_arrays; k++)
+        if (strcmp(arrays[k].name, name) == 0) {
+            const size_t index[] = {a, b, c, d};
+            size_t flat = 0;
+            for (size_t axis = 0; axis < arrays[k].n_axes; axis++) {
+                ck_assert_uint_lt(index[axis], arrays[k].axes[axis]);
+                flat = flat * arrays[k].axes[axis] + index[axis];
+            }
+            return &expected[k][flat];
+        }
+    ck_abort_msg("no array %s", name);
+    return NULL;
+}
+
+/* One text of the naive computation. */
+typedef struct naive {
+    const hs_corpus_text *text;
+    size_t n;
+    int32_t sentences[WINDOW];
+} naive;
+
+static bool is_repeated(const naive *x, size_t i, size_t j)
+{
+    return x->text->ids[i] == x->text->ids[j];
+}
+
+static bool is_same_sentence(const naive *x, size_t i, size_t j)
+{
+    return x->sentences[i] == x->sentences[j];
+}
+
+static void naive_chance(const naive *x)
+{
+    *at("texts", 0, 0, 0, 0) += 1;
+    *at("tokens", 0, 0, 0, 0) += (double)x->n;
+    for (size_t i = 0; i < x->n; i++) {
+        *at("reached", i, 0, 0, 0) += 1;
+        for (size_t j = i + 1; j < x->n; j++) {
+            *at("all_pairs", 0, 0, 0, 0) += 1;
+            *at("all_repeated", 0, 0, 0, 0) += is_repeated(x, i, j);
+            *at("all_same_sentence", 0, 0, 0, 0) += is_same_sentence(x, i, j);
+            *at("all_repeated_same_sentence", 0, 0, 0, 0) +=
+                is_repeated(x, i, j) && is_same_sentence(x, i, j);
+            *at("all_distance", j - i, 0, 0, 0) += 1;
+        }
+    }
+}
+
+static size_t bin_of(double value, size_t n_bins)
+{
+    const double bin = floor(value * (double)n_bins);
+    return bin < (double)n_bins ? (size_t)bin : n_bins - 1;
+}
+
+static void naive_elements(const naive *x, size_t l, size_t h, float m)
+{
+    const float *s = hs_capture_similarity(x->text->capture, l, h);
+    for (size_t i = 0; i < x->n; i++)
+        for (size_t j = i + 1; j < x->n; j++) {
+            const double n = m > 0 ? (double)s[i * x->n + j] / m : 0;
+            const bool signal = is_repeated(x, i, j) || is_same_sentence(x, i, j);
+            /* In floats, as edges of bins are. */
+            const float scaled = s[i * x->n + j] * (m > 0 ? 1 / m : 0) * 100;
+            const size_t bin = scaled < 0 ? 0 : scaled < 99 ? 1 + (size_t)scaled : 100;
+            *at("normalized_hist", l, h, bin, 0) += 1;
+            *at(signal ? "signal_hist" : "noise_hist", l, h, bin, 0) += 1;
+            const char *moments = signal ? "signal_moments" : "noise_moments";
+            *at(moments, l, h, 0, 0) += 1;
+            *at(moments, l, h, 1, 0) += n;
+            *at(moments, l, h, 2, 0) += n * n;
+            for (int mirror = 0; mirror < 2; mirror++) {
+                *at("similarity_sum", l, mirror ? j : i, mirror ? i : j, 0) += s[i * x->n + j];
+                *at("normalized_sum", l, mirror ? j : i, mirror ? i : j, 0) += n;
+            }
+        }
+}
+
+/* E of one head; returns the focal id, -1 for none. */
+static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m)
+{
+    const float *s = hs_capture_similarity(x->text->capture, l, h);
+    const size_t part = x->text->number % N_PARTS;
+    double high = 0, repeated = 0, same = 0, both = 0, distances = 0, holding[VOCAB] = {0};
+    for (size_t i = 0; i < x->n; i++)
+        for (size_t j = i + 1; j < x->n; j++) {
+            if (!(m > 0) || !(s[i * x->n + j] / m >= thresholds[t]))
+                continue;
+            high++;
+            repeated += is_repeated(x, i, j);
+            same += is_same_sentence(x, i, j);
+            both += is_repeated(x, i, j) && is_same_sentence(x, i, j);
+            distances += (double)(j - i);
+            holding[x->text->ids[i]]++;
+            holding[x->text->ids[j]] += !is_repeated(x, i, j);
+            *at("distance", t, l, h, j - i) += 1;
+            if (t == MAIN)
+                *at("location", l, h, i, j) += 1;
+        }
+    if (high == 0)
+        return -1;
+    int32_t focal = x->text->ids[0];
+    for (size_t i = 1; i < x->n; i++)
+        if (holding[x->text->ids[i]] > holding[focal])
+            focal = x->text->ids[i];
+    *at("high", t, l, h, 0) += high;
+    *at("repeated", t, l, h, 0) += repeated;
+    *at("same_sentence", t, l, h, 0) += same;
+    *at("repeated_same_sentence", t, l, h, 0) += both;
+    *at("texts_with_high", t, l, h, 0) += 1;
+    *at("focal_share_sum", t, l, h, 0) += holding[focal] / high;
+    *at("repeated_hist", t, l, h, bin_of(repeated / high + 1e-12, 20)) += 1;
+    *at("same_sentence_hist", t, l, h, bin_of(same / high + 1e-12, 20)) += 1;
+    *at("repeated_same_sentence_hist", t, l, h, bin_of(both / high + 1e-12, 20)) += 1;
+    *at("focal_hist", t, l, h, bin_of(holding[focal] / high + 1e-12, 20)) += 1;
+    *at("part_high", part, t, l, h) += high;
+    *at("part_repeated", part, t, l, h) += repeated;
+    *at("part_same_sentence", part, t, l, h) += same;
+    *at("part_distance_sum", part, t, l, h) += distances;
+    *at("part_texts_with_high", part, t, l, h) += 1;
+    *at("part_focal_share_sum", part, t, l, h) += holding[focal] / high;
+    return focal;
+}
+
+static void naive_similarities(const naive *x, size_t l)
+{
+    float maxima[N_HEADS];
+    for (size_t h = 0; h < N_HEADS; h++) {
+        maxima[h] = hs_similarity_max(hs_capture_similarity(x->text->capture, l, h), x->n, NULL);
+        naive_elements(x, l, h, maxima[h]);
+    }
+    for (size_t t = 0; t < N_THRESHOLDS; t++) {
+        bool seen[VOCAB] = {false};
+        size_t n_unique = 0;
+        for (size_t h = 0; h < N_HEADS; h++) {
+            const int32_t focal = naive_pairs(x, t, l, h, maxima[h]);
+            n_unique += focal >= 0 && !seen[focal];
+            if (focal >= 0)
+                seen[focal] = true;
+        }
+        *at("unique_focal", t, l, n_unique, 0) += 1;
+    }
+}
+
+static size_t class_of(int32_t id)
+{
+    return id == CLS ? 0 : id == SEP ? 1 : id == STOP || id == QUESTION ? 2 : id == COMMA ? 3 : 4;
+}
+
+static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOCAB])
+{
+    const float *a = hs_capture_attention(x->text->capture, l, h);
+    float profile[WINDOW];
+    hs_column_profile(a, x->n, NULL, profile);
+    for (size_t j = 0; j < x->n; j++) {
+        const bool high = profile[j] >= options.attention_threshold;
+        *at("column_hist", l, h, bin_of(profile[j], 100), 0) += 1;
+        focus[x->text->ids[j]] += high;
+        for (size_t i = 0; i < x->n; i++) {
+            *at("attention_sum", l, h, i, j) += a[i * x->n + j];
+            *at("attention_sum_no_columns", l, h, i, j) += high ? 0 : a[i * x->n + j];
+            *at("attention_sum_no_columns_no_diagonal", l, h, i, j) += high || i == j ? 0 : a[i * x->n + j];
+            *at("attention_mass", l, h, class_of(x->text->ids[j]), 0) += a[i * x->n + j];
+        }
+    }
+}
+
+static void naive_segmentation(const naive *x, size_t l)
+{
+    hs_segment segments[WINDOW];
+    const size_t n = hs_segments_find(hs_capture_attention(x->text->capture, l, 0),
+                                      hs_capture_similarity(x->text->capture, l, 0), N_HEADS, x->n,
+                                      x->text->special, NULL, options.attention_threshold, segments);
+    const hs_boundary_score score = hs_segments_score(segments, n, x->sentences, x->text->special, x->n);
+    *at("segmentation", l, 0, 0, 0) += score.true_positives;
+    *at("segmentation", l, 1, 0, 0) += score.predicted;
+    *at("segmentation", l, 2, 0, 0) += score.actual;
+}
+
+static void naive_focus(size_t l, const double counts[VOCAB])
+{
+    bool taken[VOCAB] = {false};
+    for (size_t k = 0; k < HS_CORPUS_FOCUS_MAX; k++) {
+        int best = -1;
+        for (int id = 0; id < VOCAB; id++)
+            if (!taken[id] && counts[id] > (best < 0 ? 0 : counts[best]))
+                best = id;
+        *at("focus_ids", l, k, 0, 0) = best;
+        *at("focus_counts", l, k, 0, 0) = best < 0 ? 0 : counts[best];
+        if (best >= 0)
+            taken[best] = true;
+    }
+}
+
+static void naive_all(void)
+{
+    double focus[N_LAYERS][VOCAB] = {0};
+    for (size_t k = 0; k < N_THRESHOLDS; k++)
+        *at("thresholds", k, 0, 0, 0) = thresholds[k];
+    for (size_t k = 0; k < n_texts; k++) {
+        naive x = {.text = &texts[k], .n = texts[k].capture->n_tokens};
+        hs_sentences_find(x.text->ids, NULL, x.text->special, x.n, ends, 2, x.sentences);
+        naive_chance(&x);
+        for (size_t l = 0; l < N_LAYERS; l++) {
+            naive_similarities(&x, l);
+            naive_segmentation(&x, l);
+            for (size_t h = 0; h < N_HEADS; h++)
+                naive_attention(&x, l, h, focus[l]);
+        }
+    }
+    for (size_t l = 0; l < N_LAYERS; l++) {
+        *at("layers", l, 0, 0, 0) = layers[l];
+        naive_focus(l, focus[l]);
+    }
+}
+
+START_TEST(every_array_is_that_of_naive_loops)
+{
+    hs_corpus_stats *stats = stats_of(0, n_texts, (size_t)_i);
+    n_arrays = hs_corpus_arrays(stats, arrays);
+    for (size_t k = 0; k < n_arrays; k++)
+        expected[k] = calloc(arrays[k].n_elements, sizeof *expected[k]);
+    naive_all();
+    for (size_t k = 0; k < n_arrays; k++) {
+        const hs_corpus_array *a = &arrays[k];
+        double *floats = calloc(a->n_elements, sizeof *floats);
+        int64_t *counts = calloc(a->n_elements, sizeof *counts);
+        hs_corpus_array_read(stats, a, 0, a->n_elements, a->is_float ? (void *)floats : (void *)counts);
+        bool any = false;
+        for (size_t e = 0; e < a->n_elements; e++) {
+            const double actual = a->is_float ? floats[e] : (double)counts[e];
+            const double tolerance = a->is_float ? 5e-6 * fmax(1, fabs(expected[k][e])) : 0;
+            ck_assert_msg(fabs(actual - expected[k][e]) <= tolerance, "%s[%zu]: %.10g, expected %.10g",
+                          a->name, e, actual, expected[k][e]);
+            any = any || actual != 0;
+        }
+        ck_assert_msg(any, "%s is all 0", a->name);
+        int64_t part[2];
+        hs_corpus_array_read(stats, a, a->n_elements - 1, 1, part); /* a slice */
+        ck_assert_mem_eq(part, a->is_float ? (void *)&floats[a->n_elements - 1] : &counts[a->n_elements - 1],
+                         8);
+        free(floats);
+        free(counts);
+        free(expected[k]);
+    }
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+/* ---- to the bit ---- */
+
+static void assert_same_state(hs_corpus_stats *a, hs_corpus_stats *b)
+{
+    size_t n_a, n_b;
+    const void *bytes_a = hs_corpus_stats_save(a, &n_a), *bytes_b = hs_corpus_stats_save(b, &n_b);
+    ck_assert_uint_eq(n_a, n_b);
+    ck_assert(memcmp(bytes_a, bytes_b, n_a) == 0);
+}
+
+START_TEST(merging_and_batches_change_nothing)
+{
+    hs_corpus_stats *whole = stats_of(0, n_texts, 8);
+    for (size_t batch = 1; batch < 12; batch += 3) {
+        hs_corpus_stats *again = stats_of(0, n_texts, batch);
+        assert_same_state(whole, again);
+        hs_corpus_stats_destroy(again);
+    }
+    for (size_t cut = 0; cut <= n_texts; cut += 5) {
+        hs_corpus_stats *head = stats_of(0, cut, 8), *tail = stats_of(cut, n_texts - cut, 8);
+        ck_assert_int_eq(hs_corpus_stats_merge(tail, head, NULL), HS_OK); /* later texts first */
+        assert_same_state(whole, tail);
+        hs_corpus_stats_destroy(head);
+        hs_corpus_stats_destroy(tail);
+    }
+    ck_assert_uint_eq(hs_corpus_stats_texts(whole), n_texts);
+    hs_corpus_stats_destroy(whole);
+}
+END_TEST
+
+START_TEST(other_options_are_not_merged)
+{
+    hs_corpus_stats *a = stats_of(0, 2, 1), *b;
+    hs_corpus_options other = options;
+    other.attention_threshold = 0.4f;
+    ck_assert_int_eq(hs_corpus_stats_create(&other, &b, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_stats_merge(a, b, NULL), HS_INVALID);
+    ck_assert_uint_eq(hs_corpus_stats_texts(a), 2);
+    hs_corpus_stats_destroy(a);
+    hs_corpus_stats_destroy(b);
+}
+END_TEST
+
+START_TEST(what_was_saved_is_loaded)
+{
+    hs_corpus_stats *stats = stats_of(0, n_texts, 8), *loaded;
+    size_t n_bytes;
+    const void *bytes = hs_corpus_stats_save(stats, &n_bytes);
+    ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &loaded, NULL), HS_OK);
+    assert_same_state(stats, loaded);
+    const hs_corpus_options o = hs_corpus_stats_options(loaded);
+    ck_assert_uint_eq(o.n_layers, N_LAYERS);
+    ck_assert_uint_eq(o.layers[1], layers[1]);
+    ck_assert_uint_eq(o.n_ends, 2);
+    ck_assert_mem_eq(o.thresholds, thresholds, sizeof thresholds);
+    ck_assert_int_eq(hs_corpus_stats_add(loaded, texts, 1, NULL), HS_OK); /* and goes on */
+    hs_corpus_stats_destroy(stats);
+    hs_corpus_stats_destroy(loaded);
+}
+END_TEST
+
+START_TEST(damaged_bytes_are_refused)
+{
+    hs_corpus_stats *stats = stats_of(0, 3, 8), *loaded = NULL;
+    size_t n_bytes;
+    const void *saved = hs_corpus_stats_save(stats, &n_bytes);
+    unsigned char *bytes = malloc(n_bytes);
+    memcpy(bytes, saved, n_bytes);
+    /* Every byte of the header, and some of the rest: a flip of any bit is noticed. */
+    for (size_t k = 0; k < n_bytes; k += k < 800 ? 1 : 10007) {
+        bytes[k] ^= (unsigned char)(1 << k % 8);
+        hs_error err = {0};
+        ck_assert_msg(hs_corpus_stats_load(bytes, n_bytes, &loaded, &err) == HS_INVALID, "byte %zu", k);
+        ck_assert_int_eq(err.status, HS_INVALID);
+        bytes[k] ^= (unsigned char)(1 << k % 8);
+    }
+    const size_t cuts[] = {0, 1, 8, 100, 799, n_bytes / 2, n_bytes - 8, n_bytes - 1};
+    for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
+        ck_assert_int_eq(hs_corpus_stats_load(bytes, cuts[k], &loaded, NULL), HS_INVALID);
+    ck_assert_ptr_null(loaded);
+    free(bytes);
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+START_TEST(options_out_of_range_are_refused)
+{
+    static const float falling[] = {0.3f, 0.2f}, wide[] = {0.5f, 1.5f}, none[] = {NAN, 0.5f};
+    static const uint16_t twice[] = {3, 3};
+    hs_corpus_options cases[12];
+    for (size_t k = 0; k < 12; k++)
+        cases[k] = options;
+    cases[0].n_layers = 0;
+    cases[1].n_heads = 0;
+    cases[2].tokens_max = 1;
+    cases[3].tokens_max = HS_CORPUS_WINDOW_MAX + 1;
+    cases[4].vocab_size = 0;
+    cases[5].threshold_main = N_THRESHOLDS;
+    cases[6].n_parts = HS_CORPUS_PARTS_MAX + 1;
+    cases[7].n_thresholds = 2, cases[7].thresholds = falling;
+    cases[8].n_thresholds = 2, cases[8].thresholds = wide;
+    cases[9].n_thresholds = 2, cases[9].thresholds = none;
+    cases[10].layers = twice;
+    cases[11].attention_threshold = 0;
+    for (size_t k = 0; k < 12; k++) {
+        hs_corpus_stats *stats = NULL;
+        ck_assert_msg(hs_corpus_stats_create(&cases[k], &stats, NULL) == HS_INVALID, "case %zu", k);
+        ck_assert_ptr_null(stats);
+    }
+}
+END_TEST
+
+START_TEST(captures_that_do_not_fit_are_refused)
+{
+    hs_corpus_stats *stats = stats_of(0, 0, 1);
+    const hs_capture *fit = texts[0].capture;
+    hs_capture captures[4] = {*fit, *fit, *fit, *fit};
+    const uint16_t other[] = {3, 6};
+    int32_t ids[WINDOW];
+    memcpy(ids, texts[0].ids, sizeof ids);
+    ids[5] = VOCAB;
+    captures[0].n_heads = 2;
+    captures[1].layers = other;
+    captures[2].similarities = NULL;
+    captures[3].n_tokens = WINDOW + 1;
+    for (size_t k = 0; k < 5; k++) {
+        hs_corpus_text pair[] = {texts[1], texts[0]}; /* the first is fine, and still not added */
+        pair[1].capture = k < 4 ? &captures[k] : fit;
+        pair[1].ids = k < 4 ? texts[0].ids : ids;
+        ck_assert_msg(hs_corpus_stats_add(stats, pair, 2, NULL) == HS_INVALID, "case %zu", k);
+        ck_assert_uint_eq(hs_corpus_stats_texts(stats), 0);
+    }
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+START_TEST(broken_maps_are_survived)
+{
+    const float values[] = {NAN, INFINITY, -INFINITY, -1e30f, 3e38f, 1e-42f};
+    hs_corpus_stats *stats = stats_of(0, 2, 1);
+    const hs_capture *capture = texts[0].capture;
+    const size_t n = N_LAYERS * N_HEADS * WINDOW * WINDOW;
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        for (size_t k = 0; k < n; k += 1 + k % 3)
+            capture->similarities[k] = capture->attentions[k] = values[v];
+        capture->columns[v] = values[v];
+        ck_assert_int_eq(hs_corpus_stats_add(stats, texts, 1, NULL), HS_OK);
+    }
+    n_arrays = hs_corpus_arrays(stats, arrays);
+    for (size_t k = 0; k < n_arrays; k++) {
+        double *values_read = calloc(arrays[k].n_elements, sizeof *values_read);
+        hs_corpus_array_read(stats, &arrays[k], 0, arrays[k].n_elements, values_read);
+        for (size_t e = 0; arrays[k].is_float && e < arrays[k].n_elements; e++)
+            ck_assert_msg(isfinite(values_read[e]), "%s", arrays[k].name);
+        free(values_read);
+    }
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+START_TEST(refused_allocations_are_survived)
+{
+    hs_corpus_stats *saved = stats_of(0, 1, 1);
+    size_t n_bytes;
+    const void *bytes = hs_corpus_stats_save(saved, &n_bytes);
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, 100);
+        hs_corpus_stats *stats = NULL;
+        chaos_refuse(nth);
+        hs_status st = _i ? hs_corpus_stats_load(bytes, n_bytes, &stats, NULL)
+                          : hs_corpus_stats_create(&options, &stats, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_int_eq(stats != NULL, st == HS_OK);
+        hs_corpus_stats_destroy(stats);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+    hs_corpus_stats_destroy(saved);
+}
+END_TEST
+
+/* ---- figures ---- */
+
+static double value_of(const hs_corpus_stats *stats, const char *name, size_t index)
+{
+    n_arrays = hs_corpus_arrays(stats, arrays);
+    for (size_t k = 0; k < n_arrays; k++)
+        if (strcmp(arrays[k].name, name) == 0) {
+            double value;
+            int64_t count;
+            hs_corpus_array_read(stats, &arrays[k], index, 1,
+                                 arrays[k].is_float ? (void *)&value : (void *)&count);
+            return arrays[k].is_float ? value : (double)count;
+        }
+    ck_abort_msg("no array %s", name);
+    return 0;
+}
+
+static void assert_near(double actual, double wanted)
+{
+    ck_assert_msg(fabs(actual - wanted) <= 1e-9 * fmax(1, fabs(wanted)), "%.12g != %.12g", actual, wanted);
+}
+
+START_TEST(figures_follow_from_the_arrays)
+{
+    hs_corpus_stats *stats = stats_of(0, n_texts, 8);
+    const size_t t = 1, l = 1, h = 2, cell = (t * N_LAYERS + l) * N_HEADS + h,
+                 n_cells = N_THRESHOLDS * N_LAYERS * N_HEADS;
+    const hs_corpus_head head = hs_corpus_head_read(stats, t, l, h);
+    const hs_corpus_chance chance = hs_corpus_chance_read(stats);
+    const double high = value_of(stats, "high", cell);
+    assert_near((double)head.high, high);
+    assert_near(head.repeated_share.value, value_of(stats, "repeated", cell) / high);
+    assert_near(chance.repeated, value_of(stats, "all_repeated", 0) / value_of(stats, "all_pairs", 0));
+    assert_near(head.repeated_lift, head.repeated_share.value / chance.repeated);
+    assert_near(head.focal_share.value,
+                value_of(stats, "focal_share_sum", cell) / (double)head.texts_with_high);
+
+    double shares[N_PARTS], mean = 0, squares = 0;
+    for (size_t part = 0; part < N_PARTS; part++) {
+        shares[part] = value_of(stats, "part_same_sentence", part * n_cells + cell) /
+                       value_of(stats, "part_high", part * n_cells + cell);
+        mean += shares[part] / N_PARTS;
+    }
+    for (size_t part = 0; part < N_PARTS; part++)
+        squares += (shares[part] - mean) * (shares[part] - mean);
+    assert_near(head.same_sentence_share.spread, sqrt(squares / (N_PARTS - 1)));
+
+    double sum = 0, below = 0, median = -1;
+    for (size_t d = 0; d < WINDOW; d++) {
+        const double n = value_of(stats, "distance", cell * WINDOW + d);
+        sum += (double)d * n;
+        below += n;
+        if (median < 0 && below > (high - 1) / 2)
+            median = (double)d;
+    }
+    assert_near(head.mean_distance.value, sum / high);
+    ck_assert(fabs(head.median_distance - median) <= 0.5);
+
+    const size_t map = l * N_HEADS + h;
+    double m[2][3], area = 0, noise_below = 0;
+    for (size_t k = 0; k < 3; k++) {
+        m[0][k] = value_of(stats, "noise_moments", map * 3 + k);
+        m[1][k] = value_of(stats, "signal_moments", map * 3 + k);
+    }
+    const double mean_n = m[0][1] / m[0][0], mean_s = m[1][1] / m[1][0];
+    const double var = m[0][2] / m[0][0] - mean_n * mean_n + m[1][2] / m[1][0] - mean_s * mean_s;
+    assert_near(head.dprime, (mean_s - mean_n) / sqrt(var / 2));
+    for (size_t bin = 0; bin < 101; bin++) {
+        const double n = value_of(stats, "noise_hist", map * 101 + bin);
+        area += value_of(stats, "signal_hist", map * 101 + bin) * (noise_below + n / 2);
+        noise_below += n;
+    }
+    assert_near(head.auc, area / (m[1][0] * m[0][0]));
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+START_TEST(layer_figures_pool_the_heads)
+{
+    hs_corpus_stats *stats = stats_of(0, n_texts, 8);
+    const size_t t = 1, l = 0;
+    const hs_corpus_layer layer = hs_corpus_layer_read(stats, t, l);
+    double high = 0, repeated = 0, distances = 0, unique = 0, mass = 0;
+    for (size_t h = 0; h < N_HEADS; h++) {
+        const hs_corpus_head head = hs_corpus_head_read(stats, t, l, h);
+        high += (double)head.high;
+        repeated += value_of(stats, "repeated", (t * N_LAYERS + l) * N_HEADS + h);
+        distances += head.high ? head.mean_distance.value * (double)head.high : 0;
+        for (size_t class = 0; class < 5; class ++)
+            mass += value_of(stats, "attention_mass", (l * N_HEADS + h) * 5 + class);
+    }
+    for (size_t k = 0; k <= N_HEADS; k++)
+        unique += (double)k * value_of(stats, "unique_focal", (t * N_LAYERS + l) * (N_HEADS + 1) + k);
+    assert_near((double)layer.high, high);
+    assert_near(layer.repeated_share, repeated / high);
+    assert_near(layer.mean_distance, distances / high);
+    assert_near(layer.unique_focal, unique / (double)n_texts);
+    assert_near(layer.precision,
+                value_of(stats, "segmentation", l * 3) / value_of(stats, "segmentation", l * 3 + 1));
+    assert_near(layer.recall,
+                value_of(stats, "segmentation", l * 3) / value_of(stats, "segmentation", l * 3 + 2));
+    assert_near(layer.f1, 2 / (1 / layer.precision + 1 / layer.recall));
+    ck_assert(fabs(mass / N_HEADS - value_of(stats, "tokens", 0)) < 1e-3); /* rows sum to 1 */
+    assert_near(layer.mass_cls + layer.mass_sep + layer.mass_end + layer.mass_comma + layer.mass_rest, 1);
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+START_TEST(nothing_gives_no_figures)
+{
+    hs_corpus_stats *stats = stats_of(0, 0, 1);
+    const hs_corpus_head head = hs_corpus_head_read(stats, 0, 0, 0);
+    const hs_corpus_layer layer = hs_corpus_layer_read(stats, 0, 0);
+    ck_assert(isnan(head.repeated_share.value) && isnan(head.repeated_share.spread) &&
+              isnan(head.median_distance));
+    ck_assert(isnan(head.dprime) && isnan(head.auc) && isnan(head.focal_share.value));
+    ck_assert(isnan(layer.mean_distance) && isnan(layer.f1) && isnan(layer.mass_cls) &&
+              isnan(layer.unique_focal));
+    ck_assert(isnan(hs_corpus_chance_read(stats).repeated));
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("corpus");
+    TCase *tc = tcase_create("corpus");
+    tcase_add_unchecked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
+    tcase_add_test(tc, merging_and_batches_change_nothing);
+    tcase_add_test(tc, other_options_are_not_merged);
+    tcase_add_test(tc, what_was_saved_is_loaded);
+    tcase_add_test(tc, damaged_bytes_are_refused);
+    tcase_add_test(tc, options_out_of_range_are_refused);
+    tcase_add_test(tc, captures_that_do_not_fit_are_refused);
+    tcase_add_test(tc, broken_maps_are_survived);
+    tcase_add_loop_test(tc, refused_allocations_are_survived, 0, 2);
+    tcase_add_test(tc, figures_follow_from_the_arrays);
+    tcase_add_test(tc, layer_figures_pool_the_heads);
+    tcase_add_test(tc, nothing_gives_no_figures);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
