@@ -203,38 +203,35 @@ export class Heatmap {
   }
 
   private rowLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
-    const at = this.at(t + 0.5, "y");
-    this.text(g, content, t, strong, (text, width) => {
-      g.translate(this.margin - 5 - width, at);
-      return text;
-    });
+    this.drawLabel(g, content, t, strong, () => g.translate(this.margin - 5, this.at(t + 0.5, "y")), "right");
   }
 
   private columnLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
-    const at = this.at(t + 0.5, "x");
-    this.text(g, content, t, strong, (text) => {
-      g.translate(at, this.margin - 5);
+    this.drawLabel(g, content, t, strong, () => {
+      g.translate(this.at(t + 0.5, "x"), this.margin - 5);
       g.rotate(-Math.PI / 2);
-      return text;
-    });
+    }, "left");
   }
 
-  private text(
-    g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean,
-    place: (text: string, width: number) => string,
+  // A strong label takes the place of its neighbours, which would otherwise look out beneath it.
+  private drawLabel(
+    g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean, place: () => void,
+    align: "left" | "right",
   ): void {
     g.save();
     g.font = strong ? `600 ${FONT}` : FONT;
     g.textBaseline = "middle";
+    g.textAlign = align;
+    place();
     const text = this.fit(g, content.labels[t] ?? "");
-    const width = g.measureText(text).width;
-    place(text, width);
     if (strong) {
+      const width = g.measureText(text).width, room = this.margin - 5;
+      g.fillStyle = this.palette.page;
+      g.fillRect(align === "left" ? -2 : -room, -13, room + 2, 26);
       g.fillStyle = this.palette.ink;
-      g.fillRect(-3, -8, width + 6, 16);
+      g.fillRect(align === "left" ? -3 : -width - 3, -8, width + 6, 16);
     }
     g.fillStyle = strong ? this.palette.page : content.faint[t] ? this.palette.muted : this.palette.ink;
-    g.globalAlpha = strong || !content.faint[t] ? 1 : 0.8;
     g.fillText(text, 0, 0.5);
     g.restore();
   }

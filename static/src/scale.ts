@@ -70,4 +70,4 @@ export function format(value: number | null | undefined): string {
 }
 
 export const percent = (value: number | null | undefined): string =>
-  value === null || value === undefined || Number.isNaN(value) ? "–" : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)} %`;
+  value === null || value === undefined || Number.isNaN(value) ? "–" : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u00a0%`;

@@ -14,7 +14,15 @@ export interface Plate {
   window: { x: number; y: number; span: number }; // cells in sight
 }
 
-interface Style { size: number; colour: string; bold?: boolean; anchor?: "start" | "middle" | "end"; turned?: boolean }
+// width: the text is fitted to it, whatever font the reader has.
+interface Style {
+  size: number;
+  colour: string;
+  bold?: boolean;
+  anchor?: "start" | "middle" | "end";
+  turned?: boolean;
+  width?: number;
+}
 
 export interface Surface {
   image(pixels: HTMLCanvasElement, x: number, y: number, width: number, height: number): void;
@@ -41,7 +49,7 @@ export class CanvasSurface implements Surface {
   image(pixels: HTMLCanvasElement, x: number, y: number, width: number, height: number): void {
     this.g.drawImage(pixels, x, y, width, height);
   }
-  text(text: string, x: number, y: number, { size, colour, bold, anchor = "start", turned }: Style): void {
+  text(text: string, x: number, y: number, { size, colour, bold, anchor = "start", turned, width }: Style): void {
     this.g.save();
     this.g.translate(x, y);
     if (turned) this.g.rotate(-Math.PI / 2);
@@ -49,7 +57,7 @@ export class CanvasSurface implements Surface {
     this.g.fillStyle = colour;
     this.g.textAlign = anchor === "middle" ? "center" : anchor;
     this.g.textBaseline = "middle";
-    this.g.fillText(text, 0, 0);
+    this.g.fillText(text, 0, 0, width);
     this.g.restore();
   }
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void {
@@ -76,10 +84,11 @@ export class SvgSurface implements Surface {
     this.root.append(svg("image", { x, y, width, height, href: pixels.toDataURL("image/png"),
       preserveAspectRatio: "none", "image-rendering": "pixelated" }));
   }
-  text(text: string, x: number, y: number, { size, colour, bold, anchor = "start", turned }: Style): void {
+  text(text: string, x: number, y: number, { size, colour, bold, anchor = "start", turned, width }: Style): void {
     this.root.append(svg("text", {
       x: 0, y: 0, transform: `translate(${x} ${y})${turned ? " rotate(-90)" : ""}`, "font-size": size, fill: colour,
       "font-weight": bold ? 600 : null, "text-anchor": anchor, "dominant-baseline": "central",
+      textLength: width, lengthAdjust: width === undefined ? null : "spacingAndGlyphs",
     }, text));
   }
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void {
@@ -175,20 +184,27 @@ export function textPicture(
   const draw = (surface: Surface, ink: Ink): void => {
     surface.rect(0, 0, width, height, ink.page, null);
     for (const { d, colour, width: wide, opacity } of strokes) surface.path(d, colour, wide, opacity);
-    for (const token of tokens) drawToken(surface, token, box, ink);
+    for (const token of tokens) drawGround(surface, token, box, ink);
+    for (const token of tokens) drawToken(surface, token, box);
     surface.text(footer, EDGE, height - EDGE, { size: 9, colour: ink.muted });
   };
   return { width, height, draw };
 }
 
-function drawToken(surface: Surface, token: HTMLElement, box: DOMRect, ink: Ink): void {
-  const style = getComputedStyle(token);
-  const see = (colour: string): string | null => (/, 0\)$/.test(colour) ? null : colour);
+function drawGround(surface: Surface, token: HTMLElement, box: DOMRect, ink: Ink): void {
+  const { backgroundColor } = getComputedStyle(token);
+  const clear = /, 0\)$/.test(backgroundColor);
   for (const r of token.getClientRects())
-    surface.rect(r.left - box.left + EDGE, r.top - box.top + EDGE, r.width, r.height, see(style.backgroundColor) ?? ink.page, null);
+    surface.rect(r.left - box.left + EDGE, r.top - box.top + EDGE, r.width, r.height, clear ? ink.page : backgroundColor, null);
+}
+
+function drawToken(surface: Surface, token: HTMLElement, box: DOMRect): void {
+  const { paddingLeft, paddingRight, fontSize, color } = getComputedStyle(token);
   const r = token.getClientRects()[0];
-  if (r) surface.text(token.textContent ?? "", r.left - box.left + EDGE + parseFloat(style.paddingLeft), (r.top + r.bottom) / 2 - box.top + EDGE,
-    { size: parseFloat(style.fontSize), colour: style.color });
+  if (!r) return;
+  const [left, right] = [parseFloat(paddingLeft), parseFloat(paddingRight)];
+  surface.text(token.textContent ?? "", r.left - box.left + EDGE + left, (r.top + r.bottom) / 2 - box.top + EDGE,
+    { size: parseFloat(fontSize), colour: color, width: Math.max(1, r.width - left - right) });
 }
 
 export const PICTURE_EDGE = EDGE;

@@ -86,7 +86,7 @@ test("ticks and numbers are short and say what they mean", () => {
   assert.deepEqual(ticksOf(NaN, "linear").map((t) => t.label), ["0"]);
   assert.deepEqual([0, 0.03124, 31.24, 1234, 1e-7, -2.5, NaN, null].map(format),
     ["0", "0.0312", "31.2", "1234", "1.0e−7", "−2.50", "–", "–"]);
-  assert.deepEqual([0.5, 0.0123, null].map(percent), ["50 %", "1.2 %", "–"]);
+  assert.deepEqual([0.5, 0.0123, null].map(percent), ["50\u00a0%", "1.2\u00a0%", "–"]);
 });
 
 test("state: what the address says comes back, defaults stay out of it", () => {

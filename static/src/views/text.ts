@@ -124,6 +124,7 @@ export class TextView {
     const mean = layer ? headOf(layer, state) : null;
     this.segments = mean ? segmentsOf(mean.attention, mean.similarity!, mean.axis, state.atau) : [];
     this.paper.classList.toggle("sentences", state.sentences);
+    this.paper.classList.toggle("banded", state.bands);
     this.lay(head);
     this.colour(head);
     this.list(head);
@@ -222,8 +223,7 @@ export class TextView {
     this.overlay.setAttribute("viewBox", `0 0 ${this.paper.clientWidth} ${this.paper.scrollHeight}`);
     this.overlay.setAttribute("width", String(this.paper.clientWidth));
     this.overlay.setAttribute("height", String(this.paper.scrollHeight));
-    replace(this.overlay, state.bands && this.bands(boxes),
-      state.arcs && this.arcs(head, boxes));
+    replace(this.overlay, state.arcs && this.arcs(head, boxes), state.bands && this.bands(boxes));
   }
 
   // One strip under every line of a segment; the first says its cohesion.
