@@ -16,15 +16,29 @@ static int32_t find(const hs__trie *trie, const char *text, size_t n_bytes)
     return node == HS__TRIE_NONE ? -1 : trie->id[node];
 }
 
-/* Stores a NUL-terminated copy of the token's text unless its id has one already. */
-static void store_text(hs_tokenizer *tokenizer, const hs__token *token, size_t *used)
+/* The file that named an added token, for messages. */
+static const char *added_file(const hs__tokenizer_spec *spec)
 {
-    if (tokenizer->text_at[token->id] != UINT32_MAX)
-        return;
+    return spec->json ? "tokenizer.json" : "tokenizer_config.json";
+}
+
+/* Stores a NUL-terminated copy of the token's text. A vocabulary may list a text twice, but an id has one. */
+static hs_status store_text(hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, const hs__token *token,
+                            size_t *used, hs_error *err)
+{
+    if (tokenizer->text_at[token->id] != UINT32_MAX) {
+        const char *stored = tokenizer->texts + tokenizer->text_at[token->id];
+        if (strlen(stored) == token->n_bytes && memcmp(stored, token->text, token->n_bytes) == 0)
+            return HS_OK;
+        return hs_fail(err, HS_BAD_MODEL, "%s: the tokens '%.64s' and '%.*s' have the same id, %d",
+                       added_file(spec), stored, token->n_bytes < 64 ? (int)token->n_bytes : 64, token->text,
+                       token->id);
+    }
     tokenizer->text_at[token->id] = (uint32_t)*used;
     memcpy(tokenizer->texts + *used, token->text, token->n_bytes);
     tokenizer->texts[*used + token->n_bytes] = '\0';
     *used += (size_t)token->n_bytes + 1;
+    return HS_OK;
 }
 
 static hs_status store_texts(hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, hs_error *err)
@@ -40,30 +54,106 @@ static hs_status store_texts(hs_tokenizer *tokenizer, const hs__tokenizer_spec *
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     memset(tokenizer->text_at, 0xFF, spec->vocab_size * sizeof *tokenizer->text_at);
     size_t used = 0;
-    for (size_t i = 0; i < spec->n_added; i++)
-        store_text(tokenizer, &spec->added[i].token, &used);
-    for (size_t i = 0; i < spec->n_vocab; i++)
-        store_text(tokenizer, &spec->vocab[i], &used);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < spec->n_vocab; i++)
+        st = store_text(tokenizer, spec, &spec->vocab[i], &used, err);
+    for (size_t i = 0; !st && i < spec->n_added; i++)
+        st = store_text(tokenizer, spec, &spec->added[i].token, &used, err);
+    return st;
+}
+
+/* The added token as it looks in normalised text. The caller frees *ret_text. */
+static hs_status normalize_token(const hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec,
+                                 hs__token *token, char **ret_text, hs_error *err)
+{
+    const hs_text text = {token->text, token->n_bytes};
+    size_t n_bytes = 0;
+    const hs_status st = hs__text_normalize(tokenizer, &text, ret_text, &n_bytes, err);
+    if (st)
+        return st;
+    if (!n_bytes)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "%s: nothing is left of the added token '%.64s' when it is normalised",
+                       added_file(spec), token->text);
+    token->text = *ret_text;
+    token->n_bytes = (uint32_t)n_bytes;
+    return HS_OK;
+}
+
+/* The added tokens that are to be found in the text, or those to be found in the normalised text. */
+static hs_status build_trie(const hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, bool normalized,
+                            hs__trie *ret_trie, hs_error *err)
+{
+    hs__token *tokens = calloc(spec->n_added + 1, sizeof *tokens);
+    char **texts = calloc(spec->n_added + 1, sizeof *texts);
+    size_t n = 0;
+    hs_status st = HS_OK;
+    if (!tokens || !texts) {
+        st = HS_NO_MEMORY;
+        hs_fail(err, st, "out of memory");
+        goto out;
+    }
+    for (size_t i = 0; !st && i < spec->n_added; i++) {
+        if (spec->added[i].normalized != normalized)
+            continue;
+        tokens[n] = spec->added[i].token;
+        if (normalized)
+            st = normalize_token(tokenizer, spec, &tokens[n], &texts[n], err);
+        n++;
+    }
+    if (!st)
+        st = hs__trie_build(tokens, n, ret_trie, err);
+out:
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+    free(tokens);
+    return st;
+}
+
+/* Gives every added token its id; those without are left out. The vocabulary must not say otherwise. */
+static hs_status resolve_added(const hs_tokenizer *tokenizer, hs__tokenizer_spec *spec, hs_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < spec->n_added; i++) {
+        hs__added_token added = spec->added[i];
+        const int32_t id = find(&tokenizer->vocab, added.token.text, added.token.n_bytes);
+        if (added.token.id < 0)
+            added.token.id = id;
+        if (id >= 0 && id != added.token.id)
+            return hs_fail(err, HS_BAD_MODEL,
+                           "%s: the added token '%.64s' has id %d, but the vocabulary has it with id %d",
+                           added_file(spec), added.token.text, added.token.id, id);
+        if (added.token.id >= 0)
+            spec->added[n++] = added;
+    }
+    spec->n_added = n;
     return HS_OK;
 }
 
 static hs_status build_added(hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, hs_error *err)
 {
     tokenizer->added_special = calloc(spec->vocab_size, sizeof *tokenizer->added_special);
-    hs__token *tokens = calloc(spec->n_added + 1, sizeof *tokens);
+    hs__token *names = calloc(spec->n_added + 1, sizeof *names);
     hs_status st = HS_OK;
-    if (!tokenizer->added_special || !tokens) {
-        st = hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (!tokenizer->added_special || !names) {
+        st = HS_NO_MEMORY;
+        hs_fail(err, st, "out of memory");
         goto out;
     }
     for (size_t i = 0; i < spec->n_added; i++) {
-        tokens[i] = spec->added[i].token;
-        tokenizer->added_special[tokens[i].id] = spec->added[i].special;
-        tokenizer->kinds[(uint8_t)tokens[i].text[0]] |= HS__KIND_ADDED;
+        names[i] = spec->added[i].token;
+        tokenizer->added_special[names[i].id] |= spec->added[i].special;
+        if (!spec->added[i].normalized)
+            tokenizer->kinds[(uint8_t)names[i].text[0]] |= HS__KIND_ADDED;
     }
-    st = hs__trie_build(tokens, spec->n_added, &tokenizer->added, err);
+    st = hs__trie_build(names, spec->n_added, &tokenizer->added_names, err);
+    if (!st)
+        st = build_trie(tokenizer, spec, false, &tokenizer->added, err);
+    if (!st)
+        st = build_trie(tokenizer, spec, true, &tokenizer->added_normalized, err);
 out:
-    free(tokens);
+    free(names);
     return st;
 }
 
@@ -103,7 +193,8 @@ static hs_status find_special(hs_tokenizer *tokenizer, const hs__tokenizer_spec 
     return HS_OK;
 }
 
-static hs_status build(hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, hs_error *err)
+/* Sorts the vocabulary of the spec and resolves its added tokens. */
+static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_spec *spec, hs_error *err)
 {
     tokenizer->vocab_size = spec->vocab_size;
     tokenizer->word_chars_max = spec->word_chars_max;
@@ -112,11 +203,13 @@ static hs_status build(hs_tokenizer *tokenizer, const hs__tokenizer_spec *spec, 
     tokenizer->strip_accents = spec->strip_accents;
     tokenizer->lowercase = spec->lowercase;
     classify_ascii(tokenizer);
-    hs_status st = store_texts(tokenizer, spec, err);
+    hs_status st = hs__trie_build(spec->vocab, spec->n_vocab, &tokenizer->vocab, err);
+    if (!st)
+        st = resolve_added(tokenizer, spec, err);
+    if (!st)
+        st = store_texts(tokenizer, spec, err);
     if (!st)
         st = build_added(tokenizer, spec, err);
-    if (!st)
-        st = hs__trie_build(spec->vocab, spec->n_vocab, &tokenizer->vocab, err);
     if (!st)
         st = find_special(tokenizer, spec, err);
     if (st)
@@ -158,7 +251,9 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
     free(tokenizer->text_at);
     free(tokenizer->added_special);
     hs__trie_finish(&tokenizer->vocab);
+    hs__trie_finish(&tokenizer->added_names);
     hs__trie_finish(&tokenizer->added);
+    hs__trie_finish(&tokenizer->added_normalized);
     free(tokenizer);
 }
 
@@ -172,7 +267,7 @@ const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id)
 
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes)
 {
-    const int32_t id = find(&tokenizer->added, token, n_bytes);
+    const int32_t id = find(&tokenizer->added_names, token, n_bytes);
     return id >= 0 ? id : find(&tokenizer->vocab, token, n_bytes);
 }
 

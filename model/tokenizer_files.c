@@ -145,6 +145,7 @@ out:
 
 /* ---- added tokens ---- */
 
+/* Room for n_more added tokens. */
 static hs_status reserve_added(hs__tokenizer_spec *spec, size_t n_more, hs_error *err)
 {
     hs__added_token *added = realloc(spec->added, (spec->n_added + n_more + 1) * sizeof *added);
@@ -154,13 +155,14 @@ static hs_status reserve_added(hs__tokenizer_spec *spec, size_t n_more, hs_error
     return HS_OK;
 }
 
+/* {"content": "[PAD]", "special": true, ...} */
 static hs_status add_token(hs__tokenizer_spec *spec, const char *file, const json_t *entry, int32_t id,
                            hs_error *err)
 {
     const char *text = json_string_value(json_object_get(entry, "content"));
     if (!text || !text[0])
         return hs_fail(err, HS_BAD_MODEL, "%s: an added token has no 'content'", file);
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip", "normalized"};
+    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
         if (json_is_true(json_object_get(entry, unsupported[i])))
             return hs_fail(err, HS_BAD_MODEL, "%s: the added token '%.64s' has '%s', which is not supported",
@@ -168,12 +170,15 @@ static hs_status add_token(hs__tokenizer_spec *spec, const char *file, const jso
     const hs_status st = check_token(text, strlen(text), file, err);
     if (st)
         return st;
-    const bool special = json_is_true(json_object_get(entry, "special"));
-    spec->added[spec->n_added++] = (hs__added_token){{text, (uint32_t)strlen(text), id}, special};
+    spec->added[spec->n_added++] = (hs__added_token){
+        .token = {text, (uint32_t)strlen(text), id},
+        .special = json_is_true(json_object_get(entry, "special")),
+        .normalized = json_is_true(json_object_get(entry, "normalized")),
+    };
     return HS_OK;
 }
 
-/* tokenizer.json: [{"id": 0, "content": "[PAD]", "special": true, ...}] */
+/* tokenizer.json: [{"id": 0, "content": "[PAD]", ...}] */
 static hs_status read_added_tokens(hs__tokenizer_spec *spec, hs_error *err)
 {
     const json_t *list = json_object_get(spec->json, "added_tokens");
@@ -190,23 +195,50 @@ static hs_status read_added_tokens(hs__tokenizer_spec *spec, hs_error *err)
     return st;
 }
 
-/* Without tokenizer.json the five special tokens are the added ones, those that the vocabulary has. */
+/* tokenizer_config.json: {"0": {"content": "[PAD]", ...}} */
+static hs_status read_added_decoder(hs__tokenizer_spec *spec, hs_error *err)
+{
+    json_t *decoder = json_object_get(spec->config, "added_tokens_decoder");
+    hs_status st = reserve_added(spec, json_object_size(decoder), err);
+    const char *key;
+    json_t *entry;
+    json_object_foreach(decoder, key, entry)
+    {
+        char *end = NULL;
+        const long long id = strtoll(key, &end, 10);
+        if (!st && (end == key || *end || id < 0 || (size_t)id >= spec->vocab_size))
+            st = hs_fail(err, HS_BAD_MODEL,
+                         CONFIG_NAME ": added_tokens_decoder: '%.64s' is not an id from 0 to %zu", key,
+                         spec->vocab_size - 1);
+        if (!st)
+            st = add_token(spec, CONFIG_NAME, entry, (int32_t)id, err);
+        if (st)
+            return st;
+    }
+    return st;
+}
+
+static void add_special(hs__tokenizer_spec *spec, const char *text)
+{
+    if (text && text[0] && strlen(text) <= HS__TOKEN_BYTES_MAX)
+        spec->added[spec->n_added++] =
+            (hs__added_token){.token = {text, (uint32_t)strlen(text), -1}, .special = true};
+}
+
+/* Without tokenizer.json the special tokens are added tokens, those that the vocabulary has. */
 static hs_status add_special_tokens(hs__tokenizer_spec *spec, hs_error *err)
 {
-    const char *const texts[] = {spec->cls, spec->sep, spec->pad, spec->unk, spec->mask};
-    const size_t n_texts = sizeof texts / sizeof *texts;
-    hs_status st = reserve_added(spec, n_texts, err);
+    hs_status st = read_added_decoder(spec, err);
+    const json_t *more = json_object_get(spec->config, "additional_special_tokens");
+    if (!st)
+        st = reserve_added(spec, 5 + json_array_size(more), err);
     if (st)
         return st;
-    for (size_t i = 0; i < n_texts; i++) {
-        const size_t n_bytes = strlen(texts[i]);
-        int32_t id = -1;
-        for (size_t k = 0; n_bytes && k < spec->n_vocab; k++)
-            if (spec->vocab[k].n_bytes == n_bytes && memcmp(spec->vocab[k].text, texts[i], n_bytes) == 0)
-                id = spec->vocab[k].id;
-        if (id >= 0)
-            spec->added[spec->n_added++] = (hs__added_token){{texts[i], (uint32_t)n_bytes, id}, true};
-    }
+    const char *const texts[] = {spec->cls, spec->sep, spec->pad, spec->unk, spec->mask};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_special(spec, texts[i]);
+    for (size_t i = 0; i < json_array_size(more); i++)
+        add_special(spec, json_string_value(json_array_get(more, i)));
     return HS_OK;
 }
 

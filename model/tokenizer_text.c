@@ -1,10 +1,13 @@
-/* tokenizer_text.c - text to WordPiece, in one pass over the bytes.
+/* tokenizer_text.c - text to words: special tokens, clean-up, accents, case.
  *
  * The oracle works on the whole text step by step: special tokens are cut out; control characters dropped;
  * ideographs put between spaces; NFD; non-spacing marks dropped; lower case; split at white space;
  * punctuation split off; WordPiece. Here every character goes through all steps at once and lands in the
  * current word, together with its index in the original text. The one step that needs more than a character
- * is NFD's reordering of combining characters: see split_run. */
+ * is NFD's reordering of combining characters: see put_run.
+ *
+ * Some tokenizers have added tokens that are to be found in the normalised text. Only then that text is built
+ * first, a segment (what lies between two special tokens) at a time: see end_segment. */
 #include "model/tokenizer_internal.h"
 #include "model/unicode.h"
 
@@ -18,134 +21,89 @@ typedef struct run_item {
     bool first;
 } run_item;
 
+/* Normalised text. */
+typedef struct normalized {
+    unsigned char *bytes; /* [n] */
+    uint32_t *origins;    /* [n]: which character of the text each byte came from */
+    size_t n, capacity;
+} normalized;
+
 typedef struct scanner {
     const hs_tokenizer *tokenizer;
     const unsigned char *segment; /* the text since the last special token */
     const unsigned char *at, *end;
-    uint32_t index; /* code points before `at` */
-    bool split_special;
-    hs__pieces *pieces;
-    bool enough; /* a word has brought the pieces to n_enough */
-    hs_status status;
-
-    /* The current word, after normalisation. Of one that is too long only the number of characters counts. */
-    int32_t word;
-    size_t n_chars, n_bytes;
-    uint32_t word_start, word_last;
-    unsigned char bytes[4 * HS__WORD_CHARS_MAX];
-    uint32_t origin[4 * HS__WORD_CHARS_MAX]; /* of each byte: which character of the text it came from */
-
+    uint32_t index;     /* code points before `at` */
+    bool split_special; /* "[MASK]" is only text */
+    bool collects;      /* characters go into normalized, not yet into words */
+    normalized normalized;
     run_item *run;
     size_t n_run, run_capacity;
+    hs_status status;
+    hs__words words;
 } scanner;
 
-/* ---- special tokens ---- */
+/* ---- added tokens ---- */
 
-/* The id of the added token at s->at, or -1. In text that is only text (split_special), special ones do not
- * count, but their length is told: the oracle's search goes on behind them. */
-static int32_t match_added(const scanner *s, size_t *ret_length)
+/* The id of the added token at `at`, or -1. In text that is only text, special ones do not count, but their
+ * length is told: the oracle's search goes on behind them. */
+static int32_t match_added(const scanner *s, const hs__trie *added, const unsigned char *at,
+                           const unsigned char *end, size_t *ret_length)
 {
-    const hs_tokenizer *tokenizer = s->tokenizer;
     *ret_length = 0;
-    if (!(tokenizer->kinds[*s->at] & HS__KIND_ADDED))
-        return -1;
-    const int32_t id =
-        hs__trie_longest(&tokenizer->added, HS__TRIE_ROOT, s->at, (size_t)(s->end - s->at), ret_length);
-    return id >= 0 && s->split_special && tokenizer->added_special[id] ? -1 : id;
+    const int32_t id = hs__trie_longest(added, HS__TRIE_ROOT, at, (size_t)(end - at), ret_length);
+    return id >= 0 && s->split_special && s->tokenizer->added_special[id] ? -1 : id;
 }
 
-/* ---- words to pieces ---- */
-
-static bool reserve_piece(hs__pieces *pieces)
+static bool may_be_added(const scanner *s)
 {
-    if (pieces->n < pieces->capacity)
+    return s->tokenizer->kinds[*s->at] & HS__KIND_ADDED;
+}
+
+/* ---- characters ---- */
+
+static bool reserve_normalized(normalized *n)
+{
+    if (n->n + 4 <= n->capacity)
         return true;
-    size_t capacity = pieces->capacity ? 2 * pieces->capacity : 64;
-    if (capacity > pieces->n_kept)
-        capacity = pieces->n_kept;
-    hs__piece *items = realloc(pieces->items, capacity * sizeof *items);
-    if (!items)
+    const size_t capacity = 2 * n->capacity + 256;
+    unsigned char *bytes = realloc(n->bytes, capacity);
+    if (bytes)
+        n->bytes = bytes;
+    uint32_t *origins = realloc(n->origins, capacity * sizeof *origins);
+    if (origins)
+        n->origins = origins;
+    if (!bytes || !origins)
         return false;
-    pieces->items = items;
-    pieces->capacity = capacity;
+    n->capacity = capacity;
     return true;
 }
 
-static void put_piece(scanner *s, int32_t id, uint32_t start, uint32_t end)
+/* A character after all of the normalisation. */
+static void put_normalized(scanner *s, uint32_t code_point, unsigned class, uint32_t origin)
 {
-    hs__pieces *pieces = s->pieces;
-    if (pieces->n < pieces->n_kept) {
-        if (!reserve_piece(pieces)) {
-            s->status = HS_NO_MEMORY;
-            return;
-        }
-        pieces->items[pieces->n] = (hs__piece){id, s->word, start, end};
-    }
-    pieces->n++;
-}
-
-/* Greedy longest match, first; false when some rest of the word matches nothing. */
-static bool put_word_pieces(scanner *s)
-{
-    const hs_tokenizer *tokenizer = s->tokenizer;
-    uint32_t node = HS__TRIE_ROOT;
-    for (size_t at = 0; at < s->n_bytes; node = tokenizer->continuation) {
-        size_t length = 0;
-        const int32_t id = node == HS__TRIE_NONE ? -1
-                                                 : hs__trie_longest(&tokenizer->vocab, node, s->bytes + at,
-                                                                    s->n_bytes - at, &length);
-        if (id < 0)
-            return false;
-        put_piece(s, id, s->origin[at], s->origin[at + length - 1] + 1);
-        at += length;
-    }
-    return true;
-}
-
-/* Nothing more is counted once it is enough. Whether it is, is asked only behind words, not behind special
- * tokens: so does the oracle. */
-static void end_word(scanner *s)
-{
-    if (!s->n_chars || s->enough)
+    if (!s->collects) {
+        hs__words_put(&s->words, code_point, class, origin);
         return;
-    const size_t n_before = s->pieces->n;
-    if (s->n_chars > s->tokenizer->word_chars_max || !put_word_pieces(s)) {
-        s->pieces->n = n_before;
-        put_piece(s, s->tokenizer->special.unk, s->word_start, s->word_last + 1);
     }
-    s->word++;
-    s->n_chars = s->n_bytes = 0;
-    s->enough = s->pieces->n >= s->pieces->n_enough;
-}
-
-/* ---- characters to words ---- */
-
-static void append(scanner *s, uint32_t code_point, uint32_t origin)
-{
-    if (!s->n_chars)
-        s->word_start = origin;
-    s->word_last = origin;
-    if (s->n_chars++ >= s->tokenizer->word_chars_max)
+    if (!reserve_normalized(&s->normalized)) {
+        s->status = HS_NO_MEMORY;
         return;
-    const size_t length = hs__utf8_put(code_point, s->bytes + s->n_bytes);
+    }
+    const size_t length = hs__utf8_put(code_point, s->normalized.bytes + s->normalized.n);
     for (size_t i = 0; i < length; i++)
-        s->origin[s->n_bytes++] = origin;
+        s->normalized.origins[s->normalized.n++] = origin;
 }
 
 /* A character after NFD and the removal of marks. */
 static void put_char(scanner *s, uint32_t code_point, unsigned class, uint32_t origin)
 {
-    if (class & HS__PUNCTUATION) {
-        end_word(s);
-        append(s, code_point, origin);
-        end_word(s);
-    } else if (s->tokenizer->lowercase && (class & HS__CASED)) {
-        append(s, hs__unicode_lower(code_point), origin);
-        if (code_point == 0x130)
-            append(s, 0x307, origin);
-    } else {
-        append(s, code_point, origin);
+    if (!s->tokenizer->lowercase || !(class & HS__CASED)) {
+        put_normalized(s, code_point, class, origin);
+        return;
     }
+    put_normalized(s, hs__unicode_lower(code_point), class, origin);
+    if (code_point == 0x130)
+        put_normalized(s, 0x307, HS__MARK, origin);
 }
 
 static void put_stripped(scanner *s, uint32_t code_point, unsigned class, uint32_t origin)
@@ -188,7 +146,8 @@ static bool reserve_run(scanner *s)
 static bool extend_run(scanner *s, const unsigned char *checked)
 {
     size_t length;
-    if (s->at == s->end || (s->at > checked && match_added(s, &length) >= 0))
+    if (s->at == s->end || (s->at > checked && may_be_added(s) &&
+                            match_added(s, &s->tokenizer->added, s->at, s->end, &length) >= 0))
         return false;
     const unsigned char *next = s->at;
     const uint32_t code_point = hs__utf8_next(&next);
@@ -237,7 +196,7 @@ static void rewind_run(scanner *s, uint32_t code_point)
  * In the oracle, characters change places but origins do not: the k-th in the new order that is the first of
  * its decomposition takes the origin of the k-th character in the old one, the rest of a decomposition that
  * of the character before. */
-static void split_run(scanner *s, uint32_t code_point)
+static void put_run(scanner *s, uint32_t code_point)
 {
     const unsigned char *checked = s->at;
     rewind_run(s, code_point);
@@ -268,54 +227,74 @@ static void split_run(scanner *s, uint32_t code_point)
 /* ---- the text ---- */
 
 /* Consumes the character at s->at. */
-static void split_char(scanner *s)
+static void put_next(scanner *s)
 {
     const hs_tokenizer *tokenizer = s->tokenizer;
     const unsigned char *next = s->at;
     const uint32_t code_point = hs__utf8_next(&next);
     const unsigned class = hs__unicode_class(code_point);
     if (tokenizer->strip_accents && (class & HS__REORDERS)) {
-        split_run(s, code_point);
+        put_run(s, code_point);
         return;
     }
-    if (is_dropped(s, class)) {
-        /* nothing, not even the end of a word */
-    } else if (class & HS__SPACE) {
-        end_word(s);
-    } else {
-        const bool ideograph = tokenizer->split_ideographs && (class & HS__IDEOGRAPH);
-        if (ideograph)
-            end_word(s);
-        if (tokenizer->strip_accents)
-            put_stripped(s, code_point, class, s->index);
-        else
-            put_char(s, code_point, class, s->index);
-        if (ideograph)
-            end_word(s);
-    }
+    const bool ideograph = tokenizer->split_ideographs && (class & HS__IDEOGRAPH);
+    if (ideograph)
+        put_normalized(s, ' ', HS__SPACE, s->index);
+    if (is_dropped(s, class))
+        ; /* not even the end of a word */
+    else if (tokenizer->clean_text && (class & HS__SPACE))
+        put_normalized(s, ' ', HS__SPACE, s->index);
+    else if (tokenizer->strip_accents)
+        put_stripped(s, code_point, class, s->index);
+    else
+        put_char(s, code_point, class, s->index);
+    if (ideograph)
+        put_normalized(s, ' ', HS__SPACE, s->index);
     s->at = next;
     s->index++;
 }
 
-/* Consumes ASCII letters, which are most of most texts: what split_char would do with them, but faster. */
-static void split_letters(scanner *s)
+/* Consumes ASCII letters and spaces, which are most of most texts: what put_next would do with them, but
+ * faster. False when there are none. */
+static bool put_ascii(scanner *s)
 {
-    const hs_tokenizer *tokenizer = s->tokenizer;
-    const unsigned char *at = s->at;
-    uint32_t index = s->index;
-    if (!s->n_chars)
-        s->word_start = index;
-    while (at < s->end && tokenizer->kinds[*at] == HS__KIND_LETTER) {
-        if (s->n_chars++ < tokenizer->word_chars_max) {
-            s->origin[s->n_bytes] = index;
-            s->bytes[s->n_bytes++] = tokenizer->lower[*at];
+    const uint8_t kind = s->tokenizer->kinds[*s->at];
+    size_t n = 1;
+    if (s->collects || (kind != HS__KIND_LETTER && kind != HS__KIND_SPACE))
+        return false;
+    if (kind == HS__KIND_LETTER)
+        n = hs__words_put_letters(&s->words, s->at, (size_t)(s->end - s->at), s->index);
+    else
+        hs__words_end(&s->words);
+    s->at += n;
+    s->index += (uint32_t)n;
+    return true;
+}
+
+/* Splits the normalised text of a segment that was collected. */
+static void end_segment(scanner *s)
+{
+    if (!s->normalized.n)
+        return;
+    const unsigned char *at = s->normalized.bytes;
+    const unsigned char *end = at + s->normalized.n;
+    const unsigned char *search_from = at;
+    while (at < end && !s->words.enough) {
+        const uint32_t *origins = s->normalized.origins + (at - s->normalized.bytes);
+        size_t length = 0;
+        const int32_t id =
+            at < search_from ? -1 : match_added(s, &s->tokenizer->added_normalized, at, end, &length);
+        if (id >= 0) {
+            hs__words_put_added(&s->words, id, origins[0], origins[length - 1] + 1);
+            at += length;
+            continue;
         }
-        at++;
-        index++;
+        if (length)
+            search_from = at + length;
+        const uint32_t code_point = hs__utf8_next(&at);
+        hs__words_put(&s->words, code_point, hs__unicode_class(code_point), origins[0]);
     }
-    s->word_last = index - 1;
-    s->at = at;
-    s->index = index;
+    s->normalized.n = 0;
 }
 
 static uint32_t count_chars(const unsigned char *bytes, size_t n_bytes)
@@ -327,14 +306,11 @@ static uint32_t count_chars(const unsigned char *bytes, size_t n_bytes)
 }
 
 /* Consumes an added token of n_bytes at s->at: a word of its own, as it is. */
-static void split_added(scanner *s, int32_t id, size_t n_bytes)
+static void put_added(scanner *s, int32_t id, size_t n_bytes)
 {
     const uint32_t n_chars = count_chars(s->at, n_bytes);
-    end_word(s);
-    if (s->enough)
-        return;
-    put_piece(s, id, s->index, s->index + n_chars);
-    s->word++;
+    end_segment(s);
+    hs__words_put_added(&s->words, id, s->index, s->index + n_chars);
     s->index += n_chars;
     s->at += n_bytes;
     s->segment = s->at;
@@ -343,46 +319,69 @@ static void split_added(scanner *s, int32_t id, size_t n_bytes)
 static void split_text(scanner *s)
 {
     const unsigned char *search_from = s->at;
-    while (s->at < s->end && !s->status && !s->enough) {
-        const uint8_t kind = s->tokenizer->kinds[*s->at];
-        if (kind == HS__KIND_LETTER) {
-            split_letters(s);
+    while (s->at < s->end && !s->status && !s->words.status && !s->words.enough) {
+        if (put_ascii(s))
             continue;
-        }
-        if (kind == HS__KIND_SPACE) {
-            end_word(s);
-            s->at++;
-            s->index++;
-            continue;
-        }
-        if (s->at >= search_from) {
+        if (s->at >= search_from && may_be_added(s)) {
             size_t length;
-            const int32_t id = match_added(s, &length);
+            const int32_t id = match_added(s, &s->tokenizer->added, s->at, s->end, &length);
             if (id >= 0) {
-                split_added(s, id, length);
+                put_added(s, id, length);
                 continue;
             }
             search_from = s->at + length;
         }
-        split_char(s);
+        put_next(s);
     }
-    if (!s->status)
-        end_word(s);
+    if (s->status)
+        return;
+    end_segment(s);
+    hs__words_end(&s->words);
+    s->status = s->words.status;
+}
+
+static void scanner_init(scanner *s, const hs_tokenizer *tokenizer, const hs_text *text)
+{
+    const unsigned char *bytes = (const unsigned char *)(text->n_bytes ? text->bytes : "");
+    *s = (scanner){
+        .tokenizer = tokenizer,
+        .segment = bytes,
+        .at = bytes,
+        .end = bytes + text->n_bytes,
+        .words = {.tokenizer = tokenizer},
+    };
 }
 
 hs_status hs__text_split(const hs_tokenizer *tokenizer, const hs_text *text, bool split_special,
                          hs__pieces *pieces, hs_error *err)
 {
-    const unsigned char *bytes = (const unsigned char *)text->bytes;
-    scanner s = {
-        .tokenizer = tokenizer,
-        .segment = bytes,
-        .at = bytes,
-        .end = bytes + text->n_bytes,
-        .split_special = split_special,
-        .pieces = pieces,
-    };
+    scanner s;
+    scanner_init(&s, tokenizer, text);
+    s.split_special = split_special;
+    s.collects = tokenizer->added_normalized.n_nodes > 1;
+    s.words.pieces = pieces;
     split_text(&s);
     free(s.run);
+    free(s.normalized.bytes);
+    free(s.normalized.origins);
     return s.status ? hs_fail(err, s.status, "out of memory") : HS_OK;
+}
+
+hs_status hs__text_normalize(const hs_tokenizer *tokenizer, const hs_text *text, char **ret_bytes,
+                             size_t *ret_n_bytes, hs_error *err)
+{
+    scanner s;
+    scanner_init(&s, tokenizer, text);
+    s.collects = true;
+    while (s.at < s.end && !s.status)
+        put_next(&s);
+    free(s.run);
+    free(s.normalized.origins);
+    if (s.status) {
+        free(s.normalized.bytes);
+        return hs_fail(err, s.status, "out of memory");
+    }
+    *ret_bytes = (char *)s.normalized.bytes;
+    *ret_n_bytes = s.normalized.n;
+    return HS_OK;
 }

@@ -123,8 +123,8 @@ static const hs_option analyze_table[] = {
     {"format", 0, "FORMAT", "json, npz or safetensors (by FILE's ending, else json)", hs__set_choice,
      AT(format), 0, 0, "json|npz|safetensors"},
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
-    {"backend", 0, "NAME", "openblas or onednn (the fastest built in)", hs__set_choice, AT(catalog.backend),
-     0, 0, "openblas|onednn"},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
 };
 
 /* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */

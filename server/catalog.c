@@ -64,6 +64,8 @@ static hs_backend backend_of(const char *name)
 {
     if (!name)
         return HS_BACKEND_DEFAULT;
+    if (strcmp(name, "native") == 0)
+        return HS_BACKEND_NATIVE;
     return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
 }
 

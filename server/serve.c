@@ -35,8 +35,8 @@ static const hs_option serve_options[] = {
      hs__set_string, AT(token_file), 0, 0, NULL},
     {"cors", 0, "ORIGIN", "web pages of this origin may ask; * for all", hs__set_string, AT(cors_origin), 0,
      0, NULL},
-    {"backend", 0, "NAME", "openblas or onednn (the fastest built in)", hs__set_choice, AT(catalog.backend),
-     0, 0, "openblas|onednn"},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };
 

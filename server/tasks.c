@@ -7,7 +7,7 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, size_t n
 {
     hs_status st = HS_OK;
     *tasks = (hs_tasks){.loop = loop, .api = api, .n_cores = n_cores, .queue_max = queue_max};
-    tasks->idle = calloc(n_workers, sizeof *tasks->idle);
+    tasks->idle = calloc(n_workers, sizeof(hs_api_worker *));
     if (!tasks->idle)
         return hs_fail(err, HS_NO_MEMORY, "making %zu workers", n_workers);
     while (!st && tasks->n_idle < n_workers) {

@@ -13,7 +13,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 @pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
 def test_notebook_runs(notebook, server, tmp_path):
-    env = dict(os.environ, HEADSCOPE_URL=server.url, MPLBACKEND="agg", IPYTHONDIR=str(tmp_path / "ipython"))
+    env = dict(os.environ, HEADSCOPE_URL=server.url, IPYTHONDIR=str(tmp_path / "ipython"))
     done = subprocess.run(
         [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", tmp_path, notebook],
         env=env, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@
 // The file, all numbers little-endian, a text being its length in bytes (u32) and its bytes:
 //     u32 n_vocabularies, then each: text with a token a line
 //     u32 n_tokenizers, then each: u32 vocabulary, u8 x 4: clean_text, handle_chinese_chars, strip_accents,
-//         lowercase
+//         lowercase, u32 n_added, then each: u32 id, u8 special, u8 normalized, text
 //     u32 n_cases, then each: u32 max_tokens, u8 split_special_tokens, u8 has_pair, text, pair
 //     for each tokenizer and each case: u32 n_tokens, u8 truncated, then n_tokens times: ids (u32), word ids
 //         (u32, 0 for special tokens, else 1 more), starts (u32, minus the one before), lengths (u32),
@@ -34,31 +34,56 @@ const vocabularies = [
     ...['uncased', 'cased', 'chinese', 'multilingual-cased'].map((name) => `${folder}/bert-base-${name}/vocab.txt`),
 ].map((path) => readFileSync(path, 'utf8'));
 
-// vocabulary, clean_text, handle_chinese_chars, strip_accents, lowercase
+const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'].map((content) => (
+    { content, special: true, normalized: false }));
+// Added later, as people do who fine-tune. Some are in the vocabulary already. Special ones come last: the
+// oracle for split_special_tokens is a tokenizer without them, and the ids of the others must stay.
+const later = [
+    { content: 'New York', special: false, normalized: true },
+    { content: 'Öß', special: false, normalized: true },
+    { content: '<e1>', special: false, normalized: true },
+    { content: '</e1>', special: false, normalized: false },
+    { content: 'covid', special: false, normalized: true },
+    { content: 'the', special: false, normalized: true },
+    { content: '中国', special: false, normalized: true },
+    { content: '語', special: false, normalized: false },
+    { content: 'ñ\u0323', special: false, normalized: true },
+    { content: '[USER]', special: true, normalized: true },
+    { content: '[ROLE]', special: true, normalized: false },
+];
+
+// vocabulary, clean_text, handle_chinese_chars, strip_accents, lowercase, added tokens
 const tokenizers = [
-    [0, 1, 1, 1, 1],
-    [0, 1, 1, 0, 1],
-    [0, 1, 1, 1, 0],
-    [0, 0, 0, 1, 1],
-    [0, 0, 0, 0, 0],
-    [1, 1, 1, 1, 1],
-    [2, 1, 1, 0, 0],
-    [3, 1, 1, 1, 1],
-    [4, 1, 1, 0, 0],
+    [0, 1, 1, 1, 1, special],
+    [0, 1, 1, 0, 1, special],
+    [0, 1, 1, 1, 0, special],
+    [0, 0, 0, 1, 1, special],
+    [0, 0, 0, 0, 0, special],
+    [0, 1, 1, 1, 1, [...special, ...later]],
+    [0, 0, 1, 0, 0, [...special, ...later]],
+    [1, 1, 1, 1, 1, special],
+    [2, 1, 1, 0, 0, special],
+    [3, 1, 1, 1, 1, special],
+    [4, 1, 1, 0, 0, special],
 ];
 
 // ---- the oracle ----
 
-function tokenizerJson([vocabulary, clean, chinese, strip, lower], special) {
-    const tokens = vocabularies[vocabulary].split('\n').slice(0, -1);
-    const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
-    const added = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'].map((content) => (
-        { id: vocab[content], content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true }));
+const vocabs = vocabularies.map((text) => Object.fromEntries(text.split('\n').slice(0, -1).map((token, id) => [token, id])));
+
+function withIds(vocab, added) {
+    let next = Object.keys(vocab).length;
+    return added.map((token) => ({ ...token, id: vocab[token.content] ?? next++ }));
+}
+
+function tokenizerJson([vocabulary, clean, chinese, strip, lower, added], keep) {
+    const vocab = vocabs[vocabulary];
     const token = (id, type_id) => ({ SpecialToken: { id, type_id } });
     const text = (id, type_id) => ({ Sequence: { id, type_id } });
     return JSON.stringify({
         version: '1.0', truncation: null, padding: null,
-        added_tokens: special ? added : [],
+        added_tokens: withIds(vocab, added).filter(keep)
+            .map((token) => ({ ...token, single_word: false, lstrip: false, rstrip: false })),
         normalizer: { type: 'BertNormalizer', clean_text: !!clean, handle_chinese_chars: !!chinese,
             strip_accents: !!strip, lowercase: !!lower },
         pre_tokenizer: { type: 'BertPreTokenizer' },
@@ -132,6 +157,7 @@ const pools = {
     unassigned: [...'\u0378\uffff\ufdd0\u{1ffff}\u{e01f0}\u{10ffff}'],
     punctuation: [...'.,!?-_()[]{}#$%^~`|<>+=«»“”…—·¿、。「」§¶€©°\u166d\u{111c9}'],
     special: ['[CLS]', '[SEP]', '[MASK]', '[PAD]', '[UNK]', '[MASK', 'MASK]', '[mask]', '[[MASK]]', '[ MASK ]', '[MASK][MASK]', '##', '##ing'],
+    added: ['New York', 'new  york', 'NEW YORK', 'newyork', 'öß', 'Öß', 'o\u0308ß', '<e1>', '<E1>', '</e1>', '</E1>', 'Covid', 'the', 'theory', '中国', '中 国', '語', '[user]', '[USER]', '[ROLE]', '[role]', 'ñ', 'ñ\u0323', 'n\u0323\u0303'],
     numbers: ['0', '42', '3.14', '²', '½', 'Ⅷ', '٣', '𝟘', '①'],
     young: [...'\u1c89\u1c90\ua7cb\ua7da\u{10d50}\u{16ea0}\u{1e900}\u{104b0}\u{16e40}\u2c2f'],
 };
@@ -150,6 +176,7 @@ const recipes = [
     () => times(between(1, 30), () => pick(pools.kept.concat(pools.accents, pools.accented, pools.dropped))),
     () => times(between(1, 20), () => pick(pools.cjk.concat(pools.accents, pools.kept, pools.words))),
     () => times(between(1, 10), () => pick(pools.special) + pick(['', '', ' ', 'x', '\u0301', '\u302e', '中'])),
+    () => times(between(1, 15), () => pick(pools.added) + pick(['', ' ', '  ', 'x', '\u0301', '\u302e'])),
     () => times(between(97, 103), () => pick(['a', 'a', 'b', 'é'])) + pick(['', '\u0301', '\u200b', 'İ', ' c']),
     () => times(between(30, 35), () => pick(pools.hangul)),
     () => times(between(1, 200), () => pick(pools.accents.concat(['\u302e', '\u1df6', '\u0f71']))),
@@ -183,9 +210,15 @@ function putText(text) {
 u32(vocabularies.length);
 vocabularies.forEach(putText);
 u32(tokenizers.length);
-for (const [vocabulary, ...options] of tokenizers) {
+for (const [vocabulary, clean, chinese, strip, lower, added] of tokenizers) {
     u32(vocabulary);
-    u8(...options);
+    u8(clean, chinese, strip, lower);
+    u32(added.length);
+    for (const { id, special, normalized, content } of withIds(vocabs[vocabulary], added)) {
+        u32(id);
+        u8(special, normalized);
+        putText(content);
+    }
 }
 u32(cases.length);
 for (const { max, split, text, pair } of cases) {
@@ -195,8 +228,8 @@ for (const { max, split, text, pair } of cases) {
     putText(pair ?? '');
 }
 for (const options of tokenizers) {
-    const plain = Tokenizer.fromString(tokenizerJson(options, true));
-    const split = Tokenizer.fromString(tokenizerJson(options, false));
+    const plain = Tokenizer.fromString(tokenizerJson(options, () => true));
+    const split = Tokenizer.fromString(tokenizerJson(options, (token) => !token.special));
     for (const one of cases) {
         const { encoding, truncated } = await encode(one.split ? split : plain, one);
         const offsets = encoding.getOffsets();

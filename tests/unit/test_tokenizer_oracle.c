@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX (256u << 20)
+#define TOKENIZERS_MAX 32
 
 typedef struct cursor {
     const unsigned char *at, *end;
@@ -71,6 +72,22 @@ static expected take_expected(cursor *c)
     return e;
 }
 
+/* The added tokens of a tokenizer as tokenizer.json has them. */
+static json_t *take_added(cursor *c)
+{
+    json_t *list = json_array();
+    const uint32_t n = take_u32(c);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t id = take_u32(c);
+        const bool special = *take(c, 1);
+        const bool normalized = *take(c, 1);
+        const hs_text text = take_text(c);
+        json_array_append_new(list, json_pack("{s:i, s:b, s:b, s:s%}", "id", (int)id, "special", special,
+                                              "normalized", normalized, "content", text.bytes, text.n_bytes));
+    }
+    return list;
+}
+
 static unsigned char *read_fixtures(size_t *ret_size)
 {
     FILE *pipe = popen("xz -dc tests/unit/tokenizer_oracle.xz", "r"); // NOLINT(bugprone-command-processor)
@@ -82,9 +99,9 @@ static unsigned char *read_fixtures(size_t *ret_size)
     return file;
 }
 
-static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4])
+/* Takes `added`. */
+static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4], json_t *added)
 {
-    /* clean_text is an option of tokenizer.json only; vocab.txt always cleans. */
     json_t *json = json_object();
     json_t *tokens = json_object();
     const char *at = vocab->bytes;
@@ -93,11 +110,6 @@ static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4]
         json_object_setn_new(tokens, at, (size_t)(stop - at), json_integer(id));
         at = stop + 1;
     }
-    json_t *added = json_array();
-    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-    for (size_t i = 0; i < 5; i++)
-        json_array_append_new(added, json_pack("{s:O, s:s, s:b}", "id", json_object_get(tokens, special[i]),
-                                               "content", special[i], "special", 1));
     json_object_update_new(
         json,
         json_pack("{s:o, s:{s:s, s:o}, s:{s:s, s:b, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s, i], s:[s, i]}}",
@@ -171,7 +183,14 @@ START_TEST(every_case_of_the_oracle)
     for (uint32_t i = 0; i < n_vocabularies; i++)
         vocabularies[i] = take_text(&c);
     const uint32_t n_tokenizers = take_u32(&c);
-    const unsigned char *tokenizers = take(&c, 8 * (size_t)n_tokenizers);
+    ck_assert_uint_le(n_tokenizers, TOKENIZERS_MAX);
+    hs_tokenizer *tokenizers[TOKENIZERS_MAX];
+    for (uint32_t i = 0; i < n_tokenizers; i++) {
+        const uint32_t vocabulary = take_u32(&c);
+        ck_assert_uint_lt(vocabulary, n_vocabularies);
+        const unsigned char *options = take(&c, 4);
+        tokenizers[i] = create(&vocabularies[vocabulary], options, take_added(&c));
+    }
     const uint32_t n_cases = take_u32(&c);
     ck_assert_uint_gt(n_cases, 1000);
     test_case *cases = calloc(n_cases, sizeof *cases);
@@ -179,14 +198,11 @@ START_TEST(every_case_of_the_oracle)
     for (uint32_t i = 0; i < n_cases; i++)
         cases[i] = take_case(&c);
     for (uint32_t i = 0; i < n_tokenizers; i++) {
-        const uint32_t vocabulary = u32_at(tokenizers + 8 * (size_t)i);
-        ck_assert_uint_lt(vocabulary, n_vocabularies);
-        hs_tokenizer *tokenizer = create(&vocabularies[vocabulary], tokenizers + 8 * (size_t)i + 4);
         for (uint32_t k = 0; k < n_cases; k++) {
             const expected want = take_expected(&c);
-            check_case(tokenizer, i, k, &cases[k], &want);
+            check_case(tokenizers[i], i, k, &cases[k], &want);
         }
-        hs__tokenizer_destroy(tokenizer);
+        hs__tokenizer_destroy(tokenizers[i]);
     }
     ck_assert_ptr_eq(c.at, c.end);
     free(cases);

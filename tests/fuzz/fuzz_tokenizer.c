@@ -1,0 +1,133 @@
+/* Whatever the text, its tokens are sound: ids of the vocabulary, offsets inside the text and in order, no
+ * more tokens than asked for, and cutting changes nothing of what is kept.
+ *
+ * The first byte chooses the tokenizer and the options, the second the number of tokens; a byte 0xFE in the
+ * rest begins the second text. */
+#include "model/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char vocab[] =
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n##c\n##a\nab\n!\n中\n[\nmask\n]\ni\n##\xcc\x87\n"
+    "\xe1\x84\x92\n##\xe1\x85\xa1\n##\xe1\x86\xab\né\n##é\n";
+static const char *const configs[] = {
+    "{}",
+    "{\"do_lower_case\":false,\"tokenize_chinese_chars\":false}",
+    "{\"strip_accents\":false}",
+    "{\"added_tokens_decoder\":{\"30\":{\"content\":\"b中\",\"normalized\":true},"
+    "\"31\":{\"content\":\"É!\",\"normalized\":true},\"32\":{\"content\":\"<x>\"}}}",
+};
+#define CONFIGS    (sizeof configs / sizeof *configs)
+#define VOCAB_SIZE 40
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static const hs_tokenizer *tokenizer_of(size_t which)
+{
+    static hs_tokenizer *tokenizers[CONFIGS];
+    if (!tokenizers[which]) {
+        const hs_bytes words = {vocab, sizeof vocab - 1};
+        const hs_bytes none = {NULL, 0};
+        const hs_bytes config = {configs[which], strlen(configs[which])};
+        require(!hs__tokenizer_create(&words, &none, &config, VOCAB_SIZE, &tokenizers[which], NULL));
+    }
+    return tokenizers[which];
+}
+
+static uint32_t count_chars(const hs_text *text)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < text->n_bytes; i++)
+        n += ((unsigned char)text->bytes[i] & 0xC0) != 0x80;
+    return n;
+}
+
+/* One text's tokens, from index `at` of the encoding up to its [SEP]; returns the index behind that. */
+static size_t check_text(const hs_tokenizer *tokenizer, const hs_encoding *e, size_t at, const hs_text *text,
+                         uint8_t type)
+{
+    const uint32_t n_chars = count_chars(text);
+    uint32_t start = 0;
+    uint32_t end = 0;
+    int32_t word = 0;
+    for (; at < e->n_tokens && !e->special[at]; at++) {
+        require(e->types[at] == type);
+        require(e->starts[at] >= start && e->ends[at] >= end);
+        require(e->starts[at] < e->ends[at] && e->ends[at] <= n_chars);
+        require(e->word_ids[at] == word || e->word_ids[at] == word + 1);
+        require(e->ids[at] >= 0 && e->ids[at] < VOCAB_SIZE);
+        start = e->starts[at];
+        end = e->ends[at];
+        word = e->word_ids[at];
+    }
+    require(at < e->n_tokens && e->ids[at] == hs_tokenizer_special_ids(tokenizer)->sep);
+    require(e->word_ids[at] == -1 && e->types[at] == type && !e->starts[at] && !e->ends[at]);
+    return at + 1;
+}
+
+static void check(const hs_tokenizer *tokenizer, const hs_encoding *e, const hs_text texts[2], size_t n_texts)
+{
+    require(e->n_tokens >= 1 + n_texts);
+    require(e->special[0] && e->ids[0] == hs_tokenizer_special_ids(tokenizer)->cls && !e->types[0]);
+    size_t at = 1;
+    for (size_t i = 0; i < n_texts; i++)
+        at = check_text(tokenizer, e, at, &texts[i], (uint8_t)i);
+    require(at == e->n_tokens);
+}
+
+/* The text's tokens in the short encoding are the first of those in the long one. */
+static void check_prefix(const hs_encoding *shorter, const hs_encoding *longer, uint8_t type)
+{
+    size_t at = 0;
+    while (type && longer->types[at] != type)
+        at++;
+    for (size_t i = 1; i < shorter->n_tokens; i++) {
+        if (shorter->types[i] != type || shorter->special[i])
+            continue;
+        while (longer->special[at])
+            at++;
+        require(at < longer->n_tokens && shorter->ids[i] == longer->ids[at]);
+        require(shorter->starts[i] == longer->starts[at] && shorter->ends[i] == longer->ends[at]);
+        require(shorter->word_ids[i] == longer->word_ids[at]);
+        at++;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    const hs_tokenizer *tokenizer = tokenizer_of(data[0] % CONFIGS);
+    const char *bytes = (const char *)data + 2;
+    const char *cut = memchr(bytes, 0xFE, size - 2);
+    const size_t n_first = cut ? (size_t)(cut - bytes) : size - 2;
+    const hs_text texts[2] = {{bytes, n_first}, {cut ? cut + 1 : NULL, cut ? size - 3 - n_first : 0}};
+    const size_t n_texts = cut ? 2 : 1;
+    const hs_text *pair = cut ? &texts[1] : NULL;
+    hs_encode_options options = {.tokens_max = 1 + n_texts + data[1] % 64,
+                                 .split_special_tokens = data[0] & 0x80};
+    hs_encoding cut_short = {0};
+    hs_encoding whole = {0};
+    hs_error err = {0};
+    const hs_status st = hs_tokenizer_encode(tokenizer, &texts[0], pair, &options, &cut_short, &err);
+    require(st == HS_OK || (st == HS_BAD_REQUEST && err.text[0] != '\0'));
+    if (st)
+        return 0;
+    const size_t tokens_max = options.tokens_max;
+    options.tokens_max = SIZE_MAX;
+    require(!hs_tokenizer_encode(tokenizer, &texts[0], pair, &options, &whole, NULL));
+    check(tokenizer, &cut_short, texts, n_texts);
+    check(tokenizer, &whole, texts, n_texts);
+    require(!whole.truncated && cut_short.truncated == (whole.n_tokens > tokens_max));
+    require(cut_short.n_tokens == (cut_short.truncated ? tokens_max : whole.n_tokens));
+    for (uint8_t type = 0; type < n_texts; type++)
+        check_prefix(&cut_short, &whole, type);
+    hs_encoding_finish(&cut_short);
+    hs_encoding_finish(&whole);
+    return 0;
+}

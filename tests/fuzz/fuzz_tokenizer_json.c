@@ -1,0 +1,62 @@
+/* Whatever the tokenizer's files say, they are refused, or the tokenizer made from them works: its special
+ * ids and tokens exist, and every token is found by its id.
+ *
+ * The input is vocab.txt, tokenizer.json and tokenizer_config.json with a byte 0xFF between them; an empty
+ * one is absent. */
+#include "model/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCAB_SIZE 64
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void check(const hs_tokenizer *tokenizer)
+{
+    const hs_special_ids *special = hs_tokenizer_special_ids(tokenizer);
+    require(special->cls >= 0 && special->sep >= 0 && special->unk >= 0);
+    require(hs_tokenizer_vocab_size(tokenizer) == VOCAB_SIZE);
+    for (int32_t id = 0; id < VOCAB_SIZE; id++) {
+        const char *token = hs_tokenizer_token(tokenizer, id);
+        const int32_t found = hs_tokenizer_id(tokenizer, token, strlen(token));
+        /* A hole looks like the unknown token, and vocab.txt may say a token twice. */
+        require(found >= 0 && found < VOCAB_SIZE);
+        require(strcmp(hs_tokenizer_token(tokenizer, found), token) == 0);
+    }
+    static const char sample[] = "The [MASK] caf\xc3\xa9 \xe4\xb8\xad x\xe3\x80\xae\xcc\x81 [SEP]";
+    const hs_text text = {sample, sizeof sample - 1};
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    hs_encoding encoding = {0};
+    require(!hs_tokenizer_encode(tokenizer, &text, &text, &options, &encoding, NULL));
+    require(encoding.n_tokens >= 3 && !encoding.truncated);
+    for (size_t i = 0; i < encoding.n_tokens; i++)
+        require(encoding.ids[i] >= 0 && encoding.ids[i] < VOCAB_SIZE);
+    hs_encoding_finish(&encoding);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    hs_bytes files[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    const uint8_t *end = data + size;
+    for (size_t i = 0; i < 3 && data < end; i++) {
+        const uint8_t *stop = i < 2 ? memchr(data, 0xFF, (size_t)(end - data)) : NULL;
+        const size_t n = (size_t)((stop ? stop : end) - data);
+        if (n)
+            files[i] = (hs_bytes){data, n};
+        data += stop ? n + 1 : n;
+    }
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    const hs_status st = hs__tokenizer_create(&files[0], &files[1], &files[2], VOCAB_SIZE, &tokenizer, &err);
+    require(st == err.status && (st == HS_OK) == (tokenizer != NULL));
+    require(st == HS_OK || (st == HS_BAD_MODEL && err.text[0] != '\0'));
+    if (tokenizer)
+        check(tokenizer);
+    hs__tokenizer_destroy(tokenizer);
+    return 0;
+}

@@ -1,0 +1,544 @@
+/* The tokenizer's own promises: what it reads, refuses and survives. That it does what HuggingFace's does is
+ * test_tokenizer_oracle.c's business. */
+#include "model/internal.h"
+#include "tests/unit/chaos.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ids: 0 [PAD] 1 [UNK] 2 [CLS] 3 [SEP] 4 [MASK] 5 a ... */
+#define SPECIAL "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+static const char plain_vocab[] =
+    SPECIAL "a\nb\n##b\n##c\nnaive\nna\n##ive\n!\n中\n[\nmask\n]\nNa\n##\303\257ve\n";
+
+static hs_bytes bytes_of(const char *text)
+{
+    return text ? (hs_bytes){text, strlen(text)} : (hs_bytes){NULL, 0};
+}
+
+static hs_status create(const char *vocab, const char *json, const char *config, size_t vocab_size,
+                        hs_tokenizer **ret, hs_error *err)
+{
+    const hs_bytes files[] = {bytes_of(vocab), bytes_of(json), bytes_of(config)};
+    return hs__tokenizer_create(&files[0], &files[1], &files[2], vocab_size, ret, err);
+}
+
+static hs_tokenizer *must_create(const char *vocab, const char *json, const char *config)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    const hs_status st = create(vocab, json, config, 100, &tokenizer, &err);
+    ck_assert_msg(st == HS_OK, "%s", err.text);
+    return tokenizer;
+}
+
+/* "[CLS] na.w0.t0[0,2] ##ive.w0.t0[2,5] [SEP]": specials that were added are bare. */
+static void encode(const hs_tokenizer *tokenizer, const char *text, const char *pair,
+                   hs_encode_options options, char ret[1024])
+{
+    const hs_text texts[] = {{text, strlen(text)}, {pair, pair ? strlen(pair) : 0}};
+    hs_encoding encoding = {0};
+    hs_error err = {0};
+    const hs_status st =
+        hs_tokenizer_encode(tokenizer, &texts[0], pair ? &texts[1] : NULL, &options, &encoding, &err);
+    ck_assert_msg(st == HS_OK, "%s", err.text);
+    ck_assert_uint_le(encoding.n_tokens, options.tokens_max);
+    size_t used = 0;
+    ret[0] = '\0';
+    for (size_t i = 0; i < encoding.n_tokens; i++) {
+        const char *token = hs_tokenizer_token(tokenizer, encoding.ids[i]);
+        const char *space = i ? " " : "";
+        int n;
+        if (encoding.special[i]) {
+            ck_assert_int_eq(encoding.word_ids[i], -1);
+            ck_assert_uint_eq(encoding.starts[i] + encoding.ends[i], 0);
+            n = snprintf(ret + used, 1024 - used, "%s%s", space, token);
+        } else {
+            n = snprintf(ret + used, 1024 - used, "%s%s.w%d.t%d[%u,%u]", space, token, encoding.word_ids[i],
+                         encoding.types[i], encoding.starts[i], encoding.ends[i]);
+        }
+        ck_assert(n > 0);
+        used += (size_t)n;
+        ck_assert_uint_lt(used, 1024);
+    }
+    if (encoding.truncated)
+        snprintf(ret + used, 1024 - used, " ...");
+    hs_encoding_finish(&encoding);
+    hs_encoding_finish(&encoding);
+}
+
+/* ---- encode ---- */
+
+static const struct {
+    const char *text, *pair;
+    hs_encode_options options;
+    const char *expected;
+} encodings[] = {
+    {"", NULL, {2, false}, "[CLS] [SEP]"},
+    {"", "", {3, false}, "[CLS] [SEP] [SEP]"},
+    {"naïve", NULL, {9, false}, "[CLS] naive.w0.t0[0,5] [SEP]"},
+    {"x naïve", NULL, {9, false}, "[CLS] [UNK].w0.t0[0,1] naive.w1.t0[2,7] [SEP]"},
+    {"A!bc", NULL, {9, false}, "[CLS] a.w0.t0[0,1] !.w1.t0[1,2] b.w2.t0[2,3] ##c.w2.t0[3,4] [SEP]"},
+    {"a中b", NULL, {9, false}, "[CLS] a.w0.t0[0,1] 中.w1.t0[1,2] b.w2.t0[2,3] [SEP]"},
+    {"a\xc2\xad"
+     "b c",
+     NULL,
+     {9, false},
+     "[CLS] a.w0.t0[0,1] ##b.w0.t0[2,3] [UNK].w1.t0[4,5] [SEP]"},
+    /* Specials in the text are tokens, but not special ones, unless text is only text. */
+    {"a[MASK]b", NULL, {9, false}, "[CLS] a.w0.t0[0,1] [MASK].w1.t0[1,7] b.w2.t0[7,8] [SEP]"},
+    {"[MASK]", NULL, {9, true}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
+    {"[mask]", NULL, {9, false}, "[CLS] [.w0.t0[0,1] mask.w1.t0[1,5] ].w2.t0[5,6] [SEP]"},
+    /* Truncation, of pairs longest first. */
+    {"a b a", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP]"},
+    {"a b a b", NULL, {5, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] [SEP] ..."},
+    {"a", NULL, {2, false}, "[CLS] [SEP] ..."},
+    {"abb", NULL, {4, false}, "[CLS] a.w0.t0[0,1] ##b.w0.t0[1,2] [SEP] ..."},
+    {"a", "a b a b", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b a b", "a", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a b", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] [SEP] a.w0.t1[0,1] [SEP] ..."},
+    {"a b a", "a b a", {6, false}, "[CLS] a.w0.t0[0,1] [SEP] a.w0.t1[0,1] b.w1.t1[2,3] [SEP] ..."},
+    {"a b", "a b", {3, false}, "[CLS] [SEP] [SEP] ..."},
+    {"a", "b", {SIZE_MAX, false}, "[CLS] a.w0.t0[0,1] [SEP] b.w0.t1[0,1] [SEP]"},
+};
+
+START_TEST(encodes)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    char got[1024];
+    encode(tokenizer, encodings[_i].text, encodings[_i].pair, encodings[_i].options, got);
+    ck_assert_str_eq(got, encodings[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* Words of 100 characters are looked up, of 101 not; characters are counted after normalisation. */
+START_TEST(long_words_are_unknown)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    char text[256];
+    char got[1024];
+    const hs_encode_options options = {.tokens_max = 4};
+    memset(text, 'b', sizeof text);
+    text[0] = 'a';
+    text[100] = '\0';
+    encode(tokenizer, text, NULL, options, got);
+    ck_assert_str_eq(got, "[CLS] a.w0.t0[0,1] ##b.w0.t0[1,2] [SEP] ...");
+    snprintf(text + 100, sizeof text - 100, "\xcc\x81"); /* an accent, which vanishes */
+    encode(tokenizer, text, NULL, options, got);
+    ck_assert_str_eq(got, "[CLS] a.w0.t0[0,1] ##b.w0.t0[1,2] [SEP] ...");
+    snprintf(text + 100, sizeof text - 100,
+             "\xcc\x81"
+             "b");
+    encode(tokenizer, text, NULL, options, got);
+    ck_assert_str_eq(got, "[CLS] [UNK].w0.t0[0,102] [SEP]");
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+static const struct {
+    const char *bytes;
+    size_t n_bytes, bad;
+} invalid_utf8[] = {
+    {"\x80", 1, 0},
+    {"ab\xff", 3, 2},
+    {"abcdefghij\xc3", 11, 10},
+    {"\xc0\xaf", 2, 0},         /* overlong */
+    {"\xe0\x80\xaf", 3, 0},     /* overlong */
+    {"\xf0\x80\x80\xaf", 4, 0}, /* overlong */
+    {"a\xed\xa0\x80", 4, 1},    /* a surrogate */
+    {"\xf4\x90\x80\x80", 4, 0}, /* beyond U+10FFFF */
+    {"\xf5\x80\x80\x80", 4, 0},
+    {"\xe4\xb8", 2, 0},
+    {"\xe4\xb8z", 3, 0},
+    {"\xe4\xb8\xad\xf0\x9f\x98", 6, 3},
+};
+
+START_TEST(invalid_utf8_is_refused_with_its_byte)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    const hs_text good = {"a", 1};
+    /* Exactly as long as it is, so that reading further is seen. */
+    char *copy = malloc(invalid_utf8[_i].n_bytes);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, invalid_utf8[_i].bytes, invalid_utf8[_i].n_bytes);
+    const hs_text bad = {copy, invalid_utf8[_i].n_bytes};
+    const hs_encode_options options = {.tokens_max = 5};
+    hs_encoding encoding = {0};
+    char where[32];
+    snprintf(where, sizeof where, "at byte %zu", invalid_utf8[_i].bad);
+    hs_error err = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &bad, NULL, &options, &encoding, &err), HS_BAD_REQUEST);
+    ck_assert_msg(strstr(err.text, where) != NULL, "%s", err.text);
+    err = (hs_error){0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &good, &bad, &options, &encoding, &err), HS_BAD_REQUEST);
+    ck_assert_msg(strstr(err.text, "second") && strstr(err.text, where), "%s", err.text);
+    ck_assert_ptr_null(encoding.ids);
+    free(copy);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+START_TEST(room_for_the_special_tokens_is_needed)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    const hs_text text = {"a", 1};
+    hs_encoding encoding = {0};
+    hs_encode_options options = {.tokens_max = 1};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_INVALID);
+    options.tokens_max = 2;
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, &text, &options, &encoding, NULL), HS_INVALID);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+START_TEST(nul_is_a_character_that_vanishes)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    const hs_text text = {"a\0b", 3};
+    const hs_encode_options options = {.tokens_max = 9};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, 4);
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, encoding.ids[2]), "##b");
+    ck_assert_uint_eq(encoding.starts[2], 2);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* ---- look up ---- */
+
+START_TEST(looks_up_tokens)
+{
+    hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
+    ck_assert_uint_eq(hs_tokenizer_vocab_size(tokenizer), 100);
+    ck_assert_int_eq(hs_tokenizer_id(tokenizer, "##ive", 5), 11);
+    ck_assert_int_eq(hs_tokenizer_id(tokenizer, "##iv", 4), -1);
+    ck_assert_int_eq(hs_tokenizer_id(tokenizer, "", 0), -1);
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, 11), "##ive");
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, -1), "[UNK]");
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, 50), "[UNK]"); /* a hole */
+    ck_assert_str_eq(hs_tokenizer_token(tokenizer, 100), "[UNK]");
+    const hs_special_ids *ids = hs_tokenizer_special_ids(tokenizer);
+    ck_assert(ids->pad == 0 && ids->unk == 1 && ids->cls == 2 && ids->sep == 3 && ids->mask == 4);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* ---- vocab.txt and tokenizer_config.json ---- */
+
+static const struct {
+    const char *vocab, *config, *text, *expected;
+} files[] = {
+    {"[UNK]\r\n[CLS]\r\n[SEP]\r\na", NULL, "a [MASK]",
+     "[CLS] a.w0.t0[0,1] [UNK].w1.t0[2,3] [UNK].w2.t0[3,7] "
+     "[UNK].w3.t0[7,8] [SEP]"},
+    {"[UNK]\r[CLS]\r[SEP]\ra\r", NULL, "a", "[CLS] a.w0.t0[0,1] [SEP]"},
+    {SPECIAL "\n\na\n\n", NULL, "a", "[CLS] a.w0.t0[0,1] [SEP]"},
+    {plain_vocab, "{}", "Naïve", "[CLS] naive.w0.t0[0,5] [SEP]"},
+    {plain_vocab, "{\"do_lower_case\":false}", "Naïve", "[CLS] Na.w0.t0[0,2] ##ïve.w0.t0[2,5] [SEP]"},
+    {plain_vocab, "{\"do_lower_case\":true,\"strip_accents\":false}", "Naïve",
+     "[CLS] na.w0.t0[0,2] ##ïve.w0.t0[2,5] [SEP]"},
+    {plain_vocab, "{\"do_lower_case\":false,\"strip_accents\":true}", "Naïve",
+     "[CLS] Na.w0.t0[0,2] ##ive.w0.t0[2,5] [SEP]"},
+    {plain_vocab, "{\"tokenize_chinese_chars\":false}", "a中", "[CLS] [UNK].w0.t0[0,2] [SEP]"},
+    {plain_vocab,
+     "{\"cls_token\":\"a\",\"sep_token\":{\"content\":\"b\"},\"unk_token\":\"!\",\"mask_token\":\"none\","
+     "\"tokenizer_class\":\"BertTokenizer\",\"never_split\":null,\"model_max_length\":1e30}",
+     "x a", "a !.w0.t0[0,1] a.w1.t0[2,3] b"},
+    {plain_vocab, "{\"additional_special_tokens\":[\"na\",\"absent\"]}", "naive",
+     "[CLS] na.w0.t0[0,2] [UNK].w1.t0[2,5] [SEP]"},
+    {plain_vocab,
+     "{\"added_tokens_decoder\":{\"4\":{\"content\":\"[MASK]\",\"special\":true},"
+     "\"30\":{\"content\":\"<E>\",\"normalized\":true}}}",
+     "<e>[MASK]", "[CLS] <E>.w0.t0[0,3] [MASK].w1.t0[3,9] [SEP]"},
+};
+
+START_TEST(reads_vocab_txt_and_config)
+{
+    hs_tokenizer *tokenizer = must_create(files[_i].vocab, NULL, files[_i].config);
+    char got[1024];
+    encode(tokenizer, files[_i].text, NULL, (hs_encode_options){.tokens_max = 20}, got);
+    ck_assert_str_eq(got, files[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+static const struct {
+    const char *vocab, *config, *message;
+} refused_files[] = {
+    {NULL, NULL, "neither vocab.txt nor tokenizer.json"},
+    {"", NULL, "vocab.txt: the vocabulary has no token '[CLS]'"},
+    {"[CLS]\n[SEP]\n", NULL, "'[UNK]'"},
+    {SPECIAL "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\nx\n", NULL, "vocab_size, 20"},
+    {SPECIAL "a\xff\n", NULL, "vocab.txt, line 6: a token is not valid UTF-8"},
+    {SPECIAL, "[]", "tokenizer_config.json: not a JSON object"},
+    {SPECIAL, "{", "tokenizer_config.json: not valid JSON"},
+    {SPECIAL, "{\"do_lower_case\":1}", "tokenizer_config.json: 'do_lower_case' must be true or false"},
+    {SPECIAL, "{\"strip_accents\":\"yes\"}", "'strip_accents'"},
+    {SPECIAL, "{\"tokenize_chinese_chars\":[]}", "'tokenize_chinese_chars'"},
+    {SPECIAL, "{\"mask_token\":3}", "'mask_token' must be a string"},
+    {SPECIAL, "{\"cls_token\":\"absent\"}", "no token 'absent'"},
+    {SPECIAL, "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}", "'BertJapaneseTokenizer' is not supported"},
+    {SPECIAL, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "is not supported"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}", "'x' is not an id"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"20\":{\"content\":\"y\"}}}", "'20' is not an id"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"-1\":{\"content\":\"y\"}}}", "'-1' is not an id"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"3\":{\"content\":\"y\"}}}", "same id, 3"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"[SEP]\"}}}", "has id 9, but the vocabulary"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\"}}}", "no 'content'"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"y\",\"lstrip\":true}}}", "'lstrip'"},
+    {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\\u0301\",\"normalized\":true}}}",
+     "nothing is left"},
+};
+
+START_TEST(refuses_what_is_not_bert)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(create(refused_files[_i].vocab, NULL, refused_files[_i].config, 20, &tokenizer, &err),
+                     HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, refused_files[_i].message) != NULL, "%s", err.text);
+    ck_assert_ptr_null(tokenizer);
+}
+END_TEST
+
+START_TEST(refuses_nul_and_endless_lines)
+{
+    static char vocab[2000] = SPECIAL "a\0b";
+    const hs_bytes none = {NULL, 0};
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    hs_bytes file = {vocab, sizeof SPECIAL + 2};
+    ck_assert_int_eq(hs__tokenizer_create(&file, &none, &none, 20, &tokenizer, &err), HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, "line 6: a token contains NUL") != NULL, "%s", err.text);
+    memset(vocab + sizeof SPECIAL - 1, 'x', sizeof vocab - sizeof SPECIAL);
+    file.size = sizeof vocab;
+    err = (hs_error){0};
+    ck_assert_int_eq(hs__tokenizer_create(&file, &none, &none, 20, &tokenizer, &err), HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, "more than 1024") != NULL, "%s", err.text);
+}
+END_TEST
+
+/* ---- tokenizer.json ---- */
+
+#define VOCAB_JSON           "\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"@@b\":4,\"A\":5,\"b\":6"
+#define MODEL(more)          "\"model\":{\"type\":\"WordPiece\",\"vocab\":{" VOCAB_JSON "}" more "},"
+#define NORMALIZER           "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+#define PRE                  "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+#define POST                 "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+#define STEP(kind, id, type) "{\"" kind "\":{\"id\":\"" id "\",\"type_id\":" type "}}"
+#define TEMPLATE(last_type)                                                                                     \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" STEP("SpecialToken", "A", "0") "," STEP( \
+        "Sequence", "A",                                                                                        \
+        "0") "," STEP("SpecialToken", "[SEP]",                                                                  \
+                      "0") "],\"pair\":[" STEP("SpecialToken", "A",                                             \
+                                               "0") "," STEP("Sequence", "A",                                   \
+                                                             "0") "," STEP("SpecialToken", "[SEP]",             \
+                                                                           "0") "," STEP("Sequence", "B",       \
+                                                                                         "1") "," STEP("Spe"    \
+                                                                                                       "cia"    \
+                                                                                                       "lTo"    \
+                                                                                                       "ke"     \
+                                                                                                       "n",     \
+                                                                                                       "[SE"    \
+                                                                                                       "P]",    \
+                                                                                                       last_type) "]}"
+#define ADDED(list) ",\"added_tokens\":[" list "]"
+
+static const struct {
+    const char *json, *config, *text, *expected;
+} json_files[] = {
+    {"{" MODEL(",\"continuing_subword_prefix\":\"@@\"") NORMALIZER PRE POST "}", NULL, "Ab",
+     "[CLS] a.w0.t0[0,1] @@b.w0.t0[1,2] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE POST "}", NULL, "Ab", "[CLS] [UNK].w0.t0[0,2] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE POST "}", "{\"do_lower_case\":false}", "A a",
+     "[CLS] A.w0.t0[0,1] a.w1.t0[2,3] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("1") "}", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "a",
+     "A a.w0.t0[0,1] [SEP]"},
+    {"{" MODEL(",\"max_input_chars_per_word\":1") NORMALIZER PRE POST "}", NULL, "a ab",
+     "[CLS] a.w0.t0[0,1] [UNK].w1.t0[2,4] [SEP]"},
+    {"{\"model\":{\"max_input_chars_per_word\":100,\"unk_token\":\"b\",\"vocab\":{" VOCAB_JSON "}},"
+     "\"truncation\":{\"max_length\":3},\"padding\":{},\"decoder\":null," NORMALIZER PRE POST "}",
+     NULL, "a x a a", "[CLS] a.w0.t0[0,1] b.w1.t0[2,3] a.w2.t0[4,5] a.w3.t0[6,7] [SEP]"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED(
+         "{\"id\":9,\"content\":\"a "
+         "b\",\"special\":false},{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}",
+     NULL, "a b a[SEP]", "[CLS] a b.w0.t0[0,3] a.w1.t0[4,5] [SEP].w2.t0[5,10] [SEP]"},
+};
+
+START_TEST(reads_tokenizer_json)
+{
+    /* vocab.txt is there, too, and does not count. */
+    hs_tokenizer *tokenizer = must_create("x\n", json_files[_i].json, json_files[_i].config);
+    char got[1024];
+    encode(tokenizer, json_files[_i].text, NULL, (hs_encode_options){.tokens_max = 20}, got);
+    ck_assert_str_eq(got, json_files[_i].expected);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+static const struct {
+    const char *json, *message;
+} refused_json[] = {
+    {"{}", "model.type is 'none'"},
+    {"{\"model\":{\"type\":\"BPE\"}}", "model.type is 'BPE'"},
+    {"{\"model\":{\"type\":\"WordPiece\"}}", "model.vocab must be an object"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":\"x\"}}}", "the id of 'a' must be 0 to 19"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":20}}}", "the id of 'a'"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":1,\"b\":1}}}", "id 1 twice"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":1,\"a\":2}}}", "duplicate"},
+    {"{" MODEL(",\"max_input_chars_per_word\":257") "\"x\":1}", "max_input_chars_per_word"},
+    {"{" MODEL(",\"unk_token\":1") "\"x\":1}", "unk_token"},
+    {"{" MODEL("") PRE POST "}", "normalizer is 'none'"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"NFC\"}," PRE POST "}", "normalizer is 'NFC'"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":2}," PRE POST "}", "lowercase"},
+    {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," POST "}", "pre_tokenizer"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":null}", "post_processor is 'none'"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"BertProcessing\"}}", "needs 'cls'"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("0") "}", "post_processor: only"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"TemplateProcessing\"}}",
+     "post_processor: only"},
+    {"{" MODEL("") NORMALIZER PRE POST ",\"added_tokens\":{}}", "added_tokens must be an array"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED("7") "}", "id of 'an added token'"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7}") "}", "no 'content'"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7,\"content\":\"a\"}") "}", "'a' has id 7"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":3,\"content\":\"z\"}") "}", "same id, 3"},
+    {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7,\"content\":\"z\",\"single_word\":true}") "}",
+     "'z' has 'single_word', which is not supported"},
+};
+
+START_TEST(refuses_other_pipelines)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(create(NULL, refused_json[_i].json, NULL, 20, &tokenizer, &err), HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, refused_json[_i].message) && strstr(err.text, "tokenizer.json"), "%s",
+                  err.text);
+    ck_assert_ptr_null(tokenizer);
+}
+END_TEST
+
+/* ---- hostile ---- */
+
+/* A megabyte of each takes milliseconds; what takes quadratic time would take minutes. */
+static const struct {
+    const char *unit;
+    double seconds_max;
+} hostile[] = {
+    {"b", 5},
+    {"ab", 5},
+    {"[", 5},
+    {"[MASK", 5},
+    {"[MASK]", 5},
+    {"\xcc\x81", 5},                 /* accents */
+    {"\xe3\x80\xae", 5},             /* combining characters that stay */
+    {"\xe3\x80\xae\xcc\x81", 5},     /* mixed with accents */
+    {"a\xcc\x81\xe3\x80\xae", 5},    /* behind letters */
+    {"\xe2\x80\x8b", 5},             /* dropped */
+    {"\xe2\x80\x8b\xe3\x80\xae", 5}, /* dropped among combining characters */
+    {"\xe4\xb8\xad", 5},
+    {" ", 5},
+    {"!", 5},
+};
+
+START_TEST(hostile_texts_take_linear_time)
+{
+    /* With a token to find in the normalised text, too. */
+    hs_tokenizer *tokenizer = must_create(
+        plain_vocab, NULL,
+        _i % 2 ? "{}" : "{\"added_tokens_decoder\":{\"30\":{\"content\":\"bbbx\",\"normalized\":true}}}");
+    const char *unit = hostile[_i / 2].unit;
+    const size_t n_unit = strlen(unit);
+    const size_t n_bytes = ((size_t)1 << 20) / n_unit * n_unit;
+    char *bytes = malloc(n_bytes);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < n_bytes; i++)
+        bytes[i] = unit[i % n_unit];
+    const hs_text text = {bytes, n_bytes};
+    const hs_encode_options options = {.tokens_max = SIZE_MAX};
+    hs_encoding encoding = {0};
+    struct timespec start;
+    struct timespec end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, &text, &options, &encoding, NULL), HS_OK);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    const double seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+    ck_assert_msg(seconds < hostile[_i / 2].seconds_max, "%g s for '%s'", seconds, unit);
+    ck_assert(!encoding.truncated);
+    hs_encoding_finish(&encoding);
+    free(bytes);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+static const char chaos_json[] =
+    "{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":9,\"content\":\"x y\",\"normalized\":true},"
+                                            "{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}";
+
+/* vocab.txt, tokenizer.json. Only our own allocations: jansson 2.14 itself runs off its buffer when it cannot
+ * grow it for the closing quote of a string of 14 bytes, such as "post_processor". */
+START_TEST(survives_every_refused_allocation)
+{
+    static const char unit[] = "b\xe3\x80\xae"
+                               "a x ";
+    char text[500 * (sizeof unit - 1)];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = unit[i % (sizeof unit - 1)];
+    const hs_text texts[] = {{text, sizeof text}, {text, 100 * (sizeof unit - 1)}};
+    const hs_encode_options options = {.tokens_max = 1000};
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, 1000);
+        hs_tokenizer *tokenizer = NULL;
+        hs_encoding encoding = {0};
+        chaos_refuse(nth);
+        hs_error err = {0};
+        hs_status st = create(plain_vocab, _i ? chaos_json : NULL, "{}", 100, &tokenizer, &err);
+        if (!st)
+            st = hs_tokenizer_encode(tokenizer, &texts[0], &texts[1], &options, &encoding, NULL);
+        refused = chaos_stop();
+        ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, err.text);
+        hs_encoding_finish(&encoding);
+        hs__tokenizer_destroy(tokenizer);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+int main(void)
+{
+    Suite *suite = suite_create("tokenizer");
+    TCase *encoding = tcase_create("encoding");
+    tcase_add_loop_test(encoding, encodes, 0, COUNT(encodings));
+    tcase_add_test(encoding, long_words_are_unknown);
+    tcase_add_loop_test(encoding, invalid_utf8_is_refused_with_its_byte, 0, COUNT(invalid_utf8));
+    tcase_add_test(encoding, room_for_the_special_tokens_is_needed);
+    tcase_add_test(encoding, nul_is_a_character_that_vanishes);
+    tcase_add_test(encoding, looks_up_tokens);
+    suite_add_tcase(suite, encoding);
+    TCase *reading = tcase_create("files");
+    tcase_add_loop_test(reading, reads_vocab_txt_and_config, 0, COUNT(files));
+    tcase_add_loop_test(reading, refuses_what_is_not_bert, 0, COUNT(refused_files));
+    tcase_add_test(reading, refuses_nul_and_endless_lines);
+    tcase_add_loop_test(reading, reads_tokenizer_json, 0, COUNT(json_files));
+    tcase_add_loop_test(reading, refuses_other_pipelines, 0, COUNT(refused_json));
+    suite_add_tcase(suite, reading);
+    TCase *hostility = tcase_create("hostile");
+    tcase_set_timeout(hostility, 60);
+    tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
+    tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
+    suite_add_tcase(suite, hostility);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
