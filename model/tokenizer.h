@@ -33,7 +33,7 @@ typedef struct hs_encoding {
     size_t n_tokens;
     bool truncated;
     int32_t *ids;
-    int32_t *word_ids; /* word of its own text, -1 for special tokens */
+    int32_t *word_ids; /* word of its own text, -1 for the special tokens added here */
     uint32_t *starts;  /* half-open, in Unicode code points of the text (of the pair for type 1); */
     uint32_t *ends;    /* 0, 0 for special tokens */
     uint8_t *types;    /* token_type_ids */
@@ -41,7 +41,8 @@ typedef struct hs_encoding {
 } hs_encoding;
 
 /* [CLS] text [SEP], with a pair [CLS] text [SEP] pair [SEP]; pairs are truncated longest first.
- * HS_BAD_REQUEST when a text is not valid UTF-8. */
+ * HS_BAD_REQUEST when a text is not valid UTF-8, HS_TOO_LARGE from 2 GiB on, HS_INVALID when tokens_max has
+ * no room for the special tokens. Time is linear in the texts, whatever they are. */
 HS_MUST_USE hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text,
                                           const hs_text *pair, const hs_encode_options *options,
                                           hs_encoding *ret_encoding, hs_error *err);
@@ -52,6 +53,7 @@ void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is f
 const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id);
 /* The id of a vocabulary entry, or -1. */
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes);
+/* Ids are below this: the vocab_size of config.json, which may be more than there are tokens. */
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);
 
 typedef struct hs_special_ids {

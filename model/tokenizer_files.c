@@ -1,7 +1,7 @@
 /* tokenizer_files.c - vocab.txt, tokenizer.json and tokenizer_config.json, parsed as hostile.
  *
  * Like HuggingFace's BertTokenizerFast: tokenizer.json, when there is one, has the vocabulary and the
- * pipeline; the three options that tokenizer_config.json may name (do_lower_case, strip_accents,
+ * pipeline; the three options that a BERT's tokenizer_config.json may name (do_lower_case, strip_accents,
  * tokenize_chinese_chars) override it. Whatever would make another pipeline than BERT's is refused. */
 #include "model/tokenizer_internal.h"
 #include "model/unicode.h"
@@ -100,14 +100,15 @@ static hs_status read_vocab_txt(const hs_bytes *file, hs__tokenizer_spec *spec, 
     return HS_OK;
 }
 
-/* Reads an id below vocab_size. */
-static hs_status read_id(const json_t *json, const char *key, size_t vocab_size, int32_t *ret_id,
-                         hs_error *err)
+/* Reads an id below vocab_size; key and text say whose it is. */
+static hs_status read_id(const json_t *json, const char *key, const char *text, size_t vocab_size,
+                         int32_t *ret_id, hs_error *err)
 {
     const json_int_t id = json_is_integer(json) ? json_integer_value(json) : -1;
     if (id < 0 || (json_int_t)vocab_size <= id)
-        return hs_fail(err, HS_BAD_MODEL, JSON_NAME ": the id of '%.64s' must be 0 to %zu", key,
-                       vocab_size - 1);
+        return hs_fail(err, HS_BAD_MODEL,
+                       JSON_NAME ": %s: the id of '%.64s' must be below config.json's vocab_size, %zu", key,
+                       text ? text : "", vocab_size);
     *ret_id = (int32_t)id;
     return HS_OK;
 }
@@ -128,7 +129,7 @@ static hs_status read_vocab_json(json_t *vocab, hs__tokenizer_spec *spec, hs_err
     json_object_foreach(vocab, key, value)
     {
         int32_t id = 0;
-        st = read_id(value, key, spec->vocab_size, &id, err);
+        st = read_id(value, "model.vocab", key, spec->vocab_size, &id, err);
         if (!st)
             st = check_token(key, strlen(key), JSON_NAME, err);
         if (!st && taken[id])
@@ -188,7 +189,8 @@ static hs_status read_added_tokens(hs__tokenizer_spec *spec, hs_error *err)
     for (size_t i = 0; !st && i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
         int32_t id = 0;
-        st = read_id(json_object_get(entry, "id"), "an added token", spec->vocab_size, &id, err);
+        const char *text = json_string_value(json_object_get(entry, "content"));
+        st = read_id(json_object_get(entry, "id"), "added_tokens", text, spec->vocab_size, &id, err);
         if (!st)
             st = add_token(spec, JSON_NAME, entry, id, err);
     }
@@ -359,48 +361,59 @@ static hs_status read_json(hs__tokenizer_spec *spec, hs_error *err)
 
 /* ---- tokenizer_config.json ---- */
 
-static hs_status check_class(const hs__tokenizer_spec *spec, hs_error *err)
+/* Of the known classes, the last two are whatever tokenizer.json says, and only that (*ret_generic). */
+static hs_status check_class(const hs__tokenizer_spec *spec, bool *ret_generic, hs_error *err)
 {
-    /* The last two are whatever tokenizer.json says, and that is checked. */
     static const char *const known[] = {"BertTokenizer",           "BertTokenizerFast",
                                         "DistilBertTokenizer",     "DistilBertTokenizerFast",
                                         "PreTrainedTokenizerFast", "TokenizersBackend"};
+    const size_t n_bert = 4;
     const char *class = NULL;
+    *ret_generic = false;
     const hs_status st = read_text(spec->config, CONFIG_NAME, "tokenizer_class", &class, err);
     if (st || !class)
         return st;
-    for (size_t i = 0; i < (spec->json ? 6 : 4); i++)
+    for (size_t i = 0; i < (spec->json ? sizeof known / sizeof *known : n_bert); i++) {
+        *ret_generic = i >= n_bert;
         if (strcmp(class, known[i]) == 0)
             return HS_OK;
+    }
     return hs_fail(err, HS_BAD_MODEL, CONFIG_NAME ": tokenizer_class '%.64s' is not supported", class);
+}
+
+static hs_status read_options(hs__tokenizer_spec *spec, hs_error *err)
+{
+    bool set;
+    hs_status st = read_bool(spec->config, CONFIG_NAME, "do_lower_case", &spec->lowercase, &set, err);
+    if (!st && set)
+        spec->strip_accents = spec->lowercase;
+    if (!st)
+        st = read_bool(spec->config, CONFIG_NAME, "strip_accents", &spec->strip_accents, &set, err);
+    if (!st)
+        st = read_bool(spec->config, CONFIG_NAME, "tokenize_chinese_chars", &spec->split_ideographs, &set,
+                       err);
+    return st;
 }
 
 static hs_status read_config(hs__tokenizer_spec *spec, hs_error *err)
 {
-    const json_t *config = spec->config;
-    bool lower_set;
-    bool strip_set = false;
-    bool set;
-    hs_status st = check_class(spec, err);
-    if (!st)
-        st = read_bool(config, CONFIG_NAME, "do_lower_case", &spec->lowercase, &lower_set, err);
-    if (!st && lower_set)
-        spec->strip_accents = spec->lowercase;
-    if (!st)
-        st = read_bool(config, CONFIG_NAME, "strip_accents", &spec->strip_accents, &strip_set, err);
-    if (!st)
-        st = read_bool(config, CONFIG_NAME, "tokenize_chinese_chars", &spec->split_ideographs, &set, err);
-    if (!st)
-        st = read_text(config, CONFIG_NAME, "pad_token", &spec->pad, err);
-    if (!st)
-        st = read_text(config, CONFIG_NAME, "mask_token", &spec->mask, err);
-    if (st || spec->json)
-        return st;
-    st = read_text(config, CONFIG_NAME, "cls_token", &spec->cls, err);
-    if (!st)
-        st = read_text(config, CONFIG_NAME, "sep_token", &spec->sep, err);
-    if (!st)
-        st = read_text(config, CONFIG_NAME, "unk_token", &spec->unk, err);
+    const struct {
+        const char *key;
+        const char **text;
+    } names[] = {
+        {"pad_token", &spec->pad},
+        {"mask_token", &spec->mask},
+        /* tokenizer.json has its own of these. */
+        {"cls_token", &spec->cls},
+        {"sep_token", &spec->sep},
+        {"unk_token", &spec->unk},
+    };
+    bool generic;
+    hs_status st = check_class(spec, &generic, err);
+    if (!st && !generic)
+        st = read_options(spec, err);
+    for (size_t i = 0; !st && i < (spec->json ? 2 : 5); i++)
+        st = read_text(spec->config, CONFIG_NAME, names[i].key, names[i].text, err);
     return st;
 }
 
