@@ -42,6 +42,10 @@ typedef struct hs__kernels {
      * fetched into the second-level cache meanwhile. */
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
                     const float *bias, const float *next, float *y, size_t ldy);
+
+    /* Completes a symmetric s [n][n] of which each panel's columns were computed from the panel's first row
+     * on: copies what is left of it to above it. */
+    void (*mirror)(size_t n, float *s);
 } hs__kernels;
 
 /* Products of bfloat16, two at a time: sums, bias and y are floats. Panels as above, of pairs:

@@ -7,5 +7,6 @@
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define KERNELS         hs__kernels_avx2
 #define KERNELS_NAME    "avx2"
+#define SUM_PARTS       8
 #include "engine/kernels_body.h"
 #endif

@@ -11,4 +11,5 @@
 #endif
 #define KERNELS      hs__kernels_base
 #define KERNELS_NAME "base"
+#define SUM_PARTS    8
 #include "engine/kernels_body.h"

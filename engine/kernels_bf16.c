@@ -5,6 +5,7 @@
 #define TILE_ROWS       9
 #define TILE_VECS       3
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#define SUM_PARTS       1 /* bfloat16 itself is coarser than any sum of it */
 #include "engine/kernels.h"
 #include "engine/kernels_vec.h"
 

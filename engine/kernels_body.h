@@ -218,19 +218,44 @@ static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const f
     multiply_panel(n_rows, K, x, ldx, panel, n_columns, bias, next, y, ldy);
 }
 
+/* One panel of n columns, `width` with the zeros, from row k on. */
+static void pack_panel(size_t k, size_t K, size_t n, size_t width, const float *source, size_t step_k,
+                       size_t step_column, float *panel)
+{
+    for (; k < K; k++) {
+        for (size_t j = 0; j < n; j++)
+            panel[k * width + j] = source[k * step_k + j * step_column];
+        for (size_t j = n; j < width; j++)
+            panel[k * width + j] = 0;
+    }
+}
+
 static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
                  float *panels)
 {
     for (size_t first = 0; first < n_columns; first += PANEL) {
         const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
         const size_t width = (n + LANES - 1) / LANES * LANES;
-        for (size_t k = 0; k < K; k++, panels += width) {
-            const float *row = source + k * step_k + first * step_column;
-            for (size_t j = 0; j < n; j++)
-                panels[j] = row[j * step_column];
-            for (size_t j = n; j < width; j++)
-                panels[j] = 0;
-        }
+        const float *columns = source + first * step_column;
+        size_t k = 0;
+        /* Columns that lie as rows in the source, as weights and keys do, go by square blocks. */
+        for (; step_k == 1 && n == width && k + LANES <= K; k += LANES)
+            for (size_t j = 0; j < n; j += LANES)
+                transpose(columns + j * step_column + k, step_column, panels + k * width + j, width);
+        pack_panel(k, K, n, width, columns, step_k, step_column, panels);
+        panels += K * width;
+    }
+}
+
+static void mirror(size_t n, float *s)
+{
+    for (size_t i = PANEL; i < n; i += LANES) {
+        const size_t before = i / PANEL * PANEL; /* columns of earlier panels, a multiple of LANES */
+        for (size_t j = 0; j < before && i + LANES <= n; j += LANES)
+            transpose(s + i * n + j, n, s + j * n + i, n);
+        for (size_t row = i; row < n && i + LANES > n; row++)
+            for (size_t j = 0; j < before; j++)
+                s[j * n + row] = s[row * n + j];
     }
 }
 
@@ -241,6 +266,7 @@ const hs__kernels KERNELS = {
     .tile_rows = TILE_ROWS,
     .pack = pack,
     .product = product,
+    .mirror = mirror,
     .softmax = softmax,
     .add_norm = add_norm,
     .add_bias = add_bias,

@@ -68,3 +68,38 @@ INLINE vec larger(vec a, vec b)
     return (vec)(((ivec)a & m) | ((ivec)b & ~m));
 #endif
 }
+
+/* a0 b0 a1 b1 ..., the first and the second half. */
+INLINE vec interleave(vec a, vec b, bool second)
+{
+#if LANES == 16
+    const ivec first_half = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+#elif LANES == 8
+    const ivec first_half = {0, 8, 1, 9, 2, 10, 3, 11};
+#else
+    const ivec first_half = {0, 4, 1, 5};
+#endif
+    return __builtin_shuffle(a, b, second ? first_half + LANES / 2 : first_half);
+}
+
+/* to[j][i] = from[i][j], LANES x LANES: interleaving row i with row i + LANES / 2 moves one bit of the row's
+ * number into the column's, so doing it once per bit exchanges them. */
+INLINE void transpose(const float *from, size_t ld_from, float *to, size_t ld_to)
+{
+    vec rows[LANES], next[LANES];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < LANES; i++)
+        rows[i] = load(from + i * ld_from);
+#pragma GCC unroll 4
+    for (size_t bit = 1; bit < LANES; bit *= 2) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < LANES; i++)
+            next[i] = interleave(rows[i / 2], rows[i / 2 + LANES / 2], i % 2);
+#pragma GCC unroll 16
+        for (size_t i = 0; i < LANES; i++)
+            rows[i] = next[i];
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < LANES; i++)
+        store(to + i * ld_to, rows[i]);
+}

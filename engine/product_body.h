@@ -79,11 +79,11 @@ TILE_HEIGHTS(DEFINE_TILES)
 static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
 
 /* A long sum is taken in parts that are then added: rounding errors grow with the length of a running sum.
- * Eight parts halve the error of the sums of BERT's layers or better, and cost 1 %. */
+ * Eight parts halve the error of the sums of BERT's layers and cost 1 %. */
 static size_t part_length(size_t K)
 {
-    enum { PARTS_MAX = 8, LENGTH_MIN = 48 };
-    const size_t n = K / LENGTH_MIN < PARTS_MAX ? K / LENGTH_MIN : PARTS_MAX;
+    enum { LENGTH_MIN = 48 };
+    const size_t n = K / LENGTH_MIN < SUM_PARTS ? K / LENGTH_MIN : SUM_PARTS;
     return n > 1 ? (K + n - 1) / n : K;
 }
 

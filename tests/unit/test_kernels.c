@@ -104,6 +104,45 @@ START_TEST(product_rows_do_not_depend_on_their_neighbours)
 }
 END_TEST
 
+/* Packing by blocks is packing: columns that lie as rows, in every size. */
+START_TEST(pack_is_the_same_from_rows_and_columns)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t k = 0; k < N_SIZES; k++)
+            for (size_t c = 0; c < N_SIZES; c++) {
+                const size_t K = sizes[k], n = sizes[c], size = hs__panels_floats(kernels, K, n);
+                float *b = make_floats(K * n, 1), *turned = make_floats(K * n, 1);
+                float *one = make_floats(size, 1), *two = make_floats(size, 1);
+                for (size_t i = 0; i < K * n; i++)
+                    turned[i % n * K + i / n] = b[i];
+                kernels->pack(K, n, b, n, 1, one);
+                kernels->pack(K, n, turned, 1, K, two);
+                ck_assert_mem_eq(one, two, size * sizeof *one);
+                free(b), free(turned), free(one), free(two);
+            }
+}
+END_TEST
+
+START_TEST(mirror_completes_a_symmetric_matrix)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t n = 1; n < 150; n++) {
+            float *whole = make_floats(n * n, 1), *part = make_floats(n * n, 1);
+            for (size_t i = 0; i < n; i++)
+                for (size_t j = 0; j < i; j++)
+                    whole[j * n + i] = whole[i * n + j];
+            for (size_t i = 0; i < n; i++)
+                for (size_t j = 0; j < n && j < (i / kernels->panel + 1) * kernels->panel; j++)
+                    part[i * n + j] = whole[i * n + j];
+            kernels->mirror(n, part);
+            ck_assert_mem_eq(part, whole, n * n * sizeof *part);
+            free(whole), free(part);
+        }
+}
+END_TEST
+
 static void check_softmax(const hs__kernels *kernels, size_t n_rows, size_t T, float scale, float magnitude)
 {
     float *map = make_floats(n_rows * T, magnitude), *columns = make_floats(T, 0);
@@ -243,6 +282,8 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, product_agrees_with_doubles);
     tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
+    tcase_add_test(tcase, pack_is_the_same_from_rows_and_columns);
+    tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, softmax_agrees_with_doubles);
     tcase_add_test(tcase, softmax_of_extreme_logits);
     tcase_add_test(tcase, gelu_is_the_exact_one);
