@@ -6,7 +6,7 @@
 # non-spacing mark, what is punctuation) are those of Unicode 8, its decompositions and combining classes
 # those of Unicode 9, its lower-casing that of a current Rust. So what is younger counts as unassigned here;
 # what this perl (5.36: Unicode 14) cannot know is spelt out below. Compared with tokenizers 0.23.2 over every
-# assigned code point by tests/reference/tokenizer_fixtures.mjs.
+# code point of BMP and SMP by tests/reference/tokenizer_fixtures.mjs.
 use strict;
 use warnings;
 use feature 'unicode_strings';
