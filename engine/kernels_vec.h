@@ -69,17 +69,20 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
-/* a0 b0 a1 b1 ..., the first and the second half. */
+/* a0 b0 a1 b1 ..., its first or second half. */
+#if LANES == 16
+#define FIRST_HALF  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define SECOND_HALF 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif LANES == 8
+#define FIRST_HALF  0, 8, 1, 9, 2, 10, 3, 11
+#define SECOND_HALF 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define FIRST_HALF  0, 4, 1, 5
+#define SECOND_HALF 2, 6, 3, 7
+#endif
 INLINE vec interleave(vec a, vec b, bool second)
 {
-#if LANES == 16
-    const ivec first_half = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-#elif LANES == 8
-    const ivec first_half = {0, 8, 1, 9, 2, 10, 3, 11};
-#else
-    const ivec first_half = {0, 4, 1, 5};
-#endif
-    return __builtin_shuffle(a, b, second ? first_half + LANES / 2 : first_half);
+    return second ? __builtin_shufflevector(a, b, SECOND_HALF) : __builtin_shufflevector(a, b, FIRST_HALF);
 }
 
 /* to[j][i] = from[i][j], LANES x LANES: interleaving row i with row i + LANES / 2 moves one bit of the row's
