@@ -22,13 +22,20 @@ function typeOf(schema) {
 }
 
 function objectOf({ properties = {}, required = [], additionalProperties }) {
-  const members = Object.entries(properties).map(([name, schema]) =>
-    `${schema.description ? `  /** ${schema.description.replaceAll("*/", "* /")} */\n` : ""}` +
-    `  ${JSON.stringify(name)}${required.includes(name) ? "" : "?"}: ${typeOf(schema)};`);
-  if (additionalProperties && additionalProperties !== true) members.push(`  [name: string]: ${typeOf(additionalProperties)};`);
+  const members = Object.entries(properties).map(
+    ([name, schema]) =>
+      `${schema.description ? `  /** ${schema.description.replaceAll("*/", "* /")} */\n` : ""}` +
+      `  ${JSON.stringify(name)}${required.includes(name) ? "" : "?"}: ${typeOf(schema)};`,
+  );
+  if (additionalProperties && additionalProperties !== true)
+    members.push(`  [name: string]: ${typeOf(additionalProperties)};`);
   return members.length ? `{\n${members.join("\n")}\n}` : "Record<string, unknown>";
 }
 
 mkdirSync(dirname(to), { recursive: true });
-writeFileSync(to, `// Made by static/openapi.mjs from ${from}.\n\n${Object.entries(components.schemas)
-  .map(([name, schema]) => `export type ${name} = ${typeOf(schema)};\n`).join("\n")}`);
+writeFileSync(
+  to,
+  `// Made by static/openapi.mjs from ${from}.\n\n${Object.entries(components.schemas)
+    .map(([name, schema]) => `export type ${name} = ${typeOf(schema)};\n`)
+    .join("\n")}`,
+);

@@ -6,7 +6,11 @@ export default async function start(): Promise<() => Promise<void>> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
   const log = openSync("../build/browser-test-server.log", "w");
-  const server = spawn(binary, ["serve", "--listen", "127.0.0.1:0", "--model", "mini=../model/mini", "--model", "twin=../model/mini"], { stdio: ["ignore", "pipe", log] });
+  const server = spawn(
+    binary,
+    ["serve", "--listen", "127.0.0.1:0", "--model", "mini=../model/mini", "--model", "twin=../model/mini"],
+    { stdio: ["ignore", "pipe", log] },
+  );
   const ended = new Promise<void>((done) => server.once("exit", () => done()));
   process.env.HEADSCOPE_URL = await new Promise<string>((ready, fail) => {
     let said = "";

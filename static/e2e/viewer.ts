@@ -7,7 +7,8 @@ export const test = base.extend<{ home: string; watched: Page }>({
     const wrong: string[] = [];
     page.on("pageerror", (error) => wrong.push(error.message));
     page.on("console", (message) => {
-      if (message.type() === "error" && !message.text().includes("the server responded with a status of 4")) wrong.push(message.text());
+      if (message.type() === "error" && !message.text().includes("the server responded with a status of 4"))
+        wrong.push(message.text());
     });
     page.on("request", (request) => {
       const url = request.url();
@@ -30,8 +31,12 @@ export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 
 // How many different colours a canvas shows: an empty one has one.
-export const colours = (page: Page, selector: string): Promise<number> => page.locator(selector).first().evaluate((node) => {
-  const canvas = node as HTMLCanvasElement;
-  const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
-  return new Set(new Uint32Array(data.buffer)).size;
-});
+export const colours = (page: Page, selector: string): Promise<number> =>
+  page
+    .locator(selector)
+    .first()
+    .evaluate((node) => {
+      const canvas = node as HTMLCanvasElement;
+      const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    });

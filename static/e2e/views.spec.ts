@@ -22,7 +22,9 @@ test("overview: sorts by a figure, colours by it, opens a head", async ({ watche
   await open(page, home);
   await page.getByLabel("Sort by").selectOption("repeated_share");
   await expect(page.locator(".grid.sorted")).toBeVisible();
-  const shares = (await page.locator(".thumb .figure span").allTextContents()).map((t) => (t === "–" ? -1 : parseFloat(t)));
+  const shares = (await page.locator(".thumb .figure span").allTextContents()).map((t) =>
+    t === "–" ? -1 : parseFloat(t),
+  );
   expect(shares).toHaveLength(144);
   expect(shares).toEqual([...shares].sort((a, b) => b - a));
   await page.getByText("All figures as a table").click();
@@ -38,19 +40,29 @@ test("overview: the threshold acts at once and the server's figures follow", asy
   const at = async (): Promise<number> => Number((await first.textContent())!.replace(",", ""));
   await expect.poll(at).toBeGreaterThan(0);
   const before = await at();
+  const exact = page.waitForResponse(
+    (r) => r.url().endsWith("/analyze") && r.request().postData()!.includes('"threshold":0.6'),
+  );
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.6");
   await expect.poll(at).toBeLessThan(before);
-  const answer = await page.waitForResponse((r) => r.url().endsWith("/analyze") && r.request().postData()!.includes('"threshold":0.6'));
-  expect(answer.ok()).toBe(true);
+  expect((await exact).ok()).toBe(true);
   await expect(page).toHaveURL(/tau=0.6/);
 });
 
 test("head: values under the pointer are those of the service", async ({ watched: page, home, request }) => {
   await open(page, home, "view=head&layer=9&head=3&text=The+cat+sat.+The+cat+ran.&pin=2.6");
   await expect.poll(() => colours(page, ".heatmap canvas")).toBeGreaterThan(10);
-  const answer = await (await request.post(`${home}analyze`, { data: {
-    text: "The cat sat. The cat ran.", layers: [9], heads: [3], outputs: ["attentions", "similarities"], digits: 9,
-  } })).json();
+  const answer = await (
+    await request.post(`${home}analyze`, {
+      data: {
+        text: "The cat sat. The cat ran.",
+        layers: [9],
+        heads: [3],
+        outputs: ["attentions", "similarities"],
+        digits: 9,
+      },
+    })
+  ).json();
   const expected = [answer.attentions[0][0][2][6], answer.similarities[0][0][2][6]];
   await expect(readout(page)).toContainText("S ");
   const text = (await readout(page).textContent())!.replaceAll("−", "-");
@@ -61,9 +73,16 @@ test("head: values under the pointer are those of the service", async ({ watched
   expect(text).toContain("same token");
 });
 
-test("head: scales, overlays, diagonal, zoom and the summed heads change the picture", async ({ watched: page, home }) => {
+test("head: scales, overlays, diagonal, zoom and the summed heads change the picture", async ({
+  watched: page,
+  home,
+}) => {
   await open(page, home, "view=head&layer=2&head=3");
-  const picture = (): Promise<string> => page.locator(".heatmap canvas").nth(2).evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+  const picture = (): Promise<string> =>
+    page
+      .locator(".heatmap canvas")
+      .nth(2)
+      .evaluate((c) => (c as HTMLCanvasElement).toDataURL());
   await expect(page.locator(".facts")).toContainText("Maximum m");
   await page.waitForTimeout(200);
   let last = await picture();
@@ -86,14 +105,23 @@ test("head: scales, overlays, diagonal, zoom and the summed heads change the pic
   await changes(() => page.getByLabel("Hide special tokens").check());
 });
 
-test("text: a chosen token shows what it attends to, is attended by and is similar to", async ({ watched: page, home }) => {
+test("text: a chosen token shows what it attends to, is attended by and is similar to", async ({
+  watched: page,
+  home,
+}) => {
   await open(page, home, "view=text&layer=1&head=4");
   await expect(page.locator(".arc").first()).toBeAttached();
-  await page.locator(".token", { hasText: /^Airport$/ }).first().click();
+  await page
+    .locator(".token", { hasText: /^Airport$/ })
+    .first()
+    .click();
   await expect(page.locator(".lists .card h2")).toHaveText(["Attends to", "Attended by", "Similar to"]);
   await expect(page.locator(".lists .card").first().locator("li")).toHaveCount(8);
   await expect(page).toHaveURL(/sel=1/);
-  await page.locator(".token").nth(5).click({ modifiers: ["Shift"] });
+  await page
+    .locator(".token")
+    .nth(5)
+    .click({ modifiers: ["Shift"] });
   await expect(page.locator(".token.chosen")).toHaveCount(2);
   await page.getByLabel("Segments").check();
   await expect(page.locator(".arcs rect").first()).toBeAttached();
@@ -107,16 +135,27 @@ test("text: shown as written, cut end and all", async ({ watched: page, home }) 
   await open(page, home, `view=text&max=12&text=${encodeURIComponent(text)}`);
   const shown = page.locator(".flow .lines");
   await expect(page.locator(".rest")).toBeVisible();
-  const parts = await shown.evaluate((p) => [...p.childNodes].filter((n) => !(n as Element).classList?.contains("special")).map((n) => n.textContent).join(""));
+  const parts = await shown.evaluate((p) =>
+    [...p.childNodes]
+      .filter((n) => !(n as Element).classList?.contains("special"))
+      .map((n) => n.textContent)
+      .join(""),
+  );
   expect(parts).toBe(text);
 });
 
-test("pairs: the table agrees with the service; filters and orders act on it", async ({ watched: page, home, request }) => {
+test("pairs: the table agrees with the service; filters and orders act on it", async ({
+  watched: page,
+  home,
+  request,
+}) => {
   await open(page, home, "view=pairs&layer=1&head=4");
   const rows = page.locator("table.pairs tbody tr:not(.space)");
   await expect(rows.first()).toBeVisible();
   const text = await page.locator("#text").inputValue();
-  const answer = await (await request.post(`${home}analyze`, { data: { text, layers: [1], heads: [4], outputs: ["pairs"] } })).json();
+  const answer = await (
+    await request.post(`${home}analyze`, { data: { text, layers: [1], heads: [4], outputs: ["pairs"] } })
+  ).json();
   await expect(page.locator(".count")).toContainText(`of ${answer.pairs_total.toLocaleString("en")} high pairs`);
   const [first] = answer.pairs;
   await expect(rows.first()).toContainText(`${first.token_i}${first.token_j}${first.i}${first.j}`);
@@ -141,7 +180,10 @@ test("compare: two heads, then two texts over the tokens they share", async ({ w
   await page.getByRole("button", { name: "Compare", exact: true }).last().click();
   await expect(page.locator(".facts div").first()).toContainText("9");
   await expect(page.locator(".extremes tbody tr")).toHaveCount(8);
-  await page.locator(".heatmap canvas").nth(5).hover({ position: { x: 150, y: 150 } });
+  await page
+    .locator(".heatmap canvas")
+    .nth(5)
+    .hover({ position: { x: 150, y: 150 } });
   await expect(readout(page)).toContainText("difference");
   await page.getByRole("radio", { name: "Another model" }).check();
   await page.getByLabel("Second model").selectOption("twin");
@@ -156,7 +198,10 @@ test("export: picture, vector, table and arrays carry where they came from", asy
   await expect(page.locator(".facts")).toContainText("Maximum m");
   const save = async (name: string): Promise<Buffer> => {
     await page.locator(".menu summary").click();
-    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: new RegExp(`^${name}`) }).click()]);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: new RegExp(`^${name}`) }).click(),
+    ]);
     expect(download.suggestedFilename()).toMatch(new RegExp(`^headscope-mini-head-l1-h4\\.${name.toLowerCase()}$`));
     await page.keyboard.press("Escape");
     return readFileSync((await download.path())!);
@@ -174,9 +219,13 @@ test("export: picture, vector, table and arrays carry where they came from", asy
   expect(npz.subarray(0, 2).toString()).toBe("PK");
 });
 
-test("export: the copied curl command and Python program name the request", async ({ watched: page, home, context }) => {
+test("export: the copied curl command and Python program name the request", async ({
+  watched: page,
+  home,
+  context,
+}) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent("It's \"so\"\n")}`);
+  await open(page, home, `view=head&layer=1&head=4&text=${encodeURIComponent('It\'s "so"\n')}`);
   await expect(page.locator(".facts")).toContainText("Maximum m");
   await page.locator(".menu summary").click();
   const copied = async (name: string): Promise<string> => {

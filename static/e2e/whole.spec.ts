@@ -41,7 +41,8 @@ test("everything can be done with the keyboard", async ({ watched: page, home })
   await expect(page.locator(".facts-line")).toContainText("10 tokens");
   for (let n = 0; n < 40 && !(await page.evaluate(() => document.activeElement!.classList.contains("thumb"))); n++)
     await page.keyboard.press("Tab");
-  const name = (): Promise<string | null> => page.evaluate(() => document.activeElement!.getAttribute("aria-label"));
+  const name = (): Promise<string | null> =>
+    page.evaluate(() => document.activeElement!.getAttribute("aria-label"));
   expect(await name()).toBe("Layer 11, head 0");
   for (const key of ["ArrowUp", "ArrowUp", "ArrowRight"]) await page.keyboard.press(key);
   expect(await name()).toBe("Layer 9, head 1");
@@ -99,8 +100,13 @@ test("long work can be cancelled", async ({ page, home }) => {
   await open(page, home);
   await expect(page.locator(".thumb")).toHaveCount(144);
   let release = (): void => {};
-  const held = new Promise<void>((done) => { release = done; });
-  await page.route("**/analyze", async (route) => { await held; await route.continue().catch(() => {}); });
+  const held = new Promise<void>((done) => {
+    release = done;
+  });
+  await page.route("**/analyze", async (route) => {
+    await held;
+    await route.continue().catch(() => {});
+  });
   await page.locator("#text").fill("Slow.");
   await page.getByRole("button", { name: "Analyse" }).click();
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -146,9 +152,24 @@ for (const theme of ["light", "dark"] as const)
       await page.waitForTimeout(400);
       await page.evaluate(axe);
       const found = await page.evaluate(async () => {
-        const { violations } = await (window as unknown as { axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[] }> } }).axe.run();
-        return violations.filter((v) => v.impact === "serious" || v.impact === "critical")
-          .map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target} ${n.failureSummary}`).join(" | ")}`);
+        const { violations } = await (
+          window as unknown as {
+            axe: {
+              run(): Promise<{
+                violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[];
+              }>;
+            };
+          }
+        ).axe.run();
+        return violations
+          .filter((v) => v.impact === "serious" || v.impact === "critical")
+          .map(
+            (v) =>
+              `${v.id}: ${v.nodes
+                .slice(0, 3)
+                .map((n) => `${n.target} ${n.failureSummary}`)
+                .join(" | ")}`,
+          );
       });
       expect(found, name).toEqual([]);
     }
@@ -159,7 +180,9 @@ for (const width of [1440, 1280, 390])
     await page.setViewportSize({ width, height: 844 });
     await open(page, home, "layer=1&head=4", true);
     for (const name of VIEWS) {
-      await page.evaluate((v) => { location.hash = `view=${v}&layer=1&head=4&layer2=2`; }, name);
+      await page.evaluate((v) => {
+        location.hash = `view=${v}&layer=1&head=4&layer2=2`;
+      }, name);
       await expect(page.locator(".view")).toBeVisible();
       await page.waitForTimeout(300);
       expect(await page.evaluate(() => document.documentElement.scrollWidth), name).toBeLessThanOrEqual(width);
@@ -167,10 +190,17 @@ for (const width of [1440, 1280, 390])
   });
 
 for (const theme of ["light", "dark"] as const)
-  for (const [name, fragment] of [["overview", "tint=mean_distance&layer=1&head=4"], ["head", "view=head&layer=1&head=4&pin=2.9"]] as const)
+  for (const [name, fragment] of [
+    ["overview", "tint=mean_distance&layer=1&head=4"],
+    ["head", "view=head&layer=1&head=4&pin=2.9"],
+  ] as const)
     test(`looks as it did: ${name}, ${theme}`, async ({ watched: page, home }) => {
       await page.emulateMedia({ colorScheme: theme });
-      await open(page, home, `${fragment}&text=${encodeURIComponent("The cat sat on the mat. The dog saw the cat, and ran.")}`);
+      await open(
+        page,
+        home,
+        `${fragment}&text=${encodeURIComponent("The cat sat on the mat. The dog saw the cat, and ran.")}`,
+      );
       await expect(page.locator(name === "head" ? ".facts" : ".thumb").first()).toBeVisible();
       await page.evaluate(() => document.fonts.ready);
       await page.waitForTimeout(500);

@@ -26,12 +26,6 @@ export interface Head {
   exact: boolean; // false: from the overview's bytes, steps of 1/255
 }
 
-export function transpose(map: Float32Array, n: number): Float32Array {
-  const out = new Float32Array(n * n);
-  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) out[j * n + i] = map[i * n + j]!;
-  return out;
-}
-
 // m: the largest element off the diagonal.
 export function similarityMaximum(similarity: ArrayLike<number>, n: number): number {
   let top = -Infinity;
@@ -78,30 +72,42 @@ export function runsOf(high: readonly number[], n: number): [number, number][] {
 
 // Means of S over each run x run cell, diagonal excluded, spread back over the cells (Fig. 5).
 export function averagedRegions(
-  similarity: ArrayLike<number>, n: number, runs: readonly [number, number][],
+  similarity: ArrayLike<number>,
+  n: number,
+  runs: readonly [number, number][],
 ): Float32Array {
   const out = new Float32Array(n * n);
   for (const [a, b] of runs)
     for (const [c, d] of runs) {
-      let sum = 0, count = 0;
+      let sum = 0,
+        count = 0;
       for (let i = a; i < b; i++)
-        for (let j = c; j < d; j++) if (i !== j) (sum += similarity[i * n + j]!), count++;
+        for (let j = c; j < d; j++) if (i !== j) ((sum += similarity[i * n + j]!), count++);
       const mean = count ? sum / count : 0;
       for (let i = a; i < b; i++) out.fill(mean, i * n + c, i * n + d);
     }
   return out;
 }
 
-export interface Segment { start: number; end: number; cohesion: number; contrast: number }
+export interface Segment {
+  start: number;
+  end: number;
+  cohesion: number;
+  contrast: number;
+}
 
 // The layer's text segments: a boundary follows each token of H (of the head-summed attention) that is not
 // special and is not directly followed by another. meanNormalized is N averaged over the layer's heads.
 export function segmentsOf(
-  summedAttention: ArrayLike<number>, meanNormalized: ArrayLike<number>, axis: Axis, threshold: number,
+  summedAttention: ArrayLike<number>,
+  meanNormalized: ArrayLike<number>,
+  axis: Axis,
+  threshold: number,
 ): Segment[] {
   const high = new Set(highTokens(columnProfile(summedAttention, axis.n), threshold));
-  const ends = Array.from({ length: axis.n }, (_, t) => t)
-    .filter((t) => t === axis.n - 1 || (high.has(t) && !axis.special[t] && !high.has(t + 1)));
+  const ends = Array.from({ length: axis.n }, (_, t) => t).filter(
+    (t) => t === axis.n - 1 || (high.has(t) && !axis.special[t] && !high.has(t + 1)),
+  );
   return ends.map((end, k) => {
     const start = k ? ends[k - 1]! + 1 : 0;
     return { start, end: end + 1, ...cohesion(meanNormalized, axis.n, start, end + 1) };
@@ -109,15 +115,20 @@ export function segmentsOf(
 }
 
 function cohesion(
-  normalized: ArrayLike<number>, n: number, start: number, end: number,
+  normalized: ArrayLike<number>,
+  n: number,
+  start: number,
+  end: number,
 ): { cohesion: number; contrast: number } {
-  let inside = 0, across = 0;
+  let inside = 0,
+    across = 0;
   for (let i = start; i < end; i++)
     for (let j = 0; j < n; j++) {
       if (j < start || j >= end) across += normalized[i * n + j]!;
       else if (i !== j) inside += normalized[i * n + j]!;
     }
   const size = end - start;
-  const within = size * (size - 1), between = size * (n - size);
+  const within = size * (size - 1),
+    between = size * (n - size);
   return { cohesion: within ? inside / within : 0, contrast: between ? across / between : 0 };
 }

@@ -31,7 +31,9 @@ export interface Answer {
   bytes: number;
 }
 
-export interface Timing { [stage: string]: number } // milliseconds, from Server-Timing
+export interface Timing {
+  [stage: string]: number;
+} // milliseconds, from Server-Timing
 
 export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
   const { tensors, metadata } = parseSafetensors(bytes);
@@ -75,8 +77,16 @@ const inTwos = (flat: number[]): [number, number][] =>
   Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n]!, flat[2 * n + 1]!]);
 
 const FIGURES = [
-  "max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
-  "mean_distance", "focal_share", "attention_entropy", "separator_attention", "snr_dprime",
+  "max_similarity",
+  "high_pairs",
+  "repeated_share",
+  "same_sentence_share",
+  "repeated_same_sentence_share",
+  "mean_distance",
+  "focal_share",
+  "attention_entropy",
+  "separator_attention",
+  "snr_dprime",
 ] as const;
 
 // The figures come as one [l][h] array each, NaN where a figure has no meaning.
@@ -88,13 +98,16 @@ function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
     const v = Number(tensors.get(`summary_${name}`)?.data[at] ?? NaN);
     return Number.isNaN(v) ? null : v;
   };
-  return Array.from({ length: layers }, (_, l) => Array.from({ length: heads }, (_, h) => {
-    const at = l * heads + h;
-    const focal = value("focal_position", at);
-    return {
-      ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])), focal_position: focal !== null && focal >= 0 ? focal : null,
-    } as Summary;
-  }));
+  return Array.from({ length: layers }, (_, l) =>
+    Array.from({ length: heads }, (_, h) => {
+      const at = l * heads + h;
+      const focal = value("focal_position", at);
+      return {
+        ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])),
+        focal_position: focal !== null && focal >= 0 ? focal : null,
+      } as Summary;
+    }),
+  );
 }
 
 // One [T][T] map of a stack, by position in the selection. A view, not a copy.

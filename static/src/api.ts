@@ -8,15 +8,25 @@ export type { Model };
 // problem+json (RFC 9457), or the same shape for what never reached the server.
 export class Problem extends Error {
   constructor(
-    readonly status: number, readonly title: string, readonly detail: string, readonly pointer = "",
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly pointer = "",
     readonly retryAfter = 0,
-  ) { super(detail || title); }
+  ) {
+    super(detail || title);
+  }
 }
 
 async function problemOf(response: Response): Promise<Problem> {
-  const body = await response.json().catch(() => ({})) as Partial<ProblemBody>;
-  return new Problem(response.status, body.title ?? response.statusText, body.detail ?? "", body.pointer ?? "",
-    Number(response.headers.get("Retry-After") ?? 0));
+  const body = (await response.json().catch(() => ({}))) as Partial<ProblemBody>;
+  return new Problem(
+    response.status,
+    body.title ?? response.statusText,
+    body.detail ?? "",
+    body.pointer ?? "",
+    Number(response.headers.get("Retry-After") ?? 0),
+  );
 }
 
 async function send(path: string, init: RequestInit): Promise<Response> {
@@ -31,10 +41,15 @@ async function send(path: string, init: RequestInit): Promise<Response> {
   return response;
 }
 
-export interface Progress { received: number; total: number } // bytes; total 0 while computing
+export interface Progress {
+  received: number;
+  total: number;
+} // bytes; total 0 while computing
 
 export async function analyze(
-  request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void,
+  request: AnalyzeRequest,
+  signal: AbortSignal,
+  onprogress: (progress: Progress) => void,
 ): Promise<Answer> {
   const response = await send("analyze", {
     method: "POST",
@@ -64,7 +79,8 @@ async function collect(response: Response, onprogress: (progress: Progress) => v
     received += value.length;
     onprogress({ received, total });
   }
-  if (received !== total) throw new Problem(0, "Answer cut short", "The connection closed before the answer's end.");
+  if (received !== total)
+    throw new Problem(0, "Answer cut short", "The connection closed before the answer's end.");
   return bytes;
 }
 
@@ -78,12 +94,14 @@ export function timingOf(header: string): Timing {
 // The same request in another format, for saving.
 export async function download(request: AnalyzeRequest, format: "npz" | "safetensors" | "json"): Promise<Blob> {
   const response = await send(`analyze?format=${format}`, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request),
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(request),
   });
   return response.blob();
 }
 
 export async function models(): Promise<Model[]> {
   const response = await send("models", { headers: { Accept: "application/json" } });
-  return (await response.json() as Models).models;
+  return ((await response.json()) as Models).models;
 }

@@ -11,7 +11,10 @@ import { headRequest, overviewRequest, summaryRequest } from "./requests";
 import { roughSummary } from "./rough";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
-export interface Selection { layer: number; head: number }
+export interface Selection {
+  layer: number;
+  head: number;
+}
 export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
 const ADDRESS_MS = 150;
@@ -65,15 +68,22 @@ export class App {
     return location.href;
   }
 
-  onReadout(tell: (text: string, aloud: boolean) => void): void { this.tell = tell; }
+  onReadout(tell: (text: string, aloud: boolean) => void): void {
+    this.tell = tell;
+  }
   // One line about what is under the pointer; aloud: also to a screen reader (the keyboard moved there).
-  readout(text: string, aloud = false): void { this.tell(text, aloud); }
+  readout(text: string, aloud = false): void {
+    this.tell(text, aloud);
+  }
 
-  overview(): Entry { return this.cache.want(overviewRequest(this.state, INITIAL.tau)); }
+  overview(): Entry {
+    return this.cache.want(overviewRequest(this.state, INITIAL.tau));
+  }
 
   // The chosen layer and head, as far as the model has them.
   selection(answer: Answer | null, layer = this.state.layer, head = this.state.head): Selection {
-    const layers = answer?.layers.length ?? Infinity, heads = answer?.heads.length ?? Infinity;
+    const layers = answer?.layers.length ?? Infinity,
+      heads = answer?.heads.length ?? Infinity;
     return {
       layer: layer < 0 ? (Number.isFinite(layers) ? layers - 1 : -1) : Math.min(layer, layers - 1),
       head: head === SUM ? SUM : Math.min(head, heads - 1),
@@ -86,8 +96,7 @@ export class App {
     const selection = this.selection(overview.answer);
     const entry = this.cache.want(headRequest(this.state, selection.layer, selection.head));
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const rough = overview.answer && selection.head !== SUM
-      ? this.roughHead(overview.answer, selection) : null;
+    const rough = overview.answer && selection.head !== SUM ? this.roughHead(overview.answer, selection) : null;
     return { head: rough, entry, selection };
   }
 
@@ -115,7 +124,9 @@ export class App {
     return head;
   }
 
-  exactHead(answer: Answer): Head { return this.remember(answer, "", () => headOf(answer, this.state)); }
+  exactHead(answer: Answer): Head {
+    return this.remember(answer, "", () => headOf(answer, this.state));
+  }
   private roughHead(answer: Answer, { layer, head }: Selection): Head {
     return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, layer, head, this.state));
   }
@@ -132,7 +143,10 @@ export class App {
     if (exact?.summary) return exact.summary;
     if (this.settled !== tau) {
       clearTimeout(this.settling);
-      this.settling = setTimeout(() => { this.settled = tau; this.draw(); }, 250);
+      this.settling = setTimeout(() => {
+        this.settled = tau;
+        this.draw();
+      }, 250);
     }
     if (this.rough?.answer !== overview || this.rough.tau !== tau)
       this.rough = { answer: overview, tau, figures: roughSummary(overview, tau) };

@@ -13,7 +13,10 @@ export interface Entry {
   started: number; // performance.now()
 }
 
-interface Held extends Entry { controller: AbortController; wanted: boolean }
+interface Held extends Entry {
+  controller: AbortController;
+  wanted: boolean;
+}
 
 const BYTES_MAX = 160e6;
 
@@ -38,8 +41,14 @@ export class Cache {
 
   private start(request: AnalyzeRequest): Held {
     const entry: Held = {
-      request, status: "loading", answer: null, problem: null, progress: { received: 0, total: 0 },
-      started: performance.now(), controller: new AbortController(), wanted: true,
+      request,
+      status: "loading",
+      answer: null,
+      problem: null,
+      progress: { received: 0, total: 0 },
+      started: performance.now(),
+      controller: new AbortController(),
+      wanted: true,
     };
     void this.fetch(entry);
     return entry;
@@ -61,7 +70,9 @@ export class Cache {
     this.changed();
   }
 
-  cancel(entry: Entry): void { (entry as Held).controller.abort(); }
+  cancel(entry: Entry): void {
+    (entry as Held).controller.abort();
+  }
 
   retry(entry: Entry): void {
     this.entries.delete(JSON.stringify(entry.request));
@@ -80,5 +91,7 @@ export class Cache {
   }
 
   // Before each drawing.
-  begin(): void { for (const entry of this.entries.values()) entry.wanted = false; }
+  begin(): void {
+    for (const entry of this.entries.values()) entry.wanted = false;
+  }
 }

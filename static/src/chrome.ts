@@ -5,7 +5,11 @@ import { VIEWS, type View } from "./state";
 import { applyTheme, THEMES, themeChoice, type ThemeChoice } from "./theme";
 
 const NAMES: Record<View, string> = {
-  overview: "Overview", head: "Head", text: "Text", pairs: "Pairs", compare: "Compare",
+  overview: "Overview",
+  head: "Head",
+  text: "Text",
+  pairs: "Pairs",
+  compare: "Compare",
 };
 
 const RESTING = "Point at a map for values · ? lists the keys";
@@ -16,17 +20,48 @@ export class Chrome {
   private readonly tabs: Map<View, HTMLButtonElement>;
 
   constructor(app: App, menu: HTMLElement, onhelp: () => void) {
-    this.tabs = new Map(VIEWS.map((view) => [view, h("button", {
-      type: "button", onclick: () => app.set({ view }, true),
-    }, NAMES[view])]));
-    const theme = h("select", { "aria-label": "Theme", onchange: () => applyTheme(theme.value as ThemeChoice, app) },
-      THEMES.map((t) => h("option", { value: t }, t[0]!.toUpperCase() + t.slice(1))));
+    this.tabs = new Map(
+      VIEWS.map((view) => [
+        view,
+        h(
+          "button",
+          {
+            type: "button",
+            onclick: () => app.set({ view }, true),
+          },
+          NAMES[view],
+        ),
+      ]),
+    );
+    const theme = h(
+      "select",
+      { "aria-label": "Theme", onchange: () => applyTheme(theme.value as ThemeChoice, app) },
+      THEMES.map((t) => h("option", { value: t }, t[0]!.toUpperCase() + t.slice(1))),
+    );
     theme.value = themeChoice();
-    this.top = h("header", { class: "top" },
+    this.top = h(
+      "header",
+      { class: "top" },
       h("a", { class: "brand", href: "./", "aria-label": "headscope" }, mark(), h("span", {}, "headscope")),
       h("nav", { "aria-label": "Views" }, [...this.tabs.values()]),
-      h("div", { class: "tools" }, menu, theme,
-        h("button", { type: "button", class: "icon", "aria-label": "Keys and help", title: "Keys and help (?)", onclick: onhelp }, "?")));
+      h(
+        "div",
+        { class: "tools" },
+        menu,
+        theme,
+        h(
+          "button",
+          {
+            type: "button",
+            class: "icon",
+            "aria-label": "Keys and help",
+            title: "Keys and help (?)",
+            onclick: onhelp,
+          },
+          "?",
+        ),
+      ),
+    );
     const line = h("output", { class: "line", "aria-hidden": "true" });
     line.textContent = RESTING;
     line.classList.add("resting");
@@ -50,9 +85,18 @@ export class Chrome {
 // Nine cells of a map: a diagonal and one column.
 function mark(): SVGElement {
   const on = [0, 4, 8, 5, 2];
-  return svg("svg", { viewBox: "0 0 20 20", width: 20, height: 20, "aria-hidden": "true" },
-    Array.from({ length: 9 }, (_, n) => svg("rect", {
-      x: 1 + (n % 3) * 6.5, y: 1 + Math.floor(n / 3) * 6.5, width: 5, height: 5, rx: 1,
-      class: on.includes(n) ? (n % 4 === 0 ? "on" : "half") : "off",
-    })));
+  return svg(
+    "svg",
+    { viewBox: "0 0 20 20", width: 20, height: 20, "aria-hidden": "true" },
+    Array.from({ length: 9 }, (_, n) =>
+      svg("rect", {
+        x: 1 + (n % 3) * 6.5,
+        y: 1 + Math.floor(n / 3) * 6.5,
+        width: 5,
+        height: 5,
+        rx: 1,
+        class: on.includes(n) ? (n % 4 === 0 ? "on" : "half") : "off",
+      }),
+    ),
+  );
 }

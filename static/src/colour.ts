@@ -26,10 +26,30 @@ const FIGURE: Record<Theme, string[]> = {
   dark: ["#24282a", "#1f5450", "#2c8a83", "#6cc4ba", "#d3f5ee"],
 };
 const NAMED: Record<Exclude<MapName, "ink">, string[]> = {
-  viridis: ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c",
-    "#fde725"],
-  cividis: ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55",
-    "#fee838"],
+  viridis: [
+    "#440154",
+    "#482878",
+    "#3e4a89",
+    "#31688e",
+    "#26828e",
+    "#1f9e89",
+    "#35b779",
+    "#6dcd59",
+    "#b4de2c",
+    "#fde725",
+  ],
+  cividis: [
+    "#00224e",
+    "#123570",
+    "#3b496c",
+    "#575d6d",
+    "#707173",
+    "#8a8678",
+    "#a59c74",
+    "#c3b369",
+    "#e1cc55",
+    "#fee838",
+  ],
   grey: ["#101112", "#ffffff"],
 };
 
@@ -49,7 +69,9 @@ const toSrgb = (v: number): number => {
 
 // OKLab (Ottosson 2020): mixing in it keeps lightness even.
 export function toOklab([r8, g8, b8]: Rgb): Rgb {
-  const r = toLinear(r8), g = toLinear(g8), b = toLinear(b8);
+  const r = toLinear(r8),
+    g = toLinear(g8),
+    b = toLinear(b8);
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
@@ -94,8 +116,10 @@ export function lutOf(map: MapName, quantity: Quantity, theme: Theme): Lut {
   const key = `${map} ${quantity} ${theme}`;
   let lut = luts.get(key);
   if (!lut) {
-    lut = Uint32Array.from(ramp(anchorsOf(map, quantity, theme), 256),
-      ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0);
+    lut = Uint32Array.from(
+      ramp(anchorsOf(map, quantity, theme), 256),
+      ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0,
+    );
     luts.set(key, lut);
   }
   return lut;

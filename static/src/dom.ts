@@ -22,7 +22,9 @@ export function append(node: Element, ...children: Child[]): void {
 
 // h("button", { class: "quiet", onclick: save }, "Save")
 export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K, props: Props = {}, ...children: Child[]
+  tag: K,
+  props: Props = {},
+  ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const node = document.createElement(tag);
   append(node, ...children);
@@ -32,7 +34,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 const SVG = "http://www.w3.org/2000/svg";
 export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K, props: Props = {}, ...children: Child[]
+  tag: K,
+  props: Props = {},
+  ...children: Child[]
 ): SVGElementTagNameMap[K] {
   const node = document.createElementNS(SVG, tag);
   assign(node, props);
@@ -58,59 +62,117 @@ export function perFrame(work: () => void): () => void {
 
 // A labelled group of exclusive choices, as radio buttons so that arrows and screen readers work.
 let groups = 0;
-export interface Choice<T extends string> { value: T; label: string; title?: string }
-export interface Segmented<T extends string> { element: HTMLElement; set(value: T): void }
+export interface Choice<T extends string> {
+  value: T;
+  label: string;
+  title?: string;
+}
+export interface Segmented<T extends string> {
+  element: HTMLElement;
+  set(value: T): void;
+}
 export function segmented<T extends string>(
-  legend: string, choices: readonly Choice<T>[], onchange: (value: T) => void,
+  legend: string,
+  choices: readonly Choice<T>[],
+  onchange: (value: T) => void,
 ): Segmented<T> {
   const name = `choice-${groups++}`;
-  const inputs = choices.map(({ value }) => h("input", {
-    type: "radio", name, value, onchange: () => onchange(value),
-  }));
-  const element = h("fieldset", { class: "segmented" },
+  const inputs = choices.map(({ value }) =>
+    h("input", {
+      type: "radio",
+      name,
+      value,
+      onchange: () => onchange(value),
+    }),
+  );
+  const element = h(
+    "fieldset",
+    { class: "segmented" },
     h("legend", {}, legend),
-    h("div", {}, choices.map(({ label, title }, n) => h("label", { title }, inputs[n], h("span", {}, label)))));
+    h(
+      "div",
+      {},
+      choices.map(({ label, title }, n) => h("label", { title }, inputs[n], h("span", {}, label))),
+    ),
+  );
   return {
     element,
-    set: (value) => inputs.forEach((input) => { input.checked = input.value === value; }),
+    set: (value) =>
+      inputs.forEach((input) => {
+        input.checked = input.value === value;
+      }),
   };
 }
 
-export interface Toggle { element: HTMLElement; set(on: boolean): void }
+export interface Toggle {
+  element: HTMLElement;
+  set(on: boolean): void;
+}
 export function toggle(label: string, title: string, onchange: (on: boolean) => void): Toggle {
   const input = h("input", { type: "checkbox", onchange: () => onchange(input.checked) });
   return {
     element: h("label", { class: "toggle", title }, input, h("span", {}, label)),
-    set: (on) => { input.checked = on; },
+    set: (on) => {
+      input.checked = on;
+    },
   };
 }
 
-export interface Select { element: HTMLElement; input: HTMLSelectElement; set(value: string): void }
+export interface Select {
+  element: HTMLElement;
+  input: HTMLSelectElement;
+  set(value: string): void;
+}
 export function select(
-  label: string, options: readonly (readonly [string, string])[], onchange: (value: string) => void,
+  label: string,
+  options: readonly (readonly [string, string])[],
+  onchange: (value: string) => void,
 ): Select {
-  const input = h("select", { onchange: () => onchange(input.value) },
-    options.map(([value, text]) => h("option", { value }, text)));
+  const input = h(
+    "select",
+    { onchange: () => onchange(input.value) },
+    options.map(([value, text]) => h("option", { value }, text)),
+  );
   return {
     element: h("label", { class: "field" }, h("span", {}, label), input),
     input,
-    set: (value) => { input.value = value; },
+    set: (value) => {
+      input.value = value;
+    },
   };
 }
 
-export interface Slider { element: HTMLElement; set(value: number): void }
+export interface Slider {
+  element: HTMLElement;
+  set(value: number): void;
+}
 export function slider(
-  label: string, title: string, min: number, max: number, step: number, oninput: (value: number) => void,
+  label: string,
+  title: string,
+  min: number,
+  max: number,
+  step: number,
+  oninput: (value: number) => void,
 ): Slider {
   const digits = Math.max(0, -Math.floor(Math.log10(step)));
   const output = h("output", {});
-  const input = h("input", { type: "range", min, max, step, "aria-label": label, oninput: () => show(Number(input.value), true) });
+  const input = h("input", {
+    type: "range",
+    min,
+    max,
+    step,
+    "aria-label": label,
+    oninput: () => show(Number(input.value), true),
+  });
   const show = (value: number, tell: boolean): void => {
     output.textContent = value.toFixed(digits);
     if (tell) oninput(value);
   };
   return {
     element: h("label", { class: "slider", title }, h("span", {}, label), output, input),
-    set: (value) => { input.value = String(value); show(value, false); },
+    set: (value) => {
+      input.value = String(value);
+      show(value, false);
+    },
   };
 }

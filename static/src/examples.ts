@@ -1,11 +1,16 @@
 // Texts to begin with. The first two are those the paper shows in its Fig. 9 and Fig. 4 (Wikipedia).
 
-export interface Example { name: string; text: string; pair?: string }
+export interface Example {
+  name: string;
+  text: string;
+  pair?: string;
+}
 
 export const EXAMPLES: readonly Example[] = [
   {
     name: "Airport policing (paper, Fig. 9)",
-    text: "Airport policing in the United Kingdom has taken many forms since the rise of scheduled airline " +
+    text:
+      "Airport policing in the United Kingdom has taken many forms since the rise of scheduled airline " +
       "services in the post-war period. Policing at major civilian airports was the responsibility of " +
       "specialist constabularies operated by three central government departments until 1974, when the rise " +
       "in international terrorism saw armed police from territorial police forces deployed to major airports " +
@@ -16,7 +21,8 @@ export const EXAMPLES: readonly Example[] = [
   },
   {
     name: "Gerstenslager (paper, Fig. 4)",
-    text: "The Gerstenslager Company was a maker of past model body panels for several major auto makers. In " +
+    text:
+      "The Gerstenslager Company was a maker of past model body panels for several major auto makers. In " +
       "the 1950s the company was best known for making large custom vehicles such as bookmobiles, canteens " +
       "and mobile television units. History: The company started in 1860 as a carriage factory known as the " +
       "We-he Company in Marshallville, Ohio. In 1882 blacksmith George Gerstenslager went to work for the " +

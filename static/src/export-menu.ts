@@ -8,9 +8,14 @@ export class ExportMenu {
   private readonly list = h("div", { class: "items", role: "group", "aria-label": "Save and share" });
   private readonly note = h("p", { role: "status" });
 
-  constructor(private readonly app: App, private readonly current: () => Exportable | null) {
+  constructor(
+    private readonly app: App,
+    private readonly current: () => Exportable | null,
+  ) {
     this.element.append(h("summary", {}, "Export"), h("div", { class: "sheet" }, this.list, this.note));
-    this.element.addEventListener("toggle", () => { if (this.element.open) this.fill(); });
+    this.element.addEventListener("toggle", () => {
+      if (this.element.open) this.fill();
+    });
     document.addEventListener("pointerdown", (e) => {
       if (!this.element.contains(e.target as Node)) this.element.open = false;
     });
@@ -24,25 +29,44 @@ export class ExportMenu {
   private fill(): void {
     const seen = this.current();
     this.note.textContent = seen ? "" : "There is nothing to save yet.";
-    const item = (label: string, does: string, act: () => unknown): HTMLElement => h("button", {
-      type: "button", onclick: () => void this.run(act),
-    }, h("span", {}, label), h("small", {}, does));
+    const item = (label: string, does: string, act: () => unknown): HTMLElement =>
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => void this.run(act),
+        },
+        h("span", {}, label),
+        h("small", {}, does),
+      );
     const address = new URL("analyze", location.href.split("#")[0]).href;
-    const saved = (ending: string, make: (seen: Exportable) => Blob | Promise<Blob>) => async (): Promise<string> => {
-      save(await make(seen!), `${seen!.name}.${ending}`);
-      return `Saved ${seen!.name}.${ending}`;
-    };
+    const saved =
+      (ending: string, make: (seen: Exportable) => Blob | Promise<Blob>) => async (): Promise<string> => {
+        save(await make(seen!), `${seen!.name}.${ending}`);
+        return `Saved ${seen!.name}.${ending}`;
+      };
     const copied = (text: string, what: string) => async (): Promise<string> => {
       await navigator.clipboard.writeText(text);
       return `Copied ${what}`;
     };
-    replace(this.list,
-      seen && [item("PNG", "picture, 2 ×", saved("png", pngOf)),
-        item("SVG", "picture, vector labels", saved("svg", svgOf))],
-      seen && [item("CSV", "table", saved("csv", csvOf)), item("npz", "arrays for NumPy", saved("npz", npzOf)),
+    replace(
+      this.list,
+      seen && [
+        item("PNG", "picture, 2 ×", saved("png", pngOf)),
+        item("SVG", "picture, vector labels", saved("svg", svgOf)),
+      ],
+      seen && [
+        item("CSV", "table", saved("csv", csvOf)),
+        item("npz", "arrays for NumPy", saved("npz", npzOf)),
         item("curl", "copy the request", copied(curlOf(seen.provenance.request, address), "the curl command")),
-        item("Python", "copy the request", copied(pythonOf(seen.provenance.request, address), "the Python program"))],
-      item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()));
+        item(
+          "Python",
+          "copy the request",
+          copied(pythonOf(seen.provenance.request, address), "the Python program"),
+        ),
+      ],
+      item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()),
+    );
   }
 
   private async run(act: () => unknown): Promise<void> {

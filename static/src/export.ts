@@ -4,7 +4,14 @@ import type { AnalyzeRequest } from "./requests";
 import { withText } from "./png";
 import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
 
-export interface Provenance { tool: string; model: string; model_sha256: string; request: AnalyzeRequest; second?: AnalyzeRequest; page: string }
+export interface Provenance {
+  tool: string;
+  model: string;
+  model_sha256: string;
+  request: AnalyzeRequest;
+  second?: AnalyzeRequest;
+  page: string;
+}
 
 // What a view offers to save.
 export interface Exportable {
@@ -68,14 +75,15 @@ export const curlOf = (request: AnalyzeRequest, address: string): string =>
   `  -d ${quoteShell(JSON.stringify(request))} -o headscope.npz`;
 
 // A JSON string holds only escapes that Python's json knows too.
-export const pythonOf = (request: AnalyzeRequest, address: string): string => [
-  "import io, json, urllib.request",
-  "import numpy as np",
-  "",
-  `request = json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}''')`,
-  `call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
-  '                              {"Content-Type": "application/json"})',
-  "heads = np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
-  "print({name: heads[name].shape for name in heads.files})",
-  "",
-].join("\n");
+export const pythonOf = (request: AnalyzeRequest, address: string): string =>
+  [
+    "import io, json, urllib.request",
+    "import numpy as np",
+    "",
+    `request = json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}''')`,
+    `call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
+    '                              {"Content-Type": "application/json"})',
+    "heads = np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
+    "print({name: heads[name].shape for name in heads.files})",
+    "",
+  ].join("\n");

@@ -18,11 +18,17 @@ export class HeadPicker {
   private answer: Answer | null = null;
 
   constructor(
-    private readonly app: App, label: string, private readonly pick: (layer: number, head: number) => void,
+    private readonly app: App,
+    label: string,
+    private readonly pick: (layer: number, head: number) => void,
     private readonly quantity: "attention" | "similarity" = "similarity",
   ) {
-    this.element = h("div", { class: "head-picker" },
-      h("label", { class: "field" }, h("span", {}, label), this.layers), this.strip);
+    this.element = h(
+      "div",
+      { class: "head-picker" },
+      h("label", { class: "field" }, h("span", {}, label), this.layers),
+      this.strip,
+    );
     this.strip.addEventListener("keydown", (e) => this.key(e));
   }
 
@@ -33,12 +39,23 @@ export class HeadPicker {
     const shape = `${answer.layers.length} ${answer.heads.length}`;
     if (this.layers.dataset.shape !== shape) {
       this.layers.dataset.shape = shape;
-      replace(this.layers, answer.layers.map((layer) => h("option", { value: layer }, `Layer ${layer}`)));
-      this.buttons = [...answer.heads, SUM].map((head) => h("button", {
-        type: "button", "aria-label": head === SUM ? undefined : `Head ${head}`,
-        title: head === SUM ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`,
-        onclick: () => this.pick(this.chosen.layer, head),
-      }, head === SUM ? h("span", { class: "sum", "aria-hidden": "true" }, "Σ") : h("canvas", {}), h("small", {}, head === SUM ? "sum" : head)));
+      replace(
+        this.layers,
+        answer.layers.map((layer) => h("option", { value: layer }, `Layer ${layer}`)),
+      );
+      this.buttons = [...answer.heads, SUM].map((head) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-label": head === SUM ? undefined : `Head ${head}`,
+            title: head === SUM ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`,
+            onclick: () => this.pick(this.chosen.layer, head),
+          },
+          head === SUM ? h("span", { class: "sum", "aria-hidden": "true" }, "Σ") : h("canvas", {}),
+          h("small", {}, head === SUM ? "sum" : head),
+        ),
+      );
       replace(this.strip, this.buttons);
     }
     this.layers.value = String(chosen.layer);

@@ -5,8 +5,6 @@ import { h, perFrame } from "./dom";
 import { labelStep, type Viewport } from "./viewport";
 import type { Lut } from "./colour";
 
-export interface Mark { rows: number[]; colour: string } // lines along these tokens, both ways
-
 export interface HeatmapContent {
   n: number;
   labels: readonly string[];
@@ -25,7 +23,13 @@ export interface HeatmapEvents {
   pick(cell: Cell): void;
 }
 
-interface Palette { ink: string; muted: string; line: string; accent: string; page: string }
+interface Palette {
+  ink: string;
+  muted: string;
+  line: string;
+  accent: string;
+  page: string;
+}
 
 const FONT = '11px "Plex Sans", system-ui, sans-serif';
 const LABEL = 12; // px a label needs across its direction
@@ -42,23 +46,28 @@ export class Heatmap {
   private size = 0; // of the square element, CSS px
   private margin = 0;
   private palette!: Palette;
-  private readonly draw = perFrame(() => { this.drawBase(); this.drawOverlay(); });
+  private readonly draw = perFrame(() => {
+    this.drawBase();
+    this.drawOverlay();
+  });
   private readonly drawPointer = perFrame(() => this.drawOverlay());
 
   constructor(
-    label: string, private readonly viewport: Viewport, private readonly events: HeatmapEvents,
-    private readonly hasLabels = true,
+    label: string,
+    private readonly viewport: Viewport,
+    private readonly events: HeatmapEvents,
   ) {
     this.overlay = h("canvas", {
-      tabindex: 0, role: "application", "aria-label": label, "aria-roledescription": "heatmap",
+      tabindex: 0,
+      role: "application",
+      "aria-label": label,
+      "aria-roledescription": "heatmap",
     });
     this.element = h("div", { class: "heatmap" }, this.base, this.overlay);
     viewport.watch(this.draw);
     new ResizeObserver(() => this.resize()).observe(this.element);
     this.listen();
   }
-
-  set label(text: string) { this.overlay.setAttribute("aria-label", text); }
 
   show(content: HeatmapContent | null): void {
     this.content = content;
@@ -79,7 +88,10 @@ export class Heatmap {
     const style = getComputedStyle(this.element);
     const read = (name: string): string => style.getPropertyValue(name).trim();
     this.palette = {
-      ink: read("--ink"), muted: read("--muted"), line: read("--line"), accent: read("--accent"),
+      ink: read("--ink"),
+      muted: read("--muted"),
+      line: read("--line"),
+      accent: read("--accent"),
       page: read("--page"),
     };
     this.draw();
@@ -89,7 +101,7 @@ export class Heatmap {
     const size = Math.floor(this.element.clientWidth);
     if (!size) return;
     this.size = size;
-    this.margin = this.hasLabels ? Math.round(Math.min(84, Math.max(48, size * 0.16))) : 0;
+    this.margin = Math.round(Math.min(84, Math.max(48, size * 0.16)));
     for (const canvas of [this.base, this.overlay]) {
       canvas.width = canvas.height = Math.round(size * devicePixelRatio);
       canvas.style.width = canvas.style.height = `${size}px`;
@@ -97,9 +109,15 @@ export class Heatmap {
     this.draw();
   }
 
-  private get plot(): number { return this.size - this.margin - (this.hasLabels ? PAD : 0); }
-  private get end(): number { return this.margin + this.plot; }
-  private get cell(): number { return this.plot / this.viewport.span; }
+  private get plot(): number {
+    return this.size - this.margin - PAD;
+  }
+  private get end(): number {
+    return this.margin + this.plot;
+  }
+  private get cell(): number {
+    return this.plot / this.viewport.span;
+  }
 
   private begin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
     const g = canvas.getContext("2d")!;
@@ -126,7 +144,7 @@ export class Heatmap {
     g.restore();
     g.strokeStyle = this.palette.line;
     g.strokeRect(this.margin - 0.5, this.margin - 0.5, this.plot, this.plot);
-    if (this.hasLabels) this.drawLabels(g, content);
+    this.drawLabels(g, content);
   }
 
   private image(content: HeatmapContent): OffscreenCanvas {
@@ -163,9 +181,12 @@ export class Heatmap {
       g.globalAlpha = 0.55;
       g.beginPath();
       for (const t of content.boundaries) {
-        const x = Math.round(this.at(t, "x")) - 0.5, y = Math.round(this.at(t, "y")) - 0.5;
-        g.moveTo(x, this.margin); g.lineTo(x, end);
-        g.moveTo(this.margin, y); g.lineTo(end, y);
+        const x = Math.round(this.at(t, "x")) - 0.5,
+          y = Math.round(this.at(t, "y")) - 0.5;
+        g.moveTo(x, this.margin);
+        g.lineTo(x, end);
+        g.moveTo(this.margin, y);
+        g.lineTo(end, y);
       }
       g.stroke();
       g.globalAlpha = 1;
@@ -176,7 +197,8 @@ export class Heatmap {
       const inset = (side - this.cell) / 2;
       g.beginPath();
       for (const [i, j] of content.cells) {
-        const px = this.at(j, "x") - inset, py = this.at(i, "y") - inset;
+        const px = this.at(j, "x") - inset,
+          py = this.at(i, "y") - inset;
         if (px > -side && py > -side && px < end && py < end) g.rect(px, py, side, side);
       }
       g.stroke();
@@ -207,15 +229,26 @@ export class Heatmap {
   }
 
   private columnLabel(g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean): void {
-    this.drawLabel(g, content, t, strong, () => {
-      g.translate(this.at(t + 0.5, "x"), this.margin - 5);
-      g.rotate(-Math.PI / 2);
-    }, "left");
+    this.drawLabel(
+      g,
+      content,
+      t,
+      strong,
+      () => {
+        g.translate(this.at(t + 0.5, "x"), this.margin - 5);
+        g.rotate(-Math.PI / 2);
+      },
+      "left",
+    );
   }
 
   // A strong label takes the place of its neighbours, which would otherwise look out beneath it.
   private drawLabel(
-    g: CanvasRenderingContext2D, content: HeatmapContent, t: number, strong: boolean, place: () => void,
+    g: CanvasRenderingContext2D,
+    content: HeatmapContent,
+    t: number,
+    strong: boolean,
+    place: () => void,
     align: "left" | "right",
   ): void {
     g.save();
@@ -225,7 +258,8 @@ export class Heatmap {
     place();
     const text = this.fit(g, content.labels[t] ?? "");
     if (strong) {
-      const width = g.measureText(text).width, room = this.margin - 5;
+      const width = g.measureText(text).width,
+        room = this.margin - 5;
       g.fillStyle = this.palette.page;
       g.fillRect(align === "left" ? -2 : -room, -13, room + 2, 26);
       g.fillStyle = this.palette.ink;
@@ -246,8 +280,15 @@ export class Heatmap {
     if (inside(this.hovered)) this.crossHair(g, content, this.hovered, 1);
   }
 
-  private crossHair(g: CanvasRenderingContext2D, content: HeatmapContent, [row, column]: Cell, alpha: number): void {
-    const x = this.at(column, "x"), y = this.at(row, "y"), side = this.cell;
+  private crossHair(
+    g: CanvasRenderingContext2D,
+    content: HeatmapContent,
+    [row, column]: Cell,
+    alpha: number,
+  ): void {
+    const x = this.at(column, "x"),
+      y = this.at(row, "y"),
+      side = this.cell;
     g.save();
     g.beginPath();
     g.rect(this.margin, this.margin, this.plot, this.plot);
@@ -258,22 +299,26 @@ export class Heatmap {
     g.beginPath();
     const [left, right, top, bottom] = [x - 0.5, x + side + 0.5, y - 0.5, y + side + 0.5];
     for (const px of side > 6 ? [left, right] : [x + side / 2]) {
-      g.moveTo(px, this.margin); g.lineTo(px, top - 2);
-      g.moveTo(px, bottom + 2); g.lineTo(px, this.end);
+      g.moveTo(px, this.margin);
+      g.lineTo(px, top - 2);
+      g.moveTo(px, bottom + 2);
+      g.lineTo(px, this.end);
     }
     for (const py of side > 6 ? [top, bottom] : [y + side / 2]) {
-      g.moveTo(this.margin, py); g.lineTo(left - 2, py);
-      g.moveTo(right + 2, py); g.lineTo(this.end, py);
+      g.moveTo(this.margin, py);
+      g.lineTo(left - 2, py);
+      g.moveTo(right + 2, py);
+      g.lineTo(this.end, py);
     }
     g.globalAlpha = alpha * 0.6;
     g.stroke();
     g.globalAlpha = alpha;
     g.strokeStyle = this.palette.accent;
     g.lineWidth = 2;
-    const box = Math.max(side, 5), inset = (box - side) / 2;
+    const box = Math.max(side, 5),
+      inset = (box - side) / 2;
     g.strokeRect(x - inset, y - inset, box, box);
     g.restore();
-    if (!this.hasLabels) return;
     if (y + side > this.margin && y < this.end) this.rowLabel(g, content, row, true);
     if (x + side > this.margin && x < this.end) this.columnLabel(g, content, column, true);
   }
@@ -284,12 +329,20 @@ export class Heatmap {
     const row = Math.floor(this.viewport.y + (clientY - box.top - this.margin) / this.cell);
     const n = this.content?.n ?? 0;
     const inside = (at: number): boolean => at >= this.margin && at < this.end;
-    return inside(clientX - box.left) && inside(clientY - box.top) && row >= 0 && column >= 0 && row < n && column < n ? [row, column] : null;
+    return inside(clientX - box.left) &&
+      inside(clientY - box.top) &&
+      row >= 0 &&
+      column >= 0 &&
+      row < n &&
+      column < n
+      ? [row, column]
+      : null;
   }
 
   private listen(): void {
     const fingers = new Map<number, PointerEvent>();
-    let travelled = 0, spread = 0;
+    let travelled = 0,
+      spread = 0;
     const target = this.overlay;
     const spreadOf = (): number => {
       const [a, b] = [...fingers.values()];
@@ -306,7 +359,8 @@ export class Heatmap {
       this.events.hover(this.cellAt(e.clientX, e.clientY));
       if (!last) return;
       fingers.set(e.pointerId, e);
-      const dx = e.clientX - last.clientX, dy = e.clientY - last.clientY;
+      const dx = e.clientX - last.clientX,
+        dy = e.clientY - last.clientY;
       travelled += Math.abs(dx) + Math.abs(dy);
       if (fingers.size === 2) {
         const now = spreadOf();
@@ -324,13 +378,19 @@ export class Heatmap {
     target.addEventListener("pointerleave", () => this.events.hover(null));
     target.addEventListener("dblclick", (e) => this.zoomAt(2, e.clientX, e.clientY));
     // A bare wheel zooms once the map has been clicked or tabbed to; before, it scrolls the page.
-    target.addEventListener("wheel", (e) => {
-      if (!(e.ctrlKey || e.metaKey || document.activeElement === target)) return;
-      e.preventDefault();
-      this.zoomAt(2 ** (-e.deltaY / (e.ctrlKey ? 80 : 240)), e.clientX, e.clientY);
-    }, { passive: false });
+    target.addEventListener(
+      "wheel",
+      (e) => {
+        if (!(e.ctrlKey || e.metaKey || document.activeElement === target)) return;
+        e.preventDefault();
+        this.zoomAt(2 ** (-e.deltaY / (e.ctrlKey ? 80 : 240)), e.clientX, e.clientY);
+      },
+      { passive: false },
+    );
     target.addEventListener("keydown", (e) => this.key(e));
-    this.viewport.watch(() => { target.style.touchAction = this.viewport.zoomed ? "none" : "pan-y"; });
+    this.viewport.watch(() => {
+      target.style.touchAction = this.viewport.zoomed ? "none" : "pan-y";
+    });
   }
 
   private zoomAt(factor: number, clientX: number, clientY: number): void {
@@ -343,8 +403,14 @@ export class Heatmap {
     const n = this.content?.n ?? 0;
     if (!n || e.altKey || e.ctrlKey || e.metaKey) return;
     const steps: Record<string, Cell> = {
-      ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
-      PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -n], End: [0, n],
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+      PageUp: [-10, 0],
+      PageDown: [10, 0],
+      Home: [0, -n],
+      End: [0, n],
     };
     const step = steps[e.key];
     if (step) {
@@ -370,8 +436,4 @@ export class Heatmap {
     const into = (v: number): number => Math.min(1, Math.max(0, v));
     return [into((this.picked[1] + 0.5 - x) / span), into((this.picked[0] + 0.5 - y) / span)];
   }
-
-  // The picture as shown, without the pointer.
-  snapshot(): HTMLCanvasElement { return this.base; }
-  get box(): { size: number; margin: number } { return { size: this.size, margin: this.margin }; }
 }

@@ -2,28 +2,105 @@
 import { h } from "./dom";
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["1 – 5", "views"], ["[  ]", "head before, after"], ["{  }", "layer before, after"], ["/", "to the text"],
-    ["Ctrl ↵", "analyse (in the text)"], ["?", "this list"]]],
-  ["Overview", [["← → ↑ ↓", "move through the heads"], ["Home End", "ends of the row"], ["↵", "open the head"]]],
-  ["Map", [["← → ↑ ↓", "move the cross-hair"], ["Shift + arrows", "ten cells"], ["+ − 0", "zoom, whole map"],
-    ["wheel", "zoom, once the map is clicked"], ["drag", "move a zoomed map"]]],
-  ["Text", [["← →", "token before, after"], ["Space", "select the token"], ["Esc", "select none"]]],
-  ["Pairs", [["↑ ↓", "pair above, below"], ["↵", "show it on the map"]]],
+  [
+    "Everywhere",
+    [
+      ["1 – 5", "views"],
+      ["[  ]", "head before, after"],
+      ["{  }", "layer before, after"],
+      ["/", "to the text"],
+      ["Ctrl ↵", "analyse (in the text)"],
+      ["?", "this list"],
+    ],
+  ],
+  [
+    "Overview",
+    [
+      ["← → ↑ ↓", "move through the heads"],
+      ["Home End", "ends of the row"],
+      ["↵", "open the head"],
+    ],
+  ],
+  [
+    "Map",
+    [
+      ["← → ↑ ↓", "move the cross-hair"],
+      ["Shift + arrows", "ten cells"],
+      ["+ − 0", "zoom, whole map"],
+      ["wheel", "zoom, once the map is clicked"],
+      ["drag", "move a zoomed map"],
+    ],
+  ],
+  [
+    "Text",
+    [
+      ["← →", "token before, after"],
+      ["Space", "select the token"],
+      ["Esc", "select none"],
+    ],
+  ],
+  [
+    "Pairs",
+    [
+      ["↑ ↓", "pair above, below"],
+      ["↵", "show it on the map"],
+    ],
+  ],
 ];
 
 export class Help {
   readonly element: HTMLDialogElement;
   constructor(onhints: () => void) {
-    this.element = h("dialog", { class: "help", "aria-label": "Keys and help" },
-      h("form", { method: "dialog" }, h("h2", {}, "Keys"),
-        h("button", { class: "icon", "aria-label": "Close" }, "×")),
-      h("div", { class: "keys" }, KEYS.map(([title, keys]) => h("section", {}, h("h3", {}, title),
-        h("dl", {}, keys.map(([key, does]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, does))))))),
-      h("p", { class: "muted" }, "Method: ",
+    this.element = h(
+      "dialog",
+      { class: "help", "aria-label": "Keys and help" },
+      h(
+        "form",
+        { method: "dialog" },
+        h("h2", {}, "Keys"),
+        h("button", { class: "icon", "aria-label": "Close" }, "×"),
+      ),
+      h(
+        "div",
+        { class: "keys" },
+        KEYS.map(([title, keys]) =>
+          h(
+            "section",
+            {},
+            h("h3", {}, title),
+            h(
+              "dl",
+              {},
+              keys.map(([key, does]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, does))),
+            ),
+          ),
+        ),
+      ),
+      h(
+        "p",
+        { class: "muted" },
+        "Method: ",
         h("a", { href: "https://arxiv.org/abs/2512.21956", rel: "noreferrer" }, "arXiv 2512.21956"),
-        " · The service: ", h("a", { href: "openapi.json" }, "OpenAPI")),
-      h("button", { type: "button", onclick: () => { this.element.close(); onhints(); } }, "Show the first hints again"));
-    this.element.addEventListener("click", (e) => { if (e.target === this.element) this.element.close(); });
+        " · The service: ",
+        h("a", { href: "openapi.json" }, "OpenAPI"),
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            this.element.close();
+            onhints();
+          },
+        },
+        "Show the first hints again",
+      ),
+    );
+    this.element.addEventListener("click", (e) => {
+      if (e.target === this.element) this.element.close();
+    });
   }
-  open(): void { if (!this.element.open) this.element.showModal(); }
+  open(): void {
+    if (!this.element.open) this.element.showModal();
+  }
 }

@@ -6,7 +6,10 @@ export class Histogram {
   private chart: uPlot | null = null;
   private key = "";
 
-  constructor(readonly element: HTMLElement, private readonly height: number) {
+  constructor(
+    readonly element: HTMLElement,
+    private readonly height: number,
+  ) {
     new ResizeObserver(() => {
       if (this.chart && element.clientWidth) this.chart.setSize({ width: element.clientWidth, height });
     }).observe(element);
@@ -23,23 +26,44 @@ export class Histogram {
     const style = getComputedStyle(this.element);
     const colour = (name: string): string => style.getPropertyValue(name).trim();
     const axis = {
-      stroke: colour("--muted"), font: '11px "Plex Sans", system-ui', ticks: { show: false },
+      stroke: colour("--muted"),
+      font: '11px "Plex Sans", system-ui',
+      ticks: { show: false },
       grid: { stroke: colour("--line"), width: 1 },
     };
-    this.chart = new uPlot({
-      width: this.element.clientWidth || 320, height: this.height, cursor: { y: false, points: { show: false } },
-      legend: { show: false }, scales: { x: { time: false } },
-      axes: [
-        { ...axis, grid: { show: false }, size: 34, label: "Distance in tokens", labelSize: 16, labelGap: 0,
-          labelFont: axis.font },
-        { ...axis, size: 44 },
-      ],
-      series: [
-        {},
-        { label: "pairs", fill: colour("--similarity"), width: 0, points: { show: false },
-          paths: uPlot.paths.bars!({ size: [0.9, 40] }) },
-        { label: "chance", stroke: colour("--ink"), width: 1, dash: [3, 3], points: { show: false } },
-      ],
-    }, data, this.element);
+    this.chart = new uPlot(
+      {
+        width: this.element.clientWidth || 320,
+        height: this.height,
+        cursor: { y: false, points: { show: false } },
+        legend: { show: false },
+        scales: { x: { time: false } },
+        axes: [
+          {
+            ...axis,
+            grid: { show: false },
+            size: 34,
+            label: "Distance in tokens",
+            labelSize: 16,
+            labelGap: 0,
+            labelFont: axis.font,
+          },
+          { ...axis, size: 44 },
+        ],
+        series: [
+          {},
+          {
+            label: "pairs",
+            fill: colour("--similarity"),
+            width: 0,
+            points: { show: false },
+            paths: uPlot.paths.bars!({ size: [0.9, 40] }),
+          },
+          { label: "chance", stroke: colour("--ink"), width: 1, dash: [3, 3], points: { show: false } },
+        ],
+      },
+      data,
+      this.element,
+    );
   }
 }

@@ -2,15 +2,18 @@
 import { mapAt, type Answer, type Encoding } from "./answer";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
 
-export interface Lens { special: boolean; words: boolean }
+export interface Lens {
+  special: boolean;
+  words: boolean;
+}
 
 // Word pieces lose their ## where they continue a merged word.
-const label = (tokens: readonly string[]): string =>
-  tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join("");
+const label = (tokens: readonly string[]): string => tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join("");
 
 export function axisOf(encoding: Encoding, lens: Lens): Axis {
   const groups: number[][] = [];
-  let word: number | null = null, type = -1;
+  let word: number | null = null,
+    type = -1;
   encoding.ids.forEach((_, t) => {
     if (!lens.special && encoding.special[t]) return;
     const w = encoding.words[t] ?? null;

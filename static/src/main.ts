@@ -17,7 +17,11 @@ import { OverviewView } from "./views/overview";
 import { PairsView } from "./views/pairs";
 import { TextView } from "./views/text";
 
-interface Shown { element: HTMLElement; update(): void; exportable(): Exportable | null }
+interface Shown {
+  element: HTMLElement;
+  update(): void;
+  exportable(): Exportable | null;
+}
 
 const app = new App(render);
 const views: Record<View, Shown> = {
@@ -30,7 +34,9 @@ const views: Record<View, Shown> = {
 const panel = new Panel(app);
 const hints = new Hints(app);
 const help = new Help(() => hints.reopen());
-const chrome = new Chrome(app, new ExportMenu(app, () => views[app.state.view].exportable()).element, () => help.open());
+const chrome = new Chrome(app, new ExportMenu(app, () => views[app.state.view].exportable()).element, () =>
+  help.open(),
+);
 const stage = h("div", { class: "stage", id: "stage", tabindex: -1 });
 
 function render(): void {
@@ -43,11 +49,32 @@ function render(): void {
 }
 
 document.querySelector("#app")!.append(
-  h("a", { class: "skip", href: "#stage", onclick: (e: Event) => { e.preventDefault(); stage.focus(); } }, "Skip to the view"),
+  h(
+    "a",
+    {
+      class: "skip",
+      href: "#stage",
+      onclick: (e: Event) => {
+        e.preventDefault();
+        stage.focus();
+      },
+    },
+    "Skip to the view",
+  ),
   h("h1", { class: "hidden" }, "headscope: how an encoder pays attention"),
-  chrome.top, h("main", {}, panel.element, stage), chrome.bottom, help.element);
+  chrome.top,
+  h("main", {}, panel.element, stage),
+  chrome.bottom,
+  help.element,
+);
 watchTheme(app);
 bindKeys(app, panel, help);
 // The example is analysed without waiting for the list of models.
-models().then((list) => { app.models = list; app.draw(); }, () => app.draw());
+models().then(
+  (list) => {
+    app.models = list;
+    app.draw();
+  },
+  () => app.draw(),
+);
 app.draw();

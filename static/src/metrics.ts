@@ -4,39 +4,60 @@ import { format, percent } from "./scale";
 import type { Metric } from "./state";
 
 export type Figure = Exclude<Metric, "none">;
-interface About { name: string; short: string; title: string; write(value: number | null): string }
+interface About {
+  name: string;
+  short: string;
+  title: string;
+  write(value: number | null): string;
+}
 
 export const FIGURES: Record<Figure, About> = {
   high_pairs: {
-    name: "High pairs", short: "pairs", write: (v) => (v === null ? "–" : v.toLocaleString("en")),
+    name: "High pairs",
+    short: "pairs",
+    write: (v) => (v === null ? "–" : v.toLocaleString("en")),
     title: "Token pairs whose similarity reaches the threshold",
   },
   repeated_share: {
-    name: "Repeated tokens", short: "repeated", write: percent,
+    name: "Repeated tokens",
+    short: "repeated",
+    write: percent,
     title: "Share of high pairs that are one token twice (paper, Fig. 6)",
   },
   same_sentence_share: {
-    name: "Same sentence", short: "same sent.", write: percent,
+    name: "Same sentence",
+    short: "same sent.",
+    write: percent,
     title: "Share of high pairs within one sentence (paper, Fig. 8)",
   },
   mean_distance: {
-    name: "Mean distance", short: "distance", write: format,
+    name: "Mean distance",
+    short: "distance",
+    write: format,
     title: "Mean distance of high pairs, in tokens (paper, Fig. 7)",
   },
   separator_attention: {
-    name: "Separator attention", short: "separators", write: percent,
+    name: "Separator attention",
+    short: "separators",
+    write: percent,
     title: "Share of attention on [CLS], [SEP] and sentence ends (paper, Fig. 4)",
   },
   focal_share: {
-    name: "Focal share", short: "focal", write: percent,
+    name: "Focal share",
+    short: "focal",
+    write: percent,
     title: "Share of high pairs that hold the head's commonest token (paper, Fig. 11)",
   },
   attention_entropy: {
-    name: "Attention entropy", short: "entropy", write: format,
+    name: "Attention entropy",
+    short: "entropy",
+    write: format,
     title: "Mean entropy of the attention rows, in nats: low is focused, high is even",
   },
   snr_dprime: {
-    name: "d′ signal to noise", short: "d′", write: format,
+    name: "d′ signal to noise",
+    short: "d′",
+    write: format,
     title: "Separation of same-token or same-sentence pairs from the rest",
   },
 };
@@ -48,7 +69,10 @@ export const valueOf = (summary: Summary, figure: Figure): number | null => {
 
 // Smallest and largest over all heads that have the figure.
 export function rangeOf(summary: Summary[][], figure: Figure): [number, number] {
-  const values = summary.flat().map((s) => valueOf(s, figure)).filter((v): v is number => v !== null);
+  const values = summary
+    .flat()
+    .map((s) => valueOf(s, figure))
+    .filter((v): v is number => v !== null);
   return values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
 }
 

@@ -44,7 +44,8 @@ export function sortPairs(normalized: Float32Array, n: number): Pairs {
 // in the service.
 export function countAbove(pairs: Pairs, threshold: number): number {
   const tau = Math.fround(threshold);
-  let low = 0, high = pairs.normalized.length;
+  let low = 0,
+    high = pairs.normalized.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (pairs.normalized[middle]! >= tau) low = middle + 1;
@@ -72,14 +73,16 @@ export function filterPairs(pairs: Pairs, count: number, axis: Axis, filter: Pai
     if (distance < filter.near || (filter.far > 0 && distance > filter.far)) continue;
     if (!agrees(filter.same, sameToken(pairs, k, axis))) continue;
     if (!agrees(filter.within, sameSentence(pairs, k, axis))) continue;
-    const a = labels[pairs.i[k]!]!, b = labels[pairs.j[k]!]!;
+    const a = labels[pairs.i[k]!]!,
+      b = labels[pairs.j[k]!]!;
     if (wanted.length && !wanted.every((w) => a.includes(w) || b.includes(w))) continue;
     kept[n++] = k;
   }
   return kept.subarray(0, n);
 }
 
-export type PairColumn = "i" | "j" | "token_i" | "token_j" | "normalized" | "distance" | "same_token" | "same_sentence";
+export type PairColumn =
+  "i" | "j" | "token_i" | "token_j" | "normalized" | "distance" | "same_token" | "same_sentence";
 
 // Sorts by "-normalized", "distance", ...: a leading minus means falling. Ties keep the strongest first.
 export function orderPairs(kept: Uint32Array, pairs: Pairs, axis: Axis, order: string): Uint32Array {
@@ -88,8 +91,11 @@ export function orderPairs(kept: Uint32Array, pairs: Pairs, axis: Axis, order: s
   if (column === "normalized") return falling ? kept : kept.slice().reverse();
   const collator = new Intl.Collator(undefined, { numeric: true });
   const rank = Uint32Array.from(axis.labels.keys());
-  [...axis.labels.keys()].sort((a, b) => collator.compare(axis.labels[a]!, axis.labels[b]!))
-    .forEach((label, at) => { rank[label] = at; });
+  [...axis.labels.keys()]
+    .sort((a, b) => collator.compare(axis.labels[a]!, axis.labels[b]!))
+    .forEach((label, at) => {
+      rank[label] = at;
+    });
   const value: Record<Exclude<PairColumn, "normalized">, (k: number) => number> = {
     i: (k) => pairs.i[k]!,
     j: (k) => pairs.j[k]!,
@@ -115,24 +121,32 @@ export interface PairFigures {
 
 export function figuresOf(pairs: Pairs, kept: ArrayLike<number>, axis: Axis): PairFigures {
   const count = kept.length;
-  let repeated = 0, within = 0, distance = 0;
+  let repeated = 0,
+    within = 0,
+    distance = 0;
   const contains = new Map<string, number>();
   for (let n = 0; n < count; n++) {
     const k = kept[n]!;
-    const a = axis.keys[pairs.i[k]!]!, b = axis.keys[pairs.j[k]!]!;
+    const a = axis.keys[pairs.i[k]!]!,
+      b = axis.keys[pairs.j[k]!]!;
     if (a === b) repeated++;
     else contains.set(b, (contains.get(b) ?? 0) + 1);
     contains.set(a, (contains.get(a) ?? 0) + 1);
     if (sameSentence(pairs, k, axis)) within++;
     distance += distanceOf(pairs, k, axis);
   }
-  let focal: string | null = null, most = 0;
+  let focal: string | null = null,
+    most = 0;
   axis.keys.forEach((key, t) => {
     const times = contains.get(key) ?? 0;
-    if (times > most) (most = times), (focal = axis.labels[t]!);
+    if (times > most) ((most = times), (focal = axis.labels[t]!));
   });
   return {
-    count, repeated: repeated / count, sameSentence: within / count, meanDistance: distance / count, focal,
+    count,
+    repeated: repeated / count,
+    sameSentence: within / count,
+    meanDistance: distance / count,
+    focal,
     focalShare: most / count,
   };
 }

@@ -25,32 +25,75 @@ export class Panel {
   private shown = "";
 
   constructor(private readonly app: App) {
-    this.literal = toggle("[MASK] and the like are plain text",
-      "split_special_tokens: special tokens written in the text are not recognised", () => this.edited());
-    this.tau = slider("Similarity τ", "A pair is high when its similarity reaches this share of the head's maximum",
-      0.05, 1, 0.01, (tau) => app.set({ tau }));
-    this.atau = slider("Attention τ", "A token gathers attention when its column sum reaches this share of the largest",
-      0.05, 1, 0.01, (atau) => app.set({ atau }));
-    this.hide = toggle("Hide special tokens", "[CLS] and [SEP] hidden and left out of every figure",
-      (on) => app.set({ special: !on }));
-    this.words = toggle("Merge word pieces", "Attention to a word is the sum over its pieces, from it their mean",
-      (words) => app.set({ words }));
-    this.map = select("Colours", MAPS.map((m) => [m, m[0]!.toUpperCase() + m.slice(1)] as const),
-      (map) => app.set({ map: map as MapName }));
-    const form = h("form", { onsubmit: (e: Event) => { e.preventDefault(); this.analyse(); } },
+    this.literal = toggle(
+      "[MASK] and the like are plain text",
+      "split_special_tokens: special tokens written in the text are not recognised",
+      () => this.edited(),
+    );
+    this.tau = slider(
+      "Similarity τ",
+      "A pair is high when its similarity reaches this share of the head's maximum",
+      0.05,
+      1,
+      0.01,
+      (tau) => app.set({ tau }),
+    );
+    this.atau = slider(
+      "Attention τ",
+      "A token gathers attention when its column sum reaches this share of the largest",
+      0.05,
+      1,
+      0.01,
+      (atau) => app.set({ atau }),
+    );
+    this.hide = toggle("Hide special tokens", "[CLS] and [SEP] hidden and left out of every figure", (on) =>
+      app.set({ special: !on }),
+    );
+    this.words = toggle(
+      "Merge word pieces",
+      "Attention to a word is the sum over its pieces, from it their mean",
+      (words) => app.set({ words }),
+    );
+    this.map = select(
+      "Colours",
+      MAPS.map((m) => [m, m[0]!.toUpperCase() + m.slice(1)] as const),
+      (map) => app.set({ map: map as MapName }),
+    );
+    const form = h(
+      "form",
+      {
+        onsubmit: (e: Event) => {
+          e.preventDefault();
+          this.analyse();
+        },
+      },
       this.examples(),
       this.field("text", "Text", this.text),
       this.error("pair", this.pairBox, this.pair),
-      h("div", { class: "two" }, this.field("model", "Model", this.model), this.field("max", "Tokens at most", this.max)),
+      h(
+        "div",
+        { class: "two" },
+        this.field("model", "Model", this.model),
+        this.field("max", "Tokens at most", this.max),
+      ),
       this.literal.element,
       h("div", { class: "submit" }, this.submit, h("kbd", {}, "Ctrl ↵")),
-      this.facts);
-    this.element = h("details", { class: "panel", open: matchMedia("(min-width: 901px)").matches },
+      this.facts,
+    );
+    this.element = h(
+      "details",
+      { class: "panel", open: matchMedia("(min-width: 901px)").matches },
       h("summary", {}, h("span", {}, "Text and options"), this.excerpt),
       form,
-      h("div", { class: "group" }, h("h2", {}, "Thresholds"),
-        this.error("tau", this.tau.element), this.error("atau", this.atau.element)),
-      h("div", { class: "group" }, h("h2", {}, "Display"), this.hide.element, this.words.element, this.map.element));
+      h(
+        "div",
+        { class: "group" },
+        h("h2", {}, "Thresholds"),
+        this.error("tau", this.tau.element),
+        this.error("atau", this.atau.element),
+      ),
+      h("div", { class: "group" }, h("h2", {}, "Display"), this.hide.element, this.words.element, this.map.element),
+    );
     for (const field of [this.text, this.pair, this.max]) field.addEventListener("input", () => this.edited());
     this.model.addEventListener("change", () => this.analyse());
     form.addEventListener("keydown", (e) => {
@@ -64,24 +107,38 @@ export class Panel {
   }
 
   private examples(): HTMLElement {
-    const list = h("select", { onchange: () => {
-      const example = EXAMPLES[Number(list.value)];
-      if (!example) return;
-      this.text.value = example.text;
-      this.pair.value = example.pair ?? "";
-      this.analyse();
-    } }, h("option", { value: "" }, "Examples…"), EXAMPLES.map(({ name }, n) => h("option", { value: n }, name)));
+    const list = h(
+      "select",
+      {
+        onchange: () => {
+          const example = EXAMPLES[Number(list.value)];
+          if (!example) return;
+          this.text.value = example.text;
+          this.pair.value = example.pair ?? "";
+          this.analyse();
+        },
+      },
+      h("option", { value: "" }, "Examples…"),
+      EXAMPLES.map(({ name }, n) => h("option", { value: n }, name)),
+    );
     list.setAttribute("aria-label", "Examples");
     return h("div", { class: "examples" }, h("h2", {}, "Text"), list);
   }
 
   private field(name: FieldName, label: string, input: HTMLElement): HTMLElement {
-    return this.error(name, h("label", { class: `field${name === "text" ? " bare" : ""}` },
-      h("span", {}, label), input), input);
+    return this.error(
+      name,
+      h("label", { class: `field${name === "text" ? " bare" : ""}` }, h("span", {}, label), input),
+      input,
+    );
   }
 
   // The place for a problem beside its field.
-  private error(name: FieldName, field: HTMLElement, input: Element | null = field.querySelector("input")): HTMLElement {
+  private error(
+    name: FieldName,
+    field: HTMLElement,
+    input: Element | null = field.querySelector("input"),
+  ): HTMLElement {
     const message = h("p", { class: "error", id: `error-${name}`, hidden: true });
     input?.setAttribute("aria-describedby", message.id);
     this.errors.set(name, message);
@@ -95,7 +152,9 @@ export class Panel {
   private draft(): string {
     return JSON.stringify([this.text.value, this.pair.value, this.max.value, this.isLiteral()]);
   }
-  private isLiteral(): boolean { return this.literal.element.querySelector("input")!.checked; }
+  private isLiteral(): boolean {
+    return this.literal.element.querySelector("input")!.checked;
+  }
 
   // The server's first model goes unnamed, so that links follow a server's default.
   private chosenModel(): string {
@@ -105,7 +164,13 @@ export class Panel {
   private analyse(): void {
     const { state } = this.app;
     const max = this.max.value.trim() === "" ? state.max : Number(this.max.value);
-    const next = { text: this.text.value, pair: this.pair.value, model: this.chosenModel(), max, literal: this.isLiteral() };
+    const next = {
+      text: this.text.value,
+      pair: this.pair.value,
+      model: this.chosenModel(),
+      max,
+      literal: this.isLiteral(),
+    };
     const same = next.text === state.text && next.pair === state.pair;
     this.app.set({ ...next, ...(same ? {} : { pin: [], sel: [] }) }, true);
   }
@@ -118,7 +183,10 @@ export class Panel {
     this.words.set(state.words);
     this.map.set(state.map);
     if (this.model.options.length !== models.length)
-      replace(this.model, models.map(({ name }) => h("option", { value: name }, name)));
+      replace(
+        this.model,
+        models.map(({ name }) => h("option", { value: name }, name)),
+      );
     this.model.value = state.model || models[0]?.name || "";
     const shown = JSON.stringify([state.text, state.pair, String(state.max), state.literal]);
     if (shown !== this.shown) this.fill(shown);
@@ -141,12 +209,15 @@ export class Panel {
   private tellFacts(): void {
     const answer = this.app.overview().answer;
     const ms = answer ? Object.values(answer.timing).reduce((a, b) => a + b, 0) : 0;
-    replace(this.facts, answer && [
-      `${answer.encoding.ids.length} tokens`,
-      answer.truncated ? h("strong", {}, " (cut)") : null,
-      ` · ${answer.layers.length} × ${answer.heads.length} heads`,
-      ms > 0 ? ` · ${ms.toFixed(0)} ms` : "",
-    ]);
+    replace(
+      this.facts,
+      answer && [
+        `${answer.encoding.ids.length} tokens`,
+        answer.truncated ? h("strong", {}, " (cut)") : null,
+        ` · ${answer.layers.length} × ${answer.heads.length} heads`,
+        ms > 0 ? ` · ${ms.toFixed(0)} ms` : "",
+      ],
+    );
   }
 
   private tellProblem(): void {

@@ -3,7 +3,11 @@
 export type FieldName = "text" | "pair" | "model" | "max" | "tau" | "atau";
 
 const FIELDS: Record<string, FieldName> = {
-  "/text": "text", "/text_pair": "pair", "/model": "model", "/max_tokens": "max", "/threshold": "tau",
+  "/text": "text",
+  "/text_pair": "pair",
+  "/model": "model",
+  "/max_tokens": "max",
+  "/threshold": "tau",
   "/attention_threshold": "atau",
 };
 

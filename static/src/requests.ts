@@ -4,8 +4,10 @@ import { SUM, type State } from "./state";
 
 export type { AnalyzeRequest };
 
-type Input = Pick<AnalyzeRequest, "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" |
-  "special_tokens">;
+type Input = Pick<
+  AnalyzeRequest,
+  "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" | "special_tokens"
+>;
 
 function inputOf(state: State): Input {
   return {
@@ -21,8 +23,13 @@ function inputOf(state: State): Input {
 // Every head as bytes, with its figures: the overview, drawn at once.
 export function overviewRequest(state: State, threshold: number): AnalyzeRequest {
   return {
-    ...inputOf(state), layers: "all", heads: "all", outputs: ["attentions", "similarities", "summary"],
-    normalize: "max", dtype: "u1", threshold,
+    ...inputOf(state),
+    layers: "all",
+    heads: "all",
+    outputs: ["attentions", "similarities", "summary"],
+    normalize: "max",
+    dtype: "u1",
+    threshold,
   };
 }
 
@@ -35,17 +42,25 @@ export function summaryRequest(state: State): AnalyzeRequest {
 export function headRequest(state: State, layer: number, head: number): AnalyzeRequest {
   const summed = head === SUM;
   return {
-    ...inputOf(state), layers: [layer], heads: summed ? "all" : [head],
+    ...inputOf(state),
+    layers: [layer],
+    heads: summed ? "all" : [head],
     outputs: summed ? ["attentions", "similarities"] : ["attentions", "similarities", "head_outputs"],
-    ...(summed ? { reduce: "sum" as const } : {}), dtype: "f4",
+    ...(summed ? { reduce: "sum" as const } : {}),
+    dtype: "f4",
   };
 }
 
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: State, layer: number): AnalyzeRequest {
   return {
-    ...inputOf(state), layers: [layer], heads: "all", outputs: ["attentions", "similarities"],
-    normalize: "max", reduce: "mean", dtype: "f4",
+    ...inputOf(state),
+    layers: [layer],
+    heads: "all",
+    outputs: ["attentions", "similarities"],
+    normalize: "max",
+    reduce: "mean",
+    dtype: "f4",
   };
 }
 

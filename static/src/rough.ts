@@ -5,22 +5,38 @@ import { mapAt, type Answer, type Summary } from "./answer";
 export function roughSummary(overview: Answer, threshold: number): Summary[][] {
   const limit = Math.max(1, Math.ceil(255 * threshold - 0.5));
   const bytes = overview.similarities as Uint8Array;
-  return overview.summary!.map((row, l) => row.map((known, h) => ({
-    ...known, ...countHigh(mapAt(bytes, overview, l, h), overview, limit),
-  })));
+  return overview.summary!.map((row, l) =>
+    row.map((known, h) => ({
+      ...known,
+      ...countHigh(mapAt(bytes, overview, l, h), overview, limit),
+    })),
+  );
 }
 
-type Counted = Pick<Summary, "high_pairs" | "repeated_share" | "same_sentence_share" |
-  "repeated_same_sentence_share" | "mean_distance" | "focal_position" | "focal_share">;
+type Counted = Pick<
+  Summary,
+  | "high_pairs"
+  | "repeated_share"
+  | "same_sentence_share"
+  | "repeated_same_sentence_share"
+  | "mean_distance"
+  | "focal_position"
+  | "focal_share"
+>;
 
 function countHigh(bytes: Uint8Array, { encoding: { ids, sentences } }: Answer, limit: number): Counted {
   const T = ids.length;
-  let count = 0, repeated = 0, within = 0, both = 0, distance = 0;
+  let count = 0,
+    repeated = 0,
+    within = 0,
+    both = 0,
+    distance = 0;
   const contains = new Map<number, number>();
   for (let i = 0; i < T; i++)
     for (let j = i + 1; j < T; j++) {
       if (bytes[i * T + j]! < limit) continue;
-      const same = ids[i] === ids[j], near = sentences[i] === sentences[j];
+      const same = ids[i] === ids[j],
+        near = sentences[i] === sentences[j];
       count++;
       distance += j - i;
       if (same) repeated++;
@@ -29,15 +45,21 @@ function countHigh(bytes: Uint8Array, { encoding: { ids, sentences } }: Answer, 
       if (near) within++;
       if (same && near) both++;
     }
-  let focal = -1, most = 0;
-  if (count) ids.forEach((id, t) => {
-    const times = contains.get(id) ?? 0;
-    if (times > most) (most = times), (focal = t);
-  });
+  let focal = -1,
+    most = 0;
+  if (count)
+    ids.forEach((id, t) => {
+      const times = contains.get(id) ?? 0;
+      if (times > most) ((most = times), (focal = t));
+    });
   const share = (part: number): number | null => (count ? part / count : null);
   return {
-    high_pairs: count, repeated_share: share(repeated), same_sentence_share: share(within),
-    repeated_same_sentence_share: share(both), mean_distance: share(distance),
-    focal_position: focal < 0 ? null : focal, focal_share: share(most),
+    high_pairs: count,
+    repeated_share: share(repeated),
+    same_sentence_share: share(within),
+    repeated_same_sentence_share: share(both),
+    mean_distance: share(distance),
+    focal_position: focal < 0 ? null : focal,
+    focal_share: share(most),
   };
 }

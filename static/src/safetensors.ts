@@ -6,10 +6,18 @@ export interface Tensor {
   shape: number[];
   data: Float32Array | Uint8Array | Int32Array | BigInt64Array | Uint16Array | Float64Array;
 }
-export interface Safetensors { tensors: Map<string, Tensor>; metadata: Record<string, string> }
+export interface Safetensors {
+  tensors: Map<string, Tensor>;
+  metadata: Record<string, string>;
+}
 
 const ARRAYS = {
-  F64: Float64Array, F32: Float32Array, F16: Uint16Array, U8: Uint8Array, BOOL: Uint8Array, I32: Int32Array,
+  F64: Float64Array,
+  F32: Float32Array,
+  F16: Uint16Array,
+  U8: Uint8Array,
+  BOOL: Uint8Array,
+  I32: Int32Array,
   I64: BigInt64Array,
 } as const;
 
@@ -18,8 +26,10 @@ export function parseSafetensors(bytes: Uint8Array): Safetensors {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = Number(view.getBigUint64(0, true));
   if (length > bytes.byteLength - 8) throw new Error("The answer ends inside its header.");
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) as
-    Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>;
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + length))) as Record<
+    string,
+    { dtype: string; shape: number[]; data_offsets: [number, number] }
+  >;
   const tensors = new Map<string, Tensor>();
   let metadata: Record<string, string> = {};
   for (const [name, entry] of Object.entries(header)) {
@@ -30,7 +40,9 @@ export function parseSafetensors(bytes: Uint8Array): Safetensors {
 }
 
 function tensor(
-  name: string, entry: { dtype: string; shape: number[]; data_offsets: [number, number] }, bytes: Uint8Array,
+  name: string,
+  entry: { dtype: string; shape: number[]; data_offsets: [number, number] },
+  bytes: Uint8Array,
   start: number,
 ): Tensor {
   const Type = ARRAYS[entry.dtype as keyof typeof ARRAYS];
@@ -40,8 +52,9 @@ function tensor(
   if (to - from !== count * Type.BYTES_PER_ELEMENT || start + to > bytes.byteLength)
     throw new Error(`Tensor "${name}" does not fit the answer.`);
   const at = bytes.byteOffset + start + from;
-  const data = at % Type.BYTES_PER_ELEMENT === 0
-    ? new Type(bytes.buffer as ArrayBuffer, at, count)
-    : new Type(bytes.slice(start + from, start + to).buffer, 0, count);
+  const data =
+    at % Type.BYTES_PER_ELEMENT === 0
+      ? new Type(bytes.buffer as ArrayBuffer, at, count)
+      : new Type(bytes.slice(start + from, start + to).buffer, 0, count);
   return { dtype: entry.dtype, shape: entry.shape, data };
 }

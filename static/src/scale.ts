@@ -13,7 +13,11 @@ export function position(value: number, top: number, scale: Scale): number {
 
 // Colour indices of a whole [rows][columns] map. Values at or below 0 get index 0.
 export function indicesOf(
-  values: ArrayLike<number>, rows: number, columns: number, top: number, scale: Scale,
+  values: ArrayLike<number>,
+  rows: number,
+  columns: number,
+  top: number,
+  scale: Scale,
 ): Uint8Array {
   const out = new Uint8Array(rows * columns);
   for (let i = 0; i < rows; i++) {
@@ -45,11 +49,18 @@ export function maximumOf(values: ArrayLike<number>, from = 0, to = values.lengt
   return top;
 }
 
-export interface Tick { at: number; label: string }
+export interface Tick {
+  at: number;
+  label: string;
+}
 
 export function ticksOf(top: number, scale: Scale): Tick[] {
   if (!(top > 0)) return [{ at: 0, label: "0" }];
-  if (scale === "row") return [{ at: 0, label: "0" }, { at: 1, label: "row max" }];
+  if (scale === "row")
+    return [
+      { at: 0, label: "0" },
+      { at: 1, label: "row max" },
+    ];
   if (scale === "log")
     return [DECADES, DECADES / 2, 0].map((d) => ({ at: 1 - d / DECADES, label: format(top / 10 ** d) }));
   return [0, 0.5, 1].map((at) => ({ at, label: format(top * at) }));
@@ -64,10 +75,12 @@ export function format(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const text = size >= 1e5 || size < 1e-4 ? value.toExponential(1)
-    : size >= 100 ? value.toFixed(0) : value.toPrecision(3);
+  const text =
+    size >= 1e5 || size < 1e-4 ? value.toExponential(1) : size >= 100 ? value.toFixed(0) : value.toPrecision(3);
   return text.replace("-", "−");
 }
 
 export const percent = (value: number | null | undefined): string =>
-  value === null || value === undefined || Number.isNaN(value) ? "–" : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u00a0%`;
+  value === null || value === undefined || Number.isNaN(value)
+    ? "–"
+    : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u00a0%`;

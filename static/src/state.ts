@@ -16,8 +16,15 @@ export const ANSWERS = ["any", "yes", "no"] as const;
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export const AGAINST = ["head", "text", "model"] as const;
 export const METRICS = [
-  "none", "high_pairs", "repeated_share", "same_sentence_share", "mean_distance", "separator_attention",
-  "focal_share", "attention_entropy", "snr_dprime",
+  "none",
+  "high_pairs",
+  "repeated_share",
+  "same_sentence_share",
+  "mean_distance",
+  "separator_attention",
+  "focal_share",
+  "attention_entropy",
+  "snr_dprime",
 ] as const;
 
 export type View = (typeof VIEWS)[number];
@@ -31,11 +38,17 @@ export type MapName = (typeof MAPS)[number];
 export type Against = (typeof AGAINST)[number];
 export type Metric = (typeof METRICS)[number];
 
-interface Field<T> { initial: T; parse(text: string): T | undefined; format(value: T): string }
+interface Field<T> {
+  initial: T;
+  parse(text: string): T | undefined;
+  format(value: T): string;
+}
 
 const text = (initial: string): Field<string> => ({ initial, parse: (t) => t, format: (v) => v });
 const flag = (initial: boolean): Field<boolean> => ({
-  initial, parse: (t) => (t === "1" ? true : t === "0" ? false : undefined), format: (v) => (v ? "1" : "0"),
+  initial,
+  parse: (t) => (t === "1" ? true : t === "0" ? false : undefined),
+  format: (v) => (v ? "1" : "0"),
 });
 const within = (initial: number, low: number, high: number, whole: boolean): Field<number> => ({
   initial,
@@ -48,7 +61,9 @@ const within = (initial: number, low: number, high: number, whole: boolean): Fie
 const whole = (initial: number, low: number, high: number): Field<number> => within(initial, low, high, true);
 const share = (initial: number): Field<number> => within(initial, 0.01, 1, false);
 const oneOf = <T extends string>(values: readonly T[], initial: T): Field<T> => ({
-  initial, parse: (t) => values.find((v) => v === t), format: (v) => v,
+  initial,
+  parse: (t) => values.find((v) => v === t),
+  format: (v) => v,
 });
 const indices = (most: number): Field<readonly number[]> => ({
   initial: [],

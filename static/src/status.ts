@@ -12,12 +12,15 @@ export function statusOf(app: App, entry: Entry): HTMLElement | null {
   if (entry.status === "cancelled")
     return h("div", { class: "notice", role: "status" }, h("p", {}, "Cancelled."), again(app, entry));
   const { title, detail, pointer, retryAfter } = entry.problem!;
-  return h("div", { class: "notice problem", role: "alert" },
+  return h(
+    "div",
+    { class: "notice problem", role: "alert" },
     h("h2", {}, title),
     h("p", {}, detail.slice(0, 1).toUpperCase() + detail.slice(1)),
     fieldOf(pointer) ? h("p", { class: "muted" }, "The field in question is marked beside the text.") : null,
     retryAfter ? h("p", { class: "muted" }, `The server asks to wait ${retryAfter} s.`) : null,
-    again(app, entry));
+    again(app, entry),
+  );
 }
 
 const again = (app: App, entry: Entry): HTMLElement =>
@@ -28,8 +31,14 @@ function progress(app: App, entry: Entry): HTMLElement {
   const waited = performance.now() - entry.started;
   if (waited < PATIENCE_MS) setTimeout(app.draw, PATIENCE_MS - waited + 10);
   const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
-  return h("div", { class: `notice progress${waited < PATIENCE_MS ? " early" : ""}`, role: "status" },
+  return h(
+    "div",
+    { class: `notice progress${waited < PATIENCE_MS ? " early" : ""}`, role: "status" },
     h("p", {}, total ? `Receiving ${megabytes(received)} of ${megabytes(total)} MB` : "Computing the heads…"),
-    h("progress", total ? { max: total, value: received, "aria-label": "Received" } : { "aria-label": "Computing" }),
-    h("button", { type: "button", onclick: () => app.cache.cancel(entry) }, "Cancel"));
+    h(
+      "progress",
+      total ? { max: total, value: received, "aria-label": "Received" } : { "aria-label": "Computing" },
+    ),
+    h("button", { type: "button", onclick: () => app.cache.cancel(entry) }, "Cancel"),
+  );
 }

@@ -32,7 +32,9 @@ export interface Surface {
 }
 
 // Anything that can be drawn for saving.
-export interface Picture extends Layout { draw(surface: Surface, ink: Ink): void }
+export interface Picture extends Layout {
+  draw(surface: Surface, ink: Ink): void;
+}
 
 const FAMILY = "IBM Plex Sans, Plex Sans, Helvetica, Arial, sans-serif";
 
@@ -61,8 +63,8 @@ export class CanvasSurface implements Surface {
     this.g.restore();
   }
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void {
-    if (fill) (this.g.fillStyle = fill), this.g.fillRect(x, y, width, height);
-    if (stroke) (this.g.strokeStyle = stroke), this.g.strokeRect(x, y, width, height);
+    if (fill) ((this.g.fillStyle = fill), this.g.fillRect(x, y, width, height));
+    if (stroke) ((this.g.strokeStyle = stroke), this.g.strokeRect(x, y, width, height));
   }
   path(d: string, stroke: string, width: number, opacity: number): void {
     this.g.save();
@@ -77,19 +79,47 @@ export class CanvasSurface implements Surface {
 export class SvgSurface implements Surface {
   readonly root: SVGSVGElement;
   constructor(width: number, height: number) {
-    this.root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height, "font-family": FAMILY });
+    this.root = svg("svg", {
+      xmlns: "http://www.w3.org/2000/svg",
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
+      "font-family": FAMILY,
+    });
   }
   // Cells stay pixels, one each, enlarged without smoothing.
   image(pixels: HTMLCanvasElement, x: number, y: number, width: number, height: number): void {
-    this.root.append(svg("image", { x, y, width, height, href: pixels.toDataURL("image/png"),
-      preserveAspectRatio: "none", "image-rendering": "pixelated" }));
+    this.root.append(
+      svg("image", {
+        x,
+        y,
+        width,
+        height,
+        href: pixels.toDataURL("image/png"),
+        preserveAspectRatio: "none",
+        "image-rendering": "pixelated",
+      }),
+    );
   }
   text(text: string, x: number, y: number, { size, colour, bold, anchor = "start", turned, width }: Style): void {
-    this.root.append(svg("text", {
-      x: 0, y: 0, transform: `translate(${x} ${y})${turned ? " rotate(-90)" : ""}`, "font-size": size, fill: colour,
-      "font-weight": bold ? 600 : null, "text-anchor": anchor, "dominant-baseline": "central",
-      textLength: width, lengthAdjust: width === undefined ? null : "spacingAndGlyphs",
-    }, text));
+    this.root.append(
+      svg(
+        "text",
+        {
+          x: 0,
+          y: 0,
+          transform: `translate(${x} ${y})${turned ? " rotate(-90)" : ""}`,
+          "font-size": size,
+          fill: colour,
+          "font-weight": bold ? 600 : null,
+          "text-anchor": anchor,
+          "dominant-baseline": "central",
+          textLength: width,
+          lengthAdjust: width === undefined ? null : "spacingAndGlyphs",
+        },
+        text,
+      ),
+    );
   }
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke: string | null): void {
     this.root.append(svg("rect", { x, y, width, height, fill: fill ?? "none", stroke }));
@@ -99,9 +129,20 @@ export class SvgSurface implements Surface {
   }
 }
 
-export interface Ink { ink: string; muted: string; page: string; line: string }
+export interface Ink {
+  ink: string;
+  muted: string;
+  page: string;
+  line: string;
+}
 
-const LABEL = 8, MARGIN = 74, HEAD = 40, GAP = 28, FOOT = 30, EDGE = 20, PLOT_LEAST = 480;
+const LABEL = 8,
+  MARGIN = 74,
+  HEAD = 40,
+  GAP = 28,
+  FOOT = 30,
+  EDGE = 20,
+  PLOT_LEAST = 480;
 
 // Side of a plate's plot: every label in sight has room.
 const plotOf = (plate: Plate): number => {
@@ -110,7 +151,10 @@ const plotOf = (plate: Plate): number => {
   return Math.max(PLOT_LEAST, labelled * (LABEL + 1));
 };
 
-export interface Layout { width: number; height: number }
+export interface Layout {
+  width: number;
+  height: number;
+}
 function layoutOf(plates: readonly Plate[]): Layout {
   const sides = plates.map((p) => plotOf(p) + MARGIN);
   return {
@@ -120,7 +164,8 @@ function layoutOf(plates: readonly Plate[]): Layout {
 }
 
 export const pictureOf = (plates: readonly Plate[], footer: string): Picture => ({
-  ...layoutOf(plates), draw: (surface, ink) => drawPlates(surface, plates, footer, ink),
+  ...layoutOf(plates),
+  draw: (surface, ink) => drawPlates(surface, plates, footer, ink),
 });
 
 function drawPlates(surface: Surface, plates: readonly Plate[], footer: string, ink: Ink): void {
@@ -144,15 +189,27 @@ function drawPlate(surface: Surface, plate: Plate, left: number, top: number, in
   surface.image(cellsOf(plate), px, py, plot, plot);
   surface.rect(px, py, plot, plot, null, ink.line);
   for (let t = Math.ceil(y - 0.5); t < Math.min(plate.n, y + span - 0.49); t++)
-    surface.text(plate.labels[t] ?? "", px - 4, py + (t + 0.5 - y) * cell, { size: LABEL, colour: ink.ink, anchor: "end" });
+    surface.text(plate.labels[t] ?? "", px - 4, py + (t + 0.5 - y) * cell, {
+      size: LABEL,
+      colour: ink.ink,
+      anchor: "end",
+    });
   for (let t = Math.ceil(x - 0.5); t < Math.min(plate.n, x + span - 0.49); t++)
-    surface.text(plate.labels[t] ?? "", px + (t + 0.5 - x) * cell, py - 4, { size: LABEL, colour: ink.ink, turned: true });
+    surface.text(plate.labels[t] ?? "", px + (t + 0.5 - x) * cell, py - 4, {
+      size: LABEL,
+      colour: ink.ink,
+      turned: true,
+    });
 }
 
 function drawBar(surface: Surface, plate: Plate, x: number, y: number, ink: Ink): void {
   for (let k = 0; k < 80; k++) surface.rect(x + 2 * k, y, 2.2, 8, cssOf(plate.lut, k / 79), null);
   for (const { at, label } of plate.ticks)
-    surface.text(label, x + 160 * at, y + 15, { size: 9, colour: ink.muted, anchor: at <= 0 ? "start" : at >= 1 ? "end" : "middle" });
+    surface.text(label, x + 160 * at, y + 15, {
+      size: 9,
+      colour: ink.muted,
+      anchor: at <= 0 ? "start" : at >= 1 ? "end" : "middle",
+    });
 }
 
 // The cells in sight, one pixel each; a cell cut by the window's edge is drawn whole pixels finer.
@@ -173,11 +230,19 @@ function cellsOf({ n, indices, lut, window: { x, y, span } }: Plate): HTMLCanvas
   return part;
 }
 
-export interface Stroke { d: string; colour: string; width: number; opacity: number }
+export interface Stroke {
+  d: string;
+  colour: string;
+  width: number;
+  opacity: number;
+}
 
 // The text as it stands on the page: tokens with their colours, and strokes behind them.
 export function textPicture(
-  paper: HTMLElement, tokens: readonly HTMLElement[], strokes: readonly Stroke[], footer: string,
+  paper: HTMLElement,
+  tokens: readonly HTMLElement[],
+  strokes: readonly Stroke[],
+  footer: string,
 ): Picture {
   const box = paper.getBoundingClientRect();
   const [width, height] = [Math.ceil(box.width) + 2 * EDGE, Math.ceil(box.height) + 2 * EDGE + FOOT];
@@ -195,7 +260,14 @@ function drawGround(surface: Surface, token: HTMLElement, box: DOMRect, ink: Ink
   const { backgroundColor } = getComputedStyle(token);
   const clear = /, 0\)$/.test(backgroundColor);
   for (const r of token.getClientRects())
-    surface.rect(r.left - box.left + EDGE, r.top - box.top + EDGE, r.width, r.height, clear ? ink.page : backgroundColor, null);
+    surface.rect(
+      r.left - box.left + EDGE,
+      r.top - box.top + EDGE,
+      r.width,
+      r.height,
+      clear ? ink.page : backgroundColor,
+      null,
+    );
 }
 
 function drawToken(surface: Surface, token: HTMLElement, box: DOMRect): void {
@@ -203,8 +275,11 @@ function drawToken(surface: Surface, token: HTMLElement, box: DOMRect): void {
   const r = token.getClientRects()[0];
   if (!r) return;
   const [left, right] = [parseFloat(paddingLeft), parseFloat(paddingRight)];
-  surface.text(token.textContent ?? "", r.left - box.left + EDGE + left, (r.top + r.bottom) / 2 - box.top + EDGE,
-    { size: parseFloat(fontSize), colour: color, width: Math.max(1, r.width - left - right) });
+  surface.text(token.textContent ?? "", r.left - box.left + EDGE + left, (r.top + r.bottom) / 2 - box.top + EDGE, {
+    size: parseFloat(fontSize),
+    colour: color,
+    width: Math.max(1, r.width - left - right),
+  });
 }
 
 export const PICTURE_EDGE = EDGE;

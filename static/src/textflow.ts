@@ -3,7 +3,10 @@
 import type { Axis } from "./analysis";
 import { h, type Child } from "./dom";
 
-export interface Flow { element: HTMLElement; tokens: HTMLElement[] } // one element an axis entry
+export interface Flow {
+  element: HTMLElement;
+  tokens: HTMLElement[];
+} // one element an axis entry
 
 // Offsets count code points; strings count UTF-16 units.
 export function unitsOf(text: string): Uint32Array {
@@ -18,19 +21,26 @@ export function flowOf(axis: Axis, text: string, pair: string): Flow {
   const paragraphs = [text, pair].map((source, type) => {
     const units = unitsOf(source);
     const parts: Child[] = [];
-    let at = 0, any = false;
+    let at = 0,
+      any = false;
     for (let t = 0; t < axis.n; t++) {
       if (axis.types[t] !== type) continue;
       any = true;
-      const [from, to] = axis.special[t] ? [at, at] : axis.offsets[t]!.map((o) => units[o] ?? source.length) as [number, number];
+      const [from, to] = axis.special[t]
+        ? [at, at]
+        : (axis.offsets[t]!.map((o) => units[o] ?? source.length) as [number, number]);
       if (from > at) parts.push(source.slice(at, from));
-      const token = h("span", { class: axis.special[t] ? "token special" : "token", "data-t": t },
-        axis.special[t] || to <= from ? axis.labels[t] : source.slice(Math.max(from, at), to));
+      const token = h(
+        "span",
+        { class: axis.special[t] ? "token special" : "token", "data-t": t },
+        axis.special[t] || to <= from ? axis.labels[t] : source.slice(Math.max(from, at), to),
+      );
       tokens[t] = token;
       parts.push(token);
       at = Math.max(at, to);
     }
-    if (at < source.length) parts.push(h("span", { class: "rest", title: "Cut off: not analysed" }, source.slice(at)));
+    if (at < source.length)
+      parts.push(h("span", { class: "rest", title: "Cut off: not analysed" }, source.slice(at)));
     return any || source ? h("p", {}, h("span", { class: "lines" }, parts)) : null;
   });
   return { element: h("div", { class: "flow" }, paragraphs), tokens };

@@ -6,10 +6,16 @@ export class Viewport {
   span = 1; // cells in sight along each side
   private readonly watchers = new Set<() => void>();
 
-  constructor(public n = 1) { this.reset(n); }
+  constructor(public n = 1) {
+    this.reset(n);
+  }
 
-  watch(watcher: () => void): void { this.watchers.add(watcher); }
-  private changed(): void { for (const watcher of this.watchers) watcher(); }
+  watch(watcher: () => void): void {
+    this.watchers.add(watcher);
+  }
+  private changed(): void {
+    for (const watcher of this.watchers) watcher();
+  }
 
   reset(n = this.n): void {
     this.n = Math.max(1, n);
@@ -18,7 +24,9 @@ export class Viewport {
     this.changed();
   }
 
-  get zoomed(): boolean { return this.span < this.n - 1e-6; }
+  get zoomed(): boolean {
+    return this.span < this.n - 1e-6;
+  }
 
   // Zooms by a factor (above 1: closer) and keeps the point at (u, v), 0..1 of the plot, where it is.
   zoom(factor: number, u = 0.5, v = 0.5): void {

@@ -2,14 +2,18 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { align, difference } from "../src/align.ts";
 import {
-  averagedRegions, columnProfile, highTokens, normalize, runsOf, segmentsOf, similarityMaximum, transpose,
+  averagedRegions,
+  columnProfile,
+  highTokens,
+  normalize,
+  runsOf,
+  segmentsOf,
+  similarityMaximum,
 } from "../src/analysis.ts";
 import { timingOf } from "../src/api.ts";
 import { readAnswer } from "../src/answer.ts";
 import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
-import {
-  countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs,
-} from "../src/pairs.ts";
+import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pairs.ts";
 import { roughSummary } from "../src/rough.ts";
 import { parseSafetensors } from "../src/safetensors.ts";
 
@@ -36,23 +40,43 @@ function safetensors(tensors, metadata = {}) {
 const longs = (shape, ...values) => ({ dtype: "I64", shape, data: BigInt64Array.from(values, BigInt) });
 const metadata = { model: "mini", truncated: "false", tokens: '["[CLS]","un","##able","un","[SEP]"]' };
 const tokens = {
-  layers: longs([1], 0), heads: longs([1], 0), input_ids: longs([5], 2, 7, 8, 7, 3),
-  token_type_ids: longs([5], 0, 0, 0, 0, 0), special_tokens_mask: longs([5], 1, 0, 0, 0, 1),
-  offset_mapping: longs([5, 2], 0, 0, 0, 2, 2, 6, 7, 9, 0, 0), sentence_ids: longs([5], 0, 0, 0, 1, 1),
+  layers: longs([1], 0),
+  heads: longs([1], 0),
+  input_ids: longs([5], 2, 7, 8, 7, 3),
+  token_type_ids: longs([5], 0, 0, 0, 0, 0),
+  special_tokens_mask: longs([5], 1, 0, 0, 0, 1),
+  offset_mapping: longs([5, 2], 0, 0, 0, 2, 2, 6, 7, 9, 0, 0),
+  sentence_ids: longs([5], 0, 0, 0, 1, 1),
   word_ids: longs([5], -1, 0, 0, 1, -1),
 };
 const attention = Float32Array.from({ length: 25 }, (_, k) => ((k * 7) % 5) / 10);
 const similarity = new Float32Array(25);
-[[1, 2, 4], [1, 3, 8], [2, 3, 2], [0, 4, 6], [0, 1, -3]].forEach(([i, j, v]) => {
+[
+  [1, 2, 4],
+  [1, 3, 8],
+  [2, 3, 2],
+  [0, 4, 6],
+  [0, 1, -3],
+].forEach(([i, j, v]) => {
   similarity[i * 5 + j] = similarity[j * 5 + i] = v;
 });
 const map = (data) => ({ dtype: "F32", shape: [1, 1, 5, 5], data });
 const figure = (value) => ({ dtype: "F32", shape: [1, 1], data: Float32Array.of(value) });
-const answer = readAnswer(safetensors({
-  ...tokens, summary_high_pairs: longs([1, 1], 3), attentions: map(attention), similarities: map(similarity),
-  summary_max_similarity: figure(8), summary_mean_distance: figure(NaN),
-  summary_focal_position: { dtype: "I32", shape: [1, 1], data: Int32Array.of(-1) },
-}, metadata), {});
+const answer = readAnswer(
+  safetensors(
+    {
+      ...tokens,
+      summary_high_pairs: longs([1, 1], 3),
+      attentions: map(attention),
+      similarities: map(similarity),
+      summary_max_similarity: figure(8),
+      summary_mean_distance: figure(NaN),
+      summary_focal_position: { dtype: "I32", shape: [1, 1], data: Int32Array.of(-1) },
+    },
+    metadata,
+  ),
+  {},
+);
 const seen = headOf(answer, { special: true, words: false });
 
 test("safetensors: tensors come back whole, also from an odd address", () => {
@@ -71,8 +95,15 @@ test("an answer's tokens and figures", () => {
   assert.deepEqual(encoding.words, [null, 0, 0, 1, null]);
   assert.deepEqual(encoding.offsets[2], [2, 6]);
   assert.deepEqual(encoding.special, [true, false, false, false, true]);
-  assert.deepEqual([summary[0][0].max_similarity, summary[0][0].high_pairs, summary[0][0].mean_distance, summary[0][0].focal_position],
-    [8, 3, null, null]);
+  assert.deepEqual(
+    [
+      summary[0][0].max_similarity,
+      summary[0][0].high_pairs,
+      summary[0][0].mean_distance,
+      summary[0][0].focal_position,
+    ],
+    [8, 3, null, null],
+  );
   assert.equal(attentions.length, 25);
   assert.throws(() => readAnswer(safetensors({ input_ids: longs([1], 1) }, metadata), {}), /lacks/);
 });
@@ -82,7 +113,10 @@ test("safetensors: broken answers are refused", () => {
   assert.throws(() => parseSafetensors(bytes.subarray(0, 4)), /header/);
   assert.throws(() => parseSafetensors(bytes.subarray(0, 20)), /header/);
   assert.throws(() => parseSafetensors(bytes.subarray(0, bytes.length - 1)), /does not fit/);
-  assert.throws(() => parseSafetensors(safetensors({ a: { dtype: "Q4", shape: [1], data: Uint8Array.of(1) } })), /Q4/);
+  assert.throws(
+    () => parseSafetensors(safetensors({ a: { dtype: "Q4", shape: [1], data: Uint8Array.of(1) } })),
+    /Q4/,
+  );
 });
 
 test("the header Server-Timing becomes milliseconds", () => {
@@ -104,23 +138,40 @@ test("columns, high tokens, runs and averaged regions", () => {
   close(profile[1], 1);
   close(profile[0], 0.5 / 3.5, 1e-9);
   assert.deepEqual(highTokens(profile, 0.3), [1]);
-  assert.deepEqual(runsOf([1], 4), [[0, 1], [1, 2], [2, 4]]);
-  assert.deepEqual(runsOf([0, 3], 4), [[0, 1], [1, 3], [3, 4]]);
+  assert.deepEqual(runsOf([1], 4), [
+    [0, 1],
+    [1, 2],
+    [2, 4],
+  ]);
+  assert.deepEqual(runsOf([0, 3], 4), [
+    [0, 1],
+    [1, 3],
+    [3, 4],
+  ]);
   const s = Float32Array.from({ length: 16 }, (_, k) => k);
-  const means = averagedRegions(s, 4, [[0, 1], [1, 2], [2, 4]]);
+  const means = averagedRegions(s, 4, [
+    [0, 1],
+    [1, 2],
+    [2, 4],
+  ]);
   assert.equal(means[0], 0); // nothing but diagonal
   assert.equal(means[2], 2.5); // row 0, columns 2 and 3
   assert.equal(means[2 * 4 + 3], (11 + 14) / 2); // diagonal excluded
-  assert.deepEqual([...transpose(Float32Array.of(1, 2, 3, 4), 2)], [1, 3, 2, 4]);
 });
 
 test("segments end after high tokens that are not special, the last at the text's end", () => {
   const axis = { n: 5, special: [true, false, false, false, true] };
   const a = new Float32Array(25);
-  for (let i = 0; i < 5; i++) (a[i * 5] = 0.5), (a[i * 5 + 2] = 0.5);
+  for (let i = 0; i < 5; i++) ((a[i * 5] = 0.5), (a[i * 5 + 2] = 0.5));
   const n = new Float32Array(25).fill(1);
   const segments = segmentsOf(a, n, axis, 0.3);
-  assert.deepEqual(segments.map(({ start, end }) => [start, end]), [[0, 3], [3, 5]]);
+  assert.deepEqual(
+    segments.map(({ start, end }) => [start, end]),
+    [
+      [0, 3],
+      [3, 5],
+    ],
+  );
   close(segments[0].cohesion, 1);
   close(segments[0].contrast, 1);
 });
@@ -129,7 +180,10 @@ test("a lens hides special tokens and merges word pieces", () => {
   const axis = axisOf(answer.encoding, { special: false, words: true });
   assert.deepEqual(axis.labels, ["unable", "un"]);
   assert.deepEqual(axis.groups, [[1, 2], [3]]);
-  assert.deepEqual(axis.offsets, [[0, 6], [7, 9]]);
+  assert.deepEqual(axis.offsets, [
+    [0, 6],
+    [7, 9],
+  ]);
   assert.equal(entryOf(axis, 2), 0);
   assert.equal(entryOf(axis, 0), -1);
   const merged = project(attention, 5, axis, "attention");
@@ -142,28 +196,54 @@ test("a merged map of a row-stochastic map stays row-stochastic", () => {
   const a = Float32Array.from({ length: 25 }, (_, k) => (k % 5 === 2 ? 0.6 : 0.1));
   const axis = axisOf(answer.encoding, { special: true, words: true });
   const merged = project(a, 5, axis, "attention");
-  for (let i = 0; i < axis.n; i++) close(merged.subarray(i * axis.n, (i + 1) * axis.n).reduce((x, y) => x + y), 1);
+  for (let i = 0; i < axis.n; i++)
+    close(
+      merged.subarray(i * axis.n, (i + 1) * axis.n).reduce((x, y) => x + y),
+      1,
+    );
 });
 
 test("pairs: strongest first, ties by position, thresholds are prefixes", () => {
   assert.equal(seen.maximum, 8);
   const pairs = sortPairs(seen.normalized, 5);
-  assert.deepEqual([...pairs.i].map((i, k) => [i, pairs.j[k]]), [[1, 3], [0, 4], [1, 2], [2, 3]]);
-  assert.deepEqual([0.1, 0.25, 0.3, 0.5, 0.76, 1].map((tau) => countAbove(pairs, tau)), [4, 4, 3, 3, 1, 1]);
+  assert.deepEqual(
+    [...pairs.i].map((i, k) => [i, pairs.j[k]]),
+    [
+      [1, 3],
+      [0, 4],
+      [1, 2],
+      [2, 3],
+    ],
+  );
+  assert.deepEqual(
+    [0.1, 0.25, 0.3, 0.5, 0.76, 1].map((tau) => countAbove(pairs, tau)),
+    [4, 4, 3, 3, 1, 1],
+  );
   const tied = sortPairs(new Float32Array(9).fill(0.5), 3);
-  assert.deepEqual([...tied.i].map((i, k) => [i, tied.j[k]]), [[0, 1], [0, 2], [1, 2]]);
+  assert.deepEqual(
+    [...tied.i].map((i, k) => [i, tied.j[k]]),
+    [
+      [0, 1],
+      [0, 2],
+      [1, 2],
+    ],
+  );
 });
 
 test("pairs: many random values sort as a plain sort does", () => {
   const n = 60;
   const values = new Float32Array(n * n);
   let seed = 1;
-  for (let k = 0; k < values.length; k++) values[k] = ((seed = (seed * 48271) % 2147483647) / 2147483647) - 0.2;
+  for (let k = 0; k < values.length; k++) values[k] = (seed = (seed * 48271) % 2147483647) / 2147483647 - 0.2;
   const expected = [];
-  for (let i = 0; i < n; i++) for (let j = i + 1; j < n; j++) if (values[i * n + j] > 0) expected.push([values[i * n + j], i, j]);
+  for (let i = 0; i < n; i++)
+    for (let j = i + 1; j < n; j++) if (values[i * n + j] > 0) expected.push([values[i * n + j], i, j]);
   expected.sort((a, b) => b[0] - a[0] || a[1] - b[1] || a[2] - b[2]);
   const pairs = sortPairs(values, n);
-  assert.deepEqual([...pairs.normalized].map((v, k) => [v, pairs.i[k], pairs.j[k]]), expected);
+  assert.deepEqual(
+    [...pairs.normalized].map((v, k) => [v, pairs.i[k], pairs.j[k]]),
+    expected,
+  );
 });
 
 test("pairs: filters, orders, figures, distances", () => {
@@ -194,8 +274,10 @@ test("figures from bytes agree with those from exact pairs", () => {
   const bytes = Uint8Array.from(seen.normalized, (v) => Math.round(255 * Math.max(0, v)));
   const overview = { ...answer, similarities: bytes, summary: [[{ max_similarity: 8 }]] };
   const [[s]] = roughSummary(overview, 0.25);
-  assert.deepEqual([s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_position, s.focal_share],
-    [4, 0.25, 0.25, 2, 1, 0.75]);
+  assert.deepEqual(
+    [s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_position, s.focal_share],
+    [4, 0.25, 0.25, 2, 1, 0.75],
+  );
   const [[none]] = roughSummary({ ...overview, similarities: new Uint8Array(25) }, 0.3);
   assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_position], [0, null, null]);
 });
@@ -204,6 +286,9 @@ test("alignment finds what two texts share; differences stand on it", () => {
   const found = align(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]);
   assert.deepEqual(found, { first: [0, 2, 3], second: [0, 2, 3] });
   assert.deepEqual(align([], ["a"]), { first: [], second: [] });
-  const d = difference(Float32Array.of(1, 2, 3, 4), 2, Float32Array.of(0, 1, 0, 1), 2, { first: [0, 1], second: [0, 1] });
+  const d = difference(Float32Array.of(1, 2, 3, 4), 2, Float32Array.of(0, 1, 0, 1), 2, {
+    first: [0, 1],
+    second: [0, 1],
+  });
   assert.deepEqual([...d], [1, 1, 3, 3]);
 });

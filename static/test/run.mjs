@@ -11,8 +11,16 @@ const out = join(here, "../../build/viewer-test");
 const tests = readdirSync(here).filter((name) => name.endsWith(".test.mjs"));
 rmSync(out, { recursive: true, force: true });
 await build({
-  entryPoints: tests.map((name) => join(here, name)), outdir: out, outExtension: { ".js": ".mjs" }, bundle: true,
-  platform: "node", format: "esm", target: "node18", logLevel: "warning",
+  entryPoints: tests.map((name) => join(here, name)),
+  outdir: out,
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node18",
+  logLevel: "warning",
 });
-const { status } = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name))], { stdio: "inherit" });
+const { status } = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name))], {
+  stdio: "inherit",
+});
 process.exit(status ?? 1);

@@ -12,30 +12,44 @@ import { labelStep, Viewport } from "../src/viewport.ts";
 const THEMES = ["light", "dark"];
 
 test("sequential colour maps rise or fall evenly in lightness", () => {
-  for (const map of MAPS) for (const theme of THEMES) for (const quantity of ["attention", "similarity", "figure"]) {
-    const light = ramp(anchorsOf(map, quantity, theme), 64).map((rgb) => toOklab(rgb)[0]);
-    const sign = Math.sign(light.at(-1) - light[0]);
-    assert.ok(Math.abs(light.at(-1) - light[0]) > 0.5, `${map} ${quantity} ${theme} spans too little`);
-    light.forEach((l, k) => k && assert.ok(sign * (l - light[k - 1]) > -0.004, `${map} ${quantity} ${theme} turns at ${k}`));
-  }
+  for (const map of MAPS)
+    for (const theme of THEMES)
+      for (const quantity of ["attention", "similarity", "figure"]) {
+        const light = ramp(anchorsOf(map, quantity, theme), 64).map((rgb) => toOklab(rgb)[0]);
+        const sign = Math.sign(light.at(-1) - light[0]);
+        assert.ok(Math.abs(light.at(-1) - light[0]) > 0.5, `${map} ${quantity} ${theme} spans too little`);
+        light.forEach(
+          (l, k) => k && assert.ok(sign * (l - light[k - 1]) > -0.004, `${map} ${quantity} ${theme} turns at ${k}`),
+        );
+      }
 });
 
 // Viénot 1999: what is left of a colour without long- or medium-wave cones, in linear RGB.
 const BLIND = {
-  protan: [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
-  deutan: [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
+  protan: [
+    [0.11238, 0.88762, 0],
+    [0.11238, 0.88762, 0],
+    [0.00401, -0.00401, 1],
+  ],
+  deutan: [
+    [0.29275, 0.70725, 0],
+    [0.29275, 0.70725, 0],
+    [-0.02234, 0.02234, 1],
+  ],
 };
 test("the diverging map keeps its two sides apart for colour-blind eyes", () => {
   const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
   const srgb = (v) => 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * Math.max(0, v) ** (1 / 2.4) - 0.055);
-  for (const theme of THEMES) for (const matrix of Object.values(BLIND)) {
-    const lab = ramp(anchorsOf("ink", "difference", theme), 9).map((rgb) =>
-      toOklab(matrix.map((row) => srgb(row.reduce((sum, w, k) => sum + w * linear(rgb[k]), 0)))));
-    for (const k of [0, 1, 2]) {
-      const [a, b] = [lab[k], lab[8 - k]];
-      assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) > 0.1, `${theme}: side ${k} is lost`);
+  for (const theme of THEMES)
+    for (const matrix of Object.values(BLIND)) {
+      const lab = ramp(anchorsOf("ink", "difference", theme), 9).map((rgb) =>
+        toOklab(matrix.map((row) => srgb(row.reduce((sum, w, k) => sum + w * linear(rgb[k]), 0)))),
+      );
+      for (const k of [0, 1, 2]) {
+        const [a, b] = [lab[k], lab[8 - k]];
+        assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) > 0.1, `${theme}: side ${k} is lost`);
+      }
     }
-  }
 });
 
 test("text upon a colour reads: contrast at least 4.5", () => {
@@ -81,19 +95,45 @@ test("colour indices of a map: linear, log, per row", () => {
 });
 
 test("ticks and numbers are short and say what they mean", () => {
-  assert.deepEqual(ticksOf(4, "linear").map((t) => t.label), ["0", "2.00", "4.00"]);
-  assert.deepEqual(ticksOf(4, "log").map((t) => t.at), [0, 0.5, 1]);
-  assert.deepEqual(ticksOf(NaN, "linear").map((t) => t.label), ["0"]);
-  assert.deepEqual([0, 0.03124, 31.24, 1234, 1e-7, -2.5, NaN, null].map(format),
-    ["0", "0.0312", "31.2", "1234", "1.0e−7", "−2.50", "–", "–"]);
+  assert.deepEqual(
+    ticksOf(4, "linear").map((t) => t.label),
+    ["0", "2.00", "4.00"],
+  );
+  assert.deepEqual(
+    ticksOf(4, "log").map((t) => t.at),
+    [0, 0.5, 1],
+  );
+  assert.deepEqual(
+    ticksOf(NaN, "linear").map((t) => t.label),
+    ["0"],
+  );
+  assert.deepEqual([0, 0.03124, 31.24, 1234, 1e-7, -2.5, NaN, null].map(format), [
+    "0",
+    "0.0312",
+    "31.2",
+    "1234",
+    "1.0e−7",
+    "−2.50",
+    "–",
+    "–",
+  ]);
   assert.deepEqual([0.5, 0.0123, null].map(percent), ["50\u00a0%", "1.2\u00a0%", "–"]);
 });
 
 test("state: what the address says comes back, defaults stay out of it", () => {
   assert.equal(formatState(INITIAL), "");
   const state = {
-    ...INITIAL, view: "head", text: "naïve & “#=?”\n日本 🙂", layer: 7, head: -1, tau: 0.45, pin: [3, 9], sel: [1, 2],
-    special: false, order: "-distance", find: "a b",
+    ...INITIAL,
+    view: "head",
+    text: "naïve & “#=?”\n日本 🙂",
+    layer: 7,
+    head: -1,
+    tau: 0.45,
+    pin: [3, 9],
+    sel: [1, 2],
+    special: false,
+    order: "-distance",
+    find: "a b",
   };
   assert.deepEqual(parseState(`#${formatState(state)}`), state);
 });
@@ -148,12 +188,18 @@ test("the first entry of the PNG text chunk is a valid chunk", () => {
 });
 
 test("CSV quotes what it must and says where it came from", () => {
-  const text = csvText([["a", "b"], [',"', 1]], { tool: "headscope" });
+  const text = csvText(
+    [
+      ["a", "b"],
+      [',"', 1],
+    ],
+    { tool: "headscope" },
+  );
   assert.equal(text, '# {"tool":"headscope"}\r\na,b\r\n",""",1\r\n');
 });
 
 test("copied requests survive quotes", () => {
-  const request = { text: "It's \"so\" \\ \n", max_tokens: 128 };
+  const request = { text: 'It\'s "so" \\ \n', max_tokens: 128 };
   assert.ok(curlOf(request, "http://h/analyze").includes(`It'\\''s`));
   const python = pythonOf(request, "http://h/analyze");
   const json = /r'''(.*)'''/.exec(python)[1];

@@ -17,7 +17,12 @@ import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Side = "first" | "second" | "both";
-interface Pair { first: Head; second: Head; shared: Alignment; delta: Float32Array }
+interface Pair {
+  first: Head;
+  second: Head;
+  shared: Alignment;
+  delta: Float32Array;
+}
 
 export class CompareView {
   readonly element: HTMLElement;
@@ -48,32 +53,76 @@ export class CompareView {
       second: new HeadPicker(app, "Second: layer", (layer2, head2) => app.set({ layer2, head2 }, true)),
     };
     this.controls = {
-      against: segmented<Against>("Compare with", [
-        { value: "head", label: "Another head" }, { value: "text", label: "Another text" },
-        { value: "model", label: "Another model" },
-      ], (against) => app.set({ against }, true)),
-      what: segmented<State["what"]>("Map", [
-        { value: "similarity", label: "Similarity N" }, { value: "attention", label: "Attention" },
-      ], (what) => app.set({ what })),
-      scale: segmented<Scale>("Scale", [
-        { value: "linear", label: "Linear" }, { value: "log", label: "Log" }, { value: "row", label: "Per row" },
-      ], (scale) => app.set({ scale })),
+      against: segmented<Against>(
+        "Compare with",
+        [
+          { value: "head", label: "Another head" },
+          { value: "text", label: "Another text" },
+          { value: "model", label: "Another model" },
+        ],
+        (against) => app.set({ against }, true),
+      ),
+      what: segmented<State["what"]>(
+        "Map",
+        [
+          { value: "similarity", label: "Similarity N" },
+          { value: "attention", label: "Attention" },
+        ],
+        (what) => app.set({ what }),
+      ),
+      scale: segmented<Scale>(
+        "Scale",
+        [
+          { value: "linear", label: "Linear" },
+          { value: "log", label: "Log" },
+          { value: "row", label: "Per row" },
+        ],
+        (scale) => app.set({ scale }),
+      ),
     };
-    this.textForm = h("form", { class: "second-text", onsubmit: (e: Event) => {
-      e.preventDefault();
-      app.set({ text2: this.text.value }, true);
-    } }, h("label", { class: "field" }, h("span", {}, "Second text: change a word of the first, say"), this.text),
-    h("button", { type: "submit", class: "primary" }, "Compare"));
+    this.textForm = h(
+      "form",
+      {
+        class: "second-text",
+        onsubmit: (e: Event) => {
+          e.preventDefault();
+          app.set({ text2: this.text.value }, true);
+        },
+      },
+      h("label", { class: "field" }, h("span", {}, "Second text: change a word of the first, say"), this.text),
+      h("button", { type: "submit", class: "primary" }, "Compare"),
+    );
     this.maps = { first: this.heatmap("first"), second: this.heatmap("second"), both: this.heatmap("both") };
-    this.notes = { first: h("p", { class: "muted" }), second: h("p", { class: "muted" }), both: h("p", { class: "muted" }) };
-    const plate = (side: Side): HTMLElement => h("figure", { class: "plate" },
-      h("figcaption", {}, h("div", {}, this.titles[side], this.notes[side]), this.bars[side]), this.maps[side].element);
+    this.notes = {
+      first: h("p", { class: "muted" }),
+      second: h("p", { class: "muted" }),
+      both: h("p", { class: "muted" }),
+    };
+    const plate = (side: Side): HTMLElement =>
+      h(
+        "figure",
+        { class: "plate" },
+        h("figcaption", {}, h("div", {}, this.titles[side], this.notes[side]), this.bars[side]),
+        this.maps[side].element,
+      );
     this.plates = h("div", { class: "plates three" }, plate("first"), plate("second"), plate("both"));
-    this.element = h("section", { class: "view compare", "aria-label": "Compare" },
-      h("div", { class: "toolbar" }, this.controls.against.element, this.controls.what.element, this.controls.scale.element),
+    this.element = h(
+      "section",
+      { class: "view compare", "aria-label": "Compare" },
+      h(
+        "div",
+        { class: "toolbar" },
+        this.controls.against.element,
+        this.controls.what.element,
+        this.controls.scale.element,
+      ),
       this.textForm,
       h("div", { class: "toolbar" }, this.pickers.first.element, this.modelField, this.pickers.second.element),
-      this.status, this.plates, this.facts, this.table);
+      this.status,
+      this.plates,
+      this.facts,
+      this.table,
+    );
     for (const side of ["first", "second", "both"] as const) this.views[side].watch(() => this.link(side));
   }
 
@@ -103,12 +152,13 @@ export class CompareView {
     const { state } = app;
     const other = secondState(state);
     const selections: [Selection, Selection] = [app.selection(app.overview().answer), this.secondSelection(other)];
-    const missing = (state.against === "text" && state.text2 === "") ||
-      (state.against === "model" && app.models.length < 2);
+    const missing =
+      (state.against === "text" && state.text2 === "") || (state.against === "model" && app.models.length < 2);
     return {
       first: app.cache.want(headRequest(state, selections[0].layer, selections[0].head)),
       second: missing ? null : app.cache.want(headRequest(other, selections[1].layer, selections[1].head)),
-      selections, other,
+      selections,
+      other,
     };
   }
 
@@ -117,7 +167,8 @@ export class CompareView {
     const { app } = this;
     const { against, layer, head, layer2, head2 } = app.state;
     if (against === "text") return app.selection(app.overview().answer, layer, head);
-    const answer = against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
+    const answer =
+      against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
     return app.selection(answer, layer2, head2);
   }
 
@@ -131,12 +182,18 @@ export class CompareView {
     if (document.activeElement !== this.text) this.text.value = state.text2 || state.text;
     this.modelField.hidden = state.against !== "model";
     if (this.model.options.length !== app.models.length)
-      replace(this.model, app.models.map(({ name }) => h("option", { value: name }, name)));
+      replace(
+        this.model,
+        app.models.map(({ name }) => h("option", { value: name }, name)),
+      );
     this.model.value = state.model2 || app.models[0]?.name || "";
     const { first, second, selections, other } = this.sides();
     this.pickers.first.update(app.overview().answer, selections[0]);
     this.pickers.second.element.hidden = state.against === "text";
-    const shape = state.against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
+    const shape =
+      state.against === "model"
+        ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer
+        : app.overview().answer;
     this.pickers.second.update(shape, selections[1]);
     const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
     replace(this.status, waiting ? statusOf(app, waiting) : second ? null : this.explainMissing());
@@ -148,9 +205,19 @@ export class CompareView {
 
   private explainMissing(): HTMLElement {
     const { state } = this.app;
-    return h("div", { class: "notice" }, state.against === "text"
-      ? h("p", {}, "Write the second text above, then Compare. The first text stands there to begin with.")
-      : h("p", {}, "This server has one model. Start it with ", h("kbd", {}, "--model NAME=DIR"), " given twice to compare two."));
+    return h(
+      "div",
+      { class: "notice" },
+      state.against === "text"
+        ? h("p", {}, "Write the second text above, then Compare. The first text stands there to begin with.")
+        : h(
+            "p",
+            {},
+            "This server has one model. Start it with ",
+            h("kbd", {}, "--model NAME=DIR"),
+            " given twice to compare two.",
+          ),
+    );
   }
 
   private draw(first: Head, second: Head, selections: [Selection, Selection], other: State): void {
@@ -178,9 +245,17 @@ export class CompareView {
     const lut = lutOf(state.map, state.what, theme);
     const { axis } = head;
     if (this.views[side].n !== axis.n) this.views[side].reset(axis.n);
-    this.show(side, {
-      n: axis.n, labels: axis.labels, faint: axis.special, lut, indices: indicesOf(values, axis.n, axis.n, top, state.scale),
-    }, ticksOf(top, state.scale));
+    this.show(
+      side,
+      {
+        n: axis.n,
+        labels: axis.labels,
+        faint: axis.special,
+        lut,
+        indices: indicesOf(values, axis.n, axis.n, top, state.scale),
+      },
+      ticksOf(top, state.scale),
+    );
   }
 
   private show(side: Side, content: HeatmapContent, ticks: Tick[]): void {
@@ -194,7 +269,9 @@ export class CompareView {
       const shown = this.contents[side];
       if (!shown?.content.n) return [];
       const { x, y, span } = this.views[side];
-      return [{ ...shown.content, title: this.titles[side].textContent!, ticks: shown.ticks, window: { x, y, span } }];
+      return [
+        { ...shown.content, title: this.titles[side].textContent!, ticks: shown.ticks, window: { x, y, span } },
+      ];
     });
   }
 
@@ -204,16 +281,24 @@ export class CompareView {
     const top = Math.max(maximumOf(delta), -minimumOf(delta), 0);
     const lut = lutOf(state.map, "difference", theme);
     if (this.views.both.n !== Math.max(1, n)) this.views.both.reset(n);
-    this.show("both", {
-      n, labels: shared.first.map((t) => first.axis.labels[t]!), faint: shared.first.map((t) => first.axis.special[t]!), lut,
-      indices: divergingIndicesOf(delta, top),
-    }, divergingTicksOf(top));
+    this.show(
+      "both",
+      {
+        n,
+        labels: shared.first.map((t) => first.axis.labels[t]!),
+        faint: shared.first.map((t) => first.axis.special[t]!),
+        lut,
+        indices: divergingIndicesOf(delta, top),
+      },
+      divergingTicksOf(top),
+    );
   }
 
   private name([a, b]: [Selection, Selection], other: State): void {
     const { state, models } = this.app;
     const { first, second, shared } = this.pair!;
-    const head = ({ layer, head: k }: Selection): string => `Layer ${layer} · ${k === SUM ? "all heads" : `head ${k}`}`;
+    const head = ({ layer, head: k }: Selection): string =>
+      `Layer ${layer} · ${k === SUM ? "all heads" : `head ${k}`}`;
     const model = (s: State): string => s.model || models[0]?.name || "";
     this.titles.first.textContent = head(a);
     this.titles.second.textContent = head(b);
@@ -233,13 +318,44 @@ export class CompareView {
     const order = [...delta.keys()].sort((a, b) => Math.abs(delta[b]!) - Math.abs(delta[a]!)).slice(0, 8);
     const mean = delta.length ? delta.reduce((sum, v) => sum + Math.abs(v), 0) / delta.length : NaN;
     const term = (name: string, value: string): HTMLElement => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-    replace(this.facts, term("Tokens both have", String(n)), term("Mean |difference|", format(mean)),
-      term("Correlation", format(this.correlation())));
-    const label = (k: number): string => `${first.axis.labels[shared.first[k]!]} ${first.axis.positions[shared.first[k]!]}`;
-    replace(this.table, h("table", {}, h("caption", {}, "Largest differences, first − second"),
-      h("thead", {}, h("tr", {}, ["Row", "Column", "First − second"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, order.map((k) => h("tr", {}, h("td", {}, label(Math.floor(k / n))), h("td", {}, label(k % n)),
-        h("td", { class: "number" }, (delta[k]! > 0 ? "+" : "") + format(delta[k])))))));
+    replace(
+      this.facts,
+      term("Tokens both have", String(n)),
+      term("Mean |difference|", format(mean)),
+      term("Correlation", format(this.correlation())),
+    );
+    const label = (k: number): string =>
+      `${first.axis.labels[shared.first[k]!]} ${first.axis.positions[shared.first[k]!]}`;
+    replace(
+      this.table,
+      h(
+        "table",
+        {},
+        h("caption", {}, "Largest differences, first − second"),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["Row", "Column", "First − second"].map((name) => h("th", { scope: "col" }, name)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          order.map((k) =>
+            h(
+              "tr",
+              {},
+              h("td", {}, label(Math.floor(k / n))),
+              h("td", {}, label(k % n)),
+              h("td", { class: "number" }, (delta[k]! > 0 ? "+" : "") + format(delta[k])),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   exportable(): Exportable | null {
@@ -248,31 +364,53 @@ export class CompareView {
     if (!pair || !first.answer || !other?.answer) return null;
     const { shared, delta } = pair;
     const n = shared.first.length;
-    const values = (head: Head): Float32Array => (this.app.state.what === "attention" ? head.attention : head.normalized);
+    const values = (head: Head): Float32Array =>
+      this.app.state.what === "attention" ? head.attention : head.normalized;
     const { axis } = pair.first;
     const rows = (): (string | number)[][] => [
       ["i", "j", "token_i", "token_j", "first", "second", "difference"],
       ...Array.from(delta, (d, k) => {
         const [i, j] = [shared.first[Math.floor(k / n)]!, shared.first[k % n]!];
-        return [axis.positions[i]!, axis.positions[j]!, axis.labels[i]!, axis.labels[j]!,
-          values(pair.first)[i * axis.n + j]!, values(pair.first)[i * axis.n + j]! - d, d];
+        return [
+          axis.positions[i]!,
+          axis.positions[j]!,
+          axis.labels[i]!,
+          axis.labels[j]!,
+          values(pair.first)[i * axis.n + j]!,
+          values(pair.first)[i * axis.n + j]! - d,
+          d,
+        ];
       }),
     ];
     const made = this.app.exported(first, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`);
-    return { ...made, provenance: { ...made.provenance, second: other.request }, picture: pictureOf(this.drawn, made.title), rows };
+    return {
+      ...made,
+      provenance: { ...made.provenance, second: other.request },
+      picture: pictureOf(this.drawn, made.title),
+      rows,
+    };
   }
 
   // Pearson's, over the cells both have.
   private correlation(): number {
     const { second, shared, delta } = this.pair!;
-    const n = shared.first.length, cells = n * n;
+    const n = shared.first.length,
+      cells = n * n;
     if (cells < 2) return NaN;
     const map = this.app.state.what === "attention" ? second.attention : second.normalized;
-    let sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+    let sx = 0,
+      sy = 0,
+      sxx = 0,
+      syy = 0,
+      sxy = 0;
     for (let k = 0; k < cells; k++) {
       const y = map[shared.second[Math.floor(k / n)]! * second.axis.n + shared.second[k % n]!]!;
       const x = delta[k]! + y;
-      sx += x; sy += y; sxx += x * x; syy += y * y; sxy += x * y;
+      sx += x;
+      sy += y;
+      sxx += x * x;
+      syy += y * y;
+      sxy += x * y;
     }
     return (cells * sxy - sx * sy) / Math.sqrt((cells * sxx - sx * sx) * (cells * syy - sy * sy));
   }
@@ -289,18 +427,29 @@ export class CompareView {
       if (!known) return null;
       return (side === "both" ? common : common.map((t) => shared[side][t]!)) as unknown as Cell;
     };
-    for (const side of ["first", "second", "both"] as const) this.maps[side].point(on(side), this.held?.side === side ? this.held.cell : null);
-    const value = (head: Head, cell: Cell | null): string => cell
-      ? format((this.app.state.what === "attention" ? head.attention : head.normalized)[cell[0] * head.axis.n + cell[1]]) : "–";
+    for (const side of ["first", "second", "both"] as const)
+      this.maps[side].point(on(side), this.held?.side === side ? this.held.cell : null);
+    const value = (head: Head, cell: Cell | null): string =>
+      cell
+        ? format(
+            (this.app.state.what === "attention" ? head.attention : head.normalized)[
+              cell[0] * head.axis.n + cell[1]
+            ],
+          )
+        : "–";
     const home = at?.side === "second" ? second : first;
     const cell = at?.side === "second" ? on("second") : on("first");
     if (!at || !cell) return this.app.readout("");
     const both = on("both");
-    this.app.readout([
-      `${home.axis.labels[cell[0]]} ${home.axis.positions[cell[0]]} → ${home.axis.labels[cell[1]]} ${home.axis.positions[cell[1]]}`,
-      `first ${value(first, on("first"))}`, `second ${value(second, on("second"))}`,
-      `difference ${both ? format(pair.delta[both[0] * shared.first.length + both[1]]) : "–"}`,
-    ].join("   "), aloud);
+    this.app.readout(
+      [
+        `${home.axis.labels[cell[0]]} ${home.axis.positions[cell[0]]} → ${home.axis.labels[cell[1]]} ${home.axis.positions[cell[1]]}`,
+        `first ${value(first, on("first"))}`,
+        `second ${value(second, on("second"))}`,
+        `difference ${both ? format(pair.delta[both[0] * shared.first.length + both[1]]) : "–"}`,
+      ].join("   "),
+      aloud,
+    );
   }
 }
 

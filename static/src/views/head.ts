@@ -1,8 +1,6 @@
 // One head in full: attention and similarity side by side under one cross-hair.
 import { nameOf, type App } from "../app";
-import {
-  averagedRegions, columnProfile, highTokens, runsOf, type Head,
-} from "../analysis";
+import { averagedRegions, columnProfile, highTokens, runsOf, type Head } from "../analysis";
 import { colourBar } from "../colourbar";
 import { lutOf } from "../colour";
 import { h, perFrame, replace, segmented, select, toggle } from "../dom";
@@ -41,38 +39,86 @@ export class HeadView {
   constructor(private readonly app: App) {
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
     this.controls = {
-      scale: segmented<Scale>("Scale", [
-        { value: "linear", label: "Linear" }, { value: "log", label: "Log", title: "Four decades below the maximum" },
-        { value: "row", label: "Per row", title: "Each query's row to its own maximum" },
-      ], (scale) => app.set({ scale })),
-      overlay: select("Overlay", [
-        ["none", "None"], ["mask", "Mask (Fig. 5)"], ["regions", "Averaged regions (Fig. 5)"],
-        ["pairs", "High pairs"],
-      ], (overlay) => app.set({ overlay: overlay as Overlay })),
-      diag: select("Diagonal", [
-        ["paper", "As in the paper"], ["on", "On"], ["off", "Off"],
-      ], (diag) => app.set({ diag: diag as Diagonal })),
+      scale: segmented<Scale>(
+        "Scale",
+        [
+          { value: "linear", label: "Linear" },
+          { value: "log", label: "Log", title: "Four decades below the maximum" },
+          { value: "row", label: "Per row", title: "Each query's row to its own maximum" },
+        ],
+        (scale) => app.set({ scale }),
+      ),
+      overlay: select(
+        "Overlay",
+        [
+          ["none", "None"],
+          ["mask", "Mask (Fig. 5)"],
+          ["regions", "Averaged regions (Fig. 5)"],
+          ["pairs", "High pairs"],
+        ],
+        (overlay) => app.set({ overlay: overlay as Overlay }),
+      ),
+      diag: select(
+        "Diagonal",
+        [
+          ["paper", "As in the paper"],
+          ["on", "On"],
+          ["off", "Off"],
+        ],
+        (diag) => app.set({ diag: diag as Diagonal }),
+      ),
       lines: toggle("Sentences", "Lines between sentences", (lines) => app.set({ lines })),
     };
     const zoom = (label: string, title: string, act: () => void): HTMLButtonElement =>
       h("button", { type: "button", class: "icon", "aria-label": title, title, onclick: act }, label);
     this.zoomOut = zoom("−", "Zoom out", () => this.viewport.zoom(1 / 1.6));
-    const zooms = h("div", { class: "zoom", role: "group", "aria-label": "Zoom" }, this.zoomOut,
+    const zooms = h(
+      "div",
+      { class: "zoom", role: "group", "aria-label": "Zoom" },
+      this.zoomOut,
       zoom("+", "Zoom in", () => this.viewport.zoom(1.6)),
-      zoom("⤢", "Whole map", () => this.viewport.reset()));
+      zoom("⤢", "Whole map", () => this.viewport.reset()),
+    );
     this.maps = { attention: this.heatmap("attention"), similarity: this.heatmap("similarity") };
-    const plate = (quantity: Quantity, title: string, formula: string): HTMLElement => h("figure", { class: "plate" },
-      h("figcaption", {}, h("div", {}, h("h2", {}, title), h("p", { class: "muted" }, formula)), this.bars[quantity]),
-      this.maps[quantity].element);
-    this.plates = h("div", { class: "plates" },
+    const plate = (quantity: Quantity, title: string, formula: string): HTMLElement =>
+      h(
+        "figure",
+        { class: "plate" },
+        h(
+          "figcaption",
+          {},
+          h("div", {}, h("h2", {}, title), h("p", { class: "muted" }, formula)),
+          this.bars[quantity],
+        ),
+        this.maps[quantity].element,
+      );
+    this.plates = h(
+      "div",
+      { class: "plates" },
       plate("attention", "Attention", "rows attend to columns"),
-      plate("similarity", "Context similarity", "O·O′ of the head’s outputs"));
-    this.element = h("section", { class: "view head", "aria-label": "Head" },
+      plate("similarity", "Context similarity", "O·O′ of the head’s outputs"),
+    );
+    this.element = h(
+      "section",
+      { class: "view head", "aria-label": "Head" },
       h("div", { class: "toolbar" }, this.picker.element),
-      h("div", { class: "toolbar" }, this.controls.scale.element, this.controls.overlay.element,
-        this.controls.diag.element, this.controls.lines.element, zooms),
-      this.status, this.plates, this.facts, this.table);
-    this.viewport.watch(() => { this.zoomOut.disabled = !this.viewport.zoomed; });
+      h(
+        "div",
+        { class: "toolbar" },
+        this.controls.scale.element,
+        this.controls.overlay.element,
+        this.controls.diag.element,
+        this.controls.lines.element,
+        zooms,
+      ),
+      this.status,
+      this.plates,
+      this.facts,
+      this.table,
+    );
+    this.viewport.watch(() => {
+      this.zoomOut.disabled = !this.viewport.zoomed;
+    });
     this.table.addEventListener("toggle", () => app.draw());
   }
 
@@ -132,8 +178,16 @@ export class HeadView {
 
   private draw(head: Head): void {
     const { scale, overlay, diag, map, lines, tau, atau } = this.app.state;
-    const key = [scale, overlay, diag, map, lines, overlay === "pairs" ? tau : 0,
-      overlay === "mask" || overlay === "regions" ? atau : 0, this.app.theme].join(" ");
+    const key = [
+      scale,
+      overlay,
+      diag,
+      map,
+      lines,
+      overlay === "pairs" ? tau : 0,
+      overlay === "mask" || overlay === "regions" ? atau : 0,
+      this.app.theme,
+    ].join(" ");
     if (this.shownHead === head && this.shown === key) return;
     if (this.shownHead !== head) performance.mark("head-drawn");
     this.shownHead = head;
@@ -143,7 +197,10 @@ export class HeadView {
       const top = maximumOf(values);
       const lut = lutOf(map, quantity, this.app.theme);
       this.maps[quantity].show({
-        n: head.axis.n, labels: head.axis.labels, faint: head.axis.special, lut,
+        n: head.axis.n,
+        labels: head.axis.labels,
+        faint: head.axis.special,
+        lut,
         indices: indicesOf(values, head.axis.n, head.axis.n, top, scale),
         ...this.marks(head, quantity),
       });
@@ -177,17 +234,32 @@ export class HeadView {
     const gathers = highTokens(profile, this.app.state.atau).sort((a, b) => profile[b]! - profile[a]!);
     const times = new Map<string, number>();
     for (const t of gathers) times.set(head.axis.labels[t]!, (times.get(head.axis.labels[t]!) ?? 0) + 1);
-    const named = [...times].slice(0, 4).map(([token, n]) => (n > 1 ? `${token} ×${n}` : token)).join(" · ");
-    const figures: Figure[] = ["repeated_share", "same_sentence_share", "mean_distance", "focal_share",
-      "separator_attention", "attention_entropy", "snr_dprime"];
-    const pairs = head.exact ? countAbove(pairsOf(head), this.app.state.tau) : summary?.high_pairs ?? NaN;
+    const named = [...times]
+      .slice(0, 4)
+      .map(([token, n]) => (n > 1 ? `${token} ×${n}` : token))
+      .join(" · ");
+    const figures: Figure[] = [
+      "repeated_share",
+      "same_sentence_share",
+      "mean_distance",
+      "focal_share",
+      "separator_attention",
+      "attention_entropy",
+      "snr_dprime",
+    ];
+    const pairs = head.exact ? countAbove(pairsOf(head), this.app.state.tau) : (summary?.high_pairs ?? NaN);
     this.facts.dataset.exact = String(head.exact);
-    replace(this.facts,
+    replace(
+      this.facts,
       term("Maximum m", format(head.maximum), "Largest similarity of two different tokens"),
       term("High pairs", pairs.toLocaleString("en"), `Pairs with N ≥ ${this.app.state.tau}`),
       summary && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(summary, f)), FIGURES[f].title)),
-      term("Attention gathers on", named ? `${named}${times.size > 4 ? " …" : ""}` : "–",
-        `Tokens whose column sum is at least ${this.app.state.atau} of the largest`));
+      term(
+        "Attention gathers on",
+        named ? `${named}${times.size > 4 ? " …" : ""}` : "–",
+        `Tokens whose column sum is at least ${this.app.state.atau} of the largest`,
+      ),
+    );
   }
 
   exportable(): Exportable | null {
@@ -201,15 +273,26 @@ export class HeadView {
       const values = valuesOf(head, quantity, state);
       const top = maximumOf(values);
       return {
-        title: quantity === "attention" ? "Attention" : "Context similarity", n: axis.n, labels: axis.labels,
-        indices: indicesOf(values, axis.n, axis.n, top, state.scale), lut: lutOf(state.map, quantity, theme),
-        ticks: ticksOf(top, state.scale), window: { x, y, span },
+        title: quantity === "attention" ? "Attention" : "Context similarity",
+        n: axis.n,
+        labels: axis.labels,
+        indices: indicesOf(values, axis.n, axis.n, top, state.scale),
+        lut: lutOf(state.map, quantity, theme),
+        ticks: ticksOf(top, state.scale),
+        window: { x, y, span },
       };
     });
     const rows = (): (string | number)[][] => [
       ["i", "j", "token_i", "token_j", "attention", "similarity", "normalized"],
-      ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [axis.positions[i]!, axis.positions[j]!, axis.labels[i]!, axis.labels[j]!,
-        head.attention[i * axis.n + j]!, head.similarity![i * axis.n + j]!, head.normalized[i * axis.n + j]!]),
+      ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [
+        axis.positions[i]!,
+        axis.positions[j]!,
+        axis.labels[i]!,
+        axis.labels[j]!,
+        head.attention[i * axis.n + j]!,
+        head.similarity![i * axis.n + j]!,
+        head.normalized[i * axis.n + j]!,
+      ]),
     ];
     const made = this.app.exported(entry, `head-${name}`);
     return { ...made, picture: pictureOf(plates, made.title), rows };
@@ -219,15 +302,45 @@ export class HeadView {
     const row = (this.held() ?? [0, 0])[0];
     const { axis } = head;
     const at = (map: ArrayLike<number> | null, j: number): string => format(map?.[row * axis.n + j]);
-    replace(this.table, h("summary", {}, "Held row as a table"),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Values of the row of ${axis.labels[row]}` },
-        h("table", {},
+    replace(
+      this.table,
+      h("summary", {}, "Held row as a table"),
+      h(
+        "div",
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": `Values of the row of ${axis.labels[row]}` },
+        h(
+          "table",
+          {},
           h("caption", {}, `Query: ${axis.labels[row]} (${row})`),
-          h("thead", {}, h("tr", {}, ["Position", "Token", "Attention", "Similarity S", "Normalised N"]
-            .map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", {}, axis.labels.map((label, j) => h("tr", {}, h("td", {}, j), h("th", { scope: "row" }, label),
-            h("td", {}, at(head.attention, j)), h("td", {}, at(head.similarity, j)),
-            h("td", {}, at(head.normalized, j))))))));
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ["Position", "Token", "Attention", "Similarity S", "Normalised N"].map((name) =>
+                h("th", { scope: "col" }, name),
+              ),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            axis.labels.map((label, j) =>
+              h(
+                "tr",
+                {},
+                h("td", {}, j),
+                h("th", { scope: "row" }, label),
+                h("td", {}, at(head.attention, j)),
+                h("td", {}, at(head.similarity, j)),
+                h("td", {}, at(head.normalized, j)),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 }
 
@@ -248,7 +361,11 @@ export function pairsOf(head: Head): Pairs {
 }
 
 // What a map shows of a head: overlays that replace values and the diagonal's choice applied.
-export function valuesOf(head: Head, quantity: Quantity, state: Pick<State, "overlay" | "diag" | "atau">): Float32Array {
+export function valuesOf(
+  head: Head,
+  quantity: Quantity,
+  state: Pick<State, "overlay" | "diag" | "atau">,
+): Float32Array {
   const { n } = head.axis;
   if (quantity === "attention") {
     if (state.diag !== "off") return head.attention;

@@ -21,7 +21,11 @@ interface Thumb {
   figure: HTMLElement;
 }
 
-const TICKS: Tick[] = [{ at: 0, label: "0" }, { at: 0.5, label: "¼" }, { at: 1, label: "1" }]; // square root
+const TICKS: Tick[] = [
+  { at: 0, label: "0" },
+  { at: 0.5, label: "¼" },
+  { at: 1, label: "1" },
+]; // square root
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
 
 const METRIC_OPTIONS = (none: string): [string, string][] =>
@@ -42,16 +46,25 @@ export class OverviewView {
   private painting = 0;
 
   constructor(private readonly app: App) {
-    this.show = segmented<Show>("Show", [
-      { value: "both", label: "Both", title: "Attention above the diagonal, similarity below" },
-      { value: "attention", label: "Attention" },
-      { value: "similarity", label: "Similarity" },
-    ], (show) => app.set({ show }));
+    this.show = segmented<Show>(
+      "Show",
+      [
+        { value: "both", label: "Both", title: "Attention above the diagonal, similarity below" },
+        { value: "attention", label: "Attention" },
+        { value: "similarity", label: "Similarity" },
+      ],
+      (show) => app.set({ show }),
+    );
     this.sort = select("Sort by", METRIC_OPTIONS("layer and head"), (sort) => app.set({ sort: sort as Metric }));
     this.tint = select("Colour by", METRIC_OPTIONS("none"), (tint) => app.set({ tint: tint as Metric }));
-    this.element = h("section", { class: "view overview", "aria-label": "Overview" },
+    this.element = h(
+      "section",
+      { class: "view overview", "aria-label": "Overview" },
       h("div", { class: "toolbar" }, this.show.element, this.sort.element, this.tint.element, this.legend),
-      this.status, this.grid, this.table);
+      this.status,
+      this.grid,
+      this.table,
+    );
     this.grid.addEventListener("keydown", (e) => this.key(e));
     this.grid.addEventListener("pointerleave", () => app.readout(""));
     this.table.addEventListener("toggle", () => app.draw());
@@ -82,17 +95,26 @@ export class OverviewView {
     if (this.thumbs.length === count && this.thumbs.at(-1)?.h === answer.heads.length - 1) return;
     this.arranged = "";
     this.thumbs = [];
-    answer.layers.forEach((_, l) => answer.heads.forEach((_, head) => {
-      const canvas = h("canvas", { "aria-hidden": "true" });
-      const figure = h("span", { class: "figure" });
-      const button = h("button", {
-        class: "thumb", type: "button", tabindex: -1,
-        onclick: () => this.app.set({ view: "head", layer: l, head, pin: [] }, true),
-        onfocus: () => this.tell(l, head, true),
-        onpointerenter: () => this.tell(l, head, false),
-      }, canvas, figure);
-      this.thumbs.push({ l, h: head, button, canvas, figure });
-    }));
+    answer.layers.forEach((_, l) =>
+      answer.heads.forEach((_, head) => {
+        const canvas = h("canvas", { "aria-hidden": "true" });
+        const figure = h("span", { class: "figure" });
+        const button = h(
+          "button",
+          {
+            class: "thumb",
+            type: "button",
+            tabindex: -1,
+            onclick: () => this.app.set({ view: "head", layer: l, head, pin: [] }, true),
+            onfocus: () => this.tell(l, head, true),
+            onpointerenter: () => this.tell(l, head, false),
+          },
+          canvas,
+          figure,
+        );
+        this.thumbs.push({ l, h: head, button, canvas, figure });
+      }),
+    );
     this.grid.style.setProperty("--heads", String(answer.heads.length));
   }
 
@@ -112,12 +134,24 @@ export class OverviewView {
     const focused = document.activeElement;
     const heads = answer.heads.length;
     const cell = (t: Thumb): HTMLElement => h("div", { role: "gridcell" }, t.button);
-    const rows = answer.layers.map((layer, r) => h("div", { class: "row", role: "row" },
-      h("div", { class: "side", role: "rowheader" }, sorted ? `${r * heads + 1}–${(r + 1) * heads}` : `L${layer}`),
-      order.slice(r * heads, (r + 1) * heads).map(cell)));
-    const header = h("div", { class: "row header", role: "row" },
+    const rows = answer.layers.map((layer, r) =>
+      h(
+        "div",
+        { class: "row", role: "row" },
+        h(
+          "div",
+          { class: "side", role: "rowheader" },
+          sorted ? `${r * heads + 1}–${(r + 1) * heads}` : `L${layer}`,
+        ),
+        order.slice(r * heads, (r + 1) * heads).map(cell),
+      ),
+    );
+    const header = h(
+      "div",
+      { class: "row header", role: "row" },
       h("div", { class: "side", role: "columnheader" }, h("span", { class: "hidden" }, "Layer")),
-      answer.heads.map((head) => h("div", { role: "columnheader" }, sorted ? "" : `H${head}`)));
+      answer.heads.map((head) => h("div", { role: "columnheader" }, sorted ? "" : `H${head}`)),
+    );
     this.grid.classList.toggle("sorted", sorted);
     replace(this.grid, sorted ? null : header, rows);
     if (focused instanceof HTMLElement && this.grid.contains(focused)) focused.focus();
@@ -138,8 +172,7 @@ export class OverviewView {
       const { top, bottom } = t.button.getBoundingClientRect();
       return bottom > 0 && top < innerHeight ? 0 : 1;
     };
-    const queue = this.thumbs.map((thumb) => [inSight(thumb), thumb] as const)
-      .sort((a, b) => a[0] - b[0]);
+    const queue = this.thumbs.map((thumb) => [inSight(thumb), thumb] as const).sort((a, b) => a[0] - b[0]);
     const visible = queue.filter(([out]) => !out).length;
     const step = (from: number): void => {
       const end = performance.now() + CHUNK_MS;
@@ -192,8 +225,10 @@ export class OverviewView {
       const isChosen = t.l === chosen.layer && t.h === chosen.head;
       t.button.classList.toggle("chosen", isChosen);
       t.button.tabIndex = tabStop ? (t.button === tabStop ? 0 : -1) : isChosen ? 0 : -1;
-      t.button.setAttribute("aria-label", `Layer ${t.l}, head ${t.h}` +
-        (figure ? `, ${FIGURES[figure].name} ${written}` : ""));
+      t.button.setAttribute(
+        "aria-label",
+        `Layer ${t.l}, head ${t.h}` + (figure ? `, ${FIGURES[figure].name} ${written}` : ""),
+      );
     }
     if (!tabStop && !this.thumbs.some((t) => t.button.tabIndex === 0)) this.thumbs[0]!.button.tabIndex = 0;
     this.explain(summary, range);
@@ -207,13 +242,20 @@ export class OverviewView {
   private explain(_: Summary[][], range: [number, number] | null): void {
     const { app } = this;
     const { show, map } = app.state;
-    const bar = (quantity: "attention" | "similarity", label: string): HTMLElement => colourBar(
-      lutOf(map, quantity, app.theme), label, TICKS);
-    replace(this.legend,
+    const bar = (quantity: "attention" | "similarity", label: string): HTMLElement =>
+      colourBar(lutOf(map, quantity, app.theme), label, TICKS);
+    replace(
+      this.legend,
       show !== "similarity" && bar("attention", show === "both" ? "Attention ◥" : "Attention"),
       show !== "attention" && bar("similarity", show === "both" ? "Similarity ◣" : "Similarity"),
-      this.figure && range && colourBar(lutOf(map, "figure", app.theme), FIGURES[this.figure].name,
-        range.map((v, at) => ({ at, label: FIGURES[this.figure!].write(v) }))));
+      this.figure &&
+        range &&
+        colourBar(
+          lutOf(map, "figure", app.theme),
+          FIGURES[this.figure].name,
+          range.map((v, at) => ({ at, label: FIGURES[this.figure!].write(v) })),
+        ),
+    );
   }
 
   exportable(): Exportable | null {
@@ -223,10 +265,13 @@ export class OverviewView {
     const { state, theme } = this.app;
     const summary = this.app.figures(answer);
     const names = Object.keys(FIGURES) as Figure[];
-    const rows = (): (string | number)[][] => [["layer", "head", ...names],
-      ...answer.layers.flatMap((layer, l) => answer.heads.map((head, k) =>
-        [layer, head, ...names.map((f) => valueOf(summary[l]![k]!, f) ?? "")]))];
-    const quantities = state.show === "both" ? ["attention", "similarity"] as const : [state.show];
+    const rows = (): (string | number)[][] => [
+      ["layer", "head", ...names],
+      ...answer.layers.flatMap((layer, l) =>
+        answer.heads.map((head, k) => [layer, head, ...names.map((f) => valueOf(summary[l]![k]!, f) ?? "")]),
+      ),
+    ];
+    const quantities = state.show === "both" ? (["attention", "similarity"] as const) : [state.show];
     const made = this.app.exported(entry, "overview");
     const plates = quantities.map((quantity) => gridPlate(answer, quantity, lutOf(state.map, quantity, theme)));
     return { ...made, rows, picture: pictureOf(plates, made.title) };
@@ -236,8 +281,9 @@ export class OverviewView {
     const answer = this.app.overview().answer;
     if (!answer) return;
     const s = this.app.figures(answer)[l]![head]!;
-    const parts = (["high_pairs", "repeated_share", "same_sentence_share", "mean_distance",
-      "separator_attention"] as const).map((f) => `${FIGURES[f].short} ${FIGURES[f].write(valueOf(s, f))}`);
+    const parts = (
+      ["high_pairs", "repeated_share", "same_sentence_share", "mean_distance", "separator_attention"] as const
+    ).map((f) => `${FIGURES[f].short} ${FIGURES[f].write(valueOf(s, f))}`);
     this.app.readout(`Layer ${l} · Head ${head}   ${parts.join("   ")}`, aloud);
   }
 
@@ -247,8 +293,12 @@ export class OverviewView {
     const wide = this.app.overview().answer?.heads.length ?? 1;
     const rowStart = at - (at % wide);
     const targets: Record<string, number> = {
-      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - wide, ArrowDown: at + wide,
-      Home: e.ctrlKey ? 0 : rowStart, End: e.ctrlKey ? heads.length - 1 : rowStart + wide - 1,
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at - wide,
+      ArrowDown: at + wide,
+      Home: e.ctrlKey ? 0 : rowStart,
+      End: e.ctrlKey ? heads.length - 1 : rowStart + wide - 1,
     };
     const target = heads[targets[e.key] ?? -1];
     if (at < 0 || !target) return;
@@ -268,17 +318,27 @@ function gridPlate(answer: Answer, quantity: "attention" | "similarity", lut: Lu
   const n = across * CELL;
   const indices = new Uint8Array(n * n);
   const stack = (quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
-  answer.layers.forEach((_, l) => answer.heads.forEach((_, head) => {
-    const { values, side } = pool(mapAt(stack, answer, l, head), T, CELL - 4);
-    for (let i = 0; i < CELL - 4; i++)
-      for (let j = 0; j < CELL - 4; j++) {
-        const value = values[Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4))]!;
-        indices[(l * CELL + i) * n + head * CELL + j] = Math.round(255 * Math.sqrt(value / 255));
-      }
-  }));
+  answer.layers.forEach((_, l) =>
+    answer.heads.forEach((_, head) => {
+      const { values, side } = pool(mapAt(stack, answer, l, head), T, CELL - 4);
+      for (let i = 0; i < CELL - 4; i++)
+        for (let j = 0; j < CELL - 4; j++) {
+          const value = values[Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4))]!;
+          indices[(l * CELL + i) * n + head * CELL + j] = Math.round(255 * Math.sqrt(value / 255));
+        }
+    }),
+  );
   const labels = Array.from({ length: n }, (_, t) => (t % CELL === CELL / 2 ? String(Math.floor(t / CELL)) : ""));
   return {
-    title: quantity === "attention" ? "Attention: layers down, heads across" : "Context similarity: layers down, heads across",
-    n, labels, indices, lut, ticks: TICKS, window: { x: 0, y: 0, span: n },
+    title:
+      quantity === "attention"
+        ? "Attention: layers down, heads across"
+        : "Context similarity: layers down, heads across",
+    n,
+    labels,
+    indices,
+    lut,
+    ticks: TICKS,
+    window: { x: 0, y: 0, span: n },
   };
 }

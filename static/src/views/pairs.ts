@@ -8,8 +8,16 @@ import { HeadPicker } from "../head-picker";
 import { Histogram } from "../histogram";
 import { entryOf } from "../lens";
 import {
-  countAbove, distanceHistogram, distanceOf, figuresOf, filterPairs, orderPairs, sameSentence, sameToken,
-  type PairColumn, type Pairs,
+  countAbove,
+  distanceHistogram,
+  distanceOf,
+  figuresOf,
+  filterPairs,
+  orderPairs,
+  sameSentence,
+  sameToken,
+  type PairColumn,
+  type Pairs,
 } from "../pairs";
 import { describeCell } from "../readout";
 import { format, percent } from "../scale";
@@ -20,19 +28,24 @@ import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
 const ROW = 28; // CSS px, as in the style sheet
-const COLUMNS: readonly { by: PairColumn | null; name: string; title: string; kind: "text" | "number" | "mark" }[] = [
-  { by: "token_i", name: "Token i", title: "First token", kind: "text" },
-  { by: "token_j", name: "Token j", title: "Second token", kind: "text" },
-  { by: "i", name: "i", title: "Position of the first", kind: "number" },
-  { by: "j", name: "j", title: "Position of the second", kind: "number" },
-  { by: null, name: "S", title: "Similarity", kind: "number" },
-  { by: "normalized", name: "N", title: "Similarity as a share of the head’s largest", kind: "number" },
-  { by: "distance", name: "Dist.", title: "Distance in tokens", kind: "number" },
-  { by: "same_token", name: "Same", title: "The same token twice", kind: "mark" },
-  { by: "same_sentence", name: "Sent.", title: "Within one sentence", kind: "mark" },
-];
+const COLUMNS: readonly { by: PairColumn | null; name: string; title: string; kind: "text" | "number" | "mark" }[] =
+  [
+    { by: "token_i", name: "Token i", title: "First token", kind: "text" },
+    { by: "token_j", name: "Token j", title: "Second token", kind: "text" },
+    { by: "i", name: "i", title: "Position of the first", kind: "number" },
+    { by: "j", name: "j", title: "Position of the second", kind: "number" },
+    { by: null, name: "S", title: "Similarity", kind: "number" },
+    { by: "normalized", name: "N", title: "Similarity as a share of the head’s largest", kind: "number" },
+    { by: "distance", name: "Dist.", title: "Distance in tokens", kind: "number" },
+    { by: "same_token", name: "Same", title: "The same token twice", kind: "mark" },
+    { by: "same_sentence", name: "Sent.", title: "Within one sentence", kind: "mark" },
+  ];
 
-const YES_NO = [{ value: "any", label: "Any" }, { value: "yes", label: "Yes" }, { value: "no", label: "No" }] as const;
+const YES_NO = [
+  { value: "any", label: "Any" },
+  { value: "yes", label: "Yes" },
+  { value: "no", label: "No" },
+] as const;
 
 export class PairsView {
   readonly element: HTMLElement;
@@ -58,36 +71,79 @@ export class PairsView {
 
   constructor(private readonly app: App) {
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
-    this.find = h("input", { type: "search", placeholder: "any token", oninput: () => app.set({ find: this.find.value }) });
+    this.find = h("input", {
+      type: "search",
+      placeholder: "any token",
+      oninput: () => app.set({ find: this.find.value }),
+    });
     this.near = h("input", { type: "number", min: 1, oninput: () => this.setDistance() });
     this.far = h("input", { type: "number", min: 1, placeholder: "∞", oninput: () => this.setDistance() });
     this.same = segmented<Answer>("Same token", YES_NO, (same) => app.set({ same }));
     this.within = segmented<Answer>("Same sentence", YES_NO, (within) => app.set({ within }));
-    this.heads = COLUMNS.map(({ by, name, title, kind }) => h("th", { scope: "col", class: kind, title },
-      by ? h("button", { type: "button", onclick: () => this.sortBy(by) }, name) : name));
-    this.table = h("table", { class: "pairs" }, h("caption", { class: "hidden" }, "High-similarity pairs"),
-      h("thead", {}, h("tr", {}, this.heads)), this.rows);
-    this.scroller = h("div", {
-      class: "scroller", tabindex: 0, role: "region", "aria-label": "Pairs; arrows move, Enter shows the pair",
-      onscroll: perFrame(() => this.fillRows()),
-    }, this.table);
+    this.heads = COLUMNS.map(({ by, name, title, kind }) =>
+      h(
+        "th",
+        { scope: "col", class: kind, title },
+        by ? h("button", { type: "button", onclick: () => this.sortBy(by) }, name) : name,
+      ),
+    );
+    this.table = h(
+      "table",
+      { class: "pairs" },
+      h("caption", { class: "hidden" }, "High-similarity pairs"),
+      h("thead", {}, h("tr", {}, this.heads)),
+      this.rows,
+    );
+    this.scroller = h(
+      "div",
+      {
+        class: "scroller",
+        tabindex: 0,
+        role: "region",
+        "aria-label": "Pairs; arrows move, Enter shows the pair",
+        onscroll: perFrame(() => this.fillRows()),
+      },
+      this.table,
+    );
     this.scroller.addEventListener("keydown", (e) => this.keydown(e));
     const chart = h("div", { class: "chart", role: "img", "aria-label": "Histogram of distances of high pairs" });
     this.histogram = new Histogram(chart, 150);
     this.body.append(
       h("div", { class: "table-side" }, this.caption, this.scroller),
-      h("div", { class: "side-by" }, this.text,
-        h("section", { class: "card" }, h("h2", {}, "Distances"),
-          h("p", { class: "muted" }, "Bars: pairs shown. Dashed: as many pairs drawn evenly."), chart),
-        this.figures));
-    this.element = h("section", { class: "view pairs-view", "aria-label": "Pairs" },
+      h(
+        "div",
+        { class: "side-by" },
+        this.text,
+        h(
+          "section",
+          { class: "card" },
+          h("h2", {}, "Distances"),
+          h("p", { class: "muted" }, "Bars: pairs shown. Dashed: as many pairs drawn evenly."),
+          chart,
+        ),
+        this.figures,
+      ),
+    );
+    this.element = h(
+      "section",
+      { class: "view pairs-view", "aria-label": "Pairs" },
       h("div", { class: "toolbar" }, this.picker.element),
-      h("div", { class: "toolbar" },
+      h(
+        "div",
+        { class: "toolbar" },
         h("label", { class: "field" }, h("span", {}, "Token"), this.find),
-        h("div", { class: "field range" }, h("span", {}, "Distance"),
-          h("div", {}, this.labelled(this.near, "Distance from"), "to", this.labelled(this.far, "Distance to"))),
-        this.same.element, this.within.element),
-      this.status, this.body);
+        h(
+          "div",
+          { class: "field range" },
+          h("span", {}, "Distance"),
+          h("div", {}, this.labelled(this.near, "Distance from"), "to", this.labelled(this.far, "Distance to")),
+        ),
+        this.same.element,
+        this.within.element,
+      ),
+      this.status,
+      this.body,
+    );
     this.text.addEventListener("pointerover", (e) => this.point(tokenAt(e.target)));
     this.text.addEventListener("pointerleave", () => this.point(-1));
     this.text.addEventListener("click", (e) => {
@@ -136,15 +192,25 @@ export class PairsView {
   private select(head: Head, chosen: number): void {
     const { state, theme } = this.app;
     const { axis } = head;
-    const key = [state.tau, state.find, state.near, state.far, state.same, state.within, state.order, theme,
-      state.pin].join("|");
+    const key = [
+      state.tau,
+      state.find,
+      state.near,
+      state.far,
+      state.same,
+      state.within,
+      state.order,
+      theme,
+      state.pin,
+    ].join("|");
     if (this.current?.head === head && this.key === key) return;
     this.key = key;
     const pairs = pairsOf(head);
     const count = countAbove(pairs, state.tau);
     const kept = filterPairs(pairs, count, axis, state);
     this.current = { head, pairs, order: orderPairs(kept, pairs, axis, state.order) };
-    this.caption.textContent = `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
+    this.caption.textContent =
+      `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
       ` · ${chosen === SUM ? "heads summed" : `head ${chosen}`} · N ≥ ${state.tau}`;
     this.heads.forEach((th, c) => {
       const on = state.order.replace(/^-/, "") === COLUMNS[c]!.by;
@@ -154,12 +220,20 @@ export class PairsView {
     this.colourText(axis, pairs, kept);
     const chance = axis.positions.map((_, d) => Math.max(0, axis.n - d));
     const all = (axis.n * (axis.n - 1)) / 2;
-    this.histogram.show(distanceHistogram(pairs, kept, axis), chance.map((c) => (c * kept.length) / all), theme);
+    this.histogram.show(
+      distanceHistogram(pairs, kept, axis),
+      chance.map((c) => (c * kept.length) / all),
+      theme,
+    );
     const f = figuresOf(pairs, kept, axis);
     const term = (name: string, value: string): HTMLElement => h("div", {}, h("dt", {}, name), h("dd", {}, value));
-    replace(this.figures, term("Same token", percent(f.repeated)), term("Same sentence", percent(f.sameSentence)),
+    replace(
+      this.figures,
+      term("Same token", percent(f.repeated)),
+      term("Same sentence", percent(f.sameSentence)),
       term("Mean distance", format(f.meanDistance)),
-      term("Commonest token", f.focal ? `${f.focal}  ${percent(f.focalShare)}` : "–"));
+      term("Commonest token", f.focal ? `${f.focal}  ${percent(f.focalShare)}` : "–"),
+    );
   }
 
   // Fig. 9: every token value that takes part has a colour of its own.
@@ -187,10 +261,11 @@ export class PairsView {
     if (!current || !flow) return;
     const { pairs, order } = current;
     const mates = new Set<number>();
-    if (t >= 0) for (const k of order) {
-      if (pairs.i[k] === t) mates.add(pairs.j[k]!);
-      else if (pairs.j[k] === t) mates.add(pairs.i[k]!);
-    }
+    if (t >= 0)
+      for (const k of order) {
+        if (pairs.i[k] === t) mates.add(pairs.j[k]!);
+        else if (pairs.j[k] === t) mates.add(pairs.i[k]!);
+      }
     flow.flow.tokens.forEach((token, u) => token.classList.toggle("mate", mates.has(u) || (t >= 0 && u === t)));
     this.app.readout(t < 0 ? "" : `${flow.axis.labels[t]} ${flow.axis.positions[t]}   ${mates.size} pairs`);
   }
@@ -211,21 +286,41 @@ export class PairsView {
     };
     const row = (n: number): HTMLElement => {
       const k = order[n]!;
-      const i = pairs.i[k]!, j = pairs.j[k]!;
-      const mark = (is: boolean): HTMLElement => h("td", { class: "mark" }, is ? h("span", { title: "yes" }, "●") : h("span", { class: "hidden" }, "no"));
-      return h("tr", { "aria-rowindex": n + 2, class: n === held ? "held" : "", onclick: () => this.hold(n) },
-        h("td", {}, axis.labels[i]), h("td", {}, axis.labels[j]),
-        h("td", { class: "number" }, axis.positions[i]), h("td", { class: "number" }, axis.positions[j]),
+      const i = pairs.i[k]!,
+        j = pairs.j[k]!;
+      const mark = (is: boolean): HTMLElement =>
+        h("td", { class: "mark" }, is ? h("span", { title: "yes" }, "●") : h("span", { class: "hidden" }, "no"));
+      return h(
+        "tr",
+        { "aria-rowindex": n + 2, class: n === held ? "held" : "", onclick: () => this.hold(n) },
+        h("td", {}, axis.labels[i]),
+        h("td", {}, axis.labels[j]),
+        h("td", { class: "number" }, axis.positions[i]),
+        h("td", { class: "number" }, axis.positions[j]),
         h("td", { class: "number" }, head.similarity ? format(head.similarity[i * axis.n + j]) : "–"),
         h("td", { class: "number" }, pairs.normalized[k]!.toFixed(3)),
         h("td", { class: "number" }, distanceOf(pairs, k, axis)),
-        mark(sameToken(pairs, k, axis)), mark(sameSentence(pairs, k, axis)));
+        mark(sameToken(pairs, k, axis)),
+        mark(sameSentence(pairs, k, axis)),
+      );
     };
     this.table.setAttribute("aria-rowcount", String(total + 1));
-    replace(this.rows, first > 0 && space(first), Array.from({ length: last - first }, (_, n) => row(first + n)),
+    replace(
+      this.rows,
+      first > 0 && space(first),
+      Array.from({ length: last - first }, (_, n) => row(first + n)),
       last < total && space(total - last),
-      total === 0 && h("tr", {}, h("td", { colspan: COLUMNS.length, class: "empty" },
-        "No pair passes. Lower the similarity threshold or widen the filters.")));
+      total === 0 &&
+        h(
+          "tr",
+          {},
+          h(
+            "td",
+            { colspan: COLUMNS.length, class: "empty" },
+            "No pair passes. Lower the similarity threshold or widen the filters.",
+          ),
+        ),
+    );
   }
 
   private heldIndex(): number {
@@ -250,12 +345,35 @@ export class PairsView {
     const { head, pairs, order } = this.current;
     const { axis } = head;
     const rows = (): (string | number)[][] => [
-      ["layer", "head", "i", "j", "token_i", "token_j", "similarity", "normalized", "distance", "same_token", "same_sentence"],
+      [
+        "layer",
+        "head",
+        "i",
+        "j",
+        "token_i",
+        "token_j",
+        "similarity",
+        "normalized",
+        "distance",
+        "same_token",
+        "same_sentence",
+      ],
       ...Array.from(order, (k) => {
-        const i = pairs.i[k]!, j = pairs.j[k]!;
-        return [selection.layer, selection.head === SUM ? "sum" : selection.head, axis.positions[i]!, axis.positions[j]!,
-          axis.labels[i]!, axis.labels[j]!, head.similarity![i * axis.n + j]!, pairs.normalized[k]!,
-          distanceOf(pairs, k, axis), String(sameToken(pairs, k, axis)), String(sameSentence(pairs, k, axis))];
+        const i = pairs.i[k]!,
+          j = pairs.j[k]!;
+        return [
+          selection.layer,
+          selection.head === SUM ? "sum" : selection.head,
+          axis.positions[i]!,
+          axis.positions[j]!,
+          axis.labels[i]!,
+          axis.labels[j]!,
+          head.similarity![i * axis.n + j]!,
+          pairs.normalized[k]!,
+          distanceOf(pairs, k, axis),
+          String(sameToken(pairs, k, axis)),
+          String(sameSentence(pairs, k, axis)),
+        ];
       }),
     ];
     const made = this.app.exported(entry, `pairs-${nameOf(selection)}`);
@@ -267,13 +385,19 @@ export class PairsView {
     const at = this.heldIndex();
     if (e.key === "Enter" && at >= 0) return this.app.set({ view: "head", overlay: "pairs" }, true);
     const steps: Record<string, number> = {
-      ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + 15, PageUp: at - 15, Home: 0, End: total - 1,
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      PageDown: at + 15,
+      PageUp: at - 15,
+      Home: 0,
+      End: total - 1,
     };
     if (!(e.key in steps) || !total) return;
     e.preventDefault();
     const to = Math.min(total - 1, Math.max(0, steps[e.key]!));
     this.hold(to);
-    const top = to * ROW, view = this.scroller.clientHeight - ROW * 2;
+    const top = to * ROW,
+      view = this.scroller.clientHeight - ROW * 2;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     else if (top > this.scroller.scrollTop + view) this.scroller.scrollTop = top - view;
   }

@@ -58,23 +58,39 @@ export class TextView {
 
   constructor(private readonly app: App) {
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
-    this.relation = segmented<Relation>("Colour the text by", [
-      { value: "similar", label: "Similar to" }, { value: "to", label: "Attends to" },
-      { value: "from", label: "Attended by" },
-    ], (relation) => app.set({ relation }));
+    this.relation = segmented<Relation>(
+      "Colour the text by",
+      [
+        { value: "similar", label: "Similar to" },
+        { value: "to", label: "Attends to" },
+        { value: "from", label: "Attended by" },
+      ],
+      (relation) => app.set({ relation }),
+    );
     this.toggles = {
       arcs: toggle("Pairs as arcs", "High-similarity pairs, strongest first", (arcs) => app.set({ arcs })),
-      bands: toggle("Segments", "Parts of the text between tokens that gather attention, coloured by cohesion",
-        (bands) => app.set({ bands })),
+      bands: toggle(
+        "Segments",
+        "Parts of the text between tokens that gather attention, coloured by cohesion",
+        (bands) => app.set({ bands }),
+      ),
       sentences: toggle("Sentences", "A mark where a sentence begins", (sentences) => app.set({ sentences })),
     };
-    this.body.append(
-      h("div", { class: "paper-side" }, this.caption, this.paper),
-      this.lists);
-    this.element = h("section", { class: "view text-view", "aria-label": "Text" },
+    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper), this.lists);
+    this.element = h(
+      "section",
+      { class: "view text-view", "aria-label": "Text" },
       h("div", { class: "toolbar" }, this.picker.element),
-      h("div", { class: "toolbar" }, this.relation.element, Object.values(this.toggles).map((t) => t.element), this.legend),
-      this.status, this.body);
+      h(
+        "div",
+        { class: "toolbar" },
+        this.relation.element,
+        Object.values(this.toggles).map((t) => t.element),
+        this.legend,
+      ),
+      this.status,
+      this.body,
+    );
     this.listen();
   }
 
@@ -117,8 +133,18 @@ export class TextView {
     this.head = head;
     if (!head) return;
     const layer = state.bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
-    const key = [state.relation, state.sel, state.arcs, state.bands, state.sentences, state.tau, state.atau,
-      state.map, app.theme, layer !== null].join("|");
+    const key = [
+      state.relation,
+      state.sel,
+      state.arcs,
+      state.bands,
+      state.sentences,
+      state.tau,
+      state.atau,
+      state.map,
+      app.theme,
+      layer !== null,
+    ].join("|");
     if (this.flow?.axis === head.axis && this.key === key) return;
     this.key = key;
     const mean = layer ? headOf(layer, state) : null;
@@ -165,8 +191,11 @@ export class TextView {
       token.setAttribute("aria-selected", String(isChosen));
     });
     const names = chosen.map((t) => head.axis.labels[t]).join(", ");
-    const whole = { to: "Attention each token receives, on average. ", from: "Each token’s attention, spread over all. ",
-      similar: "Similarity of each token to all others, on average. " }[relation];
+    const whole = {
+      to: "Attention each token receives, on average. ",
+      from: "Each token’s attention, spread over all. ",
+      similar: "Similarity of each token to all others, on average. ",
+    }[relation];
     this.caption.textContent = chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`;
     replace(this.legend, colourBar(lut, title, ticksOf(top, "linear")));
   }
@@ -177,36 +206,101 @@ export class TextView {
       const values = relationOf(head, chosen, relation);
       const order = [...values.keys()].filter((t) => !chosen.includes(t)).sort((a, b) => values[b]! - values[a]!);
       const top = values[order[0] ?? 0] ?? 0;
-      return h("section", { class: `card ${RELATIONS[relation].quantity}` }, h("h2", {}, RELATIONS[relation].title),
-        h("ol", {}, order.slice(0, LISTED).map((t) => this.listed(head, t, values[t]!, top))));
+      return h(
+        "section",
+        { class: `card ${RELATIONS[relation].quantity}` },
+        h("h2", {}, RELATIONS[relation].title),
+        h(
+          "ol",
+          {},
+          order.slice(0, LISTED).map((t) => this.listed(head, t, values[t]!, top)),
+        ),
+      );
     });
-    replace(this.lists, chosen.length ? lists : [
-      h("section", { class: "card" }, h("h2", {}, "No token chosen"),
-        h("p", { class: "muted" }, "Click a token; Shift or Ctrl adds another. Then here stands what it attends to, what attends to it and what it is similar to.")),
-      this.segmentList(head),
-    ]);
+    replace(
+      this.lists,
+      chosen.length
+        ? lists
+        : [
+            h(
+              "section",
+              { class: "card" },
+              h("h2", {}, "No token chosen"),
+              h(
+                "p",
+                { class: "muted" },
+                "Click a token; Shift or Ctrl adds another. Then here stands what it attends to, what attends to it and what it is similar to.",
+              ),
+            ),
+            this.segmentList(head),
+          ],
+    );
     if (chosen.length) this.lists.append(...[this.segmentList(head)].filter((node) => node !== null));
   }
 
   private listed(head: Head, t: number, value: number, top: number): HTMLElement {
     const bar = h("i", {});
     bar.style.width = `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%`;
-    return h("li", {}, h("button", { type: "button", onclick: () => this.choose(t, false),
-      onpointerenter: () => this.point(t), onpointerleave: () => this.point(-1) },
-    h("span", {}, head.axis.labels[t]), h("small", {}, head.axis.positions[t]), h("b", {}, format(value)), bar));
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => this.choose(t, false),
+          onpointerenter: () => this.point(t),
+          onpointerleave: () => this.point(-1),
+        },
+        h("span", {}, head.axis.labels[t]),
+        h("small", {}, head.axis.positions[t]),
+        h("b", {}, format(value)),
+        bar,
+      ),
+    );
   }
 
   private segmentList(head: Head): HTMLElement | null {
     if (!this.segments.length) return null;
     const words = (s: Segment): string => {
       const labels = head.axis.labels.slice(s.start, s.end);
-      return labels.length > 6 ? `${labels.slice(0, 3).join(" ")} … ${labels.slice(-2).join(" ")}` : labels.join(" ");
+      return labels.length > 6
+        ? `${labels.slice(0, 3).join(" ")} … ${labels.slice(-2).join(" ")}`
+        : labels.join(" ");
     };
-    return h("section", { class: "card" }, h("h2", {}, "Segments of the layer"),
-      h("table", { class: "segments" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Tokens"),
-        h("th", { scope: "col", class: "number" }, "Cohesion"), h("th", { scope: "col", class: "number" }, "To the rest"))),
-      h("tbody", {}, this.segments.map((s) => h("tr", {}, h("td", {}, words(s)),
-        h("td", { class: "number" }, format(s.cohesion)), h("td", { class: "number" }, format(s.contrast)))))));
+    return h(
+      "section",
+      { class: "card" },
+      h("h2", {}, "Segments of the layer"),
+      h(
+        "table",
+        { class: "segments" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Tokens"),
+            h("th", { scope: "col", class: "number" }, "Cohesion"),
+            h("th", { scope: "col", class: "number" }, "To the rest"),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          this.segments.map((s) =>
+            h(
+              "tr",
+              {},
+              h("td", {}, words(s)),
+              h("td", { class: "number" }, format(s.cohesion)),
+              h("td", { class: "number" }, format(s.contrast)),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   // Places are those of the tokens on the page, whatever the line breaks.
@@ -218,7 +312,12 @@ export class TextView {
     const boxes = flow.flow.tokens.map((token) => {
       const rects = token.getClientRects();
       const r = rects[0] ?? token.getBoundingClientRect();
-      return { left: r.left - origin.left, right: r.right - origin.left, top: r.top - origin.top, bottom: r.bottom - origin.top };
+      return {
+        left: r.left - origin.left,
+        right: r.right - origin.left,
+        top: r.top - origin.top,
+        bottom: r.bottom - origin.top,
+      };
     });
     this.overlay.setAttribute("viewBox", `0 0 ${this.paper.clientWidth} ${this.paper.scrollHeight}`);
     this.overlay.setAttribute("width", String(this.paper.clientWidth));
@@ -232,12 +331,30 @@ export class TextView {
     const top = Math.max(...this.segments.map((s) => s.cohesion), 1e-9);
     return this.segments.flatMap((segment) => {
       const place = 0.06 + 0.44 * Math.max(0, segment.cohesion / top);
-      return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) => [
-        svg("rect", { x: left + 1, y: bottom + 4, width: Math.max(2, right - left - 2), height: 11, rx: 2, fill: cssOf(lut, place) }),
-        line === 0 && right - left > 40 && svg("text", {
-          x: left + 5, y: bottom + 10, class: "cohesion", fill: inkOn(lut, place),
-        }, format(segment.cohesion)),
-      ].filter((node) => node !== false));
+      return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) =>
+        [
+          svg("rect", {
+            x: left + 1,
+            y: bottom + 4,
+            width: Math.max(2, right - left - 2),
+            height: 11,
+            rx: 2,
+            fill: cssOf(lut, place),
+          }),
+          line === 0 &&
+            right - left > 40 &&
+            svg(
+              "text",
+              {
+                x: left + 5,
+                y: bottom + 10,
+                class: "cohesion",
+                fill: inkOn(lut, place),
+              },
+              format(segment.cohesion),
+            ),
+        ].filter((node) => node !== false),
+      );
     });
   }
 
@@ -246,7 +363,8 @@ export class TextView {
     const chosen = new Set(this.pointed >= 0 ? [this.pointed] : this.chosen());
     const out: SVGElement[] = [];
     for (let k = 0; k < countAbove(pairs, this.app.state.tau) && out.length < ARCS_MAX; k++) {
-      const i = pairs.i[k]!, j = pairs.j[k]!;
+      const i = pairs.i[k]!,
+        j = pairs.j[k]!;
       if (chosen.size && !chosen.has(i) && !chosen.has(j)) continue;
       const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!), class: "arc" });
       arc.style.opacity = String(0.2 + 0.7 * pairs.normalized[k]!);
@@ -260,7 +378,9 @@ export class TextView {
   private strokes(): Stroke[] {
     return [...this.overlay.querySelectorAll<SVGPathElement>(".arc")].map((arc) => ({
       d: arc.getAttribute("d")!.replace(/-?[\d.]+/g, (v) => String(Number(v) + PICTURE_EDGE)),
-      colour: getComputedStyle(arc).stroke, width: parseFloat(arc.style.strokeWidth), opacity: Number(arc.style.opacity),
+      colour: getComputedStyle(arc).stroke,
+      width: parseFloat(arc.style.strokeWidth),
+      opacity: Number(arc.style.opacity),
     }));
   }
 
@@ -275,10 +395,14 @@ export class TextView {
     const { head } = this;
     if (!head || t < 0) return this.app.readout("");
     const chosen = this.chosen();
-    const parts = (Object.keys(RELATIONS) as Relation[])
-      .map((r) => `${RELATIONS[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
-    this.app.readout(`${head.axis.labels[t]} ${head.axis.positions[t]}   sentence ${head.axis.sentences[t]}   ` +
-      (chosen.length ? `chosen: ${parts.join("   ")}` : ""), aloud);
+    const parts = (Object.keys(RELATIONS) as Relation[]).map(
+      (r) => `${RELATIONS[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`,
+    );
+    this.app.readout(
+      `${head.axis.labels[t]} ${head.axis.positions[t]}   sentence ${head.axis.sentences[t]}   ` +
+        (chosen.length ? `chosen: ${parts.join("   ")}` : ""),
+      aloud,
+    );
   }
 
   exportable(): Exportable | null {
@@ -290,9 +414,20 @@ export class TextView {
     const relations = Object.keys(RELATIONS) as Relation[];
     const values = relations.map((r) => relationOf(head, chosen, r));
     const rows = (): (string | number)[][] => [
-      ["position", "token", "sentence", "chosen", ...relations.map((r) => RELATIONS[r].title.toLowerCase().replace(" ", "_"))],
-      ...axis.labels.map((label, t) => [axis.positions[t]!, label, axis.sentences[t]!, String(chosen.includes(t)),
-        ...values.map((v) => v[t]!)]),
+      [
+        "position",
+        "token",
+        "sentence",
+        "chosen",
+        ...relations.map((r) => RELATIONS[r].title.toLowerCase().replace(" ", "_")),
+      ],
+      ...axis.labels.map((label, t) => [
+        axis.positions[t]!,
+        label,
+        axis.sentences[t]!,
+        String(chosen.includes(t)),
+        ...values.map((v) => v[t]!),
+      ]),
     ];
     const made = this.app.exported(entry, `text-${nameOf(selection)}`);
     return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, this.strokes(), made.title), rows };
@@ -302,7 +437,14 @@ export class TextView {
     const t = tokenAt(document.activeElement);
     const tokens = this.flow?.flow.tokens;
     if (t < 0 || !tokens) return;
-    const goal = { ArrowRight: t + 1, ArrowDown: t + 1, ArrowLeft: t - 1, ArrowUp: t - 1, Home: 0, End: tokens.length - 1 }[e.key];
+    const goal = {
+      ArrowRight: t + 1,
+      ArrowDown: t + 1,
+      ArrowLeft: t - 1,
+      ArrowUp: t - 1,
+      Home: 0,
+      End: tokens.length - 1,
+    }[e.key];
     if (goal !== undefined && tokens[goal]) {
       tokens[t]!.tabIndex = -1;
       tokens[goal]!.tabIndex = 0;
@@ -314,7 +456,12 @@ export class TextView {
   }
 }
 
-interface Box { left: number; right: number; top: number; bottom: number }
+interface Box {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
 
 // The boxes of neighbouring tokens joined line by line.
 function linesOf(boxes: readonly Box[]): Box[] {
@@ -331,7 +478,8 @@ function linesOf(boxes: readonly Box[]): Box[] {
 
 // From top to top: a bow on one line, an S between two.
 function arcPath(a: Box, b: Box): string {
-  const x1 = (a.left + a.right) / 2, x2 = (b.left + b.right) / 2;
+  const x1 = (a.left + a.right) / 2,
+    x2 = (b.left + b.right) / 2;
   if (Math.abs(a.top - b.top) < 4) {
     const rise = Math.min(17, 5 + Math.abs(x2 - x1) * 0.06);
     return `M${x1} ${a.top} Q${(x1 + x2) / 2} ${a.top - rise * 1.9} ${x2} ${b.top}`;
