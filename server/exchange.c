@@ -16,7 +16,7 @@
 #define BODY_BYTES_MIN    ((size_t)16 << 10)
 /* A reader slower than this is cut off. */
 #define REPLY_MS          30000
-#define REPLY_BYTES_PER_S 65536
+#define REPLY_BYTES_PER_S 262144
 #define IDLE_MS           75000 /* between requests of one connection, the next one's headers included */
 
 void *hs__exchange_open(void *cls, const char *target, struct MHD_Connection *mhd)
@@ -45,10 +45,13 @@ void *hs__exchange_open(void *cls, const char *target, struct MHD_Connection *mh
     return x;
 }
 
+/* Slow readers can make many large answers wait; above the bound no more are computed. */
 static void hold(hs_exchange *x, size_t n_bytes)
 {
-    x->server->held_bytes += n_bytes - x->held_bytes;
+    hs_server *server = x->server;
+    server->held_bytes += n_bytes - x->held_bytes;
     x->held_bytes = n_bytes;
+    hs__tasks_pause(&server->tasks, server->held_bytes >= server->held_bytes_max);
 }
 
 void hs__exchange_destroy(hs_exchange *x)
@@ -233,14 +236,23 @@ static bool hopeless(hs_exchange *x, const char *version)
            (n_bytes > DISCARD_BYTES_MAX || (n_bytes && hs__header(x->mhd, MHD_HTTP_HEADER_EXPECT)));
 }
 
+/* "http://host/models", as proxies send it, is /models. */
+static const char *path_of(const char *url)
+{
+    const bool absolute = strncasecmp(url, "http://", 7) == 0;
+    const char *path = absolute ? strchr(url + 7, '/') : url;
+    return path ? path : "/";
+}
+
 static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method, const char *version)
 {
     const char *id = hs__header(x->mhd, "X-Request-Id");
     x->begun = true;
     x->begun_ns = uv_hrtime();
     x->server->metrics.in_flight++;
-    x->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
-    x->path = url;
+    x->head = strcmp(method, "HEAD") == 0;
+    x->method = x->head ? "GET" : method;
+    x->path = path_of(url);
     if (id && hs__request_id_valid(id))
         snprintf(x->id, sizeof x->id, "%s", id);
     else
@@ -352,7 +364,7 @@ static enum MHD_Result hand_over(hs_exchange *x)
     };
     x->task.done = on_task_done;
     x->task.data = x;
-    if (server->held_bytes >= server->held_bytes_max || !hs__tasks_submit(&server->tasks, &x->task)) {
+    if (!hs__tasks_submit(&server->tasks, &x->task)) {
         x->retry_after = "1";
         hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
                             "Every worker is busy and the queue is full. Try again shortly.");
@@ -409,18 +421,19 @@ void hs__exchange_completed(void *cls, struct MHD_Connection *mhd, void **con_cl
     if (!x || !x->begun)
         return;
     const int status = status_final(x);
+    const uint64_t bytes_out = x->head ? 0 : x->response.body_bytes;
     const double seconds = (double)(uv_hrtime() - x->begun_ns) / 1e9;
     server->metrics.requests[hs__route_number(x->route)][status]++;
     server->metrics.bytes_in += x->received_bytes;
-    server->metrics.bytes_out += x->response.body_bytes;
+    server->metrics.bytes_out += bytes_out;
     hs__histogram_add(&server->metrics.total, seconds);
     hs__log_access(&(hs_access){.id = x->id,
-                                .method = x->method,
+                                .method = x->head ? "HEAD" : x->method,
                                 .path = x->target,
                                 .client = x->connection->client,
                                 .status = status,
                                 .bytes_in = x->received_bytes,
-                                .bytes_out = x->response.body_bytes,
+                                .bytes_out = bytes_out,
                                 .total_ms = seconds * 1e3,
                                 .stages = x->stages});
     *con_cls = NULL;

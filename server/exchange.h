@@ -29,7 +29,7 @@ struct hs_exchange {
     size_t held_bytes; /* our part of server->held_bytes */
     hs_task task;
     hs_response response;
-    bool begun, has_body, answered, suspended, close;
+    bool begun, head, answered, suspended, close;
     uint64_t begun_ns;
     uint64_t received_bytes;
 

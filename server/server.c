@@ -128,7 +128,7 @@ static void load(uv_work_t *work)
     hs_server *server = work->data;
     const hs_server_options *o = server->options;
     if (!hs__catalog_open(&o->catalog, &server->catalog, &server->load_error) &&
-        hs__tasks_init(&server->tasks, &server->loop, server->catalog.api, o->n_workers, server->n_cores,
+        hs__tasks_init(&server->loaded, &server->loop, server->catalog.api, o->n_workers, server->n_cores,
                        o->queue_max, &server->load_error))
         hs__catalog_close(&server->catalog);
 }
@@ -149,6 +149,7 @@ static void on_loaded(uv_work_t *work, int status)
     hs_server *server = work->data;
     (void)status;
     server->loading_now = false;
+    server->tasks = server->loaded;
     if (server->load_error.status) {
         server->exit_code = 1;
         if (server->state == HS_LOADING)

@@ -45,7 +45,7 @@ typedef struct hs_server {
     uv_work_t hashing;
     hs_error load_error;
     hs_catalog catalog;
-    hs_tasks tasks;
+    hs_tasks tasks, loaded; /* the loading thread makes `loaded`; the loop takes it over */
     size_t n_cores;
     hs_connection *connections; /* open ones, a list */
     size_t n_connections;

@@ -68,6 +68,15 @@ static void task_start(hs_tasks *tasks, hs_task *task)
     uv_queue_work(tasks->loop, &task->work, on_worker, on_loop);
 }
 
+static void queue_serve(hs_tasks *tasks)
+{
+    while (tasks->first && tasks->n_idle && !tasks->paused) {
+        hs_task *task = tasks->first;
+        queue_remove(tasks, task);
+        task_start(tasks, task);
+    }
+}
+
 static void on_loop(uv_work_t *work, int status)
 {
     hs_task *task = work->data;
@@ -76,29 +85,30 @@ static void on_loop(uv_work_t *work, int status)
     tasks->idle[tasks->n_idle++] = task->worker;
     tasks->n_running--;
     task->state = HS_TASK_OUTSIDE;
-    if (tasks->first) {
-        hs_task *next = tasks->first;
-        queue_remove(tasks, next);
-        task_start(tasks, next);
-    }
-    task->done(task);
+    task->done(task); /* first: what becomes of the answer may pause us */
+    queue_serve(tasks);
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
 {
+    const bool at_once = tasks->n_idle && !tasks->first && !tasks->paused;
+    if (!at_once && tasks->n_queued >= tasks->queue_max)
+        return false;
     task->tasks = tasks;
     task->queued_ns = uv_hrtime();
     task->started_ns = 0;
     task->end = HS_TASK_DONE;
     atomic_store(&task->cancelled, 0);
     task->request.cancelled = &task->cancelled;
-    if (tasks->n_idle)
-        task_start(tasks, task);
-    else if (tasks->n_queued < tasks->queue_max)
-        queue_append(tasks, task);
-    else
-        return false;
+    queue_append(tasks, task);
+    queue_serve(tasks);
     return true;
+}
+
+void hs__tasks_pause(hs_tasks *tasks, bool paused)
+{
+    tasks->paused = paused;
+    queue_serve(tasks);
 }
 
 void hs__tasks_cancel(hs_task *task, hs_task_end end)

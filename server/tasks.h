@@ -44,6 +44,7 @@ struct hs_tasks {
     hs_task *first, *last; /* waiting */
     size_t n_queued, queue_max;
     size_t n_running;
+    bool paused;
 };
 
 /* Makes the workers. Any thread, before the first submit. On failure tasks is as if finished. */
@@ -53,6 +54,8 @@ void hs__tasks_finish(hs_tasks *tasks); /* no task inside; zeroed is fine */
 
 /* False: the queue is full and the task was not taken. */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
+/* While paused nothing is started, only queued. */
+void hs__tasks_pause(hs_tasks *tasks, bool paused);
 /* Ends a task early: at once while it waits, within one layer when it runs; `done` follows. The first end
  * given stays. Nothing happens to a task that is outside. */
 void hs__tasks_cancel(hs_task *task, hs_task_end end);

@@ -5,9 +5,12 @@ import re
 import signal
 import socket
 import struct
+import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
-from conftest import Clients, busy, read_all
+from conftest import HEADSCOPE, PATIENCE, Clients, busy, read_all
 
 BUSY = ("POST", "/analyze", json.dumps(busy()))
 
@@ -92,6 +95,52 @@ def test_drain_says_that_it_is_not_ready(start_server):
     assert server.wait() == 0
 
 
+@pytest.fixture
+def loading():
+    """A server that still loads its models, a dozen, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    mini = os.path.join(os.path.dirname(__file__), "../../model/mini")
+    models = ",".join(f"m{i}={mini}" for i in range(12))
+    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"127.0.0.1:{port}", "--model", models],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def get(path):
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+                    return answer.status, dict(answer.headers)
+            except urllib.error.HTTPError as refused:
+                return refused.code, dict(refused.headers)
+            except urllib.error.URLError:
+                assert process.poll() is None
+
+    yield process, get
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_alive_but_not_ready_while_loading(loading):
+    process, get = loading
+    assert get("/health")[0] == 200
+    for path in ["/ready", "/models"]:
+        status, headers = get(path)
+        assert (status, headers["Retry-After"]) == (503, "1")
+    assert process.stdout.readline().startswith(b"headscope is ready")
+    assert get("/ready")[0] == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+
+
+def test_signal_while_loading(loading):
+    process, get = loading
+    assert get("/ready")[0] == 503
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    assert process.stdout.read() == b""
+
+
 def test_interrupt_drains_too(start_server):
     server = start_server()
     server.signal(signal.SIGINT)
@@ -171,3 +220,27 @@ def test_unread_log_does_not_stop_the_server(start_server):
     assert server.metric("log_lines_dropped_total") > 0
     assert server.stop() == 0
     os.close(reading)
+
+
+def test_client_that_does_not_read(start_server):
+    """Large answers to clients that take nothing hold memory up to a bound; others are answered."""
+    server = start_server("--max-answer", "16M", "--cache", "0")
+    body = {"text": "word " * 300, "max_tokens": 220, "layers": "all", "outputs": ["attentions"], "dtype": "f2"}
+    assert len(server.post("/analyze?format=npz", body).body) > 12 << 20
+    clients = []
+    for _ in range(12):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((server.host, server.port))
+        client.sendall(post_bytes(body, "/analyze?format=npz"))
+        clients.append(client)
+    server.wait_metric("requests_in_flight", lambda n: n == 13)
+    server.wait_metric("held_bytes", lambda n: n >= 4 * (16 << 20))
+    server.wait_metric("workers_busy", lambda n: n == 0)
+    assert server.metric("queue_depth") > 0
+    assert server.get("/health").status == 200
+    assert server.metric("held_bytes") < (4 + 3) * (16 << 20)  # the bound, and what was under way
+    for client in clients:
+        client.close()
+    server.wait_metric("held_bytes", lambda n: n == 0)
+    assert server.post("/analyze", {"text": "next"}).status == 200

@@ -69,6 +69,11 @@ def test_body_of_a_get_is_not_the_next_request(server):
     assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"200"]
 
 
+def test_absolute_target(server):
+    answers = server.send(b"GET http://x.example/ready?a=b HTTP/1.1\r\nHost: x.example\r\nConnection: close\r\n\r\n")
+    assert answers.startswith(b"HTTP/1.1 200") and b'"ready"' in answers
+
+
 def test_requests_share_a_connection(server):
     connection = server.connect()
     for path, status in [("/health", 200), ("/nowhere", 404), ("/analyze", 405), ("/ready", 200)]:
