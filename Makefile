@@ -161,6 +161,16 @@ sanitize:
 sanitize-thread:
 	$(MAKE) --no-print-directory SANITIZER=thread CFLAGS='-O1 -g' all unit api-test
 
+## make bench           speed beside what the machine could do; QUICK=1: under a minute
+QUICK ?=
+build/bench/load: tests/bench/load.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) -std=c17 $(WARN) $(WERROR) -O2 -D_GNU_SOURCE -o $@ $<
+bench: packages-test $(BINARY) build/bench/load
+	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench.json \
+	    $(if $(QUICK),--quick)
+
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell git ls-files '*.c' '*.h')
 .PHONY: format format-check lint layers bench clean help

@@ -1,0 +1,211 @@
+"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs.
+
+    make bench              # a few minutes; QUICK=1: under one
+    python3 tests/bench/run.py build/headscope build/bench/load --json build/bench.json
+
+Of the built-in model and of a random BERT-base, made on first use. Whatever is compared alternates in one run, and
+a figure is a median. The clients (load.c) run on the same cores as the server; how much of them they took is told.
+"""
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+import texts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import checkpoint  # noqa: E402
+
+BERT_BASE = {"n_layers": 12, "n_heads": 12, "hidden": 768, "ffn": 3072, "vocab": 30522, "positions": 512}
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def base_model(folder):
+    """BERT-base's shape with random weights: speed does not depend on what they say."""
+    if not (folder / "vocab.txt").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            checkpoint.write_random(f"{scratch}/base", **BERT_BASE).rename(folder)
+    return folder
+
+
+class Server:
+    """headscope serve on some cores, one worker on each."""
+
+    def __init__(self, headscope, model, cores, *options):
+        start = time.perf_counter()
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cores)), headscope, "serve", "--listen", "127.0.0.1:0",
+             "--workers", str(len(cores)), *(["--model", f"base={model}"] if model else []), *options],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.url = self.process.stdout.readline().split()[-1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        while not self.is_ready():
+            time.sleep(0.002)
+        self.ready_ms = 1e3 * (time.perf_counter() - start)
+
+    def is_ready(self):
+        try:
+            return urllib.request.urlopen(f"{self.url}/ready").status == 200
+        except urllib.error.HTTPError:
+            return False
+
+    def memory(self, field):
+        """VmRSS, VmHWM: in bytes."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return 1024 * int(line.split()[1])
+        return 0
+
+    def ask(self, body, query=""):
+        """Milliseconds until the answer is read, and the milliseconds of its stages."""
+        request = urllib.request.Request(f"{self.url}/analyze{query}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        start = time.perf_counter()
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+            ms = 1e3 * (time.perf_counter() - start)
+            stages = dict(part.strip().split(";dur=") for part in answer.headers["Server-Timing"].split(","))
+        return ms, {stage: float(duration) for stage, duration in stages.items()}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def run_command(args, model, name):
+    print(f"\n== {name}: headscope bench\n", flush=True)
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([args.headscope, "bench", "--model", model or "mini", "--json", file.name,
+                        *(["--quick"] if args.quick else [])], check=True)
+        return json.load(file)
+
+
+def measure_start(args, model):
+    """Exec to /ready, and memory then; the checkpoint is in the page cache after the first of them."""
+    ready, resident = [], 0
+    for _ in range(2 if args.quick else 4):
+        with Server(args.headscope, model, CORES) as server:
+            ready.append(server.ready_ms)
+            resident = server.memory("VmRSS")
+    figures = {"ready_ms": statistics.median(ready[1:]), "resident_bytes": resident}
+    print(f"ready after {figures['ready_ms']:.0f} ms with {resident / 1e6:.1f} MB resident")
+    return figures
+
+
+def load(args, server, clients, seconds, bodies):
+    done = subprocess.run([args.load, str(server.port), "/analyze", str(clients), str(seconds), bodies],
+                          check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+# name, tokens, clients on all cores
+WORKLOADS = [("128 tokens", 128, (1, 2, 8, 64)), ("16 tokens", 16, (1, 64))]
+
+
+def measure_throughput(args, model, scratch):
+    """Every head of every layer, answered with its strongest pairs, so that computing is what takes the time. The
+    single-core rate is that of one worker and one client on one core, the clients' own CPU time on another."""
+    rows, seconds, rounds = [], (1 if args.quick else 3), (1 if args.quick else 3)
+    with Server(args.headscope, model, CORES[:1], "--cache", "0") as one, \
+            Server(args.headscope, model, CORES, "--cache", "0") as every:
+        for workload, tokens, counts in WORKLOADS:
+            bodies = f"{scratch}/{tokens}.jsonl"
+            Path(bodies).write_text("".join(
+                json.dumps({"text": text, "max_tokens": tokens, "layers": "all", "outputs": ["pairs"],
+                            "max_pairs": 10}) + "\n" for text in texts.make(32, tokens)))
+            runs = [(one, 1, 1)] + [(every, len(CORES), clients) for clients in counts]
+            taken = [[load(args, server, clients, seconds, bodies) for server, _, clients in runs]
+                     for _ in range(rounds)]
+            for n, (_, cores, clients) in enumerate(runs):
+                mine = [one_round[n] for one_round in taken]
+                row = {key: statistics.median(run[key] for run in mine)
+                       for key in ("per_second", "p50_ms", "p99_ms", "own_cpu")}
+                row |= {"workload": workload, "cores": cores, "clients": clients,
+                        "failures": sum(run["failures"] for run in mine),
+                        "efficiency": statistics.median(
+                            one_round[n]["per_second"] / one_round[0]["per_second"] / cores for one_round in taken)}
+                rows.append(row)
+        peak = every.memory("VmHWM")
+    print(f"\n{'texts of':>10} {'cores':>5} {'clients':>7} {'texts/s':>9} {'p50 ms':>9} {'p99 ms':>9} {'of ideal':>8} "
+          f"{'driver':>7} {'failed':>6}")
+    for row in rows:
+        print(f"{row['workload']:>10} {row['cores']:5} {row['clients']:7} {row['per_second']:9.1f} {row['p50_ms']:9.1f} "
+              f"{row['p99_ms']:9.1f} {row['efficiency']:8.2f} {row['own_cpu']:6.1%} {row['failures']:6.0f}")
+    print(f"at most {peak / 1e6:.1f} MB were resident in the server")
+    return {"rows": rows, "resident_bytes_max": peak}
+
+
+def measure_follow_up(args, model):
+    """What the viewer asks: an overview of every head, then single heads of the same text."""
+    first, later, forward = [], [], []
+    with Server(args.headscope, model, CORES) as server:
+        for text in texts.make(4 if args.quick else 12, 128):
+            everything = {"text": text, "max_tokens": 128, "layers": "all", "normalize": "max", "dtype": "u1",
+                          "outputs": ["attentions", "similarities", "summary"]}
+            first.append(server.ask(everything, "?format=safetensors")[0])
+            for head in range(4):
+                one = {"text": text, "max_tokens": 128, "layers": [head], "heads": [head], "dtype": "f4",
+                       "outputs": ["attentions", "similarities", "head_outputs"]}
+                ms, stages = server.ask(one, "?format=safetensors")
+                later.append(ms)
+                forward.append(stages.get("forward", 0.0))
+    figures = {"overview_ms": statistics.median(first), "head_ms": statistics.median(later),
+               "head_forward_ms": statistics.median(forward)}
+    print(f"\noverview of a new text {figures['overview_ms']:.1f} ms, one head of it afterwards "
+          f"{figures['head_ms']:.1f} ms, {figures['head_forward_ms']:.1f} ms of them in a pass")
+    return figures
+
+
+def measure_corpus(args, model, scratch, name):
+    """headscope corpus over texts of 128 tokens, all of it: start, passes, report."""
+    rate = 20 if model else 400
+    count = rate * (3 if args.quick else 15)
+    file, out = f"{scratch}/{name}.jsonl", f"{scratch}/{name}-results"
+    Path(file).write_text("".join(json.dumps({"text": text}) + "\n" for text in texts.make(count, 128)))
+    start = time.perf_counter()
+    done = subprocess.run([args.headscope, "corpus", file, "-o", out, *(["--model", str(model)] if model else [])],
+                          capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        print(f"corpus run left out: {done.stderr.strip().splitlines()[:1]}")
+        return None
+    print(f"corpus: {count} texts of 128 tokens in {seconds:.1f} s, {count / seconds:.1f} texts/s")
+    return {"texts": count, "seconds": seconds, "texts_per_second": count / seconds}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("load", type=lambda path: str(Path(path).resolve()), help="load.c, built")
+    parser.add_argument("--model", type=Path, default=Path("build/bench/base"), help="made when it is not there")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    print("load average before:", *os.getloadavg())
+    figures = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, model in (("mini", None), ("base", base_model(args.model))):
+            figures[name] = run_command(args, model, name)
+            print(f"\n== {name}: headscope serve\n", flush=True)
+            figures[name]["start"] = measure_start(args, model)
+            figures[name]["throughput"] = measure_throughput(args, model, scratch)
+            figures[name]["follow_up"] = measure_follow_up(args, model)
+            figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
+    if args.json:
+        args.json.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
