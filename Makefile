@@ -171,9 +171,21 @@ bench: packages-test $(BINARY) build/bench/load
 	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench.json \
 	    $(if $(QUICK),--quick)
 
+## make bench-peers     beside ONNX Runtime (npm) and, where installed, PyTorch, in one run
+PEERS := tests/bench/peers
+$(PEERS)/node_modules/.package-lock.json: $(PEERS)/package.json $(PEERS)/package-lock.json
+	cd $(PEERS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
+	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/run.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
+
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell git ls-files '*.c' '*.h')
-.PHONY: format format-check lint layers bench clean help
+.PHONY: format format-check lint layers bench bench-peers clean help
 format:
 	clang-format -i $(C_FILES)
 format-check: packages-lint

@@ -12,28 +12,15 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
+import models
 import texts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
-import checkpoint  # noqa: E402
-
-BERT_BASE = {"n_layers": 12, "n_heads": 12, "hidden": 768, "ffn": 3072, "vocab": 30522, "positions": 512}
 CORES = sorted(os.sched_getaffinity(0))
-
-
-def base_model(folder):
-    """BERT-base's shape with random weights: speed does not depend on what they say."""
-    if not (folder / "vocab.txt").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            checkpoint.write_random(f"{scratch}/base", **BERT_BASE).rename(folder)
-    return folder
 
 
 class Server:
@@ -196,7 +183,7 @@ def main():
     print("load average before:", *os.getloadavg())
     figures = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for name, model in (("mini", None), ("base", base_model(args.model))):
+        for name, model in (("mini", None), ("base", models.base(args.model))):
             figures[name] = run_command(args, model, name)
             print(f"\n== {name}: headscope serve\n", flush=True)
             figures[name]["start"] = measure_start(args, model)

@@ -1,9 +1,11 @@
-/* engine_peer.c - headscope's engine on the protocol of the peers: engine_peer CHECKPOINT THREADS [BACKEND
- * [PRECISION]]. Reads lines "T", answers "milliseconds checksum": one pass over T tokens, every head's
- * attention and similarity kept and its high-similarity pairs found, which is more than the peers do. */
+/* engine_peer.c - headscope's engine in the protocol of run.py: engine_peer CHECKPOINT THREADS [BACKEND
+ * [PRECISION]]. A pass keeps every head's attention and similarity and finds its high-similarity pairs, which
+ * is more than the peers do. */
 #include "engine/analysis.h"
 #include "engine/engine.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +43,20 @@ static hs_selection select_all(const hs_shape *shape)
                           .keep = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
 }
 
-/* The checksum is S[0][1] of the last layer, head 0: equal among peers given the same checkpoint. */
-static double run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_control *control, size_t T,
-                       float *ret_checksum)
+/* Of A squared, and of |S| off the diagonal, which is 0 here, over all layers and heads. */
+static void print_sums(const hs_capture *capture)
+{
+    const size_t n = capture->n_layers * capture->n_heads * capture->n_tokens * capture->n_tokens;
+    double attention = 0, similarity = 0;
+    for (size_t i = 0; i < n; i++) {
+        attention += (double)capture->attentions[i] * (double)capture->attentions[i];
+        similarity += fabs((double)capture->similarities[i]);
+    }
+    printf("%.17g %.17g\n", attention, similarity);
+}
+
+static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_control *control, size_t T,
+                     bool check)
 {
     hs_error err = {0};
     int32_t *ids = malloc(T * sizeof *ids);
@@ -64,17 +77,27 @@ static double run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_c
          &err);
     must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, &pairs, &n_pairs, &total, &err), &err);
     double ms = now_ms() - start;
-    *ret_checksum = hs_capture_similarity(capture, shape->n_layers - 1, 0)[1];
+    if (check)
+        print_sums(capture);
+    else
+        printf("%.3f\n", ms);
+    fflush(stdout);
     free(pairs);
     hs_capture_destroy(capture);
     free(ids);
-    return ms;
+}
+
+static hs_backend backend_of(const char *name)
+{
+    if (strcmp(name, "native") == 0)
+        return HS_BACKEND_NATIVE;
+    return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [onednn|openblas [fp32|bf16]]\n");
+        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [native|openblas|onednn [fp32|bf16]]\n");
         return 2;
     }
     hs_error err = {0};
@@ -83,7 +106,7 @@ int main(int argc, char **argv)
     hs_workspace *ws = NULL;
     hs_engine_options options = {.n_threads = (size_t)atoi(argv[2])};
     if (argc > 3)
-        options.backend = strcmp(argv[3], "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
+        options.backend = backend_of(argv[3]);
     if (argc > 4 && strcmp(argv[4], "bf16") == 0)
         options.precision = HS_PRECISION_BF16;
     must(hs_model_open(argv[1], &model, &err), &err);
@@ -97,10 +120,7 @@ int main(int argc, char **argv)
         long T = strtol(line, NULL, 10);
         if (T < 1 || (size_t)T > hs_model_shape(model)->n_positions)
             break;
-        float checksum = 0;
-        double ms = run_once(engine, ws, &control, (size_t)T, &checksum);
-        printf("%.3f %g\n", ms, (double)checksum);
-        fflush(stdout);
+        run_once(engine, ws, &control, (size_t)T, strstr(line, "check") != NULL);
     }
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);

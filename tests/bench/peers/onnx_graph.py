@@ -114,6 +114,8 @@ def build(w):
         attention = g.node("Softmax", g.node("MatMul", q, k), output=g.outputs[-2], axis=-1)
         o = g.node("MatMul", attention, v)
         g.node("MatMul", o, g.node("Transpose", o, perm=[0, 2, 1]), output=g.outputs[-1])
+        if layer + 1 == w.n_layers:
+            break  # what is left of the last layer changes no output
         o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), rows)
         o = dense(o, w[p + "attention.output.dense.weight"], w[p + "attention.output.dense.bias"])
         x = norm(g.node("Add", x, o), p + "attention.output.LayerNorm")
