@@ -125,6 +125,8 @@ static const hs_option analyze_table[] = {
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
 
 /* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */

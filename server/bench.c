@@ -151,8 +151,10 @@ static hs_status set_quick(const hs_option *option, const char *value, void *ret
 static const hs_option bench_table[] = {
     {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
      NULL},
-    {"backend", 0, "NAME", "openblas or onednn (the fastest built in)", hs__set_choice, AT(catalog.backend),
-     0, 0, "openblas|onednn"},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
     {"cores", 0, "N", "to measure on besides one (all)", hs__set_count, AT(catalog.n_threads), 1, 1000, NULL},
     {"quick", 0, NULL, "a rough look: fewer lengths, fewer rounds", set_quick, 0, 0, 0, NULL},
     {"json", 0, "FILE", "write the figures there too", hs__set_string, AT(json), 0, 0, NULL},

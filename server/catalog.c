@@ -69,10 +69,16 @@ static hs_backend backend_of(const char *name)
     return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
 }
 
+static hs_precision precision_of(const char *name)
+{
+    return name && strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_FP32;
+}
+
 static hs_status model_add(const hs_catalog_options *options, const hs_model_place *place,
                            hs_catalog *catalog, hs_error *err)
 {
     const hs_engine_options engine = {.backend = backend_of(options->backend),
+                                      .precision = precision_of(options->precision),
                                       .n_threads = options->n_threads};
     char name[256];
     hs_model **model = &catalog->models[catalog->n_models];

@@ -4,7 +4,8 @@
 #include "api/api.h"
 
 enum { HS_CATALOG_MAX = 64 };
-#define HS_BACKEND_NAMES "native|openblas|onednn"
+#define HS_BACKEND_NAMES   "native|openblas|onednn"
+#define HS_PRECISION_NAMES "fp32|bf16"
 
 /* Where a model is. The strings need not end there; n_dir 0 stands for the model linked into the program. */
 typedef struct hs_model_place {
@@ -15,8 +16,9 @@ typedef struct hs_model_place {
 typedef struct hs_catalog_options {
     hs_model_place places[HS_CATALOG_MAX]; /* the first is the default; none: the embedded one */
     size_t n_places;
-    const char *backend; /* one of HS_BACKEND_NAMES, or NULL for the default */
-    size_t n_threads;    /* a lone pass may use */
+    const char *backend;   /* one of HS_BACKEND_NAMES, or NULL for the default */
+    const char *precision; /* one of HS_PRECISION_NAMES, or NULL for fp32 */
+    size_t n_threads;      /* a lone pass may use */
     hs_api_options api;
 } hs_catalog_options;
 

@@ -46,8 +46,10 @@ static const hs_option corpus_table[] = {
      0, NULL},
     {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
     {"save", 0, "SECONDS", "between two saves (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
-    {"backend", 0, "NAME", "openblas or onednn (the fastest built in)", hs__set_choice, AT(catalog.backend),
-     0, 0, "openblas|onednn"},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
 
 /* ---- progress ---- */

@@ -47,7 +47,7 @@ def test_version():
     ["serve", "--workers", "0"], ["serve", "--deadline", "nan"], ["serve", "--max-body", "1X"],
     ["serve", "--max-body", "1MM"], ["serve", "--log", "xml"], ["serve", "--log", "t"], ["serve", "--log", ""],
     ["serve", "--model", "noname"], ["serve", "--model", "=dir"], ["serve", "--model", "name="],
-    ["serve", "--model", "mini,"], ["serve", "--backend", "magic"],
+    ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--precision", "half"],
     ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
     ["models", "extra"], ["models", "--model", "x"], ["bench", "extra"], ["bench", "--cores", "0"],

@@ -67,7 +67,7 @@ def start_peers(folder, graph, engine_peer, cores):
     commands = {"headscope": [engine_peer, folder, n],
                 "headscope, oneDNN": [engine_peer, folder, n, "onednn"],
                 "headscope, OpenBLAS": [engine_peer, folder, n, "openblas"],
-                "headscope, bf16": [engine_peer, folder, n, "onednn", "bf16"],
+                "headscope, bf16": [engine_peer, folder, n, "native", "bf16"],
                 "ONNX Runtime": ["node", "onnx_peer.mjs", graph, n],
                 "PyTorch": [sys.executable, "torch_peer.py", folder, n]}
     started = []
