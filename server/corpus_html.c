@@ -177,7 +177,8 @@ static hs_status atlas_init(atlas *a, const hs_corpus_stats *stats, hs_error *er
 {
     *a = (atlas){.stats = stats, .o = hs_corpus_stats_options(stats)};
     const size_t T = a->o.tokens_max, L = a->o.n_layers, A = a->o.n_heads;
-    const double side_max = sqrt(MAP_BYTES_MAX / (double)(2 * L * A + 5 * L));
+    /* attention and half of location for each head; three maps and two halves for each layer */
+    const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4 * (double)L));
     a->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
     a->side = (T + a->factor - 1) / a->factor;
     a->n_arrays = hs_corpus_arrays(stats, a->arrays);

@@ -224,6 +224,8 @@ hs_status hs__corpus_record_merge(hs__corpus_record *record, hs__corpus_record *
         st = hs__corpus_sample_load(record->sample, sample, err);
     json_decref(bad);
     json_decref(sample);
+    json_object_update_missing(json_object_get(record->names, "tokens"),
+                               json_object_get(from->names, "tokens"));
     record->seconds += from->seconds;
     return st;
 }

@@ -239,6 +239,8 @@ json_t *hs__corpus_report_json(hs__corpus_record *record)
     json_object_set_new(report, "heads", json_integer((json_int_t)o.n_heads));
     json_object_set_new(report, "chance", chance_json(record->stats));
     json_object_set_new(report, "findings", hs__corpus_findings(record->stats));
+    json_t *tokens = json_object_get(record->names, "tokens");
+    json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
     figures_add(report, record->stats);
     json_object_set_new(report, "examples", examples_json(record, &o));
     json_object_set_new(report, "bad_lines",

@@ -216,12 +216,37 @@ static hs_status gather(run *r, hs_error *err)
     return st;
 }
 
+/* The vocabulary entries that the statistics list by id: whoever reads the state later has no model. */
+static void focus_name(const hs__corpus_job *job, hs__corpus_record *record)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    int64_t ids[HS_CORPUS_FOCUS_MAX];
+    json_t *tokens = json_object();
+    const size_t n = hs_corpus_arrays(record->stats, arrays);
+    for (size_t k = 0; k < n; k++)
+        for (size_t l = 0; strcmp(arrays[k].name, "focus_ids") == 0 && l < job->n_layers; l++) {
+            hs_corpus_array_read(record->stats, &arrays[k], l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX,
+                                 ids);
+            for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {
+                char id[24];
+                snprintf(id, sizeof id, "%lld", (long long)ids[i]);
+                if (ids[i] >= 0)
+                    json_object_set_new(
+                        tokens, id,
+                        json_string(hs_tokenizer_token(hs_model_tokenizer(job->model), (int32_t)ids[i])));
+            }
+        }
+    json_object_set_new(record->names, "tokens", tokens);
+}
+
 static hs_status save(run *r, hs_error *err)
 {
     hs_status st = gather(r, err);
     if (st)
         return st;
     r->record.stats = r->workers[0].stats;
+    if (r->record.done)
+        focus_name(r->job, &r->record);
     r->record.seconds = r->seconds_before + now() - r->started;
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;

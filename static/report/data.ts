@@ -1,0 +1,92 @@
+// What a run found, as the page carries it: server/corpus_html.c says how it is written.
+
+export interface Figure { value: number | null; spread: number | null }
+export interface Head {
+  high: number; texts_with_high: number;
+  repeated_share: Figure; same_sentence_share: Figure; mean_distance: Figure; focal_share: Figure;
+  repeated_same_sentence_share: number | null; median_distance: number | null;
+  repeated_lift: number | null; same_sentence_lift: number | null; repeated_same_sentence_lift: number | null;
+  dprime: number | null; auc: number | null;
+}
+export interface Layer {
+  high: number; mean_distance: number | null; unique_focal: number | null;
+  precision: number | null; recall: number | null; f1: number | null;
+  mass_cls: number | null; mass_sep: number | null; mass_end: number | null; mass_comma: number | null;
+  mass_rest: number | null;
+}
+export interface Finding { claim: string; paper: string; measured: string; criterion: string; holds: boolean | null }
+export type Extreme = [text: number, value: number];
+
+// Axes as in METHODS: t threshold, l layer, h head, d distance, b bin.
+export interface Report {
+  provenance: {
+    headscope: string; date: string; seconds: number;
+    model: { name: string; sha256: string; layers: number; backend: string; precision: string };
+    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number };
+    input: { files: string[]; sha256: string; bytes: number; lines: number };
+    shards: { n: number; included: number[] };
+  };
+  thresholds: number[]; threshold_main: number; layers: number[]; heads: number;
+  texts: number; tokens: number; reached: number[];
+  all_pairs: number; all_distance: number[];
+  distance: number[][][][];
+  texts_with_high: number[][][];
+  repeated_hist: number[][][][]; repeated_same_sentence_hist: number[][][][]; same_sentence_hist: number[][][][];
+  focal_hist: number[][][][]; unique_focal: number[][][];
+  normalized_hist: number[][][]; column_hist: number[][][]; signal_hist: number[][][]; noise_hist: number[][][];
+  focus_ids: number[][]; focus_counts: number[][]; focus_tokens: Record<string, string>;
+  chance: Record<"repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance"
+    | "median_distance", number | null>;
+  head_figures: Head[][][]; layer_figures: Layer[][];
+  findings: Finding[];
+  examples: {
+    texts: { number: number; file: string | null; line: number; text: string }[];
+    highest: Record<string, Extreme[][][]>; lowest: Record<string, Extreme[][][]>;
+  };
+  bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
+  maps: MapEntry[];
+}
+
+interface MapEntry {
+  name: string; layer: number; head: number | null; side: number; scale: number; signed: boolean; triangle: boolean;
+}
+
+// One map, dense: values[i * side + j]; roots are the values' square roots over the scale's, for colours.
+export interface Plate { side: number; scale: number; values: Float32Array; roots: Float32Array }
+
+export class Atlas {
+  private readonly offsets = new Map<string, { entry: MapEntry; at: number }>();
+
+  constructor(entries: readonly MapEntry[], private readonly bytes: Uint8Array) {
+    let at = 0;
+    for (const entry of entries) {
+      this.offsets.set(`${entry.name} ${entry.layer} ${entry.head ?? ""}`, { entry, at });
+      at += entry.triangle ? (entry.side * (entry.side - 1)) / 2 : entry.side ** 2;
+    }
+  }
+
+  plate(name: string, layer: number, head: number | null = null): Plate {
+    const found = this.offsets.get(`${name} ${layer} ${head ?? ""}`);
+    if (!found) throw new Error(`the report has no map ${name} of layer ${layer}`);
+    const { side, scale, signed, triangle } = found.entry;
+    const roots = new Float32Array(side * side);
+    let at = found.at;
+    for (let i = 0; i < side; i++)
+      for (let j = triangle ? i + 1 : 0; j < side; j++) {
+        const byte = this.bytes[at++]!;
+        const root = signed ? (byte - 128) / 127 : byte / 255;
+        roots[i * side + j] = root;
+        if (triangle) roots[j * side + i] = root;
+      }
+    return { side, scale, roots, values: roots.map((root) => scale * root * Math.abs(root)) };
+  }
+}
+
+export async function unpack(base64: string): Promise<{ report: Report; atlas: Atlas }> {
+  const packed = Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const size = new DataView(bytes.buffer).getUint32(0, true);
+  const report = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size))) as Report;
+  return { report, atlas: new Atlas(report.maps, bytes.subarray(4 + size)) };
+}

@@ -1,0 +1,37 @@
+"""report.html: one file, drawn by Chromium without a network."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from corpus_runs import corpus, ndjson, texts
+
+FIGURES = ["2", "3", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus"]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+
+
+@pytest.mark.skipif(not shutil.which(CHROMIUM), reason="chromium is not installed")
+@pytest.mark.parametrize(("options", "small"), [([], False), (["--layers", "last", "--max-tokens", "9"], False), ([], True)])
+def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
+    ndjson(tmp_path / "in", texts(40, seed=8))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", *options, small=small)
+    assert done.returncode == 0, done.stderr
+    page = tmp_path / "out" / "report.html"
+    assert page.stat().st_size < 8_000_000
+    source = page.read_text(encoding="utf-8")
+    assert not re.search(r'(?:src|href)="(?!data:|#|https://arxiv)', source)
+    done = subprocess.run(
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=30000",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    drawn = re.sub(r'data:image[^"]*', 'data:', done.stdout)
+    assert 'role="alert"' not in drawn, re.search(r'role="alert"[^<]*<?[^<]*', drawn)
+    for figure in FIGURES:
+        found = re.search(rf'<figure id="figure-{figure}".*?</figure>', drawn, re.S)
+        assert found, (figure, done.stderr[-2000:])
+        assert "<svg" in found[0] and "<figcaption>" in found[0] and "texts" in found[0]
+        assert all(f">{kind}</button>" in found[0] for kind in ("CSV", "PNG", "SVG"))
+        assert "NaN" not in found[0] and "undefined" not in found[0]
+    assert drawn.count('class="holds') == 8
+    assert 'id="examples"' in drawn and "Open in the viewer" in drawn
