@@ -1,4 +1,6 @@
 /* kernels_avx2.c - the kernels for x86-64 with AVX2 and FMA. */
+#include "engine/kernels.h"
+
 #if defined __x86_64__
 #pragma GCC target("avx2,fma")
 #define LANES           8

@@ -1,4 +1,6 @@
 /* kernels_avx512.c - the kernels for x86-64 with AVX-512. */
+#include "engine/kernels.h"
+
 #if defined __x86_64__
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,fma,prefer-vector-width=512")
 #define LANES           16

@@ -1,4 +1,6 @@
 /* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. */
+#include "engine/kernels.h"
+
 #if defined __x86_64__
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,fma,prefer-vector-width=512")
 #define LANES           16
@@ -6,7 +8,6 @@
 #define TILE_VECS       3
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
 #define SUM_PARTS       1 /* bfloat16 itself is coarser than any sum of it */
-#include "engine/kernels.h"
 #include "engine/kernels_vec.h"
 
 #include <string.h>

@@ -459,6 +459,51 @@ START_TEST(a_batch_may_mix_selections)
 }
 END_TEST
 
+/* Large captures take their memory from one before them; threads that do so at once each get their own. */
+static void *capture_main(void *unused)
+{
+    const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
+    const hs_selection selection = {count_up(), 4, count_up(), 4, HS_KEEP_ATTENTIONS};
+    for (size_t round = 0; round < 60; round++) {
+        hs_capture *captures[6];
+        for (size_t i = 0; i < 6; i++) {
+            ck_assert_int_eq(
+                hs_capture_create(&shape, &selection, 300 + 37 * ((round + i) % 8), &captures[i], NULL),
+                HS_OK);
+            captures[i]->attentions[0] = (float)i;
+        }
+        for (size_t i = 0; i < 6; i++) {
+            ck_assert_float_eq(captures[i]->attentions[0], (float)i);
+            hs_capture_destroy(captures[i]);
+        }
+    }
+    return unused;
+}
+
+START_TEST(large_captures_are_used_again)
+{
+    const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
+    const hs_selection selection = {count_up(), 4, count_up(), 4, HS_KEEP_ATTENTIONS};
+    hs_capture *first = NULL, *second = NULL, *third = NULL;
+    ck_assert_int_eq(hs_capture_create(&shape, &selection, 400, &first, NULL), HS_OK);
+    const void *memory = first;
+    hs_capture_destroy(first);
+    ck_assert_int_eq(hs_capture_create(&shape, &selection, 390, &second, NULL), HS_OK);
+    ck_assert_ptr_eq(second, memory);
+    ck_assert_uint_eq(second->bytes, hs_capture_bytes(&shape, &selection, 390));
+    ck_assert_int_eq(hs_capture_create(&shape, &selection, 390, &third, NULL), HS_OK);
+    ck_assert_ptr_ne(third, memory);
+    hs_capture_destroy(second);
+    hs_capture_destroy(third);
+
+    pthread_t threads[3];
+    for (size_t t = 0; t < 3; t++)
+        ck_assert_int_eq(pthread_create(&threads[t], NULL, capture_main, NULL), 0);
+    for (size_t t = 0; t < 3; t++)
+        pthread_join(threads[t], NULL);
+}
+END_TEST
+
 START_TEST(what_cannot_run_is_refused)
 {
     random_model m = random_model_open(&shapes[0]);
@@ -585,6 +630,7 @@ int main(void)
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
+    tcase_add_test(tcase, large_captures_are_used_again);
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
     tcase_add_test(tcase, crews_do_every_task_once);
