@@ -112,7 +112,7 @@ test("text: a chosen token shows what it attends to, is attended by and is simil
   await open(page, home, "view=text&layer=1&head=4");
   await expect(page.locator(".arc").first()).toBeAttached();
   await page
-    .locator(".token", { hasText: /^Airport$/ })
+    .locator(".token", { hasText: /^The$/ })
     .first()
     .click();
   await expect(page.locator(".lists .card h2")).toHaveText(["Attends to", "Attended by", "Similar to"]);
