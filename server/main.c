@@ -5,26 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hs_command *const commands[] = {&hs__command_serve, &hs__command_analyze, &hs__command_corpus,
-                                             &hs__command_merge, &hs__command_report,  &hs__command_models,
-                                             &hs__command_bench};
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
+static const hs_command *const commands[] = {
+    &hs__command_serve,  &hs__command_analyze, &hs__command_corpus, &hs__command_merge,
+    &hs__command_report, &hs__command_models,  &hs__command_bench,  NULL};
 
 static void help_print(FILE *out)
 {
     fprintf(out, "usage: headscope COMMAND [OPTION]...\n"
                  "Shows how BERT-like encoders pay attention.\n\n");
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    for (const hs_command *const *command = commands; *command; command++)
+        fprintf(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
     fprintf(out, "\n'headscope COMMAND --help' explains a command; --version tells the version.\n");
 }
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
-    for (size_t i = 0; name && i < N_COMMANDS; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i]->main(commands[i], argc - 1, argv + 1);
+    for (const hs_command *const *command = commands; name && *command; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return (*command)->main(*command, argc - 1, argv + 1);
     if (name && strcmp(name, "--help") == 0) {
         help_print(stdout);
         return HS_EXIT_DONE;
