@@ -17,10 +17,11 @@ struct hs__corpus_scratch {
     size_t stride;
     hs__corpus_facts facts[HS__BATCH];
     hs__corpus_map map;
-    uint32_t *rows;    /* [2][stride] */
-    uint32_t *holding; /* [stride]: pairs of E that hold an id, at its first position */
-    int32_t *focal;    /* [t][h]: position of the focal id, -1 for none */
-    uint32_t *seen;    /* [stride]: the last head whose focal id is this one, + 1 */
+    uint8_t *locations; /* [h][window][stride]: E at the main threshold, over a batch, of the layer at hand */
+    uint32_t *rows;     /* [2][stride] */
+    uint32_t *holding;  /* [stride]: pairs of E that hold an id, at its first position */
+    int32_t *focal;     /* [t][h]: position of the focal id, -1 for none */
+    uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
     float *profile;
     uint16_t *high;
     hs_segment *segments;
@@ -57,6 +58,7 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
     s->map.degrees = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
+    s->locations = carve(block, &at, header->n_heads * W * P, 1);
     s->rows = carve(block, &at, 2 * P, sizeof(uint32_t));
     s->holding = carve(block, &at, P, sizeof(uint32_t));
     s->focal = carve(block, &at, n_thresholds * header->n_heads, sizeof(int32_t));
@@ -237,7 +239,7 @@ static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, con
         distance[d] += distances[d];
 }
 
-/* Histogram, moments and location of the map at hand. */
+/* Histogram, moments and locations of the map at hand. */
 static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t l, size_t h)
 {
     const hs__corpus_map *map = &stats->scratch->map;
@@ -253,13 +255,8 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
         for (size_t k = 0; k < 3; k++)
             fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
-    const uint8_t main = (uint8_t)stats->header->threshold_main;
-    int64_t *location = stats->fields[HS__F_LOCATION] + index * W * W;
-    for (size_t i = 0; i < facts->n_tokens; i++) {
-        const uint8_t *levels = map->levels + i * map->stride;
-        for (size_t j = i + 1; j < facts->n_tokens; j++)
-            location[i * W + j] += levels[j] > main;
-    }
+    hs__corpus_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
+                            stats->scratch->locations + h * W * map->stride);
 }
 
 /* How many different focal ids a layer's heads have. */
@@ -362,6 +359,8 @@ static void attentions_add(hs_corpus_stats *stats, const hs_corpus_text *texts, 
         hs__corpus_attention_add(attentions, s->facts, n_texts, W, s->rows,
                                  stats->fields[HS__F_ATTENTION] + offset,
                                  stats->fields[HS__F_HIGH_COLUMNS] + offset);
+        hs__corpus_counts_move(s->locations + h * W * s->stride, s->stride, W,
+                               stats->fields[HS__F_LOCATION] + offset);
     }
     for (size_t k = 0; k < n_texts; k++)
         segmentation_add(stats, &texts[k], &s->facts[k], l);

@@ -52,6 +52,13 @@ typedef struct hs__corpus_map {
 void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
                          const float *thresholds);
 
+/* Adds 1 to ret_counts[i][j] where levels[i][j] > level. Both are [n_tokens][stride]; counts are bytes. */
+void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                             uint8_t *ret_counts);
+
+/* Adds counts[i][j], i < j, to sums [window][window], and clears them. counts is [window][stride]. */
+void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums);
+
 /* Adds sums[i][j], i < j, to the whole and fraction words of a layer's [window][window] field. */
 void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
                          int64_t *fraction);

@@ -272,6 +272,26 @@ void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs_
                                             map->distances + t * map->stride);
 }
 
+HS_CLONES
+void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                             uint8_t *ret_counts)
+{
+    for (size_t i = 0; i < n_tokens; i++)
+        for (size_t j = (i + 1) / HS__CHUNK * HS__CHUNK; j < n_tokens; j += HS__CHUNK) {
+            const size_t at = i * stride + j;
+            *(bytes *)(ret_counts + at) += (bytes)(*(const bytes *)(levels + at) > level) & 1;
+        }
+}
+
+HS_CLONES
+void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums)
+{
+    for (size_t i = 0; i < window; i++)
+        for (size_t j = i + 1; j < window; j++)
+            sums[i * window + j] += counts[i * stride + j];
+    memset(counts, 0, window * stride);
+}
+
 /* ---- sums ---- */
 
 /* Adding this to a number rounds it to a whole one, whose value is then in the lower bits: a conversion to

@@ -83,12 +83,17 @@ def region_means(s, keep, cells):
 # ---- segments ----
 
 
+def segment_ends(high, special):
+    """Where segments end: after each token of H that is not special and not directly followed by another."""
+    high = set(high)
+    return [j + 1 for j in high if not special[j] and j + 1 not in high]
+
+
 def segments(attentions, similarities, special, keep, tau):
     """[(start, end, cohesion, contrast)] of one layer; maps are [h][T][T]."""
     n_tokens = len(special)
     high = high_tokens(profile(attentions.sum(0), keep), tau)
-    ends = [j + 1 for j in high if not special[j] and j + 1 not in high]
-    cuts = sorted({0, n_tokens} | set(ends))
+    cuts = sorted({0, n_tokens} | set(segment_ends(high, special)))
     mean_n = np.mean([normalized(s, keep)[0] for s in similarities], axis=0)
     pairs = np.outer(keep, keep) & ~np.eye(n_tokens, dtype=bool)
     found = []

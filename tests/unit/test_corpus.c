@@ -572,8 +572,8 @@ static double value_of(const hs_corpus_stats *stats, const char *name, size_t in
     n_arrays = hs_corpus_arrays(stats, arrays);
     for (size_t k = 0; k < n_arrays; k++)
         if (strcmp(arrays[k].name, name) == 0) {
-            double value;
-            int64_t count;
+            double value = 0;
+            int64_t count = 0;
             hs_corpus_array_read(stats, &arrays[k], index, 1,
                                  arrays[k].is_float ? (void *)&value : (void *)&count);
             return arrays[k].is_float ? value : (double)count;

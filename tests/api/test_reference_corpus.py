@@ -1,0 +1,114 @@
+"""`headscope corpus` against tests/reference/corpus.py: every array of report.npz.
+
+Counts are equal but for elements within 1e-5 of a threshold or of a bin's edge; how many there were is printed
+(pytest -s). Sums agree to the accuracy of the forward pass.
+"""
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
+import bert  # noqa: E402
+import checkpoint  # noqa: E402
+import corpus  # noqa: E402
+
+HEADSCOPE = os.environ["HEADSCOPE"]
+MINI = ROOT / "model" / "mini"
+PARAGRAPHS = ROOT.parent / "shared" / "corpus" / "paragraphs-20k.jsonl.xz"  # too large for the tree
+N_PARAGRAPHS = int(os.environ.get("HEADSCOPE_TEXTS", "200"))
+
+# Sums of what the forward pass gives in float32: allowed error for each text.
+ERRORS = {"similarity_sum": 1e-3, "normalized_sum": 1e-3, "attention_mass": 1e-3, "attention_sum": 1e-5,
+          "attention_sum_no_columns": 1e-5, "attention_sum_no_columns_no_diagonal": 1e-5, "signal_moments": 1e-1,
+          "noise_moments": 1e-1, "focal_share_sum": 1e-6, "part_focal_share_sum": 1e-6}
+
+
+def made_up_texts():
+    """Short and long ones from the vocabulary's own words."""
+    words = [w for w in (MINI / "vocab.txt").read_text().split("\n") if w.isalpha()]
+    rng = np.random.default_rng(7)
+    texts = ["", "war", "Is it? It is."]
+    for size in (5, 20, 60, 90, 110, 130, 200):
+        chosen = rng.choice(words[:300], size)
+        marks = rng.choice(["", "", "", "", "", ",", ",", ".", ".", "!"], size)
+        texts.append(" ".join(word + mark for word, mark in zip(chosen, marks)))
+    return texts
+
+
+def paragraphs():
+    if not PARAGRAPHS.exists():
+        pytest.skip(f"{PARAGRAPHS} is not here")
+    with lzma.open(PARAGRAPHS, "rt") as lines:
+        return [json.loads(next(lines))["text"] for _ in range(N_PARAGRAPHS)]
+
+
+def token_ids(text, tmp_path):
+    output = tmp_path / "tokens.json"
+    subprocess.run([HEADSCOPE, "analyze", "--outputs", "pairs", "--heads", "0", "--max-pairs", "0", "--format", "json",
+                    "-o", str(output), "-"], input=text.encode(), check=True, timeout=60)
+    answer = json.loads(output.read_text())
+    return np.array(answer["input_ids"]), np.array(answer["special_tokens_mask"], bool)
+
+
+def reference_of(texts, tmp_path):
+    vocab = (MINI / "vocab.txt").read_text().split("\n")
+    model = checkpoint.load(MINI)
+    reference = corpus.Corpus(corpus.Options(
+        model.n_layers, model.n_heads, cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]"), comma=vocab.index(","),
+        ends={vocab.index(mark) for mark in ".!?"}, vocab_size=len([w for w in vocab if w])))
+    for number, text in enumerate(texts):
+        ids, special = token_ids(text, tmp_path)
+        heads = bert.forward(model, ids)
+        similarities = corpus.analysis.similarity(heads.outputs)
+        reference.add(number, ids, special, heads.attentions, similarities)
+    return reference
+
+
+def report_of(texts, tmp_path):
+    lines, folder = tmp_path / "texts.jsonl", tmp_path / "run"
+    lines.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    subprocess.run([HEADSCOPE, "corpus", str(lines), "-o", str(folder)], check=True, timeout=600,
+                   capture_output=True)
+    with np.load(folder / "report.npz") as arrays:
+        return dict(arrays)
+
+
+def check_focus(report, reference):
+    """The listed ids are the most frequent ones, with their counts."""
+    counts = reference.arrays["focus"]
+    for l, (ids, listed) in enumerate(zip(report["focus_ids"], report["focus_counts"])):
+        near = reference.near["focus"][l]
+        some = ids >= 0
+        assert (np.diff(listed) <= 0).all() and (listed[~some] == 0).all()
+        assert np.abs(counts[l, ids[some]] - listed[some]).sum() <= near
+        missing = np.delete(counts[l], ids[some])
+        assert missing.max() <= (listed.min() if some.all() else 0) + near
+
+
+@pytest.mark.parametrize("make_texts", [made_up_texts, paragraphs])
+def test_report_is_the_references(make_texts, tmp_path):
+    texts = make_texts()
+    report, reference = report_of(texts, tmp_path), reference_of(texts, tmp_path)
+    np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
+    np.testing.assert_array_equal(report["layers"], np.arange(12))
+    check_focus(report, reference)
+    for name, expected in reference.arrays.items():
+        if name == "focus":
+            continue
+        actual, near = report[name], reference.near[name]
+        assert actual.shape == expected.shape, name
+        difference = np.abs(actual - expected)
+        if name in ERRORS:
+            difference = np.maximum(difference - ERRORS[name] * np.maximum(len(texts), np.abs(expected)), 0)
+        in_all = difference.reshape(*near.shape, -1).sum(-1)
+        assert (in_all <= near).all(), (name, (in_all - near).max())
+        if near.any():
+            print(f"{name}: differs by {in_all.sum():g} of {expected.sum():g}; {near.sum():g} is near an edge")
