@@ -102,7 +102,7 @@ START_TEST(sentences_follow_the_rules)
     int32_t ids[16] = {0}, sentences[16];
     uint8_t types[16] = {0}, special[16] = {0};
     for (size_t i = 0; i < n; i++) {
-        ids[i] = c->tokens[i];
+        ids[i] = (unsigned char)c->tokens[i];
         types[i] = (uint8_t)(c->types[i] - '0');
         special[i] = c->tokens[i] == 'C' || c->tokens[i] == 'S';
     }

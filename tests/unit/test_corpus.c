@@ -129,21 +129,35 @@ static hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
 static size_t n_arrays;
 static double *expected[HS_CORPUS_ARRAYS_MAX];
 
+static size_t array_find(const char *name)
+{
+    static struct {
+        const char *name;
+        size_t k;
+    } known[256]; /* by address: a literal stays where it is */
+    const size_t slot = (uintptr_t)name / 4 % 256;
+    if (known[slot].name != name) {
+        size_t k = 0;
+        while (k < n_arrays && strcmp(arrays[k].name, name) != 0)
+            k++;
+        ck_assert_msg(k < n_arrays, "no array %s", name);
+        known[slot].name = name;
+        known[slot].k = k;
+    }
+    return known[slot].k;
+}
+
 /* Element of an expected array; axes not used are 0. */
 static double *at(const char *name, size_t a, size_t b, size_t c, size_t d)
 {
-    for (size_t k = 0; k < n_arrays; k++)
-        if (strcmp(arrays[k].name, name) == 0) {
-            const size_t index[] = {a, b, c, d};
-            size_t flat = 0;
-            for (size_t axis = 0; axis < arrays[k].n_axes; axis++) {
-                ck_assert_uint_lt(index[axis], arrays[k].axes[axis]);
-                flat = flat * arrays[k].axes[axis] + index[axis];
-            }
-            return &expected[k][flat];
-        }
-    ck_abort_msg("no array %s", name);
-    return NULL;
+    const hs_corpus_array *array = &arrays[array_find(name)];
+    const size_t index[] = {a, b, c, d};
+    size_t flat = 0;
+    for (size_t axis = 0; axis < array->n_axes; axis++) {
+        ck_assert(index[axis] < array->axes[axis]);
+        flat = flat * array->axes[axis] + index[axis];
+    }
+    return &expected[array - arrays][flat];
 }
 
 /* One text of the naive computation. */
@@ -570,16 +584,11 @@ END_TEST
 static double value_of(const hs_corpus_stats *stats, const char *name, size_t index)
 {
     n_arrays = hs_corpus_arrays(stats, arrays);
-    for (size_t k = 0; k < n_arrays; k++)
-        if (strcmp(arrays[k].name, name) == 0) {
-            double value = 0;
-            int64_t count = 0;
-            hs_corpus_array_read(stats, &arrays[k], index, 1,
-                                 arrays[k].is_float ? (void *)&value : (void *)&count);
-            return arrays[k].is_float ? value : (double)count;
-        }
-    ck_abort_msg("no array %s", name);
-    return 0;
+    const hs_corpus_array *array = &arrays[array_find(name)];
+    double value = 0;
+    int64_t count = 0;
+    hs_corpus_array_read(stats, array, index, 1, array->is_float ? (void *)&value : (void *)&count);
+    return array->is_float ? value : (double)count;
 }
 
 static void assert_near(double actual, double wanted)
