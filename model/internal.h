@@ -93,6 +93,10 @@ typedef struct hs__shards {
     json_t *index;     /* NULL without an index */
 } hs__shards;
 
+/* Parses model.safetensors.index.json. *ret_names lists every shard's file name once, sorted; the list is the
+ * caller's to free, the names are borrowed from the index, which he releases with json_decref. */
+HS_MUST_USE hs_status hs__index_parse(const hs_bytes *file, json_t **ret_index, const char ***ret_names,
+                                      size_t *ret_n_names, hs_error *err);
 /* *ret_shards must be finished, also after an error. */
 HS_MUST_USE hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err);
 HS_MUST_USE hs_status hs__shards_open_memory(const hs_bytes *file, hs__shards *ret_shards, hs_error *err);

@@ -21,7 +21,6 @@ static bool is_shard_name(const char *name)
            strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
-/* Every shard's name once, sorted, borrowed from the weight_map. */
 static hs_status list_shards(json_t *weight_map, const char ***ret_names, size_t *ret_n_names, hs_error *err)
 {
     size_t n_tensors = json_object_size(weight_map), n_names = 0, n_unique = 0;
@@ -56,6 +55,20 @@ static hs_status list_shards(json_t *weight_map, const char ***ret_names, size_t
     names = NULL;
 out:
     free(names);
+    return st;
+}
+
+hs_status hs__index_parse(const hs_bytes *file, json_t **ret_index, const char ***ret_names,
+                          size_t *ret_n_names, hs_error *err)
+{
+    json_t *index = NULL;
+    hs_status st = hs__json_parse(file, INDEX_FILE, &index, err);
+    if (!st)
+        st = list_shards(json_object_get(index, "weight_map"), ret_names, ret_n_names, err);
+    if (st)
+        json_decref(index);
+    else
+        *ret_index = index;
     return st;
 }
 
@@ -108,9 +121,7 @@ hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err
     if (!index.data)
         return hs_fail(err, HS_NOT_FOUND, "%s", reason.text);
     ret_shards->file_name = INDEX_FILE;
-    st = hs__json_parse(&index, INDEX_FILE, &ret_shards->index, err);
-    if (!st)
-        st = list_shards(json_object_get(ret_shards->index, "weight_map"), &names, &n_names, err);
+    st = hs__index_parse(&index, &ret_shards->index, &names, &n_names, err);
     if (!st)
         st = open_shards(dir, names, n_names, ret_shards, err);
     free(names);
