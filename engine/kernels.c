@@ -29,7 +29,7 @@ const hs__kernels *hs__kernels_select(void)
 
 const hs__bf16_kernels *hs__bf16_kernels_select(void)
 {
-#if defined __x86_64__
+#if defined __x86_64__ && !defined __clang__
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512bf16") && hs__kernels_select() == &hs__kernels_avx512)
         return &hs__kernels_bf16;

@@ -1,7 +1,8 @@
-/* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. */
+/* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. Not for clang, which does not know the
+ * pragma: it builds the fuzz targets. */
 #include "engine/kernels.h"
 
-#if defined __x86_64__
+#if defined __x86_64__ && !defined __clang__
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,fma,prefer-vector-width=512")
 #define LANES           16
 #define TILE_ROWS       9
