@@ -152,13 +152,8 @@ static const hs_shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4, EVERYTHING = 15 };
 
-static const uint16_t *count_up(void)
-{
-    static uint16_t numbers[HS_LAYERS_MAX];
-    for (uint16_t i = 0; i < HS_LAYERS_MAX; i++)
-        numbers[i] = i;
-    return numbers;
-}
+/* 0, 1, 2, ...; filled in by main. */
+static uint16_t numbers[HS_LAYERS_MAX];
 
 static hs_engine *make_engine(const random_model *m, const hs_engine_options *options)
 {
@@ -171,7 +166,7 @@ static hs_engine *make_engine(const random_model *m, const hs_engine_options *op
 static hs_capture *make_capture(const hs_engine *engine, const hs_selection *selection, size_t n_tokens)
 {
     const hs_shape *shape = hs_engine_shape(engine);
-    const hs_selection full = {count_up(), shape->n_layers, count_up(), shape->n_heads, EVERYTHING};
+    const hs_selection full = {numbers, shape->n_layers, numbers, shape->n_heads, EVERYTHING};
     hs_capture *capture = NULL;
     ck_assert_int_eq(hs_capture_create(shape, selection ? selection : &full, n_tokens, &capture, NULL),
                      HS_OK);
@@ -463,7 +458,7 @@ END_TEST
 static void *capture_main(void *unused)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {count_up(), 4, count_up(), 4, HS_KEEP_ATTENTIONS};
+    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP_ATTENTIONS};
     for (size_t round = 0; round < 60; round++) {
         hs_capture *captures[6];
         for (size_t i = 0; i < 6; i++) {
@@ -483,7 +478,7 @@ static void *capture_main(void *unused)
 START_TEST(large_captures_are_used_again)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {count_up(), 4, count_up(), 4, HS_KEEP_ATTENTIONS};
+    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP_ATTENTIONS};
     hs_capture *first = NULL, *second = NULL, *third = NULL;
     ck_assert_int_eq(hs_capture_create(&shape, &selection, 400, &first, NULL), HS_OK);
     const void *memory = first;
@@ -621,6 +616,8 @@ END_TEST
 
 int main(void)
 {
+    for (uint16_t i = 0; i < HS_LAYERS_MAX; i++)
+        numbers[i] = i;
     Suite *suite = suite_create("engine");
     TCase *tcase = tcase_create("passes");
     tcase_set_timeout(tcase, 300);
