@@ -29,7 +29,7 @@ typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16 } hs_precision;
 typedef struct hs_engine_options {
     hs_backend backend; /* DEFAULT: native, which is the fastest */
     hs_precision precision;
-    size_t n_threads; /* threads a lone pass may use, its own included; 0: every core allowed to us */
+    size_t n_threads; /* threads a pass may use, its own included; 0: one per core we may run on */
 } hs_engine_options;
 
 /* Reads and packs the weights. The model must outlive the engine. HS_UNSUPPORTED when the backend was not

@@ -15,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum {
     HELPERS_MAX = 63, /* slots of a board are bits of a word; bit 0 is the crew's own thread */
@@ -239,23 +238,9 @@ void hs__crew_finish(hs__crew *crew)
     atomic_fetch_sub(&team.n_crews, 1);
 }
 
-/* The quota of a control group in cores, rounded up; SIZE_MAX when there is none. */
-static size_t cores_in_quota(void)
-{
-    unsigned long long quota, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re"); /* "max 100000" or "200000 100000" */
-    if (!file)
-        return SIZE_MAX;
-    const bool limited = fscanf(file, "%19llu %19llu", &quota, &period) == 2 && period > 0;
-    fclose(file);
-    return limited ? (size_t)((quota + period - 1) / period) : SIZE_MAX;
-}
-
 size_t hs__cores_allowed(void)
 {
     cpu_set_t set;
-    size_t n = sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
-    const size_t quota = cores_in_quota();
-    n = n < quota ? n : quota;
-    return n > 0 ? n : 1;
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? (size_t)n : 1;
 }

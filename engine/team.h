@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-/* Cores this process may use: its affinity, and its control group's quota rounded up. At least 1. */
+/* Cores this process may run on, by its affinity. At least 1. */
 size_t hs__cores_allowed(void);
 
 /* Sees to it that the team serves n_cores in all, the callers' own included, until hs__team_leave. */
