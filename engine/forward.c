@@ -228,6 +228,18 @@ static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *contr
     return HS_OK;
 }
 
+/* A pass of a millisecond stays alone: what helpers save is less than one of them costs when it loses its
+ * core to another process. */
+static size_t threads_for(const hs_engine *engine, const hs_run_control *control, size_t N)
+{
+    const double shared_min = 2.5e8; /* operations, some ms of one core */
+    const hs_shape *shape = &engine->shape;
+    const double weights = (double)shape->n_layers * (double)shape->hidden *
+                           (4 * (double)shape->hidden + 2 * (double)shape->ffn);
+    const size_t n = control->n_threads < engine->n_threads ? control->n_threads : engine->n_threads;
+    return n > 1 && 2 * (double)N * weights >= shared_min ? n : 1;
+}
+
 hs_status hs__forward(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
                       size_t n_sequences, const hs_run_control *control, hs_error *err)
 {
@@ -238,8 +250,7 @@ hs_status hs__forward(const hs_engine *engine, hs_workspace *ws, const hs_sequen
     }
     keep_hidden_states(&p, -1);
 
-    p.n_threads = control->n_threads < engine->n_threads ? control->n_threads : engine->n_threads;
-    p.n_threads = p.n_threads > 0 ? p.n_threads : 1;
+    p.n_threads = threads_for(engine, control, p.N);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__crew crew;
     hs__crew_start(&crew, p.n_threads);

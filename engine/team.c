@@ -15,11 +15,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 enum {
     HELPERS_MAX = 63, /* slots of a board are bits of a word; bit 0 is the crew's own thread */
     BOARDS = HELPERS_MAX,
     SPINS = 4000, /* some 30 us: longer than the way from one post to the next, shorter than anyone minds */
+    LATE_MAX =
+        2, /* each costs a time slice of the system, some ms: more of them than helpers can make up for */
 };
 
 typedef struct hs__board {
@@ -201,14 +204,15 @@ void hs__crew_start(hs__crew *crew, size_t n_threads)
     pthread_mutex_unlock(&team.mutex);
 }
 
-void hs__crew_share(hs__crew *crew, size_t n_tasks, hs__task task, void *context)
+static int64_t now_ns(void)
 {
-    hs__board *board = crew->board;
-    if (!board || n_tasks < 2) {
-        for (size_t i = 0; i < n_tasks; i++)
-            task(context, i, 0);
-        return;
-    }
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void board_post(hs__board *board, size_t n_tasks, hs__task task, void *context)
+{
     board->task = task;
     board->context = context;
     board->n_tasks = n_tasks;
@@ -220,21 +224,53 @@ void hs__crew_share(hs__crew *crew, size_t n_tasks, hs__task task, void *context
         pthread_cond_broadcast(&team.wake);
         pthread_mutex_unlock(&team.mutex);
     }
-    while (board_work(board, 0))
-        ;
-    for (size_t spins = 0; atomic_load_explicit(&board->n_done, memory_order_acquire) < n_tasks; spins++) {
-        if (spins < SPINS)
-            relax();
-        else
-            sched_yield(); /* perhaps the helper we wait for wants this very core */
-    }
 }
 
-void hs__crew_finish(hs__crew *crew)
+/* Waits for the tasks that helpers hold. True when that takes far longer than a task (of task_ns) does. */
+static bool board_wait(hs__board *board, int64_t task_ns)
+{
+    const int64_t start = now_ns(), patience = 4 * task_ns + 200000;
+    bool late = false;
+    for (size_t spins = 0; atomic_load_explicit(&board->n_done, memory_order_acquire) < board->n_tasks;
+         spins++) {
+        if (spins < SPINS) {
+            relax();
+        } else {
+            late = late || now_ns() - start > patience;
+            sched_yield(); /* perhaps the helper we wait for wants this very core */
+        }
+    }
+    return late;
+}
+
+static void crew_dismiss(hs__crew *crew)
 {
     if (crew->board)
         atomic_store(&crew->board->open, false);
     crew->board = NULL;
+}
+
+void hs__crew_share(hs__crew *crew, size_t n_tasks, hs__task task, void *context)
+{
+    hs__board *board = crew->board;
+    if (!board || n_tasks < 2) {
+        for (size_t i = 0; i < n_tasks; i++)
+            task(context, i, 0);
+        return;
+    }
+    const int64_t start = now_ns();
+    int64_t n_ours = 1; /* the thread that posts may find all tasks taken */
+    board_post(board, n_tasks, task, context);
+    while (board_work(board, 0))
+        n_ours++;
+    crew->n_late += board_wait(board, (now_ns() - start) / n_ours);
+    if (crew->n_late >= LATE_MAX)
+        crew_dismiss(crew);
+}
+
+void hs__crew_finish(hs__crew *crew)
+{
+    crew_dismiss(crew);
     atomic_fetch_sub(&team.n_crews, 1);
 }
 

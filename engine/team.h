@@ -11,7 +11,8 @@
  * Every crew counts as one busy core while it lasts. Helpers come only while crews and helpers together are
  * fewer than the cores, and go, at the end of their task, when more crews start: many crews run on one core
  * each, a lone one on all. Tasks are claimed one by one, so a helper that loses its core to another process
- * delays nobody but the task it holds. Nothing here fails: without helpers a crew does all tasks itself. */
+ * delays nobody but the task it holds; when that keeps happening, the crew goes on alone. Nothing here fails:
+ * without helpers a crew does all tasks itself. */
 #pragma once
 
 #include <stddef.h>
@@ -29,6 +30,7 @@ typedef void (*hs__task)(void *context, size_t index, size_t slot);
 typedef struct hs__crew {
     size_t n_threads;
     struct hs__board *board; /* NULL: alone */
+    size_t n_late;           /* waits for a helper that had lost its core */
 } hs__crew;
 
 void hs__crew_start(hs__crew *crew, size_t n_threads);
