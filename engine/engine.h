@@ -1,7 +1,9 @@
 /* engine.h - token ids in, attention heads out.
  *
  * An hs_engine never changes once created: any thread may use it. All scratch of a pass is in an
- * hs_workspace, which serves one pass at a time. A pass allocates nothing, never logs, never pads.
+ * hs_workspace, which serves one pass at a time. A pass allocates nothing (but what the onednn backend does
+ * inside its library), never logs, never pads. With the native backend a text's numbers have the same bits
+ * alone, in a batch, on one thread or on many.
  *
  *     st = hs_engine_create(model, &(hs_engine_options){0}, &engine, &err);
  *     st = hs_workspace_create(engine, 512, &ws, &err);
