@@ -7,6 +7,7 @@
 
 #include "engine/analysis.h"
 #include "engine/analysis_maps.h"
+#include "engine/clones.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct hs__corpus_scratch {
     hs__corpus_facts facts[HS__BATCH];
     hs__corpus_map map;
     uint8_t *locations; /* [h][window][stride]: E at the main threshold, over a batch, of the layer at hand */
-    uint32_t *rows;     /* [2][stride] */
+    uint32_t *batch;    /* [2][window][window]: attention of one head */
     uint32_t *holding;  /* [stride]: pairs of E that hold an id, at its first position */
     int32_t *focal;     /* [t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
@@ -59,7 +60,7 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
     s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
     s->locations = carve(block, &at, header->n_heads * W * P, 1);
-    s->rows = carve(block, &at, 2 * P, sizeof(uint32_t));
+    s->batch = carve(block, &at, 2 * W * W, sizeof(uint32_t));
     s->holding = carve(block, &at, P, sizeof(uint32_t));
     s->focal = carve(block, &at, n_thresholds * header->n_heads, sizeof(int32_t));
     s->seen = carve(block, &at, P, sizeof(uint32_t));
@@ -188,17 +189,28 @@ static void focal_find(head_tally *tally, const hs__corpus_facts *facts, const u
         }
 }
 
+/* Number of pairs and sum of their distances. */
+HS_CLONES
+static void distances_sum(const uint32_t *distances, size_t n, uint64_t *ret_pairs, uint64_t *ret_sum)
+{
+    uint64_t pairs = 0, sum = 0;
+    for (size_t d = 0; d < n; d++) {
+        pairs += distances[d];
+        sum += d * distances[d];
+    }
+    *ret_pairs = pairs;
+    *ret_sum = sum;
+}
+
 static head_tally tally_make(const hs__corpus_scratch *s, const hs__corpus_facts *facts, size_t t)
 {
     const size_t T = facts->n_tokens;
     const uint32_t *degrees = s->map.degrees + t * s->stride, *distances = s->map.distances + t * s->stride;
     head_tally tally = {.same_sentence = s->map.same_sentence[t]};
+    distances_sum(distances, T, &tally.high, &tally.distances);
     memset(s->holding, 0, T * sizeof *s->holding);
-    for (size_t i = 0; i < T; i++) {
-        tally.high += distances[i];
-        tally.distances += i * distances[i];
+    for (size_t i = 0; i < T; i++)
         s->holding[facts->first[i]] += degrees[i];
-    }
     for (size_t i = 0; i < T; i++)
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
             if (s->map.levels[i * s->stride + j] > t) {
@@ -356,7 +368,7 @@ static void attentions_add(hs_corpus_stats *stats, const hs_corpus_text *texts, 
             columns_add(stats, &texts[k], &s->facts[k], l, h);
             attentions[k] = hs_capture_attention(texts[k].capture, l, h);
         }
-        hs__corpus_attention_add(attentions, s->facts, n_texts, W, s->rows,
+        hs__corpus_attention_add(attentions, s->facts, n_texts, W, s->batch,
                                  stats->fields[HS__F_ATTENTION] + offset,
                                  stats->fields[HS__F_HIGH_COLUMNS] + offset);
         hs__corpus_counts_move(s->locations + h * W * s->stride, s->stride, W,

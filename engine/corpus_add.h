@@ -64,6 +64,6 @@ void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size
                          int64_t *fraction);
 
 /* Adds one head's attention over n_texts texts: A to sums, A in the columns of H to high_columns, both
- * [window][window]. rows is scratch of 2 strides. */
+ * [window][window]. batch is scratch for two more such, 0 before and after. */
 void hs__corpus_attention_add(const float *const *attentions, const hs__corpus_facts *facts, size_t n_texts,
-                              size_t window, uint32_t *rows, int64_t *sums, int64_t *high_columns);
+                              size_t window, uint32_t *batch, int64_t *sums, int64_t *high_columns);

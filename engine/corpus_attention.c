@@ -1,6 +1,7 @@
 /* corpus_attention.c - sums of attention maps over texts. */
 #include "engine/corpus_add.h"
 
+#include "engine/analysis_maps.h"
 #include "engine/clones.h"
 
 #include <string.h>
@@ -13,36 +14,43 @@ static inline uint32_t fixed_of(float a)
     return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
 }
 
-/* The sums of a row over the texts of a batch fit 32 bits: HS__BATCH << HS__ATTENTION_BITS. */
+/* sums[j] += A_ij, high[j] += A_ij where j is in H. */
+static inline __attribute__((always_inline)) void row_add(size_t n_tokens, const float *restrict row,
+                                                          const uint32_t *restrict mask,
+                                                          uint32_t *restrict sums, uint32_t *restrict high)
+{
+    for (size_t j = 0; j < n_tokens; j++) {
+        const uint32_t fixed = fixed_of(row[j]);
+        sums[j] += fixed;
+        high[j] += fixed & mask[j];
+    }
+}
+
+static inline __attribute__((always_inline)) void batch_move(size_t n, uint32_t *restrict batch,
+                                                             int64_t *restrict sums)
+{
+    for (size_t j = 0; j < n; j++)
+        sums[j] += batch[j];
+    memset(batch, 0, n * sizeof *batch);
+}
+
+/* Text after text, so that each map is read as one stream; the sums of a batch fit 32 bits and the cache. */
 HS_CLONES
 void hs__corpus_attention_add(const float *const *attentions, const hs__corpus_facts *facts, size_t n_texts,
-                              size_t window, uint32_t *rows, int64_t *sums, int64_t *high_columns)
+                              size_t window, uint32_t *batch, int64_t *sums, int64_t *high_columns)
 {
-    uint32_t *row_sums = rows, *row_high = rows + hs__corpus_stride(window);
-    for (size_t i = 0; i < window; i++) {
-        size_t width = 0;
-        for (size_t k = 0; k < n_texts; k++) {
-            const size_t T = facts[k].n_tokens;
-            if (i >= T)
-                continue;
-            if (T > width) {
-                memset(row_sums + width, 0, (T - width) * sizeof *row_sums);
-                memset(row_high + width, 0, (T - width) * sizeof *row_high);
-                width = T;
-            }
-            const float *row = attentions[k] + i * T;
-            const uint32_t *mask = facts[k].high_mask;
-            for (size_t j = 0; j < T; j++) {
-                const uint32_t fixed = fixed_of(row[j]);
-                row_sums[j] += fixed;
-                row_high[j] += fixed & mask[j];
-            }
-        }
-        for (size_t j = 0; j < width; j++) {
-            sums[i * window + j] += row_sums[j];
-            high_columns[i * window + j] += row_high[j];
+    uint32_t *batch_high = batch + window * window;
+    for (size_t k = 0; k < n_texts; k++) {
+        const size_t T = facts[k].n_tokens;
+        for (size_t i = 0; i < T; i++) {
+            if (i + HS__ROWS_AHEAD < T)
+                hs__row_prefetch(attentions[k] + (i + HS__ROWS_AHEAD) * T, T);
+            row_add(T, attentions[k] + i * T, facts[k].high_mask, batch + i * window,
+                    batch_high + i * window);
         }
     }
+    batch_move(window * window, batch, sums);
+    batch_move(window * window, batch_high, high_columns);
 }
 _Static_assert(((int64_t)HS__BATCH << HS__ATTENTION_BITS) <= INT64_C(1) << 31,
                "a batch of attentions fits 32 bits");
