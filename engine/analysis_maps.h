@@ -30,17 +30,6 @@ static inline size_t hs__min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How many rows ahead of its use a row of a large set of maps is called for. The CPU's own prefetching ends
- * at each 4 KB page; a corpus run over 8 texts spends a third of its statistics waiting for memory without
- * this. */
-#define HS__ROWS_AHEAD 12
-
-static inline void hs__row_prefetch(const float *row, size_t n)
-{
-    for (size_t j = 0; j < n; j += 16)
-        __builtin_prefetch(row + j);
-}
-
 /* Unmasked tokens in [start, end). */
 size_t hs__unmasked_count(const uint8_t *masked, size_t start, size_t end);
 

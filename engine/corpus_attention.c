@@ -1,7 +1,6 @@
 /* corpus_attention.c - sums of attention maps over texts. */
 #include "engine/corpus_add.h"
 
-#include "engine/analysis_maps.h"
 #include "engine/clones.h"
 
 #include <string.h>
@@ -12,6 +11,17 @@ static inline uint32_t fixed_of(float a)
     const float above = a > 0 ? a : 0.0f;
     const float clipped = above < 1 ? above : 1.0f;
     return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
+}
+
+/* How many rows ahead of its use a row of a large set of maps is called for. The CPU's own prefetching ends
+ * at each 4 KB page; a corpus run over 8 texts spends a third of its statistics waiting for memory without
+ * this. */
+#define ROWS_AHEAD 12
+
+static inline void row_prefetch(const float *row, size_t n)
+{
+    for (size_t j = 0; j < n; j += 16)
+        __builtin_prefetch(row + j);
 }
 
 /* sums[j] += A_ij, high[j] += A_ij where j is in H. */
@@ -43,8 +53,8 @@ void hs__corpus_attention_add(const float *const *attentions, const hs__corpus_f
     for (size_t k = 0; k < n_texts; k++) {
         const size_t T = facts[k].n_tokens;
         for (size_t i = 0; i < T; i++) {
-            if (i + HS__ROWS_AHEAD < T)
-                hs__row_prefetch(attentions[k] + (i + HS__ROWS_AHEAD) * T, T);
+            if (i + ROWS_AHEAD < T)
+                row_prefetch(attentions[k] + (i + ROWS_AHEAD) * T, T);
             row_add(T, attentions[k] + i * T, facts[k].high_mask, batch + i * window,
                     batch_high + i * window);
         }
