@@ -74,7 +74,7 @@ static json_t *names_make(const hs__corpus_job *job)
 {
     json_t *inputs = json_array();
     for (size_t i = 0; i < job->n_inputs; i++) {
-        json_t *name = json_string(job->inputs[i]);
+        json_t *name = json_string(job->input_names ? job->input_names[i] : job->inputs[i]);
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
     return json_pack("{ss so}", "model", job->model_name, "inputs", inputs);

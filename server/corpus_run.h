@@ -27,6 +27,7 @@ typedef struct hs__corpus_job {
     const hs_engine *engine;
     const char *model_name;
     const char *const *inputs;
+    const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;
     const char *dir; /* exists */
     size_t max_tokens;

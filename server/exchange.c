@@ -1,5 +1,6 @@
 #include "server/exchange.h"
 
+#include "server/corpora.h"
 #include "server/log.h"
 #include "server/routes.h"
 
@@ -62,6 +63,9 @@ void hs__exchange_destroy(hs_exchange *x)
     x->server->metrics.in_flight -= x->begun;
     hold(x, 0);
     hs_response_finish(&x->response);
+    hs__upload_abandon(x->upload);
+    if (x->prepared)
+        MHD_destroy_response(x->prepared);
     free(x->body);
     free(x->target);
     free(x);
@@ -138,6 +142,7 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
         {"ETag", *x->etag ? x->etag : NULL},
         {"Cache-Control", x->cache_control ? x->cache_control : "no-store"},
         {"Retry-After", x->retry_after},
+        {"Location", *x->location ? x->location : NULL},
         {"WWW-Authenticate", x->authenticate},
         {"Server-Timing", *x->stages ? x->stages : NULL},
         {"X-Request-Id", x->id},
@@ -160,12 +165,14 @@ static enum MHD_Result reply(hs_exchange *x)
 {
     hs_response *r = &x->response;
     struct MHD_Response *reply =
-        r->body_static || !r->body
+        x->prepared ? x->prepared
+        : r->body_static || !r->body
             ? MHD_create_response_from_buffer(r->body_bytes, r->body ? r->body : "", MHD_RESPMEM_PERSISTENT)
             : MHD_create_response_from_buffer_with_free_callback(r->body_bytes, r->body, free);
     if (!reply)
         return MHD_NO;
     r->body = NULL; /* the reply's now */
+    x->prepared = NULL;
     free(x->body);
     x->body = NULL;
     hold(x, r->body_static ? 0 : r->body_bytes);
@@ -208,10 +215,16 @@ static void refuse_or_route(hs_exchange *x)
     }
 }
 
+static size_t body_bytes_max(const hs_exchange *x)
+{
+    const hs_server_options *o = x->server->options;
+    return x->route && x->route->receive ? o->corpus_bytes_max : o->body_bytes_max;
+}
+
 static void refuse_too_large(hs_exchange *x)
 {
     hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "The body is over this server's limit of %zu bytes.",
-                        x->server->options->body_bytes_max);
+                        body_bytes_max(x));
 }
 
 /* True: answer now and close, the rest of the request is not worth reading or cannot be trusted. */
@@ -230,8 +243,10 @@ static bool hopeless(hs_exchange *x, const char *version)
         return true;
     }
     refuse_or_route(x);
-    if (!x->answered && n_bytes > x->server->options->body_bytes_max)
+    if (!x->answered && n_bytes > body_bytes_max(x))
         refuse_too_large(x);
+    if (!x->answered && x->route->begin)
+        x->route->begin(x);
     return x->answered &&
            (n_bytes > DISCARD_BYTES_MAX || (n_bytes && hs__header(x->mhd, MHD_HTTP_HEADER_EXPECT)));
 }
@@ -288,8 +303,12 @@ static bool body_reserve(hs_exchange *x, size_t n_bytes)
 static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_bytes)
 {
     x->received_bytes += n_bytes;
-    if (!x->answered && x->body_bytes + n_bytes > x->server->options->body_bytes_max) {
+    if (!x->answered && x->received_bytes > body_bytes_max(x)) {
         refuse_too_large(x);
+    } else if (!x->answered && x->route->receive) {
+        x->route->receive(x, upload, n_bytes);
+        if (!x->answered)
+            return MHD_YES;
     } else if (!x->answered && !body_reserve(x, x->body_bytes + n_bytes)) {
         x->retry_after = "1";
         hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "Too much is being received and sent just now.");

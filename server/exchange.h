@@ -33,10 +33,14 @@ struct hs_exchange {
     uint64_t begun_ns;
     uint64_t received_bytes;
 
+    struct hs_upload *upload;      /* of a corpus, while its body comes */
+    struct MHD_Response *prepared; /* takes the place of response.body */
+
     /* Beside the response's own; NULL: none, or the usual. */
     const char *cache_control, *security_policy, *retry_after, *authenticate, *allow_methods;
     char allow[64];
     char etag[64];
+    char location[64];
     char stages[256]; /* Server-Timing */
 };
 

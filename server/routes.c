@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "server/corpora_http.h"
 #include "server/log.h"
 #include "server/viewer.h"
 
@@ -30,20 +31,47 @@ static void answer_metrics(hs_exchange *x);
 
 /* docs/tour.md walks the first row from socket to reply. */
 static const hs_route routes[] = {
-    {"POST", "/analyze", NULL, false, "attention, similarity and pairs of one text"},
-    {"POST", "/tokenize", NULL, false, "its tokens"},
-    {"GET", "/models", NULL, false, "the models served"},
-    {"GET", "/openapi.json", NULL, true, "this surface in full"},
-    {"GET", "/health", answer_health, true, "alive; never waits for a worker"},
-    {"GET", "/ready", answer_ready, true, "503 while loading or draining"},
-    {"GET", "/metrics", answer_metrics, false, "counters for Prometheus"},
-    {"GET", "/*", hs__viewer_answer, true, "the web viewer's files"},
+    {"POST", "/analyze", NULL, false, "attention, similarity and pairs of one text", NULL, NULL},
+    {"POST", "/tokenize", NULL, false, "its tokens", NULL, NULL},
+    {"GET", "/models", NULL, false, "the models served", NULL, NULL},
+    {"GET", "/openapi.json", NULL, true, "this surface in full", NULL, NULL},
+    {"GET", "/health", answer_health, true, "alive; never waits for a worker", NULL, NULL},
+    {"GET", "/ready", answer_ready, true, "503 while loading or draining", NULL, NULL},
+    {"GET", "/metrics", answer_metrics, false, "counters for Prometheus", NULL, NULL},
+    {"POST", "/corpora", hs__corpora_queue, false, "starts a corpus run", hs__corpora_begin,
+     hs__corpora_receive},
+    {"GET", "/corpora", hs__corpora_answer_list, false, "all corpus runs", NULL, NULL},
+    {"GET", "/corpora/{id}", hs__corpora_answer_run, false, "how far one is", NULL, NULL},
+    {"DELETE", "/corpora/{id}", hs__corpora_answer_delete, false, "removes it with its files", NULL, NULL},
+    {"GET", "/corpora/{id}/events", hs__corpora_answer_events, false, "how far it is, as it happens", NULL,
+     NULL},
+    {"GET", "/corpora/{id}/report", hs__corpora_answer_report, false, "what it found", NULL, NULL},
+    {"POST", "/corpora/{id}/cancel", hs__corpora_answer_cancel, false, "ends it", NULL, NULL},
+    {"GET", "/*", hs__viewer_answer, true, "the web viewer's files", NULL, NULL},
 };
 enum { N_ROUTES = sizeof routes / sizeof *routes, VIEWER = N_ROUTES - 1 };
 
+/* The report's page is a form that runs fill in: not a file of the viewer's. */
+static bool viewer_has(const char *path)
+{
+    return strcmp(path, "/report.html") != 0 && hs__viewer_find(path) != NULL;
+}
+
 static bool path_matches(const hs_route *route, const char *path)
 {
-    return route == &routes[VIEWER] ? hs__viewer_find(path) != NULL : strcmp(route->path, path) == 0;
+    const char *pattern = route->path;
+    if (route == &routes[VIEWER])
+        return viewer_has(path);
+    while (*pattern == '{' ? *path && *path != '/' : *pattern && *pattern == *path) {
+        if (*pattern == '{') {
+            pattern += strcspn(pattern, "}") + 1;
+            path += strcspn(path, "/");
+        } else {
+            pattern++;
+            path++;
+        }
+    }
+    return !*pattern && !*path;
 }
 
 const hs_route *hs__route_find(const char *method, const char *path, char *ret_allow, size_t allow_size)

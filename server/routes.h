@@ -4,11 +4,14 @@
 #include "server/exchange.h"
 
 struct hs_route {
-    const char *method; /* GET answers HEAD too */
-    const char *path;
+    const char *method;                    /* GET answers HEAD too */
+    const char *path;                      /* {id} stands for anything between two slashes */
     void (*answer)(hs_exchange *exchange); /* on the loop, at once; NULL: by a worker, with hs_api_handle */
     bool open;                             /* without the token */
     const char *about;
+    /* For a body that is not kept in memory: before it, and for each piece of it. Either may refuse. */
+    void (*begin)(hs_exchange *exchange);
+    void (*receive)(hs_exchange *exchange, const char *bytes, size_t n_bytes);
 };
 
 /* The route of a request, or NULL: with *allow the path's methods for a 405, empty for a 404. */

@@ -156,6 +156,10 @@ static void on_loaded(uv_work_t *work, int status)
             server_drain(server);
     } else if (server->state == HS_LOADING) {
         server->state = HS_SERVING;
+        hs_error err = {0};
+        if (server->corpora &&
+            hs__corpora_start(server->corpora, &server->catalog, &server->options->catalog, &err))
+            hs__log("error", "corpus runs: %s", err.text);
         server->hashing.data = server;
         uv_queue_work(&server->loop, &server->hashing, hash, on_hashed);
         printf("headscope is ready on %s\n", server->address);
@@ -254,6 +258,8 @@ static hs_status server_open(hs_server *server, hs_error *err)
     hs_status st = o->token_file ? tokens_read(o->token_file, &server->tokens, err) : HS_OK;
     if (!st)
         st = descriptors_reserve(o, err);
+    if (!st && o->state_dir)
+        st = hs__corpora_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->corpora, err);
     if (!st)
         st = hs__listen(o->listen, &fd, server->address, sizeof server->address, &public, err);
     if (st)
@@ -301,6 +307,7 @@ int hs__server_run(const hs_server_options *options, hs_error *err)
             hs_fail(err, server->load_error.status, "%s", server->load_error.text);
     }
     uv_loop_close(&server->loop);
+    hs__corpora_close(server->corpora);
     hs__tasks_finish(&server->tasks);
     hs__catalog_close(&server->catalog);
     free(server->tokens);

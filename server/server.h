@@ -6,6 +6,7 @@
 #pragma once
 
 #include "server/catalog.h"
+#include "server/corpora.h"
 #include "server/metrics.h"
 #include "server/tasks.h"
 
@@ -19,6 +20,8 @@ typedef struct hs_server_options {
     hs_catalog_options catalog;
     size_t n_workers, queue_max, connections_max;
     size_t body_bytes_max;
+    const char *state_dir;                    /* of corpus runs, or NULL: there are none */
+    size_t corpus_bytes_max, state_bytes_max; /* of one's upload; of all their files */
     uint64_t deadline_ms;                 /* of an answer, from the request being read to it being ready */
     uint64_t header_ms;                   /* of a request's headers, from the first moment they could come */
     uint64_t body_ms;                     /* of its body */
@@ -45,6 +48,7 @@ typedef struct hs_server {
     uv_work_t hashing;
     hs_error load_error;
     hs_catalog catalog;
+    hs_corpora *corpora;    /* NULL without a folder for them */
     hs_tasks tasks, loaded; /* the loading thread makes `loaded`; the loop takes it over */
     size_t n_cores;
     hs_connection *connections; /* open ones, a list */

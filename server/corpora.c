@@ -1,0 +1,644 @@
+#include "server/corpora.h"
+
+#include "server/corpus_report.h"
+#include "server/corpus_run.h"
+#include "server/headers.h"
+#include "server/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4400, DIR_BYTES = 4096 };
+#define SAVE_MS     30000
+#define FLUSH_BYTES ((uint64_t)8 << 20)
+
+struct hs_corpora {
+    char dir[DIR_BYTES];
+    size_t n_workers;
+    uint64_t bytes_max;
+    int lock_fd; /* held while the folder is ours */
+    const hs_catalog *catalog;
+    const hs_catalog_options *options;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t changed;
+    sqlite3 *db;
+    bool stopping;
+    char current[HS_CORPORA_ID_MAX + 1]; /* "" when none runs */
+    atomic_int stop;                     /* of the current run */
+    bool cancel;                         /* it shall not go on later */
+    hs__corpus_progress progress;        /* its */
+};
+
+struct hs_upload {
+    hs_corpora *corpora;
+    char id[HS_CORPORA_ID_MAX + 1];
+    int fd;
+    uint64_t n_bytes, flushed, bytes_max, n_lines;
+    bool line_has_text, packed;
+};
+
+/* ---- rows; the lock is held ---- */
+
+static const char schema[] =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+    "CREATE TABLE IF NOT EXISTS runs ("
+    " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,"
+    " model TEXT NOT NULL, max_tokens INTEGER NOT NULL, layers TEXT NOT NULL,"
+    " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
+    " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
+    " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
+    /* an upload that never ended */
+    "DELETE FROM runs WHERE state = 'uploading';";
+
+/* Prepares sql and binds texts to ?1, ?2, ... NULL when SQLite cannot. */
+static sqlite3_stmt *statement(hs_corpora *c, const char *sql, const char *first, const char *second)
+{
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return NULL;
+    if (first)
+        sqlite3_bind_text(s, 1, first, -1, SQLITE_TRANSIENT);
+    if (second)
+        sqlite3_bind_text(s, 2, second, -1, SQLITE_TRANSIENT);
+    return s;
+}
+
+static bool step_done(sqlite3_stmt *s)
+{
+    const bool ok = s && sqlite3_step(s) == SQLITE_DONE;
+    sqlite3_finalize(s);
+    return ok;
+}
+
+static bool state_set(hs_corpora *c, const char *id, const char *state, const char *error)
+{
+    sqlite3_stmt *s = statement(c, "UPDATE runs SET state = ?1, error = ?3 WHERE id = ?2", state, id);
+    if (s && error)
+        sqlite3_bind_text(s, 3, error, -1, SQLITE_TRANSIENT);
+    return step_done(s);
+}
+
+/* "" when there is no such run. */
+static void state_get(hs_corpora *c, const char *id, char ret_state[16])
+{
+    sqlite3_stmt *s = statement(c, "SELECT state FROM runs WHERE id = ?1", id, NULL);
+    ret_state[0] = '\0';
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        snprintf(ret_state, 16, "%s", (const char *)sqlite3_column_text(s, 0));
+    sqlite3_finalize(s);
+}
+
+static uint64_t bytes_used(hs_corpora *c)
+{
+    sqlite3_stmt *s = statement(c, "SELECT total(bytes) FROM runs", NULL, NULL);
+    const uint64_t bytes = s && sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return bytes;
+}
+
+static void run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[PATH_BYTES])
+{
+    snprintf(ret_path, PATH_BYTES, "%s/runs/%s%s%s", c->dir, id, *name ? "/" : "", name);
+}
+
+/* Everything a run's folder can hold. */
+static const char *const file_names[] = {"input", HS__CORPUS_STATE, HS__REPORT_JSON, HS__REPORT_NPZ,
+                                         HS__REPORT_HTML};
+enum { N_FILES = sizeof file_names / sizeof *file_names };
+
+static void files_remove(const hs_corpora *c, const char *id)
+{
+    char path[PATH_BYTES];
+    for (size_t i = 0; i < N_FILES; i++) {
+        run_path(c, id, file_names[i], path);
+        unlink(path);
+    }
+    run_path(c, id, "", path);
+    rmdir(path);
+}
+
+static uint64_t files_measure(const hs_corpora *c, const char *id)
+{
+    char path[PATH_BYTES];
+    struct stat file;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < N_FILES; i++) {
+        run_path(c, id, file_names[i], path);
+        bytes += stat(path, &file) ? 0 : (uint64_t)file.st_size;
+    }
+    return bytes;
+}
+
+/* ---- running ---- */
+
+/* A row's copy, for the thread. */
+typedef struct task {
+    char id[HS_CORPORA_ID_MAX + 1], model[256], layers[2048], thresholds[256];
+    size_t max_tokens;
+} task;
+
+/* The oldest that is to run; false when there is none. */
+static bool task_next(hs_corpora *c, task *ret)
+{
+    sqlite3_stmt *s = statement(c,
+                                "SELECT id, model, layers, thresholds, max_tokens FROM runs"
+                                " WHERE state IN ('running', 'queued') ORDER BY number LIMIT 1",
+                                NULL, NULL);
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        snprintf(ret->id, sizeof ret->id, "%s", (const char *)sqlite3_column_text(s, 0));
+        snprintf(ret->model, sizeof ret->model, "%s", (const char *)sqlite3_column_text(s, 1));
+        snprintf(ret->layers, sizeof ret->layers, "%s", (const char *)sqlite3_column_text(s, 2));
+        snprintf(ret->thresholds, sizeof ret->thresholds, "%s", (const char *)sqlite3_column_text(s, 3));
+        ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
+/* SIZE_MAX: none of this name. */
+static size_t model_find(const hs_corpora *c, const char *name)
+{
+    if (!c->options->n_places)
+        return strcmp(name, "mini") == 0 ? 0 : SIZE_MAX;
+    for (size_t i = 0; i < c->options->n_places; i++)
+        if (strlen(name) == c->options->places[i].n_name &&
+            memcmp(name, c->options->places[i].name, c->options->places[i].n_name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static void on_progress(const hs__corpus_progress *progress, void *data)
+{
+    hs_corpora *c = data;
+    pthread_mutex_lock(&c->lock);
+    c->progress = *progress;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static hs_status task_run(hs_corpora *c, const task *t, hs_error *err)
+{
+    static const char *const names[] = {"upload"};
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    uint16_t layers[HS_LAYERS_MAX];
+    char dir[PATH_BYTES], input[PATH_BYTES];
+    const char *inputs[] = {input};
+    const size_t model = model_find(c, t->model);
+    if (model == SIZE_MAX)
+        return hs_fail(err, HS_NOT_FOUND, "the model '%s' is not served any more", t->model);
+    run_path(c, t->id, "", dir);
+    run_path(c, t->id, "input", input);
+    hs__corpus_job job = {.model = c->catalog->models[model],
+                          .engine = c->catalog->engines[model],
+                          .model_name = t->model,
+                          .inputs = inputs,
+                          .input_names = names,
+                          .n_inputs = 1,
+                          .dir = dir,
+                          .max_tokens = t->max_tokens,
+                          .thresholds = thresholds,
+                          .layers = layers,
+                          .n_workers = c->n_workers,
+                          .n_shards = 1,
+                          .save_ms = SAVE_MS,
+                          .resume = true,
+                          .yielding = true,
+                          .stop = &c->stop,
+                          .progress = on_progress,
+                          .progress_data = c};
+    hs_status st = hs__corpus_thresholds_parse(t->thresholds, thresholds, &job.n_thresholds, err);
+    if (!st)
+        st = hs__corpus_layers_parse(t->layers, hs_model_shape(job.model)->n_layers, layers, &job.n_layers,
+                                     err);
+    return st ? st : hs__corpus_run(&job, err);
+}
+
+/* [line, ..] of the bad lines that a run's state lists. */
+static char *bad_lines_read(const hs_corpora *c, const char *id)
+{
+    char dir[PATH_BYTES];
+    hs__corpus_record record;
+    run_path(c, id, "", dir);
+    if (hs__corpus_record_load(dir, &record, NULL))
+        return NULL;
+    json_t *bad = hs__corpus_bad_save(record.bad, NULL), *numbers = json_array();
+    const json_t *lines = json_object_get(bad, "lines");
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
+    char *text = json_dumps(numbers, JSON_COMPACT);
+    json_decref(numbers);
+    json_decref(bad);
+    hs__corpus_record_finish(&record);
+    return text;
+}
+
+/* What came of it goes into the row. */
+static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error *err)
+{
+    char *bad = bad_lines_read(c, t->id);
+    const uint64_t bytes = files_measure(c, t->id);
+    pthread_mutex_lock(&c->lock);
+    sqlite3_stmt *s =
+        statement(c, "UPDATE runs SET bad_lines = ?1, texts_done = ?3, bytes = ?4 WHERE id = ?2",
+                  bad ? bad : "[]", t->id);
+    if (s) {
+        sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.texts);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)bytes);
+    }
+    bool ok = step_done(s);
+    if (st == HS_OK)
+        ok &= state_set(c, t->id, "done", NULL);
+    else if (st != HS_CANCELLED)
+        ok &= state_set(c, t->id, "failed", err->text);
+    else if (c->cancel)
+        ok &= state_set(c, t->id, "cancelled", NULL);
+    c->current[0] = '\0';
+    pthread_mutex_unlock(&c->lock);
+    free(bad);
+    if (!ok)
+        hs__log("error", "corpus run %s: its end could not be written down: %s", t->id,
+                sqlite3_errmsg(c->db));
+    hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", t->id,
+            st == HS_OK          ? "done"
+            : st == HS_CANCELLED ? "stopped"
+                                 : err->text);
+}
+
+static void *thread_main(void *data)
+{
+    hs_corpora *c = data;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_mutex_lock(&c->lock);
+    while (!c->stopping) {
+        task t;
+        if (!task_next(c, &t)) {
+            pthread_cond_wait(&c->changed, &c->lock);
+            continue;
+        }
+        hs_error err = {0};
+        snprintf(c->current, sizeof c->current, "%s", t.id);
+        c->cancel = false;
+        c->progress = (hs__corpus_progress){0};
+        atomic_store(&c->stop, 0);
+        (void)state_set(c, t.id, "running", NULL); /* when this fails, 'queued' serves as well */
+        pthread_mutex_unlock(&c->lock);
+        const hs_status st = task_run(c, &t, &err);
+        task_end(c, &t, st, &err);
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* ---- lifetime ---- */
+
+static hs_status folder_open(hs_corpora *c, hs_error *err)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/runs", c->dir);
+    hs_status st = hs__folder_make(path, err);
+    if (st)
+        return st;
+    snprintf(path, sizeof path, "%s/lock", c->dir);
+    c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (c->lock_fd < 0)
+        return hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno));
+    if (flock(c->lock_fd, LOCK_EX | LOCK_NB))
+        return hs_fail(err, HS_IO, "'%s' is in use by another server", c->dir);
+    snprintf(path, sizeof path, "%s/corpora.db", c->dir);
+    if (sqlite3_open(path, &c->db) != SQLITE_OK || sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+        return hs_fail(err, HS_IO, "cannot use '%s': %s", path, sqlite3_errmsg(c->db));
+    return HS_OK;
+}
+
+hs_status hs__corpora_open(const char *dir, size_t n_workers, uint64_t bytes_max, hs_corpora **ret_corpora,
+                           hs_error *err)
+{
+    hs_corpora *c = calloc(1, sizeof *c);
+    if (!c)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for corpus runs");
+    c->lock_fd = -1;
+    c->n_workers = n_workers;
+    c->bytes_max = bytes_max;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    hs_status st =
+        strlen(dir) < sizeof c->dir ? HS_OK : hs_fail(err, HS_INVALID, "the state folder's name is too long");
+    snprintf(c->dir, sizeof c->dir, "%s", dir);
+    if (!st)
+        st = folder_open(c, err);
+    if (st)
+        hs__corpora_close(c);
+    else
+        *ret_corpora = c;
+    return st;
+}
+
+hs_status hs__corpora_start(hs_corpora *c, const hs_catalog *catalog, const hs_catalog_options *options,
+                            hs_error *err)
+{
+    c->catalog = catalog;
+    c->options = options;
+    if (pthread_create(&c->thread, NULL, thread_main, c))
+        return hs_fail(err, HS_NO_MEMORY, "no thread for corpus runs");
+    c->started = true;
+    return HS_OK;
+}
+
+void hs__corpora_close(hs_corpora *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->stopping = true;
+    atomic_store(&c->stop, 1);
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (c->started)
+        pthread_join(c->thread, NULL);
+    sqlite3_close(c->db);
+    if (c->lock_fd >= 0)
+        close(c->lock_fd);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* ---- uploads ---- */
+
+static hs_status request_check(hs_corpora *c, const hs_corpora_request *request, hs_error *err)
+{
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    uint16_t layers[HS_LAYERS_MAX];
+    size_t n;
+    const size_t model = model_find(c, request->model);
+    if (model == SIZE_MAX)
+        return hs_fail(err, HS_NOT_FOUND, "There is no model '%.100s'; GET /models lists them.",
+                       request->model);
+    const hs_shape *shape = hs_model_shape(c->catalog->models[model]);
+    if (request->max_tokens < 2 || request->max_tokens > shape->n_positions ||
+        request->max_tokens > HS_CORPUS_WINDOW_MAX)
+        return hs_fail(err, HS_INVALID, "max_tokens: allowed are 2 to %zu.", shape->n_positions);
+    if (strlen(request->layers) >= sizeof((task *)0)->layers || strlen(request->name) > 200 ||
+        strlen(request->thresholds) >= sizeof((task *)0)->thresholds)
+        return hs_fail(err, HS_INVALID, "An option is too long.");
+    hs_status st = hs__corpus_thresholds_parse(request->thresholds, thresholds, &n, err);
+    return st ? st : hs__corpus_layers_parse(request->layers, shape->n_layers, layers, &n, err);
+}
+
+static bool row_insert(hs_corpora *c, const char *id, const hs_corpora_request *request)
+{
+    sqlite3_stmt *s = statement(c,
+                                "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, state)"
+                                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'uploading')",
+                                id, request->name);
+    if (s) {
+        sqlite3_bind_text(s, 3, request->model, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 4, request->layers, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 5, request->thresholds, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(s, 6, (sqlite3_int64)request->max_tokens);
+    }
+    return step_done(s);
+}
+
+static void row_delete(hs_corpora *c, const char *id)
+{
+    pthread_mutex_lock(&c->lock);
+    (void)step_done(statement(c, "DELETE FROM runs WHERE id = ?1", id, NULL)); /* or at the next start */
+    pthread_mutex_unlock(&c->lock);
+}
+
+hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
+                           hs_upload **ret_upload, hs_error *err)
+{
+    char path[PATH_BYTES], id[HS_REQUEST_ID_MAX + 1];
+    hs_status st = request_check(c, request, err);
+    if (st)
+        return st;
+    hs_upload *u = calloc(1, sizeof *u);
+    if (!u)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
+    hs__request_id_make(id);
+    u->corpora = c;
+    u->fd = -1;
+    snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
+    pthread_mutex_lock(&c->lock);
+    const uint64_t used = bytes_used(c);
+    const bool inserted = row_insert(c, u->id, request);
+    pthread_mutex_unlock(&c->lock);
+    u->bytes_max = used < c->bytes_max ? c->bytes_max - used : 0;
+    run_path(c, u->id, "", path);
+    if (!inserted)
+        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    else if (bytes_expected > u->bytes_max)
+        st = hs_fail(err, HS_TOO_LARGE, "The server's room for corpus runs is used up. Delete old ones.");
+    else if (mkdir(path, 0777))
+        st = hs_fail(err, HS_IO, "cannot make '%s': %s", path, strerror(errno));
+    run_path(c, u->id, "input", path);
+    if (!st && (u->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+        st = hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno));
+    if (st)
+        hs__upload_abandon(u);
+    else
+        *ret_upload = u;
+    return st;
+}
+
+/* Lines that are not blank, as the run will count them. */
+static void lines_count(hs_upload *u, const char *bytes, size_t n)
+{
+    if (!u->n_bytes && n >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0)
+        u->packed = true;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n') {
+            u->n_lines += u->line_has_text;
+            u->line_has_text = false;
+        } else if ((unsigned char)bytes[i] > ' ') {
+            u->line_has_text = true;
+        }
+    }
+}
+
+hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_error *err)
+{
+    lines_count(u, bytes, n_bytes);
+    if (u->n_bytes + n_bytes > u->bytes_max)
+        return hs_fail(err, HS_TOO_LARGE, "The server's room for corpus runs is used up. Delete old ones.");
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = write(u->fd, bytes + done, n_bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
+                           "The upload could not be written: %s.", strerror(errno));
+        done += (size_t)n;
+    }
+    u->n_bytes += n_bytes;
+    if (u->n_bytes - u->flushed >= FLUSH_BYTES) { /* so that the sync at the end is short */
+        sync_file_range(u->fd, (off_t)u->flushed, (off_t)(u->n_bytes - u->flushed), SYNC_FILE_RANGE_WRITE);
+        u->flushed = u->n_bytes;
+    }
+    return HS_OK;
+}
+
+hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err)
+{
+    hs_corpora *c = u->corpora;
+    hs_status st = HS_OK;
+    if (fsync(u->fd))
+        st = hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
+                     "The upload could not be written: %s.", strerror(errno));
+    if (!st) {
+        pthread_mutex_lock(&c->lock);
+        sqlite3_stmt *s = statement(
+            c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3 WHERE id = ?1", u->id, NULL);
+        if (s) {
+            sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
+            if (!u->packed)
+                sqlite3_bind_int64(s, 3, (sqlite3_int64)(u->n_lines + u->line_has_text));
+        }
+        if (!step_done(s))
+            st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+        pthread_cond_broadcast(&c->changed);
+        pthread_mutex_unlock(&c->lock);
+    }
+    memcpy(ret_id, u->id, sizeof u->id);
+    if (st) {
+        hs__upload_abandon(u);
+        return st;
+    }
+    close(u->fd);
+    free(u);
+    return HS_OK;
+}
+
+void hs__upload_abandon(hs_upload *u)
+{
+    if (!u)
+        return;
+    if (u->fd >= 0)
+        close(u->fd);
+    files_remove(u->corpora, u->id);
+    row_delete(u->corpora, u->id);
+    free(u);
+}
+
+/* ---- runs ---- */
+
+#define COLUMNS "id, name, state, model, texts_total, texts_done, bad_lines, error"
+
+static json_t *text_column(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text ? json_string(text) : json_null();
+}
+
+static json_t *row_json(hs_corpora *c, sqlite3_stmt *s)
+{
+    const char *id = (const char *)sqlite3_column_text(s, 0);
+    const bool current = strcmp(id, c->current) == 0, total_known = sqlite3_column_type(s, 4) != SQLITE_NULL;
+    const json_int_t total = sqlite3_column_int64(s, 4),
+                     done = current ? (json_int_t)c->progress.texts : sqlite3_column_int64(s, 5);
+    const double rate = current ? c->progress.texts_per_second : 0;
+    json_t *bad = json_loads((const char *)sqlite3_column_text(s, 6), 0, NULL);
+    json_t *left =
+        rate > 0 && total_known && total >= done ? json_real((double)(total - done) / rate) : json_null();
+    return json_pack("{ss so so so so sI so so so so}", "id", id, "name", text_column(s, 1), "state",
+                     text_column(s, 2), "model", text_column(s, 3), "texts_total",
+                     total_known ? json_integer(total) : json_null(), "texts_done", done, "texts_per_second",
+                     current ? json_real(rate) : json_null(), "eta_seconds", left, "bad_lines",
+                     bad ? bad : json_array(), "error", text_column(s, 7));
+}
+
+json_t *hs__corpora_get(hs_corpora *c, const char *id)
+{
+    pthread_mutex_lock(&c->lock);
+    sqlite3_stmt *s =
+        statement(c, "SELECT " COLUMNS " FROM runs WHERE id = ?1 AND state != 'uploading'", id, NULL);
+    json_t *run = s && sqlite3_step(s) == SQLITE_ROW ? row_json(c, s) : NULL;
+    sqlite3_finalize(s);
+    pthread_mutex_unlock(&c->lock);
+    return run;
+}
+
+json_t *hs__corpora_list(hs_corpora *c)
+{
+    json_t *runs = json_array();
+    pthread_mutex_lock(&c->lock);
+    sqlite3_stmt *s = statement(
+        c, "SELECT " COLUMNS " FROM runs WHERE state != 'uploading' ORDER BY number DESC", NULL, NULL);
+    while (s && sqlite3_step(s) == SQLITE_ROW)
+        json_array_append_new(runs, row_json(c, s));
+    sqlite3_finalize(s);
+    pthread_mutex_unlock(&c->lock);
+    return json_pack("{so}", "corpora", runs);
+}
+
+hs_status hs__corpora_cancel(hs_corpora *c, const char *id, hs_error *err)
+{
+    char state[16];
+    hs_status st = HS_OK;
+    pthread_mutex_lock(&c->lock);
+    state_get(c, id, state);
+    if (!*state || strcmp(state, "uploading") == 0) {
+        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
+    } else if (strcmp(id, c->current) == 0) {
+        c->cancel = true;
+        atomic_store(&c->stop, 1);
+    } else if (strcmp(state, "queued") == 0 && !state_set(c, id, "cancelled", NULL)) {
+        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+hs_status hs__corpora_delete(hs_corpora *c, const char *id, hs_error *err)
+{
+    char state[16];
+    hs_status st = HS_OK;
+    pthread_mutex_lock(&c->lock);
+    state_get(c, id, state);
+    if (!*state || strcmp(state, "uploading") == 0)
+        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
+    else if (strcmp(id, c->current) == 0)
+        st = hs_fail(err, HS_INVALID, "The run is going on: POST /corpora/%s/cancel first.", id);
+    else if (!step_done(statement(c, "DELETE FROM runs WHERE id = ?1", id, NULL)))
+        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    pthread_mutex_unlock(&c->lock);
+    if (!st)
+        files_remove(c, id);
+    return st;
+}
+
+int hs__corpora_file(hs_corpora *c, const char *id, const char *name, uint64_t *ret_bytes)
+{
+    char state[16], path[PATH_BYTES];
+    struct stat file;
+    pthread_mutex_lock(&c->lock);
+    state_get(c, id, state);
+    pthread_mutex_unlock(&c->lock);
+    if (strcmp(state, "done") != 0)
+        return -1;
+    run_path(c, id, name, path);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &file)) {
+        close(fd);
+        return -1;
+    }
+    *ret_bytes = fd >= 0 ? (uint64_t)file.st_size : 0;
+    return fd;
+}

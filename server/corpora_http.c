@@ -1,0 +1,454 @@
+#include "server/corpora_http.h"
+
+#include "server/corpora.h"
+#include "server/corpus_report.h"
+#include "server/log.h"
+#include "server/routes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000, EXTEND_BYTES = 1 << 20 };
+
+/* True when this server keeps runs; otherwise the exchange is refused. */
+static bool kept(hs_exchange *x)
+{
+    if (x->server->corpora && x->server->state != HS_LOADING)
+        return true;
+    if (x->server->options->state_dir) {
+        x->retry_after = "1";
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "The models are being loaded.");
+    } else {
+        hs__exchange_refuse(
+            x, MHD_HTTP_NOT_IMPLEMENTED,
+            "This server keeps no corpus runs. Start it with --state DIR, a folder for them.");
+    }
+    return false;
+}
+
+/* "/corpora/<id>/report" -> "<id>"; "" when it cannot be one. */
+static const char *id_of(const hs_exchange *x, char ret_id[HS_CORPORA_ID_MAX + 1])
+{
+    const char *from = x->path + strlen("/corpora/");
+    const size_t n = strcspn(from, "/");
+    snprintf(ret_id, HS_CORPORA_ID_MAX + 1, "%.*s", n <= HS_CORPORA_ID_MAX ? (int)n : 0, from);
+    return ret_id;
+}
+
+static void answer_json(hs_exchange *x, int status, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(json);
+    if (text)
+        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    else
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+}
+
+static void refuse_unknown(hs_exchange *x, const char *id)
+{
+    hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "There is no run '%s'; GET /corpora lists them.", id);
+}
+
+static void refuse(hs_exchange *x, hs_status st, const hs_error *err)
+{
+    const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
+                       : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
+                       : st == HS_TOO_LARGE ? MHD_HTTP_INSUFFICIENT_STORAGE
+                                            : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    if (status == MHD_HTTP_INTERNAL_SERVER_ERROR)
+        hs__log("error", "request %s: %s", x->id, err->text);
+    hs__exchange_refuse(x, status, "%s",
+                        status == MHD_HTTP_INTERNAL_SERVER_ERROR
+                            ? "The server cannot keep it; its log says why."
+                            : err->text);
+}
+
+/* ---- starting a run ---- */
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* One value of the query, percent-decoded. False: malformed or too long. */
+static bool decode(const char *from, size_t n, char ret[OPTION_BYTES])
+{
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = from[i] == '+' ? ' ' : from[i];
+        if (c == '%') {
+            if (i + 2 >= n || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+                return false;
+            c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
+            i += 2;
+        }
+        if (!c || used + 1 >= OPTION_BYTES)
+            return false;
+        ret[used++] = c;
+    }
+    ret[used] = '\0';
+    return true;
+}
+
+typedef struct run_options {
+    char model[OPTION_BYTES], max_tokens[OPTION_BYTES], layers[OPTION_BYTES], thresholds[OPTION_BYTES],
+        name[OPTION_BYTES];
+} run_options;
+
+/* False: refused. */
+static bool query_read(hs_exchange *x, run_options *o)
+{
+    const struct {
+        const char *name;
+        char *value;
+    } known[] = {{"model", o->model},
+                 {"max_tokens", o->max_tokens},
+                 {"layers", o->layers},
+                 {"thresholds", o->thresholds},
+                 {"name", o->name}};
+    for (const char *at = x->query; at && *at;) {
+        const size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
+        char *value = NULL;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (strlen(known[i].name) == n_name && memcmp(at, known[i].name, n_name) == 0)
+                value = known[i].value;
+        if (n && (!value || n_name == n || !decode(at + n_name + 1, n - n_name - 1, value))) {
+            hs__exchange_refuse(x, MHD_HTTP_UNPROCESSABLE_CONTENT,
+                                "Query '%.*s': allowed are model, max_tokens, layers, thresholds and name, "
+                                "percent-encoded.",
+                                (int)(n < 60 ? n : 60), at);
+            return false;
+        }
+        at += n + (at[n] == '&');
+    }
+    return true;
+}
+
+static bool media_type_allowed(hs_exchange *x)
+{
+    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const size_t n = type ? strcspn(type, "; \t") : 0;
+    if ((n == 20 && strncasecmp(type, "application/x-ndjson", n) == 0) ||
+        (n == 10 && strncasecmp(type, "text/plain", n) == 0))
+        return true;
+    hs__exchange_refuse(
+        x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+        "Send application/x-ndjson (a JSON object with text, or a string, a line) or text/plain (a "
+        "text a line).");
+    return false;
+}
+
+static const char *model_default(const hs_server *server, char ret_name[256])
+{
+    const hs_catalog_options *catalog = &server->options->catalog;
+    if (!catalog->n_places)
+        return "mini";
+    snprintf(ret_name, 256, "%.*s", (int)catalog->places[0].n_name, catalog->places[0].name);
+    return ret_name;
+}
+
+void hs__corpora_begin(hs_exchange *x)
+{
+    run_options *o = calloc(1, sizeof *o);
+    char model[256], *end;
+    hs_error err = {0};
+    if (!o) {
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    if (!kept(x) || !media_type_allowed(x) || !query_read(x, o))
+        goto out;
+    const unsigned long tokens = *o->max_tokens ? strtoul(o->max_tokens, &end, 10) : 128;
+    if (*o->max_tokens && (*end || *o->max_tokens < '0' || *o->max_tokens > '9')) {
+        hs__exchange_refuse(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "max_tokens: expected a whole number.");
+        goto out;
+    }
+    const hs_corpora_request request = {.name = o->name,
+                                        .model = *o->model ? o->model : model_default(x->server, model),
+                                        .layers = *o->layers ? o->layers : "all",
+                                        .thresholds = *o->thresholds ? o->thresholds : "0.1,0.2,0.3,0.4,0.5",
+                                        .max_tokens = tokens};
+    const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const hs_status st = hs__upload_begin(x->server->corpora, &request,
+                                          length ? strtoull(length, NULL, 10) : 0, &x->upload, &err);
+    if (st)
+        refuse(x, st, &err);
+out:
+    free(o);
+}
+
+static void upload_abandon(hs_exchange *x)
+{
+    hs__upload_abandon(x->upload);
+    x->upload = NULL;
+}
+
+void hs__corpora_receive(hs_exchange *x, const char *bytes, size_t n_bytes)
+{
+    hs_error err = {0};
+    const hs_status st = hs__upload_add(x->upload, bytes, n_bytes, &err);
+    if (st) {
+        upload_abandon(x);
+        refuse(x, st, &err);
+        return;
+    }
+    /* A long body is fine as long as it comes: each further megabyte has the time a whole body has elsewhere.
+     */
+    if (x->received_bytes / EXTEND_BYTES != (x->received_bytes - n_bytes) / EXTEND_BYTES)
+        hs__connection_expect(x->connection, x->server->options->body_ms);
+}
+
+void hs__corpora_queue(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
+    hs_error err = {0};
+    hs_upload *upload = x->upload;
+    x->upload = NULL;
+    const hs_status st = hs__upload_finish(upload, id, &err);
+    if (st) {
+        refuse(x, st, &err);
+        return;
+    }
+    snprintf(x->location, sizeof x->location, "/corpora/%s", id);
+    answer_json(x, MHD_HTTP_ACCEPTED, hs__corpora_get(x->server->corpora, id));
+}
+
+/* ---- runs ---- */
+
+void hs__corpora_answer_list(hs_exchange *x)
+{
+    if (kept(x))
+        answer_json(x, MHD_HTTP_OK, hs__corpora_list(x->server->corpora));
+}
+
+static void answer_run(hs_exchange *x, int status, const char *id)
+{
+    json_t *run = hs__corpora_get(x->server->corpora, id);
+    if (run)
+        answer_json(x, status, run);
+    else
+        refuse_unknown(x, id);
+}
+
+void hs__corpora_answer_run(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
+    if (kept(x))
+        answer_run(x, MHD_HTTP_OK, id_of(x, id));
+}
+
+void hs__corpora_answer_cancel(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
+    hs_error err = {0};
+    if (!kept(x))
+        return;
+    const hs_status st = hs__corpora_cancel(x->server->corpora, id_of(x, id), &err);
+    if (st)
+        refuse(x, st, &err);
+    else
+        answer_run(x, MHD_HTTP_ACCEPTED, id);
+}
+
+void hs__corpora_answer_delete(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
+    hs_error err = {0};
+    if (!kept(x))
+        return;
+    const hs_status st = hs__corpora_delete(x->server->corpora, id_of(x, id), &err);
+    if (st == HS_INVALID)
+        hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "%s", err.text);
+    else if (st)
+        refuse(x, st, &err);
+    else
+        hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
+}
+
+/* ---- the report ---- */
+
+typedef struct report_format {
+    const char *name, *media_type, *file;
+} report_format;
+
+static const report_format formats[] = {
+    {"json", "application/json", HS__REPORT_JSON},
+    {"npz", "application/x-npz", HS__REPORT_NPZ},
+    {"html", "text/html", HS__REPORT_HTML},
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+/* By ?format=, else by Accept, else JSON. NULL: not acceptable. */
+static const report_format *format_choose(const hs_exchange *x)
+{
+    const char *accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT);
+    const char *asked = x->query && strncmp(x->query, "format=", 7) == 0 ? x->query + 7 : NULL;
+    for (size_t i = 0; i < N_FORMATS; i++)
+        if (asked ? strcmp(asked, formats[i].name) == 0 : accept && strstr(accept, formats[i].media_type))
+            return &formats[i];
+    return !asked && (!accept || strstr(accept, "*/*") || strstr(accept, "application/*")) ? &formats[0]
+                                                                                           : NULL;
+}
+
+void hs__corpora_answer_report(hs_exchange *x)
+{
+    /* The page holds its own script and styles, and asks for nothing. */
+    static const char policy[] = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                                 "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
+                                 "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
+                                 "allow-popups-to-escape-sandbox";
+    char id[HS_CORPORA_ID_MAX + 1];
+    uint64_t n_bytes = 0;
+    if (!kept(x))
+        return;
+    json_t *run = hs__corpora_get(x->server->corpora, id_of(x, id));
+    const report_format *format = format_choose(x);
+    const int fd = run && format ? hs__corpora_file(x->server->corpora, id, format->file, &n_bytes) : -1;
+    if (!run)
+        refuse_unknown(x, id);
+    else if (!format)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_ACCEPTABLE, "A report comes as json, npz or html (?format=).");
+    else if (fd < 0)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "The run is %s: it has no report.",
+                            json_string_value(json_object_get(run, "state")));
+    else if (!(x->prepared = MHD_create_response_from_fd64(n_bytes, fd))) {
+        close(fd);
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+    } else {
+        x->security_policy = policy;
+        hs__exchange_answer(x, MHD_HTTP_OK, format->media_type, NULL, n_bytes, true);
+    }
+    json_decref(run);
+}
+
+/* ---- events ---- */
+
+/* One client that watches a run. It sleeps (suspended) between events; a timer wakes it. */
+typedef struct watcher {
+    hs_exchange *x;
+    uv_timer_t timer;
+    char id[HS_CORPORA_ID_MAX + 1];
+    char *event; /* being sent */
+    size_t n_event, sent;
+    char *last; /* the run as it was told last */
+    uint64_t told_ms;
+    bool over, suspended;
+} watcher;
+
+static void on_wake(uv_timer_t *timer)
+{
+    watcher *w = timer->data;
+    if (!w->suspended)
+        return;
+    w->suspended = false;
+    w->x->suspended = false;
+    MHD_resume_connection(w->x->mhd);
+    hs__server_pump(w->x->server);
+}
+
+/* The next event into w->event, when there is something to say. */
+static void event_make(watcher *w)
+{
+    const uint64_t now_ms = uv_now(&w->x->server->loop);
+    json_t *run = hs__corpora_get(w->x->server->corpora, w->id);
+    const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
+    char *text = run ? json_dumps(run, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    const bool news = text && (!w->last || strcmp(text, w->last) != 0);
+    w->over = !text || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
+    json_decref(run);
+    free(w->event);
+    w->event = NULL;
+    w->sent = w->n_event = 0;
+    int n = -1;
+    if (news)
+        n = asprintf(&w->event, "data: %s\n\n", text);
+    else if (now_ms - w->told_ms >= HEARTBEAT_MS) /* finds clients that left */
+        n = asprintf(&w->event, ":\n\n");
+    if (n < 0) {
+        w->event = NULL;
+        free(text);
+        return;
+    }
+    w->n_event = (size_t)n;
+    w->told_ms = now_ms;
+    hs__connection_expect(w->x->connection, 2 * HEARTBEAT_MS);
+    if (news) {
+        free(w->last);
+        w->last = text;
+    } else {
+        free(text);
+    }
+}
+
+static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
+{
+    watcher *w = cls;
+    (void)position;
+    if (w->sent == w->n_event) {
+        if (w->over || w->x->server->state >= HS_DRAINING)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        event_make(w);
+    }
+    if (!w->n_event) { /* to return 0 without sleeping would spin */
+        if (w->over)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        w->suspended = w->x->suspended = true;
+        MHD_suspend_connection(w->x->mhd);
+        return 0;
+    }
+    const size_t left = w->n_event - w->sent, n = left < n_max ? left : n_max;
+    memcpy(to, w->event + w->sent, n);
+    w->sent += n;
+    if (w->sent == w->n_event && !w->over) { /* at most four a second */
+        w->n_event = w->sent = 0;
+        free(w->event);
+        w->event = NULL;
+    }
+    return (ssize_t)n;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    watcher *w = handle->data;
+    free(w->event);
+    free(w->last);
+    free(w);
+}
+
+static void on_watcher_free(void *cls)
+{
+    watcher *w = cls;
+    uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+}
+
+void hs__corpora_answer_events(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
+    if (!kept(x))
+        return;
+    json_t *run = hs__corpora_get(x->server->corpora, id_of(x, id));
+    json_decref(run);
+    if (!run) {
+        refuse_unknown(x, id);
+        return;
+    }
+    watcher *w = calloc(1, sizeof *w);
+    x->prepared =
+        w ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, on_read, w, on_watcher_free) : NULL;
+    if (!x->prepared) {
+        free(w);
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    w->x = x;
+    memcpy(w->id, id, sizeof id);
+    uv_timer_init(&x->server->loop, &w->timer);
+    w->timer.data = w;
+    uv_timer_start(&w->timer, on_wake, EVENT_MS, EVENT_MS);
+    x->close = true; /* the stream ends with the connection */
+    hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
+}

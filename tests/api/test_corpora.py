@@ -1,0 +1,183 @@
+"""/corpora: a run over HTTP, from its upload to its report, through restarts."""
+import gzip
+import io
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from corpus_runs import arrays, corpus, ndjson, texts
+
+OPTIONS = "layers=0,2&max_tokens=24"
+NDJSON = {"Content-Type": "application/x-ndjson"}
+PATIENCE = 120
+
+
+def body_of(lines):
+    return "".join(json.dumps({"text": line}) + "\n" for line in lines).encode()
+
+
+def send(server, body, query=OPTIONS, headers=None):
+    return server.request("POST", f"/corpora?{query}", body, NDJSON if headers is None else headers)
+
+
+def wait(server, path, until=("done", "failed", "cancelled")):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        run = server.get(path).json()
+        if run["state"] in until:
+            return run
+        time.sleep(0.05)
+    pytest.fail(f"still {run}")
+
+
+@pytest.fixture
+def keeping(start_server, tmp_path):
+    return start_server("--state", str(tmp_path / "state"))
+
+
+def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
+    lines = texts(300, seed=11)
+    answer = send(keeping, body_of(lines[:200]) + b"not JSON\n\n" + body_of(lines[200:]), OPTIONS + "&name=first%20one")
+    assert answer.status == 202, answer.body
+    run = answer.json()
+    path = answer.headers["Location"]
+    assert path == f"/corpora/{run['id']}" and run["name"] == "first one" and run["texts_total"] == 301
+    run = wait(keeping, path)
+    assert run["state"] == "done" and run["texts_done"] == 300 and run["bad_lines"] == [201] and run["error"] is None
+    assert keeping.get("/corpora").json() == {"corpora": [run]}
+
+    (tmp_path / "in").write_bytes(body_of(lines[:200]) + b"not JSON\n\n" + body_of(lines[200:]))
+    corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
+    answer = keeping.get(f"{path}/report?format=npz")
+    assert answer.status == 200 and answer.headers["Content-Type"] == "application/x-npz"
+    with np.load(io.BytesIO(answer.body)) as file:
+        for name, array in arrays(tmp_path / "out").items():
+            assert file[name].tobytes() == array.tobytes(), name
+    said = keeping.get(f"{path}/report").json()
+    assert said["texts"] == 300 and said["provenance"]["input"]["files"] == ["upload"]
+    page = keeping.get(f"{path}/report", {"Accept": "text/html,*/*;q=0.1"})
+    assert page.headers.get_content_type() == "text/html" and b"</html>" in page.body
+    assert "'unsafe-inline'" in page.headers["Content-Security-Policy"]
+    assert keeping.get(f"{path}/report", {"Accept": "image/png"}).status == 406
+
+    assert keeping.request("DELETE", path).status == 204
+    assert keeping.get(path).status == 404 and keeping.get(f"{path}/report").status == 404
+    assert not list((tmp_path / "state" / "runs").iterdir())
+
+
+@pytest.mark.parametrize(("query", "headers", "status"), [
+    ("model=nobody", NDJSON, 404), ("max_tokens=1", NDJSON, 422), ("max_tokens=x", NDJSON, 422), ("max_tokens=513", NDJSON, 422),
+    ("layers=12", NDJSON, 422), ("thresholds=0.3,0.2", NDJSON, 422), ("colour=red", NDJSON, 422), ("name=%zz", NDJSON, 422),
+    ("name=" + "n" * 201, NDJSON, 422), ("", {"Content-Type": "application/json"}, 415), ("", {}, 415),
+])
+def test_refusals(keeping, query, headers, status):
+    answer = send(keeping, b'"a"\n', query, headers)
+    assert answer.status == status and answer.json()["status"] == status
+    assert keeping.get("/corpora").json() == {"corpora": []}
+
+
+def test_unknown_runs_and_methods(keeping):
+    for path in ("/corpora/0123456789abcdef", "/corpora/..%2f..", "/corpora/" + "x" * 300):
+        assert keeping.get(path).status == 404
+        assert keeping.get(path + "/report").status == 404
+        assert keeping.get(path + "/events").status == 404
+        assert keeping.request("POST", path + "/cancel", b"").status == 404
+        assert keeping.request("DELETE", path).status == 404
+    answer = keeping.request("PUT", "/corpora", b"")
+    assert answer.status == 405 and "POST" in answer.headers["Allow"] and "GET" in answer.headers["Allow"]
+
+
+def test_a_server_without_a_folder_says_so(server):
+    answer = send(server, b'"a"\n')
+    assert answer.status == 501 and "--state" in answer.json()["detail"]
+
+
+def test_limits_leave_nothing_behind(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"), "--max-corpus", "10K", "--max-state", "15K")
+    assert send(server, b'"a"\n' * 5000).status == 413
+    answer = server.request("POST", f"/corpora?{OPTIONS}", iter([b'"a text"\n' * 500] * 4), NDJSON)
+    assert answer.status == 413
+    answer = send(server, b'"some text"\n' * 800)
+    assert answer.status == 202
+    wait(server, answer.headers["Location"])
+    assert send(server, b'"some text"\n' * 800).status == 507
+    assert len(list((tmp_path / "state" / "runs").iterdir())) == 1
+    assert server.request("DELETE", answer.headers["Location"]).status == 204
+    assert send(server, b'"some text"\n' * 800).status == 202
+
+
+def test_client_that_leaves_in_the_middle(keeping, tmp_path):
+    with keeping.socket() as client:
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n" + b"a text\n" * 99)
+        time.sleep(0.2)
+    end = time.monotonic() + PATIENCE
+    while list((tmp_path / "state" / "runs").iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not list((tmp_path / "state" / "runs").iterdir())
+    assert keeping.get("/corpora").json() == {"corpora": []}
+
+
+def test_events_tell_the_run_to_its_end(keeping):
+    answer = send(keeping, body_of(texts(3000, seed=12)))
+    connection = keeping.connect()
+    connection.request("GET", answer.headers["Location"] + "/events")
+    response = connection.getresponse()
+    assert response.status == 200 and response.headers["Content-Type"] == "text/event-stream"
+    runs = [json.loads(line[6:]) for line in response.read().decode().splitlines() if line.startswith("data: ")]
+    connection.close()
+    assert runs[-1]["state"] == "done" and runs[-1]["texts_done"] == 3000
+    done = [run["texts_done"] for run in runs]
+    assert done == sorted(done) and len({json.dumps(run) for run in runs}) == len(runs)
+
+
+def test_cancel_ends_a_run_and_delete_wants_that(keeping):
+    path = send(keeping, body_of(texts(20000, seed=13))).headers["Location"]
+    waiting = send(keeping, body_of(texts(10))).headers["Location"]
+    wait(keeping, path, ("running",))
+    assert keeping.request("DELETE", path).status == 409
+    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
+    assert wait(keeping, path)["state"] == "cancelled"
+    assert wait(keeping, waiting)["state"] == "done"
+    assert keeping.get(f"{path}/report").status == 404
+    assert keeping.request("DELETE", path).status == 204
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number):
+    lines = texts(15000, seed=14)
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, gzip.compress(body_of(lines))).headers["Location"]
+    wait(server, path, ("running",))
+    time.sleep(0.4)
+    server.process.send_signal(number)
+    server.process.wait(PATIENCE)
+    again = start_server("--state", str(tmp_path / "state"))
+    run = wait(again, path)
+    assert run["state"] == "done" and run["texts_done"] == 15000 and run["texts_total"] is None
+    ndjson(tmp_path / "in", lines)
+    corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
+    with np.load(io.BytesIO(again.get(f"{path}/report?format=npz").body)) as file:
+        for name, array in arrays(tmp_path / "out").items():
+            assert file[name].tobytes() == array.tobytes(), name
+
+
+def test_analyze_is_answered_while_a_run_goes_on(keeping):
+    def median(n=15):
+        took = []
+        for k in range(n):
+            began = time.monotonic()
+            assert keeping.post("/analyze", {"text": f"The river flows past the old house number {k}."}).status == 200
+            took.append(time.monotonic() - began)
+        return sorted(took)[n // 2]
+    alone = median()
+    path = send(keeping, body_of(["the old river and the bridge " * 8] * 4000), "max_tokens=128").headers["Location"]
+    wait(keeping, path, ("running",))
+    time.sleep(0.5)
+    beside = median()
+    assert keeping.get(path).json()["state"] == "running"
+    keeping.request("POST", f"{path}/cancel", b"")
+    assert beside < 10 * alone + 0.1, (alone, beside)
+    wait(keeping, path)
