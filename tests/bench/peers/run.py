@@ -166,6 +166,12 @@ def measure_request(folder, args):
     return figures
 
 
+def machine():
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")), "unknown CPU")
+    return {"cpu": cpu, "cores": len(CORES), "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("engine_peer", type=lambda path: str(Path(path).resolve()))
@@ -185,7 +191,7 @@ def main():
                    for row in measure_engines(folder, graph, args, cores)]
     request = measure_request(folder, args)
     if args.json:
-        args.json.write_text(json.dumps({"engines": engines, "request": request}, indent=1))
+        args.json.write_text(json.dumps({"machine": machine(), "engines": engines, "request": request}, indent=1))
     if not all(row["same_result"] for row in engines):
         sys.exit("results differ")
 
