@@ -13,9 +13,8 @@ static inline uint32_t fixed_of(float a)
     return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
 }
 
-/* How many rows ahead of its use a row of a large set of maps is called for. The CPU's own prefetching ends
- * at each 4 KB page; a corpus run over 8 texts spends a third of its statistics waiting for memory without
- * this. */
+/* How many rows ahead of its use a row is called for. The maps of a batch are larger than the caches, and the
+ * CPU's own prefetching ends at each 4 KB page. */
 #define ROWS_AHEAD 12
 
 static inline void row_prefetch(const float *row, size_t n)
