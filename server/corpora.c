@@ -509,7 +509,7 @@ hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs
         if (s) {
             sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
             if (!u->packed)
-                sqlite3_bind_int64(s, 3, (sqlite3_int64)(u->n_lines + u->line_has_text));
+                sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
         }
         if (!step_done(s))
             st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));

@@ -7,11 +7,15 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +349,39 @@ def test_shard_from_the_scheduler(headscope, tmp_path, variables):
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "explicit", "--shard", "1/3")
     assert done.returncode == 0, done.stderr
     assert_same(tmp_path / "explicit", tmp_path / "out" / "shard-1-of-3")
+
+
+def test_kubernetes_job_counts_every_shard_once(headscope, tmp_path):
+    shards, whole = yaml.safe_load_all((DEPLOY / "corpus-job.yaml").read_text())
+    container, = shards["spec"]["template"]["spec"]["containers"]
+    n = shards["spec"]["completions"]
+    assert shards["spec"]["completionMode"] == "Indexed"
+    set_there = {e["name"]: e["value"] for e in container["env"]}
+    ndjson(tmp_path / "texts.jsonl", texts(100, seed=9))
+    there = lambda words: [word.replace("/corpus", str(tmp_path)) for word in words]
+    for index in [*range(n), 1]:  # Kubernetes may start one twice
+        done = subprocess.run([headscope, *there(container["args"]), *SMALL], capture_output=True, text=True, check=False,
+                              env={**os.environ, **set_there, "JOB_COMPLETION_INDEX": str(index)})
+        assert done.returncode == 0, done.stderr
+    merging, = whole["spec"]["template"]["spec"]["containers"]
+    done = subprocess.run([headscope, *there(merging["args"])], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    corpus(headscope, tmp_path / "texts.jsonl", "-o", tmp_path / "one")
+    assert_same(tmp_path / "one", tmp_path / "report")
+
+
+def test_slurm_script(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(60, seed=10))
+    (tmp_path / "srun").write_text('#!/bin/sh\nexec "$@" ' + " ".join(SMALL) + "\n")
+    (tmp_path / "srun").chmod(0o755)
+    for task in ("4", "5"):
+        done = subprocess.run([DEPLOY / "corpus-slurm.sh", tmp_path / "in", tmp_path / "out"], capture_output=True, text=True,
+                              check=False, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HEADSCOPE": headscope,
+                                                "SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_MIN": "4", "SLURM_ARRAY_TASK_COUNT": "2"})
+        assert done.returncode == 0, done.stderr
+    done = merge(headscope, tmp_path / "out" / "shard-0-of-2", tmp_path / "out" / "shard-1-of-2", "-o", tmp_path / "all")
+    assert done.returncode == 0, done.stderr
+    assert report(tmp_path / "all")["texts"] == 60
 
 
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="openmpi-bin is not installed")
