@@ -1,14 +1,20 @@
-// Starts the server on a free port for the whole run, and stops it. Two models, to compare them.
+// Starts the server on a free port for the whole run, and stops it. Two models, to compare them; a folder for
+// corpus runs, empty at the beginning.
 import { spawn } from "node:child_process";
-import { mkdirSync, openSync } from "node:fs";
+import { mkdirSync, openSync, rmSync } from "node:fs";
 
 export default async function start(): Promise<() => Promise<void>> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
+  const state = "../build/browser-test-state";
+  rmSync(state, { recursive: true, force: true });
   const log = openSync("../build/browser-test-server.log", "w");
   const server = spawn(
     binary,
-    ["serve", "--listen", "127.0.0.1:0", "--model", "mini=../model/mini", "--model", "twin=../model/mini"],
+    [
+      ...["serve", "--listen", "127.0.0.1:0", "--state", state],
+      ...["--model", "mini=../model/mini", "--model", "twin=../model/mini"],
+    ],
     { stdio: ["ignore", "pipe", log] },
   );
   const ended = new Promise<void>((done) => server.once("exit", () => done()));

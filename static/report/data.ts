@@ -9,7 +9,8 @@ export interface Head {
   dprime: number | null; auc: number | null;
 }
 export interface Layer {
-  high: number; mean_distance: number | null; unique_focal: number | null;
+  high: number; repeated_share: number | null; same_sentence_share: number | null;
+  mean_distance: number | null; unique_focal: number | null;
   precision: number | null; recall: number | null; f1: number | null;
   mass_cls: number | null; mass_sep: number | null; mass_end: number | null; mass_comma: number | null;
   mass_rest: number | null;
@@ -32,7 +33,7 @@ export interface Report {
   distance: number[][][][];
   texts_with_high: number[][][];
   repeated_hist: number[][][][]; repeated_same_sentence_hist: number[][][][]; same_sentence_hist: number[][][][];
-  focal_hist: number[][][][]; unique_focal: number[][][];
+  focal_hist: number[][][][]; unique_focal: number[][][]; focal_share_sum: number[][][]; attention_mass: number[][][];
   normalized_hist: number[][][]; column_hist: number[][][]; signal_hist: number[][][]; noise_hist: number[][][];
   focus_ids: number[][]; focus_counts: number[][]; focus_tokens: Record<string, string>;
   chance: Record<"repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance"

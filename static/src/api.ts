@@ -18,18 +18,22 @@ export class Problem extends Error {
   }
 }
 
-async function problemOf(response: Response): Promise<Problem> {
-  const body = (await response.json().catch(() => ({}))) as Partial<ProblemBody>;
-  return new Problem(
-    response.status,
-    body.title ?? response.statusText,
-    body.detail ?? "",
-    body.pointer ?? "",
-    Number(response.headers.get("Retry-After") ?? 0),
-  );
+export function problemFrom(status: number, title: string, text: string, retryAfter: string | null): Problem {
+  let body: Partial<ProblemBody> = {};
+  try {
+    body = JSON.parse(text) as Partial<ProblemBody>;
+  } catch {
+    // not from headscope itself: a proxy, say
+  }
+  return new Problem(status, body.title ?? title, body.detail ?? "", body.pointer ?? "", Number(retryAfter ?? 0));
 }
 
-async function send(path: string, init: RequestInit): Promise<Response> {
+async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text().catch(() => "");
+  return problemFrom(response.status, response.statusText, text, response.headers.get("Retry-After"));
+}
+
+export async function send(path: string, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, init);

@@ -10,6 +10,7 @@ const NAMES: Record<View, string> = {
   text: "Text",
   pairs: "Pairs",
   compare: "Compare",
+  corpus: "Corpus",
 };
 
 const RESTING = "Point at a map for values · ? lists the keys";

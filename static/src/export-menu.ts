@@ -28,6 +28,7 @@ export class ExportMenu {
 
   private fill(): void {
     const seen = this.current();
+    const request = seen?.provenance.request;
     this.note.textContent = seen ? "" : "There is nothing to save yet.";
     const item = (label: string, does: string, act: () => unknown): HTMLElement =>
       h(
@@ -51,18 +52,18 @@ export class ExportMenu {
     };
     replace(
       this.list,
-      seen && [
+      seen?.picture && [
         item("PNG", "picture, 2 ×", saved("png", pngOf)),
         item("SVG", "picture, vector labels", saved("svg", svgOf)),
       ],
-      seen && [
-        item("CSV", "table", saved("csv", csvOf)),
+      seen && item("CSV", "table", saved("csv", csvOf)),
+      request && [
         item("npz", "arrays for NumPy", saved("npz", npzOf)),
-        item("curl", "copy the request", copied(curlOf(seen.provenance.request, address), "the curl command")),
+        item("curl", "copy the request", copied(curlOf(request, address), "the curl command")),
         item(
           "Python",
           "copy the request",
-          copied(pythonOf(seen.provenance.request, address), "the Python program"),
+          copied(pythonOf(request, address), "the Python program"),
         ),
       ],
       item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()),

@@ -6,10 +6,11 @@ import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
 
 export interface Provenance {
   tool: string;
-  model: string;
-  model_sha256: string;
-  request: AnalyzeRequest;
+  model?: string;
+  model_sha256?: string;
+  request?: AnalyzeRequest; // none: not from one text
   second?: AnalyzeRequest;
+  runs?: unknown[]; // the reports' provenance
   page: string;
 }
 
@@ -18,7 +19,7 @@ export interface Exportable {
   name: string; // of the file, without its ending
   title: string; // one line, under a picture
   provenance: Provenance;
-  picture: Picture;
+  picture?: Picture;
   rows: () => (string | number)[][]; // the first is the header
 }
 
@@ -29,8 +30,8 @@ function inkOf(): Ink {
 }
 
 export async function pngOf({ picture, provenance }: Exportable): Promise<Blob> {
-  const surface = new CanvasSurface(picture.width, picture.height, 2);
-  picture.draw(surface, inkOf());
+  const surface = new CanvasSurface(picture!.width, picture!.height, 2);
+  picture!.draw(surface, inkOf());
   const blob = await new Promise<Blob | null>((done) => surface.canvas.toBlob(done, "image/png"));
   if (!blob) throw new Error("The picture is too large for this browser.");
   const bytes = new Uint8Array(await blob.arrayBuffer());
@@ -38,11 +39,11 @@ export async function pngOf({ picture, provenance }: Exportable): Promise<Blob> 
 }
 
 export function svgOf({ picture, provenance }: Exportable): Blob {
-  const surface = new SvgSurface(picture.width, picture.height);
+  const surface = new SvgSurface(picture!.width, picture!.height);
   const metadata = document.createElementNS("http://www.w3.org/2000/svg", "metadata");
   metadata.textContent = JSON.stringify(provenance);
   surface.root.append(metadata);
-  picture.draw(surface, inkOf());
+  picture!.draw(surface, inkOf());
   return new Blob([new XMLSerializer().serializeToString(surface.root)], { type: "image/svg+xml" });
 }
 
@@ -58,7 +59,7 @@ export function csvText(rows: (string | number)[][], provenance: Provenance): st
 export const csvOf = ({ rows, provenance }: Exportable): Blob =>
   new Blob([csvText(rows(), provenance)], { type: "text/csv;charset=utf-8" });
 
-export const npzOf = ({ provenance }: Exportable): Promise<Blob> => download(provenance.request, "npz");
+export const npzOf = ({ provenance }: Exportable): Promise<Blob> => download(provenance.request!, "npz");
 
 export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");

@@ -5,7 +5,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["1 – 5", "views"],
+      ["1 – 6", "views"],
       ["[  ]", "head before, after"],
       ["{  }", "layer before, after"],
       ["/", "to the text"],

@@ -12,6 +12,7 @@ import { Panel } from "./panel";
 import type { View } from "./state";
 import { watchTheme } from "./theme";
 import { CompareView } from "./views/compare";
+import { CorpusView } from "./views/corpus";
 import { HeadView } from "./views/head";
 import { OverviewView } from "./views/overview";
 import { PairsView } from "./views/pairs";
@@ -30,6 +31,7 @@ const views: Record<View, Shown> = {
   text: new TextView(app),
   pairs: new PairsView(app),
   compare: new CompareView(app),
+  corpus: new CorpusView(app),
 };
 const panel = new Panel(app);
 const hints = new Hints(app);
@@ -43,7 +45,8 @@ function render(): void {
   const view = views[app.state.view];
   if (view.element.parentElement !== stage) stage.replaceChildren(hints.element, view.element);
   chrome.update(app.state.view);
-  panel.update();
+  panel.element.hidden = app.state.view === "corpus"; // which is not about one text
+  if (!panel.element.hidden) panel.update();
   hints.update();
   view.update();
 }

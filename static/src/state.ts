@@ -6,7 +6,7 @@ import { EXAMPLES } from "./examples";
 
 export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)
 
-export const VIEWS = ["overview", "head", "text", "pairs", "compare"] as const;
+export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus"] as const;
 export const SHOWS = ["attention", "similarity", "both"] as const;
 export const SCALES = ["linear", "log", "row"] as const;
 export const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
@@ -27,6 +27,18 @@ export const METRICS = [
   "snr_dprime",
 ] as const;
 
+export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
+export const RUN_FIGURE_NAMES = [
+  "repeated_share",
+  "repeated_lift",
+  "same_sentence_share",
+  "same_sentence_lift",
+  "mean_distance",
+  "focal_share",
+  "unique_focal",
+  "separator_attention",
+] as const;
+
 export type View = (typeof VIEWS)[number];
 export type Show = (typeof SHOWS)[number];
 export type Scale = (typeof SCALES)[number];
@@ -37,6 +49,8 @@ export type Answer = (typeof ANSWERS)[number];
 export type MapName = (typeof MAPS)[number];
 export type Against = (typeof AGAINST)[number];
 export type Metric = (typeof METRICS)[number];
+export type By = (typeof BYS)[number];
+export type RunFigure = (typeof RUN_FIGURE_NAMES)[number];
 
 interface Field<T> {
   initial: T;
@@ -119,6 +133,13 @@ const FIELDS = {
   model2: text(""),
   layer2: whole(0, -1, 9999),
   head2: whole(0, SUM, 9999),
+  // corpus: two runs
+  run: text(""), // the newest that is done
+  run2: text(""), // the one before
+  level: share(0.3), // one of the runs' thresholds
+  by: oneOf(BYS, "layers"),
+  figure: oneOf(RUN_FIGURE_NAMES, "repeated_share"),
+  rank: text("place"),
 };
 
 type Fields = typeof FIELDS;

@@ -1,0 +1,115 @@
+// Corpus runs: from a file to a report, and two reports side by side.
+import type { Page } from "@playwright/test";
+import { expect, open, readout, test, view } from "./viewer";
+
+const jsonl = (texts: readonly string[]): Buffer =>
+  Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
+const STORIES = Array.from(
+  { length: 12 },
+  (_, n) => `The dog ${n} saw the cat. The cat ran, and the dog ran after it. Then it was ${n}.`,
+);
+const RULES = Array.from({ length: 12 }, (_, n) => `A server, a client, and ${n} requests, none of them late.`);
+
+async function begin(page: Page, name: string, mimeType: string, buffer: Buffer): Promise<void> {
+  await page.getByLabel("Drop a file").setInputFiles({ name, mimeType, buffer });
+  await expect(page.locator(".drop .chosen")).toContainText(name);
+  await page.getByRole("button", { name: "Start the run" }).click();
+}
+
+const card = (page: Page, name: string) => page.locator(".run", { hasText: name });
+
+// The runs of these names, done; made when the server has none of them yet.
+async function withRuns(page: Page, home: string, fragment = ""): Promise<void> {
+  await open(page, home, `view=corpus${fragment}`);
+  await expect(page.locator(".corpus .muted[role=status]")).toHaveCount(0);
+  if (await card(page, "rules.txt").count()) return;
+  await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
+  await expect(card(page, "stories.jsonl")).toContainText("Done", { timeout: 40_000 });
+  await begin(page, "rules.txt", "text/plain", Buffer.from(RULES.join("\n")));
+  await expect(card(page, "rules.txt")).toContainText("Done", { timeout: 40_000 });
+}
+
+test("a server without a folder for runs says how to get one", async ({ page, home }) => {
+  await page.route("**/corpora", (route) =>
+    route.fulfill({ status: 501, json: { status: 501, title: "Not Implemented" } }),
+  );
+  await open(page, home, "view=corpus");
+  await expect(view(page, "Corpus")).toContainText("headscope serve --state DIR");
+  await expect(page.getByRole("button", { name: "Start the run" })).toBeHidden();
+});
+
+test("a file becomes a run, watched to its end, with a report", async ({ watched: page, home, context }) => {
+  await withRuns(page, home);
+  await expect(card(page, "stories.jsonl")).toContainText("12 texts");
+  const opened = context.waitForEvent("page");
+  await card(page, "stories.jsonl").getByRole("link", { name: "Open the report" }).click();
+  const report = await opened;
+  await expect(report.getByRole("heading", { level: 1 })).toHaveText("How this model pays attention");
+});
+
+test("bad lines are told by their numbers; a run can be deleted", async ({ watched: page, home }) => {
+  await open(page, home, "view=corpus");
+  const buffer = Buffer.from(
+    `${JSON.stringify({ text: "One text." })}\nnot JSON\n${JSON.stringify({ text: "Another." })}\n`,
+  );
+  await begin(page, "flawed.jsonl", "application/x-ndjson", buffer);
+  await expect(card(page, "flawed.jsonl")).toContainText("Done", { timeout: 40_000 });
+  await expect(card(page, "flawed.jsonl")).toContainText("Left out 1 line: 2");
+  page.on("dialog", (dialog) => void dialog.accept());
+  await card(page, "flawed.jsonl").getByRole("button", { name: "Delete" }).click();
+  await expect(card(page, "flawed.jsonl")).toHaveCount(0);
+});
+
+test("a run is shown while it works, and can be cancelled", async ({ watched: page, home }) => {
+  await open(page, home, "view=corpus");
+  const long = Array.from({ length: 20_000 }, (_, n) => `${STORIES[n % 12]} ${STORIES[(n + 5) % 12]} ${n}`);
+  await begin(page, "long.jsonl", "application/x-ndjson", jsonl(long));
+  await expect(card(page, "long.jsonl")).toContainText("Running");
+  await expect(card(page, "long.jsonl").getByRole("progressbar")).toBeVisible();
+  await expect(card(page, "long.jsonl")).toContainText("texts/s", { timeout: 30_000 });
+  await card(page, "long.jsonl").getByRole("button", { name: "Cancel" }).click();
+  await expect(card(page, "long.jsonl")).toContainText("Cancelled", { timeout: 30_000 });
+});
+
+test("an error of the server stands beside its option", async ({ watched: page, home }) => {
+  await open(page, home, "view=corpus");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await expect(page.locator("#run-error-file")).toBeVisible();
+  await page.locator("#run-max_tokens").fill("99999");
+  await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
+  await expect(page.locator("#run-error-max_tokens")).toContainText("512");
+  await expect(page.locator("#run-max_tokens")).toHaveAttribute("aria-invalid", "true");
+});
+
+test("two runs side by side: the numbers are the reports'", async ({ watched: page, home, request }) => {
+  await withRuns(page, home);
+  const { corpora } = await (await request.get(`${home}corpora`)).json();
+  const runs = ["stories.jsonl", "rules.txt"].map(
+    (name) => corpora.find((run: { name: string }) => run.name === name).id,
+  );
+  const reports = await Promise.all(
+    runs.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()),
+  );
+  await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
+  await page.reload();
+  await expect(page.locator(".plot canvas")).toHaveCount(8);
+  const rows = page.locator(".run-table tbody tr");
+  await expect(rows).toHaveCount(12);
+  const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
+  const [a, b] = reports.map((r) => r.layer_figures[2][4].mean_distance);
+  expect(Math.abs(cells[0]! - a)).toBeLessThan(0.006 * a);
+  expect(Math.abs(cells[1]! - b)).toBeLessThan(0.006 * b);
+  expect(Math.abs(cells[2]! - (a - b))).toBeLessThan(0.006 * Math.abs(a - b) + 1e-9);
+  await page.getByRole("radio", { name: "Every head" }).check();
+  await expect(rows).toHaveCount(144);
+  await page.getByRole("button", { name: "First − second" }).click();
+  await expect(page).toHaveURL(/rank=-difference/);
+  const sizes = (await rows.locator("td:last-child").allTextContents())
+    .filter((t) => t !== "–")
+    .map((t) => Math.abs(Number(t.replace("−", "-"))));
+  expect(sizes).toEqual([...sizes].sort((p, q) => q - p));
+  await page.getByLabel("Chart of Mean distance").focus();
+  await page.keyboard.press("ArrowRight");
+  await expect(readout(page)).toContainText("layer 0 head 0");
+  await expect(readout(page)).toContainText("stories.jsonl");
+});

@@ -1,0 +1,167 @@
+// The key figures of a run's report, and two reports beside each other: by layer, by head, or by one layer's heads.
+import type { Head, Report } from "../report/data";
+import { format, percent } from "./scale";
+import type { RunFigure, State } from "./state";
+
+// Axes as in report.json: t threshold, l index among the run's layers, k head.
+interface About {
+  name: string;
+  title: string;
+  write(value: number | null): string;
+  share: boolean; // 0..1, drawn in per cent
+  layer(report: Report, t: number, l: number): number | null;
+  head: ((report: Report, t: number, l: number, k: number) => number | null) | null; // null: of layers only
+  chance: (report: Report) => number | null; // what pairs drawn evenly give
+}
+
+const none = (): null => null;
+const over = (part: number | null | undefined, whole: number | null): number | null =>
+  part === null || part === undefined || !whole ? null : part / whole;
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
+const headAt = (report: Report, t: number, l: number, k: number): Head => report.head_figures[t]![l]![k]!;
+// [CLS], [SEP] and sentence ends of the five places attention is counted at.
+const separators = (mass: readonly number[]): number | null => over(sum(mass.slice(0, 3)), sum(mass));
+
+export const RUN_FIGURES: Record<RunFigure, About> = {
+  repeated_share: {
+    name: "Repeated tokens",
+    title: "Share of high pairs that are one token twice (paper, Fig. 6)",
+    write: percent,
+    share: true,
+    layer: (r, t, l) => r.layer_figures[t]![l]!.repeated_share,
+    head: (r, t, l, k) => headAt(r, t, l, k).repeated_share.value,
+    chance: (r) => r.chance.repeated_share,
+  },
+  repeated_lift: {
+    name: "Repeated tokens, lift",
+    title: "That share over what pairs drawn evenly from the same texts give",
+    write: format,
+    share: false,
+    layer: (r, t, l) => over(r.layer_figures[t]![l]!.repeated_share, r.chance.repeated_share),
+    head: (r, t, l, k) => headAt(r, t, l, k).repeated_lift,
+    chance: () => 1,
+  },
+  same_sentence_share: {
+    name: "Same sentence",
+    title: "Share of high pairs within one sentence (paper, Fig. 8)",
+    write: percent,
+    share: true,
+    layer: (r, t, l) => r.layer_figures[t]![l]!.same_sentence_share,
+    head: (r, t, l, k) => headAt(r, t, l, k).same_sentence_share.value,
+    chance: (r) => r.chance.same_sentence_share,
+  },
+  same_sentence_lift: {
+    name: "Same sentence, lift",
+    title: "That share over what pairs drawn evenly from the same texts give",
+    write: format,
+    share: false,
+    layer: (r, t, l) => over(r.layer_figures[t]![l]!.same_sentence_share, r.chance.same_sentence_share),
+    head: (r, t, l, k) => headAt(r, t, l, k).same_sentence_lift,
+    chance: () => 1,
+  },
+  mean_distance: {
+    name: "Mean distance",
+    title: "Mean distance of high pairs, in tokens (paper, Fig. 7 and 13)",
+    write: format,
+    share: false,
+    layer: (r, t, l) => r.layer_figures[t]![l]!.mean_distance,
+    head: (r, t, l, k) => headAt(r, t, l, k).mean_distance.value,
+    chance: (r) => r.chance.mean_distance,
+  },
+  focal_share: {
+    name: "Focal share",
+    title: "Share of high pairs that hold the text's commonest token, mean over texts (paper, Fig. 11a)",
+    write: percent,
+    share: true,
+    layer: (r, t, l) => over(sum(r.focal_share_sum[t]![l]!), sum(r.texts_with_high[t]![l]!)),
+    head: (r, t, l, k) => headAt(r, t, l, k).focal_share.value,
+    chance: none,
+  },
+  unique_focal: {
+    name: "Different focal tokens",
+    title: "How many different focal tokens a layer's heads have in one text, mean (paper, Fig. 11b)",
+    write: format,
+    share: false,
+    layer: (r, t, l) => r.layer_figures[t]![l]!.unique_focal,
+    head: null,
+    chance: none,
+  },
+  separator_attention: {
+    name: "Separator attention",
+    title: "Share of attention on [CLS], [SEP] and sentence ends (paper, Fig. 4)",
+    write: percent,
+    share: true,
+    layer: (r, _, l) => {
+      const heads = r.attention_mass[l]!;
+      return separators(heads[0]!.map((_, place) => sum(heads.map((mass) => mass[place]!))));
+    },
+    head: (r, _, l, k) => separators(r.attention_mass[l]![k]!),
+    chance: none,
+  },
+};
+
+// One place in a model; x is where a chart shows it. head: null for a whole layer.
+export interface Place {
+  layer: number;
+  head: number | null;
+  x: number;
+}
+
+// Thresholds both runs counted at.
+export const commonThresholds = (reports: readonly Report[]): number[] =>
+  (reports[0]?.thresholds ?? []).filter((tau) => reports.every((r) => r.thresholds.includes(tau)));
+
+// Places that any of the runs has, in order. Layers go by their numbers in the model.
+export function placesOf(reports: readonly Report[], by: State["by"], layer: number): Place[] {
+  const layers = [...new Set(reports.flatMap((r) => r.layers))].sort((a, b) => a - b);
+  const heads = Math.max(0, ...reports.map((r) => r.heads));
+  const every = Array.from({ length: heads }, (_, k) => k);
+  if (by === "layers") return layers.map((at) => ({ layer: at, head: null, x: at }));
+  if (by === "layer") return every.map((head) => ({ layer, head, x: head }));
+  return layers.flatMap((at) => every.map((head) => ({ layer: at, head, x: at + head / heads })));
+}
+
+export function valueAt(report: Report, figure: RunFigure, tau: number, { layer, head }: Place): number | null {
+  const t = report.thresholds.indexOf(tau);
+  const l = report.layers.indexOf(layer);
+  const about = RUN_FIGURES[figure];
+  if (t < 0 || l < 0) return null;
+  if (head === null) return about.layer(report, t, l);
+  return head < report.heads && about.head ? about.head(report, t, l, head) : null;
+}
+
+export interface Row {
+  place: Place;
+  first: number | null;
+  second: number | null;
+  difference: number | null; // first - second
+}
+
+export function rowsOf(
+  reports: readonly Report[],
+  figure: RunFigure,
+  tau: number,
+  places: readonly Place[],
+): Row[] {
+  return places.map((place) => {
+    const [first = null, second = null] = reports.map((r) => valueAt(r, figure, tau, place));
+    return { place, first, second, difference: first === null || second === null ? null : first - second };
+  });
+}
+
+export type Rank = "place" | "first" | "second" | "difference";
+
+// rank: a column, with "-" before it from the largest down; differences by their size. What is missing comes last.
+export function rankRows(rows: readonly Row[], rank: string): Row[] {
+  const down = rank.startsWith("-");
+  const column = rank.replace("-", "") as Rank;
+  const key = (row: Row): number | null => {
+    if (column === "difference") return row.difference === null ? null : Math.abs(row.difference);
+    return column === "first" || column === "second" ? row[column] : row.place.x;
+  };
+  return [...rows].sort((a, b) => {
+    const [p, q] = [key(a), key(b)];
+    if (p === null || q === null) return Number(p === null) - Number(q === null) || a.place.x - b.place.x;
+    return (down ? q - p : p - q) || a.place.x - b.place.x;
+  });
+}

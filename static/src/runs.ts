@@ -1,0 +1,107 @@
+// The server's corpus runs, kept up to date while they are on screen, and the reports asked for.
+import { isActive, listRuns, loadReport, watchRun, type Report, type Run } from "./corpora";
+import { Problem } from "./api";
+
+const AGAIN_MS = 3000; // the whole list is asked for anew this often while a run is on its way
+const REPORTS_MOST = 6;
+
+export interface Loaded {
+  report: Report | null;
+  problem: Problem | null; // both null: on its way
+}
+
+const asProblem = (error: unknown): Problem =>
+  error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
+
+export class Runs {
+  list: Run[] | null = null; // newest first; null until the server has told
+  problem: Problem | null = null;
+  private readonly reports = new Map<string, Loaded>();
+  private asked = false;
+  private timer = 0;
+  private watched: { id: string; stop: () => void } | null = null;
+
+  // onend hears of runs that came to their end while watched.
+  constructor(
+    private readonly seen: () => boolean,
+    private readonly onchange: () => void,
+    private readonly onend: (run: Run) => void,
+  ) {}
+
+  // Called at every drawing: begins to follow the runs, once.
+  follow(): void {
+    if (!this.asked) void this.refresh();
+  }
+
+  private rest(): void {
+    clearTimeout(this.timer);
+    this.watched?.stop();
+    this.watched = null;
+    this.asked = false;
+  }
+
+  async refresh(): Promise<void> {
+    this.asked = true;
+    clearTimeout(this.timer);
+    try {
+      this.take(await listRuns());
+      this.problem = null;
+    } catch (error) {
+      this.problem = asProblem(error);
+    }
+    if (!this.seen()) this.rest();
+    else if (this.list?.some(isActive)) {
+      this.watch();
+      this.timer = setTimeout(() => void this.refresh(), AGAIN_MS);
+    }
+    this.onchange();
+  }
+
+  private take(list: Run[]): void {
+    const before = new Map(this.list?.map((run) => [run.id, run]));
+    this.list = list;
+    for (const run of list) {
+      const old = before.get(run.id);
+      if (old && isActive(old) && !isActive(run)) this.onend(run);
+    }
+  }
+
+  // The one that runs, by its events; others wait for it.
+  private watch(): void {
+    const run = this.list!.find(({ state }) => state === "running") ?? this.list!.find(isActive)!;
+    if (this.watched?.id === run.id) return;
+    this.watched?.stop();
+    const stop = watchRun(
+      run.id,
+      (news) => {
+        if (!this.seen()) return this.rest();
+        this.take(this.list!.map((old) => (old.id === news.id ? news : old)));
+        this.onchange();
+      },
+      () => {
+        this.watched = null;
+        if (this.seen()) void this.refresh();
+      },
+    );
+    this.watched = { id: run.id, stop };
+  }
+
+  report(id: string): Loaded {
+    let loaded = this.reports.get(id);
+    if (loaded) return loaded;
+    if (this.reports.size >= REPORTS_MOST) this.reports.clear();
+    this.reports.set(id, (loaded = { report: null, problem: null }));
+    const wanted = loaded;
+    loadReport(id)
+      .then(
+        (report) => (wanted.report = report),
+        (error) => (wanted.problem = asProblem(error)),
+      )
+      .finally(this.onchange);
+    return loaded;
+  }
+
+  forget(id: string): void {
+    this.reports.delete(id);
+  }
+}

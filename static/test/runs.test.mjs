@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { linesOf } from "../src/corpora.ts";
+import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/run-figures.ts";
+import { duration, progressOf } from "../src/run-list.ts";
+
+// One threshold of two, two heads a layer; figures told apart by layer and head.
+const head = (v) => ({ mean_distance: { value: v, spread: 0 }, repeated_share: { value: v / 10, spread: 0 } });
+const report = (layers, from) => ({
+  thresholds: [0.1, 0.3],
+  layers,
+  heads: 2,
+  chance: { repeated_share: 0.05 },
+  head_figures: [[], layers.map((_, l) => [head(from + l), head(from + l + 0.5)])],
+  layer_figures: [[], layers.map((_, l) => ({ mean_distance: from + l, repeated_share: 0.1 }))],
+  focal_share_sum: [[], layers.map(() => [1, 2])],
+  texts_with_high: [[], layers.map(() => [4, 8])],
+  attention_mass: layers.map(() => [
+    [1, 1, 1, 0, 1],
+    [0, 0, 0, 2, 2],
+  ]),
+});
+
+test("runs: what a line is, is told from the file's beginning", () => {
+  assert.equal(linesOf('\n{"text": "a"}\n', "x"), "application/x-ndjson");
+  assert.equal(linesOf('"a"\n"b"', "x.txt"), "application/x-ndjson");
+  assert.equal(linesOf("A text.\nAnother.", "x.json"), "text/plain");
+  assert.equal(linesOf("1984\n", "x.txt"), "text/plain");
+  assert.equal(linesOf('{"text": "cut', "x.jsonl"), "application/x-ndjson");
+  assert.equal(linesOf("", "x.txt"), "text/plain");
+});
+
+test("runs: figures of layers and heads, by the layers' numbers", () => {
+  const a = report([0, 11], 3);
+  const at = (layer, k) => ({ layer, head: k, x: 0 });
+  assert.equal(valueAt(a, "mean_distance", 0.3, at(11, null)), 4);
+  assert.equal(valueAt(a, "mean_distance", 0.3, at(11, 1)), 4.5);
+  assert.equal(valueAt(a, "mean_distance", 0.3, at(5, null)), null);
+  assert.equal(valueAt(a, "mean_distance", 0.2, at(0, null)), null);
+  assert.equal(valueAt(a, "repeated_lift", 0.3, at(0, null)), 2);
+  assert.equal(valueAt(a, "focal_share", 0.3, at(0, null)), 0.25);
+  assert.equal(valueAt(a, "separator_attention", 0.3, at(0, 0)), 0.75);
+  assert.equal(valueAt(a, "separator_attention", 0.3, at(0, null)), 0.375);
+  assert.equal(valueAt(a, "unique_focal", 0.3, at(0, 0)), null);
+});
+
+test("runs: two beside each other, ranked by difference, what one lacks last", () => {
+  const both = [report([0, 11], 3), report([0, 5, 11], 5)];
+  assert.deepEqual(commonThresholds(both), [0.1, 0.3]);
+  assert.deepEqual(
+    placesOf(both, "layers", 0).map(({ layer }) => layer),
+    [0, 5, 11],
+  );
+  assert.equal(placesOf(both, "heads", 0).length, 6);
+  assert.deepEqual(
+    placesOf(both, "layer", 5).map(({ x }) => x),
+    [0, 1],
+  );
+  const rows = rowsOf(both, "mean_distance", 0.3, placesOf(both, "layers", 0));
+  assert.deepEqual(
+    rows.map(({ first, second, difference }) => [first, second, difference]),
+    [
+      [3, 5, -2],
+      [null, 6, null],
+      [4, 7, -3],
+    ],
+  );
+  const order = (rank) => rankRows(rows, rank).map(({ place }) => place.layer);
+  assert.deepEqual(order("-difference"), [11, 0, 5]);
+  assert.deepEqual(order("difference"), [0, 11, 5]);
+  assert.deepEqual(order("-place"), [11, 5, 0]);
+  assert.deepEqual(order("second"), [0, 5, 11]);
+});
+
+test("runs: progress in words", () => {
+  const run = { id: "1", state: "running", texts_done: 1204, texts_total: 20000 };
+  assert.equal(
+    progressOf({ ...run, texts_per_second: 310.2, eta_seconds: 61 }),
+    "1,204 of 20,000 texts · 310 texts/s · 1 min left",
+  );
+  assert.equal(progressOf({ ...run, state: "done", texts_done: 1, model: "mini" }), "mini · 1 text");
+  assert.deepEqual([0.2, 59, 3600].map(duration), ["1 s", "59 s", "1 h 0 min"]);
+});
