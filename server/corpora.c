@@ -396,8 +396,12 @@ static hs_status request_check(hs_corpora *c, const hs_corpora_request *request,
     if (strlen(request->layers) >= sizeof((task *)0)->layers || strlen(request->name) > 200 ||
         strlen(request->thresholds) >= sizeof((task *)0)->thresholds)
         return hs_fail(err, HS_INVALID, "An option is too long.");
-    hs_status st = hs__corpus_thresholds_parse(request->thresholds, thresholds, &n, err);
-    return st ? st : hs__corpus_layers_parse(request->layers, shape->n_layers, layers, &n, err);
+    hs_error why = {0};
+    if (hs__corpus_thresholds_parse(request->thresholds, thresholds, &n, &why))
+        return hs_fail(err, HS_INVALID, "thresholds: %s", why.text);
+    if (hs__corpus_layers_parse(request->layers, shape->n_layers, layers, &n, &why))
+        return hs_fail(err, HS_INVALID, "layers: %s", why.text);
+    return HS_OK;
 }
 
 static bool row_insert(hs_corpora *c, const char *id, const hs_corpora_request *request)

@@ -79,6 +79,11 @@ test("an error of the server stands beside its option", async ({ watched: page, 
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
   await expect(page.locator("#run-error-max_tokens")).toContainText("512");
   await expect(page.locator("#run-max_tokens")).toHaveAttribute("aria-invalid", "true");
+  await page.locator("#run-max_tokens").fill("128");
+  await page.locator("#run-layers").fill("99");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await expect(page.locator("#run-error-layers")).toContainText("12 layers");
+  await expect(page.locator("#run-error-max_tokens")).toBeHidden();
 });
 
 test("two runs side by side: the numbers are the reports'", async ({ watched: page, home, request }) => {

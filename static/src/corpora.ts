@@ -3,7 +3,7 @@ import type { CorpusRun, CorpusRuns } from "../../build/openapi";
 import type { Report } from "../report/data";
 import { problemFrom, Problem, send } from "./api";
 
-export type Run = CorpusRun & { model?: string; error?: string | null };
+export type Run = CorpusRun;
 export type { Report };
 
 export const LINES = ["application/x-ndjson", "text/plain"] as const;
