@@ -1,5 +1,6 @@
 /* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
 #include "engine/analysis.h"
+#include "tests/unit/chaos.h"
 
 #include <check.h>
 #include <math.h>
@@ -320,6 +321,61 @@ START_TEST(pairs_are_those_of_a_full_sort)
             }
             free(all);
         }
+    free(s.capture.similarities);
+}
+END_TEST
+
+/* One call of each function that takes memory; HS_NO_MEMORY is what it must say when there is none. Nothing
+ * is asserted here: Check's own allocations would be refused. */
+static hs_status call_pairs(const scene *s)
+{
+    hs_pair *pairs = NULL;
+    size_t n_pairs;
+    uint64_t total;
+    hs_error err = {0};
+    const hs_status st = hs_pairs_find(&s->capture, NULL, 0.3f, 5, &pairs, &n_pairs, &total, &err);
+    const bool is_sound =
+        err.status == st && (pairs != NULL) == (st == HS_OK); /* ret_ untouched on failure */
+    free(pairs);
+    return is_sound ? st : HS_STATUS_COUNT;
+}
+
+static hs_status call_segments(const scene *s)
+{
+    hs_segment segments[17];
+    const uint8_t special[17] = {0};
+    const float *maps = s->capture.similarities;
+    const size_t n = hs_segments_find(maps, maps, 2, s->capture.n_tokens, special, NULL, 0.3f, segments);
+    return n == SIZE_MAX ? HS_NO_MEMORY : HS_OK;
+}
+
+static hs_status call_summary(const scene *s)
+{
+    const int32_t zeros[17] = {0};
+    const uint8_t separators[17] = {0};
+    const hs_text_facts facts = {s->capture.n_tokens, zeros, zeros, separators, NULL};
+    hs_head_summary summary;
+    const float *map = s->capture.similarities;
+    return hs_head_summarize(map, map, &facts, 0.3f, &summary, NULL);
+}
+
+static hs_status (*const calls[])(const scene *s) = {call_pairs, call_segments, call_summary};
+
+START_TEST(refused_allocations_are_survived)
+{
+    chaos_begin();
+    scene s;
+    scene_init(&s, 17);
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, 10);
+        chaos_refuse(nth);
+        const hs_status st = calls[_i](&s);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
     free(s.capture.similarities);
 }
 END_TEST
@@ -729,6 +785,7 @@ int main(void)
     LOOP(maps_without_a_positive_element_have_no_pairs, hopeless_cases);
     tcase_add_test(tc, infinite_elements_are_survived);
     LOOP(pairs_are_those_of_a_full_sort, lengths);
+    LOOP(refused_allocations_are_survived, calls);
     LOOP(profile_is_the_normalised_column_sum, lengths);
     LOOP(each_high_token_is_a_run, run_cases);
     LOOP(regions_are_means_without_diagonal, lengths);
