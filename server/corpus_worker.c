@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maps of the texts of one pass. Measured with mini and with BERT-base's shape: beyond 8 texts, or once the
- * maps are far larger than the caches, nothing is gained. */
+/* Maps of the texts of one pass. Pass and figures of a text of mini's take 12.7 ms alone and 9.7 ms with
+ * eight together at 128 tokens, 5.4 ms and 1.9 ms at 24 tokens (CPU time): so as many together as this room
+ * allows. */
 #define TOGETHER_BYTES ((size_t)256 << 20)
 /* An example keeps the text as far as the window reaches; this bounds it for very long words. */
 #define EXAMPLE_BYTES 16384
