@@ -225,6 +225,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .stop = &stop,
                           .progress = progress_print,
                           .progress_data = &t};
+    signals_catch();
     hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
     if (!st)
         st = hs__folder_make(dir, &err);
@@ -235,7 +236,6 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     if (o->catalog.n_places)
         snprintf(name, sizeof name, "%.*s", (int)o->catalog.places[0].n_name, o->catalog.places[0].name);
     if (!st) {
-        signals_catch();
         st = hs__corpus_run(&job, &err);
         if (t.terminal)
             fputc('\n', stderr);

@@ -230,7 +230,9 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
     out = tmp_path / "out"
     for number in (signal.SIGINT, signal.SIGTERM):
         run = start(headscope, long_run / "texts.gz", "-o", out, "--resume", "--save", "3600", "--workers", "1")
-        time.sleep(0.25)
+        while run.poll() is None and len(os.listdir(f"/proc/{run.pid}/task")) < 2:  # the worker
+            time.sleep(0.01)
+        time.sleep(0.1)
         run.send_signal(number)
         said = run.communicate(timeout=60)[1].decode()
         if run.returncode == 0:
