@@ -96,6 +96,8 @@ size_t hs_job_tokens(const hs_job *job);
  * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */
 size_t hs_job_model(const hs_job *job);
 size_t hs_job_room(const hs_job *job);
+/* Layers its pass runs through. In a shared pass every text goes as deep as the deepest. */
+size_t hs_job_layers(const hs_job *job);
 
 /* Runs one pass for all n_jobs >= 1 of them. control as in hs_engine_run; NULL stands for {0}. Failure is
  * kept in the jobs: their answers tell. */

@@ -226,6 +226,12 @@ size_t hs_job_room(const hs_job *job)
     return job_model(job)->shape->n_positions;
 }
 
+size_t hs_job_layers(const hs_job *job)
+{
+    const hs_selection *selection = &job->selection;
+    return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
+}
+
 /* ---- run ---- */
 
 /* One pass over the jobs; sequences is room for them. */
@@ -253,8 +259,12 @@ void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const
                                         sequences, &err)
                              : hs_fail(&err, HS_NO_MEMORY, "no memory for a pass");
     const double forward_ms = now_ms() - start;
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < n_jobs; i++)
+        n_tokens += jobs[i]->encoding.n_tokens;
     for (size_t i = 0; i < n_jobs; i++) {
         hs_job *job = jobs[i];
+        const double share = (double)job->encoding.n_tokens / (double)n_tokens;
         hs_capture *capture = sequences ? sequences[i].capture : NULL;
         job->stage_ms[HS_STAGE_FORWARD] = forward_ms;
         if (st) {
@@ -265,7 +275,7 @@ void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const
         }
         const hs__heads_key key = job_key(job);
         job->n_tokens_computed = job->encoding.n_tokens;
-        job->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms);
+        job->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);
         if (!job->heads) {
             hs_fail(&job->error, HS_NO_MEMORY, "no memory for the heads");
             refuse_error(job);

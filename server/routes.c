@@ -106,7 +106,9 @@ static void gauges_print(const hs_server *server, FILE *out)
                      (double)server->tasks.n_queued);
     hs__metric_print(out, "queue_limit", "gauge", "Most requests that may wait.",
                      (double)server->options->queue_max);
-    hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.n_workers);
+    hs__metric_print(out, "packed_requests_total", "counter", "Requests computed in one pass with others.",
+                     (double)server->tasks.n_shared);
+    hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.options.n_workers);
     hs__metric_print(out, "workers_busy", "gauge", "Workers computing.", (double)server->tasks.n_running);
     hs__metric_print(out, "held_bytes", "gauge", "Request bodies and answers in memory.",
                      (double)server->held_bytes);

@@ -18,6 +18,8 @@ static const hs_option serve_options[] = {
     {"workers", 0, "N", "requests computed at the same time (one per core)", hs__set_count, AT(n_workers), 1,
      1000, NULL},
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
+    {"together", 0, "N", "short ones among them that a worker computes at once (8; 1 for small models)",
+     hs__set_count, AT(together_max), 1, HS_TOGETHER_MAX, NULL},
     {"connections", 0, "N", "open connections (1024)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
     {"deadline", 0, "SECONDS", "until an answer must be ready (60)", hs__set_seconds, AT(deadline_ms), 0.001,
      86400, NULL},

@@ -138,8 +138,9 @@ class Clients(list):
         self.answers = [None] * len(requests)
         self.order = []
 
-        def run(number, method, path, body):
-            self.answers[number] = server.request(method, path, body, {"Content-Type": "application/json"})
+        def run(number, method, path, body, headers=None):
+            self.answers[number] = server.request(method, path, body,
+                                                  {"Content-Type": "application/json", **(headers or {})})
             self.order.append(number)
 
         super().__init__(threading.Thread(target=run, args=(i, *r)) for i, r in enumerate(requests))

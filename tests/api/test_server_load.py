@@ -44,6 +44,60 @@ def test_health_overtakes_busy_workers(start_server):
     assert {answer.status for answer in clients.join()} == {200}
 
 
+MINI = os.path.join(os.path.dirname(__file__), "../../model/mini")
+
+
+def short_requests():
+    """Of several models, depths and kinds; among them some that are refused, and a longer text."""
+    bodies = [{"text": f"request {i} of many, each a little longer {'than the last ' * (i % 4)}",
+               "layers": [[0], [3], "all"][i % 3], "outputs": ["pairs", "summary", "attentions", "similarities"]}
+              for i in range(18)]
+    for body in bodies[::4]:
+        body["model"] = "twin"
+    bodies[3:3] = [{"text": 3}, {"text": "word " * 200, "max_tokens": 200}, {"text": "no such", "layers": [99]}]
+    return [("POST", "/tokenize" if i == 5 else "/analyze", json.dumps(body)) for i, body in enumerate(bodies)]
+
+
+def test_waiting_short_requests_share_passes_and_answer_as_if_alone(start_server):
+    server = start_server("--workers", "1", "--cache", "0", "--together", "8",
+                          "--model", f"one={MINI}", "--model", f"twin={MINI}")
+    requests = short_requests()
+    headers = [{"Content-Type": "application/json", "X-Request-Id": f"r{i}"} for i in range(len(requests))]
+    alone = [server.request(*request, own) for request, own in zip(requests, headers)]
+    assert server.metric("packed_requests_total") == 0, "a lone request waits for nobody"
+    blocker = Clients(server, [BUSY, BUSY])
+    server.wait_metric("queue_depth", lambda n: n == 1)
+    clients = Clients(server, [(*request, own) for request, own in zip(requests, headers)])
+    assert [(answer.status, answer.body) for answer in clients.join()] == [(a.status, a.body) for a in alone]
+    assert {answer.status for answer in alone} == {200, 422}
+    assert server.metric("packed_requests_total") >= 4
+    assert [answer.status for answer in blocker.join()] == [200, 200]
+
+
+@pytest.mark.parametrize("leaving", [[0], [2, 3], range(6)])
+def test_leaving_a_batch_leaves_the_others(start_server, leaving):
+    server = start_server("--workers", "1", "--cache", "0", "--together", "8")
+    slow = {**busy(), "text": "a " * 300}
+    bodies = [slow] + [{"text": f"short {i}"} for i in range(5)]
+    alone = [server.post("/analyze", body).body for body in bodies]
+    for _ in range(10):
+        blocker = Clients(server, [BUSY])
+        server.wait_metric("workers_busy", lambda n: n == 1)
+        clients = [server.socket() for _ in bodies]
+        for client, body in zip(clients, bodies):
+            client.sendall(post_bytes(body).replace(b"Host: x", b"Host: x\r\nConnection: close"))
+        blocker.join()
+        server.wait_metric("queue_depth", lambda n: n == 0)
+        for i in leaving:
+            clients[i].close()
+        for i, client in enumerate(clients):
+            if i not in leaving:
+                assert read_all(client).endswith(b"\r\n\r\n" + alone[i])
+        server.wait_metric("workers_busy", lambda n: n == 0)
+    assert server.metrics()['headscope_requests_total{route="/analyze",status="499"}'] > 0
+    assert server.metric("packed_requests_total") > 0 or len(leaving) == 6
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_vanished_client_frees_its_worker_and_its_place(start_server, how):
     server = start_server("--workers", "1", "--queue", "2", "--cache", "0")
