@@ -108,8 +108,8 @@ static void plan(hs_job *job)
         selection->keep |= HS_KEEP_HEAD_OUTPUTS;
     if (ask->outputs & HS__HIDDEN_STATES)
         selection->keep |= HS_KEEP_HIDDEN_STATES;
-    /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept along,
-     * d columns beside two times T, they spare that request a pass. */
+    /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept
+     * along, d columns beside two times T, they spare that request a pass. */
     const unsigned maps = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES;
     if ((selection->keep & maps) == maps && job->api->options.cache_bytes_max > 0)
         selection->keep |= HS_KEEP_HEAD_OUTPUTS;

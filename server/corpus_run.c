@@ -329,8 +329,8 @@ static hs_status finish(run *r, hs_error *err)
     return st;
 }
 
-/* Maps of texts of every length come and go, megabytes each. From the heaps they would leave holes that nothing
- * else fits (1.3 GB after 20,000 texts instead of 0.5); as mappings of their own they go back whole. */
+/* Maps of texts of every length come and go, megabytes each. From the heaps they would leave holes that
+ * nothing else fits (1.3 GB after 20,000 texts); as mappings of their own they go back whole. */
 static void maps_keep_off_the_heap(void)
 {
 #ifdef __GLIBC__
