@@ -1,7 +1,7 @@
-"""The cost of a text against its length, from build/bench.json: python3 tests/bench/plot.py build/bench.json OUT.svg
+"""The cost of a text against its length, on one core: python3 tests/bench/plot.py build/bench.json OUT.svg
 
-Points are measured. The line is their floor, operations over peak, and the dashed line the part of it that grows with
-T alone, the products with weights: what lies between the two is quadratic.
+Points are measured on the random BERT-base. The line is their floor, operations over peak; the dashed line the part
+of it that is linear in T, the products with weights: what lies between the two is quadratic.
 """
 import json
 import sys
@@ -21,30 +21,26 @@ def linear_share(model, tokens):
     return linear / (linear + quadratic)
 
 
-def draw(axes, figures, title):
-    for cores, colour in ((1, "#1f6fb4"), (figures["machine"]["cores"], "#c2571a")):
-        rows = [row for row in figures["passes"] if row["cores"] == cores]
-        tokens = [row["tokens"] for row in rows]
-        floors = [row["floor_ms"] for row in rows]
-        axes.plot(tokens, [row["analysis"]["ms"] for row in rows], "o", color=colour, label=f"{cores} core" + "s" * (cores > 1))
-        axes.plot(tokens, floors, "-", color=colour, linewidth=1)
-        axes.plot(tokens, [f * linear_share(figures["model"], t) for t, f in zip(tokens, floors)], "--", color=colour,
-                  linewidth=0.8)
-    axes.set(title=title, xlabel="tokens", ylabel="ms for a complete analysis", xscale="log", yscale="log")
-    axes.set_xticks(tokens, tokens, minor=False)
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend()
-
-
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     with open(sys.argv[1]) as file:
-        figures = json.load(file)
-    sheet, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-    draw(left, figures["base"], "BERT-base's shape")
-    draw(right, figures["mini"], "mini")
+        figures = json.load(file)["base"]
+    rows = [row for row in figures["passes"] if row["cores"] == 1]
+    tokens = [row["tokens"] for row in rows]
+    floors = [row["floor_ms"] for row in rows]
+    sheet, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    axes.plot(tokens, [row["analysis"]["ms"] for row in rows], "o", color="#c2571a", label="complete analysis")
+    axes.plot(tokens, [row["plain"]["ms"] for row in rows], "x", color="#1f6fb4", label="plain pass")
+    axes.plot(tokens, floors, "-", color="#444", linewidth=1, label="floor")
+    axes.plot(tokens, [f * linear_share(figures["model"], t) for t, f in zip(tokens, floors, strict=True)], "--",
+              color="#444", linewidth=0.8, label="its linear part")
+    axes.set(xlabel="tokens", ylabel="ms on one core", xscale="log", yscale="log")
+    axes.set_xticks(tokens, tokens)
+    axes.set_yticks([10, 20, 50, 100, 200, 500], [10, 20, 50, 100, 200, 500])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend()
     sheet.savefig(sys.argv[2], metadata={"Date": None})
 
 
