@@ -48,7 +48,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 .PHONY: run
 run: packages-build
 	@$(MAKE) --no-print-directory all
-	$(BINARY) serve
+	$(BINARY) serve --state "$${XDG_STATE_HOME:-$$HOME/.local/state}/headscope"
 
 ## make test            install what is missing, build, run all tests
 .PHONY: test
