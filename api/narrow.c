@@ -1,6 +1,6 @@
 #include "api/narrow.h"
 
-#include "engine/clones.h"
+#include "model/clones.h"
 
 /* Without branches, every case computed and one selected, so that gcc turns the loops into vectors. */
 

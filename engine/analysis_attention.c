@@ -2,7 +2,7 @@
 #include "engine/analysis.h"
 
 #include "engine/analysis_maps.h"
-#include "engine/clones.h"
+#include "model/clones.h"
 
 HS_CLONES
 void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums)

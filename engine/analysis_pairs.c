@@ -7,7 +7,7 @@
 #include "engine/analysis.h"
 
 #include "engine/analysis_maps.h"
-#include "engine/clones.h"
+#include "model/clones.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* corpus_attention.c - sums of attention maps over texts. */
 #include "engine/corpus_add.h"
 
-#include "engine/clones.h"
+#include "model/clones.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "engine/corpus_add.h"
 
 #include "engine/analysis.h"
-#include "engine/clones.h"
+#include "model/clones.h"
 
 #include <math.h>
 #include <string.h>

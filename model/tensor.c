@@ -1,17 +1,10 @@
 /* tensor.c - F32, F16 and BF16 to float. Conversion is exact: every half and every bfloat16 is a float. */
+#include "model/clones.h"
 #include "model/model.h"
 
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors is little-endian, and so are we");
-
-/* A copy of each loop with AVX2, chosen when the program is loaded. ThreadSanitizer cannot start with those.
- */
-#if defined __x86_64__ && !defined __SANITIZE_THREAD__
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
 
 /* Loads go through memcpy because data may be unaligned; gcc turns them into vector loads. */
 static inline uint32_t load_u16(const unsigned char *bytes, size_t i)
@@ -35,7 +28,7 @@ static inline uint32_t bits_of_float(float value)
     return bits;
 }
 
-CLONES
+HS_CLONES
 static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
     for (size_t i = 0; i < n; i++)
@@ -45,7 +38,7 @@ static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
 /* Exponent and mantissa move into float's places, and 112 is the difference of the biases, 127 - 15; twice
  * that turns the exponent 31 of infinity and NaN into 255. Subnormals are integers times 2^-24. Nothing here
  * computes with subnormal floats, which would be many times slower. */
-CLONES
+HS_CLONES
 static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
     for (size_t i = 0; i < n; i++) {
