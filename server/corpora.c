@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4400, DIR_BYTES = 4096 };
+enum { PATH_BYTES = 4400, DIR_BYTES = 4096, NAME_BYTES = 200 };
 #define SAVE_MS     30000
 #define FLUSH_BYTES ((uint64_t)8 << 20)
 
@@ -380,41 +380,106 @@ void hs__corpora_close(hs_corpora *c)
 
 /* ---- uploads ---- */
 
-static hs_status request_check(hs_corpora *c, const hs_corpora_request *request, hs_error *err)
+static bool is_utf8(const char *text)
 {
-    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    json_t *string = json_string(text);
+    json_decref(string);
+    return string != NULL;
+}
+
+/* NULL: there is no such model. */
+static const hs_shape *model_read(const hs_corpora *c, const char *text, task *ret)
+{
+    const hs_model_place *first = c->options->places;
+    if (*text)
+        snprintf(ret->model, sizeof ret->model, "%s", text);
+    else if (c->options->n_places)
+        snprintf(ret->model, sizeof ret->model, "%.*s", (int)first->n_name, first->name);
+    else
+        snprintf(ret->model, sizeof ret->model, "mini");
+    const size_t model = model_find(c, ret->model);
+    return model == SIZE_MAX ? NULL : hs_model_shape(c->catalog->models[model]);
+}
+
+static hs_status max_tokens_read(const char *text, const hs_shape *shape, task *ret, hs_error *err)
+{
+    const size_t most = shape->n_positions < HS_CORPUS_WINDOW_MAX ? shape->n_positions : HS_CORPUS_WINDOW_MAX;
+    char *end = NULL;
+    ret->max_tokens = *text ? strtoul(text, &end, 10) : most < 128 ? most : 128;
+    const bool is_number = !end || (*text >= '0' && *text <= '9' && !*end);
+    if (!is_number || ret->max_tokens < 2 || ret->max_tokens > most)
+        return hs_fail(err, HS_INVALID, "max_tokens must be an integer from 2 to %zu; it is \"%.40s\"", most,
+                       text);
+    return HS_OK;
+}
+
+static hs_status layers_read(const char *text, const hs_shape *shape, task *ret, hs_error *err)
+{
     uint16_t layers[HS_LAYERS_MAX];
     size_t n;
-    const size_t model = model_find(c, request->model);
-    if (model == SIZE_MAX)
-        return hs_fail(err, HS_NOT_FOUND, "There is no model '%.100s'; GET /models lists them.",
-                       request->model);
-    const hs_shape *shape = hs_model_shape(c->catalog->models[model]);
-    if (request->max_tokens < 2 || request->max_tokens > shape->n_positions ||
-        request->max_tokens > HS_CORPUS_WINDOW_MAX)
-        return hs_fail(err, HS_INVALID, "max_tokens: allowed are 2 to %zu.", shape->n_positions);
-    if (strlen(request->layers) >= sizeof((task *)0)->layers || strlen(request->name) > 200 ||
-        strlen(request->thresholds) >= sizeof((task *)0)->thresholds)
-        return hs_fail(err, HS_INVALID, "An option is too long.");
     hs_error why = {0};
-    if (hs__corpus_thresholds_parse(request->thresholds, thresholds, &n, &why))
-        return hs_fail(err, HS_INVALID, "thresholds: %s", why.text);
-    if (hs__corpus_layers_parse(request->layers, shape->n_layers, layers, &n, &why))
+    if (snprintf(ret->layers, sizeof ret->layers, "%s", *text ? text : "all") >= (int)sizeof ret->layers)
+        return hs_fail(err, HS_INVALID, "layers: the list is too long");
+    if (hs__corpus_layers_parse(ret->layers, shape->n_layers, layers, &n, &why))
         return hs_fail(err, HS_INVALID, "layers: %s", why.text);
     return HS_OK;
 }
 
-static bool row_insert(hs_corpora *c, const char *id, const hs_corpora_request *request)
+static hs_status thresholds_read(const char *text, task *ret, hs_error *err)
+{
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    size_t n;
+    hs_error why = {0};
+    if (snprintf(ret->thresholds, sizeof ret->thresholds, "%s", *text ? text : "0.1,0.2,0.3,0.4,0.5") >=
+        (int)sizeof ret->thresholds)
+        return hs_fail(err, HS_INVALID, "thresholds: the list is too long");
+    if (hs__corpus_thresholds_parse(ret->thresholds, thresholds, &n, &why))
+        return hs_fail(err, HS_INVALID, "thresholds: %s", why.text);
+    return HS_OK;
+}
+
+static hs_status name_check(const char *name, hs_error *err)
+{
+    if (strlen(name) <= NAME_BYTES && is_utf8(name))
+        return HS_OK;
+    return hs_fail(err, HS_INVALID, "name must be UTF-8 of at most %d bytes", NAME_BYTES);
+}
+
+/* All but ret->id. *ret_option: the one looked at last. */
+static hs_status request_read(const hs_corpora *c, const hs_corpora_request *request, task *ret,
+                              const char **ret_option, hs_error *err)
+{
+    *ret_option = "model";
+    const hs_shape *shape = model_read(c, request->model, ret);
+    if (!shape)
+        return hs_fail(err, HS_NOT_FOUND, "there is no model '%.100s'; GET /models lists them", ret->model);
+    *ret_option = "max_tokens";
+    hs_status st = max_tokens_read(request->max_tokens, shape, ret, err);
+    if (st)
+        return st;
+    *ret_option = "layers";
+    st = layers_read(request->layers, shape, ret, err);
+    if (st)
+        return st;
+    *ret_option = "thresholds";
+    st = thresholds_read(request->thresholds, ret, err);
+    if (st)
+        return st;
+    *ret_option = "name";
+    return name_check(request->name, err);
+}
+
+static bool row_insert(hs_corpora *c, const task *t, const char *name)
 {
     sqlite3_stmt *s = statement(c,
                                 "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, state)"
                                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'uploading')",
-                                id, request->name);
+                                t->id, name);
     if (s) {
-        sqlite3_bind_text(s, 3, request->model, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 4, request->layers, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 5, request->thresholds, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_int64(s, 6, (sqlite3_int64)request->max_tokens);
+        sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 4, t->layers, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 5, t->thresholds, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(s, 6, (sqlite3_int64)t->max_tokens);
     }
     return step_done(s);
 }
@@ -427,12 +492,14 @@ static void row_delete(hs_corpora *c, const char *id)
 }
 
 hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
-                           hs_upload **ret_upload, hs_error *err)
+                           hs_upload **ret_upload, const char **ret_option, hs_error *err)
 {
     char path[PATH_BYTES], id[HS_REQUEST_ID_MAX + 1];
-    hs_status st = request_check(c, request, err);
+    task t;
+    hs_status st = request_read(c, request, &t, ret_option, err);
     if (st)
         return st;
+    *ret_option = NULL;
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
@@ -440,9 +507,10 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
     u->corpora = c;
     u->fd = -1;
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
+    memcpy(t.id, u->id, sizeof t.id);
     pthread_mutex_lock(&c->lock);
     const uint64_t used = bytes_used(c);
-    const bool inserted = row_insert(c, u->id, request);
+    const bool inserted = row_insert(c, &t, request->name);
     pthread_mutex_unlock(&c->lock);
     u->bytes_max = used < c->bytes_max ? c->bytes_max - used : 0;
     run_path(c, u->id, "", path);

@@ -14,10 +14,9 @@ enum { HS_CORPORA_ID_MAX = 16 };
 
 typedef struct hs_corpora hs_corpora;
 
-/* What a run was asked to do. Strings are borrowed. */
+/* What a run is asked to do, as text; "" is the default. Borrowed. */
 typedef struct hs_corpora_request {
-    const char *name, *model, *layers, *thresholds;
-    size_t max_tokens;
+    const char *name, *model, *max_tokens, *layers, *thresholds;
 } hs_corpora_request;
 
 /* bytes_max: of all runs' files together. HS_IO when the folder cannot be used, or another server uses it. */
@@ -33,9 +32,10 @@ void hs__corpora_close(hs_corpora *corpora);
 
 typedef struct hs_upload hs_upload;
 
-/* HS_INVALID: an option; HS_NOT_FOUND: the model; HS_TOO_LARGE: no room; HS_IO. */
+/* HS_INVALID, HS_NOT_FOUND (a model): *ret_option names the option that is wrong. HS_TOO_LARGE: no room. */
 HS_MUST_USE hs_status hs__upload_begin(hs_corpora *corpora, const hs_corpora_request *request,
-                                       uint64_t bytes_expected, hs_upload **ret_upload, hs_error *err);
+                                       uint64_t bytes_expected, hs_upload **ret_upload,
+                                       const char **ret_option, hs_error *err);
 /* HS_TOO_LARGE when the disk or the quota is full. */
 HS_MUST_USE hs_status hs__upload_add(hs_upload *upload, const char *bytes, size_t n_bytes, hs_error *err);
 /* On disk for good, and queued. Takes the upload, whatever comes. */

@@ -53,18 +53,21 @@ static void refuse_unknown(hs_exchange *x, const char *id)
     hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "There is no run '%s'; GET /corpora lists them.", id);
 }
 
-static void refuse(hs_exchange *x, hs_status st, const hs_error *err)
+/* option: of the query, that is wrong; or NULL. */
+static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_error *err)
 {
     const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
                        : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
                        : st == HS_TOO_LARGE ? MHD_HTTP_INSUFFICIENT_STORAGE
                                             : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    char pointer[32];
+    snprintf(pointer, sizeof pointer, "/%s", option ? option : "");
     if (status == MHD_HTTP_INTERNAL_SERVER_ERROR)
         hs__log("error", "request %s: %s", x->id, err->text);
-    hs__exchange_refuse(x, status, "%s",
-                        status == MHD_HTTP_INTERNAL_SERVER_ERROR
-                            ? "The server cannot keep it; its log says why."
-                            : err->text);
+    hs__exchange_refuse_at(x, status, option ? pointer : NULL, "%s",
+                           status == MHD_HTTP_INTERNAL_SERVER_ERROR
+                               ? "The server cannot keep it; its log says why."
+                               : err->text);
 }
 
 /* ---- starting a run ---- */
@@ -81,9 +84,10 @@ static bool decode(const char *from, size_t n, char ret[OPTION_BYTES])
     for (size_t i = 0; i < n; i++) {
         char c = from[i] == '+' ? ' ' : from[i];
         if (c == '%') {
-            if (i + 2 >= n || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+            const int high = i + 2 < n ? hex(from[i + 1]) : -1, low = high >= 0 ? hex(from[i + 2]) : -1;
+            if (low < 0)
                 return false;
-            c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
+            c = (char)(high * 16 + low);
             i += 2;
         }
         if (!c || used + 1 >= OPTION_BYTES)
@@ -94,35 +98,49 @@ static bool decode(const char *from, size_t n, char ret[OPTION_BYTES])
     return true;
 }
 
+enum { OPTION_MODEL, OPTION_MAX_TOKENS, OPTION_LAYERS, OPTION_THRESHOLDS, OPTION_NAME, N_OPTIONS };
+
+static const char *const option_names[N_OPTIONS] = {"model", "max_tokens", "layers", "thresholds", "name"};
+
 typedef struct run_options {
-    char model[OPTION_BYTES], max_tokens[OPTION_BYTES], layers[OPTION_BYTES], thresholds[OPTION_BYTES],
-        name[OPTION_BYTES];
+    char values[N_OPTIONS][OPTION_BYTES];
+    bool given[N_OPTIONS];
 } run_options;
+
+/* "layers=0,2" of n bytes. False: refused. */
+static bool option_read(hs_exchange *x, const char *text, size_t n, run_options *o)
+{
+    const size_t n_name = strcspn(text, "=&");
+    char name[64], pointer[80];
+    snprintf(name, sizeof name, "%.*s", n_name < sizeof name ? (int)n_name : (int)sizeof name, text);
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    size_t k = 0;
+    while (k < N_OPTIONS && strcmp(name, option_names[k]) != 0)
+        k++;
+    if (k == N_OPTIONS)
+        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, strpbrk(name, "/~") ? NULL : pointer,
+                               "unknown query parameter '%s'; allowed: model, max_tokens, layers, "
+                               "thresholds, name",
+                               name);
+    else if (o->given[k])
+        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                               "the query parameter '%s' is given twice", name);
+    else if (n_name == n || !decode(text + n_name + 1, n - n_name - 1, o->values[k]))
+        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                               "%s must be a percent-encoded value of less than %d bytes", name,
+                               OPTION_BYTES);
+    else
+        return o->given[k] = true;
+    return false;
+}
 
 /* False: refused. */
 static bool query_read(hs_exchange *x, run_options *o)
 {
-    const struct {
-        const char *name;
-        char *value;
-    } known[] = {{"model", o->model},
-                 {"max_tokens", o->max_tokens},
-                 {"layers", o->layers},
-                 {"thresholds", o->thresholds},
-                 {"name", o->name}};
     for (const char *at = x->query; at && *at;) {
-        const size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
-        char *value = NULL;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            if (strlen(known[i].name) == n_name && memcmp(at, known[i].name, n_name) == 0)
-                value = known[i].value;
-        if (n && (!value || n_name == n || !decode(at + n_name + 1, n - n_name - 1, value))) {
-            hs__exchange_refuse(x, MHD_HTTP_UNPROCESSABLE_CONTENT,
-                                "Query '%.*s': allowed are model, max_tokens, layers, thresholds and name, "
-                                "percent-encoded.",
-                                (int)(n < 60 ? n : 60), at);
+        const size_t n = strcspn(at, "&");
+        if (n && !option_read(x, at, n, o))
             return false;
-        }
         at += n + (at[n] == '&');
     }
     return true;
@@ -142,42 +160,28 @@ static bool media_type_allowed(hs_exchange *x)
     return false;
 }
 
-static const char *model_default(const hs_server *server, char ret_name[256])
+static void upload_begin(hs_exchange *x, const run_options *o)
 {
-    const hs_catalog_options *catalog = &server->options->catalog;
-    if (!catalog->n_places)
-        return "mini";
-    snprintf(ret_name, 256, "%.*s", (int)catalog->places[0].n_name, catalog->places[0].name);
-    return ret_name;
+    const hs_corpora_request request = {.name = o->values[OPTION_NAME],
+                                        .model = o->values[OPTION_MODEL],
+                                        .max_tokens = o->values[OPTION_MAX_TOKENS],
+                                        .layers = o->values[OPTION_LAYERS],
+                                        .thresholds = o->values[OPTION_THRESHOLDS]};
+    const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
+    hs_error err = {0};
+    const hs_status st = hs__upload_begin(x->server->corpora, &request,
+                                          length ? strtoull(length, NULL, 10) : 0, &x->upload, &option, &err);
+    if (st)
+        refuse(x, st, option, &err);
 }
 
 void hs__corpora_begin(hs_exchange *x)
 {
     run_options *o = calloc(1, sizeof *o);
-    char model[256], *end;
-    hs_error err = {0};
-    if (!o) {
+    if (!o)
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-        return;
-    }
-    if (!kept(x) || !media_type_allowed(x) || !query_read(x, o))
-        goto out;
-    const unsigned long tokens = *o->max_tokens ? strtoul(o->max_tokens, &end, 10) : 128;
-    if (*o->max_tokens && (*end || *o->max_tokens < '0' || *o->max_tokens > '9')) {
-        hs__exchange_refuse(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "max_tokens: expected a whole number.");
-        goto out;
-    }
-    const hs_corpora_request request = {.name = o->name,
-                                        .model = *o->model ? o->model : model_default(x->server, model),
-                                        .layers = *o->layers ? o->layers : "all",
-                                        .thresholds = *o->thresholds ? o->thresholds : "0.1,0.2,0.3,0.4,0.5",
-                                        .max_tokens = tokens};
-    const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    const hs_status st = hs__upload_begin(x->server->corpora, &request,
-                                          length ? strtoull(length, NULL, 10) : 0, &x->upload, &err);
-    if (st)
-        refuse(x, st, &err);
-out:
+    else if (kept(x) && media_type_allowed(x) && query_read(x, o))
+        upload_begin(x, o);
     free(o);
 }
 
@@ -193,7 +197,7 @@ void hs__corpora_receive(hs_exchange *x, const char *bytes, size_t n_bytes)
     const hs_status st = hs__upload_add(x->upload, bytes, n_bytes, &err);
     if (st) {
         upload_abandon(x);
-        refuse(x, st, &err);
+        refuse(x, st, NULL, &err);
         return;
     }
     /* A long body is fine as long as it comes: each further megabyte has the time a whole body has elsewhere.
@@ -210,7 +214,7 @@ void hs__corpora_queue(hs_exchange *x)
     x->upload = NULL;
     const hs_status st = hs__upload_finish(upload, id, &err);
     if (st) {
-        refuse(x, st, &err);
+        refuse(x, st, NULL, &err);
         return;
     }
     snprintf(x->location, sizeof x->location, "/corpora/%s", id);
@@ -249,7 +253,7 @@ void hs__corpora_answer_cancel(hs_exchange *x)
         return;
     const hs_status st = hs__corpora_cancel(x->server->corpora, id_of(x, id), &err);
     if (st)
-        refuse(x, st, &err);
+        refuse(x, st, NULL, &err);
     else
         answer_run(x, MHD_HTTP_ACCEPTED, id);
 }
@@ -264,7 +268,7 @@ void hs__corpora_answer_delete(hs_exchange *x)
     if (st == HS_INVALID)
         hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "%s", err.text);
     else if (st)
-        refuse(x, st, &err);
+        refuse(x, st, NULL, &err);
     else
         hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
 }

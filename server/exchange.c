@@ -82,15 +82,15 @@ void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, c
     x->answered = true;
 }
 
-void hs__exchange_refuse(hs_exchange *x, int status, const char *format, ...)
+void hs__exchange_refuse_at(hs_exchange *x, int status, const char *pointer, const char *format, ...)
 {
-    char detail[512];
+    char detail[1024]; /* as much as a problem holds */
     va_list args;
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
     hs_response_finish(&x->response);
-    hs_response_problem(&x->response, status, NULL, "%s", detail);
+    hs_response_problem(&x->response, status, pointer, "%s", detail);
     x->answered = true;
 }
 

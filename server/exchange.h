@@ -57,4 +57,7 @@ void hs__exchange_destroy(hs_exchange *exchange); /* NULL is fine */
 /* For answers given on the loop. The body is malloc'ed and taken, or static. */
 void hs__exchange_answer(hs_exchange *exchange, int status, const char *content_type, char *body,
                          size_t n_bytes, bool body_static);
-void hs__exchange_refuse(hs_exchange *exchange, int status, const char *format, ...) HS_PRINTF(3, 4);
+/* pointer: to what is wrong, as in api/problem.h; may be NULL. */
+void hs__exchange_refuse_at(hs_exchange *exchange, int status, const char *pointer, const char *format, ...)
+    HS_PRINTF(4, 5);
+#define hs__exchange_refuse(exchange, status, ...) hs__exchange_refuse_at(exchange, status, NULL, __VA_ARGS__)

@@ -8,11 +8,8 @@ const BEGINNING = 64 << 10; // bytes looked at to tell what the lines are
 
 type Place = RunOption | "file" | "all";
 
-// Where a problem is told: at the option it points to or names ("max_tokens: allowed are ..."), else below the form.
-function placeOf({ pointer, detail, status }: Problem): Place {
-  const named = pointer ? pointer.slice(1) : /^(\w+):/.exec(detail)?.[1];
-  return RUN_OPTIONS.find((name) => name === named) ?? (status === 404 ? "model" : "all");
-}
+// Where a problem is told: at the option it points to, else below the form.
+const placeOf = ({ pointer }: Problem): Place => RUN_OPTIONS.find((name) => pointer === `/${name}`) ?? "all";
 
 export function bytes(n: number): string {
   if (n < 1e3) return `${n} bytes`;

@@ -3,11 +3,15 @@ import gzip
 import io
 import json
 import signal
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import checkpoint  # noqa: E402
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -68,15 +72,34 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     assert not list((tmp_path / "state" / "runs").iterdir())
 
 
-@pytest.mark.parametrize(("query", "headers", "status"), [
-    ("model=nobody", NDJSON, 404), ("max_tokens=1", NDJSON, 422), ("max_tokens=x", NDJSON, 422), ("max_tokens=513", NDJSON, 422),
-    ("layers=12", NDJSON, 422), ("thresholds=0.3,0.2", NDJSON, 422), ("colour=red", NDJSON, 422), ("name=%zz", NDJSON, 422),
-    ("name=" + "n" * 201, NDJSON, 422), ("", {"Content-Type": "application/json"}, 415), ("", {}, 415),
+@pytest.mark.parametrize(("query", "status", "pointer"), [
+    ("model=nobody", 404, "/model"), ("model=%ff", 404, "/model"), ("max_tokens=1", 422, "/max_tokens"),
+    ("max_tokens=x", 422, "/max_tokens"), ("max_tokens=%2B8", 422, "/max_tokens"), ("max_tokens=513", 422, "/max_tokens"),
+    ("max_tokens=99999999999999999999", 422, "/max_tokens"), ("max_tokens=-1", 422, "/max_tokens"),
+    ("layers=12", 422, "/layers"), ("layers=0,2&layers=1", 422, "/layers"), ("thresholds=0.3,0.2", 422, "/thresholds"),
+    ("thresholds=" + "0" * 300 + ".1", 422, "/thresholds"), ("name=%zz", 422, "/name"), ("name", 422, "/name"),
+    ("name=" + "n" * 201, 422, "/name"), ("name=" + "n" * 5000, 422, "/name"), ("name=%ff", 422, "/name"),
+    ("colour=red", 422, "/colour"), ("a/b=1", 422, None),
 ])
-def test_refusals(keeping, query, headers, status):
-    answer = send(keeping, b'"a"\n', query, headers)
-    assert answer.status == status and answer.json()["status"] == status
+def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
+    answer = send(keeping, b'"a"\n', query)
+    problem = answer.json()
+    assert answer.status == status and problem["status"] == status and problem.get("pointer") == pointer
     assert keeping.get("/corpora").json() == {"corpora": []}
+
+
+@pytest.mark.parametrize("headers", [{"Content-Type": "application/json"}, {}])
+def test_other_media_types_are_refused(keeping, headers):
+    assert send(keeping, b'"a"\n', "", headers).status == 415
+    assert keeping.get("/corpora").json() == {"corpora": []}
+
+
+def test_a_window_smaller_than_the_papers_is_the_default_then(start_server, tmp_path):
+    checkpoint.write_random(tmp_path / "model", positions=20)
+    server = start_server("--state", str(tmp_path / "state"), "--model", f"small={tmp_path / 'model'}")
+    run = wait(server, send(server, body_of(["one two three " * 20]), "").headers["Location"])
+    assert run["state"] == "done" and run["model"] == "small"
+    assert server.get(f"/corpora/{run['id']}/report").json()["provenance"]["options"]["max_tokens"] == 20
 
 
 def test_unknown_runs_and_methods(keeping):
