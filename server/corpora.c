@@ -39,6 +39,7 @@ struct hs_corpora {
     atomic_int stop;                     /* of the current run */
     bool cancel;                         /* it shall not go on later */
     hs__corpus_progress progress;        /* its */
+    char *bad_lines;                     /* its, as JSON; NULL: those in its row */
 };
 
 struct hs_upload {
@@ -61,6 +62,10 @@ static const char schema[] =
     " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
     /* an upload that never ended */
     "DELETE FROM runs WHERE state = 'uploading';";
+
+/* Folders of earlier versions have no such column. */
+static const char total_column[] = "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
+                                   "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);";
 
 /* Prepares sql and binds texts to ?1, ?2, ... NULL when SQLite cannot. */
 static sqlite3_stmt *statement(hs_corpora *c, const char *sql, const char *first, const char *second)
@@ -147,13 +152,15 @@ static uint64_t files_measure(const hs_corpora *c, const char *id)
 typedef struct task {
     char id[HS_CORPORA_ID_MAX + 1], model[256], layers[2048], thresholds[256];
     size_t max_tokens;
+    hs__corpus_progress progress; /* counts only */
 } task;
 
 /* The oldest that is to run; false when there is none. */
 static bool task_next(hs_corpora *c, task *ret)
 {
     sqlite3_stmt *s = statement(c,
-                                "SELECT id, model, layers, thresholds, max_tokens FROM runs"
+                                "SELECT id, model, layers, thresholds, max_tokens, texts_done,"
+                                " bad_lines_total FROM runs"
                                 " WHERE state IN ('running', 'queued') ORDER BY number LIMIT 1",
                                 NULL, NULL);
     const bool found = s && sqlite3_step(s) == SQLITE_ROW;
@@ -163,6 +170,8 @@ static bool task_next(hs_corpora *c, task *ret)
         snprintf(ret->layers, sizeof ret->layers, "%s", (const char *)sqlite3_column_text(s, 2));
         snprintf(ret->thresholds, sizeof ret->thresholds, "%s", (const char *)sqlite3_column_text(s, 3));
         ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
+        ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 5),
+                                              .bad_lines = (uint64_t)sqlite3_column_int64(s, 6)};
     }
     sqlite3_finalize(s);
     return found;
@@ -180,11 +189,30 @@ static size_t model_find(const hs_corpora *c, const char *name)
     return SIZE_MAX;
 }
 
+/* "[3,7]": the numbers of those listed. NULL when memory is short. */
+static char *bad_lines_text(hs__corpus_bad *list)
+{
+    json_t *bad = hs__corpus_bad_save(list, NULL), *numbers = json_array();
+    const json_t *lines = json_object_get(bad, "lines");
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
+    char *text = json_dumps(numbers, JSON_COMPACT);
+    json_decref(numbers);
+    json_decref(bad);
+    return text;
+}
+
 static void on_progress(const hs__corpus_progress *progress, void *data)
 {
     hs_corpora *c = data;
+    const bool news = !c->bad_lines || progress->bad_lines != c->progress.bad_lines;
+    char *bad_lines = news ? bad_lines_text(progress->bad) : NULL;
     pthread_mutex_lock(&c->lock);
     c->progress = *progress;
+    if (bad_lines) {
+        free(c->bad_lines);
+        c->bad_lines = bad_lines;
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -225,37 +253,19 @@ static hs_status task_run(hs_corpora *c, const task *t, hs_error *err)
     return st ? st : hs__corpus_run(&job, err);
 }
 
-/* [line, ..] of the bad lines that a run's state lists. */
-static char *bad_lines_read(const hs_corpora *c, const char *id)
-{
-    char dir[PATH_BYTES];
-    hs__corpus_record record;
-    run_path(c, id, "", dir);
-    if (hs__corpus_record_load(dir, &record, NULL))
-        return NULL;
-    json_t *bad = hs__corpus_bad_save(record.bad, NULL), *numbers = json_array();
-    const json_t *lines = json_object_get(bad, "lines");
-    for (size_t i = 0; i < json_array_size(lines); i++)
-        json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
-    char *text = json_dumps(numbers, JSON_COMPACT);
-    json_decref(numbers);
-    json_decref(bad);
-    hs__corpus_record_finish(&record);
-    return text;
-}
-
 /* What came of it goes into the row. */
 static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error *err)
 {
-    char *bad = bad_lines_read(c, t->id);
     const uint64_t bytes = files_measure(c, t->id);
     pthread_mutex_lock(&c->lock);
-    sqlite3_stmt *s =
-        statement(c, "UPDATE runs SET bad_lines = ?1, texts_done = ?3, bytes = ?4 WHERE id = ?2",
-                  bad ? bad : "[]", t->id);
+    sqlite3_stmt *s = statement(c,
+                                "UPDATE runs SET bad_lines = coalesce(?1, bad_lines), bad_lines_total = ?3,"
+                                " texts_done = ?4, bytes = ?5 WHERE id = ?2",
+                                c->bad_lines, t->id);
     if (s) {
-        sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.texts);
-        sqlite3_bind_int64(s, 4, (sqlite3_int64)bytes);
+        sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.bad_lines);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)c->progress.texts);
+        sqlite3_bind_int64(s, 5, (sqlite3_int64)bytes);
     }
     bool ok = step_done(s);
     if (st == HS_OK)
@@ -265,8 +275,9 @@ static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error 
     else if (c->cancel)
         ok &= state_set(c, t->id, "cancelled", NULL);
     c->current[0] = '\0';
+    free(c->bad_lines);
+    c->bad_lines = NULL;
     pthread_mutex_unlock(&c->lock);
-    free(bad);
     if (!ok)
         hs__log("error", "corpus run %s: its end could not be written down: %s", t->id,
                 sqlite3_errmsg(c->db));
@@ -292,7 +303,7 @@ static void *thread_main(void *data)
         hs_error err = {0};
         snprintf(c->current, sizeof c->current, "%s", t.id);
         c->cancel = false;
-        c->progress = (hs__corpus_progress){0};
+        c->progress = t.progress;
         atomic_store(&c->stop, 0);
         (void)state_set(c, t.id, "running", NULL); /* when this fails, 'queued' serves as well */
         pthread_mutex_unlock(&c->lock);
@@ -320,7 +331,11 @@ static hs_status folder_open(hs_corpora *c, hs_error *err)
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB))
         return hs_fail(err, HS_IO, "'%s' is in use by another server", c->dir);
     snprintf(path, sizeof path, "%s/corpora.db", c->dir);
-    if (sqlite3_open(path, &c->db) != SQLITE_OK || sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+    if (sqlite3_open(path, &c->db) != SQLITE_OK ||
+        sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK ||
+        (sqlite3_table_column_metadata(c->db, NULL, "runs", "bad_lines_total", NULL, NULL, NULL, NULL,
+                                       NULL) != SQLITE_OK &&
+         sqlite3_exec(c->db, total_column, NULL, NULL, NULL) != SQLITE_OK))
         return hs_fail(err, HS_IO, "cannot use '%s': %s", path, sqlite3_errmsg(c->db));
     return HS_OK;
 }
@@ -611,7 +626,7 @@ void hs__upload_abandon(hs_upload *u)
 
 /* ---- runs ---- */
 
-#define COLUMNS "id, name, state, model, texts_total, texts_done, bad_lines, error"
+#define COLUMNS "id, name, state, model, texts_total, texts_done, bad_lines, bad_lines_total, error"
 
 static json_t *text_column(sqlite3_stmt *s, int column)
 {
@@ -624,16 +639,19 @@ static json_t *row_json(hs_corpora *c, sqlite3_stmt *s)
     const char *id = (const char *)sqlite3_column_text(s, 0);
     const bool current = strcmp(id, c->current) == 0, total_known = sqlite3_column_type(s, 4) != SQLITE_NULL;
     const json_int_t total = sqlite3_column_int64(s, 4),
-                     done = current ? (json_int_t)c->progress.texts : sqlite3_column_int64(s, 5);
+                     done = current ? (json_int_t)c->progress.texts : sqlite3_column_int64(s, 5),
+                     n_bad = current ? (json_int_t)c->progress.bad_lines : sqlite3_column_int64(s, 7);
+    const char *bad_lines = current && c->bad_lines ? c->bad_lines : (const char *)sqlite3_column_text(s, 6);
     const double rate = current ? c->progress.texts_per_second : 0;
-    json_t *bad = json_loads((const char *)sqlite3_column_text(s, 6), 0, NULL);
-    json_t *left =
-        rate > 0 && total_known && total >= done ? json_real((double)(total - done) / rate) : json_null();
-    return json_pack("{ss so so so so sI so so so so}", "id", id, "name", text_column(s, 1), "state",
+    json_t *bad = json_loads(bad_lines, 0, NULL);
+    json_t *left = rate > 0 && total_known && total >= done + n_bad
+                       ? json_real((double)(total - done - n_bad) / rate)
+                       : json_null();
+    return json_pack("{ss so so so so sI so so so sI so}", "id", id, "name", text_column(s, 1), "state",
                      text_column(s, 2), "model", text_column(s, 3), "texts_total",
                      total_known ? json_integer(total) : json_null(), "texts_done", done, "texts_per_second",
                      current ? json_real(rate) : json_null(), "eta_seconds", left, "bad_lines",
-                     bad ? bad : json_array(), "error", text_column(s, 7));
+                     bad ? bad : json_array(), "bad_lines_total", n_bad, "error", text_column(s, 8));
 }
 
 json_t *hs__corpora_get(hs_corpora *c, const char *id)

@@ -180,6 +180,7 @@ static void tell(run *r, bool always)
     const double seconds = t - r->started;
     r->job->progress(&(hs__corpus_progress){.texts = r->texts_before + done,
                                             .bad_lines = hs__corpus_bad_count(r->record.bad),
+                                            .bad = r->record.bad,
                                             .seconds = seconds,
                                             .texts_per_second = seconds > 0 ? (double)done / seconds : 0,
                                             .share = hs__corpus_input_progress(r->input)},
@@ -363,6 +364,8 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     if (!st)
         st = workers_start(r, err);
     r->started = r->saved = now();
+    if (!st)
+        tell(r, true); /* what was counted before */
     if (!st && !r->record.done)
         st = run_through(r, err);
     if (!st && !r->record.done)

@@ -116,10 +116,10 @@ class Card {
 }
 
 const BAD_SHOWN = 12;
-function badOf({ bad_lines: bad }: Run): string {
+function badOf({ bad_lines: bad, bad_lines_total: total = bad?.length ?? 0 }: Run): string {
   if (!bad?.length) return "";
   const some = bad.slice(0, BAD_SHOWN).join(", ");
-  return `Left out ${count(bad.length, "line")}: ${some}${bad.length > BAD_SHOWN ? ", …" : ""}`;
+  return `Left out ${count(total, "line")}: ${some}${total > BAD_SHOWN ? ", …" : ""}`;
 }
 
 export class RunList {

@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -154,6 +155,31 @@ def test_events_tell_the_run_to_its_end(keeping):
     assert runs[-1]["state"] == "done" and runs[-1]["texts_done"] == 3000
     done = [run["texts_done"] for run in runs]
     assert done == sorted(done) and len({json.dumps(run) for run in runs}) == len(runs)
+
+
+def test_bad_lines_are_told_as_they_are_found(keeping):
+    path = send(keeping, b"{}\n" * 1200 + body_of(texts(20000, seed=15))).headers["Location"]
+    end = time.monotonic() + PATIENCE
+    while (run := keeping.get(path).json())["bad_lines_total"] < 1200 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert run["state"] == "running" and run["bad_lines"] == list(range(1, 1001)) and run["bad_lines_total"] == 1200
+    keeping.request("POST", f"{path}/cancel", b"")
+    ended = wait(keeping, path)
+    assert ended["bad_lines"] == run["bad_lines"] and ended["bad_lines_total"] == 1200
+
+
+def test_what_was_counted_before_a_restart_is_told_after_it(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, b"{}\n" + body_of(texts(40))).headers["Location"]
+    before = wait(server, path)
+    server.stop()
+    # As if the program had ended between the last text and the report, in a version that kept no total.
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("UPDATE runs SET state = 'running', texts_done = 0, bad_lines = '[]'")
+        db.execute("ALTER TABLE runs DROP COLUMN bad_lines_total")
+    db.close()
+    again = start_server("--state", str(tmp_path / "state"))
+    assert wait(again, path) == before and before["texts_done"] == 40 and before["bad_lines"] == [1]
 
 
 def test_cancel_ends_a_run_and_delete_wants_that(keeping):
