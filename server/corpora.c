@@ -253,6 +253,27 @@ static hs_status task_run(hs_corpora *c, const task *t, hs_error *err)
     return st ? st : hs__corpus_run(&job, err);
 }
 
+/* Of what was counted until the run was cancelled, when that is a text at least. */
+static hs_status part_report(const hs_corpora *c, const char *id, hs_error *err)
+{
+    char dir[PATH_BYTES];
+    hs__corpus_record record;
+    run_path(c, id, "", dir);
+    hs_status st = hs__corpus_record_load(dir, &record, err);
+    if (!st && hs_corpus_stats_texts(record.stats))
+        st = hs__corpus_report_write(&record, dir, err);
+    hs__corpus_record_finish(&record);
+    return st;
+}
+
+static bool is_cancelled(hs_corpora *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const bool cancel = c->cancel;
+    pthread_mutex_unlock(&c->lock);
+    return cancel;
+}
+
 /* What came of it goes into the row. */
 static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error *err)
 {
@@ -308,6 +329,9 @@ static void *thread_main(void *data)
         (void)state_set(c, t.id, "running", NULL); /* when this fails, 'queued' serves as well */
         pthread_mutex_unlock(&c->lock);
         const hs_status st = task_run(c, &t, &err);
+        hs_error why = {0};
+        if (st == HS_CANCELLED && is_cancelled(c) && part_report(c, t.id, &why))
+            hs__log("error", "corpus run %s was cancelled and has no report: %s", t.id, why.text);
         task_end(c, &t, st, &err);
         pthread_mutex_lock(&c->lock);
     }
@@ -721,7 +745,7 @@ int hs__corpora_file(hs_corpora *c, const char *id, const char *name, uint64_t *
     pthread_mutex_lock(&c->lock);
     state_get(c, id, state);
     pthread_mutex_unlock(&c->lock);
-    if (strcmp(state, "done") != 0)
+    if (strcmp(state, "done") != 0 && strcmp(state, "cancelled") != 0)
         return -1;
     run_path(c, id, name, path);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

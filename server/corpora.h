@@ -48,10 +48,10 @@ void hs__upload_abandon(hs_upload *upload); /* NULL is fine */
 json_t *hs__corpora_get(hs_corpora *corpora, const char *id);
 json_t *hs__corpora_list(hs_corpora *corpora); /* newest first */
 
-/* HS_NOT_FOUND; of a run that has ended: nothing happens. */
+/* HS_NOT_FOUND; of a run that has ended: nothing happens. One under way keeps a report of what it counted. */
 HS_MUST_USE hs_status hs__corpora_cancel(hs_corpora *corpora, const char *id, hs_error *err);
 /* HS_NOT_FOUND; HS_INVALID while it runs. */
 HS_MUST_USE hs_status hs__corpora_delete(hs_corpora *corpora, const char *id, hs_error *err);
 
-/* A descriptor of one of a done run's files, the caller's to close; below 0: there is none. */
+/* A descriptor of one of an ended run's reports, the caller's to close; below 0: there is none. */
 int hs__corpora_file(hs_corpora *corpora, const char *id, const char *name, uint64_t *ret_bytes);

@@ -18,9 +18,8 @@
 
 typedef struct hs__corpus_record {
     json_t *identity; /* what must not change: model, options, input; flat */
-    json_t *names;  /* what may: {"model": name, "inputs": [paths]}; once done also "tokens": {id: vocabulary
-                       entry} */
-    json_t *shards; /* those in here, ascending; [0] of 1 for a whole run */
+    json_t *names;    /* what may: {"model": name, "inputs": [paths], "tokens": {id: vocabulary entry}} */
+    json_t *shards;   /* those in here, ascending; [0] of 1 for a whole run */
     hs__corpus_place place; /* in the input */
     bool done;              /* the input was read to its end */
     double seconds;         /* of work */

@@ -213,7 +213,7 @@ static json_t *provenance(const hs__corpus_record *record, const hs_corpus_optio
 {
     const json_t *identity = record->identity;
     return json_pack(
-        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI} s{sO ss sI sI} s{sO sO} ss sf}", "headscope", HS_VERSION,
+        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI} s{sO ss sI sI sb} s{sO sO} ss sf}", "headscope", HS_VERSION,
         "model", "name", json_object_get(record->names, "model"), "sha256",
         json_object_get(identity, "model_sha256"), "layers", json_object_get(identity, "model_layers"),
         "backend", json_object_get(identity, "backend"), "precision", json_object_get(identity, "precision"),
@@ -222,9 +222,9 @@ static json_t *provenance(const hs__corpus_record *record, const hs_corpus_optio
         hs__corpus_decimal(o->thresholds[o->threshold_main]), "attention_threshold",
         hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "input", "files",
         json_object_get(record->names, "inputs"), "sha256", record->place.sha256, "bytes",
-        (json_int_t)record->place.n_bytes, "lines", (json_int_t)record->place.n_lines, "shards", "n",
-        json_object_get(identity, "n_shards"), "included", record->shards, "date", record->date, "seconds",
-        record->seconds);
+        (json_int_t)record->place.n_bytes, "lines", (json_int_t)record->place.n_lines, "complete",
+        record->done, "shards", "n", json_object_get(identity, "n_shards"), "included", record->shards,
+        "date", record->date, "seconds", record->seconds);
 }
 
 json_t *hs__corpus_report_json(hs__corpus_record *record)

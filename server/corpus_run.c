@@ -247,8 +247,7 @@ static hs_status save(run *r, hs_error *err)
     if (st)
         return st;
     r->record.stats = r->workers[0].stats;
-    if (r->record.done)
-        focus_name(r->job, &r->record);
+    focus_name(r->job, &r->record);
     r->record.seconds = r->seconds_before + now() - r->started;
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;

@@ -69,6 +69,7 @@ test("a run is shown while it works, and can be cancelled", async ({ watched: pa
   await expect(card(page, "long.jsonl")).toContainText("texts/s", { timeout: 30_000 });
   await card(page, "long.jsonl").getByRole("button", { name: "Cancel" }).click();
   await expect(card(page, "long.jsonl")).toContainText("Cancelled", { timeout: 30_000 });
+  await expect(card(page, "long.jsonl").getByRole("link", { name: "Open the report" })).toBeVisible();
 });
 
 test("an error of the server stands beside its option", async ({ watched: page, home }) => {

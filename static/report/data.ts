@@ -24,7 +24,7 @@ export interface Report {
     headscope: string; date: string; seconds: number;
     model: { name: string; sha256: string; layers: number; backend: string; precision: string };
     options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number };
-    input: { files: string[]; sha256: string; bytes: number; lines: number };
+    input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
     shards: { n: number; included: number[] };
   };
   thresholds: number[]; threshold_main: number; layers: number[]; heads: number;

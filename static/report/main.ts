@@ -34,7 +34,8 @@ function header(report: Report): HTMLElement {
     ["SHA-256", model.sha256],
     ["Texts", `${report.texts.toLocaleString("en")} (${report.tokens.toLocaleString("en")} tokens, cut at ${options.max_tokens}), ${report.all_pairs.toLocaleString("en")} pairs` +
       (report.bad_lines.count ? `, ${report.bad_lines.count.toLocaleString("en")} bad lines left out` : "")],
-    ["Input", `${input.files.join(", ")} · SHA-256 ${input.sha256}`],
+    ["Input", `${input.files.join(", ")} · SHA-256 ${input.sha256}` +
+      (input.complete ? "" : ` of the first ${input.lines.toLocaleString("en")} lines: the run was stopped there`)],
     ["Made", `${date} by headscope ${headscope} in ${Math.round(seconds).toLocaleString("en")} s` +
       (shards.n > 1 ? `, shards ${shards.included.length} of ${shards.n}` : "")],
   ];

@@ -11,6 +11,10 @@ const STATES: Record<Run["state"], string> = {
   cancelled: "Cancelled",
 };
 
+// A run that was cancelled has one of the texts counted until then.
+const hasReport = ({ state, texts_done }: Run): boolean =>
+  state === "done" || (state === "cancelled" && texts_done > 0);
+
 export const nameOfRun = (run: Run): string => run.name || run.id;
 const count = (n: number, one: string): string => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
@@ -94,7 +98,7 @@ class Card {
       );
     replace(
       this.links,
-      run.state === "done" && [link("Open the report", "html"), link("JSON", "json"), link("npz", "npz")],
+      hasReport(run) && [link("Open the report", "html"), link("JSON", "json"), link("npz", "npz")],
     );
   }
 

@@ -63,6 +63,7 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
             assert file[name].tobytes() == array.tobytes(), name
     said = keeping.get(f"{path}/report").json()
     assert said["texts"] == 300 and said["provenance"]["input"]["files"] == ["upload"]
+    assert said["provenance"]["input"]["complete"] is True
     page = keeping.get(f"{path}/report", {"Accept": "text/html,*/*;q=0.1"})
     assert page.headers.get_content_type() == "text/html" and b"</html>" in page.body
     assert "'unsafe-inline'" in page.headers["Content-Security-Policy"]
@@ -188,10 +189,31 @@ def test_cancel_ends_a_run_and_delete_wants_that(keeping):
     wait(keeping, path, ("running",))
     assert keeping.request("DELETE", path).status == 409
     assert keeping.request("POST", f"{path}/cancel", b"").status == 202
-    assert wait(keeping, path)["state"] == "cancelled"
-    assert wait(keeping, waiting)["state"] == "done"
-    assert keeping.get(f"{path}/report").status == 404
+    assert keeping.request("POST", f"{waiting}/cancel", b"").status == 202
+    assert wait(keeping, path)["state"] == wait(keeping, waiting)["state"] == "cancelled"
+    assert keeping.get(f"{waiting}/report").status == 404
     assert keeping.request("DELETE", path).status == 204
+
+
+def test_a_cancelled_run_keeps_a_report_of_what_it_counted(keeping, headscope, tmp_path):
+    lines = texts(20000, seed=16)
+    path = send(keeping, body_of(lines)).headers["Location"]
+    end = time.monotonic() + PATIENCE
+    while keeping.get(path).json()["texts_done"] < 200 and time.monotonic() < end:
+        time.sleep(0.05)
+    keeping.request("POST", f"{path}/cancel", b"")
+    run = wait(keeping, path)
+    said = keeping.get(f"{path}/report").json()
+    assert run["state"] == "cancelled" and 200 <= run["texts_done"] < 20000 and said["texts"] == run["texts_done"]
+    assert said["provenance"]["input"]["complete"] is False and said["provenance"]["input"]["lines"] == run["texts_done"]
+    assert {str(n) for layer in said["focus_ids"] for n in layer if n >= 0} == set(said["focus_tokens"])
+    assert b"</html>" in keeping.get(f"{path}/report?format=html").body
+
+    ndjson(tmp_path / "in", lines[:run["texts_done"]])
+    corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
+    with np.load(io.BytesIO(keeping.get(f"{path}/report?format=npz").body)) as file:
+        for name, array in arrays(tmp_path / "out").items():
+            assert file[name].tobytes() == array.tobytes(), name
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
