@@ -5,6 +5,7 @@
 #include "server/headers.h"
 #include "server/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4400, DIR_BYTES = 4096, NAME_BYTES = 200 };
+enum { PATH_BYTES = 4400, DIR_BYTES = 4096, NAME_BYTES = 200, RUNS_MAX = 1000 };
 #define SAVE_MS     30000
 #define FLUSH_BYTES ((uint64_t)8 << 20)
 
@@ -34,6 +35,7 @@ struct hs_corpora {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
     sqlite3 *db;
+    uint64_t bytes_stored, bytes_coming; /* of runs' files; of uploads under way */
     bool stopping;
     char current[HS_CORPORA_ID_MAX + 1]; /* "" when none runs */
     atomic_int stop;                     /* of the current run */
@@ -46,7 +48,7 @@ struct hs_upload {
     hs_corpora *corpora;
     char id[HS_CORPORA_ID_MAX + 1];
     int fd;
-    uint64_t n_bytes, flushed, bytes_max, n_lines;
+    uint64_t n_bytes, flushed, n_lines;
     bool line_has_text, packed;
 };
 
@@ -105,12 +107,24 @@ static void state_get(hs_corpora *c, const char *id, char ret_state[16])
     sqlite3_finalize(s);
 }
 
-static uint64_t bytes_used(hs_corpora *c)
+/* The number that a query gives; 0 when SQLite cannot. */
+static uint64_t number_get(hs_corpora *c, const char *sql)
 {
-    sqlite3_stmt *s = statement(c, "SELECT total(bytes) FROM runs", NULL, NULL);
-    const uint64_t bytes = s && sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    sqlite3_stmt *s = statement(c, sql, NULL, NULL);
+    const uint64_t number = s && sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
     sqlite3_finalize(s);
-    return bytes;
+    return number;
+}
+
+static void bytes_count(hs_corpora *c)
+{
+    c->bytes_stored = number_get(c, "SELECT total(bytes) FROM runs");
+}
+
+static uint64_t room(const hs_corpora *c)
+{
+    const uint64_t used = c->bytes_stored + c->bytes_coming;
+    return used < c->bytes_max ? c->bytes_max - used : 0;
 }
 
 static void run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[PATH_BYTES])
@@ -118,19 +132,17 @@ static void run_path(const hs_corpora *c, const char *id, const char *name, char
     snprintf(ret_path, PATH_BYTES, "%s/runs/%s%s%s", c->dir, id, *name ? "/" : "", name);
 }
 
-/* Everything a run's folder can hold. */
-static const char *const file_names[] = {"input", HS__CORPUS_STATE, HS__REPORT_JSON, HS__REPORT_NPZ,
-                                         HS__REPORT_HTML};
-enum { N_FILES = sizeof file_names / sizeof *file_names };
-
+/* With what a save left that was cut short. */
 static void files_remove(const hs_corpora *c, const char *id)
 {
     char path[PATH_BYTES];
-    for (size_t i = 0; i < N_FILES; i++) {
-        run_path(c, id, file_names[i], path);
-        unlink(path);
-    }
     run_path(c, id, "", path);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        unlinkat(dirfd(folder), entry->d_name, 0); /* "." and ".." are refused */
+    closedir(folder);
     rmdir(path);
 }
 
@@ -139,11 +151,33 @@ static uint64_t files_measure(const hs_corpora *c, const char *id)
     char path[PATH_BYTES];
     struct stat file;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < N_FILES; i++) {
-        run_path(c, id, file_names[i], path);
-        bytes += stat(path, &file) ? 0 : (uint64_t)file.st_size;
-    }
+    run_path(c, id, "", path);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (!fstatat(dirfd(folder), entry->d_name, &file, 0) && S_ISREG(file.st_mode))
+            bytes += (uint64_t)file.st_size;
+    closedir(folder);
     return bytes;
+}
+
+/* The folders of uploads that never ended and of runs whose removal was cut short. */
+static void strays_remove(hs_corpora *c)
+{
+    char path[PATH_BYTES], state[16];
+    run_path(c, "", "", path);
+    DIR *runs = opendir(path);
+    if (!runs)
+        return;
+    for (const struct dirent *entry; (entry = readdir(runs));) {
+        const bool is_id = strspn(entry->d_name, "0123456789abcdef") == HS_CORPORA_ID_MAX &&
+                           !entry->d_name[HS_CORPORA_ID_MAX];
+        state_get(c, entry->d_name, state);
+        if (is_id && !*state)
+            files_remove(c, entry->d_name);
+    }
+    closedir(runs);
 }
 
 /* ---- running ---- */
@@ -289,6 +323,7 @@ static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error 
         sqlite3_bind_int64(s, 5, (sqlite3_int64)bytes);
     }
     bool ok = step_done(s);
+    bytes_count(c);
     if (st == HS_OK)
         ok &= state_set(c, t->id, "done", NULL);
     else if (st != HS_CANCELLED)
@@ -361,6 +396,8 @@ static hs_status folder_open(hs_corpora *c, hs_error *err)
                                        NULL) != SQLITE_OK &&
          sqlite3_exec(c->db, total_column, NULL, NULL, NULL) != SQLITE_OK))
         return hs_fail(err, HS_IO, "cannot use '%s': %s", path, sqlite3_errmsg(c->db));
+    strays_remove(c);
+    bytes_count(c);
     return HS_OK;
 }
 
@@ -523,17 +560,34 @@ static bool row_insert(hs_corpora *c, const task *t, const char *name)
     return step_done(s);
 }
 
-static void row_delete(hs_corpora *c, const char *id)
+static const char no_room[] = "The server's room for corpus runs is used up. Delete old ones.";
+
+/* Its row, when there is room. The lock is held. */
+static hs_status upload_enter(hs_corpora *c, const task *t, const char *name, uint64_t bytes_expected,
+                              hs_error *err)
 {
-    pthread_mutex_lock(&c->lock);
-    (void)step_done(statement(c, "DELETE FROM runs WHERE id = ?1", id, NULL)); /* or at the next start */
-    pthread_mutex_unlock(&c->lock);
+    if (number_get(c, "SELECT count(*) FROM runs") >= RUNS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "The server keeps %d runs already. Delete old ones.", RUNS_MAX);
+    if (bytes_expected > room(c))
+        return hs_fail(err, HS_TOO_LARGE, no_room);
+    return row_insert(c, t, name) ? HS_OK : hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+}
+
+static hs_status upload_open(hs_upload *u, hs_error *err)
+{
+    char path[PATH_BYTES];
+    run_path(u->corpora, u->id, "", path);
+    if (mkdir(path, 0777))
+        return hs_fail(err, HS_IO, "cannot make '%s': %s", path, strerror(errno));
+    run_path(u->corpora, u->id, "input", path);
+    u->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return u->fd < 0 ? hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno)) : HS_OK;
 }
 
 hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
                            hs_upload **ret_upload, const char **ret_option, hs_error *err)
 {
-    char path[PATH_BYTES], id[HS_REQUEST_ID_MAX + 1];
+    char id[HS_REQUEST_ID_MAX + 1];
     task t;
     hs_status st = request_read(c, request, &t, ret_option, err);
     if (st)
@@ -548,20 +602,10 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
     memcpy(t.id, u->id, sizeof t.id);
     pthread_mutex_lock(&c->lock);
-    const uint64_t used = bytes_used(c);
-    const bool inserted = row_insert(c, &t, request->name);
+    st = upload_enter(c, &t, request->name, bytes_expected, err);
     pthread_mutex_unlock(&c->lock);
-    u->bytes_max = used < c->bytes_max ? c->bytes_max - used : 0;
-    run_path(c, u->id, "", path);
-    if (!inserted)
-        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
-    else if (bytes_expected > u->bytes_max)
-        st = hs_fail(err, HS_TOO_LARGE, "The server's room for corpus runs is used up. Delete old ones.");
-    else if (mkdir(path, 0777))
-        st = hs_fail(err, HS_IO, "cannot make '%s': %s", path, strerror(errno));
-    run_path(c, u->id, "input", path);
-    if (!st && (u->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        st = hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno));
+    if (!st)
+        st = upload_open(u, err);
     if (st)
         hs__upload_abandon(u);
     else
@@ -586,9 +630,16 @@ static void lines_count(hs_upload *u, const char *bytes, size_t n)
 
 hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_error *err)
 {
+    hs_corpora *c = u->corpora;
     lines_count(u, bytes, n_bytes);
-    if (u->n_bytes + n_bytes > u->bytes_max)
-        return hs_fail(err, HS_TOO_LARGE, "The server's room for corpus runs is used up. Delete old ones.");
+    pthread_mutex_lock(&c->lock);
+    const bool fits = n_bytes <= room(c);
+    if (fits)
+        c->bytes_coming += n_bytes;
+    pthread_mutex_unlock(&c->lock);
+    if (!fits)
+        return hs_fail(err, HS_TOO_LARGE, no_room);
+    u->n_bytes += n_bytes;
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t n = write(u->fd, bytes + done, n_bytes - done);
         if (n < 0 && errno == EINTR)
@@ -598,7 +649,6 @@ hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_err
                            "The upload could not be written: %s.", strerror(errno));
         done += (size_t)n;
     }
-    u->n_bytes += n_bytes;
     if (u->n_bytes - u->flushed >= FLUSH_BYTES) { /* so that the sync at the end is short */
         sync_file_range(u->fd, (off_t)u->flushed, (off_t)(u->n_bytes - u->flushed), SYNC_FILE_RANGE_WRITE);
         u->flushed = u->n_bytes;
@@ -606,27 +656,36 @@ hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_err
     return HS_OK;
 }
 
+static hs_status upload_queue(hs_corpora *c, const hs_upload *u, hs_error *err)
+{
+    hs_status st = HS_OK;
+    pthread_mutex_lock(&c->lock);
+    sqlite3_stmt *s = statement(
+        c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3 WHERE id = ?1", u->id, NULL);
+    if (s) {
+        sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
+        if (!u->packed)
+            sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
+    }
+    if (step_done(s)) {
+        c->bytes_coming -= u->n_bytes;
+        bytes_count(c);
+        pthread_cond_broadcast(&c->changed);
+    } else {
+        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
 hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err)
 {
-    hs_corpora *c = u->corpora;
     hs_status st = HS_OK;
     if (fsync(u->fd))
         st = hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
                      "The upload could not be written: %s.", strerror(errno));
-    if (!st) {
-        pthread_mutex_lock(&c->lock);
-        sqlite3_stmt *s = statement(
-            c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3 WHERE id = ?1", u->id, NULL);
-        if (s) {
-            sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
-            if (!u->packed)
-                sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
-        }
-        if (!step_done(s))
-            st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
-        pthread_cond_broadcast(&c->changed);
-        pthread_mutex_unlock(&c->lock);
-    }
+    if (!st)
+        st = upload_queue(u->corpora, u, err);
     memcpy(ret_id, u->id, sizeof u->id);
     if (st) {
         hs__upload_abandon(u);
@@ -641,10 +700,15 @@ void hs__upload_abandon(hs_upload *u)
 {
     if (!u)
         return;
+    hs_corpora *c = u->corpora;
     if (u->fd >= 0)
         close(u->fd);
-    files_remove(u->corpora, u->id);
-    row_delete(u->corpora, u->id);
+    files_remove(c, u->id);
+    pthread_mutex_lock(&c->lock);
+    c->bytes_coming -= u->n_bytes;
+    /* where this fails, the next start does it */
+    (void)step_done(statement(c, "DELETE FROM runs WHERE id = ?1", u->id, NULL));
+    pthread_mutex_unlock(&c->lock);
     free(u);
 }
 
@@ -732,6 +796,7 @@ hs_status hs__corpora_delete(hs_corpora *c, const char *id, hs_error *err)
         st = hs_fail(err, HS_INVALID, "The run is going on: POST /corpora/%s/cancel first.", id);
     else if (!step_done(statement(c, "DELETE FROM runs WHERE id = ?1", id, NULL)))
         st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    bytes_count(c);
     pthread_mutex_unlock(&c->lock);
     if (!st)
         files_remove(c, id);

@@ -134,6 +134,58 @@ def test_limits_leave_nothing_behind(start_server, tmp_path):
     assert send(server, b'"some text"\n' * 800).status == 202
 
 
+def test_uploads_at_the_same_time_share_the_room(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
+    head = b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n" % 700_000 + b"a text\n" * 100_000 + b"\r\n"
+    with server.socket() as first, server.socket() as second:
+        first.sendall(head + chunk)
+        deadline = time.monotonic() + PATIENCE
+        while sum(f.stat().st_size for f in (tmp_path / "state" / "runs").glob("*/input")) < 700_000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        second.sendall(head + chunk + b"0\r\n\r\n")
+        assert b" 507 " in second.recv(4096).split(b"\r\n")[0]
+        first.sendall(b"0\r\n\r\n")
+        assert b" 202 " in first.recv(4096).split(b"\r\n")[0]
+
+
+def test_what_a_crash_left_is_removed(start_server, tmp_path):
+    runs = tmp_path / "state" / "runs"
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(10))).headers["Location"]
+    wait(server, path)
+    with server.socket() as client:
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\na text\n")
+        deadline = time.monotonic() + PATIENCE
+        while len(list(runs.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        server.process.kill()
+        server.process.wait(PATIENCE)
+    kept = runs / path.rsplit("/", 1)[1]
+    (kept / ".state.12345").write_bytes(b"half a save")
+    (runs / "notes").mkdir()
+    again = start_server("--state", str(tmp_path / "state"))
+    assert sorted(runs.iterdir()) == sorted([kept, runs / "notes"])
+    assert again.request("DELETE", path).status == 204
+    assert list(runs.iterdir()) == [runs / "notes"]
+
+
+def test_the_number_of_runs_is_bounded(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, b'"a"\n').headers["Location"]
+    wait(server, path)
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.executemany("INSERT INTO runs (id, name, model, max_tokens, layers, thresholds, state) "
+                       "VALUES (?, '', 'mini', 24, 'all', '0.3', 'done')", [(f"{n:016x}",) for n in range(999)])
+    db.close()
+    server = start_server("--state", str(tmp_path / "state"))
+    answer = send(server, b'"a"\n')
+    assert answer.status == 507 and "1000" in answer.json()["detail"]
+    assert server.request("DELETE", path).status == 204
+    assert send(server, b'"a"\n').status == 202
+
+
 def test_client_that_leaves_in_the_middle(keeping, tmp_path):
     with keeping.socket() as client:
         client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n" + b"a text\n" * 99)
