@@ -20,6 +20,7 @@
 
 enum { PATH_BYTES = 4400, DIR_BYTES = 4096, NAME_BYTES = 200, RUNS_MAX = 1000 };
 #define SAVE_MS     30000
+#define AGAIN_S     3 /* after the database could not be written */
 #define FLUSH_BYTES ((uint64_t)8 << 20)
 
 struct hs_corpora {
@@ -82,6 +83,13 @@ static sqlite3_stmt *statement(hs_corpora *c, const char *sql, const char *first
     return s;
 }
 
+/* "" where it is null, or memory short. */
+static const char *column(sqlite3_stmt *s, int number)
+{
+    const char *text = (const char *)sqlite3_column_text(s, number);
+    return text ? text : "";
+}
+
 static bool step_done(sqlite3_stmt *s)
 {
     const bool ok = s && sqlite3_step(s) == SQLITE_DONE;
@@ -103,7 +111,7 @@ static void state_get(hs_corpora *c, const char *id, char ret_state[16])
     sqlite3_stmt *s = statement(c, "SELECT state FROM runs WHERE id = ?1", id, NULL);
     ret_state[0] = '\0';
     if (s && sqlite3_step(s) == SQLITE_ROW)
-        snprintf(ret_state, 16, "%s", (const char *)sqlite3_column_text(s, 0));
+        snprintf(ret_state, 16, "%s", column(s, 0));
     sqlite3_finalize(s);
 }
 
@@ -189,20 +197,22 @@ typedef struct task {
     hs__corpus_progress progress; /* counts only */
 } task;
 
-/* The oldest that is to run; false when there is none. */
+/* The one that was begun, else the oldest that waits (by when its upload began, so one begun may be younger);
+ * false when there is none. */
 static bool task_next(hs_corpora *c, task *ret)
 {
     sqlite3_stmt *s = statement(c,
                                 "SELECT id, model, layers, thresholds, max_tokens, texts_done,"
                                 " bad_lines_total FROM runs"
-                                " WHERE state IN ('running', 'queued') ORDER BY number LIMIT 1",
+                                " WHERE state IN ('running', 'queued')"
+                                " ORDER BY state = 'running' DESC, number LIMIT 1",
                                 NULL, NULL);
     const bool found = s && sqlite3_step(s) == SQLITE_ROW;
     if (found) {
-        snprintf(ret->id, sizeof ret->id, "%s", (const char *)sqlite3_column_text(s, 0));
-        snprintf(ret->model, sizeof ret->model, "%s", (const char *)sqlite3_column_text(s, 1));
-        snprintf(ret->layers, sizeof ret->layers, "%s", (const char *)sqlite3_column_text(s, 2));
-        snprintf(ret->thresholds, sizeof ret->thresholds, "%s", (const char *)sqlite3_column_text(s, 3));
+        snprintf(ret->id, sizeof ret->id, "%s", column(s, 0));
+        snprintf(ret->model, sizeof ret->model, "%s", column(s, 1));
+        snprintf(ret->layers, sizeof ret->layers, "%s", column(s, 2));
+        snprintf(ret->thresholds, sizeof ret->thresholds, "%s", column(s, 3));
         ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
         ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 5),
                                               .bad_lines = (uint64_t)sqlite3_column_int64(s, 6)};
@@ -308,8 +318,8 @@ static bool is_cancelled(hs_corpora *c)
     return cancel;
 }
 
-/* What came of it goes into the row. */
-static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error *err)
+/* What came of it goes into the row. False when that cannot be. */
+static bool task_end(hs_corpora *c, const task *t, hs_status st, const hs_error *err)
 {
     const uint64_t bytes = files_measure(c, t->id);
     pthread_mutex_lock(&c->lock);
@@ -333,14 +343,24 @@ static void task_end(hs_corpora *c, const task *t, hs_status st, const hs_error 
     c->current[0] = '\0';
     free(c->bad_lines);
     c->bad_lines = NULL;
-    pthread_mutex_unlock(&c->lock);
     if (!ok)
         hs__log("error", "corpus run %s: its end could not be written down: %s", t->id,
                 sqlite3_errmsg(c->db));
+    pthread_mutex_unlock(&c->lock);
     hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", t->id,
             st == HS_OK          ? "done"
             : st == HS_CANCELLED ? "stopped"
                                  : err->text);
+    return ok;
+}
+
+/* Ends early when something else happens. The lock is held. */
+static void wait_seconds(hs_corpora *c, time_t seconds)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += seconds;
+    pthread_cond_timedwait(&c->changed, &c->lock, &end);
 }
 
 static void *thread_main(void *data)
@@ -367,8 +387,10 @@ static void *thread_main(void *data)
         hs_error why = {0};
         if (st == HS_CANCELLED && is_cancelled(c) && part_report(c, t.id, &why))
             hs__log("error", "corpus run %s was cancelled and has no report: %s", t.id, why.text);
-        task_end(c, &t, st, &err);
+        const bool ended = task_end(c, &t, st, &err);
         pthread_mutex_lock(&c->lock);
+        if (!ended && !c->stopping) /* it comes again, but not at once and for ever */
+            wait_seconds(c, AGAIN_S);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;
@@ -433,6 +455,11 @@ hs_status hs__corpora_start(hs_corpora *c, const hs_catalog *catalog, const hs_c
         return hs_fail(err, HS_NO_MEMORY, "no thread for corpus runs");
     c->started = true;
     return HS_OK;
+}
+
+bool hs__corpora_started(const hs_corpora *c)
+{
+    return c && c->started;
 }
 
 void hs__corpora_close(hs_corpora *c)
@@ -716,20 +743,21 @@ void hs__upload_abandon(hs_upload *u)
 
 #define COLUMNS "id, name, state, model, texts_total, texts_done, bad_lines, bad_lines_total, error"
 
-static json_t *text_column(sqlite3_stmt *s, int column)
+static json_t *text_column(sqlite3_stmt *s, int number)
 {
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    return text ? json_string(text) : json_null();
+    const char *text = (const char *)sqlite3_column_text(s, number);
+    json_t *string = text ? json_string(text) : json_null();
+    return string ? string : json_string("(not UTF-8)");
 }
 
 static json_t *row_json(hs_corpora *c, sqlite3_stmt *s)
 {
-    const char *id = (const char *)sqlite3_column_text(s, 0);
+    const char *id = column(s, 0);
     const bool current = strcmp(id, c->current) == 0, total_known = sqlite3_column_type(s, 4) != SQLITE_NULL;
     const json_int_t total = sqlite3_column_int64(s, 4),
                      done = current ? (json_int_t)c->progress.texts : sqlite3_column_int64(s, 5),
                      n_bad = current ? (json_int_t)c->progress.bad_lines : sqlite3_column_int64(s, 7);
-    const char *bad_lines = current && c->bad_lines ? c->bad_lines : (const char *)sqlite3_column_text(s, 6);
+    const char *bad_lines = current && c->bad_lines ? c->bad_lines : column(s, 6);
     const double rate = current ? c->progress.texts_per_second : 0;
     json_t *bad = json_loads(bad_lines, 0, NULL);
     json_t *left = rate > 0 && total_known && total >= done + n_bad
@@ -777,7 +805,8 @@ hs_status hs__corpora_cancel(hs_corpora *c, const char *id, hs_error *err)
     } else if (strcmp(id, c->current) == 0) {
         c->cancel = true;
         atomic_store(&c->stop, 1);
-    } else if (strcmp(state, "queued") == 0 && !state_set(c, id, "cancelled", NULL)) {
+    } else if ((strcmp(state, "queued") == 0 || strcmp(state, "running") == 0) && /* ended by a restart */
+               !state_set(c, id, "cancelled", NULL)) {
         st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
     }
     pthread_mutex_unlock(&c->lock);

@@ -25,6 +25,7 @@ HS_MUST_USE hs_status hs__corpora_open(const char *dir, size_t n_workers, uint64
 /* The models are there: begins with what is queued. Names are those of options. */
 HS_MUST_USE hs_status hs__corpora_start(hs_corpora *corpora, const hs_catalog *catalog,
                                         const hs_catalog_options *options, hs_error *err);
+bool hs__corpora_started(const hs_corpora *corpora); /* NULL is fine */
 /* Saves the one that runs and ends the thread; takes as long as one block of texts. NULL is fine. */
 void hs__corpora_close(hs_corpora *corpora);
 

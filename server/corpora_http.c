@@ -16,7 +16,7 @@ enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000, EXTEND_BYTES =
 /* True when this server keeps runs; otherwise the exchange is refused. */
 static bool kept(hs_exchange *x)
 {
-    if (x->server->corpora && x->server->state != HS_LOADING)
+    if (hs__corpora_started(x->server->corpora))
         return true;
     if (x->server->options->state_dir) {
         x->retry_after = "1";

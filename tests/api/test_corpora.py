@@ -1,9 +1,12 @@
 """/corpora: a run over HTTP, from its upload to its report, through restarts."""
+import contextlib
 import gzip
 import io
 import json
 import signal
+import socket
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
+from conftest import HEADSCOPE
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -266,6 +270,58 @@ def test_a_cancelled_run_keeps_a_report_of_what_it_counted(keeping, headscope, t
     with np.load(io.BytesIO(keeping.get(f"{path}/report?format=npz").body)) as file:
         for name, array in arrays(tmp_path / "out").items():
             assert file[name].tobytes() == array.tobytes(), name
+
+
+def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    first, second = (send(server, body_of(texts(20000, seed=n))).headers["Location"] for n in (17, 18))
+    wait(server, first, ("running",))
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:  # as if the second's upload had been the quicker one
+        db.execute("UPDATE runs SET state = CASE number WHEN 1 THEN 'queued' ELSE 'running' END")
+    db.close()
+    server = start_server("--state", str(tmp_path / "state"))
+    for path in (second, first):
+        assert wait(server, path, ("running",))["id"] in path
+        assert server.get(first if path == second else second).json()["state"] != "running"
+        assert server.request("POST", f"{path}/cancel", b"").status == 202
+        assert wait(server, path)["state"] == "cancelled"
+
+
+def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(3000, seed=19))).headers["Location"]
+    wait(server, path, ("running",))
+    db = sqlite3.connect(tmp_path / "state" / "corpora.db", isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    end = time.monotonic() + PATIENCE
+    while "could not be written down" not in server.log() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(1)
+    assert server.log().count("could not be written down") == 1
+    db.rollback()
+    db.close()
+    assert wait(server, path)["texts_done"] == 3000
+
+
+def test_an_upload_while_a_server_ends_that_never_got_ready(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    mini = Path(__file__).resolve().parents[2] / "model" / "mini"
+    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"127.0.0.1:{port}", "--state", tmp_path / "state", "--model",
+                                ",".join(f"m{i}={mini}" for i in range(12))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    client = None
+    while not client:
+        with contextlib.suppress(ConnectionRefusedError):
+            client = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    with client:
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+        client.sendall(b"\r\na")
+        assert client.recv(4096).startswith(b"HTTP/1.1 503")
+    assert process.wait(PATIENCE) == 0 and process.stdout.read() == b""
+    process.stdout.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
