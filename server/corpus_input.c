@@ -13,8 +13,9 @@ enum { READ_BYTES = 1 << 18 };
 struct hs__corpus_input {
     const char *const *paths;
     size_t n_paths, file; /* the open one, or the next to open */
-    gzFile stream;        /* NULL between files; also reads what is not gzip */
-    char *buffer;         /* [READ_BYTES]; filled from start to end */
+    const atomic_int *stop;
+    gzFile stream; /* NULL between files; also reads what is not gzip */
+    char *buffer;  /* [READ_BYTES]; filled from start to end */
     size_t start, end;
     bool ended; /* the open file has no more */
     char *line; /* grows to HS__CORPUS_LINE_MAX */
@@ -55,14 +56,15 @@ static hs_status files_measure(hs__corpus_input *input, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, hs__corpus_input **ret_input,
-                                hs_error *err)
+hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const atomic_int *stop,
+                                hs__corpus_input **ret_input, hs_error *err)
 {
     hs__corpus_input *input = calloc(1, sizeof *input);
     if (!input)
         return hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
     input->paths = paths;
     input->n_paths = n_paths;
+    input->stop = stop;
     input->buffer = malloc(READ_BYTES);
     input->digest = hs_digest_create();
     hs_status st =
@@ -114,6 +116,8 @@ static hs_status buffer_fill(hs__corpus_input *input, hs_error *err)
 {
     const char *path = input->paths[input->file];
     int code;
+    if (input->stop && atomic_load(input->stop))
+        return hs_fail(err, HS_CANCELLED, "stopped");
     const int n = gzread(input->stream, input->buffer, READ_BYTES);
     const char *why = gzerror(input->stream, &code);
     if (n < 0 || (n == 0 && code != Z_OK && code != Z_STREAM_END))

@@ -12,6 +12,7 @@
 
 #include "model/digest.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #define HS__CORPUS_LINE_MAX  ((size_t)4 << 20)
@@ -35,8 +36,10 @@ typedef struct hs__corpus_place {
     char sha256[HS_SHA256_HEX];
 } hs__corpus_place;
 
-/* paths must outlive the input. HS_IO when one cannot be read: all are looked at now, opened in turn. */
-HS_MUST_USE hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths,
+/* paths must outlive the input. HS_IO when one cannot be read: all are looked at now, opened in turn. Once
+ * *stop (stop may be NULL) is not zero, reading ends with HS_CANCELLED: a line, or what is skipped, can be
+ * long when gzip made it small. */
+HS_MUST_USE hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const atomic_int *stop,
                                             hs__corpus_input **ret_input, hs_error *err);
 void hs__corpus_input_close(hs__corpus_input *input); /* NULL is fine */
 

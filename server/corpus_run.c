@@ -303,8 +303,8 @@ static hs_status run_through(run *r, hs_error *err)
     hs_error why = {0};
     while (!st && !r->record.done && !stopped(r)) {
         st = block_pass(r, &why);
-        if (st == HS_IO &&
-            stopped(r)) { /* the signal ended a read; the lines of a block not whole come again */
+        if ((st == HS_IO || st == HS_CANCELLED) && stopped(r)) {
+            /* a signal may end a read; the lines of a block not whole come again */
             st = HS_OK;
             break;
         }
@@ -355,7 +355,7 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     }
     st = begin(r, err);
     if (!st)
-        st = hs__corpus_input_open(job->inputs, job->n_inputs, &r->input, err);
+        st = hs__corpus_input_open(job->inputs, job->n_inputs, job->stop, &r->input, err);
     if (!st && !r->record.done)
         st = hs__corpus_input_skip(r->input, &r->record.place, err);
     r->n_blocks = r->record.place.n_lines / HS__CORPUS_BLOCK;

@@ -272,6 +272,15 @@ def test_a_cancelled_run_keeps_a_report_of_what_it_counted(keeping, headscope, t
             assert file[name].tobytes() == array.tobytes(), name
 
 
+def test_cancel_does_not_wait_for_the_end_of_what_gzip_made_small(keeping):
+    path = send(keeping, gzip.compress(b"a text\n") + gzip.compress(b"\n" * (8 << 20)) * 400).headers["Location"]
+    wait(keeping, path, ("running",))
+    time.sleep(0.3)
+    began = time.monotonic()
+    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
+    assert wait(keeping, path)["state"] == "cancelled" and time.monotonic() - began < 10
+
+
 def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     first, second = (send(server, body_of(texts(20000, seed=n))).headers["Location"] for n in (17, 18))
