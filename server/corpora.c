@@ -1,5 +1,6 @@
 #include "server/corpora.h"
 
+#include "model/unicode.h"
 #include "server/corpus_report.h"
 #include "server/corpus_run.h"
 #include "server/headers.h"
@@ -483,13 +484,6 @@ void hs__corpora_close(hs_corpora *c)
 
 /* ---- uploads ---- */
 
-static bool is_utf8(const char *text)
-{
-    json_t *string = json_string(text);
-    json_decref(string);
-    return string != NULL;
-}
-
 /* NULL: there is no such model. */
 static const hs_shape *model_read(const hs_corpora *c, const char *text, task *ret)
 {
@@ -543,7 +537,8 @@ static hs_status thresholds_read(const char *text, task *ret, hs_error *err)
 
 static hs_status name_check(const char *name, hs_error *err)
 {
-    if (strlen(name) <= NAME_BYTES && is_utf8(name))
+    const size_t n = strlen(name);
+    if (n <= NAME_BYTES && hs__utf8_valid(name, n) == n)
         return HS_OK;
     return hs_fail(err, HS_INVALID, "name must be UTF-8 of at most %d bytes", NAME_BYTES);
 }

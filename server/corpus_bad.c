@@ -1,9 +1,12 @@
 #include "server/corpus_bad.h"
 
+#include "model/unicode.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct hs__corpus_bad {
     pthread_mutex_t lock;
@@ -48,9 +51,14 @@ static void insert(hs__corpus_bad *bad, const hs__bad_line *line)
 
 void hs__corpus_bad_add(hs__corpus_bad *bad, const hs__bad_line *line)
 {
+    hs__bad_line copy = *line;
+    /* The JSON parser quotes the line, cut anywhere; a string that is no UTF-8 could not be saved. */
+    const size_t n = strlen(copy.why);
+    for (size_t at = 0; (at += hs__utf8_valid(copy.why + at, n - at)) < n;)
+        copy.why[at] = '?';
     pthread_mutex_lock(&bad->lock);
     bad->count++;
-    insert(bad, line);
+    insert(bad, &copy);
     pthread_mutex_unlock(&bad->lock);
 }
 

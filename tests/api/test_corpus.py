@@ -106,7 +106,7 @@ def test_every_form_of_input_counts_the_same(headscope, tmp_path):
 
 
 BAD = ['{"text": "fine"}', '{"text": 3}', '{"txt": "a"}', '{"text": "cut', '[1, 2]', "7", '"also fine"', "null",
-       b'{"text": "\xff"}', '{"text": "fine \\u0000 too"}']
+       b'{"text": "\xff"}', '{"text": "fine \\u0000 too"}', r'{"text": "C:\é"}']
 
 
 def test_bad_lines_are_listed_and_passed_over(headscope, tmp_path):
@@ -115,10 +115,10 @@ def test_bad_lines_are_listed_and_passed_over(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     said = report(tmp_path / "out")
     assert said["texts"] == 3
-    assert said["bad_lines"]["count"] == 7
-    assert [line["line"] for line in said["bad_lines"]["lines"]] == [2, 3, 4, 5, 6, 8, 9]
+    assert said["bad_lines"]["count"] == 8
+    assert [line["line"] for line in said["bad_lines"]["lines"]] == [2, 3, 4, 5, 6, 8, 9, 11]
     assert all(line["file"] == str(tmp_path / "in") and line["why"] for line in said["bad_lines"]["lines"])
-    assert "7 bad lines" in done.stderr
+    assert "8 bad lines" in done.stderr
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "strict", "--strict")
     assert done.returncode == 1 and "line " in done.stderr
     assert not (tmp_path / "strict" / "report.json").exists()
