@@ -1,11 +1,10 @@
 #include "api/accept.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-static const struct {
-    const char *name, *media_type;
-} formats[HS__FORMAT_COUNT] = {
+static const hs_format formats[HS__FORMAT_COUNT] = {
     [HS__JSON] = {"json", "application/json"},
     [HS__NPZ] = {"npz", "application/x-npz"},
     [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
@@ -56,6 +55,14 @@ static bool item_is(const item *it, const char *name)
     return it->n_name == strlen(name) && strncasecmp(it->name, name, it->n_name) == 0;
 }
 
+/* "text/" followed by "*", for "text/html" */
+static bool item_is_range(const item *it, const char *media_type)
+{
+    const size_t n_type = strcspn(media_type, "/") + 1;
+    return it->n_name == n_type + 1 && it->name[n_type] == '*' &&
+           strncasecmp(it->name, media_type, n_type) == 0;
+}
+
 /* The value of a parameter, unquoted; NULL when absent. */
 static const char *item_parameter(const item *it, const char *name, size_t *ret_n)
 {
@@ -103,7 +110,7 @@ static int wanted(const char *accept, const char *media_type)
     item it;
     while (next_item(&accept, &it)) {
         int precision = item_is(&it, media_type) ? 3 : 0;
-        if (item_is(&it, "application/*"))
+        if (item_is_range(&it, media_type))
             precision = 2;
         else if (item_is(&it, "*/*"))
             precision = 1;
@@ -155,8 +162,20 @@ static bool percent_decode(const char *text, size_t n, char *ret, size_t n_ret)
     return true;
 }
 
-static int format_from_query(const char *query, bool *ret_found, hs__format *ret_format, hs__problem *problem)
+/* "json, npz": their names, or their media types. */
+static const char *list(const hs_format *among, size_t n, bool media_types, char ret[256])
 {
+    size_t used = 0;
+    for (size_t f = 0; f < n && used < 256; f++)
+        used += (size_t)snprintf(ret + used, 256 - used, "%s%s", f ? ", " : "",
+                                 media_types ? among[f].media_type : among[f].name);
+    return ret;
+}
+
+static int format_from_query(const hs_format *among, size_t n_among, const char *query, bool *ret_found,
+                             size_t *ret_format, hs__problem *problem)
+{
+    char names[256];
     while (*query) {
         const size_t n = strcspn(query, "&");
         const char *equals = memchr(query, '=', n);
@@ -168,14 +187,15 @@ static int format_from_query(const char *query, bool *ret_found, hs__format *ret
         if (n) {
             if (*ret_found)
                 return hs__refuse(problem, 422, NULL, "the query parameter 'format' is given twice");
-            size_t f = HS__FORMAT_COUNT;
+            size_t f = n_among;
             if (equals && percent_decode(equals + 1, n - n_name - 1, value, sizeof value)) {
-                for (f = 0; f < HS__FORMAT_COUNT && strcmp(value, formats[f].name) != 0; f++)
+                for (f = 0; f < n_among && strcmp(value, among[f].name) != 0; f++)
                     ;
             }
-            if (f == HS__FORMAT_COUNT)
-                return hs__refuse(problem, 406, NULL, "unknown format; allowed: json, npz, safetensors");
-            *ret_format = (hs__format)f;
+            if (f == n_among)
+                return hs__refuse(problem, 406, NULL, "unknown format; allowed: %s",
+                                  list(among, n_among, false, names));
+            *ret_format = f;
             *ret_found = true;
         }
         query += n + (query[n] == '&');
@@ -183,26 +203,47 @@ static int format_from_query(const char *query, bool *ret_found, hs__format *ret
     return 0;
 }
 
-int hs__format_choose(const char *query, const char *accept, hs__format *ret_format, hs__problem *problem)
+static int choose(const hs_format *among, size_t n, const char *query, const char *accept, size_t *ret_format,
+                  hs__problem *problem)
 {
     bool found = false;
-    *ret_format = HS__JSON;
-    if (query && format_from_query(query, &found, ret_format, problem))
+    *ret_format = 0;
+    if (query && format_from_query(among, n, query, &found, ret_format, problem))
         return problem->status;
     if (found || !accept)
         return 0;
     int best = 0;
-    for (size_t f = 0; f < HS__FORMAT_COUNT; f++) {
-        const int want = wanted(accept, formats[f].media_type);
+    for (size_t f = 0; f < n; f++) {
+        const int want = wanted(accept, among[f].media_type);
         if (want > best) {
             best = want;
-            *ret_format = (hs__format)f;
+            *ret_format = f;
         }
     }
+    char media_types[256];
     if (best)
         return 0;
-    return hs__refuse(problem, 406, NULL, "Accept allows none of %s, %s, %s", formats[HS__JSON].media_type,
-                      formats[HS__NPZ].media_type, formats[HS__SAFETENSORS].media_type);
+    return hs__refuse(problem, 406, NULL, "Accept allows none of %s", list(among, n, true, media_types));
+}
+
+int hs__format_choose(const char *query, const char *accept, hs__format *ret_format, hs__problem *problem)
+{
+    size_t format;
+    const int status = choose(formats, HS__FORMAT_COUNT, query, accept, &format, problem);
+    *ret_format = (hs__format)format;
+    return status;
+}
+
+size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
+                        hs_response *ret_response)
+{
+    hs__problem problem = {0};
+    size_t format;
+    if (!choose(among, n, query, accept, &format, &problem))
+        return format;
+    *ret_response = (hs_response){0};
+    hs__problem_write(&problem, NULL, ret_response);
+    return n;
 }
 
 int hs__content_type_check(const char *content_type, hs__problem *problem)

@@ -76,6 +76,16 @@ void hs_response_finish(hs_response *response);
 void hs_response_problem(hs_response *ret_response, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
 
+/* A form in which an answer can come. */
+typedef struct hs_format {
+    const char *name, *media_type;
+} hs_format;
+
+/* For callers above: which of n forms a request wants. ?format= wins, then the Accept header; the first when
+ * they say nothing. n: refused, ret_response has the problem. */
+size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
+                        hs_response *ret_response);
+
 /* One request in three steps, so that several short ones can share one pass of the engine:
  *
  *     job = hs_job_create(api, &request);         parses, validates, tokenizes, asks the cache, plans

@@ -275,57 +275,55 @@ void hs__corpora_answer_delete(hs_exchange *x)
 
 /* ---- the report ---- */
 
-typedef struct report_format {
-    const char *name, *media_type, *file;
-} report_format;
+enum { REPORT_FORMATS = 3 };
 
-static const report_format formats[] = {
-    {"json", "application/json", HS__REPORT_JSON},
-    {"npz", "application/x-npz", HS__REPORT_NPZ},
-    {"html", "text/html", HS__REPORT_HTML},
-};
-enum { N_FORMATS = sizeof formats / sizeof *formats };
+static const hs_format report_formats[REPORT_FORMATS] = {
+    {"json", "application/json"}, {"npz", "application/x-npz"}, {"html", "text/html"}};
+static const char *const report_files[REPORT_FORMATS] = {HS__REPORT_JSON, HS__REPORT_NPZ, HS__REPORT_HTML};
 
-/* By ?format=, else by Accept, else JSON. NULL: not acceptable. */
-static const report_format *format_choose(const hs_exchange *x)
-{
-    const char *accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT);
-    const char *asked = x->query && strncmp(x->query, "format=", 7) == 0 ? x->query + 7 : NULL;
-    for (size_t i = 0; i < N_FORMATS; i++)
-        if (asked ? strcmp(asked, formats[i].name) == 0 : accept && strstr(accept, formats[i].media_type))
-            return &formats[i];
-    return !asked && (!accept || strstr(accept, "*/*") || strstr(accept, "application/*")) ? &formats[0]
-                                                                                           : NULL;
-}
-
-void hs__corpora_answer_report(hs_exchange *x)
+static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)
 {
     /* The page holds its own script and styles, and asks for nothing. */
     static const char policy[] = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
                                  "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
                                  "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
                                  "allow-popups-to-escape-sandbox";
-    char id[HS_CORPORA_ID_MAX + 1];
+    x->prepared = MHD_create_response_from_fd64(n_bytes, fd);
+    if (!x->prepared) {
+        close(fd);
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    x->security_policy = policy;
+    hs__exchange_answer(x, MHD_HTTP_OK, media_type, NULL, n_bytes, true);
+}
+
+static void answer_report(hs_exchange *x, const char *id, const char *state)
+{
     uint64_t n_bytes = 0;
+    const size_t format = hs_format_choose(report_formats, REPORT_FORMATS, x->query,
+                                           hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT), &x->response);
+    if (format == REPORT_FORMATS) {
+        x->answered = true;
+        return;
+    }
+    const int fd = hs__corpora_file(x->server->corpora, id, report_files[format], &n_bytes);
+    if (fd < 0)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "The run is %s: it has no report.", state);
+    else
+        answer_file(x, fd, n_bytes, report_formats[format].media_type);
+}
+
+void hs__corpora_answer_report(hs_exchange *x)
+{
+    char id[HS_CORPORA_ID_MAX + 1];
     if (!kept(x))
         return;
     json_t *run = hs__corpora_get(x->server->corpora, id_of(x, id));
-    const report_format *format = format_choose(x);
-    const int fd = run && format ? hs__corpora_file(x->server->corpora, id, format->file, &n_bytes) : -1;
-    if (!run)
+    if (run)
+        answer_report(x, id, json_string_value(json_object_get(run, "state")));
+    else
         refuse_unknown(x, id);
-    else if (!format)
-        hs__exchange_refuse(x, MHD_HTTP_NOT_ACCEPTABLE, "A report comes as json, npz or html (?format=).");
-    else if (fd < 0)
-        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "The run is %s: it has no report.",
-                            json_string_value(json_object_get(run, "state")));
-    else if (!(x->prepared = MHD_create_response_from_fd64(n_bytes, fd))) {
-        close(fd);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-    } else {
-        x->security_policy = policy;
-        hs__exchange_answer(x, MHD_HTTP_OK, format->media_type, NULL, n_bytes, true);
-    }
     json_decref(run);
 }
 

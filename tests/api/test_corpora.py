@@ -71,7 +71,12 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     page = keeping.get(f"{path}/report", {"Accept": "text/html,*/*;q=0.1"})
     assert page.headers.get_content_type() == "text/html" and b"</html>" in page.body
     assert "'unsafe-inline'" in page.headers["Content-Security-Policy"]
+    for accept, kind in (("application/json;q=0.1, text/html", "text/html"), ("text/*", "text/html"), ("*/*", "application/json"),
+                         ("application/json;q=0, application/*", "application/x-npz")):
+        assert keeping.get(f"{path}/report", {"Accept": accept}).headers.get_content_type() == kind, accept
     assert keeping.get(f"{path}/report", {"Accept": "image/png"}).status == 406
+    assert keeping.get(f"{path}/report?format=pdf").status == 406 and keeping.get(f"{path}/report?colour=red").status == 422
+    assert keeping.get(f"{path}/report?&format=n%70z").headers.get_content_type() == "application/x-npz"
 
     assert keeping.request("DELETE", path).status == 204
     assert keeping.get(path).status == 404 and keeping.get(f"{path}/report").status == 404
