@@ -67,9 +67,14 @@ static const char schema[] =
     /* an upload that never ended */
     "DELETE FROM runs WHERE state = 'uploading';";
 
-/* Folders of earlier versions have no such column. */
-static const char total_column[] = "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
-                                   "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);";
+/* Folders of earlier versions have no such columns. */
+static const struct {
+    const char *name, *sql;
+} added[] = {
+    {"bad_lines_total", "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
+                        "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);"},
+    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"}, /* hs__corpus_lines */
+};
 
 /* Prepares sql and binds texts to ?1, ?2, ... NULL when SQLite cannot. */
 static sqlite3_stmt *statement(hs_corpora *c, const char *sql, const char *first, const char *second)
@@ -195,6 +200,7 @@ static void strays_remove(hs_corpora *c)
 typedef struct task {
     char id[HS_CORPORA_ID_MAX + 1], model[256], layers[2048], thresholds[256];
     size_t max_tokens;
+    hs__corpus_lines lines;
     hs__corpus_progress progress; /* counts only */
 } task;
 
@@ -204,7 +210,7 @@ static bool task_next(hs_corpora *c, task *ret)
 {
     sqlite3_stmt *s = statement(c,
                                 "SELECT id, model, layers, thresholds, max_tokens, texts_done,"
-                                " bad_lines_total FROM runs"
+                                " bad_lines_total, lines FROM runs"
                                 " WHERE state IN ('running', 'queued')"
                                 " ORDER BY state = 'running' DESC, number LIMIT 1",
                                 NULL, NULL);
@@ -217,6 +223,7 @@ static bool task_next(hs_corpora *c, task *ret)
         ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
         ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 5),
                                               .bad_lines = (uint64_t)sqlite3_column_int64(s, 6)};
+        ret->lines = (hs__corpus_lines)sqlite3_column_int(s, 7);
     }
     sqlite3_finalize(s);
     return found;
@@ -279,6 +286,7 @@ static hs_status task_run(hs_corpora *c, const task *t, hs_error *err)
                           .inputs = inputs,
                           .input_names = names,
                           .n_inputs = 1,
+                          .lines = t->lines,
                           .dir = dir,
                           .max_tokens = t->max_tokens,
                           .thresholds = thresholds,
@@ -413,11 +421,13 @@ static hs_status folder_open(hs_corpora *c, hs_error *err)
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB))
         return hs_fail(err, HS_IO, "'%s' is in use by another server", c->dir);
     snprintf(path, sizeof path, "%s/corpora.db", c->dir);
-    if (sqlite3_open(path, &c->db) != SQLITE_OK ||
-        sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK ||
-        (sqlite3_table_column_metadata(c->db, NULL, "runs", "bad_lines_total", NULL, NULL, NULL, NULL,
-                                       NULL) != SQLITE_OK &&
-         sqlite3_exec(c->db, total_column, NULL, NULL, NULL) != SQLITE_OK))
+    bool ok =
+        sqlite3_open(path, &c->db) == SQLITE_OK && sqlite3_exec(c->db, schema, NULL, NULL, NULL) == SQLITE_OK;
+    for (size_t i = 0; ok && i < sizeof added / sizeof *added; i++)
+        ok = sqlite3_table_column_metadata(c->db, NULL, "runs", added[i].name, NULL, NULL, NULL, NULL,
+                                           NULL) == SQLITE_OK ||
+             sqlite3_exec(c->db, added[i].sql, NULL, NULL, NULL) == SQLITE_OK;
+    if (!ok)
         return hs_fail(err, HS_IO, "cannot use '%s': %s", path, sqlite3_errmsg(c->db));
     strays_remove(c);
     bytes_count(c);
@@ -570,14 +580,15 @@ static hs_status request_read(const hs_corpora *c, const hs_corpora_request *req
 static bool row_insert(hs_corpora *c, const task *t, const char *name)
 {
     sqlite3_stmt *s = statement(c,
-                                "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, state)"
-                                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'uploading')",
+                                "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, lines,"
+                                " state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'uploading')",
                                 t->id, name);
     if (s) {
         sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);
         sqlite3_bind_text(s, 4, t->layers, -1, SQLITE_TRANSIENT);
         sqlite3_bind_text(s, 5, t->thresholds, -1, SQLITE_TRANSIENT);
         sqlite3_bind_int64(s, 6, (sqlite3_int64)t->max_tokens);
+        sqlite3_bind_int(s, 7, t->lines);
     }
     return step_done(s);
 }
@@ -615,6 +626,7 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
     if (st)
         return st;
     *ret_option = NULL;
+    t.lines = request->lines;
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");

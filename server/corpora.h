@@ -6,6 +6,7 @@
 #pragma once
 
 #include "server/catalog.h"
+#include "server/corpus_input.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ typedef struct hs_corpora hs_corpora;
 /* What a run is asked to do, as text; "" is the default. Borrowed. */
 typedef struct hs_corpora_request {
     const char *name, *model, *max_tokens, *layers, *thresholds;
+    hs__corpus_lines lines;
 } hs_corpora_request;
 
 /* bytes_max: of all runs' files together. HS_IO when the folder cannot be used, or another server uses it. */

@@ -146,12 +146,15 @@ static bool query_read(hs_exchange *x, run_options *o)
     return true;
 }
 
-static bool media_type_allowed(hs_exchange *x)
+/* By the Content-Type. False: refused. */
+static bool lines_read(hs_exchange *x, hs__corpus_lines *ret_lines)
 {
+    static const char json[] = "application/x-ndjson", text[] = "text/plain";
     const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
     const size_t n = type ? strcspn(type, "; \t") : 0;
-    if ((n == 20 && strncasecmp(type, "application/x-ndjson", n) == 0) ||
-        (n == 10 && strncasecmp(type, "text/plain", n) == 0))
+    const bool is_json = n == sizeof json - 1 && strncasecmp(type, json, n) == 0;
+    *ret_lines = is_json ? HS__LINES_JSON : HS__LINES_TEXT;
+    if (is_json || (n == sizeof text - 1 && strncasecmp(type, text, n) == 0))
         return true;
     hs__exchange_refuse(
         x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
@@ -160,13 +163,14 @@ static bool media_type_allowed(hs_exchange *x)
     return false;
 }
 
-static void upload_begin(hs_exchange *x, const run_options *o)
+static void upload_begin(hs_exchange *x, const run_options *o, hs__corpus_lines lines)
 {
     const hs_corpora_request request = {.name = o->values[OPTION_NAME],
                                         .model = o->values[OPTION_MODEL],
                                         .max_tokens = o->values[OPTION_MAX_TOKENS],
                                         .layers = o->values[OPTION_LAYERS],
-                                        .thresholds = o->values[OPTION_THRESHOLDS]};
+                                        .thresholds = o->values[OPTION_THRESHOLDS],
+                                        .lines = lines};
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
     hs_error err = {0};
     const hs_status st = hs__upload_begin(x->server->corpora, &request,
@@ -178,10 +182,11 @@ static void upload_begin(hs_exchange *x, const run_options *o)
 void hs__corpora_begin(hs_exchange *x)
 {
     run_options *o = calloc(1, sizeof *o);
+    hs__corpus_lines lines;
     if (!o)
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-    else if (kept(x) && media_type_allowed(x) && query_read(x, o))
-        upload_begin(x, o);
+    else if (kept(x) && lines_read(x, &lines) && query_read(x, o))
+        upload_begin(x, o, lines);
     free(o);
 }
 

@@ -13,6 +13,7 @@ enum { READ_BYTES = 1 << 18 };
 struct hs__corpus_input {
     const char *const *paths;
     size_t n_paths, file; /* the open one, or the next to open */
+    hs__corpus_lines lines;
     const atomic_int *stop;
     gzFile stream; /* NULL between files; also reads what is not gzip */
     char *buffer;  /* [READ_BYTES]; filled from start to end */
@@ -21,7 +22,7 @@ struct hs__corpus_input {
     char *line; /* grows to HS__CORPUS_LINE_MAX */
     size_t line_bytes, line_capacity;
     bool line_too_long;
-    bool json; /* of the open file; known once it had a line that is not blank */
+    bool json; /* of the open file; known when told, or once it had a line that is not blank */
     bool json_known;
     uint64_t line_in_file; /* lines passed in the open file */
     hs__corpus_place place;
@@ -56,14 +57,15 @@ static hs_status files_measure(hs__corpus_input *input, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const atomic_int *stop,
-                                hs__corpus_input **ret_input, hs_error *err)
+hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, hs__corpus_lines lines,
+                                const atomic_int *stop, hs__corpus_input **ret_input, hs_error *err)
 {
     hs__corpus_input *input = calloc(1, sizeof *input);
     if (!input)
         return hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
     input->paths = paths;
     input->n_paths = n_paths;
+    input->lines = lines;
     input->stop = stop;
     input->buffer = malloc(READ_BYTES);
     input->digest = hs_digest_create();
@@ -97,7 +99,9 @@ static hs_status file_open(hs__corpus_input *input, hs_error *err)
     if (!input->stream)
         return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
     gzbuffer(input->stream, READ_BYTES);
-    input->ended = input->json_known = false;
+    input->ended = false;
+    input->json_known = input->lines != HS__LINES_BY_THE_FIRST;
+    input->json = input->lines == HS__LINES_JSON;
     input->line_in_file = input->bytes_in_file = 0;
     return HS_OK;
 }

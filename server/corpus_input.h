@@ -4,8 +4,8 @@
  * and a line has a bound, so a file of any size takes the same memory. Every byte passed is hashed: a run
  * that goes on passes the same lines again and finds out whether they are still the same.
  *
- * What the lines are is told by each file's first one: a JSON object or string makes it NDJSON, anything else
- * plain text, a text a line. Blank lines are passed over.
+ * What the lines are is told by the caller, or by each file's first one: a JSON object or string makes it
+ * NDJSON, anything else plain text, a text a line. Blank lines are passed over.
  *
  *     while (!(st = hs__corpus_input_next(input, &line, &err)) && line.bytes) */
 #pragma once
@@ -17,6 +17,8 @@
 
 #define HS__CORPUS_LINE_MAX  ((size_t)4 << 20)
 #define HS__CORPUS_FILES_MAX 4096
+
+typedef enum hs__corpus_lines { HS__LINES_BY_THE_FIRST, HS__LINES_TEXT, HS__LINES_JSON } hs__corpus_lines;
 
 typedef struct hs__corpus_input hs__corpus_input;
 
@@ -39,8 +41,9 @@ typedef struct hs__corpus_place {
 /* paths must outlive the input. HS_IO when one cannot be read: all are looked at now, opened in turn. Once
  * *stop (stop may be NULL) is not zero, reading ends with HS_CANCELLED: a line, or what is skipped, can be
  * long when gzip made it small. */
-HS_MUST_USE hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const atomic_int *stop,
-                                            hs__corpus_input **ret_input, hs_error *err);
+HS_MUST_USE hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, hs__corpus_lines lines,
+                                            const atomic_int *stop, hs__corpus_input **ret_input,
+                                            hs_error *err);
 void hs__corpus_input_close(hs__corpus_input *input); /* NULL is fine */
 
 /* HS_IO: reading failed, or a gzip file is damaged or cut short. */

@@ -355,7 +355,7 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     }
     st = begin(r, err);
     if (!st)
-        st = hs__corpus_input_open(job->inputs, job->n_inputs, job->stop, &r->input, err);
+        st = hs__corpus_input_open(job->inputs, job->n_inputs, job->lines, job->stop, &r->input, err);
     if (!st && !r->record.done)
         st = hs__corpus_input_skip(r->input, &r->record.place, err);
     r->n_blocks = r->record.place.n_lines / HS__CORPUS_BLOCK;

@@ -30,7 +30,8 @@ typedef struct hs__corpus_job {
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;
-    const char *dir; /* exists */
+    hs__corpus_lines lines; /* what they hold */
+    const char *dir;        /* exists */
     size_t max_tokens;
     const float *thresholds; /* ascending */
     size_t n_thresholds;

@@ -105,6 +105,15 @@ def test_other_media_types_are_refused(keeping, headers):
     assert keeping.get("/corpora").json() == {"corpora": []}
 
 
+@pytest.mark.parametrize(("kind", "body", "texts_done", "bad_lines"), [
+    ("text/plain; charset=utf-8", b'"To be," he said.\n"Not to be."\n{braces}\n\nprose\n', 4, []),
+    ("text/plain", b'"quoted"\nprose\n', 2, []), ("application/x-ndjson", b'prose\n{"text": "a"}\n"b"\n', 2, [1]),
+])
+def test_the_media_type_says_what_the_lines_are(keeping, kind, body, texts_done, bad_lines):
+    run = wait(keeping, send(keeping, body, headers={"Content-Type": kind}).headers["Location"])
+    assert (run["state"], run["texts_done"], run["bad_lines"]) == ("done", texts_done, bad_lines)
+
+
 def test_a_window_smaller_than_the_papers_is_the_default_then(start_server, tmp_path):
     checkpoint.write_random(tmp_path / "model", positions=20)
     server = start_server("--state", str(tmp_path / "state"), "--model", f"small={tmp_path / 'model'}")
@@ -330,6 +339,9 @@ def test_an_upload_while_a_server_ends_that_never_got_ready(tmp_path):
             client = socket.create_connection(("127.0.0.1", port), PATIENCE)
     with client:
         client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n")
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as other:  # once answered, the first's headers were read
+            other.sendall(b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert other.recv(4096).startswith(b"HTTP/1.1 503")
         process.send_signal(signal.SIGTERM)
         time.sleep(0.05)
         client.sendall(b"\r\na")
