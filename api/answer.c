@@ -57,8 +57,8 @@ static hs_status find_pairs(hs__answer *a, hs_error *err)
                 memcpy(hs_capture_similarity(part, l, h), similarity(a, l, h), T * T * sizeof(float));
         }
     }
-    st = hs_pairs_find(part ? part : whole, a->masked, ask->threshold, ask->max_pairs, &a->pairs, &a->n_pairs,
-                       &a->pairs_total, err);
+    st = hs_pairs_find(part ? part : whole, a->masked, ask->threshold, ask->max_pairs, a->request->n_threads,
+                       &a->pairs, &a->n_pairs, &a->pairs_total, err);
     hs_capture_destroy(part);
     return st;
 }

@@ -30,6 +30,11 @@ static inline size_t hs__min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* The smallest S with S / maximum >= threshold in floats. Division by a positive number is monotone, so that
+ * a comparison with this one takes the place of a division per element and agrees with it to the bit. maximum
+ * is positive and finite; of an infinite threshold the cut is infinite too. */
+float hs__similarity_cut(float threshold, float maximum);
+
 /* Unmasked tokens in [start, end). */
 size_t hs__unmasked_count(const uint8_t *masked, size_t start, size_t end);
 

@@ -37,6 +37,16 @@ float hs_similarity_max(const float *similarity, size_t n_tokens, const uint8_t 
     return maximum;
 }
 
+float hs__similarity_cut(float threshold, float maximum)
+{
+    float cut = threshold * maximum;
+    while (cut / maximum >= threshold && cut < INFINITY)
+        cut = nextafterf(cut, -INFINITY);
+    while (!(cut / maximum >= threshold) && cut < INFINITY)
+        cut = nextafterf(cut, INFINITY);
+    return cut;
+}
+
 HS_CLONES
 void hs_similarity_normalize(const float *similarity, size_t n_tokens, const uint8_t *masked, float maximum,
                              float *ret_normalized)

@@ -6,6 +6,7 @@
 #include "engine/corpus_add.h"
 
 #include "engine/analysis.h"
+#include "engine/analysis_maps.h"
 #include "model/clones.h"
 
 #include <math.h>
@@ -22,18 +23,6 @@ typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
 
 enum { LANES = 16, ROWS_MAX = 255 /* that counts in bytes have room for */ };
-
-/* The smallest S with S / m >= threshold, in floats. Division by m > 0 is monotone, so that a comparison with
- * this one takes the place of a division per element and agrees with it to the bit. */
-static float cut_of(float threshold, float maximum)
-{
-    float cut = threshold * maximum;
-    while (cut / maximum >= threshold)
-        cut = nextafterf(cut, -INFINITY);
-    while (!(cut / maximum >= threshold))
-        cut = nextafterf(cut, INFINITY);
-    return cut;
-}
 
 /* Four running sums in floats over a row, in doubles over the map. */
 typedef struct moment_sums {
@@ -252,7 +241,7 @@ void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs_
     const bool has_pairs = maximum > 0 && maximum < INFINITY;
     const float reciprocal = has_pairs ? 1 / maximum : 0;
     for (size_t t = 0; t < map->n_thresholds; t++)
-        map->cuts[t] = has_pairs ? cut_of(thresholds[t], maximum) : INFINITY;
+        map->cuts[t] = has_pairs ? hs__similarity_cut(thresholds[t], maximum) : INFINITY;
 
     moment_sums moments = {0};
     map_quantise(map, similarity, facts, reciprocal, &moments);

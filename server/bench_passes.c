@@ -64,7 +64,7 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
                            &(hs_sequence){.ids = b->ids, .n_tokens = n_tokens, .capture = capture}, 1,
                            &control, err);
     if (!st && step == ANALYSIS)
-        st = hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, &pairs, &n_pairs, &total, err);
+        st = hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, n_threads, &pairs, &n_pairs, &total, err);
     free(pairs);
     hs_capture_destroy(capture);
     *ret_ms = hs__bench_now_ms() - start;

@@ -1,5 +1,6 @@
 /* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
 #include "engine/analysis.h"
+#include "engine/team.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>
@@ -210,7 +211,7 @@ START_TEST(maps_without_a_positive_element_have_no_pairs)
     hs_pair *pairs = NULL;
     size_t n_pairs = 99;
     uint64_t total = 99;
-    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 10, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 10, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
     ck_assert_uint_eq(n_pairs, 0);
     ck_assert_uint_eq(total, 0);
     ck_assert_ptr_null(pairs);
@@ -226,7 +227,7 @@ START_TEST(infinite_elements_are_survived)
     hs_pair *pairs;
     size_t n_pairs;
     uint64_t total;
-    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 1, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
     ck_assert_uint_eq(total, 0); /* 2 / inf is 0, inf / inf is no number */
     free(pairs);
 }
@@ -309,8 +310,8 @@ START_TEST(pairs_are_those_of_a_full_sort)
                 qsort(kept, n_kept, sizeof *kept, by_head);
                 size_t n_pairs;
                 uint64_t total;
-                ck_assert_int_eq(hs_pairs_find(&s.capture, masked, thresholds[t], bounds[b], &pairs, &n_pairs,
-                                               &total, NULL),
+                ck_assert_int_eq(hs_pairs_find(&s.capture, masked, thresholds[t], bounds[b], 1, &pairs,
+                                               &n_pairs, &total, NULL),
                                  HS_OK);
                 ck_assert_uint_eq(total, n_all);
                 ck_assert_uint_eq(n_pairs, n_kept);
@@ -325,6 +326,33 @@ START_TEST(pairs_are_those_of_a_full_sort)
 }
 END_TEST
 
+START_TEST(pairs_do_not_depend_on_threads)
+{
+    const size_t n = 256;
+    scene s;
+    scene_init(&s, n);
+    hs__team_join(4);
+    const size_t bounds[] = {1, 1000, 6 * n * n};
+    for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
+        hs_pair *alone, *shared;
+        size_t n_alone, n_shared;
+        uint64_t total_alone, total_shared;
+        ck_assert_int_eq(
+            hs_pairs_find(&s.capture, NULL, 0.3f, bounds[b], 1, &alone, &n_alone, &total_alone, NULL), HS_OK);
+        ck_assert_int_eq(
+            hs_pairs_find(&s.capture, NULL, 0.3f, bounds[b], 4, &shared, &n_shared, &total_shared, NULL),
+            HS_OK);
+        ck_assert_uint_eq(total_shared, total_alone);
+        ck_assert_uint_eq(n_shared, n_alone);
+        ck_assert_mem_eq(shared, alone, n_alone * sizeof *alone);
+        free(alone);
+        free(shared);
+    }
+    hs__team_leave();
+    free(s.capture.similarities);
+}
+END_TEST
+
 /* One call of each function that takes memory; HS_NO_MEMORY is what it must say when there is none. Nothing
  * is asserted here: Check's own allocations would be refused. */
 static hs_status call_pairs(const scene *s)
@@ -333,7 +361,7 @@ static hs_status call_pairs(const scene *s)
     size_t n_pairs;
     uint64_t total;
     hs_error err = {0};
-    const hs_status st = hs_pairs_find(&s->capture, NULL, 0.3f, 5, &pairs, &n_pairs, &total, &err);
+    const hs_status st = hs_pairs_find(&s->capture, NULL, 0.3f, 5, 1, &pairs, &n_pairs, &total, &err);
     const bool is_sound =
         err.status == st && (pairs != NULL) == (st == HS_OK); /* ret_ untouched on failure */
     free(pairs);
@@ -785,6 +813,7 @@ int main(void)
     LOOP(maps_without_a_positive_element_have_no_pairs, hopeless_cases);
     tcase_add_test(tc, infinite_elements_are_survived);
     LOOP(pairs_are_those_of_a_full_sort, lengths);
+    tcase_add_test(tc, pairs_do_not_depend_on_threads);
     LOOP(refused_allocations_are_survived, calls);
     LOOP(profile_is_the_normalised_column_sum, lengths);
     LOOP(each_high_token_is_a_run, run_cases);

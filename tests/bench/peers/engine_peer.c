@@ -75,7 +75,9 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     must(hs_engine_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = T, .capture = capture}, 1, control,
                        &err),
          &err);
-    must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, &pairs, &n_pairs, &total, &err), &err);
+    must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, control->n_threads, &pairs, &n_pairs, &total,
+                       &err),
+         &err);
     double ms = now_ms() - start;
     if (check)
         print_sums(capture);
