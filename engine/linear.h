@@ -23,9 +23,10 @@ typedef struct hs__linear_source {
     bool gelu;
 } hs__linear_source;
 
-/* A cut of a product into n_row_chunks x n_column_chunks tasks. */
+/* A cut of a product into n_row_chunks x n_column_chunks tasks, row chunks of one column chunk first. */
 typedef struct hs__linear_split {
     size_t n_row_chunks, n_column_chunks;
+    size_t n_ahead; /* column chunks from one task of a thread to its next, when all threads are as fast */
 } hs__linear_split;
 
 /* One implementation. */

@@ -76,8 +76,11 @@ static hs__linear_split native_split(const hs__linear *linear, size_t n_rows, si
     size_t n_row_chunks = n_threads > 1 ? (tasks_wanted + n_panels - 1) / n_panels : 1;
     if (n_row_chunks > n_rows / rows_min)
         n_row_chunks = n_rows / rows_min;
-    return (hs__linear_split){.n_row_chunks = n_row_chunks > 0 ? n_row_chunks : 1,
-                              .n_column_chunks = n_panels};
+    if (n_row_chunks == 0)
+        n_row_chunks = 1;
+    return (hs__linear_split){.n_row_chunks = n_row_chunks,
+                              .n_column_chunks = n_panels,
+                              .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
 }
 
 static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
@@ -89,7 +92,8 @@ static hs_status native_run(const hs__linear *base, hs__linear_split split, size
     const size_t n = n_out - column < kernels->panel ? n_out - column : kernels->panel;
     const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
-    const size_t at = column * K, next = column + kernels->panel < n_out ? at + kernels->panel * K : at;
+    const size_t ahead = split.n_ahead * kernels->panel;
+    const size_t at = column * K, next = column + ahead < n_out ? at + ahead * K : at;
     const float *bias = linear->bias + column;
     float *out = y + row * n_out + column;
 
