@@ -34,7 +34,7 @@ static inline float *hs__arena_floats(hs__arena *arena, size_t n)
 static inline void *hs__block_create(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20;
-    const size_t alignment = bytes >= 2 * huge ? huge : HS__LINE;
+    const size_t alignment = bytes >= huge ? huge : HS__LINE;
     void *block = aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
     if (block && alignment == huge)
         madvise(block, bytes, MADV_HUGEPAGE);
