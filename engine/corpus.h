@@ -8,7 +8,8 @@
  * heads in float, as the maps are.
  *
  *     st = hs_corpus_stats_create(&options, &stats, &err);
- *     st = hs_corpus_stats_add(stats, texts, n_texts, &err);            again and again
+ *     st = hs_corpus_batch_begin(stats, texts, n_texts, &err);          again and again,
+ *     hs_corpus_batch_head(stats, k, l, h, &head, NULL);                with every head of the texts' pass
  *     bytes = hs_corpus_stats_save(stats, &n_bytes);                    a checkpoint, or a shard's result
  *     st = hs_corpus_stats_load(bytes, n_bytes, &other, &err);
  *     st = hs_corpus_stats_merge(stats, other, &err);
@@ -19,7 +20,7 @@
  * A stats object serves one thread at a time. l counts the chosen layers, t the thresholds. */
 #pragma once
 
-#include "engine/capture.h"
+#include "engine/engine.h"
 
 #include <stdbool.h>
 
@@ -33,7 +34,7 @@
 #define HS_CORPUS_FOCUS_MAX      50                  /* vocabulary ids listed a layer */
 
 typedef struct hs_corpus_options {
-    const uint16_t *layers; /* the model's numbers, ascending; captures hold just these, and every head */
+    const uint16_t *layers; /* the model's numbers, ascending; passes show just these, and every head */
     size_t n_layers, n_heads;
     size_t tokens_max; /* the window: no text is longer */
     size_t vocab_size;
@@ -58,19 +59,34 @@ void hs_corpus_stats_destroy(hs_corpus_stats *stats); /* NULL is fine */
 hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats);
 uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats); /* added so far */
 
-/* One text of the corpus; arrays are [capture->n_tokens]. */
+/* One text of the corpus; arrays are [n_tokens] and stay until its batch has ended. */
 typedef struct hs_corpus_text {
-    uint64_t number;           /* of the text in the whole corpus, whatever the shard: it chooses the part */
-    const hs_capture *capture; /* keeps attentions (with columns) and similarities */
+    uint64_t number; /* of the text in the whole corpus, whatever the shard: it chooses the part */
+    size_t n_tokens;
     const int32_t *ids;
     const uint8_t *special; /* 1: [CLS] and [SEP] added by the tokenizer */
 } hs_corpus_text;
 
-/* Adds texts. Several at a time are faster than one after the other (8 are enough): a head's sums are fetched
- * once for all of them. Allocates nothing. HS_INVALID when a capture does not fit the options, HS_TOO_LARGE
- * at HS_CORPUS_TEXTS_MAX; then nothing was added. */
-HS_MUST_USE hs_status hs_corpus_stats_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
-                                          hs_error *err);
+/* Texts that are added together: a head's sums are fetched once for all of them. */
+#define HS_CORPUS_BATCH 8
+
+/* Begins to add n_texts, 1 to HS_CORPUS_BATCH of them. They are added when the last head of the last layer of
+ * the last text has been; a batch that ends before leaves the statistics of no use. HS_INVALID when a text
+ * does not fit the options, HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX; then nothing has begun. */
+HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts,
+                                            size_t n_texts, hs_error *err);
+
+/* What one head does in one text at the main threshold: figures of hs_head_summary. */
+typedef struct hs_corpus_sight {
+    uint64_t high_pairs;
+    float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
+    float separator_attention;
+} hs_corpus_sight;
+
+/* Adds head h of layer l of the batch's text k. Heads come in the order in which an hs_observer is shown
+ * them: layer after layer, each head of it, of each text. Allocates nothing. ret_sight may be NULL. */
+void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
+                          hs_corpus_sight *ret_sight);
 
 /* Adds what `from` holds. HS_INVALID when their options differ, HS_TOO_LARGE as above. */
 HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from,

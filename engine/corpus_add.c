@@ -1,8 +1,8 @@
-/* corpus_add.c - adding texts to the corpus statistics.
+/* corpus_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
  *
- * Per batch of texts, layer by layer: first the similarity maps, text after text, since a text's maps of a
- * layer are summed before they are rounded; then the attention maps, head after head, so that the large sums
- * of a head are fetched once for the whole batch. */
+ * A map is read right after it was computed, so that nothing but the sums has to come from memory; and the
+ * large sums of a head come once for all texts of a batch. What is summed over the heads of a layer is kept
+ * per text until its last head. */
 #include "engine/corpus_add.h"
 
 #include "engine/analysis.h"
@@ -16,12 +16,14 @@
 struct hs__corpus_scratch {
     void *block;
     size_t stride;
-    hs__corpus_facts facts[HS__BATCH];
+    hs_corpus_text texts[HS_CORPUS_BATCH]; /* being added */
+    size_t n_texts;
+    hs__corpus_facts facts[HS_CORPUS_BATCH]; /* of them */
     hs__corpus_map map;
-    uint8_t *locations; /* [h][window][stride]: E at the main threshold, over a batch, of the layer at hand */
-    uint32_t *batch;    /* [2][window][window]: attention of one head */
+    uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
+    uint32_t *batch;    /* [2][window][window]: its attention */
     uint32_t *holding;  /* [stride]: pairs of E that hold an id, at its first position */
-    int32_t *focal;     /* [t][h]: position of the focal id, -1 for none */
+    int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
     float *profile;
     uint16_t *high;
@@ -40,7 +42,7 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
 {
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
     size_t at = 0;
-    for (size_t k = 0; k < HS__BATCH; k++) {
+    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
         hs__corpus_facts *facts = &s->facts[k];
         facts->first = carve(block, &at, P, sizeof(int32_t));
         facts->next = carve(block, &at, P, sizeof(int32_t));
@@ -49,20 +51,20 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
         facts->classes = carve(block, &at, P, 1);
         facts->high_mask = carve(block, &at, P, sizeof(uint32_t));
         facts->columns = carve(block, &at, P, sizeof(float));
+        facts->similarity_sum = carve(block, &at, W * P, sizeof(float));
+        facts->normalized_sum = carve(block, &at, W * P, sizeof(float));
     }
     s->map.levels = carve(block, &at, W * P, 1);
     s->map.bins = carve(block, &at, W * P, 1);
-    s->map.similarity_sum = carve(block, &at, W * P, sizeof(float));
-    s->map.normalized_sum = carve(block, &at, W * P, sizeof(float));
     s->map.hist[0] = carve(block, &at, 512, sizeof(uint32_t));
     s->map.hist[1] = carve(block, &at, 512, sizeof(uint32_t));
     s->map.degrees = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
-    s->locations = carve(block, &at, header->n_heads * W * P, 1);
+    s->locations = carve(block, &at, W * P, 1);
     s->batch = carve(block, &at, 2 * W * W, sizeof(uint32_t));
     s->holding = carve(block, &at, P, sizeof(uint32_t));
-    s->focal = carve(block, &at, n_thresholds * header->n_heads, sizeof(int32_t));
+    s->focal = carve(block, &at, HS_CORPUS_BATCH * n_thresholds * header->n_heads, sizeof(int32_t));
     s->seen = carve(block, &at, P, sizeof(uint32_t));
     s->profile = carve(block, &at, P, sizeof(float));
     s->high = carve(block, &at, P, sizeof(uint16_t));
@@ -132,7 +134,7 @@ static uint8_t class_of(const hs__corpus_header *header, int32_t id)
 static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts)
 {
     const hs__corpus_header *header = stats->header;
-    const size_t T = text->capture->n_tokens;
+    const size_t T = text->n_tokens;
     uint32_t *last = stats->scratch->holding; /* position of the last token of an id, at its first position */
     facts->n_tokens = T;
     facts->part = (size_t)(text->number % header->n_parts);
@@ -255,7 +257,7 @@ static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, con
 static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t l, size_t h)
 {
     const hs__corpus_map *map = &stats->scratch->map;
-    const size_t index = hs__corpus_index(stats, l, h), W = stats->header->tokens_max;
+    const size_t index = hs__corpus_index(stats, l, h);
     int64_t *hist[2] = {stats->fields[HS__F_NOISE_HIST] + index * HS__N_BINS,
                         stats->fields[HS__F_SIGNAL_HIST] + index * HS__N_BINS};
     int64_t *moments[2] = {stats->fields[HS__F_NOISE_MOMENTS] + index * 6,
@@ -268,60 +270,72 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
             fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
     hs__corpus_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
-                            stats->scratch->locations + h * W * map->stride);
+                            stats->scratch->locations);
 }
 
-/* How many different focal ids a layer's heads have. */
-static void unique_focal_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t t, size_t l)
+static int32_t *focal_at(const hs_corpus_stats *stats, size_t k, size_t t)
+{
+    const hs__corpus_header *header = stats->header;
+    return stats->scratch->focal + (k * header->n_thresholds + t) * header->n_heads;
+}
+
+/* How many different focal ids a layer's heads have in text k. */
+static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
 {
     hs__corpus_scratch *s = stats->scratch;
     const size_t n_heads = stats->header->n_heads;
+    const int32_t *focal = focal_at(stats, k, t);
     size_t n = 0;
-    memset(s->seen, 0, facts->n_tokens * sizeof *s->seen);
+    memset(s->seen, 0, s->facts[k].n_tokens * sizeof *s->seen);
     for (size_t h = 0; h < n_heads; h++) {
-        const int32_t focal = s->focal[t * n_heads + h];
-        if (focal < 0)
+        if (focal[h] < 0)
             continue;
-        n += !s->seen[focal];
-        s->seen[focal] = 1;
+        n += !s->seen[focal[h]];
+        s->seen[focal[h]] = 1;
     }
     stats->fields[HS__F_UNIQUE_FOCAL][(t * stats->header->n_layers + l) * (n_heads + 1) + n]++;
 }
 
-static void similarities_add(hs_corpus_stats *stats, const hs_corpus_text *text,
-                             const hs__corpus_facts *facts, size_t l)
+static float share_of(uint64_t part, uint64_t size)
+{
+    return size ? (float)((double)part / (double)size) : NAN;
+}
+
+static void sight_similarity(const head_tally *tally, hs_corpus_sight *ret)
+{
+    ret->high_pairs = tally->high;
+    ret->repeated_share = share_of(tally->repeated, tally->high);
+    ret->same_sentence_share = share_of(tally->same_sentence, tally->high);
+    ret->mean_distance = share_of(tally->distances, tally->high);
+    ret->focal_share = share_of(tally->focal_pairs, tally->high);
+}
+
+static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *similarity,
+                           hs_corpus_sight *ret_sight)
 {
     hs__corpus_scratch *s = stats->scratch;
     const hs__corpus_header *header = stats->header;
-    const size_t T = facts->n_tokens, W = header->tokens_max;
-    memset(s->map.similarity_sum, 0, T * s->stride * sizeof(float));
-    memset(s->map.normalized_sum, 0, T * s->stride * sizeof(float));
-    for (size_t h = 0; h < header->n_heads; h++) {
-        hs__corpus_map_read(&s->map, hs_capture_similarity(text->capture, l, h), facts, header->thresholds);
-        map_add(stats, facts, l, h);
-        for (size_t t = 0; t < header->n_thresholds; t++) {
-            const head_tally tally = tally_make(s, facts, t);
-            tally_add(stats, facts, &tally, t, l, h);
-            s->focal[t * header->n_heads + h] = tally.focal;
-        }
+    hs__corpus_facts *facts = &s->facts[k];
+    hs__corpus_map_read(&s->map, similarity, facts, header->thresholds);
+    map_add(stats, facts, l, h);
+    for (size_t t = 0; t < header->n_thresholds; t++) {
+        const head_tally tally = tally_make(s, facts, t);
+        tally_add(stats, facts, &tally, t, l, h);
+        focal_at(stats, k, t)[h] = tally.focal;
+        if (ret_sight && t == header->threshold_main)
+            sight_similarity(&tally, ret_sight);
     }
-    for (size_t t = 0; t < header->n_thresholds; t++)
-        unique_focal_add(stats, facts, t, l);
-    int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
-    int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
-    hs__corpus_sums_add(s->map.similarity_sum, s->stride, T, W, similarity, similarity + W * W);
-    hs__corpus_sums_add(s->map.normalized_sum, s->stride, T, W, normalized, normalized + W * W);
 }
 
 /* ---- attention ---- */
 
 /* H of one map: which ids it holds, where it is, how the profile is spread; who gets the attention. */
-static void columns_add(hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts, size_t l,
-                        size_t h)
+static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *columns,
+                        hs_corpus_sight *ret_sight)
 {
     const hs__corpus_header *header = stats->header;
     const size_t index = hs__corpus_index(stats, l, h);
-    const float *columns = hs_capture_columns(text->capture, l, h);
+    hs__corpus_facts *facts = &stats->scratch->facts[k];
     float *profile = stats->scratch->profile;
     double mass[HS__N_CLASSES] = {0};
     memcpy(profile, columns, facts->n_tokens * sizeof *profile);
@@ -331,69 +345,46 @@ static void columns_add(hs_corpus_stats *stats, const hs_corpus_text *text, hs__
         const float scaled = profile[j] * (float)HS_CORPUS_BINS;
         const size_t bin = scaled >= 0 && scaled < HS_CORPUS_BINS ? (size_t)scaled : HS_CORPUS_BINS - 1;
         stats->fields[HS__F_COLUMN_HIST][index * HS_CORPUS_BINS + bin]++;
-        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)text->ids[j]] += is_high;
+        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)stats->scratch->texts[k].ids[j]] +=
+            is_high;
         facts->high_mask[j] = is_high ? UINT32_MAX : 0;
         facts->columns[j] += columns[j];
         mass[facts->classes[j]] += columns[j];
     }
     for (size_t class = 0; class < HS__N_CLASSES; class ++)
         fixed_add(stats->fields[HS__F_MASS] + (index * HS__N_CLASSES + class) * 2, mass[class]);
+    if (ret_sight) {
+        const double separators = mass[HS__CLASS_CLS] + mass[HS__CLASS_SEP] + mass[HS__CLASS_END];
+        ret_sight->separator_attention =
+            (float)(separators / (separators + mass[HS__CLASS_COMMA] + mass[HS__CLASS_REST]));
+    }
 }
 
-static void segmentation_add(hs_corpus_stats *stats, const hs_corpus_text *text,
-                             const hs__corpus_facts *facts, size_t l)
+static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
 {
     hs__corpus_scratch *s = stats->scratch;
+    const hs__corpus_facts *facts = &s->facts[k];
+    const uint8_t *special = s->texts[k].special;
     const size_t T = facts->n_tokens;
     hs__profile_normalize(facts->columns, T);
     const size_t n_high = hs_high_tokens(facts->columns, T, stats->header->attention_threshold, s->high);
-    const size_t n = hs__segments_cut(s->high, n_high, text->special, T, s->segments);
-    const hs_boundary_score score = hs_segments_score(s->segments, n, facts->sentences, text->special, T);
+    const size_t n = hs__segments_cut(s->high, n_high, special, T, s->segments);
+    const hs_boundary_score score = hs_segments_score(s->segments, n, facts->sentences, special, T);
     int64_t *sums = stats->fields[HS__F_SEGMENTATION] + l * 3;
     sums[0] += score.true_positives;
     sums[1] += score.predicted;
     sums[2] += score.actual;
 }
 
-static void attentions_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts, size_t l)
-{
-    hs__corpus_scratch *s = stats->scratch;
-    const size_t W = stats->header->tokens_max;
-    for (size_t k = 0; k < n_texts; k++)
-        memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
-    for (size_t h = 0; h < stats->header->n_heads; h++) {
-        const size_t offset = hs__corpus_index(stats, l, h) * W * W;
-        const float *attentions[HS__BATCH];
-        for (size_t k = 0; k < n_texts; k++) {
-            columns_add(stats, &texts[k], &s->facts[k], l, h);
-            attentions[k] = hs_capture_attention(texts[k].capture, l, h);
-        }
-        hs__corpus_attention_add(attentions, s->facts, n_texts, W, s->batch,
-                                 stats->fields[HS__F_ATTENTION] + offset,
-                                 stats->fields[HS__F_HIGH_COLUMNS] + offset);
-        hs__corpus_counts_move(s->locations + h * W * s->stride, s->stride, W,
-                               stats->fields[HS__F_LOCATION] + offset);
-    }
-    for (size_t k = 0; k < n_texts; k++)
-        segmentation_add(stats, &texts[k], &s->facts[k], l);
-}
-
 /* ---- all of it ---- */
 
 static hs_status text_check(const hs__corpus_header *header, const hs_corpus_text *text, hs_error *err)
 {
-    const hs_capture *c = text->capture;
-    if (!c->attentions || !c->columns || !c->similarities)
-        return hs_fail(err, HS_INVALID, "corpus statistics need attentions and similarities");
-    if (c->n_layers != header->n_layers || c->n_heads != header->n_heads ||
-        memcmp(c->layers, header->layers, c->n_layers * sizeof *c->layers) != 0)
-        return hs_fail(err, HS_INVALID,
-                       "corpus statistics: text %llu was captured with other layers or heads",
-                       (unsigned long long)text->number);
-    if (c->n_tokens < 1 || c->n_tokens > header->tokens_max)
+    if (text->n_tokens < 1 || text->n_tokens > header->tokens_max)
         return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has %zu tokens, the window %llu",
-                       (unsigned long long)text->number, c->n_tokens, (unsigned long long)header->tokens_max);
-    for (size_t i = 0; i < c->n_tokens; i++)
+                       (unsigned long long)text->number, text->n_tokens,
+                       (unsigned long long)header->tokens_max);
+    for (size_t i = 0; i < text->n_tokens; i++)
         if (text->ids[i] < 0 || (uint64_t)text->ids[i] >= header->vocab_size)
             return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has the id %d, the vocabulary %llu",
                            (unsigned long long)text->number, text->ids[i],
@@ -401,23 +392,13 @@ static hs_status text_check(const hs__corpus_header *header, const hs_corpus_tex
     return HS_OK;
 }
 
-static void batch_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts)
+hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
+                                hs_error *err)
 {
     hs__corpus_scratch *s = stats->scratch;
-    for (size_t k = 0; k < n_texts; k++) {
-        facts_fill(stats, &texts[k], &s->facts[k]);
-        chance_add(stats, &s->facts[k]);
-    }
-    for (size_t l = 0; l < stats->header->n_layers; l++) {
-        for (size_t k = 0; k < n_texts; k++)
-            similarities_add(stats, &texts[k], &s->facts[k], l);
-        attentions_add(stats, texts, n_texts, l);
-    }
-}
-
-hs_status hs_corpus_stats_add(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
-                              hs_error *err)
-{
+    if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
+        return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
+                       HS_CORPUS_BATCH, n_texts);
     if (n_texts > HS_CORPUS_TEXTS_MAX - hs_corpus_stats_texts(stats))
         return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
                        (unsigned long long)HS_CORPUS_TEXTS_MAX);
@@ -426,7 +407,53 @@ hs_status hs_corpus_stats_add(hs_corpus_stats *stats, const hs_corpus_text *text
         if (st)
             return st;
     }
-    for (size_t k = 0; k < n_texts; k += HS__BATCH)
-        batch_add(stats, texts + k, hs__min(HS__BATCH, n_texts - k));
+    s->n_texts = n_texts;
+    for (size_t k = 0; k < n_texts; k++) {
+        s->texts[k] = texts[k];
+        facts_fill(stats, &texts[k], &s->facts[k]);
+        chance_add(stats, &s->facts[k]);
+    }
     return HS_OK;
+}
+
+/* Before the first head of a layer of a text. */
+static void layer_begin(hs__corpus_facts *facts, size_t stride)
+{
+    memset(facts->columns, 0, facts->n_tokens * sizeof(float));
+    memset(facts->similarity_sum, 0, facts->n_tokens * stride * sizeof(float));
+    memset(facts->normalized_sum, 0, facts->n_tokens * stride * sizeof(float));
+}
+
+/* After the last one. */
+static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
+{
+    const size_t W = stats->header->tokens_max, stride = stats->scratch->stride;
+    const hs__corpus_facts *facts = &stats->scratch->facts[k];
+    int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
+    int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
+    hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
+    hs__corpus_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
+    for (size_t t = 0; t < stats->header->n_thresholds; t++)
+        unique_focal_add(stats, k, t, l);
+    segmentation_add(stats, k, l);
+}
+
+void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
+                          hs_corpus_sight *ret_sight)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t W = stats->header->tokens_max;
+    if (h == 0)
+        layer_begin(&s->facts[k], s->stride);
+    similarity_add(stats, k, l, h, head->similarity, ret_sight);
+    columns_add(stats, k, l, h, head->columns, ret_sight);
+    hs__corpus_attention_add(head->attention, &s->facts[k], W, s->batch);
+    if (k + 1 == s->n_texts) {
+        const size_t offset = hs__corpus_index(stats, l, h) * W * W;
+        hs__corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,
+                                  stats->fields[HS__F_HIGH_COLUMNS] + offset);
+        hs__corpus_counts_move(s->locations, s->stride, W, stats->fields[HS__F_LOCATION] + offset);
+    }
+    if (h + 1 == stats->header->n_heads)
+        layer_end(stats, k, l);
 }

@@ -20,6 +20,8 @@ typedef struct hs__corpus_facts {
     uint8_t *classes;       /* HS__CLASS_... */
     uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
     float *columns;         /* of the layer at hand: column sums over its heads */
+    float *similarity_sum,
+        *normalized_sum; /* [T][stride], of the layer at hand: S and N, i < j, over its heads */
 } hs__corpus_facts;
 
 enum { HS__CHUNK = 64, HS__DISTANCE_TABLES = 4 };
@@ -36,20 +38,19 @@ typedef struct hs__corpus_counts {
 /* What one similarity map yields. stride is hs__corpus_stride; rows are the map's. */
 typedef struct hs__corpus_map {
     size_t stride, n_thresholds;
-    float cuts[HS_CORPUS_THRESHOLDS_MAX];   /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
-    uint8_t *levels;                        /* [T][stride]: thresholds that N reaches; 0 for i >= j */
-    uint8_t *bins;                          /* [T][stride]: bin of N, for i < j */
-    float *similarity_sum, *normalized_sum; /* [T][stride]: grow by S and N, i < j */
-    double moments[2][3];                   /* noise, signal: number of pairs, sum of N, sum of N^2 */
-    uint32_t *hist[2];                      /* [4][128], noise, signal: add the four up */
-    uint32_t *degrees;                      /* [t][stride]: pairs of E that hold the token */
-    uint32_t *distances;                    /* [t][stride]: pairs of E by j - i */
-    hs__corpus_counts *counts;              /* scratch */
+    float cuts[HS_CORPUS_THRESHOLDS_MAX]; /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
+    uint8_t *levels;                      /* [T][stride]: thresholds that N reaches; 0 for i >= j */
+    uint8_t *bins;                        /* [T][stride]: bin of N, for i < j */
+    double moments[2][3];                 /* noise, signal: number of pairs, sum of N, sum of N^2 */
+    uint32_t *hist[2];                    /* [4][128], noise, signal: add the four up */
+    uint32_t *degrees;                    /* [t][stride]: pairs of E that hold the token */
+    uint32_t *distances;                  /* [t][stride]: pairs of E by j - i */
+    hs__corpus_counts *counts;            /* scratch */
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
 } hs__corpus_map;
 
-/* Fills all of map but stride and n_thresholds. */
-void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+/* Fills all of map but stride and n_thresholds; the sums of facts grow. */
+void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, hs__corpus_facts *facts,
                          const float *thresholds);
 
 /* Adds 1 to ret_counts[i][j] where levels[i][j] > level. Both are [n_tokens][stride]; counts are bytes. */
@@ -63,7 +64,10 @@ void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64
 void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
                          int64_t *fraction);
 
-/* Adds one head's attention over n_texts texts: A to sums, A in the columns of H to high_columns, both
- * [window][window]. batch is scratch for two more such, 0 before and after. */
-void hs__corpus_attention_add(const float *const *attentions, const hs__corpus_facts *facts, size_t n_texts,
-                              size_t window, uint32_t *batch, int64_t *sums, int64_t *high_columns);
+/* Adds one text's map to a head's sums over a batch: A to batch, A in the columns of H to what follows it;
+ * each [window][window]. */
+void hs__corpus_attention_add(const float *attention, const hs__corpus_facts *facts, size_t window,
+                              uint32_t *batch);
+
+/* Adds the sums of a batch to sums and high_columns, and clears them. */
+void hs__corpus_attention_move(uint32_t *batch, size_t window, int64_t *sums, int64_t *high_columns);

@@ -48,11 +48,13 @@ static inline void halves_add(doubles *sums, const floats *values)
 
 /* Row i: levels, bins, sums. Elements j <= i, and those past the end, count as S = 0. */
 static inline __attribute__((always_inline)) void row_read(hs__corpus_map *map, const float *row, size_t i,
-                                                           size_t n_tokens, int32_t sentence_end,
-                                                           float reciprocal, moment_sums *moments)
+                                                           hs__corpus_facts *facts, float reciprocal,
+                                                           moment_sums *moments)
 {
     const ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const floats top = (floats){0} + (float)(HS_CORPUS_BINS - 1);
+    const size_t n_tokens = facts->n_tokens;
+    const int32_t sentence_end = facts->sentence_ends[i];
     floats all = {0}, all_squares = {0}, signal = {0}, signal_squares = {0};
     for (size_t j = (i + 1) / LANES * LANES; j < n_tokens; j += LANES) {
         floats s = {0};
@@ -64,8 +66,8 @@ static inline __attribute__((always_inline)) void row_read(hs__corpus_map *map, 
         s = (floats)((ints)s & (index > (int32_t)i));
         const floats n = s * reciprocal;
         const size_t at = i * map->stride + j;
-        *(floats *)(map->similarity_sum + at) += s;
-        *(floats *)(map->normalized_sum + at) += n;
+        *(floats *)(facts->similarity_sum + at) += s;
+        *(floats *)(facts->normalized_sum + at) += n;
 
         ints level = {0};
         for (size_t t = 0; t < map->n_thresholds; t++)
@@ -112,13 +114,13 @@ static void repeats_move(hs__corpus_map *map, const float *similarity, const hs_
 
 /* Everything of the first reading. */
 HS_CLONES
-static void map_quantise(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+static void map_quantise(hs__corpus_map *map, const float *similarity, hs__corpus_facts *facts,
                          float reciprocal, moment_sums *moments)
 {
     const size_t T = facts->n_tokens;
     for (size_t i = 0; i < T; i++) {
         memset(map->levels + i * map->stride, 0, (i + 1) / LANES * LANES);
-        row_read(map, similarity + i * T, i, T, facts->sentence_ends[i], reciprocal, moments);
+        row_read(map, similarity + i * T, i, facts, reciprocal, moments);
         const size_t end = (T + LANES - 1) / LANES * LANES;
         memset(map->levels + i * map->stride + end, 0, map->stride - end);
     }
@@ -233,7 +235,7 @@ static uint64_t level_count(const hs__corpus_map *map, const hs__corpus_facts *f
     return same_sentence;
 }
 
-void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, hs__corpus_facts *facts,
                          const float *thresholds)
 {
     const size_t T = facts->n_tokens;

@@ -8,9 +8,6 @@
 
 #include "engine/corpus.h"
 
-/* Texts that are added in one go. */
-#define HS__BATCH 8
-
 #define HS__ATTENTION_BITS 28
 #define HS__SHARE_UNIT     0x1p-36
 #define HS__FRACTION_UNIT  0x1p-37

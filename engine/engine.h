@@ -57,11 +57,30 @@ typedef struct hs_sequence {
     hs_capture *capture;  /* filled by the run; made for this shape and n_tokens */
 } hs_sequence;
 
+/* Maps of one head of one sequence of T tokens. */
+typedef struct hs_observed_head {
+    const float *attention;  /* [T][T] */
+    const float *similarity; /* [T][T], its diagonal 0 */
+    const float *columns;    /* [T]: sum over rows of attention */
+} hs_observed_head;
+
+/* Is shown every head that the sequences' captures list, whether they keep it or not, while its maps are in
+ * the nearest cache. Layer after layer: each head of it, of each sequence, in these orders. */
+typedef struct hs_observer {
+    float *attention,
+        *similarity; /* [T][T], T of the longest sequence: where maps that are not kept are made */
+    float *columns;  /* [T] */
+    /* l and h are positions in the capture. What head points to is valid during the call. */
+    void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
+    void *context;
+} hs_observer;
+
 /* How a run behaves beside others. NULL stands for {0}. */
 typedef struct hs_run_control {
     const atomic_int
         *cancelled;   /* looked at between layers; non-zero ends the run with HS_CANCELLED; may be NULL */
     size_t n_threads; /* threads this pass may use; 0 or 1: only the caller's */
+    const hs_observer *observer; /* may be NULL; a pass that is observed stays on the caller's thread */
 } hs_run_control;
 
 /* One forward pass over n_sequences texts at once, their tokens side by side; no text sees another.

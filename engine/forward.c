@@ -21,7 +21,8 @@ typedef struct pass {
     hs_workspace *ws;
     const hs_sequence *sequences;
     size_t n_sequences;
-    size_t N; /* tokens of all sequences */
+    const hs_observer *observer; /* or NULL */
+    size_t N;                    /* tokens of all sequences */
     size_t n_row_chunks, n_threads;
     size_t index; /* of the layer */
     const hs__layer *layer;
@@ -84,15 +85,34 @@ static void task_multiply(void *context, size_t task, size_t slot)
         atomic_store_explicit(&p->status, (int)st, memory_order_relaxed);
 }
 
+/* Where a head that the capture lists goes: into what it keeps and, for an observer, aside. */
+static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, hs__head *head)
+{
+    if (p->observer) {
+        head->attention = p->observer->attention;
+        head->columns = p->observer->columns;
+        head->similarity = p->observer->similarity;
+    }
+    if (capture->attentions) {
+        head->attention = hs_capture_attention(capture, l, h);
+        head->columns = hs_capture_columns(capture, l, h);
+    }
+    if (capture->head_outputs)
+        head->output = hs_capture_head_output(capture, l, h);
+    if (capture->similarities)
+        head->similarity = hs_capture_similarity(capture, l, h);
+}
+
 /* One head of one sequence. */
 static void task_attend(void *context, size_t task, size_t slot)
 {
     const pass *p = context;
     const hs_shape *shape = &p->engine->shape;
-    const size_t H = shape->hidden, D = shape->head_width, index = task % shape->n_heads;
-    size_t row = 0, s = 0;
-    for (; s < task / shape->n_heads; s++)
-        row += p->sequences[s].n_tokens;
+    const size_t H = shape->hidden, D = shape->head_width;
+    const size_t index = task / p->n_sequences, s = task % p->n_sequences;
+    size_t row = 0;
+    for (size_t before = 0; before < s; before++)
+        row += p->sequences[before].n_tokens;
 
     const hs_capture *capture = p->sequences[s].capture;
     const ptrdiff_t l = position_of(capture->layers, capture->n_layers, p->index);
@@ -106,18 +126,12 @@ static void task_attend(void *context, size_t task, size_t slot)
         .qkv = p->ws->qkv + row * 3 * H + index * D,
         .context = p->ws->context + row * H + index * D,
     };
-    if (h >= 0) {
-        const size_t at_l = (size_t)l, at_h = (size_t)h;
-        if (capture->attentions) {
-            head.attention = hs_capture_attention(capture, at_l, at_h);
-            head.columns = hs_capture_columns(capture, at_l, at_h);
-        }
-        if (capture->head_outputs)
-            head.output = hs_capture_head_output(capture, at_l, at_h);
-        if (capture->similarities)
-            head.similarity = hs_capture_similarity(capture, at_l, at_h);
-    }
+    if (h >= 0)
+        head_place(p, capture, (size_t)l, (size_t)h, &head);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
+    if (h >= 0 && p->observer)
+        p->observer->show(p->observer->context, s, (size_t)l, (size_t)h,
+                          &(hs_observed_head){head.attention, head.similarity, head.columns});
 }
 
 static void add_update(const pass *p, const hs__norm *norm, size_t task)
@@ -237,13 +251,17 @@ static size_t threads_for(const hs_engine *engine, const hs_run_control *control
     const double weights = (double)shape->n_layers * (double)shape->hidden *
                            (4 * (double)shape->hidden + 2 * (double)shape->ffn);
     const size_t n = control->n_threads < engine->n_threads ? control->n_threads : engine->n_threads;
-    return n > 1 && 2 * (double)N * weights >= shared_min ? n : 1;
+    return n > 1 && !control->observer && 2 * (double)N * weights >= shared_min ? n : 1;
 }
 
 hs_status hs__forward(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
                       size_t n_sequences, const hs_run_control *control, hs_error *err)
 {
-    pass p = {.engine = engine, .ws = ws, .sequences = sequences, .n_sequences = n_sequences};
+    pass p = {.engine = engine,
+              .ws = ws,
+              .sequences = sequences,
+              .n_sequences = n_sequences,
+              .observer = control->observer};
     for (size_t s = 0; s < n_sequences; s++) {
         embed(engine, &sequences[s], ws->update, ws->x + p.N * engine->shape.hidden);
         p.N += sequences[s].n_tokens;

@@ -218,11 +218,35 @@ static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const f
     multiply_panel(n_rows, K, x, ldx, panel, n_columns, bias, next, y, ldy);
 }
 
-/* One panel of n columns, `width` with the zeros, from row k on. */
-static void pack_panel(size_t k, size_t K, size_t n, size_t width, const float *source, size_t step_k,
+/* A panel whose columns lie as rows in the source, as weights and keys do: by square blocks. */
+static void pack_columns(size_t K, size_t n, size_t width, const float *source, size_t step_column,
+                         float *panel)
+{
+    for (size_t k = 0; k < K; k += LANES)
+        for (size_t j = 0; j < n; j += LANES) {
+            const float *from = source + j * step_column + k;
+            float *to = panel + k * width + j;
+            if (K - k < LANES)
+                transpose(from, step_column, K - k, to, width);
+            else
+                transpose(from, step_column, LANES, to, width);
+        }
+}
+
+/* One whose columns lie side by side in the source, as values do. */
+static void pack_rows(size_t K, size_t n, size_t width, const float *source, size_t step_k, float *panel)
+{
+    for (size_t k = 0; k < K; k++)
+        for (size_t j = 0; j < width; j += LANES) {
+            const float *from = source + k * step_k + j;
+            store(panel + k * width + j, n - j < LANES ? load_part(from, n - j, 0) : load(from));
+        }
+}
+
+static void pack_panel(size_t K, size_t n, size_t width, const float *source, size_t step_k,
                        size_t step_column, float *panel)
 {
-    for (; k < K; k++) {
+    for (size_t k = 0; k < K; k++) {
         for (size_t j = 0; j < n; j++)
             panel[k * width + j] = source[k * step_k + j * step_column];
         for (size_t j = n; j < width; j++)
@@ -237,12 +261,12 @@ static void pack(size_t K, size_t n_columns, const float *source, size_t step_k,
         const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
         const size_t width = (n + LANES - 1) / LANES * LANES;
         const float *columns = source + first * step_column;
-        size_t k = 0;
-        /* Columns that lie as rows in the source, as weights and keys do, go by square blocks. */
-        for (; step_k == 1 && n == width && k + LANES <= K; k += LANES)
-            for (size_t j = 0; j < n; j += LANES)
-                transpose(columns + j * step_column + k, step_column, panels + k * width + j, width);
-        pack_panel(k, K, n, width, columns, step_k, step_column, panels);
+        if (step_k == 1 && n == width)
+            pack_columns(K, n, width, columns, step_column, panels);
+        else if (step_column == 1)
+            pack_rows(K, n, width, columns, step_k, panels);
+        else
+            pack_panel(K, n, width, columns, step_k, step_column, panels);
         panels += K * width;
     }
 }
@@ -252,7 +276,7 @@ static void mirror(size_t n, float *s)
     for (size_t i = PANEL; i < n; i += LANES) {
         const size_t before = i / PANEL * PANEL; /* columns of earlier panels, a multiple of LANES */
         for (size_t j = 0; j < before && i + LANES <= n; j += LANES)
-            transpose(s + i * n + j, n, s + j * n + i, n);
+            transpose(s + i * n + j, n, LANES, s + j * n + i, n);
         for (size_t row = i; row < n && i + LANES > n; row++)
             for (size_t j = 0; j < before; j++)
                 s[j * n + row] = s[row * n + j];

@@ -85,14 +85,14 @@ INLINE vec interleave(vec a, vec b, bool second)
     return second ? __builtin_shufflevector(a, b, SECOND_HALF) : __builtin_shufflevector(a, b, FIRST_HALF);
 }
 
-/* to[j][i] = from[i][j], LANES x LANES: interleaving row i with row i + LANES / 2 moves one bit of the row's
- * number into the column's, so doing it once per bit exchanges them. */
-INLINE void transpose(const float *from, size_t ld_from, float *to, size_t ld_to)
+/* to[j][i] = from[i][j], LANES x n, n at most LANES: interleaving row i with row i + LANES / 2 moves one bit
+ * of the row's number into the column's, so doing it once per bit exchanges them. */
+INLINE void transpose(const float *from, size_t ld_from, size_t n, float *to, size_t ld_to)
 {
     vec rows[LANES], next[LANES];
 #pragma GCC unroll 16
     for (size_t i = 0; i < LANES; i++)
-        rows[i] = load(from + i * ld_from);
+        rows[i] = n == LANES ? load(from + i * ld_from) : load_part(from + i * ld_from, n, 0);
 #pragma GCC unroll 4
     for (size_t bit = 1; bit < LANES; bit *= 2) {
 #pragma GCC unroll 16
@@ -104,5 +104,6 @@ INLINE void transpose(const float *from, size_t ld_from, float *to, size_t ld_to
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < LANES; i++)
-        store(to + i * ld_to, rows[i]);
+        if (i < n)
+            store(to + i * ld_to, rows[i]);
 }

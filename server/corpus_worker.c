@@ -1,17 +1,11 @@
 #include "server/corpus_worker.h"
 
-#include "engine/analysis.h"
-
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Maps of the texts of one pass. Pass and figures of a text of mini's take 12.7 ms alone and 9.7 ms with
- * eight together at 128 tokens, 5.4 ms and 1.9 ms at 24 tokens (CPU time): so as many together as this room
- * allows. */
-#define TOGETHER_BYTES ((size_t)256 << 20)
 /* An example keeps the text as far as the window reaches; this bounds it for very long words. */
 #define EXAMPLE_BYTES 16384
 
@@ -59,11 +53,8 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
     }
     for (size_t h = 0; h < shape->n_heads; h++)
         shared->heads[h] = (uint16_t)h;
-    shared->selection = (hs_selection){.layers = job->layers,
-                                       .n_layers = job->n_layers,
-                                       .heads = shared->heads,
-                                       .n_heads = shape->n_heads,
-                                       .keep = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
+    shared->selection = (hs_selection){
+        .layers = job->layers, .n_layers = job->n_layers, .heads = shared->heads, .n_heads = shape->n_heads};
 }
 
 hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_error *err)
@@ -71,28 +62,22 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     const hs__corpus_job *job = shared->job;
     const size_t T = job->max_tokens;
     *worker = (hs__corpus_worker){.shared = shared};
-    worker->n_together = TOGETHER_BYTES / hs_capture_bytes(hs_model_shape(job->model), &shared->selection, T);
-    worker->n_together = worker->n_together < 1                  ? 1
-                         : worker->n_together > HS__CORPUS_BLOCK ? HS__CORPUS_BLOCK
-                                                                 : worker->n_together;
-    worker->sentences = calloc(T, sizeof *worker->sentences);
-    worker->first = calloc(T, sizeof *worker->first);
-    worker->separators = calloc(T, sizeof *worker->separators);
-    if (!worker->sentences || !worker->first || !worker->separators)
+    worker->maps = malloc((2 * T * T + T) * sizeof *worker->maps);
+    if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
+    const hs_status st = hs_workspace_create(job->engine, HS_CORPUS_BATCH * T, &worker->workspace, err);
     return st ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
 void hs__corpus_worker_finish(hs__corpus_worker *worker)
 {
-    for (size_t i = 0; i < HS__CORPUS_BLOCK; i++)
-        hs_capture_destroy(worker->captures[i]);
+    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
+        hs_capture_destroy(worker->captures[k]);
+        free(worker->figures[k]);
+    }
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
-    free(worker->sentences);
-    free(worker->first);
-    free(worker->separators);
+    free(worker->maps);
     *worker = (hs__corpus_worker){0};
 }
 
@@ -178,14 +163,6 @@ static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, con
 
 /* ---- examples ---- */
 
-static bool contains(const int32_t *ids, size_t n, int32_t id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
 /* The text as far as its tokens reach, up to the first NUL. NULL when memory is short. */
 static char *text_reached(const text *t)
 {
@@ -203,54 +180,49 @@ static char *text_reached(const text *t)
     return strndup(t->bytes.bytes, n);
 }
 
-static void figures_take(const hs_head_summary *s, float *ret_figures)
+static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
 {
-    ret_figures[HS__EXAMPLE_REPEATED] = s->repeated_share;
-    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = s->same_sentence_share;
-    ret_figures[HS__EXAMPLE_DISTANCE] = s->mean_distance;
-    ret_figures[HS__EXAMPLE_FOCAL] = s->focal_share;
-    ret_figures[HS__EXAMPLE_HIGH] = (float)s->high_pairs;
-    ret_figures[HS__EXAMPLE_SEPARATOR] = s->separator_attention;
+    ret_figures[HS__EXAMPLE_REPEATED] = sight->repeated_share;
+    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = sight->same_sentence_share;
+    ret_figures[HS__EXAMPLE_DISTANCE] = sight->mean_distance;
+    ret_figures[HS__EXAMPLE_FOCAL] = sight->focal_share;
+    ret_figures[HS__EXAMPLE_HIGH] = (float)sight->high_pairs;
+    ret_figures[HS__EXAMPLE_SEPARATOR] = sight->separator_attention;
 }
 
-static hs_status example_add(hs__corpus_worker *worker, const text *t, const hs_capture *capture,
-                             hs_error *err)
+/* Room for the figures of text k, where it may become an example. */
+static hs_status example_begin(hs__corpus_worker *worker, size_t k, uint64_t number, hs_error *err)
 {
     const hs_corpus_options *o = &worker->shared->options;
-    const hs_encoding *e = &t->encoding;
-    const hs_text_facts facts = {e->n_tokens, worker->first, worker->sentences, worker->separators, NULL};
-    const size_t n_maps = o->n_layers * o->n_heads;
+    if (!hs__corpus_sample_wants(worker->shared->sample, number))
+        return HS_OK;
+    worker->figures[k] = calloc(o->n_layers * o->n_heads * HS__EXAMPLE_FIGURES, sizeof(float));
+    return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+}
+
+static hs_status example_end(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+{
+    if (!worker->figures[k])
+        return HS_OK;
     hs__example example = {.number = t->line->number,
                            .file = (uint32_t)t->line->file,
                            .line = t->line->line,
                            .text = text_reached(t),
-                           .figures = malloc(n_maps * HS__EXAMPLE_FIGURES * sizeof(float))};
-    hs_status st =
-        example.text && example.figures ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
-    hs_repeats_find(e->ids, e->n_tokens, worker->first);
-    hs_sentences_find(e->ids, e->types, e->special, e->n_tokens, o->ends, o->n_ends, worker->sentences);
-    for (size_t i = 0; i < e->n_tokens; i++)
-        worker->separators[i] = e->special[i] || contains(o->ends, o->n_ends, e->ids[i]);
-    for (size_t map = 0; !st && example.figures && map < n_maps; map++) {
-        const size_t l = map / o->n_heads, h = map % o->n_heads;
-        hs_head_summary summary;
-        st = hs_head_summarize(hs_capture_attention(capture, l, h), hs_capture_similarity(capture, l, h),
-                               &facts, o->thresholds[o->threshold_main], &summary, err);
-        if (!st)
-            figures_take(&summary, example.figures + map * HS__EXAMPLE_FIGURES);
-    }
-    if (st)
+                           .figures = worker->figures[k]};
+    worker->figures[k] = NULL;
+    if (!example.text) {
         hs__example_finish(&example);
-    else
-        hs__corpus_sample_add(worker->shared->sample, &example);
-    return st;
+        return hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+    }
+    hs__corpus_sample_add(worker->shared->sample, &example);
+    return HS_OK;
 }
 
 /* ---- a block ---- */
 
-static hs_status capture_fit(hs__corpus_worker *worker, size_t at, size_t n_tokens, hs_error *err)
+static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_tokens, hs_error *err)
 {
-    hs_capture **capture = &worker->captures[at];
+    hs_capture **capture = &worker->captures[k];
     if (*capture && (*capture)->n_tokens == n_tokens)
         return HS_OK;
     hs_capture_destroy(*capture);
@@ -259,27 +231,45 @@ static hs_status capture_fit(hs__corpus_worker *worker, size_t at, size_t n_toke
                              capture, err);
 }
 
-/* One pass over n <= n_together texts, and its figures. */
+/* An hs_observer's: the maps of one head of text k. */
+static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *head)
+{
+    hs__corpus_worker *worker = data;
+    float *figures = worker->figures[k];
+    hs_corpus_sight sight;
+    hs_corpus_batch_head(worker->stats, k, l, h, head, figures ? &sight : NULL);
+    if (figures)
+        figures_take(&sight, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
+}
+
+/* One pass over n <= HS_CORPUS_BATCH texts, and its figures. */
 static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_t n, hs_error *err)
 {
     hs__corpus_shared *shared = worker->shared;
-    const hs_run_control alone = {.n_threads = 1};
-    hs_sequence sequences[HS__CORPUS_BLOCK];
-    hs_corpus_text counted[HS__CORPUS_BLOCK];
+    const size_t T = shared->job->max_tokens;
+    const hs_observer observer = {.attention = worker->maps,
+                                  .similarity = worker->maps + T * T,
+                                  .columns = worker->maps + 2 * T * T,
+                                  .show = head_count,
+                                  .context = worker};
+    hs_sequence sequences[HS_CORPUS_BATCH];
+    hs_corpus_text counted[HS_CORPUS_BATCH];
     hs_status st = HS_OK;
-    for (size_t i = 0; !st && i < n; i++) {
-        const hs_encoding *e = &texts[i].encoding;
-        st = capture_fit(worker, i, e->n_tokens, err);
-        sequences[i] = (hs_sequence){e->ids, e->types, e->n_tokens, worker->captures[i]};
-        counted[i] = (hs_corpus_text){texts[i].line->number, worker->captures[i], e->ids, e->special};
+    for (size_t k = 0; !st && k < n; k++) {
+        const hs_encoding *e = &texts[k].encoding;
+        st = capture_fit(worker, k, e->n_tokens, err);
+        if (!st)
+            st = example_begin(worker, k, texts[k].line->number, err);
+        sequences[k] = (hs_sequence){e->ids, e->types, e->n_tokens, worker->captures[k]};
+        counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special};
     }
     if (!st)
-        st = hs_engine_run(shared->job->engine, worker->workspace, sequences, n, &alone, err);
+        st = hs_corpus_batch_begin(worker->stats, counted, n, err);
     if (!st)
-        st = hs_corpus_stats_add(worker->stats, counted, n, err);
-    for (size_t i = 0; !st && i < n; i++)
-        if (hs__corpus_sample_wants(shared->sample, texts[i].line->number))
-            st = example_add(worker, &texts[i], worker->captures[i], err);
+        st = hs_engine_run(shared->job->engine, worker->workspace, sequences, n,
+                           &(hs_run_control){.observer = &observer}, err);
+    for (size_t k = 0; !st && k < n; k++)
+        st = example_end(worker, k, &texts[k], err);
     if (!st)
         atomic_fetch_add(&shared->n_texts, n);
     return st;
@@ -293,7 +283,7 @@ static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, 
     for (size_t i = 0; !st && i < block->n_lines; i++)
         st = text_add(worker->shared, block, &block->lines[i], texts, &n_texts, err);
     for (size_t done = 0, n; !st && done < n_texts; done += n) {
-        n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
+        n = n_texts - done < HS_CORPUS_BATCH ? n_texts - done : HS_CORPUS_BATCH;
         st = texts_count(worker, texts + done, n, err);
     }
     for (size_t i = 0; i < n_texts; i++)

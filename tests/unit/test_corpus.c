@@ -38,6 +38,7 @@ static const hs_corpus_options options = {
 /* ---- made-up texts ---- */
 
 static hs_corpus_text texts[TEXTS_MAX];
+static hs_capture *captures[TEXTS_MAX]; /* their maps */
 static size_t n_texts;
 
 static uint32_t random_next(uint32_t *state)
@@ -92,7 +93,8 @@ static void text_make(size_t number, size_t n)
     ids[0] = CLS;
     ids[n - 1] = SEP;
     special[0] = special[n - 1] = 1;
-    texts[n_texts++] = (hs_corpus_text){number, capture, ids, special};
+    captures[n_texts] = capture;
+    texts[n_texts++] = (hs_corpus_text){number, n, ids, special};
 }
 
 static void setup(void)
@@ -106,10 +108,29 @@ static void setup(void)
 static void teardown(void)
 {
     for (size_t k = 0; k < n_texts; k++) {
-        hs_capture_destroy((hs_capture *)texts[k].capture);
+        hs_capture_destroy(captures[k]);
         free((int32_t *)texts[k].ids);
         free((uint8_t *)texts[k].special);
     }
+}
+
+static hs_observed_head head_of(size_t k, size_t l, size_t h)
+{
+    return (hs_observed_head){hs_capture_attention(captures[k], l, h),
+                              hs_capture_similarity(captures[k], l, h),
+                              hs_capture_columns(captures[k], l, h)};
+}
+
+/* Shows the heads of texts [first, first + n) as a pass does. */
+static void batch_add(hs_corpus_stats *stats, size_t first, size_t n)
+{
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, texts + first, n, NULL), HS_OK);
+    for (size_t l = 0; l < N_LAYERS; l++)
+        for (size_t h = 0; h < N_HEADS; h++)
+            for (size_t k = 0; k < n; k++) {
+                const hs_observed_head head = head_of(first + k, l, h);
+                hs_corpus_batch_head(stats, k, l, h, &head, NULL);
+            }
 }
 
 static hs_corpus_stats *stats_of(size_t first, size_t n, size_t batch)
@@ -117,9 +138,7 @@ static hs_corpus_stats *stats_of(size_t first, size_t n, size_t batch)
     hs_corpus_stats *stats;
     ck_assert_int_eq(hs_corpus_stats_create(&options, &stats, NULL), HS_OK);
     for (size_t k = first; k < first + n; k += batch)
-        ck_assert_int_eq(
-            hs_corpus_stats_add(stats, texts + k, k + batch < first + n ? batch : first + n - k, NULL),
-            HS_OK);
+        batch_add(stats, k, k + batch < first + n ? batch : first + n - k);
     return stats;
 }
 
@@ -202,7 +221,7 @@ static size_t bin_of(double value, size_t n_bins)
 
 static void naive_elements(const naive *x, size_t l, size_t h, float m)
 {
-    const float *s = hs_capture_similarity(x->text->capture, l, h);
+    const float *s = hs_capture_similarity(captures[x->text - texts], l, h);
     for (size_t i = 0; i < x->n; i++)
         for (size_t j = i + 1; j < x->n; j++) {
             const double n = m > 0 ? (double)s[i * x->n + j] / m : 0;
@@ -226,7 +245,7 @@ static void naive_elements(const naive *x, size_t l, size_t h, float m)
 /* E of one head; returns the focal id, -1 for none. */
 static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m)
 {
-    const float *s = hs_capture_similarity(x->text->capture, l, h);
+    const float *s = hs_capture_similarity(captures[x->text - texts], l, h);
     const size_t part = x->text->number % N_PARTS;
     double high = 0, repeated = 0, same = 0, both = 0, distances = 0, holding[VOCAB] = {0};
     for (size_t i = 0; i < x->n; i++)
@@ -273,7 +292,7 @@ static void naive_similarities(const naive *x, size_t l)
 {
     float maxima[N_HEADS];
     for (size_t h = 0; h < N_HEADS; h++) {
-        maxima[h] = hs_similarity_max(hs_capture_similarity(x->text->capture, l, h), x->n, NULL);
+        maxima[h] = hs_similarity_max(hs_capture_similarity(captures[x->text - texts], l, h), x->n, NULL);
         naive_elements(x, l, h, maxima[h]);
     }
     for (size_t t = 0; t < N_THRESHOLDS; t++) {
@@ -296,7 +315,7 @@ static size_t class_of(int32_t id)
 
 static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOCAB])
 {
-    const float *a = hs_capture_attention(x->text->capture, l, h);
+    const float *a = hs_capture_attention(captures[x->text - texts], l, h);
     float profile[WINDOW];
     hs_column_profile(a, x->n, NULL, profile);
     for (size_t j = 0; j < x->n; j++) {
@@ -315,8 +334,8 @@ static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOC
 static void naive_segmentation(const naive *x, size_t l)
 {
     hs_segment segments[WINDOW];
-    const size_t n = hs_segments_find(hs_capture_attention(x->text->capture, l, 0),
-                                      hs_capture_similarity(x->text->capture, l, 0), N_HEADS, x->n,
+    const size_t n = hs_segments_find(hs_capture_attention(captures[x->text - texts], l, 0),
+                                      hs_capture_similarity(captures[x->text - texts], l, 0), N_HEADS, x->n,
                                       x->text->special, NULL, options.attention_threshold, segments);
     const hs_boundary_score score = hs_segments_score(segments, n, x->sentences, x->text->special, x->n);
     *at("segmentation", l, 0, 0, 0) += score.true_positives;
@@ -345,7 +364,7 @@ static void naive_all(void)
     for (size_t k = 0; k < N_THRESHOLDS; k++)
         *at("thresholds", k, 0, 0, 0) = thresholds[k];
     for (size_t k = 0; k < n_texts; k++) {
-        naive x = {.text = &texts[k], .n = texts[k].capture->n_tokens};
+        naive x = {.text = &texts[k], .n = texts[k].n_tokens};
         hs_sentences_find(x.text->ids, NULL, x.text->special, x.n, ends, 2, x.sentences);
         naive_chance(&x);
         for (size_t l = 0; l < N_LAYERS; l++) {
@@ -407,7 +426,7 @@ static void assert_same_state(hs_corpus_stats *a, hs_corpus_stats *b)
 START_TEST(merging_and_batches_change_nothing)
 {
     hs_corpus_stats *whole = stats_of(0, n_texts, 8);
-    for (size_t batch = 1; batch < 12; batch += 3) {
+    for (size_t batch = 1; batch <= HS_CORPUS_BATCH; batch += 2) {
         hs_corpus_stats *again = stats_of(0, n_texts, batch);
         assert_same_state(whole, again);
         hs_corpus_stats_destroy(again);
@@ -449,7 +468,7 @@ START_TEST(what_was_saved_is_loaded)
     ck_assert_uint_eq(o.layers[1], layers[1]);
     ck_assert_uint_eq(o.n_ends, 2);
     ck_assert_mem_eq(o.thresholds, thresholds, sizeof thresholds);
-    ck_assert_int_eq(hs_corpus_stats_add(loaded, texts, 1, NULL), HS_OK); /* and goes on */
+    batch_add(loaded, 0, 1); /* and goes on */
     hs_corpus_stats_destroy(stats);
     hs_corpus_stats_destroy(loaded);
 }
@@ -508,25 +527,67 @@ START_TEST(options_out_of_range_are_refused)
 }
 END_TEST
 
-START_TEST(captures_that_do_not_fit_are_refused)
+START_TEST(texts_that_do_not_fit_are_refused)
 {
     hs_corpus_stats *stats = stats_of(0, 0, 1);
-    const hs_capture *fit = texts[0].capture;
-    hs_capture captures[4] = {*fit, *fit, *fit, *fit};
-    const uint16_t other[] = {3, 6};
-    int32_t ids[WINDOW];
-    memcpy(ids, texts[0].ids, sizeof ids);
-    ids[5] = VOCAB;
-    captures[0].n_heads = 2;
-    captures[1].layers = other;
-    captures[2].similarities = NULL;
-    captures[3].n_tokens = WINDOW + 1;
-    for (size_t k = 0; k < 5; k++) {
-        hs_corpus_text pair[] = {texts[1], texts[0]}; /* the first is fine, and still not added */
-        pair[1].capture = k < 4 ? &captures[k] : fit;
-        pair[1].ids = k < 4 ? texts[0].ids : ids;
-        ck_assert_msg(hs_corpus_stats_add(stats, pair, 2, NULL) == HS_INVALID, "case %zu", k);
+    int32_t ids[2][WINDOW];
+    hs_corpus_text cases[4] = {texts[0], texts[0], texts[0], texts[0]};
+    memcpy(ids[0], texts[0].ids, sizeof ids[0]);
+    memcpy(ids[1], texts[0].ids, sizeof ids[1]);
+    ids[0][5] = VOCAB;
+    ids[1][5] = -1;
+    cases[0].n_tokens = WINDOW + 1;
+    cases[1].n_tokens = 0;
+    cases[2].ids = ids[0];
+    cases[3].ids = ids[1];
+    for (size_t k = 0; k < 4; k++) {
+        const hs_corpus_text pair[] = {texts[1], cases[k]}; /* the first is fine, and still not added */
+        ck_assert_msg(hs_corpus_batch_begin(stats, pair, 2, NULL) == HS_INVALID, "case %zu", k);
         ck_assert_uint_eq(hs_corpus_stats_texts(stats), 0);
+    }
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, texts, 0, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, texts, HS_CORPUS_BATCH + 1, NULL), HS_INVALID);
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
+static void assert_same_figure(float actual, float wanted)
+{
+    ck_assert_msg(isnan(wanted) ? isnan(actual) : fabsf(actual - wanted) <= 1e-5f * fmaxf(1, fabsf(wanted)),
+                  "%.9g != %.9g", (double)actual, (double)wanted);
+}
+
+/* What a batch says of each head is what its summary says. */
+START_TEST(sights_are_those_of_summaries)
+{
+    hs_corpus_stats *stats = stats_of(0, 0, 1);
+    for (size_t k = 0; k < n_texts; k++) {
+        const size_t n = texts[k].n_tokens;
+        int32_t first[WINDOW], sentences[WINDOW];
+        uint8_t separators[WINDOW];
+        hs_repeats_find(texts[k].ids, n, first);
+        hs_sentences_find(texts[k].ids, NULL, texts[k].special, n, ends, 2, sentences);
+        for (size_t i = 0; i < n; i++)
+            separators[i] = texts[k].special[i] || texts[k].ids[i] == ends[0] || texts[k].ids[i] == ends[1] ||
+                            texts[k].ids[i] == CLS || texts[k].ids[i] == SEP;
+        const hs_text_facts facts = {n, first, sentences, separators, NULL};
+        ck_assert_int_eq(hs_corpus_batch_begin(stats, &texts[k], 1, NULL), HS_OK);
+        for (size_t l = 0; l < N_LAYERS; l++)
+            for (size_t h = 0; h < N_HEADS; h++) {
+                const hs_observed_head head = head_of(k, l, h);
+                hs_corpus_sight sight;
+                hs_head_summary summary;
+                hs_corpus_batch_head(stats, 0, l, h, &head, &sight);
+                ck_assert_int_eq(hs_head_summarize(head.attention, head.similarity, &facts,
+                                                   thresholds[options.threshold_main], &summary, NULL),
+                                 HS_OK);
+                ck_assert_uint_eq(sight.high_pairs, summary.high_pairs);
+                assert_same_figure(sight.repeated_share, summary.repeated_share);
+                assert_same_figure(sight.same_sentence_share, summary.same_sentence_share);
+                assert_same_figure(sight.mean_distance, summary.mean_distance);
+                assert_same_figure(sight.focal_share, summary.focal_share);
+                assert_same_figure(sight.separator_attention, summary.separator_attention);
+            }
     }
     hs_corpus_stats_destroy(stats);
 }
@@ -536,13 +597,13 @@ START_TEST(broken_maps_are_survived)
 {
     const float values[] = {NAN, INFINITY, -INFINITY, -1e30f, 3e38f, 1e-42f};
     hs_corpus_stats *stats = stats_of(0, 2, 1);
-    const hs_capture *capture = texts[0].capture;
+    const hs_capture *capture = captures[0];
     const size_t n = N_LAYERS * N_HEADS * WINDOW * WINDOW;
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
         for (size_t k = 0; k < n; k += 1 + k % 3)
             capture->similarities[k] = capture->attentions[k] = values[v];
         capture->columns[v] = values[v];
-        ck_assert_int_eq(hs_corpus_stats_add(stats, texts, 1, NULL), HS_OK);
+        batch_add(stats, 0, 1);
     }
     n_arrays = hs_corpus_arrays(stats, arrays);
     for (size_t k = 0; k < n_arrays; k++) {
@@ -709,7 +770,8 @@ int main(void)
     tcase_add_test(tc, what_was_saved_is_loaded);
     tcase_add_test(tc, damaged_bytes_are_refused);
     tcase_add_test(tc, options_out_of_range_are_refused);
-    tcase_add_test(tc, captures_that_do_not_fit_are_refused);
+    tcase_add_test(tc, texts_that_do_not_fit_are_refused);
+    tcase_add_test(tc, sights_are_those_of_summaries);
     tcase_add_test(tc, broken_maps_are_survived);
     tcase_add_loop_test(tc, refused_allocations_are_survived, 0, 2);
     tcase_add_test(tc, figures_follow_from_the_arrays);

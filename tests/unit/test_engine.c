@@ -350,6 +350,69 @@ START_TEST(batches_and_threads_change_no_bit)
 }
 END_TEST
 
+/* What an observer has been shown. */
+typedef struct shown {
+    const texts *expected;
+    size_t n, n_wrong;
+} shown;
+
+static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_observed_head *head)
+{
+    shown *seen = context;
+    const hs_capture *c = seen->expected->sequences[s].capture;
+    const size_t T = c->n_tokens;
+    seen->n_wrong += seen->n++ != (l * c->n_heads + h) * TEXTS + s;
+    seen->n_wrong += memcmp(head->attention, hs_capture_attention(c, l, h), T * T * sizeof(float)) != 0;
+    seen->n_wrong += memcmp(head->similarity, hs_capture_similarity(c, l, h), T * T * sizeof(float)) != 0;
+    seen->n_wrong += memcmp(head->columns, hs_capture_columns(c, l, h), T * sizeof(float)) != 0;
+}
+
+/* Captures that keep nothing and captures that keep all, in one pass. */
+START_TEST(observers_are_shown_what_captures_would_keep)
+{
+    random_model m = random_model_open(&shapes[_i]);
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){.n_threads = 2});
+    texts kept, observed;
+    texts_make(engine, &kept);
+    texts_make(engine, &observed);
+    run(engine, kept.sequences, TEXTS, 1);
+    size_t T_max = 0, n_tokens = 0;
+    for (size_t s = 0; s < TEXTS; s++) {
+        hs_capture **capture = &observed.sequences[s].capture;
+        const size_t T = (*capture)->n_tokens;
+        const hs_selection nothing = {(*capture)->layers, (*capture)->n_layers, (*capture)->heads,
+                                      (*capture)->n_heads, 0};
+        hs_capture *empty = make_capture(engine, &nothing, T);
+        if (s % 2) {
+            hs_capture_destroy(*capture);
+            *capture = empty;
+        } else {
+            hs_capture_destroy(empty);
+        }
+        T_max = T > T_max ? T : T_max;
+        n_tokens += T;
+    }
+    float *maps = malloc((2 * T_max * T_max + T_max) * sizeof *maps);
+    shown seen = {.expected = &kept};
+    const hs_observer observer = {maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen};
+    hs_workspace *ws = NULL;
+    ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, observed.sequences, TEXTS,
+                                   &(hs_run_control){.n_threads = 2, .observer = &observer}, NULL),
+                     HS_OK);
+    const hs_capture *c = kept.sequences[0].capture;
+    ck_assert_uint_eq(seen.n, c->n_layers * c->n_heads * TEXTS);
+    ck_assert_uint_eq(seen.n_wrong, 0);
+    compare_captures(observed.sequences[0].capture, c, 0);
+    hs_workspace_destroy(ws);
+    free(maps);
+    texts_free(&kept);
+    texts_free(&observed);
+    hs_engine_destroy(engine);
+    random_model_close(&m);
+}
+END_TEST
+
 /* bfloat16 has 8 bits: maps move a little. Where the CPU cannot, the engine says so. */
 START_TEST(bf16_is_close_or_refused)
 {
@@ -624,6 +687,7 @@ int main(void)
     tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
     tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, N_SHAPES);
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
