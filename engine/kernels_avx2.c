@@ -9,6 +9,6 @@
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #define KERNELS         hs__kernels_avx2
 #define KERNELS_NAME    "avx2"
-#define SUM_PARTS       8
+#define SUM_PARTS       4
 #include "engine/kernels_body.h"
 #endif

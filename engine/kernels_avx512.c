@@ -9,6 +9,6 @@
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
 #define KERNELS         hs__kernels_avx512
 #define KERNELS_NAME    "avx512"
-#define SUM_PARTS       8
+#define SUM_PARTS       4
 #include "engine/kernels_body.h"
 #endif

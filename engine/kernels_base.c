@@ -11,5 +11,5 @@
 #endif
 #define KERNELS      hs__kernels_base
 #define KERNELS_NAME "base"
-#define SUM_PARTS    8
+#define SUM_PARTS    4
 #include "engine/kernels_body.h"
