@@ -210,11 +210,14 @@ static void task_collect(void *context, size_t map, size_t slot)
 
 /* ---- where to cut ---- */
 
-/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these. */
+/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these. Levels
+ * lie closer to each other towards the top, where the cut mostly is. */
 static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_totals)
 {
+    const uint32_t squared = LEVELS * LEVELS;
     for (uint32_t l = 0; l < LEVELS; l++) {
-        s->levels[l] = float_of(low + ((high - low) * l + LEVELS - 1) / LEVELS);
+        const uint64_t share = squared - (LEVELS - l) * (LEVELS - l);
+        s->levels[l] = float_of(low + (uint32_t)(((high - low) * share + squared - 1) / squared));
         ret_totals[l] = 0;
     }
     hs__crew_share(&s->crew, s->n_maps, task_count, s);
