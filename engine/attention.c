@@ -41,20 +41,22 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
     }
 }
 
-/* A little more than half of the product is computed and mirrored, unless heads are so narrow that copying
- * takes as long. Either way S is symmetric to the bit: sums run in the same order on both sides. */
+/* A little more than half of the product is computed and mirrored where the other half is wanted, unless
+ * heads are so narrow that copying takes as long. Either way S is symmetric to the bit: sums run in the same
+ * order on both sides. */
 static void compute_similarity(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                const hs__head *head)
 {
     enum { NARROW = 24 };
     const size_t T = head->T, D = head->D, H = head->H;
+    const bool by_half = head->upper_only || D > NARROW;
     kernels->pack(D, T, head->context, 1, H, scratch->keys); /* B = O' */
     for (size_t c = 0; c < T; c += kernels->panel) {
-        const size_t n = T - c < kernels->panel ? T - c : kernels->panel, first = D > NARROW ? c : 0;
-        kernels->product(T - first, D, head->context + first * H, H, scratch->keys + D * c, n, NULL, NULL,
-                         head->similarity + first * T + c, T);
+        const size_t n = T - c < kernels->panel ? T - c : kernels->panel;
+        kernels->product(by_half ? c + n : T, D, head->context, H, scratch->keys + D * c, n, NULL, NULL,
+                         head->similarity + c, T);
     }
-    if (D > NARROW)
+    if (by_half && !head->upper_only)
         kernels->mirror(T, head->similarity);
     for (size_t i = 0; i < T; i++)
         head->similarity[i * T + i] = 0;

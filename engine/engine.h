@@ -60,7 +60,7 @@ typedef struct hs_sequence {
 /* Maps of one head of one sequence of T tokens. */
 typedef struct hs_observed_head {
     const float *attention;  /* [T][T] */
-    const float *similarity; /* [T][T], its diagonal 0 */
+    const float *similarity; /* [T][T], above the diagonal; the rest is only there if it is kept */
     const float *columns;    /* [T]: sum over rows of attention */
 } hs_observed_head;
 

@@ -92,6 +92,7 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
         head->attention = p->observer->attention;
         head->columns = p->observer->columns;
         head->similarity = p->observer->similarity;
+        head->upper_only = true;
     }
     if (capture->attentions) {
         head->attention = hs_capture_attention(capture, l, h);
@@ -99,8 +100,10 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     }
     if (capture->head_outputs)
         head->output = hs_capture_head_output(capture, l, h);
-    if (capture->similarities)
+    if (capture->similarities) {
         head->similarity = hs_capture_similarity(capture, l, h);
+        head->upper_only = false;
+    }
 }
 
 /* One head of one sequence. */

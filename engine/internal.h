@@ -64,6 +64,7 @@ typedef struct hs__head {
     float *columns;    /* [T], with attention */
     float *output;     /* [T][D] */
     float *similarity; /* [T][T] */
+    bool upper_only;   /* of similarity nothing below the diagonal is wanted */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 

@@ -43,8 +43,8 @@ typedef struct hs__kernels {
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
                     const float *bias, const float *next, float *y, size_t ldy);
 
-    /* Completes a symmetric s [n][n] of which each panel's columns were computed from the panel's first row
-     * on: copies what is left of it to above it. */
+    /* Completes a symmetric s [n][n] of which each panel's columns were computed down to the panel's last
+     * row: copies what is above the rest of it to the left. */
     void (*mirror)(size_t n, float *s);
 } hs__kernels;
 

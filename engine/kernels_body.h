@@ -274,12 +274,12 @@ static void pack(size_t K, size_t n_columns, const float *source, size_t step_k,
 static void mirror(size_t n, float *s)
 {
     for (size_t i = PANEL; i < n; i += LANES) {
-        const size_t before = i / PANEL * PANEL; /* columns of earlier panels, a multiple of LANES */
+        const size_t before = i / PANEL * PANEL; /* rows of earlier panels, a multiple of LANES */
         for (size_t j = 0; j < before && i + LANES <= n; j += LANES)
-            transpose(s + i * n + j, n, LANES, s + j * n + i, n);
+            transpose(s + j * n + i, n, LANES, s + i * n + j, n);
         for (size_t row = i; row < n && i + LANES > n; row++)
             for (size_t j = 0; j < before; j++)
-                s[j * n + row] = s[row * n + j];
+                s[row * n + j] = s[j * n + row];
     }
 }
 
