@@ -22,7 +22,7 @@ struct hs__corpus_scratch {
     hs__corpus_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][window][window]: its attention */
-    uint32_t *holding;  /* [stride]: pairs of E that hold an id, at its first position */
+    uint32_t *holding;  /* [t][stride]: pairs of E that hold an id, at its first position */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
     float *profile;
@@ -63,7 +63,7 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
     s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
     s->locations = carve(block, &at, W * P, 1);
     s->batch = carve(block, &at, 2 * W * W, sizeof(uint32_t));
-    s->holding = carve(block, &at, P, sizeof(uint32_t));
+    s->holding = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->focal = carve(block, &at, HS_CORPUS_BATCH * n_thresholds * header->n_heads, sizeof(int32_t));
     s->seen = carve(block, &at, P, sizeof(uint32_t));
     s->profile = carve(block, &at, P, sizeof(float));
@@ -181,16 +181,6 @@ typedef struct head_tally {
     int32_t focal; /* position, -1 when E is empty */
 } head_tally;
 
-static void focal_find(head_tally *tally, const hs__corpus_facts *facts, const uint32_t *holding)
-{
-    tally->focal = -1;
-    for (size_t i = 0; i < facts->n_tokens; i++)
-        if (holding[i] > tally->focal_pairs) {
-            tally->focal_pairs = holding[i];
-            tally->focal = (int32_t)i;
-        }
-}
-
 /* Number of pairs and sum of their distances. */
 HS_CLONES
 static void distances_sum(const uint32_t *distances, size_t n, uint64_t *ret_pairs, uint64_t *ret_sum)
@@ -204,24 +194,52 @@ static void distances_sum(const uint32_t *distances, size_t n, uint64_t *ret_pai
     *ret_sum = sum;
 }
 
-static head_tally tally_make(const hs__corpus_scratch *s, const hs__corpus_facts *facts, size_t t)
+/* Of each threshold: pairs that hold an id at its first position, from the tokens' degrees. */
+static void holding_fill(hs__corpus_scratch *s, const hs__corpus_facts *facts)
+{
+    memset(s->holding, 0, s->map.n_thresholds * s->stride * sizeof *s->holding);
+    for (size_t t = 0; t < s->map.n_thresholds; t++)
+        for (size_t i = 0; i < facts->n_tokens; i++)
+            s->holding[t * s->stride + (size_t)facts->first[i]] += s->map.degrees[t * s->stride + i];
+}
+
+/* Pairs of E of equal tokens. Such a pair holds the id once, not twice. */
+static void repeats_count(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *tallies)
 {
     const size_t T = facts->n_tokens;
-    const uint32_t *degrees = s->map.degrees + t * s->stride, *distances = s->map.distances + t * s->stride;
-    head_tally tally = {.same_sentence = s->map.same_sentence[t]};
-    distances_sum(distances, T, &tally.high, &tally.distances);
-    memset(s->holding, 0, T * sizeof *s->holding);
     for (size_t i = 0; i < T; i++)
-        s->holding[facts->first[i]] += degrees[i];
-    for (size_t i = 0; i < T; i++)
-        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j])
-            if (s->map.levels[i * s->stride + j] > t) {
-                tally.repeated++;
-                tally.both += (int32_t)j < facts->sentence_ends[i];
-                s->holding[facts->first[i]]--; /* a pair of two equal ids holds the id once */
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            const size_t level = s->map.levels[i * s->stride + j];
+            for (size_t t = 0; t < level; t++) {
+                tallies[t].repeated++;
+                tallies[t].both += (int32_t)j < facts->sentence_ends[i];
+                s->holding[t * s->stride + (size_t)facts->first[i]]--;
             }
-    focal_find(&tally, facts, s->holding);
-    return tally;
+        }
+}
+
+static void focal_find(const uint32_t *holding, size_t n_tokens, head_tally *tally)
+{
+    tally->focal = -1;
+    for (size_t i = 0; i < n_tokens; i++)
+        if (holding[i] > tally->focal_pairs) {
+            tally->focal_pairs = holding[i];
+            tally->focal = (int32_t)i;
+        }
+}
+
+/* The map at hand at every threshold. */
+static void tallies_make(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *ret_tallies)
+{
+    memset(ret_tallies, 0, s->map.n_thresholds * sizeof *ret_tallies);
+    holding_fill(s, facts);
+    repeats_count(s, facts, ret_tallies);
+    for (size_t t = 0; t < s->map.n_thresholds; t++) {
+        head_tally *tally = &ret_tallies[t];
+        tally->same_sentence = s->map.same_sentence[t];
+        distances_sum(s->map.distances + t * s->stride, facts->n_tokens, &tally->high, &tally->distances);
+        focal_find(s->holding + t * s->stride, facts->n_tokens, tally);
+    }
 }
 
 static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, const head_tally *tally,
@@ -316,15 +334,16 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
     hs__corpus_scratch *s = stats->scratch;
     const hs__corpus_header *header = stats->header;
     hs__corpus_facts *facts = &s->facts[k];
+    head_tally tallies[HS_CORPUS_THRESHOLDS_MAX];
     hs__corpus_map_read(&s->map, similarity, facts, header->thresholds);
     map_add(stats, facts, l, h);
+    tallies_make(s, facts, tallies);
     for (size_t t = 0; t < header->n_thresholds; t++) {
-        const head_tally tally = tally_make(s, facts, t);
-        tally_add(stats, facts, &tally, t, l, h);
-        focal_at(stats, k, t)[h] = tally.focal;
-        if (ret_sight && t == header->threshold_main)
-            sight_similarity(&tally, ret_sight);
+        tally_add(stats, facts, &tallies[t], t, l, h);
+        focal_at(stats, k, t)[h] = tallies[t].focal;
     }
+    if (ret_sight)
+        sight_similarity(&tallies[header->threshold_main], ret_sight);
 }
 
 /* ---- attention ---- */
