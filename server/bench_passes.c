@@ -19,7 +19,7 @@
 enum { PRODUCTS, PLAIN, CAPTURE, ANALYSIS, N_STEPS };
 static const char *const step_names[N_STEPS] = {"products", "plain", "capture", "analysis"};
 
-enum { ROUNDS_MIN = 3, ROUNDS_MAX = 25, TOKENS_MAX = 512 };
+enum { ROUNDS_MIN_QUICK = 3, ROUNDS_MIN = 9, ROUNDS_MAX = 25, TOKENS_MAX = 512 };
 
 /* Of one length on some cores, by round. */
 typedef struct rounds {
@@ -85,12 +85,14 @@ static hs_status run_round(bench *b, rounds *r, hs_error *err)
 }
 
 /* Rounds until the time is up, after one that warms up. */
-static hs_status run_rounds(bench *b, rounds *r, double budget_ms, hs_error *err)
+static hs_status run_rounds(bench *b, rounds *r, bool quick, hs_error *err)
 {
+    const size_t n_min = quick ? ROUNDS_MIN_QUICK : ROUNDS_MIN;
+    const double budget_ms = quick ? 200 : 2000;
     hs_status st = run_round(b, r, err);
     const double start = hs__bench_now_ms();
     r->n = 0;
-    while (!st && r->n < ROUNDS_MAX && (r->n < ROUNDS_MIN || hs__bench_now_ms() - start < budget_ms))
+    while (!st && r->n < ROUNDS_MAX && (r->n < n_min || hs__bench_now_ms() - start < budget_ms))
         st = run_round(b, r, err);
     return st;
 }
@@ -146,7 +148,7 @@ static hs_status measure(bench *b, const hs_bench_subject *subject, json_t *figu
         const bool left_out = lengths[i] > shape->n_positions || (subject->quick && i % 2 == 0);
         for (size_t n_cores = 1; !left_out; n_cores = subject->n_cores) {
             rounds r = {.n_tokens = lengths[i], .n_cores = n_cores};
-            const hs_status st = run_rounds(b, &r, subject->quick ? 200 : 2000, err);
+            const hs_status st = run_rounds(b, &r, subject->quick, err);
             if (st)
                 return st;
             json_array_append_new(figures, rounds_tell(&r, hs_measure_flops(shape, lengths[i])));

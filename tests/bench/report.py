@@ -47,7 +47,7 @@ def service(name, figures):
     return [name, f"{start['ready_ms']:.0f}", f"{on_disk / 1e6:.1f}",
             f"{start['resident_bytes'] / 1e6:.1f} ({start['resident_bytes'] / on_disk:.2f} ×)",
             f"{figures['throughput']['resident_bytes_max'] / 1e6:.1f}", f"{follow['overview_ms']:.1f}",
-            f"{follow['head_ms']:.1f}", f"{corpus['texts_per_second']:.1f}" if corpus else "-"]
+            f"{follow['head_ms']:.1f}", f"{corpus['texts_per_second']:.1f} ({corpus['of_ideal']:.2f} ×)"]
 
 
 def peers(figures):
@@ -66,7 +66,8 @@ def main():
         encoding(figures[name])
         throughput(figures[name])
     table(["model", "ready, ms", "weights, MB", "resident when ready, MB", "at most, MB", "overview of a new text, ms",
-           "one head afterwards, ms", "corpus, texts/s"], [service(name, figures[name]) for name in ("base", "mini")])
+           "one head afterwards, ms", "corpus, texts/s (of cores × one core's analyses)"],
+          [service(name, figures[name]) for name in ("base", "mini")])
     if (folder / "bench-peers.json").exists():
         print("## peers\n")
         peers(json.loads((folder / "bench-peers.json").read_text()))
