@@ -255,7 +255,7 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
     levels_count(s, low, high, totals);
     *ret_total = totals[0];
     const size_t n_wanted = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
-    for (;;) {
+    while (n_wanted > 0) {
         size_t l = LEVELS - 1;
         while (l > 0 && totals[l] < n_wanted)
             l--;
@@ -268,6 +268,7 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
         high = l + 1 < LEVELS ? bits_of(s->levels[l + 1]) : high;
         levels_count(s, low, high, totals);
     }
+    return 0;
 }
 
 /* ---- the pairs ---- */
@@ -339,6 +340,22 @@ static void pairs_sort(search *s, size_t n)
     hs__crew_share(&s->crew, n_groups, task_sort, s);
 }
 
+/* All of the pairs, where there is memory for them. */
+static void pairs_make(search *s, size_t n_wanted)
+{
+    const size_t n_found = s->maps[s->n_maps].start;
+    s->pairs = malloc(n_found * sizeof *s->pairs);
+    if (!s->pairs)
+        return;
+    hs__crew_share(&s->crew, s->n_maps, task_collect, s);
+    if (n_found > n_wanted) {
+        weakest_drop(s->pairs, n_found, n_wanted);
+        hs_pair *fitting = realloc(s->pairs, n_wanted * sizeof *fitting);
+        s->pairs = fitting ? fitting : s->pairs;
+    }
+    pairs_sort(s, n_wanted);
+}
+
 hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float threshold, size_t pairs_max,
                         size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs, uint64_t *ret_total,
                         hs_error *err)
@@ -359,20 +376,13 @@ hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float 
     hs__crew_start(&s.crew, s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
     hs__crew_share(&s.crew, s.n_maps, task_maximum, &s);
     const size_t n_wanted = floor_find(&s, threshold, pairs_max, &total);
-    const size_t n_found = s.maps[s.n_maps].start;
     if (n_wanted > 0)
-        s.pairs = malloc(n_found * sizeof *s.pairs);
-    if (s.pairs) {
-        hs__crew_share(&s.crew, s.n_maps, task_collect, &s);
-        if (n_found > n_wanted)
-            weakest_drop(s.pairs, n_found, n_wanted);
-        pairs_sort(&s, n_wanted);
-    }
+        pairs_make(&s, n_wanted);
     hs__crew_finish(&s.crew);
     free(s.maps);
     free(s.unmasked);
     if (n_wanted > 0 && !s.pairs)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_found);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_wanted);
     *ret_pairs = s.pairs;
     *ret_n_pairs = n_wanted;
     *ret_total = total;
