@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tokens of one pass: a large window takes fewer texts at a time. */
+#define TOGETHER_TOKENS ((size_t)4096)
 /* An example keeps the text as far as the window reaches; this bounds it for very long words. */
 #define EXAMPLE_BYTES 16384
 
@@ -62,10 +64,13 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     const hs__corpus_job *job = shared->job;
     const size_t T = job->max_tokens;
     *worker = (hs__corpus_worker){.shared = shared};
+    worker->n_together = TOGETHER_TOKENS / T < 1                 ? 1
+                         : TOGETHER_TOKENS / T > HS_CORPUS_BATCH ? HS_CORPUS_BATCH
+                                                                 : TOGETHER_TOKENS / T;
     worker->maps = malloc((2 * T * T + T) * sizeof *worker->maps);
     if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    const hs_status st = hs_workspace_create(job->engine, HS_CORPUS_BATCH * T, &worker->workspace, err);
+    const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
     return st ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
@@ -242,7 +247,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
         figures_take(&sight, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
 }
 
-/* One pass over n <= HS_CORPUS_BATCH texts, and its figures. */
+/* One pass over n <= n_together texts, and its figures. */
 static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_t n, hs_error *err)
 {
     hs__corpus_shared *shared = worker->shared;
@@ -283,7 +288,7 @@ static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, 
     for (size_t i = 0; !st && i < block->n_lines; i++)
         st = text_add(worker->shared, block, &block->lines[i], texts, &n_texts, err);
     for (size_t done = 0, n; !st && done < n_texts; done += n) {
-        n = n_texts - done < HS_CORPUS_BATCH ? n_texts - done : HS_CORPUS_BATCH;
+        n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
         st = texts_count(worker, texts + done, n, err);
     }
     for (size_t i = 0; i < n_texts; i++)

@@ -25,10 +25,10 @@ typedef struct hs__corpus_worker {
     bool started;
     hs_workspace *workspace;
     hs_corpus_stats *stats;
-    hs_capture
-        *captures[HS_CORPUS_BATCH]; /* which heads a pass shows; kept for the next texts of the same length */
-    float *maps;                    /* an attention, a similarity and columns of max_tokens */
-    float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
+    float *maps;                           /* an attention, a similarity and columns of max_tokens */
+    float *figures[HS_CORPUS_BATCH];       /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
 /* Fills the options, selection and vocabulary facts of a zeroed hs__corpus_shared from its job. */
