@@ -11,6 +11,7 @@
 #include "engine/team.h"
 #include "model/clones.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ enum {
 
 typedef float floats __attribute__((vector_size(LANES * 4)));
 typedef int32_t ints __attribute__((vector_size(LANES * 4)));
+typedef float floats_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t ints_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
 /* What is known of one map. */
@@ -73,7 +75,8 @@ static inline __attribute__((always_inline)) size_t lanes_read(const float *row,
     const ints none = (ints)((floats){0} - INFINITY);
     const size_t first = hs__min(j, T - LANES);
     const ints wanted = (order >= (int32_t)(j - first)) & *(const ints_in_memory *)(unmasked + first);
-    *ret = (floats)((*(const ints_in_memory *)(row + first) & wanted) | (none & ~wanted));
+    const floats values = *(const floats_in_memory *)(row + first);
+    *ret = (floats)(((ints)values & wanted) | (none & ~wanted));
     return first;
 }
 
@@ -344,6 +347,7 @@ static void pairs_sort(search *s, size_t n)
 static void pairs_make(search *s, size_t n_wanted)
 {
     const size_t n_found = s->maps[s->n_maps].start;
+    assert(n_found > 0);
     s->pairs = malloc(n_found * sizeof *s->pairs);
     if (!s->pairs)
         return;
@@ -351,7 +355,8 @@ static void pairs_make(search *s, size_t n_wanted)
     if (n_found > n_wanted) {
         weakest_drop(s->pairs, n_found, n_wanted);
         hs_pair *fitting = realloc(s->pairs, n_wanted * sizeof *fitting);
-        s->pairs = fitting ? fitting : s->pairs;
+        if (fitting)
+            s->pairs = fitting;
     }
     pairs_sort(s, n_wanted);
 }
