@@ -161,7 +161,7 @@ sanitize:
 sanitize-thread:
 	$(MAKE) --no-print-directory SANITIZER=thread CFLAGS='-O1 -g' all unit api-test
 
-## make bench           speed beside what the machine could do; QUICK=1: under a minute
+## make bench           speed beside what the machine could do; QUICK=1: a few minutes
 QUICK ?=
 build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)

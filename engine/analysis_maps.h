@@ -15,6 +15,11 @@
 /* Columns in a block; a block of doubles fits the first-level cache with room to spare. */
 #define HS__BLOCK 256
 
+/* Sixteen neighbours, wherever they lie. */
+enum { HS__LANES = 16 };
+typedef float hs__floats __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
+typedef int32_t hs__ints __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
+
 static inline bool hs__is_masked(const uint8_t *masked, size_t token)
 {
     return masked && masked[token];

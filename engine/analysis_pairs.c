@@ -3,8 +3,8 @@
  * 144 maps of 512 tokens may hold 19 million elements of which 10,000 are wanted. Nothing is sorted to find
  * where to cut: the elements that reach each of a few levels of N are counted, then those of a few more
  * levels between the two that the cut lies between, until few more are left than wanted or levels are
- * neighbouring floats. From then on it is known how many pairs each map gives and where they go. Maps are
- * walked by any threads in any order; the result is the same. */
+ * neighbouring floats. From then on it is known how many pairs each map gives and where they go; of those few
+ * the weakest are dropped. Maps are walked by any threads in any order; the result is the same. */
 #include "engine/analysis.h"
 
 #include "engine/analysis_maps.h"
@@ -17,16 +17,11 @@
 #include <string.h>
 
 enum {
-    LANES = 16,
     LEVELS = 8,
     SPARE = 4,            /* times as many pairs as wanted may be collected */
+    SPARE_KEPT = 1 << 16, /* pairs, 1 MB: giving less back takes longer than it is worth */
     SHARED_MIN = 1 << 18, /* elements: fewer are walked sooner than a helper wakes */
 };
-
-typedef float floats __attribute__((vector_size(LANES * 4)));
-typedef int32_t ints __attribute__((vector_size(LANES * 4)));
-typedef float floats_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-typedef int32_t ints_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
 /* What is known of one map. */
 typedef struct map_facts {
@@ -39,7 +34,7 @@ typedef struct map_facts {
 typedef struct search {
     const hs_capture *capture;
     const uint8_t *masked;
-    size_t width;         /* T, at least LANES */
+    size_t width;         /* T, at least HS__LANES */
     int32_t *unmasked;    /* [width]: -1, and 0 for masked tokens and those that are not there */
     float levels[LEVELS]; /* of N, ascending */
     float floor;          /* the smallest N collected */
@@ -65,18 +60,18 @@ static float float_of(uint32_t bits)
 
 /* ---- reading a map ---- */
 
-/* LANES elements of a row, those from column j on: where the row ends sooner, the last ones of it, and
- * -INFINITY for those before j. Masked ones are -INFINITY too. Returns the column of the first. T >= LANES.
- */
-static inline __attribute__((always_inline)) size_t lanes_read(const float *row, size_t T,
-                                                               const int32_t *unmasked, size_t j, floats *ret)
+/* HS__LANES elements of a row, those from column j on: where the row ends sooner, the last ones of it, and
+ * -INFINITY for those before j. Masked ones are -INFINITY too. Returns the column of the first. T is at least
+ * HS__LANES. */
+static inline __attribute__((always_inline)) size_t
+lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__floats *ret)
 {
-    const ints order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const ints none = (ints)((floats){0} - INFINITY);
-    const size_t first = hs__min(j, T - LANES);
-    const ints wanted = (order >= (int32_t)(j - first)) & *(const ints_in_memory *)(unmasked + first);
-    const floats values = *(const floats_in_memory *)(row + first);
-    *ret = (floats)(((ints)values & wanted) | (none & ~wanted));
+    const hs__ints order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const hs__ints none = (hs__ints)((hs__floats){0} - INFINITY);
+    const size_t first = hs__min(j, T - HS__LANES);
+    const hs__ints wanted = (order >= (int32_t)(j - first)) & *(const hs__ints *)(unmasked + first);
+    const hs__floats values = *(const hs__floats *)(row + first);
+    *ret = (hs__floats)(((hs__ints)values & wanted) | (none & ~wanted));
     return first;
 }
 
@@ -84,10 +79,10 @@ HS_CLONES
 static void map_count(const float *similarity, size_t T, const int32_t *unmasked, const float *cuts,
                       uint32_t *ret_counts)
 {
-    ints counts[LEVELS] = {0};
+    hs__ints counts[LEVELS] = {0};
     for (size_t i = 0; i < T; i++)
-        for (size_t j = unmasked[i] ? i + 1 : T; j < T; j += LANES) {
-            floats v;
+        for (size_t j = unmasked[i] ? i + 1 : T; j < T; j += HS__LANES) {
+            hs__floats v;
             lanes_read(similarity + i * T, T, unmasked, j, &v);
 #pragma GCC unroll 8
             for (size_t l = 0; l < LEVELS; l++)
@@ -95,15 +90,15 @@ static void map_count(const float *similarity, size_t T, const int32_t *unmasked
         }
     for (size_t l = 0; l < LEVELS; l++) {
         ret_counts[l] = 0;
-        for (size_t k = 0; k < LANES; k++)
+        for (size_t k = 0; k < HS__LANES; k++)
             ret_counts[l] += (uint32_t)counts[l][k];
     }
 }
 
 /* All lanes or'ed into one. */
-static inline __attribute__((always_inline)) uint32_t lanes_or(const ints *v)
+static inline __attribute__((always_inline)) uint32_t lanes_or(const hs__ints *v)
 {
-    ints all = *v;
+    hs__ints all = *v;
     all |= __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
     all |= __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
     all |= __builtin_shufflevector(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
@@ -116,14 +111,14 @@ HS_CLONES
 static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size_t start, float cut,
                        uint16_t *ret_columns)
 {
-    const ints powers = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
-                         1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+    const hs__ints powers = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+                             1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
     const size_t end = hs__min(start + HS__BLOCK, T);
     size_t n = 0;
-    for (size_t j = start; j < end; j += LANES) {
-        floats v;
+    for (size_t j = start; j < end; j += HS__LANES) {
+        hs__floats v;
         const size_t first = lanes_read(row, T, unmasked, j, &v);
-        const ints bits = (v >= cut) & powers;
+        const hs__ints bits = (v >= cut) & powers;
         uint32_t found = lanes_or(&bits);
         for (; found; found &= found - 1)
             ret_columns[n++] = (uint16_t)(first + (size_t)__builtin_ctz(found));
@@ -132,14 +127,14 @@ static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size
 }
 
 /* A map as wide as s->width; `copy` is where a narrow one is widened. */
-static const float *map_read(const search *s, size_t map, float copy[LANES * LANES])
+static const float *map_read(const search *s, size_t map, float copy[HS__LANES * HS__LANES])
 {
     const size_t T = s->capture->n_tokens;
     const float *similarity = s->capture->similarities + map * T * T;
     if (T == s->width)
         return similarity;
     for (size_t i = 0; i < T; i++)
-        memcpy(copy + i * LANES, similarity + i * T, T * sizeof *copy);
+        memcpy(copy + i * HS__LANES, similarity + i * T, T * sizeof *copy);
     return copy;
 }
 
@@ -156,7 +151,7 @@ static void task_count(void *context, size_t map, size_t slot)
 {
     const search *s = context;
     map_facts *facts = &s->maps[map];
-    float cuts[LEVELS], copy[LANES * LANES] = {0};
+    float cuts[LEVELS], copy[HS__LANES * HS__LANES] = {0};
     (void)slot;
     if (facts->maximum == 0)
         return;
@@ -200,7 +195,7 @@ static void task_collect(void *context, size_t map, size_t slot)
 {
     const search *s = context;
     const map_facts *facts = &s->maps[map];
-    float copy[LANES * LANES] = {0};
+    float copy[HS__LANES * HS__LANES] = {0};
     (void)slot;
     if (facts[1].start == facts->start)
         return;
@@ -213,8 +208,8 @@ static void task_collect(void *context, size_t map, size_t slot)
 
 /* ---- where to cut ---- */
 
-/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these. Levels
- * lie closer to each other towards the top, where the cut mostly is. */
+/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these.
+ * Levels lie closer to each other towards the top, where the cut mostly is. */
 static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_totals)
 {
     const uint32_t squared = LEVELS * LEVELS;
@@ -352,8 +347,9 @@ static void pairs_make(search *s, size_t n_wanted)
     if (!s->pairs)
         return;
     hs__crew_share(&s->crew, s->n_maps, task_collect, s);
-    if (n_found > n_wanted) {
+    if (n_found > n_wanted)
         weakest_drop(s->pairs, n_found, n_wanted);
+    if (n_found - n_wanted > SPARE_KEPT) {
         hs_pair *fitting = realloc(s->pairs, n_wanted * sizeof *fitting);
         if (fitting)
             s->pairs = fitting;
@@ -366,7 +362,7 @@ hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float 
                         hs_error *err)
 {
     search s = {.capture = capture, .masked = masked, .n_maps = capture->n_layers * capture->n_heads};
-    s.width = hs__max(capture->n_tokens, LANES);
+    s.width = hs__max(capture->n_tokens, HS__LANES);
     s.maps = calloc(s.n_maps + 1, sizeof *s.maps);
     s.unmasked = calloc(s.width, sizeof *s.unmasked);
     if (!s.maps || !s.unmasked) {

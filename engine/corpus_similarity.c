@@ -13,8 +13,6 @@
 #include <string.h>
 
 /* gcc's vectors: 16 floats, whatever the width of the CPU's registers. Unaligned in memory. */
-typedef float floats __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t ints __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
 typedef uint64_t words __attribute__((vector_size(64), aligned(1), may_alias));
@@ -22,7 +20,7 @@ typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
 
-enum { LANES = 16, ROWS_MAX = 255 /* that counts in bytes have room for */ };
+enum { ROWS_MAX = 255 /* that counts in bytes have room for */ };
 
 /* Four running sums in floats over a row, in doubles over the map. */
 typedef struct moment_sums {
@@ -37,7 +35,7 @@ static double lanes_sum(const doubles *sums)
     return sum;
 }
 
-static inline void halves_add(doubles *sums, const floats *values)
+static inline void halves_add(doubles *sums, const hs__floats *values)
 {
     half low, high;
     memcpy(&low, values, sizeof low);
@@ -51,37 +49,37 @@ static inline __attribute__((always_inline)) void row_read(hs__corpus_map *map, 
                                                            hs__corpus_facts *facts, float reciprocal,
                                                            moment_sums *moments)
 {
-    const ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const floats top = (floats){0} + (float)(HS_CORPUS_BINS - 1);
+    const hs__ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const hs__floats top = (hs__floats){0} + (float)(HS_CORPUS_BINS - 1);
     const size_t n_tokens = facts->n_tokens;
     const int32_t sentence_end = facts->sentence_ends[i];
-    floats all = {0}, all_squares = {0}, signal = {0}, signal_squares = {0};
-    for (size_t j = (i + 1) / LANES * LANES; j < n_tokens; j += LANES) {
-        floats s = {0};
-        if (j + LANES <= n_tokens)
-            s = *(const floats *)(row + j);
+    hs__floats all = {0}, all_squares = {0}, signal = {0}, signal_squares = {0};
+    for (size_t j = (i + 1) / HS__LANES * HS__LANES; j < n_tokens; j += HS__LANES) {
+        hs__floats s = {0};
+        if (j + HS__LANES <= n_tokens)
+            s = *(const hs__floats *)(row + j);
         else
             memcpy(&s, row + j, (n_tokens - j) * sizeof *row);
-        const ints index = lanes + (int32_t)j;
-        s = (floats)((ints)s & (index > (int32_t)i));
-        const floats n = s * reciprocal;
+        const hs__ints index = lanes + (int32_t)j;
+        s = (hs__floats)((hs__ints)s & (index > (int32_t)i));
+        const hs__floats n = s * reciprocal;
         const size_t at = i * map->stride + j;
-        *(floats *)(facts->similarity_sum + at) += s;
-        *(floats *)(facts->normalized_sum + at) += n;
+        *(hs__floats *)(facts->similarity_sum + at) += s;
+        *(hs__floats *)(facts->normalized_sum + at) += n;
 
-        ints level = {0};
+        hs__ints level = {0};
         for (size_t t = 0; t < map->n_thresholds; t++)
             level -= s >= map->cuts[t];
         *(sixteen *)(map->levels + at) = __builtin_convertvector(level, sixteen);
 
-        const ints below = n < 0;
-        const floats scaled = n * (float)HS_CORPUS_BINS;
-        const ints inside = scaled < top;
-        const floats clipped = (floats)(((ints)scaled & inside) | ((ints)top & ~inside));
-        const ints bin = __builtin_convertvector((floats)((ints)clipped & ~below), ints) + 1;
+        const hs__ints below = n < 0;
+        const hs__floats scaled = n * (float)HS_CORPUS_BINS;
+        const hs__ints inside = scaled < top;
+        const hs__floats clipped = (hs__floats)(((hs__ints)scaled & inside) | ((hs__ints)top & ~inside));
+        const hs__ints bin = __builtin_convertvector((hs__floats)((hs__ints)clipped & ~below), hs__ints) + 1;
         *(sixteen *)(map->bins + at) = __builtin_convertvector(bin & ~below, sixteen);
 
-        const floats in_sentence = (floats)((ints)n & (index < sentence_end));
+        const hs__floats in_sentence = (hs__floats)((hs__ints)n & (index < sentence_end));
         all += n;
         all_squares += n * n;
         signal += in_sentence;
@@ -119,9 +117,9 @@ static void map_quantise(hs__corpus_map *map, const float *similarity, hs__corpu
 {
     const size_t T = facts->n_tokens;
     for (size_t i = 0; i < T; i++) {
-        memset(map->levels + i * map->stride, 0, (i + 1) / LANES * LANES);
+        memset(map->levels + i * map->stride, 0, (i + 1) / HS__LANES * HS__LANES);
         row_read(map, similarity + i * T, i, facts, reciprocal, moments);
-        const size_t end = (T + LANES - 1) / LANES * LANES;
+        const size_t end = (T + HS__LANES - 1) / HS__LANES * HS__LANES;
         memset(map->levels + i * map->stride + end, 0, map->stride - end);
     }
 }

@@ -64,9 +64,9 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     const hs__corpus_job *job = shared->job;
     const size_t T = job->max_tokens;
     *worker = (hs__corpus_worker){.shared = shared};
-    worker->n_together = TOGETHER_TOKENS / T < 1                 ? 1
-                         : TOGETHER_TOKENS / T > HS_CORPUS_BATCH ? HS_CORPUS_BATCH
-                                                                 : TOGETHER_TOKENS / T;
+    worker->n_together = T < TOGETHER_TOKENS ? TOGETHER_TOKENS / T : 1;
+    if (worker->n_together > HS_CORPUS_BATCH)
+        worker->n_together = HS_CORPUS_BATCH;
     worker->maps = malloc((2 * T * T + T) * sizeof *worker->maps);
     if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");

@@ -1,6 +1,6 @@
 """Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs.
 
-    make bench              # a few minutes; QUICK=1: under one
+    make bench              # a quarter of an hour; QUICK=1: a few minutes
     python3 tests/bench/run.py build/headscope build/bench/load --json build/bench.json
 
 Of the built-in model and of a random BERT-base, made on first use. Whatever is compared alternates in one run, and
