@@ -20,6 +20,12 @@ enum { HS__LANES = 16 };
 typedef float hs__floats __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
 typedef int32_t hs__ints __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
 
+/* n, rounded up to whole vectors. */
+static inline size_t hs__lanes_ceil(size_t n)
+{
+    return (n + HS__LANES - 1) / HS__LANES * HS__LANES;
+}
+
 static inline bool hs__is_masked(const uint8_t *masked, size_t token)
 {
     return masked && masked[token];

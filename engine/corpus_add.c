@@ -22,7 +22,6 @@ struct hs__corpus_scratch {
     hs__corpus_map map;
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][window][window]: its attention */
-    uint32_t *holding;  /* [t][stride]: pairs of E that hold an id, at its first position */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
     float *profile;
@@ -46,6 +45,7 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
         hs__corpus_facts *facts = &s->facts[k];
         facts->first = carve(block, &at, P, sizeof(int32_t));
         facts->next = carve(block, &at, P, sizeof(int32_t));
+        facts->repeats = carve(block, &at, P, sizeof(int32_t));
         facts->sentences = carve(block, &at, P, sizeof(int32_t));
         facts->sentence_ends = carve(block, &at, P, sizeof(int32_t));
         facts->classes = carve(block, &at, P, 1);
@@ -54,16 +54,14 @@ static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *hea
         facts->similarity_sum = carve(block, &at, W * P, sizeof(float));
         facts->normalized_sum = carve(block, &at, W * P, sizeof(float));
     }
-    s->map.levels = carve(block, &at, W * P, 1);
+    s->map.levels = carve(block, &at, P * P, 1);
+    s->map.diagonals = carve(block, &at, P * P, 1);
     s->map.bins = carve(block, &at, W * P, 1);
-    s->map.hist[0] = carve(block, &at, 512, sizeof(uint32_t));
-    s->map.hist[1] = carve(block, &at, 512, sizeof(uint32_t));
+    s->map.hist = carve(block, &at, HS__HIST_BINS, sizeof(uint32_t));
     s->map.degrees = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
-    s->map.counts = carve(block, &at, 1, sizeof *s->map.counts);
     s->locations = carve(block, &at, W * P, 1);
     s->batch = carve(block, &at, 2 * W * W, sizeof(uint32_t));
-    s->holding = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
     s->focal = carve(block, &at, HS_CORPUS_BATCH * n_thresholds * header->n_heads, sizeof(int32_t));
     s->seen = carve(block, &at, P, sizeof(uint32_t));
     s->profile = carve(block, &at, P, sizeof(float));
@@ -135,22 +133,27 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
 {
     const hs__corpus_header *header = stats->header;
     const size_t T = text->n_tokens;
-    uint32_t *last = stats->scratch->holding; /* position of the last token of an id, at its first position */
+    uint32_t *last = stats->scratch->seen; /* position of the last token of an id, at its first position */
     facts->n_tokens = T;
     facts->part = (size_t)(text->number % header->n_parts);
     hs_sentences_find(text->ids, NULL, text->special, T, header->ends, header->n_ends, facts->sentences);
     hs_repeats_find(text->ids, T, facts->first);
+    facts->n_repeats = 0;
     for (size_t i = 0; i < T; i++) {
         facts->classes[i] = class_of(header, text->ids[i]);
         facts->next[i] = (int32_t)T;
         const size_t first = (size_t)facts->first[i];
-        if (first < i)
+        if (first < i) {
             facts->next[last[first]] = (int32_t)i;
+            facts->repeats[facts->n_repeats++] = (int32_t)i;
+        }
         last[first] = (uint32_t)i;
     }
+    facts->n_same_sentence = 0;
     for (size_t i = T; i-- > 0;) {
         const bool is_last = i + 1 == T || facts->sentences[i + 1] != facts->sentences[i];
         facts->sentence_ends[i] = is_last ? (int32_t)(i + 1) : facts->sentence_ends[i + 1];
+        facts->n_same_sentence += (size_t)facts->sentence_ends[i] - (i + 1);
     }
 }
 
@@ -182,25 +185,27 @@ typedef struct head_tally {
 } head_tally;
 
 /* Number of pairs and sum of their distances. */
-HS_CLONES
-static void distances_sum(const uint32_t *distances, size_t n, uint64_t *ret_pairs, uint64_t *ret_sum)
+static inline __attribute__((always_inline)) void distances_sum(const uint32_t *distances, size_t n,
+                                                                head_tally *tally)
 {
     uint64_t pairs = 0, sum = 0;
     for (size_t d = 0; d < n; d++) {
         pairs += distances[d];
-        sum += d * distances[d];
+        sum += (uint32_t)d * distances[d]; /* each below 2^12 */
     }
-    *ret_pairs = pairs;
-    *ret_sum = sum;
+    tally->high = pairs;
+    tally->distances = sum;
 }
 
-/* Of each threshold: pairs that hold an id at its first position, from the tokens' degrees. */
-static void holding_fill(hs__corpus_scratch *s, const hs__corpus_facts *facts)
+/* Pairs of E that hold an id, at its first position, 0 at the others: from the tokens' degrees. Pairs of
+ * equal tokens count twice. */
+static void holding_gather(const hs__corpus_facts *facts, uint32_t *degrees)
 {
-    memset(s->holding, 0, s->map.n_thresholds * s->stride * sizeof *s->holding);
-    for (size_t t = 0; t < s->map.n_thresholds; t++)
-        for (size_t i = 0; i < facts->n_tokens; i++)
-            s->holding[t * s->stride + (size_t)facts->first[i]] += s->map.degrees[t * s->stride + i];
+    for (size_t k = 0; k < facts->n_repeats; k++) {
+        const size_t i = (size_t)facts->repeats[k];
+        degrees[facts->first[i]] += degrees[i];
+        degrees[i] = 0;
+    }
 }
 
 /* Pairs of E of equal tokens. Such a pair holds the id once, not twice. */
@@ -213,33 +218,52 @@ static void repeats_count(hs__corpus_scratch *s, const hs__corpus_facts *facts, 
             for (size_t t = 0; t < level; t++) {
                 tallies[t].repeated++;
                 tallies[t].both += (int32_t)j < facts->sentence_ends[i];
-                s->holding[t * s->stride + (size_t)facts->first[i]]--;
+                s->map.degrees[t * s->stride + (size_t)facts->first[i]]--;
             }
         }
 }
 
-static void focal_find(const uint32_t *holding, size_t n_tokens, head_tally *tally)
+/* The id that most pairs hold, the first such. */
+static inline __attribute__((always_inline)) void focal_find(const uint32_t *holding, size_t n_tokens,
+                                                             head_tally *tally)
 {
-    tally->focal = -1;
+    uint32_t most = 0;
+    int32_t focal = 0;
     for (size_t i = 0; i < n_tokens; i++)
-        if (holding[i] > tally->focal_pairs) {
-            tally->focal_pairs = holding[i];
-            tally->focal = (int32_t)i;
-        }
+        most = holding[i] > most ? holding[i] : most;
+    while (most && holding[focal] != most)
+        focal++;
+    tally->focal_pairs = most;
+    tally->focal = most ? focal : -1;
+}
+
+/* What vectors find out about each threshold. */
+HS_CLONES
+static void tallies_sum(const hs__corpus_map *map, size_t n_tokens, head_tally *tallies)
+{
+    for (size_t t = 0; t < map->n_thresholds; t++) {
+        distances_sum(map->distances + t * map->stride, n_tokens, &tallies[t]);
+        focal_find(map->degrees + t * map->stride, n_tokens, &tallies[t]);
+    }
 }
 
 /* The map at hand at every threshold. */
 static void tallies_make(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *ret_tallies)
 {
     memset(ret_tallies, 0, s->map.n_thresholds * sizeof *ret_tallies);
-    holding_fill(s, facts);
-    repeats_count(s, facts, ret_tallies);
     for (size_t t = 0; t < s->map.n_thresholds; t++) {
-        head_tally *tally = &ret_tallies[t];
-        tally->same_sentence = s->map.same_sentence[t];
-        distances_sum(s->map.distances + t * s->stride, facts->n_tokens, &tally->high, &tally->distances);
-        focal_find(s->holding + t * s->stride, facts->n_tokens, tally);
+        ret_tallies[t].same_sentence = s->map.same_sentence[t];
+        holding_gather(facts, s->map.degrees + t * s->stride);
     }
+    repeats_count(s, facts, ret_tallies);
+    tallies_sum(&s->map, facts->n_tokens, ret_tallies);
+}
+
+HS_CLONES
+static void counts_add(const uint32_t *restrict counts, size_t n, int64_t *restrict sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += counts[i];
 }
 
 static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, const head_tally *tally,
@@ -265,10 +289,8 @@ static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, con
     stats->fields[HS__F_BOTH_HIST][bins + share_bin(tally->both, tally->high)]++;
     stats->fields[HS__F_FOCAL_HIST][bins + share_bin(tally->focal_pairs, tally->high)]++;
 
-    const uint32_t *distances = stats->scratch->map.distances + t * stats->scratch->stride;
-    int64_t *distance = stats->fields[HS__F_DISTANCE] + cell * header->tokens_max;
-    for (size_t d = 0; d < facts->n_tokens; d++)
-        distance[d] += distances[d];
+    counts_add(stats->scratch->map.distances + t * stats->scratch->stride, facts->n_tokens,
+               stats->fields[HS__F_DISTANCE] + cell * header->tokens_max);
 }
 
 /* Histogram, moments and locations of the map at hand. */
@@ -281,9 +303,8 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
     int64_t *moments[2] = {stats->fields[HS__F_NOISE_MOMENTS] + index * 6,
                            stats->fields[HS__F_SIGNAL_MOMENTS] + index * 6};
     for (size_t kind = 0; kind < 2; kind++) {
-        const uint32_t *four = map->hist[kind];
         for (size_t bin = 0; bin < HS__N_BINS; bin++)
-            hist[kind][bin] += four[bin] + four[128 + bin] + four[256 + bin] + four[384 + bin];
+            hist[kind][bin] += map->hist[128 * kind + bin];
         for (size_t k = 0; k < 3; k++)
             fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
@@ -335,7 +356,7 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
     const hs__corpus_header *header = stats->header;
     hs__corpus_facts *facts = &s->facts[k];
     head_tally tallies[HS_CORPUS_THRESHOLDS_MAX];
-    hs__corpus_map_read(&s->map, similarity, facts, header->thresholds);
+    hs__corpus_map_read(&s->map, similarity, facts, h == 0, header->thresholds);
     map_add(stats, facts, l, h);
     tallies_make(s, facts, tallies);
     for (size_t t = 0; t < header->n_thresholds; t++) {
@@ -435,14 +456,6 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
     return HS_OK;
 }
 
-/* Before the first head of a layer of a text. */
-static void layer_begin(hs__corpus_facts *facts, size_t stride)
-{
-    memset(facts->columns, 0, facts->n_tokens * sizeof(float));
-    memset(facts->similarity_sum, 0, facts->n_tokens * stride * sizeof(float));
-    memset(facts->normalized_sum, 0, facts->n_tokens * stride * sizeof(float));
-}
-
 /* After the last one. */
 static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 {
@@ -463,10 +476,10 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
     hs__corpus_scratch *s = stats->scratch;
     const size_t W = stats->header->tokens_max;
     if (h == 0)
-        layer_begin(&s->facts[k], s->stride);
+        memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
     similarity_add(stats, k, l, h, head->similarity, ret_sight);
     columns_add(stats, k, l, h, head->columns, ret_sight);
-    hs__corpus_attention_add(head->attention, &s->facts[k], W, s->batch);
+    hs__corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
     if (k + 1 == s->n_texts) {
         const size_t offset = hs__corpus_index(stats, l, h) * W * W;
         hs__corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,

@@ -413,6 +413,57 @@ START_TEST(every_array_is_that_of_naive_loops)
 }
 END_TEST
 
+static double value_of(const hs_corpus_stats *stats, const char *name, size_t index)
+{
+    n_arrays = hs_corpus_arrays(stats, arrays);
+    const hs_corpus_array *array = &arrays[array_find(name)];
+    double value = 0;
+    int64_t count = 0;
+    hs_corpus_array_read(stats, array, index, 1, array->is_float ? (void *)&value : (void *)&count);
+    return array->is_float ? value : (double)count;
+}
+
+/* Rows are counted in bytes, which have room for 255. */
+START_TEST(long_texts_are_counted)
+{
+    enum { LONG = 600 };
+    static float similarity[LONG * LONG], attention[LONG * LONG];
+    static int32_t ids[LONG];
+    static uint8_t special[LONG];
+    double distances[LONG] = {0}, degrees[LONG] = {0}, high = 0, most = 0;
+    hs_corpus_options long_options = options;
+    hs_corpus_stats *stats;
+    long_options.tokens_max = LONG;
+    long_options.vocab_size = LONG;
+    long_options.n_layers = long_options.n_heads = 1;
+    for (size_t i = 0; i < LONG; i++) {
+        ids[i] = (int32_t)i;
+        for (size_t j = i + 1; j < LONG; j++) {
+            similarity[i * LONG + j] = j % 97 == i % 89 ? 0.1f : 1;
+            if (similarity[i * LONG + j] < 1)
+                continue;
+            high++;
+            distances[j - i]++;
+            degrees[i]++;
+            degrees[j]++;
+        }
+    }
+    for (size_t i = 0; i < LONG; i++)
+        most = fmax(most, degrees[i]);
+
+    const hs_corpus_text text = {0, LONG, ids, special};
+    const hs_observed_head head = {attention, similarity, attention};
+    ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
+    hs_corpus_batch_head(stats, 0, 0, 0, &head, NULL);
+    ck_assert_double_eq(value_of(stats, "high", MAIN), high);
+    ck_assert_double_eq_tol(value_of(stats, "focal_share_sum", MAIN), most / high, 1e-10);
+    for (size_t d = 0; d < LONG; d++)
+        ck_assert_double_eq(value_of(stats, "distance", MAIN * LONG + d), distances[d]);
+    hs_corpus_stats_destroy(stats);
+}
+END_TEST
+
 /* ---- to the bit ---- */
 
 static void assert_same_state(hs_corpus_stats *a, hs_corpus_stats *b)
@@ -642,16 +693,6 @@ END_TEST
 
 /* ---- figures ---- */
 
-static double value_of(const hs_corpus_stats *stats, const char *name, size_t index)
-{
-    n_arrays = hs_corpus_arrays(stats, arrays);
-    const hs_corpus_array *array = &arrays[array_find(name)];
-    double value = 0;
-    int64_t count = 0;
-    hs_corpus_array_read(stats, array, index, 1, array->is_float ? (void *)&value : (void *)&count);
-    return array->is_float ? value : (double)count;
-}
-
 static void assert_near(double actual, double wanted)
 {
     ck_assert_msg(fabs(actual - wanted) <= 1e-9 * fmax(1, fabs(wanted)), "%.12g != %.12g", actual, wanted);
@@ -765,6 +806,7 @@ int main(void)
     tcase_add_unchecked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_array_is_that_of_naive_loops, 8, 9);
+    tcase_add_test(tc, long_texts_are_counted);
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
