@@ -23,6 +23,7 @@ typedef struct pass {
     size_t n_sequences;
     const hs_observer *observer; /* or NULL */
     size_t N;                    /* tokens of all sequences */
+    size_t first_row, n_rows;    /* those that go from one layer's heads to the next ones' now */
     size_t n_row_chunks, n_threads;
     size_t index; /* of the layer */
     const hs__layer *layer;
@@ -38,10 +39,11 @@ typedef struct rows {
     size_t first, n;
 } rows;
 
+/* Counted from first_row. */
 static rows rows_of_task(const pass *p, size_t task)
 {
-    const size_t first = hs__chunk_start(p->N, p->n_row_chunks, task);
-    return (rows){first, hs__chunk_start(p->N, p->n_row_chunks, task + 1) - first};
+    const size_t first = hs__chunk_start(p->n_rows, p->n_row_chunks, task);
+    return (rows){first, hs__chunk_start(p->n_rows, p->n_row_chunks, task + 1) - first};
 }
 
 /* Position of item in an ascending list, or -1. */
@@ -80,7 +82,7 @@ static void task_multiply(void *context, size_t task, size_t slot)
     (void)slot;
     pass *p = context;
     const void *x = p->ws->operand ? (const void *)p->ws->operand : p->from;
-    const hs_status st = hs__linear_run(p->linear, p->N, p->n_threads, x, p->to, task);
+    const hs_status st = hs__linear_run(p->linear, p->n_rows, p->n_threads, x, p->to, task);
     if (st)
         atomic_store_explicit(&p->status, (int)st, memory_order_relaxed);
 }
@@ -141,7 +143,7 @@ static void add_update(const pass *p, const hs__norm *norm, size_t task)
 {
     const size_t H = p->engine->shape.hidden;
     const rows r = rows_of_task(p, task);
-    float *x = p->ws->x + r.first * H;
+    float *x = p->ws->x + (p->first_row + r.first) * H;
     p->engine->kernels->add_norm(r.n, H, p->ws->update + r.first * H, x, norm->gamma, norm->beta,
                                  p->engine->shape.layer_norm_eps, x);
 }
@@ -178,22 +180,45 @@ static void multiply(pass *p, hs__crew *crew, const hs__linear *linear, const fl
     p->to = to;
     if (p->engine->precision == HS_PRECISION_BF16)
         hs__crew_share(crew, p->n_row_chunks, task_convert, p);
-    hs__crew_share(crew, hs__linear_tasks(linear, p->N, p->n_threads), task_multiply, p);
+    hs__crew_share(crew, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
 }
 
-static void run_layer(pass *p, hs__crew *crew)
+/* One thread takes a few rows of a narrow model from one layer's heads to the next ones', then the next few,
+ * so that what lies between stays in the second-level cache: 3 % of mini's pass over eight texts. Wider
+ * models would read their weights too often. */
+static size_t piece_rows(const pass *p)
+{
+    const size_t cache = 768 << 10, rows_min = 128;
+    const hs_shape *shape = &p->engine->shape;
+    const size_t n = cache / ((2 * shape->hidden + shape->ffn) * sizeof(float));
+    return p->n_threads == 1 && n >= rows_min ? n : p->N;
+}
+
+/* Some rows from the heads of a layer, or from the embedding, to q, k and v of the next one, if wanted. */
+static void run_rows(pass *p, hs__crew *crew, const hs__layer *from, const hs__layer *to)
 {
     const hs_workspace *ws = p->ws;
-    const hs__layer *layer = p->layer;
-    multiply(p, crew, layer->qkv, ws->x, ws->qkv);
-    hs__crew_share(crew, p->n_sequences * p->engine->shape.n_heads, task_attend, p);
-    if (p->last)
-        return;
-    multiply(p, crew, layer->output, ws->context, ws->update);
-    hs__crew_share(crew, p->n_row_chunks, task_attention_norm, p);
-    multiply(p, crew, layer->ffn_in, ws->x, ws->inner);
-    multiply(p, crew, layer->ffn_out, ws->inner, ws->update);
-    hs__crew_share(crew, p->n_row_chunks, task_ffn_norm, p);
+    const size_t H = p->engine->shape.hidden;
+    float *x = ws->x + p->first_row * H;
+    if (from) {
+        p->layer = from;
+        multiply(p, crew, from->output, ws->context + p->first_row * H, ws->update);
+        hs__crew_share(crew, p->n_row_chunks, task_attention_norm, p);
+        multiply(p, crew, from->ffn_in, x, ws->inner);
+        multiply(p, crew, from->ffn_out, ws->inner, ws->update);
+        hs__crew_share(crew, p->n_row_chunks, task_ffn_norm, p);
+    }
+    if (to)
+        multiply(p, crew, to->qkv, x, ws->qkv + p->first_row * 3 * H);
+}
+
+static void run_between(pass *p, hs__crew *crew, const hs__layer *from, const hs__layer *to)
+{
+    const size_t n = piece_rows(p);
+    for (p->first_row = 0; p->first_row < p->N; p->first_row += n) {
+        p->n_rows = p->N - p->first_row < n ? p->N - p->first_row : n;
+        run_rows(p, crew, from, to);
+    }
 }
 
 /* Copies x into the captures that keep hidden states: state 0 when layer is -1. */
@@ -233,10 +258,14 @@ static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *contr
     for (size_t l = 0; l < n_layers; l++) {
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
+        const hs__layer *layer = &p->engine->layers[l];
         p->index = l;
-        p->layer = &p->engine->layers[l];
         p->last = heads_only && l + 1 == n_layers;
-        run_layer(p, crew);
+        if (l == 0)
+            run_between(p, crew, NULL, layer);
+        hs__crew_share(crew, p->n_sequences * p->engine->shape.n_heads, task_attend, p);
+        if (!p->last)
+            run_between(p, crew, layer, l + 1 < n_layers ? layer + 1 : NULL);
         if (atomic_load_explicit(&p->status, memory_order_relaxed))
             return hs_fail(err, (hs_status)atomic_load(&p->status), "out of memory inside a library");
         if (!p->last)
