@@ -4,7 +4,6 @@
 #include "server/corpus_worker.h"
 #include "server/server.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,18 +328,8 @@ static hs_status finish(run *r, hs_error *err)
     return st;
 }
 
-/* Maps of texts of every length come and go, megabytes each. From the heaps they would leave holes that
- * nothing else fits (1.3 GB after 20,000 texts); as mappings of their own they go back whole. */
-static void maps_keep_off_the_heap(void)
-{
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 1 << 20);
-#endif
-}
-
 hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
 {
-    maps_keep_off_the_heap();
     run *r = calloc(1, sizeof *r);
     if (!r)
         return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
