@@ -42,9 +42,9 @@ static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__cor
 static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__corpora_task *ret,
                                  hs_error *err)
 {
-    const size_t most = shape->n_positions < HS_CORPUS_WINDOW_MAX ? shape->n_positions : HS_CORPUS_WINDOW_MAX;
+    const size_t most = hs__corpus_tokens_most(shape);
     char *end = NULL;
-    ret->max_tokens = *text ? strtoul(text, &end, 10) : most < 128 ? most : 128;
+    ret->max_tokens = *text ? strtoul(text, &end, 10) : hs__corpus_tokens_usual(shape);
     const bool is_number = !end || (*text >= '0' && *text <= '9' && !*end);
     if (!is_number || ret->max_tokens < 2 || ret->max_tokens > most)
         return hs_fail(err, HS_INVALID, "max_tokens must be an integer from 2 to %zu; it is \"%.40s\"", most,

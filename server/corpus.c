@@ -34,8 +34,8 @@ static const hs_option corpus_table[] = {
      NULL},
     {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
      NULL},
-    {"max-tokens", 0, "N", "cut texts after this many tokens (128)", hs__set_count, AT(max_tokens), 2,
-     HS_CORPUS_WINDOW_MAX, NULL},
+    {"max-tokens", 0, "N", "cut texts after this many tokens (128, or as far as the model reaches)",
+     hs__set_count, AT(max_tokens), 2, HS_CORPUS_WINDOW_MAX, NULL},
     {"thresholds", 0, "LIST",
      "of high similarity (0.1,0.2,0.3,0.4,0.5); maps are kept at the one nearest 0.3", hs__set_string,
      AT(thresholds), 0, 0, NULL},
@@ -197,8 +197,10 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
     job->engine = catalog->engines[0];
     job->thresholds = thresholds;
     job->layers = layers;
-    if (o->max_tokens > shape->n_positions)
-        return hs_fail(err, HS_INVALID, "--max-tokens: this model has %zu positions", shape->n_positions);
+    job->max_tokens = o->max_tokens ? o->max_tokens : hs__corpus_tokens_usual(shape);
+    if (job->max_tokens > hs__corpus_tokens_most(shape))
+        return hs_fail(err, HS_INVALID, "--max-tokens: %zu at most with this model",
+                       hs__corpus_tokens_most(shape));
     hs_status st = hs__corpus_thresholds_parse(o->thresholds, thresholds, &job->n_thresholds, err);
     if (!st)
         st = hs__corpus_layers_parse(o->layers, shape->n_layers, layers, &job->n_layers, err);
@@ -217,7 +219,6 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .n_inputs = n_inputs,
                           .dir = dir,
                           .model_name = name,
-                          .max_tokens = o->max_tokens,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
                           .resume = o->resume != 0,
@@ -257,7 +258,6 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
     corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
                               .thresholds = "0.1,0.2,0.3,0.4,0.5",
                               .layers = "all",
-                              .max_tokens = 128,
                               .n_workers = hs__cores_usable(),
                               .save_ms = 30000};
     int operand, exit_code;

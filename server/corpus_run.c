@@ -369,7 +369,18 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     return st;
 }
 
-/* ---- lists of options ---- */
+/* ---- options ---- */
+
+size_t hs__corpus_tokens_most(const hs_shape *shape)
+{
+    return shape->n_positions < HS_CORPUS_WINDOW_MAX ? shape->n_positions : HS_CORPUS_WINDOW_MAX;
+}
+
+size_t hs__corpus_tokens_usual(const hs_shape *shape)
+{
+    const size_t most = hs__corpus_tokens_most(shape);
+    return most < 128 ? most : 128;
+}
 
 hs_status hs__corpus_thresholds_parse(const char *text, float ret_thresholds[HS_CORPUS_THRESHOLDS_MAX],
                                       size_t *ret_n, hs_error *err)

@@ -52,6 +52,9 @@ typedef struct hs__corpus_job {
  * HS_INVALID when dir holds another run, or one and resume is false. */
 HS_MUST_USE hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err);
 
+/* The longest window that runs of this model can have, and the one they have unless another is asked for. */
+size_t hs__corpus_tokens_most(const hs_shape *shape);
+size_t hs__corpus_tokens_usual(const hs_shape *shape);
 /* "0.1,0.2": ascending numbers in (0, 1]. */
 HS_MUST_USE hs_status hs__corpus_thresholds_parse(const char *text,
                                                   float ret_thresholds[HS_CORPUS_THRESHOLDS_MAX],

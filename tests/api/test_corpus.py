@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import checkpoint  # noqa: E402
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -164,6 +167,14 @@ def test_refused_options(headscope, tmp_path, arguments):
     assert done.returncode in (1, 2)
     assert done.stderr.startswith(b"headscope corpus: ")
     assert not (tmp_path / "out" / "state").exists()
+
+
+def test_window_of_a_small_model(headscope, tmp_path):
+    checkpoint.write_random(tmp_path / "model", positions=20)
+    (tmp_path / "x").write_text("the river and the bridge " * 20 + "\n")
+    done = corpus(headscope, tmp_path / "x", "-o", tmp_path / "out", "--model", tmp_path / "model", small=False)
+    assert done.returncode == 0, done.stderr
+    assert report(tmp_path / "out")["provenance"]["options"]["max_tokens"] == 20
 
 
 # ---- going on ----
