@@ -303,7 +303,9 @@ void hs__corpora_close(hs_corpora *c)
 
 /* ---- runs ---- */
 
-#define COLUMNS "id, name, state, model, texts_total, texts_done, bad_lines, bad_lines_total, error"
+#define COLUMNS                                                                                              \
+    "id, name, CASE state WHEN 'cancelling' THEN 'running' ELSE state END, model, texts_total, texts_done, " \
+    "bad_lines, bad_lines_total, error"
 
 static json_t *text_json(sqlite3_stmt *s, int column)
 {
@@ -367,7 +369,9 @@ hs_status hs__corpora_cancel(hs_corpora *c, const char *id, hs_error *err)
     } else if (strcmp(id, c->current) == 0) {
         c->cancel = true;
         atomic_store(&c->stop, 1);
-    } else if ((strcmp(state, "queued") == 0 || strcmp(state, "running") == 0) && /* ended by a restart */
+        (void)hs__row_state_set(c, id, "cancelling", NULL); /* a crash meanwhile shall not bring it back */
+    } else if ((strcmp(state, "queued") == 0 || strcmp(state, "running") == 0 || /* ended by a restart */
+                strcmp(state, "cancelling") == 0) && /* its end could not be written down */
                !hs__row_state_set(c, id, "cancelled", NULL)) {
         st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
     }

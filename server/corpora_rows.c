@@ -16,8 +16,9 @@ static const char schema[] =
     " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
     " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
     " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
-    /* an upload that never ended */
-    "DELETE FROM runs WHERE state = 'uploading';";
+    /* an upload that never ended, and a run that a crash kept from ending */
+    "DELETE FROM runs WHERE state = 'uploading';"
+    "UPDATE runs SET state = 'cancelled' WHERE state = 'cancelling';";
 
 /* Folders of earlier versions have no such columns. */
 static const struct {

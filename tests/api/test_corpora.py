@@ -295,6 +295,18 @@ def test_cancel_does_not_wait_for_the_end_of_what_gzip_made_small(keeping):
     assert wait(keeping, path)["state"] == "cancelled" and time.monotonic() - began < 10
 
 
+def test_a_cancelled_run_does_not_come_back_after_a_crash(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(texts(20000, seed=23))).headers["Location"]
+    wait(server, path, ("running",))
+    assert server.request("POST", f"{path}/cancel", b"").status == 202
+    server.process.kill()
+    server.process.wait()
+    server = start_server("--state", str(tmp_path / "state"))
+    assert server.get(path).json()["state"] == "cancelled"
+    assert server.request("DELETE", path).status == 204
+
+
 def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     first, second = (send(server, body_of(texts(20000, seed=n))).headers["Location"] for n in (17, 18))
