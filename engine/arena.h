@@ -29,14 +29,23 @@ static inline float *hs__arena_floats(hs__arena *arena, size_t n)
     return hs__arena_take(arena, n * sizeof(float));
 }
 
-/* A block for an arena of this many bytes: free() it. NULL when there is no memory. Large ones ask for huge
- * pages: fewer address translations, and the CPU's own prefetching stops at every page's end. */
+/* Asks for huge pages where the block is large: fewer address translations, and the CPU's own prefetching
+ * stops at every page's end. */
+static inline void hs__pages_huge(void *block, size_t bytes)
+{
+    const uintptr_t huge = (uintptr_t)2 << 20, page = 4096;
+    const uintptr_t start = ((uintptr_t)block + page - 1) / page * page;
+    if (bytes >= huge)
+        madvise((void *)start, ((uintptr_t)block + bytes - start) / page * page, MADV_HUGEPAGE);
+}
+
+/* A block for an arena of this many bytes: free() it. NULL when there is no memory. */
 static inline void *hs__block_create(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20;
     const size_t alignment = bytes >= huge ? huge : HS__LINE;
     void *block = aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
-    if (block && alignment == huge)
-        madvise(block, bytes, MADV_HUGEPAGE);
+    if (block)
+        hs__pages_huge(block, bytes);
     return block;
 }

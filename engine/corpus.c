@@ -1,4 +1,5 @@
 /* corpus.c - the state of the corpus statistics: made, merged, saved, loaded. */
+#include "engine/arena.h"
 #include "engine/corpus_state.h"
 
 #include <math.h>
@@ -184,21 +185,33 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 
 /* ---- lifetime ---- */
 
+/* Where in a block of zeros the header goes, so that the maps behind it lie on cache lines. */
+static hs__corpus_header *header_place(const hs__corpus_header *header, void *block)
+{
+    size_t maps = sizeof *header;
+    for (int field = 0; field < HS__F_LOCATION; field++)
+        maps += hs__corpus_field_words(header, (hs__field)field) * sizeof(int64_t);
+    return (hs__corpus_header *)((char *)block +
+                                 (HS__LINE - ((uintptr_t)block + maps) % HS__LINE) % HS__LINE);
+}
+
 /* An empty state under a header that was checked; NULL when memory is short. */
 static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *err)
 {
     const uint64_t n_bytes = sizeof *header + words_count(header) * sizeof(int64_t);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
     if (stats) {
-        stats->header = calloc(1, n_bytes);
+        stats->block = calloc(1, n_bytes + HS__LINE);
         stats->scratch = hs__corpus_scratch_create(header);
     }
-    if (!stats || !stats->header || !stats->scratch) {
+    if (!stats || !stats->block || !stats->scratch) {
         hs_corpus_stats_destroy(stats);
         hs_fail(err, HS_NO_MEMORY, "corpus statistics need %llu MB; choose fewer layers or a smaller window",
                 (unsigned long long)(n_bytes >> 20));
         return NULL;
     }
+    hs__pages_huge(stats->block, n_bytes);
+    stats->header = header_place(header, stats->block);
     *stats->header = *header;
     stats->header->n_words = words_count(header);
     int64_t *words = (int64_t *)(stats->header + 1);
@@ -232,7 +245,7 @@ void hs_corpus_stats_destroy(hs_corpus_stats *stats)
     if (!stats)
         return;
     hs__corpus_scratch_destroy(stats->scratch);
-    free(stats->header);
+    free(stats->block);
     free(stats);
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/analysis.h"
 #include "engine/analysis_maps.h"
+#include "engine/arena.h"
 #include "model/clones.h"
 
 #include <math.h>
@@ -29,45 +30,35 @@ struct hs__corpus_scratch {
     hs_segment *segments;
 };
 
-/* Carves n elements off the block at *offset, on cache lines; over a NULL block it measures. */
-static void *carve(char *block, size_t *offset, size_t n, size_t size)
-{
-    void *part = block ? block + *offset : NULL;
-    *offset += (n * size + 63) / 64 * 64;
-    return part;
-}
-
-static size_t scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, char *block)
+static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, hs__arena *arena)
 {
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
-    size_t at = 0;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
         hs__corpus_facts *facts = &s->facts[k];
-        facts->first = carve(block, &at, P, sizeof(int32_t));
-        facts->next = carve(block, &at, P, sizeof(int32_t));
-        facts->repeats = carve(block, &at, P, sizeof(int32_t));
-        facts->sentences = carve(block, &at, P, sizeof(int32_t));
-        facts->sentence_ends = carve(block, &at, P, sizeof(int32_t));
-        facts->classes = carve(block, &at, P, 1);
-        facts->high_mask = carve(block, &at, P, sizeof(uint32_t));
-        facts->columns = carve(block, &at, P, sizeof(float));
-        facts->similarity_sum = carve(block, &at, W * P, sizeof(float));
-        facts->normalized_sum = carve(block, &at, W * P, sizeof(float));
+        facts->first = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->next = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->repeats = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->sentences = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->sentence_ends = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->classes = hs__arena_take(arena, P);
+        facts->high_mask = hs__arena_take(arena, P * sizeof(uint32_t));
+        facts->columns = hs__arena_floats(arena, P);
+        facts->similarity_sum = hs__arena_floats(arena, W * P);
+        facts->normalized_sum = hs__arena_floats(arena, W * P);
     }
-    s->map.levels = carve(block, &at, P * P, 1);
-    s->map.diagonals = carve(block, &at, P * P, 1);
-    s->map.bins = carve(block, &at, W * P, 1);
-    s->map.hist = carve(block, &at, HS__HIST_BINS, sizeof(uint32_t));
-    s->map.degrees = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
-    s->map.distances = carve(block, &at, n_thresholds * P, sizeof(uint32_t));
-    s->locations = carve(block, &at, W * P, 1);
-    s->batch = carve(block, &at, 2 * W * W, sizeof(uint32_t));
-    s->focal = carve(block, &at, HS_CORPUS_BATCH * n_thresholds * header->n_heads, sizeof(int32_t));
-    s->seen = carve(block, &at, P, sizeof(uint32_t));
-    s->profile = carve(block, &at, P, sizeof(float));
-    s->high = carve(block, &at, P, sizeof(uint16_t));
-    s->segments = carve(block, &at, P, sizeof(hs_segment));
-    return at;
+    s->map.levels = hs__arena_take(arena, P * P);
+    s->map.diagonals = hs__arena_take(arena, P * P);
+    s->map.bins = hs__arena_take(arena, W * P);
+    s->map.hist = hs__arena_take(arena, HS__HIST_BINS * sizeof(uint32_t));
+    s->map.degrees = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
+    s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
+    s->locations = hs__arena_take(arena, W * P);
+    s->batch = hs__arena_take(arena, 2 * W * W * sizeof(uint32_t));
+    s->focal = hs__arena_take(arena, HS_CORPUS_BATCH * n_thresholds * header->n_heads * sizeof(int32_t));
+    s->seen = hs__arena_take(arena, P * sizeof(uint32_t));
+    s->profile = hs__arena_floats(arena, P);
+    s->high = hs__arena_take(arena, P * sizeof(uint16_t));
+    s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
 }
 
 hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
@@ -78,14 +69,16 @@ hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
     scratch->stride = hs__corpus_stride(header->tokens_max);
     scratch->map.stride = scratch->stride;
     scratch->map.n_thresholds = header->n_thresholds;
-    const size_t n_bytes = scratch_layout(scratch, header, NULL);
-    scratch->block = aligned_alloc(64, n_bytes);
+    hs__arena arena = {0};
+    scratch_layout(scratch, header, &arena);
+    scratch->block = hs__block_create(arena.used);
     if (!scratch->block) {
         free(scratch);
         return NULL;
     }
-    memset(scratch->block, 0, n_bytes);
-    scratch_layout(scratch, header, scratch->block);
+    memset(scratch->block, 0, arena.used);
+    arena = (hs__arena){.base = scratch->block};
+    scratch_layout(scratch, header, &arena);
     return scratch;
 }
 

@@ -79,7 +79,8 @@ typedef struct hs__corpus_header {
 typedef struct hs__corpus_scratch hs__corpus_scratch;
 
 struct hs_corpus_stats {
-    hs__corpus_header *header; /* the block */
+    void *block;
+    hs__corpus_header *header; /* in the block; the fields follow */
     int64_t *fields[HS__N_FIELDS];
     hs__corpus_scratch *scratch; /* of add */
 };
