@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { HS__LINE = 64 };
+enum { HS__LINE = 64, HS__PAGE = 4096, HS__HUGE = 2 << 20 };
 
 typedef struct hs__arena {
     void *base;  /* 64-byte aligned, or NULL to measure */
@@ -33,17 +33,15 @@ static inline float *hs__arena_floats(hs__arena *arena, size_t n)
  * stops at every page's end. */
 static inline void hs__pages_huge(void *block, size_t bytes)
 {
-    const uintptr_t huge = (uintptr_t)2 << 20, page = 4096;
-    const uintptr_t start = ((uintptr_t)block + page - 1) / page * page;
-    if (bytes >= huge)
-        madvise((void *)start, ((uintptr_t)block + bytes - start) / page * page, MADV_HUGEPAGE);
+    const uintptr_t start = ((uintptr_t)block + HS__PAGE - 1) / HS__PAGE * HS__PAGE;
+    if (bytes >= HS__HUGE)
+        madvise((void *)start, ((uintptr_t)block + bytes - start) / HS__PAGE * HS__PAGE, MADV_HUGEPAGE);
 }
 
 /* A block for an arena of this many bytes: free() it. NULL when there is no memory. */
 static inline void *hs__block_create(size_t bytes)
 {
-    const size_t huge = (size_t)2 << 20;
-    const size_t alignment = bytes >= huge ? huge : HS__LINE;
+    const size_t alignment = bytes >= HS__HUGE ? HS__HUGE : HS__LINE;
     void *block = aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
     if (block)
         hs__pages_huge(block, bytes);

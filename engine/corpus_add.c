@@ -24,7 +24,7 @@ struct hs__corpus_scratch {
     uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
     uint32_t *batch;    /* [2][window][window]: its attention */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
-    uint32_t *seen;     /* [stride]: the last head whose focal id is this one, + 1 */
+    uint32_t *seen;     /* [stride]: of ids, at their first positions */
     float *profile;
     uint16_t *high;
     hs_segment *segments;
@@ -157,9 +157,9 @@ static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
     stats->fields[HS__F_TEXTS][0]++;
     stats->fields[HS__F_TOKENS][0] += (int64_t)T;
     stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
+    stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
     for (size_t i = 0; i < T; i++) {
         stats->fields[HS__F_REACHED][i]++;
-        stats->fields[HS__F_ALL_SAME_SENTENCE][0] += facts->sentence_ends[i] - (int64_t)(i + 1);
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
             stats->fields[HS__F_ALL_REPEATED][0]++;
             stats->fields[HS__F_ALL_BOTH][0] += (int32_t)j < facts->sentence_ends[i];
@@ -297,7 +297,7 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
                            stats->fields[HS__F_SIGNAL_MOMENTS] + index * 6};
     for (size_t kind = 0; kind < 2; kind++) {
         for (size_t bin = 0; bin < HS__N_BINS; bin++)
-            hist[kind][bin] += map->hist[128 * kind + bin];
+            hist[kind][bin] += map->hist[HS__SIGNAL * kind + bin];
         for (size_t k = 0; k < 3; k++)
             fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }

@@ -27,17 +27,18 @@ typedef struct hs__corpus_facts {
         *normalized_sum; /* [T][stride], of the layer at hand: S and N, i < j, over its heads */
 } hs__corpus_facts;
 
-enum { HS__HIST_BINS = 256 /* bins of N, once outside and once within sentences */ };
+/* In the bytes of a pair within a sentence; a histogram has its bins of N once without and once with it. */
+enum { HS__SIGNAL = 0x80, HS__HIST_BINS = 2 * HS__SIGNAL };
 
 /* What one similarity map yields. stride is hs__corpus_stride; rows are the map's. */
 typedef struct hs__corpus_map {
     size_t stride, n_thresholds;
     float cuts[HS_CORPUS_THRESHOLDS_MAX]; /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
     uint8_t *levels;      /* [stride][stride]: thresholds that N reaches, symmetric; 0 for i = j */
-    uint8_t *diagonals;   /* [stride][stride]: the same, at [i][j - i], for i < j; + 128 in one sentence */
-    uint8_t *bins;        /* [T][stride]: bin of N, for i < j; + 128 in one sentence */
+    uint8_t *diagonals;   /* [stride][stride]: the same, at [i][j - i], for i < j, and HS__SIGNAL */
+    uint8_t *bins;        /* [T][stride]: bin of N, for i < j, and HS__SIGNAL */
     double moments[2][3]; /* noise, signal: number of pairs, sum of N, sum of N^2 */
-    uint32_t *hist;       /* [HS__HIST_BINS]: noise, signal at 128 */
+    uint32_t *hist;       /* [HS__HIST_BINS]: noise, then signal */
     uint32_t *degrees;    /* [t][stride]: pairs of E that hold the token */
     uint32_t *distances;  /* [t][stride]: pairs of E by j - i */
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */

@@ -3,8 +3,7 @@
  * The map is read once. That reading leaves, beside its sums, maps of bytes: how many thresholds each N
  * reaches, the same with each row moved to begin at its diagonal, and the histogram bin. What is counted per
  * threshold are columns of the first two, 64 at a time: a column of a symmetric map counts a token's pairs,
- * one of the moved rows the pairs of a distance.
- */
+ * one of the moved rows the pairs of a distance. */
 #include "engine/corpus_add.h"
 
 #include "engine/analysis.h"
@@ -26,7 +25,6 @@ typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
 enum {
     ROWS_MAX = 255, /* that counts in bytes have room for */
     CHUNK = sizeof(bytes),
-    SIGNAL = 0x80, /* in the bytes of a pair within a sentence */
 };
 
 /* Four running sums: in floats over a few rows, in doubles over the map. */
@@ -108,14 +106,15 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
         for (size_t t = 0; t < n_thresholds; t++)
             level -= s >= cuts[t];
         *(sixteen *)(places->levels + j) = __builtin_convertvector(level, sixteen);
-        *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & SIGNAL), sixteen);
+        *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & HS__SIGNAL), sixteen);
 
         const hs__ints below = n < 0;
         const hs__floats scaled = n * (float)HS_CORPUS_BINS;
         const hs__ints inside = scaled < top;
         const hs__floats clipped = (hs__floats)(((hs__ints)scaled & inside) | ((hs__ints)top & ~inside));
         const hs__ints bin = __builtin_convertvector((hs__floats)((hs__ints)clipped & ~below), hs__ints) + 1;
-        *(sixteen *)(places->bins + j) = __builtin_convertvector((bin & ~below) | (signal & SIGNAL), sixteen);
+        *(sixteen *)(places->bins + j) =
+            __builtin_convertvector((bin & ~below) | (signal & HS__SIGNAL), sixteen);
 
         const hs__floats n_signal = (hs__floats)((hs__ints)n & signal);
         sums.all += n;
@@ -182,7 +181,7 @@ static void repeats_move(hs__corpus_map *map, const float *similarity, const hs_
             const double n = (double)(similarity[i * T + j] * reciprocal);
             const uint8_t bin = map->bins[i * map->stride + j];
             map->hist[bin]--;
-            map->hist[bin | SIGNAL]++;
+            map->hist[bin | HS__SIGNAL]++;
             map->moments[1][0] += 1;
             map->moments[1][1] += n;
             map->moments[1][2] += n * n;
@@ -229,8 +228,8 @@ static inline __attribute__((always_inline)) void signal_count(const uint8_t *le
     bytes signal = {0}, all = {0};
     for (size_t i = 0; i < n_rows; i++) {
         const bytes row = *(const bytes *)(levels + i * stride);
-        signal -= (bytes)(row >= (uint8_t)(level | SIGNAL));
-        all -= (bytes)((row & (uint8_t)~SIGNAL) >= level);
+        signal -= (bytes)(row >= (uint8_t)(level | HS__SIGNAL));
+        all -= (bytes)((row & (uint8_t)~HS__SIGNAL) >= level);
     }
     *ret_all = all;
     *ret_signal = signal;
@@ -245,7 +244,7 @@ static inline __attribute__((always_inline)) void wide_add(const bytes *count, u
 
 /* Degrees, distances and pairs within a sentence. Rows of distances end where the map does. */
 HS_CLONES
-static void levels_count(hs__corpus_map *map, size_t n_tokens)
+static void pairs_count(hs__corpus_map *map, size_t n_tokens)
 {
     const size_t stride = map->stride;
     memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
@@ -331,7 +330,7 @@ void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs_
     map->moments[0][1] = lanes_sum(&moments.all) - map->moments[1][1];
     map->moments[0][2] = lanes_sum(&moments.all_squares) - map->moments[1][2];
     levels_mirror(map->levels, map->stride, T);
-    levels_count(map, T);
+    pairs_count(map, T);
 }
 
 HS_CLONES

@@ -9,7 +9,7 @@
  *     x = norm(x + gelu(x Wi' + b) Wf' + b)
  *
  * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
- * begins when all are done. One thread runs the same steps. */
+ * begins when all are done. One thread runs the same steps, those between heads for some rows at a time. */
 #include "engine/internal.h"
 #include "engine/team.h"
 
@@ -184,7 +184,7 @@ static void multiply(pass *p, hs__crew *crew, const hs__linear *linear, const fl
 }
 
 /* One thread takes a few rows of a narrow model from one layer's heads to the next ones', then the next few,
- * so that what lies between stays in the second-level cache: 3 % of mini's pass over eight texts. Wider
+ * so that what lies between stays in the second-level cache: 4 % of mini's pass over eight texts. Wider
  * models would read their weights too often. */
 static size_t piece_rows(const pass *p)
 {
