@@ -28,7 +28,7 @@ Q   := $(if $(V),,@)
 say := @$(if $(V),:,printf '  %-4s %s\n')
 
 FOLDERS := model engine api server
-SOURCES := $(foreach f,$(FOLDERS),$(wildcard $f/*.c $f/*.S))
+SOURCES := $(sort $(shell find $(FOLDERS) -name '*.[cS]'))
 OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(SOURCES)))
 # Everything but main, for the tests to link.
 LIBRARY := $(BUILD)/libheadscope.a
@@ -63,16 +63,16 @@ packages-build packages-test packages-lint: packages-%:
 .PHONY: all
 all: $(BINARY)
 
-$(BINARY): $(BUILD)/server/main.o $(LIBRARY)
+$(BINARY): $(BUILD)/server/commands/main.o $(LIBRARY)
 	$(say) LINK $@
 	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/server/main.o,$(OBJECTS)) $(BUILD)/viewer_files.o
+$(LIBRARY): $(filter-out $(BUILD)/server/commands/main.o,$(OBJECTS)) $(BUILD)/viewer_files.o
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
 # Kernels say a * b + c and mean one fused step where the CPU has it; everything else is compiled to the letter.
-$(BUILD)/engine/kernels_%.o $(BUILD)/engine/measure.o: ALL_CFLAGS += -ffp-contract=fast
+$(BUILD)/engine/kernels/kernels_%.o $(BUILD)/engine/pass/measure.o: ALL_CFLAGS += -ffp-contract=fast
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(say) CC $<
@@ -84,7 +84,7 @@ $(BUILD)/%.o: %.S
 	$(Q)$(CC) $(CPPFLAGS) -MMD -MP -c $< -o $@
 
 # .incbin files are invisible to -MMD.
-$(BUILD)/model/embedded.o: $(wildcard model/mini/*)
+$(BUILD)/model/mini/embedded.o: $(wildcard model/mini/*)
 $(BUILD)/api/openapi.o: api/openapi.json
 
 # The viewer: npm ci, then Vite into build/viewer, then one C file that holds every file of it.
@@ -197,12 +197,12 @@ lint: packages-lint all
 
 ## make layers          server -> api -> engine -> model, never back; outside libraries in their folder
 layers:
-	@! grep -nE '#include "(server|api|engine)/' model/*.[ch]
-	@! grep -nE '#include "(server|api)/' engine/*.[ch]
-	@! grep -nE '#include "server/' api/*.[ch]
-	@! grep -nE '#include <(microhttpd|uv|sqlite3)' model/*.[ch] engine/*.[ch] api/*.[ch]
-	@! grep -nE '#include <(cblas|dnnl)' model/*.[ch] api/*.[ch] server/*.[ch]
-	@! grep -nE '#include <jansson' engine/*.[ch]
+	@! grep -rnE '#include "(server|api|engine)/' model
+	@! grep -rnE '#include "(server|api)/' engine
+	@! grep -rnE '#include "server/' api
+	@! grep -rnE '#include <(microhttpd|uv|sqlite3)' model engine api
+	@! grep -rnE '#include <(cblas|dnnl)' model api server
+	@! grep -rnE '#include <jansson' engine
 	@echo "layers: server -> api -> engine -> model"
 
 ## make clean           remove build/

@@ -1,6 +1,6 @@
 #include "api/answer.h"
 
-#include "api/number.h"
+#include "api/formats/number.h"
 
 #include <assert.h>
 #include <stdlib.h>

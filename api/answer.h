@@ -7,8 +7,8 @@
 #pragma once
 
 #include "api/ask.h"
-#include "api/bytes.h"
-#include "engine/analysis.h"
+#include "api/formats/bytes.h"
+#include "engine/analysis/analysis.h"
 
 /* Regions of one head; one block, owned through `high`. */
 typedef struct hs__regions {

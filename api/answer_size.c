@@ -1,7 +1,7 @@
 /* answer_size.c - how large an answer can become, before anything is computed. */
 #include "api/answer.h"
 
-#include "api/number.h"
+#include "api/formats/number.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "api/accept.h"
 #include "api/internal.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* job.c - one request from bytes to bytes, in the three steps of api.h. */
-#include "api/arrays.h"
-#include "api/gzip.h"
+#include "api/formats/arrays.h"
+#include "api/formats/gzip.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "api/problem.h"
 
-#include "api/bytes.h"
+#include "api/formats/bytes.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  *     st = hs_engine_run(engine, ws, &(hs_sequence){ ids, types, n_tokens, capture }, 1, NULL, &err); */
 #pragma once
 
-#include "engine/capture.h"
+#include "engine/pass/capture.h"
 #include "model/model.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "model/digest.h"
+#include "model/files/digest.h"
 
 #include <nettle/base16.h>
 #include <nettle/sha2.h>

@@ -1,5 +1,6 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
-#include "model/internal.h"
+#include "model/families/weights.h"
+#include "model/tokenizer/tokenizer_create.h"
 
 #include <errno.h>
 #include <nettle/base16.h>

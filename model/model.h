@@ -9,8 +9,9 @@
  * checked, and what is not supported is refused with HS_BAD_MODEL naming the key and the file. */
 #pragma once
 
+#include "model/bytes.h"
 #include "model/status.h"
-#include "model/tokenizer.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -74,15 +75,9 @@ typedef struct hs_model hs_model;
 /* Opens the checkpoint in folder dir. On failure *ret_model is untouched. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err);
 
-/* A checkpoint in memory: borrowed, must outlive the model. Absent files are {NULL, 0}. */
-typedef struct hs_bytes {
-    const void *data;
-    size_t size;
-} hs_bytes;
-
+/* Contents of the files of a checkpoint: borrowed, must outlive the model. Absent files are {NULL, 0}. */
 typedef struct hs_model_files {
-    hs_bytes config, safetensors, vocab, tokenizer,
-        tokenizer_config; /* contents of the files of these names */
+    hs_bytes config, safetensors, vocab, tokenizer, tokenizer_config;
 } hs_model_files;
 
 HS_MUST_USE hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err);

@@ -43,7 +43,7 @@ const entries = walk(dir).map((path, n) => {
 });
 writeFileSync(
   out,
-  `/* Made by static/embed.mjs. */\n#include "server/viewer.h"\n\n${arrays}
+  `/* Made by static/embed.mjs. */\n#include "server/base/viewer_files.h"\n\n${arrays}
 const hs_viewer_file hs_viewer_files[] = {\n${entries.join("\n")}\n};
 const size_t hs_n_viewer_files = sizeof hs_viewer_files / sizeof *hs_viewer_files;\n`,
 );

@@ -1,5 +1,5 @@
 /* Whatever config.json says, it is refused, or its shape is within the limits that the engine relies on. */
-#include "model/internal.h"
+#include "model/families/config.h"
 
 #include <stdlib.h>
 

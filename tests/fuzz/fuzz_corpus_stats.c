@@ -1,7 +1,7 @@
 /* Whatever bytes claim to be a saved state, they are refused, or they are a state that can be read, merged,
  * and saved to the same bytes. A fuzzer cannot guess checksums, so each input is tried again as the rest of a
  * sound header's state with its checksum redone. */
-#include "engine/corpus_state.h"
+#include "engine/statistics/statistics_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Whatever model.safetensors.index.json says, it is refused, or it names files of its own folder only, each
  * once, and every tensor's shard is among them. */
-#include "model/internal.h"
+#include "model/files/shards.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* Whatever a weight file holds, it is refused, or every tensor of it lies inside and can be read. Each file
  * is tried as it is and as the weights of the smallest BERT and DistilBERT. */
-#include "model/internal.h"
+#include "model/families/weights.h"
+#include "model/files/safetensors.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * The first byte chooses the tokenizer and the options, the second the number of tokens; a byte 0xFE in the
  * rest begins the second text. */
-#include "model/internal.h"
+#include "model/tokenizer/tokenizer_create.h"
 
 #include <stdlib.h>
 #include <string.h>

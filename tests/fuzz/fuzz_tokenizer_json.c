@@ -3,7 +3,7 @@
  *
  * The input is vocab.txt, tokenizer.json and tokenizer_config.json with a byte 0xFF between them; an empty
  * one is absent. */
-#include "model/internal.h"
+#include "model/tokenizer/tokenizer_create.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
-#include "engine/analysis.h"
-#include "engine/team.h"
+#include "engine/analysis/analysis.h"
+#include "engine/pass/team.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>

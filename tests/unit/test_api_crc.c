@@ -1,5 +1,5 @@
 /* The zip checksum against zlib's, over every length around the pieces it is folded in, and continued. */
-#include "api/crc.h"
+#include "api/formats/crc.h"
 
 #include <check.h>
 #include <stdlib.h>

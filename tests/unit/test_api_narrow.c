@@ -1,5 +1,5 @@
 /* Half floats and bytes against a reference that thinks in doubles. */
-#include "api/narrow.h"
+#include "api/formats/narrow.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Numbers as JSON text: against printf over millions of floats, and the layouts that printf has not. */
-#include "api/number.h"
+#include "api/formats/number.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* What config.json may say, and what is refused. */
-#include "model/internal.h"
+#include "model/families/config.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* test_corpus.c - corpus statistics: every array against naive loops over the pairs of every text, merging
  * and saving to the bit, damaged bytes refused. */
-#include "engine/analysis.h"
-#include "engine/corpus.h"
+#include "engine/analysis/analysis.h"
+#include "engine/statistics/statistics.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
  * and threads to the bit against one text on one thread, selections against full captures. That the numbers
  * are the paper's is shown by tests/reference. */
 #include "engine/engine.h"
-#include "engine/team.h"
+#include "engine/pass/team.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Every kernel of every instruction set this CPU has, against loops in double precision. Arrays come from the
  * heap in their exact sizes, so that the sanitizers see one float too many. */
-#include "engine/internal.h"
-#include "engine/kernels.h"
+#include "engine/kernels/kernels.h"
+#include "engine/pass/pass.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Hostile headers: a table of cases, each with the words of its refusal. */
-#include "model/internal.h"
+#include "model/files/safetensors.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The tokenizer's own promises: what it reads, refuses and survives. That it does what HuggingFace's does is
  * test_tokenizer_oracle.c's business. */
-#include "model/internal.h"
+#include "model/tokenizer/tokenizer_create.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>

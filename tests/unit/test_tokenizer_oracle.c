@@ -1,8 +1,10 @@
 /* The tokenizer against HuggingFace's own, case by case. tests/reference/tokenizer_fixtures.mjs made the file
  * and describes it. */
-#include "model/internal.h"
+#include "model/model.h"
+#include "model/tokenizer/tokenizer_create.h"
 
 #include <check.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

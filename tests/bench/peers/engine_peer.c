@@ -1,7 +1,7 @@
 /* engine_peer.c - headscope's engine in the protocol of run.py: engine_peer CHECKPOINT THREADS [BACKEND
  * [PRECISION]]. A pass keeps every head's attention and similarity and finds its high-similarity pairs, which
  * is more than the peers do. */
-#include "engine/analysis.h"
+#include "engine/analysis/analysis.h"
 #include "engine/engine.h"
 
 #include <math.h>

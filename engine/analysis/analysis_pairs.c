@@ -1,0 +1,391 @@
+/* analysis_pairs.c - the strongest pairs of E over any number of maps, in bounded memory.
+ *
+ * 144 maps of 512 tokens may hold 19 million elements of which 10,000 are wanted. Nothing is sorted to find
+ * where to cut: the elements that reach each of a few levels of N are counted, then those of a few more
+ * levels between the two that the cut lies between, until few more are left than wanted or levels are
+ * neighbouring floats. From then on it is known how many pairs each map gives and where they go; of those few
+ * the weakest are dropped. Maps are walked by any threads in any order; the result is the same. */
+#include "engine/analysis/analysis.h"
+
+#include "engine/analysis/analysis_maps.h"
+#include "engine/pass/team.h"
+#include "model/clones.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEVELS = 8,
+    SPARE = 4,            /* times as many pairs as wanted may be collected */
+    SPARE_KEPT = 1 << 16, /* pairs, 1 MB: giving less back takes longer than it is worth */
+    SHARED_MIN = 1 << 18, /* elements: fewer are walked sooner than a helper wakes */
+};
+
+/* What is known of one map. */
+typedef struct map_facts {
+    float maximum;           /* m, 0 when the map has no pairs */
+    uint32_t counts[LEVELS]; /* elements that reach each level */
+    uint32_t n_ties;         /* how many elements equal to the floor are collected */
+    size_t start;            /* where its pairs go; of one past the last map, their number */
+} map_facts;
+
+typedef struct search {
+    const hs_capture *capture;
+    const uint8_t *masked;
+    size_t width;         /* T, at least HS__LANES */
+    int32_t *unmasked;    /* [width]: -1, and 0 for masked tokens and those that are not there */
+    float levels[LEVELS]; /* of N, ascending */
+    float floor;          /* the smallest N collected */
+    map_facts *maps;      /* [n_maps + 1] */
+    size_t n_maps;
+    hs_pair *pairs;
+    hs__crew crew;
+} search;
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- reading a map ---- */
+
+/* HS__LANES elements of a row, those from column j on: where the row ends sooner, the last ones of it, and
+ * -INFINITY for those before j. Masked ones are -INFINITY too. Returns the column of the first. T is at least
+ * HS__LANES. */
+static inline __attribute__((always_inline)) size_t
+lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__floats *ret)
+{
+    const hs__ints order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const hs__ints none = (hs__ints)((hs__floats){0} - INFINITY);
+    const size_t first = hs__min(j, T - HS__LANES);
+    const hs__ints wanted = (order >= (int32_t)(j - first)) & *(const hs__ints *)(unmasked + first);
+    const hs__floats values = *(const hs__floats *)(row + first);
+    *ret = (hs__floats)(((hs__ints)values & wanted) | (none & ~wanted));
+    return first;
+}
+
+HS_CLONES
+static void map_count(const float *similarity, size_t T, const int32_t *unmasked, const float *cuts,
+                      uint32_t *ret_counts)
+{
+    hs__ints counts[LEVELS] = {0};
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = unmasked[i] ? i + 1 : T; j < T; j += HS__LANES) {
+            hs__floats v;
+            lanes_read(similarity + i * T, T, unmasked, j, &v);
+#pragma GCC unroll 8
+            for (size_t l = 0; l < LEVELS; l++)
+                counts[l] -= v >= cuts[l]; /* true is -1 */
+        }
+    for (size_t l = 0; l < LEVELS; l++) {
+        ret_counts[l] = 0;
+        for (size_t k = 0; k < HS__LANES; k++)
+            ret_counts[l] += (uint32_t)counts[l][k];
+    }
+}
+
+/* All lanes or'ed into one. */
+static inline __attribute__((always_inline)) uint32_t lanes_or(const hs__ints *v)
+{
+    hs__ints all = *v;
+    all |= __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    all |= __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    all |= __builtin_shufflevector(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    return (uint32_t)(all[0] | all[1]);
+}
+
+/* Columns of a row from `start` on whose elements reach the cut, ascending; returns how many. At most
+ * HS__BLOCK columns are looked at. */
+HS_CLONES
+static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size_t start, float cut,
+                       uint16_t *ret_columns)
+{
+    const hs__ints powers = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+                             1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+    const size_t end = hs__min(start + HS__BLOCK, T);
+    size_t n = 0;
+    for (size_t j = start; j < end; j += HS__LANES) {
+        hs__floats v;
+        const size_t first = lanes_read(row, T, unmasked, j, &v);
+        const hs__ints bits = (v >= cut) & powers;
+        uint32_t found = lanes_or(&bits);
+        for (; found; found &= found - 1)
+            ret_columns[n++] = (uint16_t)(first + (size_t)__builtin_ctz(found));
+    }
+    return n;
+}
+
+/* A map as wide as s->width; `copy` is where a narrow one is widened. */
+static const float *map_read(const search *s, size_t map, float copy[HS__LANES * HS__LANES])
+{
+    const size_t T = s->capture->n_tokens;
+    const float *similarity = s->capture->similarities + map * T * T;
+    if (T == s->width)
+        return similarity;
+    for (size_t i = 0; i < T; i++)
+        memcpy(copy + i * HS__LANES, similarity + i * T, T * sizeof *copy);
+    return copy;
+}
+
+static void task_maximum(void *context, size_t map, size_t slot)
+{
+    const search *s = context;
+    const size_t T = s->capture->n_tokens;
+    const float maximum = hs_similarity_max(s->capture->similarities + map * T * T, T, s->masked);
+    (void)slot;
+    s->maps[map].maximum = maximum > 0 && maximum < INFINITY ? maximum : 0;
+}
+
+static void task_count(void *context, size_t map, size_t slot)
+{
+    const search *s = context;
+    map_facts *facts = &s->maps[map];
+    float cuts[LEVELS], copy[HS__LANES * HS__LANES] = {0};
+    (void)slot;
+    if (facts->maximum == 0)
+        return;
+    for (size_t l = 0; l < LEVELS; l++)
+        cuts[l] = hs__similarity_cut(s->levels[l], facts->maximum);
+    map_count(map_read(s, map, copy), s->width, s->unmasked, cuts, facts->counts);
+}
+
+/* What is collected of a map: where its next pair goes, and how many more equal to the floor. */
+typedef struct collection {
+    hs_pair *to;
+    size_t n_ties;
+} collection;
+
+static void row_collect(const search *s, size_t map, const float *row, size_t i, float cut, collection *ret)
+{
+    const hs_capture *capture = s->capture;
+    const float maximum = s->maps[map].maximum;
+    uint16_t columns[HS__BLOCK];
+    for (size_t start = i + 1; start < s->width; start += HS__BLOCK) {
+        const size_t n = row_find(row, s->width, s->unmasked, start, cut, columns);
+        for (size_t k = 0; k < n; k++) {
+            const float similarity = row[columns[k]], normalized = similarity / maximum;
+            if (normalized == s->floor && ret->n_ties-- == 0) {
+                ret->n_ties = 0;
+                continue;
+            }
+            *ret->to++ = (hs_pair){
+                .layer = capture->layers[map / capture->n_heads],
+                .head = capture->heads[map % capture->n_heads],
+                .i = (uint16_t)i,
+                .j = columns[k],
+                .similarity = similarity,
+                .normalized = normalized,
+            };
+        }
+    }
+}
+
+static void task_collect(void *context, size_t map, size_t slot)
+{
+    const search *s = context;
+    const map_facts *facts = &s->maps[map];
+    float copy[HS__LANES * HS__LANES] = {0};
+    (void)slot;
+    if (facts[1].start == facts->start)
+        return;
+    const float cut = hs__similarity_cut(s->floor, facts->maximum), *similarity = map_read(s, map, copy);
+    collection found = {s->pairs + facts->start, facts->n_ties};
+    for (size_t i = 0; i < s->width; i++)
+        if (s->unmasked[i])
+            row_collect(s, map, similarity + i * s->width, i, cut, &found);
+}
+
+/* ---- where to cut ---- */
+
+/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these.
+ * Levels lie closer to each other towards the top, where the cut mostly is. */
+static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_totals)
+{
+    const uint32_t squared = LEVELS * LEVELS;
+    for (uint32_t l = 0; l < LEVELS; l++) {
+        const uint64_t share = squared - (LEVELS - l) * (LEVELS - l);
+        s->levels[l] = float_of(low + (uint32_t)(((high - low) * share + squared - 1) / squared));
+        ret_totals[l] = 0;
+    }
+    hs__crew_share(&s->crew, s->n_maps, task_count, s);
+    for (size_t map = 0; map < s->n_maps; map++)
+        for (size_t l = 0; l < LEVELS; l++)
+            ret_totals[l] += s->maps[map].counts[l];
+}
+
+/* Lays out what each map gives: all that reach the level or, when that is too many and the next one is its
+ * neighbour, all that reach the next and of the others the first ones. */
+static void starts_set(search *s, size_t level, size_t n_wanted, bool exactly)
+{
+    size_t start = 0, n_above = 0;
+    for (size_t map = 0; exactly && map < s->n_maps; map++)
+        n_above += s->maps[map].counts[level + 1];
+    size_t n_ties = exactly ? n_wanted - n_above : SIZE_MAX;
+    for (size_t map = 0; map < s->n_maps; map++) {
+        map_facts *facts = &s->maps[map];
+        const size_t above = exactly ? facts->counts[level + 1] : 0;
+        facts->n_ties = (uint32_t)hs__min(facts->counts[level] - above, n_ties);
+        n_ties -= facts->n_ties;
+        facts->start = start;
+        start += above + facts->n_ties;
+    }
+    s->maps[s->n_maps].start = start;
+    s->floor = s->levels[level];
+}
+
+/* Finds a floor that the strongest pairs_max elements reach and not many more, and says where they go.
+ * Returns how many are wanted. */
+static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t *ret_total)
+{
+    uint32_t low = bits_of(threshold), high = bits_of(1) + 1; /* N is 1 at most */
+    uint64_t totals[LEVELS];
+    levels_count(s, low, high, totals);
+    *ret_total = totals[0];
+    const size_t n_wanted = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
+    while (n_wanted > 0) {
+        size_t l = LEVELS - 1;
+        while (l > 0 && totals[l] < n_wanted)
+            l--;
+        const bool enough = totals[l] / SPARE <= n_wanted, neighbours = high - low == 1;
+        if (enough || neighbours) {
+            starts_set(s, l, n_wanted, !enough);
+            return n_wanted;
+        }
+        low = bits_of(s->levels[l]);
+        high = l + 1 < LEVELS ? bits_of(s->levels[l + 1]) : high;
+        levels_count(s, low, high, totals);
+    }
+    return 0;
+}
+
+/* ---- the pairs ---- */
+
+enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
+
+/* N of the n_kept-th strongest pair, as bits, 1 <= n_kept <= n: three counts by 11 bits each, from the top
+ * ones down, lead to it. *ret_n_ties: how many of those equal to it are among the n_kept. */
+static uint32_t weakest_find(const hs_pair *pairs, size_t n, size_t n_kept, size_t *ret_n_ties)
+{
+    uint32_t prefix = 0, known = 0; /* the bits found so far, and which ones these are */
+    for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
+        uint32_t counts[N_DIGITS] = {0}, digit = N_DIGITS - 1;
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t bits = bits_of(pairs[i].normalized);
+            counts[bits >> shift & (N_DIGITS - 1)] += (bits & known) == prefix;
+        }
+        while (counts[digit] < n_kept)
+            n_kept -= counts[digit--];
+        prefix |= digit << shift;
+        known |= (uint32_t)(N_DIGITS - 1) << shift;
+    }
+    *ret_n_ties = n_kept;
+    return prefix;
+}
+
+/* Keeps the strongest n_kept > 0 of n, in order; of equals the first ones. */
+static void weakest_drop(hs_pair *pairs, size_t n, size_t n_kept)
+{
+    size_t n_ties, n_left = 0;
+    const uint32_t weakest = weakest_find(pairs, n, n_kept, &n_ties);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = bits_of(pairs[i].normalized);
+        if (bits < weakest || (bits == weakest && n_ties == 0))
+            continue;
+        n_ties -= bits == weakest;
+        pairs[n_left++] = pairs[i];
+    }
+}
+
+/* Orders as the pairs of one map are ordered: N descending, then i, then j. */
+static uint64_t key_of(const hs_pair *pair)
+{
+    return (uint64_t)~bits_of(pair->normalized) << 32 | (uint32_t)pair->i << 16 | pair->j;
+}
+
+static int pair_compare(const void *left, const void *right)
+{
+    const uint64_t a = key_of(left), b = key_of(right);
+    return (a > b) - (a < b);
+}
+
+static void task_sort(void *context, size_t group, size_t slot)
+{
+    const search *s = context;
+    const size_t start = s->maps[group].start;
+    (void)slot;
+    qsort(s->pairs + start, s->maps[group + 1].start - start, sizeof(hs_pair), pair_compare);
+}
+
+/* Pairs come map by map. */
+static void pairs_sort(search *s, size_t n)
+{
+    size_t n_groups = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || s->pairs[i].layer != s->pairs[i - 1].layer || s->pairs[i].head != s->pairs[i - 1].head)
+            s->maps[n_groups++].start = i;
+    s->maps[n_groups].start = n;
+    hs__crew_share(&s->crew, n_groups, task_sort, s);
+}
+
+/* All of the pairs, where there is memory for them. */
+static void pairs_make(search *s, size_t n_wanted)
+{
+    const size_t n_found = s->maps[s->n_maps].start;
+    assert(n_found > 0);
+    s->pairs = malloc(n_found * sizeof *s->pairs);
+    if (!s->pairs)
+        return;
+    hs__crew_share(&s->crew, s->n_maps, task_collect, s);
+    if (n_found > n_wanted)
+        weakest_drop(s->pairs, n_found, n_wanted);
+    if (n_found - n_wanted > SPARE_KEPT) {
+        hs_pair *fitting = realloc(s->pairs, n_wanted * sizeof *fitting);
+        if (fitting)
+            s->pairs = fitting;
+    }
+    pairs_sort(s, n_wanted);
+}
+
+hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float threshold, size_t pairs_max,
+                        size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs, uint64_t *ret_total,
+                        hs_error *err)
+{
+    search s = {.capture = capture, .masked = masked, .n_maps = capture->n_layers * capture->n_heads};
+    s.width = hs__max(capture->n_tokens, HS__LANES);
+    s.maps = calloc(s.n_maps + 1, sizeof *s.maps);
+    s.unmasked = calloc(s.width, sizeof *s.unmasked);
+    if (!s.maps || !s.unmasked) {
+        free(s.maps);
+        free(s.unmasked);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to search %zu maps for pairs", s.n_maps);
+    }
+    for (size_t i = 0; i < capture->n_tokens; i++)
+        s.unmasked[i] = hs__is_masked(masked, i) ? 0 : -1;
+
+    uint64_t total;
+    hs__crew_start(&s.crew, s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
+    hs__crew_share(&s.crew, s.n_maps, task_maximum, &s);
+    const size_t n_wanted = floor_find(&s, threshold, pairs_max, &total);
+    if (n_wanted > 0)
+        pairs_make(&s, n_wanted);
+    hs__crew_finish(&s.crew);
+    free(s.maps);
+    free(s.unmasked);
+    if (n_wanted > 0 && !s.pairs)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_wanted);
+    *ret_pairs = s.pairs;
+    *ret_n_pairs = n_wanted;
+    *ret_total = total;
+    return HS_OK;
+}

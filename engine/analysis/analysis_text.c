@@ -1,0 +1,39 @@
+/* analysis_text.c - what the analysis must know of a text: its sentences and its repeated tokens. */
+#include "engine/analysis/analysis.h"
+
+static bool contains(const int32_t *ids, size_t n_ids, int32_t id)
+{
+    for (size_t k = 0; k < n_ids; k++)
+        if (ids[k] == id)
+            return true;
+    return false;
+}
+
+void hs_sentences_find(const int32_t *ids, const uint8_t *types, const uint8_t *special, size_t n_tokens,
+                       const int32_t *ends, size_t n_ends, int32_t *ret_sentences)
+{
+    int32_t sentence = 0;
+    bool after_end = false;  /* the sentence so far ends in a token of ends[]; another one may still follow */
+    bool after_text = false; /* the first text of a pair is over: whatever follows is the second */
+    for (size_t i = 0; i < n_tokens; i++) {
+        bool is_end = !special[i] && contains(ends, n_ends, ids[i]);
+        if (after_text || (after_end && !is_end && !special[i])) {
+            sentence++;
+            after_end = false;
+        }
+        ret_sentences[i] = sentence;
+        after_end = after_end || is_end;
+        after_text = types && special[i] && i + 1 < n_tokens && types[i + 1] != types[i];
+    }
+}
+
+/* Quadratic, but a comparison costs a fraction of the T x d products that every such pair costs each head. */
+void hs_repeats_find(const int32_t *ids, size_t n_tokens, int32_t *ret_first)
+{
+    for (size_t i = 0; i < n_tokens; i++) {
+        size_t first = 0;
+        while (ids[first] != ids[i])
+            first++;
+        ret_first[i] = (int32_t)first;
+    }
+}

@@ -1,0 +1,38 @@
+#include "engine/kernels/kernels.h"
+
+extern const hs__kernels hs__kernels_base;
+#if defined __x86_64__
+extern const hs__kernels hs__kernels_avx2, hs__kernels_avx512;
+extern const hs__bf16_kernels hs__kernels_bf16;
+#endif
+
+const hs__kernels *hs__kernels_at(size_t index)
+{
+    const hs__kernels *sets[3];
+    size_t n = 0;
+#if defined __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        sets[n++] = &hs__kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        sets[n++] = &hs__kernels_avx2;
+#endif
+    sets[n++] = &hs__kernels_base;
+    return index < n ? sets[index] : NULL;
+}
+
+const hs__kernels *hs__kernels_select(void)
+{
+    return hs__kernels_at(0);
+}
+
+const hs__bf16_kernels *hs__bf16_kernels_select(void)
+{
+#if defined __x86_64__ && !defined __clang__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512bf16") && hs__kernels_select() == &hs__kernels_avx512)
+        return &hs__kernels_bf16;
+#endif
+    return NULL;
+}

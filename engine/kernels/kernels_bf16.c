@@ -1,0 +1,71 @@
+/* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. Not for clang, which does not know the
+ * pragma: it builds the fuzz targets. */
+#include "engine/kernels/kernels.h"
+
+#if defined __x86_64__ && !defined __clang__
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,fma,prefer-vector-width=512")
+#define LANES           16
+#define TILE_ROWS       9
+#define TILE_VECS       3
+#define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#define SUM_PARTS       1 /* bfloat16 itself is coarser than any sum of it */
+#include "engine/kernels/kernels_vec.h"
+
+#include <string.h>
+
+typedef uint32_t operand; /* two bfloat16: the even k in the low half */
+typedef __m512i operands;
+
+INLINE operands load_operands(const operand *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+INLINE operands splat_operand(operand x)
+{
+    return _mm512_set1_epi32((int)x);
+}
+
+INLINE vec add_product(vec sum, operands a, operands b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+}
+
+#include "engine/kernels/product_body.h"
+
+static uint32_t bf16_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
+{
+    const size_t whole = n / LANES * LANES;
+    for (size_t i = 0; i < n_rows; i++, x += n, y += (n + 1) / 2) {
+        for (size_t j = 0; j < whole; j += LANES)
+            _mm256_storeu_si256((__m256i *)(y + j / 2), (__m256i)_mm512_cvtneps_pbh(load(x + j)));
+        for (size_t j = whole; j < n; j += 2)
+            y[j / 2] = bf16_of(x[j]) | (j + 1 < n ? bf16_of(x[j + 1]) << 16 : 0);
+    }
+}
+
+static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 uint32_t *panels)
+{
+    for (size_t first = 0; first < n_columns; first += PANEL) {
+        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
+        const size_t width = (n + LANES - 1) / LANES * LANES;
+        for (size_t k = 0; k < K; k += 2, panels += width) {
+            const float *even = source + k * step_k + first * step_column;
+            for (size_t j = 0; j < n; j++)
+                panels[j] = bf16_of(even[j * step_column]) |
+                            (k + 1 < K ? bf16_of(even[j * step_column + step_k]) << 16 : 0);
+            memset(panels + n, 0, (width - n) * sizeof *panels);
+        }
+    }
+}
+
+const hs__bf16_kernels hs__kernels_bf16 = {.convert = convert, .pack = pack, .product = multiply_panel};
+#endif

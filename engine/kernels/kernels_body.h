@@ -1,0 +1,298 @@
+/* kernels_body.h - the kernels of kernels.h, once per instruction set.
+ *
+ * A file that includes this first chooses its instructions (#pragma GCC target) and defines
+ *     LANES    floats in a vector register
+ *     KERNELS  name of the hs__kernels it defines;  KERNELS_NAME  the same as text
+ * and what product_body.h asks for. Sums run in LANES partial sums, so they differ between instruction sets
+ * in the last bits, never between runs. */
+#include "engine/kernels/kernels.h"
+#include "engine/kernels/kernels_vec.h"
+
+#include <math.h>
+#include <string.h>
+
+INLINE float sum_lanes(vec v)
+{
+    float lanes[LANES], sum = 0;
+    memcpy(lanes, &v, sizeof lanes);
+    for (size_t n = LANES / 2; n > 0; n /= 2)
+        for (size_t i = 0; i < n; i++)
+            lanes[i] += lanes[i + n];
+    sum += lanes[0];
+    return sum;
+}
+
+INLINE float max_lanes(vec v)
+{
+    float lanes[LANES];
+    memcpy(lanes, &v, sizeof lanes);
+    for (size_t n = LANES / 2; n > 0; n /= 2)
+        for (size_t i = 0; i < n; i++)
+            lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
+    return lanes[0];
+}
+
+/* e^x for x <= 0, within 2 units in the last place; 0 below -87.3 (no subnormals). x = n ln 2 + r with
+ * |r| <= ln 2 / 2; e^r is our minimax polynomial of degree 5 (relative error 7.5e-8). */
+INLINE vec exp_negative(vec x)
+{
+    const vec round = splat(0x1.8p23f); /* adding it leaves the integer in the low bits */
+    vec xs = larger(x, splat(-87.3f));
+    vec n = xs * splat(0x1.715476p+0f) + round;
+    ivec exponent = (ivec)n << 23;
+    n -= round;
+    vec r = xs - n * splat(0x1.62e4p-1f);
+    r = r - n * splat(0x1.7f7d1cp-20f);
+    vec p = splat(0.00829765507046545f);
+    p = p * r + splat(0.041915383745845886f);
+    p = p * r + splat(0.16667574739501856f);
+    p = p * r + splat(0.4999889483573144f);
+    p = p * r + splat(0.999999691985166f);
+    p = p * r + splat(1.0000000716561717f);
+    ivec alive = x >= splat(-87.3f);
+    return (vec)(((ivec)p + exponent) & alive);
+}
+
+/* x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2, as max(x, 0) - a Phi(-a) with a = |x|: what is subtracted is
+ * small, so are its errors. Phi(-a) = e^(-a^2 / 2) M(a), and M(a) = P(a) / Q(a), our minimax rational
+ * function. Absolute error 8e-9 in exact arithmetic; in floats that of rounding the result, some 5e-8
+ * around 1. */
+INLINE vec gelu(vec x)
+{
+    const vec a = -larger(-larger(x, -x), splat(-14.0f)); /* beyond, e^(-a^2 / 2) is 0 and P, Q overflow */
+    vec p = splat(-0.00011207246767488549f);
+    p = p * a + splat(0.03669033990624578f);
+    p = p * a + splat(0.19376808916553978f);
+    p = p * a + splat(0.5000001590274581f);
+    vec q = splat(0.08750553493694266f);
+    q = q * a + splat(0.5191398055624905f);
+    q = q * a + splat(1.1854307930755368f);
+    q = q * a + splat(1.0f);
+    return larger(x, splat(0)) - a * exp_negative(a * a * splat(-0.5f)) * p / q;
+}
+
+static void softmax_row(size_t T, float scale, float *a, float *columns)
+{
+    const size_t whole = T / LANES * LANES, rest = T - whole;
+    vec top = splat(-INFINITY);
+    for (size_t j = 0; j < whole; j += LANES)
+        top = larger(top, load(a + j));
+    if (rest)
+        top = larger(top, load_part(a + whole, rest, -INFINITY));
+    const vec s = splat(scale), m = splat(max_lanes(top) * scale);
+
+    vec sum = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec e = exp_negative(load(a + j) * s - m);
+        store(a + j, e);
+        sum += e;
+    }
+    if (rest) {
+        vec e = exp_negative(load_part(a + whole, rest, -INFINITY) * s - m);
+        store_part(a + whole, rest, e);
+        sum += e;
+    }
+    const vec inverse = splat(1.0f / sum_lanes(sum));
+
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec p = load(a + j) * inverse;
+        store(a + j, p);
+        if (columns)
+            store(columns + j, load(columns + j) + p);
+    }
+    if (rest) {
+        vec p = load_part(a + whole, rest, 0) * inverse;
+        store_part(a + whole, rest, p);
+        if (columns)
+            store_part(columns + whole, rest, load_part(columns + whole, rest, 0) + p);
+    }
+}
+
+static void softmax(size_t n_rows, size_t T, float scale, float *att, size_t ld, float *columns)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        softmax_row(T, scale, att + i * ld, columns);
+}
+
+/* x + r, r perhaps absent. */
+INLINE vec sum_at(const float *x, const float *r, size_t j)
+{
+    return r ? load(x + j) + load(r + j) : load(x + j);
+}
+
+INLINE vec sum_at_part(const float *x, const float *r, size_t j, size_t n)
+{
+    return r ? load_part(x + j, n, 0) + load_part(r + j, n, 0) : load_part(x + j, n, 0);
+}
+
+static void add_norm_row(size_t H, const float *x, const float *r, const float *gamma, const float *beta,
+                         float eps, float *y)
+{
+    const size_t whole = H / LANES * LANES, rest = H - whole;
+    vec sum = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec s = sum_at(x, r, j);
+        store(y + j, s);
+        sum += s;
+    }
+    if (rest) {
+        vec s = sum_at_part(x, r, whole, rest);
+        store_part(y + whole, rest, s);
+        sum += s;
+    }
+    const float middle = sum_lanes(sum) / (float)H;
+    const vec mean = splat(middle);
+
+    vec squares = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec c = load(y + j) - mean;
+        squares += c * c;
+    }
+    if (rest) {
+        vec c = load_part(y + whole, rest, middle) - mean;
+        squares += c * c;
+    }
+    const vec inverse = splat(1.0f / sqrtf(sum_lanes(squares) / (float)H + eps));
+
+    for (size_t j = 0; j < whole; j += LANES)
+        store(y + j, (load(y + j) - mean) * inverse * load(gamma + j) + load(beta + j));
+    if (rest) {
+        vec c = (load_part(y + whole, rest, 0) - mean) * inverse;
+        store_part(y + whole, rest, c * load_part(gamma + whole, rest, 0) + load_part(beta + whole, rest, 0));
+    }
+}
+
+static void add_norm(size_t n_rows, size_t H, const float *x, const float *r, const float *gamma,
+                     const float *beta, float eps, float *y)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        add_norm_row(H, x + i * H, r ? r + i * H : NULL, gamma, beta, eps, y + i * H);
+}
+
+static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < n_rows; i++, y += ldy) {
+        for (size_t j = 0; j < whole; j += LANES)
+            store(y + j, load(y + j) + load(bias + j));
+        if (rest)
+            store_part(y + whole, rest, load_part(y + whole, rest, 0) + load_part(bias + whole, rest, 0));
+    }
+}
+
+static void gelu_rows(size_t n_rows, size_t n, float *y, size_t ldy)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < n_rows; i++, y += ldy) {
+        for (size_t j = 0; j < whole; j += LANES)
+            store(y + j, gelu(load(y + j)));
+        if (rest)
+            store_part(y + whole, rest, gelu(load_part(y + whole, rest, 0)));
+    }
+}
+
+/* Products of floats. */
+typedef float operand;
+typedef vec operands;
+
+INLINE operands load_operands(const operand *p)
+{
+    return load(p);
+}
+
+INLINE operands splat_operand(operand x)
+{
+    return splat(x);
+}
+
+INLINE vec add_product(vec sum, operands a, operands b)
+{
+    return sum + a * b;
+}
+
+#include "engine/kernels/product_body.h"
+
+static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
+                    const float *bias, const float *next, float *y, size_t ldy)
+{
+    multiply_panel(n_rows, K, x, ldx, panel, n_columns, bias, next, y, ldy);
+}
+
+/* A panel whose columns lie as rows in the source, as weights and keys do: by square blocks. */
+static void pack_columns(size_t K, size_t n, size_t width, const float *source, size_t step_column,
+                         float *panel)
+{
+    for (size_t k = 0; k < K; k += LANES)
+        for (size_t j = 0; j < n; j += LANES) {
+            const float *from = source + j * step_column + k;
+            float *to = panel + k * width + j;
+            if (K - k < LANES)
+                transpose(from, step_column, K - k, to, width);
+            else
+                transpose(from, step_column, LANES, to, width);
+        }
+}
+
+/* One whose columns lie side by side in the source, as values do. */
+static void pack_rows(size_t K, size_t n, size_t width, const float *source, size_t step_k, float *panel)
+{
+    for (size_t k = 0; k < K; k++)
+        for (size_t j = 0; j < width; j += LANES) {
+            const float *from = source + k * step_k + j;
+            store(panel + k * width + j, n - j < LANES ? load_part(from, n - j, 0) : load(from));
+        }
+}
+
+static void pack_panel(size_t K, size_t n, size_t width, const float *source, size_t step_k,
+                       size_t step_column, float *panel)
+{
+    for (size_t k = 0; k < K; k++) {
+        for (size_t j = 0; j < n; j++)
+            panel[k * width + j] = source[k * step_k + j * step_column];
+        for (size_t j = n; j < width; j++)
+            panel[k * width + j] = 0;
+    }
+}
+
+static void pack(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
+                 float *panels)
+{
+    for (size_t first = 0; first < n_columns; first += PANEL) {
+        const size_t n = n_columns - first < PANEL ? n_columns - first : PANEL;
+        const size_t width = (n + LANES - 1) / LANES * LANES;
+        const float *columns = source + first * step_column;
+        if (step_k == 1 && n == width)
+            pack_columns(K, n, width, columns, step_column, panels);
+        else if (step_column == 1)
+            pack_rows(K, n, width, columns, step_k, panels);
+        else
+            pack_panel(K, n, width, columns, step_k, step_column, panels);
+        panels += K * width;
+    }
+}
+
+static void mirror(size_t n, float *s)
+{
+    for (size_t i = PANEL; i < n; i += LANES) {
+        const size_t before = i / PANEL * PANEL; /* rows of earlier panels, a multiple of LANES */
+        for (size_t j = 0; j < before && i + LANES <= n; j += LANES)
+            transpose(s + j * n + i, n, LANES, s + i * n + j, n);
+        for (size_t row = i; row < n && i + LANES > n; row++)
+            for (size_t j = 0; j < before; j++)
+                s[row * n + j] = s[j * n + row];
+    }
+}
+
+const hs__kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .panel = PANEL,
+    .lanes = LANES,
+    .tile_rows = TILE_ROWS,
+    .pack = pack,
+    .product = product,
+    .mirror = mirror,
+    .softmax = softmax,
+    .add_norm = add_norm,
+    .add_bias = add_bias,
+    .gelu = gelu_rows,
+};

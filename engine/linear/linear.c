@@ -1,0 +1,55 @@
+#include "engine/linear/linear.h"
+
+void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
+                     const hs__kernels *kernels)
+{
+    *linear = (hs__linear){.kind = kind, .kernels = kernels, .gelu = source->gelu};
+    linear->n_in = source->parts[0]->weight.n_columns;
+    for (size_t p = 0; p < source->n_parts; p++)
+        linear->n_out += source->parts[p]->weight.n_rows;
+}
+
+void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret)
+{
+    for (size_t p = 0; p < source->n_parts && n_rows > 0; p++) {
+        const hs_tensor *weight = &source->parts[p]->weight;
+        if (first < weight->n_rows) {
+            const size_t n = n_rows < weight->n_rows - first ? n_rows : weight->n_rows - first;
+            hs_tensor_read(weight, first, n, ret);
+            ret += n * weight->n_columns;
+            n_rows -= n;
+            first = 0;
+        } else {
+            first -= weight->n_rows;
+        }
+    }
+}
+
+void hs__linear_read_biases(const hs__linear_source *source, float *ret)
+{
+    for (size_t p = 0; p < source->n_parts; p++) {
+        const hs_tensor *bias = &source->parts[p]->bias;
+        hs_tensor_read(bias, 0, 1, ret);
+        ret += bias->n_columns;
+    }
+}
+
+size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads)
+{
+    const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
+    return split.n_row_chunks * split.n_column_chunks;
+}
+
+hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
+                         size_t task)
+{
+    const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
+    return linear->kind->run(linear, split, n_rows, x, y, task % split.n_row_chunks,
+                             task / split.n_row_chunks);
+}
+
+void hs__linear_destroy(hs__linear *linear)
+{
+    if (linear)
+        linear->kind->destroy(linear);
+}

@@ -1,0 +1,120 @@
+/* linear_native.c - linear on our own tiles (product_body.h): weights packed in panels, bias added as the
+ * sums begin, gelu applied to what a task wrote while it is in the first-level cache. Nothing depends on how
+ * many rows there are: a row has the same bits alone, in a batch, on one thread or on many. */
+#include "engine/linear/linear.h"
+#include "engine/pass/arena.h"
+
+typedef struct native_linear {
+    hs__linear base;
+    const hs__bf16_kernels *bf16; /* NULL: fp32 */
+    size_t depth;                 /* operands in a column: n_in, or half of it in pairs */
+    void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
+    float *bias;                  /* [n_out], zeros up to the last panel's end */
+} native_linear;
+
+static void layout(native_linear *linear, hs__arena *arena)
+{
+    const hs__linear *base = &linear->base;
+    linear->panels = hs__arena_floats(arena, hs__panels_floats(base->kernels, linear->depth, base->n_out));
+    linear->bias = hs__arena_floats(arena, hs__panels_floats(base->kernels, 1, base->n_out));
+}
+
+static void fill(native_linear *linear, const hs__linear_source *source, float *rows)
+{
+    const hs__kernels *kernels = linear->base.kernels;
+    const size_t K = linear->base.n_in, n_out = linear->base.n_out;
+    for (size_t first = 0; first < n_out; first += kernels->panel) {
+        const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
+        hs__linear_read_weights(source, first, n, rows);
+        if (linear->bf16) /* B = W' */
+            linear->bf16->pack(K, n, rows, 1, K, (uint32_t *)linear->panels + first * linear->depth);
+        else
+            kernels->pack(K, n, rows, 1, K, (float *)linear->panels + first * linear->depth);
+    }
+    hs__linear_read_biases(source, linear->bias);
+    for (size_t j = n_out; j < hs__panels_floats(kernels, 1, n_out); j++)
+        linear->bias[j] = 0;
+}
+
+static hs_status native_create(const hs__linear_source *source, const hs__kernels *kernels,
+                               hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    native_linear plan = {0};
+    hs__linear_init(&plan.base, &hs__linear_native, source, kernels);
+    plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
+    plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
+    hs__arena arena = {0};
+    hs__arena_take(&arena, sizeof plan);
+    layout(&plan, &arena);
+    arena = (hs__arena){.base = hs__block_create(arena.used)};
+    float *rows = malloc(kernels->panel * plan.base.n_in * sizeof *rows); /* of one panel, as in the file */
+    if (!arena.base || !rows) {
+        free(arena.base);
+        free(rows);
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
+                       plan.base.n_in);
+    }
+    native_linear *linear = hs__arena_take(&arena, sizeof plan);
+    *linear = plan;
+    layout(linear, &arena);
+    fill(linear, source, rows);
+    free(rows);
+    *ret_linear = &linear->base;
+    return HS_OK;
+}
+
+static void native_destroy(hs__linear *linear)
+{
+    free(linear);
+}
+
+/* One panel a task; rows are cut too where panels alone would be too few to share out evenly. */
+static hs__linear_split native_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
+{
+    const size_t tasks_wanted = 12 * n_threads, rows_min = 2 * linear->kernels->tile_rows;
+    const size_t n_panels = (linear->n_out + linear->kernels->panel - 1) / linear->kernels->panel;
+    size_t n_row_chunks = n_threads > 1 ? (tasks_wanted + n_panels - 1) / n_panels : 1;
+    if (n_row_chunks > n_rows / rows_min)
+        n_row_chunks = n_rows / rows_min;
+    if (n_row_chunks == 0)
+        n_row_chunks = 1;
+    return (hs__linear_split){.n_row_chunks = n_row_chunks,
+                              .n_column_chunks = n_panels,
+                              .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
+}
+
+static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
+                            float *y, size_t row_chunk, size_t column_chunk)
+{
+    const native_linear *linear = (const native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t K = linear->depth, n_out = base->n_out, column = column_chunk * kernels->panel;
+    const size_t n = n_out - column < kernels->panel ? n_out - column : kernels->panel;
+    const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
+    const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const size_t ahead = split.n_ahead * kernels->panel;
+    const size_t at = column * K, next = column + ahead < n_out ? at + ahead * K : at;
+    const float *bias = linear->bias + column;
+    float *out = y + row * n_out + column;
+
+    if (linear->bf16) {
+        const uint32_t *panels = linear->panels;
+        linear->bf16->product(rows, K, (const uint32_t *)x + row * K, K, panels + at, n, bias, panels + next,
+                              out, n_out);
+    } else {
+        const float *panels = linear->panels;
+        kernels->product(rows, K, (const float *)x + row * K, K, panels + at, n, bias, panels + next, out,
+                         n_out);
+    }
+    if (base->gelu)
+        kernels->gelu(rows, n, out, n_out);
+    return HS_OK;
+}
+
+const hs__linear_kind hs__linear_native = {
+    .name = "native",
+    .create = native_create,
+    .destroy = native_destroy,
+    .split = native_split,
+    .run = native_run,
+};

@@ -1,0 +1,77 @@
+/* linear_openblas.c - linear on CBLAS: weights as rows in our own memory, bias and gelu in a sweep after. */
+#include "engine/linear/linear.h"
+#include "engine/pass/arena.h"
+
+#include <cblas.h>
+
+typedef struct openblas_linear {
+    hs__linear base;
+    float *weight; /* [n_out][n_in] */
+    float *bias;   /* [n_out] */
+} openblas_linear;
+
+static void layout(openblas_linear *linear, hs__arena *arena)
+{
+    linear->weight = hs__arena_floats(arena, linear->base.n_out * linear->base.n_in);
+    linear->bias = hs__arena_floats(arena, linear->base.n_out);
+}
+
+static hs_status openblas_create(const hs__linear_source *source, const hs__kernels *kernels,
+                                 hs_precision precision, hs__linear **ret_linear, hs_error *err)
+{
+    (void)precision; /* fp32: the engine sees to it */
+    openblas_linear plan = {0};
+    hs__linear_init(&plan.base, &hs__linear_openblas, source, kernels);
+    hs__arena arena = {0};
+    hs__arena_take(&arena, sizeof plan);
+    layout(&plan, &arena);
+    arena = (hs__arena){.base = hs__block_create(arena.used)};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
+                       plan.base.n_in);
+    openblas_linear *linear = hs__arena_take(&arena, sizeof plan);
+    *linear = plan;
+    layout(linear, &arena);
+    hs__linear_read_weights(source, 0, linear->base.n_out, linear->weight);
+    hs__linear_read_biases(source, linear->bias);
+    *ret_linear = &linear->base;
+    return HS_OK;
+}
+
+static void openblas_destroy(hs__linear *linear)
+{
+    free(linear);
+}
+
+/* Rows only: the library blocks the rest itself. */
+static hs__linear_split openblas_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
+{
+    (void)linear;
+    return (hs__linear_split){.n_row_chunks = n_threads < n_rows ? n_threads : n_rows, .n_column_chunks = 1};
+}
+
+static hs_status openblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
+                              float *y, size_t row_chunk, size_t column_chunk)
+{
+    (void)column_chunk;
+    const openblas_linear *linear = (const openblas_linear *)base;
+    const size_t n_out = base->n_out, row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
+    const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
+    const int m = (int)rows, n = (int)n_out, k = (int)base->n_in;
+    float *out = y + row * n_out;
+
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, (const float *)x + row * base->n_in, k,
+                linear->weight, k, 0, out, n); /* x W' */
+    base->kernels->add_bias(rows, n_out, linear->bias, out, n_out);
+    if (base->gelu)
+        base->kernels->gelu(rows, n_out, out, n_out);
+    return HS_OK;
+}
+
+const hs__linear_kind hs__linear_openblas = {
+    .name = "openblas",
+    .create = openblas_create,
+    .destroy = openblas_destroy,
+    .split = openblas_split,
+    .run = openblas_run,
+};

@@ -1,0 +1,331 @@
+/* corpus.c - the state of the corpus statistics: made, merged, saved, loaded. */
+#include "engine/pass/arena.h"
+#include "engine/statistics/statistics_state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "hs-stats" read as a little-endian word, so that another byte order is another magic. */
+#define MAGIC   UINT64_C(0x73746174732d7368)
+#define VERSION UINT64_C(1)
+
+static const char *const field_axes[HS__N_FIELDS] = {
+#define X(name, axes) axes,
+    HS__CORPUS_FIELDS(X)
+#undef X
+};
+
+size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
+{
+    switch (axis) {
+    case 'p':
+        return header->n_parts;
+    case 't':
+        return header->n_thresholds;
+    case 'l':
+        return header->n_layers;
+    case 'h':
+        return header->n_heads;
+    case 'w':
+        return header->tokens_max;
+    case 'v':
+        return header->vocab_size;
+    case 'u':
+        return header->n_heads + 1;
+    case 's':
+        return HS_CORPUS_SHARE_BINS;
+    case 'n':
+        return HS__N_BINS;
+    case 'c':
+        return HS_CORPUS_BINS;
+    case 'm':
+        return HS__N_CLASSES;
+    default:
+        return (size_t)(axis - '0');
+    }
+}
+
+size_t hs__corpus_field_words(const hs__corpus_header *header, hs__field field)
+{
+    size_t n = 1;
+    for (const char *axis = field_axes[field]; *axis; axis++)
+        n *= hs__corpus_axis(header, *axis);
+    return n;
+}
+
+/* At most 2^56, for options within their bounds. */
+static uint64_t words_count(const hs__corpus_header *header)
+{
+    uint64_t n = 0;
+    for (int field = 0; field < HS__N_FIELDS; field++)
+        n += hs__corpus_field_words(header, (hs__field)field);
+    return n;
+}
+
+/* ---- options ---- */
+
+static hs_status check_range(const char *name, uint64_t value, uint64_t minimum, uint64_t maximum,
+                             hs_error *err)
+{
+    if (value >= minimum && value <= maximum)
+        return HS_OK;
+    return hs_fail(err, HS_INVALID, "corpus statistics: %s is %llu; allowed are %llu to %llu", name,
+                   (unsigned long long)value, (unsigned long long)minimum, (unsigned long long)maximum);
+}
+
+static hs_status check_layers(const hs__corpus_header *header, hs_error *err)
+{
+    for (size_t l = 0; l < header->n_layers; l++)
+        if (header->layers[l] >= HS_LAYERS_MAX || (l > 0 && header->layers[l] <= header->layers[l - 1]))
+            return hs_fail(err, HS_INVALID, "corpus statistics: layers must ascend and be below %d",
+                           HS_LAYERS_MAX);
+    return HS_OK;
+}
+
+static hs_status check_thresholds(const hs__corpus_header *header, hs_error *err)
+{
+    for (size_t t = 0; t < header->n_thresholds; t++) {
+        const float value = header->thresholds[t];
+        if (!(value > 0 && value <= 1) || (t > 0 && !(value > header->thresholds[t - 1])))
+            return hs_fail(err, HS_INVALID, "corpus statistics: thresholds must ascend within (0, 1]");
+    }
+    if (!(header->attention_threshold > 0 && header->attention_threshold <= 1))
+        return hs_fail(err, HS_INVALID, "corpus statistics: the attention threshold must be in (0, 1]");
+    return HS_OK;
+}
+
+/* Counts first: the arrays are read by them. */
+static hs_status check_counts(const hs__corpus_header *h, hs_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t value, minimum, maximum;
+    } bounds[] = {
+        {"the number of layers", h->n_layers, 1, HS_LAYERS_MAX},
+        {"the number of heads", h->n_heads, 1, HS_HEADS_MAX},
+        {"the window", h->tokens_max, 2, HS_CORPUS_WINDOW_MAX},
+        {"the vocabulary's size", h->vocab_size, 1, HS_VOCAB_MAX},
+        {"the number of thresholds", h->n_thresholds, 1, HS_CORPUS_THRESHOLDS_MAX},
+        {"the main threshold's index", h->threshold_main, 0, h->n_thresholds - 1},
+        {"the number of parts", h->n_parts, 1, HS_CORPUS_PARTS_MAX},
+        {"the number of sentence ends", h->n_ends, 0, HS_CORPUS_ENDS_MAX},
+    };
+    hs_status st = HS_OK;
+    for (size_t k = 0; !st && k < sizeof bounds / sizeof *bounds; k++)
+        st = check_range(bounds[k].name, bounds[k].value, bounds[k].minimum, bounds[k].maximum, err);
+    return st;
+}
+
+static hs_status check_header(const hs__corpus_header *header, hs_error *err)
+{
+    hs_status st = check_counts(header, err);
+    if (!st)
+        st = check_layers(header, err);
+    if (!st)
+        st = check_thresholds(header, err);
+    return st;
+}
+
+static void header_fill(hs__corpus_header *header, const hs_corpus_options *o)
+{
+    header->magic = MAGIC;
+    header->version = VERSION;
+    header->n_layers = o->n_layers;
+    header->n_heads = o->n_heads;
+    header->tokens_max = o->tokens_max;
+    header->vocab_size = o->vocab_size;
+    header->n_thresholds = o->n_thresholds;
+    header->threshold_main = o->threshold_main;
+    header->n_parts = o->n_parts;
+    header->n_ends = o->n_ends;
+    header->cls = o->cls;
+    header->sep = o->sep;
+    header->comma = o->comma;
+    header->attention_threshold = o->attention_threshold;
+}
+
+/* The counts were checked. */
+static void header_fill_lists(hs__corpus_header *header, const hs_corpus_options *o)
+{
+    memcpy(header->thresholds, o->thresholds, o->n_thresholds * sizeof *o->thresholds);
+    memcpy(header->layers, o->layers, o->n_layers * sizeof *o->layers);
+    if (o->n_ends)
+        memcpy(header->ends, o->ends, o->n_ends * sizeof *o->ends);
+}
+
+/* Everything that says what is counted, and nothing of what was. */
+static bool headers_agree(const hs__corpus_header *a, const hs__corpus_header *b)
+{
+    const size_t options = offsetof(hs__corpus_header, n_layers);
+    return memcmp((const char *)a + options, (const char *)b + options, sizeof *a - options) == 0;
+}
+
+hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
+{
+    const hs__corpus_header *h = stats->header;
+    return (hs_corpus_options){
+        .layers = h->layers,
+        .n_layers = h->n_layers,
+        .n_heads = h->n_heads,
+        .tokens_max = h->tokens_max,
+        .vocab_size = h->vocab_size,
+        .thresholds = h->thresholds,
+        .n_thresholds = h->n_thresholds,
+        .threshold_main = h->threshold_main,
+        .attention_threshold = h->attention_threshold,
+        .n_parts = h->n_parts,
+        .cls = h->cls,
+        .sep = h->sep,
+        .comma = h->comma,
+        .ends = h->ends,
+        .n_ends = h->n_ends,
+    };
+}
+
+/* ---- lifetime ---- */
+
+/* Where in a block of zeros the header goes, so that the maps behind it lie on cache lines. */
+static hs__corpus_header *header_place(const hs__corpus_header *header, void *block)
+{
+    size_t maps = sizeof *header;
+    for (int field = 0; field < HS__F_LOCATION; field++)
+        maps += hs__corpus_field_words(header, (hs__field)field) * sizeof(int64_t);
+    return (hs__corpus_header *)((char *)block +
+                                 (HS__LINE - ((uintptr_t)block + maps) % HS__LINE) % HS__LINE);
+}
+
+/* An empty state under a header that was checked; NULL when memory is short. */
+static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *err)
+{
+    const uint64_t n_bytes = sizeof *header + words_count(header) * sizeof(int64_t);
+    hs_corpus_stats *stats = calloc(1, sizeof *stats);
+    if (stats) {
+        stats->block = calloc(1, n_bytes + HS__LINE);
+        stats->scratch = hs__corpus_scratch_create(header);
+    }
+    if (!stats || !stats->block || !stats->scratch) {
+        hs_corpus_stats_destroy(stats);
+        hs_fail(err, HS_NO_MEMORY, "corpus statistics need %llu MB; choose fewer layers or a smaller window",
+                (unsigned long long)(n_bytes >> 20));
+        return NULL;
+    }
+    hs__pages_huge(stats->block, n_bytes);
+    stats->header = header_place(header, stats->block);
+    *stats->header = *header;
+    stats->header->n_words = words_count(header);
+    int64_t *words = (int64_t *)(stats->header + 1);
+    for (int field = 0; field < HS__N_FIELDS; field++) {
+        stats->fields[field] = words;
+        words += hs__corpus_field_words(header, (hs__field)field);
+    }
+    return stats;
+}
+
+hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats, hs_error *err)
+{
+    hs__corpus_header header = {0};
+    header_fill(&header, options);
+    hs_status st = check_counts(&header, err);
+    if (st)
+        return st;
+    header_fill_lists(&header, options);
+    st = check_header(&header, err);
+    if (st)
+        return st;
+    hs_corpus_stats *stats = stats_make(&header, err);
+    if (!stats)
+        return HS_NO_MEMORY;
+    *ret_stats = stats;
+    return HS_OK;
+}
+
+void hs_corpus_stats_destroy(hs_corpus_stats *stats)
+{
+    if (!stats)
+        return;
+    hs__corpus_scratch_destroy(stats->scratch);
+    free(stats->block);
+    free(stats);
+}
+
+uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats)
+{
+    return (uint64_t)stats->fields[HS__F_TEXTS][0];
+}
+
+hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from, hs_error *err)
+{
+    if (!headers_agree(stats->header, from->header))
+        return hs_fail(err, HS_INVALID, "corpus statistics of different models or options cannot be merged");
+    if (hs_corpus_stats_texts(stats) + hs_corpus_stats_texts(from) > HS_CORPUS_TEXTS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
+                       (unsigned long long)HS_CORPUS_TEXTS_MAX);
+    /* Unsigned: whatever a loaded state holds, the addition is defined. */
+    uint64_t *into = (uint64_t *)(stats->header + 1);
+    const uint64_t *words = (const uint64_t *)(from->header + 1);
+    for (uint64_t k = 0; k < stats->header->n_words; k++)
+        into[k] += words[k];
+    return HS_OK;
+}
+
+/* ---- bytes ---- */
+
+/* FNV-1a over words, upper half folded in so that a flipped high bit does not stay there. */
+static uint64_t checksum(const hs__corpus_header *header)
+{
+    const size_t start = offsetof(hs__corpus_header, n_layers);
+    const char *bytes = (const char *)header + start;
+    const uint64_t n = (sizeof *header - start) / sizeof(uint64_t) + header->n_words;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t word;
+        memcpy(&word, bytes + k * sizeof word, sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+_Static_assert(sizeof(hs__corpus_header) % sizeof(uint64_t) == 0,
+               "the header is whole words without padding");
+
+const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
+{
+    stats->header->checksum = checksum(stats->header);
+    *ret_n_bytes = sizeof *stats->header + stats->header->n_words * sizeof(int64_t);
+    return stats->header;
+}
+
+hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats, hs_error *err)
+{
+    hs__corpus_header header;
+    if (n_bytes < sizeof header)
+        return hs_fail(err, HS_INVALID, "corpus statistics: cut short after %zu bytes", n_bytes);
+    memcpy(&header, bytes, sizeof header);
+    if (header.magic != MAGIC)
+        return hs_fail(err, HS_INVALID, "these bytes are not headscope's corpus statistics");
+    if (header.version != VERSION)
+        return hs_fail(err, HS_INVALID, "corpus statistics of version %llu; this program reads version %llu",
+                       (unsigned long long)header.version, (unsigned long long)VERSION);
+    hs_status st = check_header(&header, err);
+    if (st)
+        return st;
+    const uint64_t n_words = words_count(&header), n_due = sizeof header + n_words * sizeof(int64_t);
+    if (header.n_words != n_words || n_bytes != n_due)
+        return hs_fail(err, HS_INVALID, "corpus statistics: %zu bytes where %llu are due", n_bytes,
+                       (unsigned long long)n_due);
+    hs_corpus_stats *stats = stats_make(&header, err);
+    if (!stats)
+        return HS_NO_MEMORY;
+    memcpy(stats->header, bytes, n_bytes);
+    if (checksum(stats->header) != header.checksum)
+        st = hs_fail(err, HS_INVALID, "corpus statistics: damaged, the checksum does not match");
+    else if (hs_corpus_stats_texts(stats) > HS_CORPUS_TEXTS_MAX)
+        st = hs_fail(err, HS_INVALID, "corpus statistics: more texts than there can be");
+    if (st) {
+        hs_corpus_stats_destroy(stats);
+        return st;
+    }
+    *ret_stats = stats;
+    return HS_OK;
+}

@@ -1,0 +1,484 @@
+/* corpus_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
+ *
+ * A map is read right after it was computed, so that nothing but the sums has to come from memory; and the
+ * large sums of a head come once for all texts of a batch. What is summed over the heads of a layer is kept
+ * per text until its last head. */
+#include "engine/statistics/statistics_add.h"
+
+#include "engine/analysis/analysis.h"
+#include "engine/analysis/analysis_maps.h"
+#include "engine/pass/arena.h"
+#include "model/clones.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hs__corpus_scratch {
+    void *block;
+    size_t stride;
+    hs_corpus_text texts[HS_CORPUS_BATCH]; /* being added */
+    size_t n_texts;
+    hs__corpus_facts facts[HS_CORPUS_BATCH]; /* of them */
+    hs__corpus_map map;
+    uint8_t *locations; /* [window][stride]: E of the head at hand at the main threshold, over the batch */
+    uint32_t *batch;    /* [2][window][window]: its attention */
+    int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
+    uint32_t *seen;     /* [stride]: of ids, at their first positions */
+    float *profile;
+    uint16_t *high;
+    hs_segment *segments;
+};
+
+static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, hs__arena *arena)
+{
+    const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
+    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
+        hs__corpus_facts *facts = &s->facts[k];
+        facts->first = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->next = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->repeats = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->sentences = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->sentence_ends = hs__arena_take(arena, P * sizeof(int32_t));
+        facts->classes = hs__arena_take(arena, P);
+        facts->high_mask = hs__arena_take(arena, P * sizeof(uint32_t));
+        facts->columns = hs__arena_floats(arena, P);
+        facts->similarity_sum = hs__arena_floats(arena, W * P);
+        facts->normalized_sum = hs__arena_floats(arena, W * P);
+    }
+    s->map.levels = hs__arena_take(arena, P * P);
+    s->map.diagonals = hs__arena_take(arena, P * P);
+    s->map.bins = hs__arena_take(arena, W * P);
+    s->map.hist = hs__arena_take(arena, HS__HIST_BINS * sizeof(uint32_t));
+    s->map.degrees = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
+    s->map.distances = hs__arena_take(arena, n_thresholds * P * sizeof(uint32_t));
+    s->locations = hs__arena_take(arena, W * P);
+    s->batch = hs__arena_take(arena, 2 * W * W * sizeof(uint32_t));
+    s->focal = hs__arena_take(arena, HS_CORPUS_BATCH * n_thresholds * header->n_heads * sizeof(int32_t));
+    s->seen = hs__arena_take(arena, P * sizeof(uint32_t));
+    s->profile = hs__arena_floats(arena, P);
+    s->high = hs__arena_take(arena, P * sizeof(uint16_t));
+    s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
+}
+
+hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
+{
+    hs__corpus_scratch *scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return NULL;
+    scratch->stride = hs__corpus_stride(header->tokens_max);
+    scratch->map.stride = scratch->stride;
+    scratch->map.n_thresholds = header->n_thresholds;
+    hs__arena arena = {0};
+    scratch_layout(scratch, header, &arena);
+    scratch->block = hs__block_create(arena.used);
+    if (!scratch->block) {
+        free(scratch);
+        return NULL;
+    }
+    memset(scratch->block, 0, arena.used);
+    arena = (hs__arena){.base = scratch->block};
+    scratch_layout(scratch, header, &arena);
+    return scratch;
+}
+
+void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch)
+{
+    if (!scratch)
+        return;
+    free(scratch->block);
+    free(scratch);
+}
+
+/* ---- fixed point ---- */
+
+static void fixed_add(int64_t fixed[2], double value)
+{
+    if (!(fabs(value) < HS__FIXED_MAX))
+        return;
+    const double whole = nearbyint(value);
+    fixed[0] += (int64_t)whole;
+    fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
+}
+
+/* Bin of part / size on [0, 1], in whole numbers: no rounding decides. */
+static size_t share_bin(uint64_t part, uint64_t size)
+{
+    const uint64_t bin = part * HS_CORPUS_SHARE_BINS / size;
+    return bin < HS_CORPUS_SHARE_BINS ? (size_t)bin : HS_CORPUS_SHARE_BINS - 1;
+}
+
+/* ---- the text ---- */
+
+static uint8_t class_of(const hs__corpus_header *header, int32_t id)
+{
+    if (id == header->cls)
+        return HS__CLASS_CLS;
+    if (id == header->sep)
+        return HS__CLASS_SEP;
+    for (size_t k = 0; k < header->n_ends; k++)
+        if (id == header->ends[k])
+            return HS__CLASS_END;
+    return id == header->comma ? HS__CLASS_COMMA : HS__CLASS_REST;
+}
+
+static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts)
+{
+    const hs__corpus_header *header = stats->header;
+    const size_t T = text->n_tokens;
+    uint32_t *last = stats->scratch->seen; /* position of the last token of an id, at its first position */
+    facts->n_tokens = T;
+    facts->part = (size_t)(text->number % header->n_parts);
+    hs_sentences_find(text->ids, NULL, text->special, T, header->ends, header->n_ends, facts->sentences);
+    hs_repeats_find(text->ids, T, facts->first);
+    facts->n_repeats = 0;
+    for (size_t i = 0; i < T; i++) {
+        facts->classes[i] = class_of(header, text->ids[i]);
+        facts->next[i] = (int32_t)T;
+        const size_t first = (size_t)facts->first[i];
+        if (first < i) {
+            facts->next[last[first]] = (int32_t)i;
+            facts->repeats[facts->n_repeats++] = (int32_t)i;
+        }
+        last[first] = (uint32_t)i;
+    }
+    facts->n_same_sentence = 0;
+    for (size_t i = T; i-- > 0;) {
+        const bool is_last = i + 1 == T || facts->sentences[i + 1] != facts->sentences[i];
+        facts->sentence_ends[i] = is_last ? (int32_t)(i + 1) : facts->sentence_ends[i + 1];
+        facts->n_same_sentence += (size_t)facts->sentence_ends[i] - (i + 1);
+    }
+}
+
+/* What pairs drawn evenly would give. */
+static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    stats->fields[HS__F_TEXTS][0]++;
+    stats->fields[HS__F_TOKENS][0] += (int64_t)T;
+    stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
+    stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
+    for (size_t i = 0; i < T; i++) {
+        stats->fields[HS__F_REACHED][i]++;
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            stats->fields[HS__F_ALL_REPEATED][0]++;
+            stats->fields[HS__F_ALL_BOTH][0] += (int32_t)j < facts->sentence_ends[i];
+        }
+        if (i > 0)
+            stats->fields[HS__F_ALL_DISTANCE][i] += (int64_t)(T - i);
+    }
+}
+
+/* ---- similarity ---- */
+
+/* One text's E in one head at one threshold. */
+typedef struct head_tally {
+    uint64_t high, repeated, same_sentence, both, distances, focal_pairs;
+    int32_t focal; /* position, -1 when E is empty */
+} head_tally;
+
+/* Number of pairs and sum of their distances. */
+static inline __attribute__((always_inline)) void distances_sum(const uint32_t *distances, size_t n,
+                                                                head_tally *tally)
+{
+    uint64_t pairs = 0, sum = 0;
+    for (size_t d = 0; d < n; d++) {
+        pairs += distances[d];
+        sum += (uint32_t)d * distances[d]; /* each below 2^12 */
+    }
+    tally->high = pairs;
+    tally->distances = sum;
+}
+
+/* Pairs of E that hold an id, at its first position, 0 at the others: from the tokens' degrees. Pairs of
+ * equal tokens count twice. */
+static void holding_gather(const hs__corpus_facts *facts, uint32_t *degrees)
+{
+    for (size_t k = 0; k < facts->n_repeats; k++) {
+        const size_t i = (size_t)facts->repeats[k];
+        degrees[facts->first[i]] += degrees[i];
+        degrees[i] = 0;
+    }
+}
+
+/* Pairs of E of equal tokens. Such a pair holds the id once, not twice. */
+static void repeats_count(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *tallies)
+{
+    const size_t T = facts->n_tokens;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            const size_t level = s->map.levels[i * s->stride + j];
+            for (size_t t = 0; t < level; t++) {
+                tallies[t].repeated++;
+                tallies[t].both += (int32_t)j < facts->sentence_ends[i];
+                s->map.degrees[t * s->stride + (size_t)facts->first[i]]--;
+            }
+        }
+}
+
+/* The id that most pairs hold, the first such. */
+static inline __attribute__((always_inline)) void focal_find(const uint32_t *holding, size_t n_tokens,
+                                                             head_tally *tally)
+{
+    uint32_t most = 0;
+    int32_t focal = 0;
+    for (size_t i = 0; i < n_tokens; i++)
+        most = holding[i] > most ? holding[i] : most;
+    while (most && holding[focal] != most)
+        focal++;
+    tally->focal_pairs = most;
+    tally->focal = most ? focal : -1;
+}
+
+/* What vectors find out about each threshold. */
+HS_CLONES
+static void tallies_sum(const hs__corpus_map *map, size_t n_tokens, head_tally *tallies)
+{
+    for (size_t t = 0; t < map->n_thresholds; t++) {
+        distances_sum(map->distances + t * map->stride, n_tokens, &tallies[t]);
+        focal_find(map->degrees + t * map->stride, n_tokens, &tallies[t]);
+    }
+}
+
+/* The map at hand at every threshold. */
+static void tallies_make(hs__corpus_scratch *s, const hs__corpus_facts *facts, head_tally *ret_tallies)
+{
+    memset(ret_tallies, 0, s->map.n_thresholds * sizeof *ret_tallies);
+    for (size_t t = 0; t < s->map.n_thresholds; t++) {
+        ret_tallies[t].same_sentence = s->map.same_sentence[t];
+        holding_gather(facts, s->map.degrees + t * s->stride);
+    }
+    repeats_count(s, facts, ret_tallies);
+    tallies_sum(&s->map, facts->n_tokens, ret_tallies);
+}
+
+HS_CLONES
+static void counts_add(const uint32_t *restrict counts, size_t n, int64_t *restrict sums)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += counts[i];
+}
+
+static void tally_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, const head_tally *tally,
+                      size_t t, size_t l, size_t h)
+{
+    const hs__corpus_header *header = stats->header;
+    if (!tally->high)
+        return;
+    const size_t cell = hs__corpus_cell(stats, t, l, h);
+    const size_t part = cell + facts->part * header->n_thresholds * header->n_layers * header->n_heads;
+    stats->fields[HS__F_HIGH][part] += (int64_t)tally->high;
+    stats->fields[HS__F_REPEATED][part] += (int64_t)tally->repeated;
+    stats->fields[HS__F_SAME_SENTENCE][part] += (int64_t)tally->same_sentence;
+    stats->fields[HS__F_BOTH][part] += (int64_t)tally->both;
+    stats->fields[HS__F_DISTANCE_SUM][part] += (int64_t)tally->distances;
+    stats->fields[HS__F_TEXTS_WITH_HIGH][part]++;
+    stats->fields[HS__F_FOCAL_SHARE_SUM][part] +=
+        (int64_t)nearbyint((double)tally->focal_pairs / (double)tally->high / HS__SHARE_UNIT);
+
+    const size_t bins = cell * HS_CORPUS_SHARE_BINS;
+    stats->fields[HS__F_REPEATED_HIST][bins + share_bin(tally->repeated, tally->high)]++;
+    stats->fields[HS__F_SAME_SENTENCE_HIST][bins + share_bin(tally->same_sentence, tally->high)]++;
+    stats->fields[HS__F_BOTH_HIST][bins + share_bin(tally->both, tally->high)]++;
+    stats->fields[HS__F_FOCAL_HIST][bins + share_bin(tally->focal_pairs, tally->high)]++;
+
+    counts_add(stats->scratch->map.distances + t * stats->scratch->stride, facts->n_tokens,
+               stats->fields[HS__F_DISTANCE] + cell * header->tokens_max);
+}
+
+/* Histogram, moments and locations of the map at hand. */
+static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_t l, size_t h)
+{
+    const hs__corpus_map *map = &stats->scratch->map;
+    const size_t index = hs__corpus_index(stats, l, h);
+    int64_t *hist[2] = {stats->fields[HS__F_NOISE_HIST] + index * HS__N_BINS,
+                        stats->fields[HS__F_SIGNAL_HIST] + index * HS__N_BINS};
+    int64_t *moments[2] = {stats->fields[HS__F_NOISE_MOMENTS] + index * 6,
+                           stats->fields[HS__F_SIGNAL_MOMENTS] + index * 6};
+    for (size_t kind = 0; kind < 2; kind++) {
+        for (size_t bin = 0; bin < HS__N_BINS; bin++)
+            hist[kind][bin] += map->hist[HS__SIGNAL * kind + bin];
+        for (size_t k = 0; k < 3; k++)
+            fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
+    }
+    hs__corpus_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
+                            stats->scratch->locations);
+}
+
+static int32_t *focal_at(const hs_corpus_stats *stats, size_t k, size_t t)
+{
+    const hs__corpus_header *header = stats->header;
+    return stats->scratch->focal + (k * header->n_thresholds + t) * header->n_heads;
+}
+
+/* How many different focal ids a layer's heads have in text k. */
+static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t n_heads = stats->header->n_heads;
+    const int32_t *focal = focal_at(stats, k, t);
+    size_t n = 0;
+    memset(s->seen, 0, s->facts[k].n_tokens * sizeof *s->seen);
+    for (size_t h = 0; h < n_heads; h++) {
+        if (focal[h] < 0)
+            continue;
+        n += !s->seen[focal[h]];
+        s->seen[focal[h]] = 1;
+    }
+    stats->fields[HS__F_UNIQUE_FOCAL][(t * stats->header->n_layers + l) * (n_heads + 1) + n]++;
+}
+
+static float share_of(uint64_t part, uint64_t size)
+{
+    return size ? (float)((double)part / (double)size) : NAN;
+}
+
+static void sight_similarity(const head_tally *tally, hs_corpus_sight *ret)
+{
+    ret->high_pairs = tally->high;
+    ret->repeated_share = share_of(tally->repeated, tally->high);
+    ret->same_sentence_share = share_of(tally->same_sentence, tally->high);
+    ret->mean_distance = share_of(tally->distances, tally->high);
+    ret->focal_share = share_of(tally->focal_pairs, tally->high);
+}
+
+static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *similarity,
+                           hs_corpus_sight *ret_sight)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const hs__corpus_header *header = stats->header;
+    hs__corpus_facts *facts = &s->facts[k];
+    head_tally tallies[HS_CORPUS_THRESHOLDS_MAX];
+    hs__corpus_map_read(&s->map, similarity, facts, h == 0, header->thresholds);
+    map_add(stats, facts, l, h);
+    tallies_make(s, facts, tallies);
+    for (size_t t = 0; t < header->n_thresholds; t++) {
+        tally_add(stats, facts, &tallies[t], t, l, h);
+        focal_at(stats, k, t)[h] = tallies[t].focal;
+    }
+    if (ret_sight)
+        sight_similarity(&tallies[header->threshold_main], ret_sight);
+}
+
+/* ---- attention ---- */
+
+/* H of one map: which ids it holds, where it is, how the profile is spread; who gets the attention. */
+static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *columns,
+                        hs_corpus_sight *ret_sight)
+{
+    const hs__corpus_header *header = stats->header;
+    const size_t index = hs__corpus_index(stats, l, h);
+    hs__corpus_facts *facts = &stats->scratch->facts[k];
+    float *profile = stats->scratch->profile;
+    double mass[HS__N_CLASSES] = {0};
+    memcpy(profile, columns, facts->n_tokens * sizeof *profile);
+    hs__profile_normalize(profile, facts->n_tokens);
+    for (size_t j = 0; j < facts->n_tokens; j++) {
+        const bool is_high = profile[j] >= header->attention_threshold;
+        const float scaled = profile[j] * (float)HS_CORPUS_BINS;
+        const size_t bin = scaled >= 0 && scaled < HS_CORPUS_BINS ? (size_t)scaled : HS_CORPUS_BINS - 1;
+        stats->fields[HS__F_COLUMN_HIST][index * HS_CORPUS_BINS + bin]++;
+        stats->fields[HS__F_FOCUS][l * header->vocab_size + (size_t)stats->scratch->texts[k].ids[j]] +=
+            is_high;
+        facts->high_mask[j] = is_high ? UINT32_MAX : 0;
+        facts->columns[j] += columns[j];
+        mass[facts->classes[j]] += columns[j];
+    }
+    for (size_t class = 0; class < HS__N_CLASSES; class ++)
+        fixed_add(stats->fields[HS__F_MASS] + (index * HS__N_CLASSES + class) * 2, mass[class]);
+    if (ret_sight) {
+        const double separators = mass[HS__CLASS_CLS] + mass[HS__CLASS_SEP] + mass[HS__CLASS_END];
+        ret_sight->separator_attention =
+            (float)(separators / (separators + mass[HS__CLASS_COMMA] + mass[HS__CLASS_REST]));
+    }
+}
+
+static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const hs__corpus_facts *facts = &s->facts[k];
+    const uint8_t *special = s->texts[k].special;
+    const size_t T = facts->n_tokens;
+    hs__profile_normalize(facts->columns, T);
+    const size_t n_high = hs_high_tokens(facts->columns, T, stats->header->attention_threshold, s->high);
+    const size_t n = hs__segments_cut(s->high, n_high, special, T, s->segments);
+    const hs_boundary_score score = hs_segments_score(s->segments, n, facts->sentences, special, T);
+    int64_t *sums = stats->fields[HS__F_SEGMENTATION] + l * 3;
+    sums[0] += score.true_positives;
+    sums[1] += score.predicted;
+    sums[2] += score.actual;
+}
+
+/* ---- all of it ---- */
+
+static hs_status text_check(const hs__corpus_header *header, const hs_corpus_text *text, hs_error *err)
+{
+    if (text->n_tokens < 1 || text->n_tokens > header->tokens_max)
+        return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has %zu tokens, the window %llu",
+                       (unsigned long long)text->number, text->n_tokens,
+                       (unsigned long long)header->tokens_max);
+    for (size_t i = 0; i < text->n_tokens; i++)
+        if (text->ids[i] < 0 || (uint64_t)text->ids[i] >= header->vocab_size)
+            return hs_fail(err, HS_INVALID, "corpus statistics: text %llu has the id %d, the vocabulary %llu",
+                           (unsigned long long)text->number, text->ids[i],
+                           (unsigned long long)header->vocab_size);
+    return HS_OK;
+}
+
+hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts, size_t n_texts,
+                                hs_error *err)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
+        return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
+                       HS_CORPUS_BATCH, n_texts);
+    if (n_texts > HS_CORPUS_TEXTS_MAX - hs_corpus_stats_texts(stats))
+        return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
+                       (unsigned long long)HS_CORPUS_TEXTS_MAX);
+    for (size_t k = 0; k < n_texts; k++) {
+        hs_status st = text_check(stats->header, &texts[k], err);
+        if (st)
+            return st;
+    }
+    s->n_texts = n_texts;
+    for (size_t k = 0; k < n_texts; k++) {
+        s->texts[k] = texts[k];
+        facts_fill(stats, &texts[k], &s->facts[k]);
+        chance_add(stats, &s->facts[k]);
+    }
+    return HS_OK;
+}
+
+/* After the last one. */
+static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
+{
+    const size_t W = stats->header->tokens_max, stride = stats->scratch->stride;
+    const hs__corpus_facts *facts = &stats->scratch->facts[k];
+    int64_t *similarity = stats->fields[HS__F_SIMILARITY] + l * 2 * W * W;
+    int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
+    hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
+    hs__corpus_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
+    for (size_t t = 0; t < stats->header->n_thresholds; t++)
+        unique_focal_add(stats, k, t, l);
+    segmentation_add(stats, k, l);
+}
+
+void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
+                          hs_corpus_sight *ret_sight)
+{
+    hs__corpus_scratch *s = stats->scratch;
+    const size_t W = stats->header->tokens_max;
+    if (h == 0)
+        memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
+    similarity_add(stats, k, l, h, head->similarity, ret_sight);
+    columns_add(stats, k, l, h, head->columns, ret_sight);
+    hs__corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
+    if (k + 1 == s->n_texts) {
+        const size_t offset = hs__corpus_index(stats, l, h) * W * W;
+        hs__corpus_attention_move(s->batch, W, stats->fields[HS__F_ATTENTION] + offset,
+                                  stats->fields[HS__F_HIGH_COLUMNS] + offset);
+        hs__corpus_counts_move(s->locations, s->stride, W, stats->fields[HS__F_LOCATION] + offset);
+    }
+    if (h + 1 == stats->header->n_heads)
+        layer_end(stats, k, l);
+}

@@ -1,0 +1,69 @@
+/* corpus_add.h - between corpus_add.c, which walks texts, layers and heads, and the kernels that read maps.
+ */
+#pragma once
+
+#include "engine/statistics/statistics_state.h"
+
+/* Rows of scratch are wider than the window, so that vectors may run over its edge. */
+static inline size_t hs__corpus_stride(size_t tokens_max)
+{
+    return (tokens_max + 63) / 64 * 64 + 64;
+}
+
+/* What is known of a text before its maps are read; arrays are [stride]. */
+typedef struct hs__corpus_facts {
+    size_t n_tokens, part;
+    int32_t *first,
+        *next; /* positions of the first, and of the following token of the same id; next: or n_tokens */
+    int32_t *repeats; /* positions of the tokens that are not the first of their id */
+    size_t n_repeats;
+    int32_t *sentences;     /* sentence number */
+    int32_t *sentence_ends; /* where the token's sentence ends (half-open) */
+    size_t n_same_sentence; /* pairs */
+    uint8_t *classes;       /* HS__CLASS_... */
+    uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
+    float *columns;         /* of the layer at hand: column sums over its heads */
+    float *similarity_sum,
+        *normalized_sum; /* [T][stride], of the layer at hand: S and N, i < j, over its heads */
+} hs__corpus_facts;
+
+/* In the bytes of a pair within a sentence; a histogram has its bins of N once without and once with it. */
+enum { HS__SIGNAL = 0x80, HS__HIST_BINS = 2 * HS__SIGNAL };
+
+/* What one similarity map yields. stride is hs__corpus_stride; rows are the map's. */
+typedef struct hs__corpus_map {
+    size_t stride, n_thresholds;
+    float cuts[HS_CORPUS_THRESHOLDS_MAX]; /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
+    uint8_t *levels;      /* [stride][stride]: thresholds that N reaches, symmetric; 0 for i = j */
+    uint8_t *diagonals;   /* [stride][stride]: the same, at [i][j - i], for i < j, and HS__SIGNAL */
+    uint8_t *bins;        /* [T][stride]: bin of N, for i < j, and HS__SIGNAL */
+    double moments[2][3]; /* noise, signal: number of pairs, sum of N, sum of N^2 */
+    uint32_t *hist;       /* [HS__HIST_BINS]: noise, then signal */
+    uint32_t *degrees;    /* [t][stride]: pairs of E that hold the token */
+    uint32_t *distances;  /* [t][stride]: pairs of E by j - i */
+    uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
+} hs__corpus_map;
+
+/* Fills all of map but stride and n_thresholds; the sums of facts grow, and begin with the first head of a
+ * layer. */
+void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+                         bool first, const float *thresholds);
+
+/* Adds 1 to ret_counts[i][j] where levels[i][j] > level. Both are [n_tokens][stride]; counts are bytes. */
+void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                             uint8_t *ret_counts);
+
+/* Adds counts[i][j], i < j, to sums [window][window], and clears them. counts is [window][stride]. */
+void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums);
+
+/* Adds sums[i][j], i < j, to the whole and fraction words of a layer's [window][window] field. */
+void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
+                         int64_t *fraction);
+
+/* Adds one text's map to a head's sums over a batch, or begins them with it: A to batch, A in the columns of
+ * H to what follows it; each [window][window]. */
+void hs__corpus_attention_add(const float *attention, const hs__corpus_facts *facts, size_t window,
+                              bool first, uint32_t *batch);
+
+/* Adds the sums of a batch to sums and high_columns. */
+void hs__corpus_attention_move(const uint32_t *batch, size_t window, int64_t *sums, int64_t *high_columns);

@@ -1,0 +1,216 @@
+/* corpus_arrays.c - the state as the arrays of METHODS.md section 4. */
+#include "engine/statistics/statistics_state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* How an array is made of fields. */
+typedef enum source {
+    FROM_COUNTS, /* the field itself */
+    FROM_PARTS,  /* summed over its first axis, the parts */
+    FROM_SHARES, /* the field in units of HS__SHARE_UNIT */
+    FROM_PARTS_SHARES,
+    FROM_WHOLE,    /* pairs of words, whole and fraction, the last axis */
+    FROM_MIRRORED, /* [l][whole, fraction][i][j] of i < j, shown on both sides of the diagonal */
+    FROM_ATTENTION,
+    FROM_OTHER_COLUMNS, /* attention less that in the columns of H */
+    FROM_OFF_DIAGONAL,  /* and less the diagonal */
+    FROM_BOTH_HISTS,
+    FROM_FOCUS_IDS,
+    FROM_FOCUS_COUNTS,
+    FROM_THRESHOLDS,
+    FROM_LAYERS,
+} source;
+
+/* axes as in HS__CORPUS_FIELDS, and f: the ids of the focus lists. */
+static const struct array_source {
+    const char *name, *axes;
+    source source;
+    hs__field field;
+    bool is_float;
+} sources[] = {
+    {"thresholds", "t", FROM_THRESHOLDS, HS__N_FIELDS, true},
+    {"layers", "l", FROM_LAYERS, HS__N_FIELDS, false},
+    {"texts", "", FROM_COUNTS, HS__F_TEXTS, false},
+    {"tokens", "", FROM_COUNTS, HS__F_TOKENS, false},
+    {"all_pairs", "", FROM_COUNTS, HS__F_ALL_PAIRS, false},
+    {"all_repeated", "", FROM_COUNTS, HS__F_ALL_REPEATED, false},
+    {"all_same_sentence", "", FROM_COUNTS, HS__F_ALL_SAME_SENTENCE, false},
+    {"all_repeated_same_sentence", "", FROM_COUNTS, HS__F_ALL_BOTH, false},
+    {"all_distance", "w", FROM_COUNTS, HS__F_ALL_DISTANCE, false},
+    {"high", "tlh", FROM_PARTS, HS__F_HIGH, false},
+    {"repeated", "tlh", FROM_PARTS, HS__F_REPEATED, false},
+    {"same_sentence", "tlh", FROM_PARTS, HS__F_SAME_SENTENCE, false},
+    {"repeated_same_sentence", "tlh", FROM_PARTS, HS__F_BOTH, false},
+    {"repeated_hist", "tlhs", FROM_COUNTS, HS__F_REPEATED_HIST, false},
+    {"repeated_same_sentence_hist", "tlhs", FROM_COUNTS, HS__F_BOTH_HIST, false},
+    {"same_sentence_hist", "tlhs", FROM_COUNTS, HS__F_SAME_SENTENCE_HIST, false},
+    {"focal_hist", "tlhs", FROM_COUNTS, HS__F_FOCAL_HIST, false},
+    {"texts_with_high", "tlh", FROM_PARTS, HS__F_TEXTS_WITH_HIGH, false},
+    {"distance", "tlhw", FROM_COUNTS, HS__F_DISTANCE, false},
+    {"location", "lhww", FROM_COUNTS, HS__F_LOCATION, false},
+    {"focal_share_sum", "tlh", FROM_PARTS_SHARES, HS__F_FOCAL_SHARE_SUM, true},
+    {"unique_focal", "tlu", FROM_COUNTS, HS__F_UNIQUE_FOCAL, false},
+    {"attention_sum", "lhww", FROM_ATTENTION, HS__F_ATTENTION, true},
+    {"attention_sum_no_columns", "lhww", FROM_OTHER_COLUMNS, HS__F_ATTENTION, true},
+    {"attention_sum_no_columns_no_diagonal", "lhww", FROM_OFF_DIAGONAL, HS__F_ATTENTION, true},
+    {"reached", "w", FROM_COUNTS, HS__F_REACHED, false},
+    {"similarity_sum", "lww", FROM_MIRRORED, HS__F_SIMILARITY, true},
+    {"normalized_sum", "lww", FROM_MIRRORED, HS__F_NORMALIZED, true},
+    {"normalized_hist", "lhn", FROM_BOTH_HISTS, HS__F_SIGNAL_HIST, false},
+    {"column_hist", "lhc", FROM_COUNTS, HS__F_COLUMN_HIST, false},
+    {"signal_hist", "lhn", FROM_COUNTS, HS__F_SIGNAL_HIST, false},
+    {"noise_hist", "lhn", FROM_COUNTS, HS__F_NOISE_HIST, false},
+    {"signal_moments", "lh3", FROM_WHOLE, HS__F_SIGNAL_MOMENTS, true},
+    {"noise_moments", "lh3", FROM_WHOLE, HS__F_NOISE_MOMENTS, true},
+    {"focus_ids", "lf", FROM_FOCUS_IDS, HS__F_FOCUS, false},
+    {"focus_counts", "lf", FROM_FOCUS_COUNTS, HS__F_FOCUS, false},
+    {"attention_mass", "lhm", FROM_WHOLE, HS__F_MASS, true},
+    {"segmentation", "l3", FROM_COUNTS, HS__F_SEGMENTATION, false},
+    {"part_high", "ptlh", FROM_COUNTS, HS__F_HIGH, false},
+    {"part_repeated", "ptlh", FROM_COUNTS, HS__F_REPEATED, false},
+    {"part_same_sentence", "ptlh", FROM_COUNTS, HS__F_SAME_SENTENCE, false},
+    {"part_distance_sum", "ptlh", FROM_COUNTS, HS__F_DISTANCE_SUM, false},
+    {"part_texts_with_high", "ptlh", FROM_COUNTS, HS__F_TEXTS_WITH_HIGH, false},
+    {"part_focal_share_sum", "ptlh", FROM_SHARES, HS__F_FOCAL_SHARE_SUM, true},
+};
+enum { N_ARRAYS = sizeof sources / sizeof *sources };
+_Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX has room for all");
+
+size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
+{
+    for (size_t k = 0; k < N_ARRAYS; k++) {
+        hs_corpus_array array = {
+            .name = sources[k].name, .is_float = sources[k].is_float, .n_elements = 1, .field = k};
+        for (const char *axis = sources[k].axes; *axis; axis++) {
+            const size_t n = *axis == 'f' ? HS_CORPUS_FOCUS_MAX : hs__corpus_axis(stats->header, *axis);
+            array.axes[array.n_axes++] = n;
+            array.n_elements *= n;
+        }
+        ret_arrays[k] = array;
+    }
+    return N_ARRAYS;
+}
+
+/* ---- elements ---- */
+
+static int64_t parts_sum(const hs_corpus_stats *stats, hs__field field, size_t index)
+{
+    const hs__corpus_header *h = stats->header;
+    const size_t size = h->n_thresholds * h->n_layers * h->n_heads;
+    uint64_t sum = 0;
+    for (size_t part = 0; part < h->n_parts; part++)
+        sum += (uint64_t)stats->fields[field][part * size + index];
+    return (int64_t)sum;
+}
+
+static double fixed_read(const int64_t *words, size_t whole, size_t fraction)
+{
+    return (double)words[whole] + (double)words[fraction] * HS__FRACTION_UNIT;
+}
+
+static double attention_read(const hs_corpus_stats *stats, source from, size_t index)
+{
+    const size_t W = stats->header->tokens_max;
+    if (from == FROM_OFF_DIAGONAL && index / W % W == index % W)
+        return 0;
+    const uint64_t high = from == FROM_ATTENTION ? 0 : (uint64_t)stats->fields[HS__F_HIGH_COLUMNS][index];
+    return ldexp((double)(int64_t)((uint64_t)stats->fields[HS__F_ATTENTION][index] - high),
+                 -HS__ATTENTION_BITS);
+}
+
+static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_t index)
+{
+    const size_t W = stats->header->tokens_max;
+    const size_t l = index / (W * W), i = index / W % W, j = index % W;
+    const size_t at = l * 2 * W * W + (i < j ? i * W + j : j * W + i);
+    return fixed_read(stats->fields[field], at, at + W * W);
+}
+
+static double float_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
+{
+    switch (s->source) {
+    case FROM_SHARES:
+        return (double)stats->fields[s->field][index] * HS__SHARE_UNIT;
+    case FROM_PARTS_SHARES:
+        return (double)parts_sum(stats, s->field, index) * HS__SHARE_UNIT;
+    case FROM_WHOLE:
+        return fixed_read(stats->fields[s->field], 2 * index, 2 * index + 1);
+    case FROM_MIRRORED:
+        return mirrored_read(stats, s->field, index);
+    case FROM_THRESHOLDS:
+        return (double)stats->header->thresholds[index];
+    default:
+        return attention_read(stats, s->source, index);
+    }
+}
+
+static int64_t count_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
+{
+    switch (s->source) {
+    case FROM_PARTS:
+        return parts_sum(stats, s->field, index);
+    case FROM_BOTH_HISTS:
+        return (int64_t)((uint64_t)stats->fields[HS__F_SIGNAL_HIST][index] +
+                         (uint64_t)stats->fields[HS__F_NOISE_HIST][index]);
+    case FROM_LAYERS:
+        return stats->header->layers[index];
+    default:
+        return stats->fields[s->field][index];
+    }
+}
+
+/* ---- the ids that H holds most ---- */
+
+typedef struct focus_list {
+    int64_t ids[HS_CORPUS_FOCUS_MAX], counts[HS_CORPUS_FOCUS_MAX];
+} focus_list;
+
+/* Most frequent first, equals by id; -1 and 0 where there are no more. */
+static focus_list focus_find(const hs_corpus_stats *stats, size_t l)
+{
+    const size_t V = stats->header->vocab_size;
+    const int64_t *counts = stats->fields[HS__F_FOCUS] + l * V;
+    focus_list list = {0};
+    memset(list.ids, -1, sizeof list.ids);
+    for (size_t id = 0; id < V; id++) {
+        size_t at = HS_CORPUS_FOCUS_MAX;
+        while (at > 0 && counts[id] > list.counts[at - 1])
+            at--;
+        if (at == HS_CORPUS_FOCUS_MAX)
+            continue;
+        memmove(list.ids + at + 1, list.ids + at, (HS_CORPUS_FOCUS_MAX - 1 - at) * sizeof *list.ids);
+        memmove(list.counts + at + 1, list.counts + at, (HS_CORPUS_FOCUS_MAX - 1 - at) * sizeof *list.counts);
+        list.ids[at] = (int64_t)id;
+        list.counts[at] = counts[id];
+    }
+    return list;
+}
+
+static void focus_read(const hs_corpus_stats *stats, source from, size_t first, size_t n, int64_t *ret)
+{
+    focus_list list;
+    for (size_t k = 0; k < n; k++) {
+        const size_t at = (first + k) % HS_CORPUS_FOCUS_MAX;
+        if (k == 0 || at == 0)
+            list = focus_find(stats, (first + k) / HS_CORPUS_FOCUS_MAX);
+        ret[k] = from == FROM_FOCUS_IDS ? list.ids[at] : list.counts[at];
+    }
+}
+
+void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *array, size_t first, size_t n,
+                          void *ret)
+{
+    const struct array_source *s = &sources[array->field];
+    if (s->source == FROM_FOCUS_IDS || s->source == FROM_FOCUS_COUNTS) {
+        focus_read(stats, s->source, first, n, ret);
+        return;
+    }
+    double *floats = ret;
+    int64_t *counts = ret;
+    for (size_t k = 0; k < n; k++)
+        if (s->is_float)
+            floats[k] = float_read(stats, s, first + k);
+        else
+            counts[k] = count_read(stats, s, first + k);
+}

@@ -1,0 +1,387 @@
+/* corpus_similarity.c - one similarity map read for the corpus statistics.
+ *
+ * The map is read once. That reading leaves, beside its sums, maps of bytes: how many thresholds each N
+ * reaches, the same with each row moved to begin at its diagonal, and the histogram bin. What is counted per
+ * threshold are columns of the first two, 64 at a time: a column of a symmetric map counts a token's pairs,
+ * one of the moved rows the pairs of a distance. */
+#include "engine/statistics/statistics_add.h"
+
+#include "engine/analysis/analysis.h"
+#include "engine/analysis/analysis_maps.h"
+#include "model/clones.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* gcc's vectors: 16 floats, whatever the width of the CPU's registers. Unaligned in memory. */
+typedef uint32_t ints_unsigned __attribute__((vector_size(64)));
+typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint8_t bytes __attribute__((vector_size(64), aligned(1), may_alias));
+typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
+typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
+
+enum {
+    ROWS_MAX = 255, /* that counts in bytes have room for */
+    CHUNK = sizeof(bytes),
+};
+
+/* Four running sums: in floats over a few rows, in doubles over the map. */
+typedef struct moment_floats {
+    hs__floats all, all_squares, signal, signal_squares;
+} moment_floats;
+
+typedef struct moment_sums {
+    doubles all, all_squares, signal, signal_squares;
+} moment_sums;
+
+enum { FLOATS_MAX = 32 /* vectors that a sum in floats takes before it is added to the doubles */ };
+
+static double lanes_sum(const doubles *sums)
+{
+    double sum = 0;
+    for (size_t k = 0; k < 8; k++)
+        sum += (*sums)[k];
+    return sum;
+}
+
+static inline void halves_add(doubles *sums, const hs__floats *values)
+{
+    half low, high;
+    memcpy(&low, values, sizeof low);
+    memcpy(&high, (const char *)values + sizeof low, sizeof high);
+    *sums += __builtin_convertvector(low, doubles);
+    *sums += __builtin_convertvector(high, doubles);
+}
+
+static inline __attribute__((always_inline)) void moments_flush(moment_floats *floats, moment_sums *sums)
+{
+    halves_add(&sums->all, &floats->all);
+    halves_add(&sums->all_squares, &floats->all_squares);
+    halves_add(&sums->signal, &floats->signal);
+    halves_add(&sums->signal_squares, &floats->signal_squares);
+    *floats = (moment_floats){0};
+}
+
+/* Where row i of a map goes. */
+typedef struct row_places {
+    uint8_t *levels, *diagonal, *bins;
+    float *similarity_sum, *normalized_sum;
+} row_places;
+
+/* Row i from the vector that holds the diagonal: levels, bins, sums. Elements j <= i, and those past the end,
+ * count as S = 0. The sums begin with the first head. */
+static inline __attribute__((always_inline)) void
+row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, int32_t sentence_end,
+         float reciprocal, const hs__floats *cuts, size_t n_thresholds, bool first, moment_floats *moments)
+{
+    const hs__ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const hs__floats top = (hs__floats){0} + (float)(HS_CORPUS_BINS - 1);
+    const int32_t from = (int32_t)i + 1;
+    const uint32_t to = (uint32_t)(sentence_end - from);
+    moment_floats sums = *moments;
+    for (size_t j = i / HS__LANES * HS__LANES; j < n_tokens; j += HS__LANES) {
+        hs__floats s = {0};
+        if (j + HS__LANES <= n_tokens)
+            s = *(const hs__floats *)(row + j);
+        else
+            memcpy(&s, row + j, (n_tokens - j) * sizeof *row);
+        const hs__ints index = lanes + (int32_t)j;
+        /* i < j < sentence_end, in one comparison */
+        const hs__ints signal = (hs__ints)((ints_unsigned)(index - from) < to);
+        s = (hs__floats)((hs__ints)s & (index > (int32_t)i));
+        const hs__floats n = s * reciprocal;
+        hs__floats *similarity_sum = (hs__floats *)(places->similarity_sum + j);
+        hs__floats *normalized_sum = (hs__floats *)(places->normalized_sum + j);
+        if (first) {
+            *similarity_sum = s;
+            *normalized_sum = n;
+        } else {
+            *similarity_sum += s;
+            *normalized_sum += n;
+        }
+
+        hs__ints level = {0};
+        for (size_t t = 0; t < n_thresholds; t++)
+            level -= s >= cuts[t];
+        *(sixteen *)(places->levels + j) = __builtin_convertvector(level, sixteen);
+        *(sixteen *)(places->diagonal + j) = __builtin_convertvector(level | (signal & HS__SIGNAL), sixteen);
+
+        const hs__ints below = n < 0;
+        const hs__floats scaled = n * (float)HS_CORPUS_BINS;
+        const hs__ints inside = scaled < top;
+        const hs__floats clipped = (hs__floats)(((hs__ints)scaled & inside) | ((hs__ints)top & ~inside));
+        const hs__ints bin = __builtin_convertvector((hs__floats)((hs__ints)clipped & ~below), hs__ints) + 1;
+        *(sixteen *)(places->bins + j) =
+            __builtin_convertvector((bin & ~below) | (signal & HS__SIGNAL), sixteen);
+
+        const hs__floats n_signal = (hs__floats)((hs__ints)n & signal);
+        sums.all += n;
+        sums.all_squares += n * n;
+        sums.signal += n_signal;
+        sums.signal_squares += n_signal * n_signal;
+    }
+    *moments = sums;
+}
+
+static inline __attribute__((always_inline)) void rows_read(const hs__corpus_map *map,
+                                                            const float *similarity,
+                                                            const hs__corpus_facts *facts, float reciprocal,
+                                                            bool first, moment_sums *ret_moments)
+{
+    const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
+    moment_sums moments = {0};
+    moment_floats floats = {0};
+    size_t n_added = 0;
+    hs__floats cuts[HS_CORPUS_THRESHOLDS_MAX];
+    for (size_t t = 0; t < map->n_thresholds; t++)
+        cuts[t] = (hs__floats){0} + map->cuts[t];
+    for (size_t i = 0; i < T; i++) {
+        const size_t at = i * map->stride;
+        const row_places places = {.levels = map->levels + at,
+                                   .diagonal = map->diagonals + at - i,
+                                   .bins = map->bins + at,
+                                   .similarity_sum = facts->similarity_sum + at,
+                                   .normalized_sum = facts->normalized_sum + at};
+        row_read(&places, similarity + i * T, i, T, facts->sentence_ends[i], reciprocal, cuts,
+                 map->n_thresholds, first, &floats);
+        *(bytes *)(places.levels + end) = (bytes){0};
+        *(bytes *)(places.diagonal + end) = (bytes){0};
+        n_added += end / HS__LANES - i / HS__LANES;
+        if (n_added >= FLOATS_MAX) {
+            moments_flush(&floats, &moments);
+            n_added = 0;
+        }
+    }
+    moments_flush(&floats, &moments);
+    *ret_moments = moments;
+}
+
+/* Everything of the first reading. */
+HS_CLONES
+static void map_quantise(const hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+                         float reciprocal, bool first, moment_sums *ret_moments)
+{
+    if (first)
+        rows_read(map, similarity, facts, reciprocal, true, ret_moments);
+    else
+        rows_read(map, similarity, facts, reciprocal, false, ret_moments);
+}
+
+/* Moves the repeated pairs that are not in one sentence from noise to signal. */
+static void repeats_move(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+                         float reciprocal)
+{
+    const size_t T = facts->n_tokens;
+    for (size_t i = 0; i < T; i++)
+        for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
+            if ((int32_t)j < facts->sentence_ends[i])
+                continue;
+            const double n = (double)(similarity[i * T + j] * reciprocal);
+            const uint8_t bin = map->bins[i * map->stride + j];
+            map->hist[bin]--;
+            map->hist[bin | HS__SIGNAL]++;
+            map->moments[1][0] += 1;
+            map->moments[1][1] += n;
+            map->moments[1][2] += n * n;
+        }
+}
+
+/* Four tables side by side, so that equal neighbours do not wait for each other. */
+static void map_histogram(hs__corpus_map *map, const hs__corpus_facts *facts)
+{
+    const size_t T = facts->n_tokens, end = hs__lanes_ceil(T);
+    uint32_t tables[4][HS__HIST_BINS] = {0};
+    uint32_t n_others = 0; /* elements of the vectors read that are not pairs: N = 0 outside a sentence */
+    for (size_t i = 0; i < T; i++) {
+        const uint8_t *row = map->bins + i * map->stride;
+        n_others += (uint32_t)(i % HS__LANES + 1 + end - T);
+        for (size_t j = i / HS__LANES * HS__LANES; j < end; j += HS__LANES)
+            for (size_t k = 0; k < HS__LANES; k++)
+                tables[k % 4][row[j + k]]++;
+    }
+    memcpy(map->hist, tables[0], sizeof tables[0]);
+    for (size_t k = 1; k < 4; k++)
+        for (size_t bin = 0; bin < HS__HIST_BINS; bin++)
+            map->hist[bin] += tables[k][bin];
+    map->hist[1] -= n_others;
+}
+
+/* ---- per threshold ---- */
+
+/* Of 64 columns in n_rows <= ROWS_MAX rows: where the level is reached. */
+static inline __attribute__((always_inline)) void columns_count(const uint8_t *levels, size_t stride,
+                                                                size_t n_rows, uint8_t level, bytes *ret_all)
+{
+    bytes count = {0};
+    for (size_t i = 0; i < n_rows; i++)
+        count -= (bytes)(*(const bytes *)(levels + i * stride) >= level);
+    *ret_all = count;
+}
+
+/* The same altogether and within sentences. */
+static inline __attribute__((always_inline)) void signal_count(const uint8_t *levels, size_t stride,
+                                                               size_t n_rows, uint8_t level, bytes *ret_all,
+                                                               bytes *ret_signal)
+{
+    bytes signal = {0}, all = {0};
+    for (size_t i = 0; i < n_rows; i++) {
+        const bytes row = *(const bytes *)(levels + i * stride);
+        signal -= (bytes)(row >= (uint8_t)(level | HS__SIGNAL));
+        all -= (bytes)((row & (uint8_t)~HS__SIGNAL) >= level);
+    }
+    *ret_all = all;
+    *ret_signal = signal;
+}
+
+static inline __attribute__((always_inline)) void wide_add(const bytes *count, uint32_t *wide)
+{
+    const uint8_t *columns = (const uint8_t *)count;
+    for (size_t j = 0; j < CHUNK; j++)
+        wide[j] += columns[j];
+}
+
+/* Degrees, distances and pairs within a sentence. Rows of distances end where the map does. */
+HS_CLONES
+static void pairs_count(hs__corpus_map *map, size_t n_tokens)
+{
+    const size_t stride = map->stride;
+    memset(map->degrees, 0, map->n_thresholds * stride * sizeof *map->degrees);
+    memset(map->distances, 0, map->n_thresholds * stride * sizeof *map->distances);
+    for (size_t t = 0; t < map->n_thresholds; t++) {
+        const uint8_t level = (uint8_t)(t + 1);
+        uint32_t same_sentence[CHUNK] = {0};
+        uint64_t sum = 0;
+        for (size_t j = 0; j < n_tokens; j += CHUNK)
+            for (size_t i = 0; i < n_tokens; i += ROWS_MAX) {
+                const size_t n_moved = n_tokens - j > i ? hs__min(n_tokens - j - i, ROWS_MAX) : 0;
+                const size_t at = i * stride + j;
+                bytes degrees, distances, signal;
+                columns_count(map->levels + at, stride, hs__min(n_tokens - i, ROWS_MAX), level, &degrees);
+                signal_count(map->diagonals + at, stride, n_moved, level, &distances, &signal);
+                wide_add(&degrees, map->degrees + t * stride + j);
+                wide_add(&distances, map->distances + t * stride + j);
+                wide_add(&signal, same_sentence);
+            }
+        for (size_t k = 0; k < CHUNK; k++)
+            sum += same_sentence[k];
+        map->same_sentence[t] = sum;
+    }
+}
+
+/* ---- the lower half ---- */
+
+/* The upper half of a block of 16 by 16 rows and columns goes to the lower one. */
+static inline __attribute__((always_inline)) void block_transpose(const uint8_t *from, size_t stride,
+                                                                  bool onto, uint8_t *to)
+{
+    sixteen a[HS__LANES], b[HS__LANES];
+    for (size_t i = 0; i < HS__LANES; i++)
+        a[i] = *(const sixteen *)(from + i * stride);
+    for (size_t step = 0; step < 4; step++) { /* each interleaves rows i and i + 8 */
+        for (size_t i = 0; i < HS__LANES / 2; i++) {
+            const sixteen x = a[i], y = a[i + 8];
+            b[2 * i] = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            b[2 * i + 1] =
+                __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (size_t i = 0; i < HS__LANES; i++) {
+        sixteen *row = (sixteen *)(to + i * stride);
+        if (onto)
+            *row |= a[i];
+        else
+            *row = a[i];
+    }
+}
+
+HS_CLONES
+static void levels_mirror(uint8_t *levels, size_t stride, size_t n_tokens)
+{
+    for (size_t i = n_tokens; i < hs__lanes_ceil(n_tokens); i++)
+        memset(levels + i * stride, 0, hs__lanes_ceil(n_tokens));
+    for (size_t i = 0; i < n_tokens; i += HS__LANES) {
+        for (size_t j = 0; j < i; j += HS__LANES)
+            block_transpose(levels + j * stride + i, stride, false, levels + i * stride + j);
+        block_transpose(levels + i * stride + i, stride, true, levels + i * stride + i);
+    }
+}
+
+void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
+                         bool first, const float *thresholds)
+{
+    const size_t T = facts->n_tokens;
+    const float maximum = hs_similarity_max(similarity, T, NULL);
+    const bool has_pairs = maximum > 0 && maximum < INFINITY;
+    const float reciprocal = has_pairs ? fminf(1 / maximum, FLT_MAX) : 0; /* finite: 0 stays 0 */
+    for (size_t t = 0; t < map->n_thresholds; t++)
+        map->cuts[t] = has_pairs ? hs__similarity_cut(thresholds[t], maximum) : INFINITY;
+
+    moment_sums moments;
+    map_quantise(map, similarity, facts, reciprocal, first, &moments);
+    map_histogram(map, facts);
+    map->moments[1][0] = (double)facts->n_same_sentence;
+    map->moments[1][1] = lanes_sum(&moments.signal);
+    map->moments[1][2] = lanes_sum(&moments.signal_squares);
+    repeats_move(map, similarity, facts, reciprocal);
+    map->moments[0][0] = 0.5 * (double)T * (double)(T - 1) - map->moments[1][0];
+    map->moments[0][1] = lanes_sum(&moments.all) - map->moments[1][1];
+    map->moments[0][2] = lanes_sum(&moments.all_squares) - map->moments[1][2];
+    levels_mirror(map->levels, map->stride, T);
+    pairs_count(map, T);
+}
+
+HS_CLONES
+void hs__corpus_levels_count(const uint8_t *levels, uint8_t level, size_t n_tokens, size_t stride,
+                             uint8_t *ret_counts)
+{
+    for (size_t i = 0; i < n_tokens; i++)
+        for (size_t j = (i + 1) / CHUNK * CHUNK; j < n_tokens; j += CHUNK) {
+            const size_t at = i * stride + j;
+            *(bytes *)(ret_counts + at) += (bytes)(*(const bytes *)(levels + at) > level) & 1;
+        }
+}
+
+HS_CLONES
+void hs__corpus_counts_move(uint8_t *counts, size_t stride, size_t window, int64_t *sums)
+{
+    for (size_t i = 0; i < window; i++)
+        for (size_t j = i + 1; j < window; j++)
+            sums[i * window + j] += counts[i * stride + j];
+    memset(counts, 0, window * stride);
+}
+
+/* ---- sums ---- */
+
+/* Adding this to a number rounds it to a whole one, whose value is then in the lower bits: a conversion to
+ * int64 that vectorises everywhere. Numbers within 2^51. */
+#define ROUNDER 0x1.8p52
+
+HS_CLONES
+void hs__corpus_sums_add(const float *sums, size_t stride, size_t n_tokens, size_t window, int64_t *whole,
+                         int64_t *fraction)
+{
+    const doubles rounder = (doubles){0} + ROUNDER;
+    for (size_t i = 0; i < n_tokens; i++)
+        for (size_t j = (i + 1) / 8 * 8; j < n_tokens; j += 8) {
+            const half values = *(const half *)(sums + i * stride + j);
+            doubles v = __builtin_convertvector(values, doubles);
+            const doubles size = (doubles)((longs)v & INT64_MAX);
+            const longs sane = size < HS__FIXED_MAX;
+            v = (doubles)((longs)v & sane);
+            const doubles rounded = v + rounder;
+            const doubles rest = (v - (rounded - rounder)) * (1 / HS__FRACTION_UNIT) + rounder;
+            const longs v_whole = (longs)rounded - (longs)rounder, v_fraction = (longs)rest - (longs)rounder;
+            if (j + 8 <= window) {
+                *(longs *)(whole + i * window + j) += v_whole;
+                *(longs *)(fraction + i * window + j) += v_fraction;
+                continue;
+            }
+            for (size_t k = 0; j + k < n_tokens; k++) {
+                whole[i * window + j + k] += v_whole[k];
+                fraction[i * window + j + k] += v_fraction[k];
+            }
+        }
+}

@@ -1,0 +1,107 @@
+/* corpus_state.h - the inside of hs_corpus_stats, shared by the files corpus*.c.
+ *
+ * A state is one block: a header that holds the options, then fields of int64. Counts are counts. Real
+ * numbers are in fixed point: an attention in units of 2^-28 (it is at most 1, and carries a rounding error
+ * of 2^-24 of itself already), a focal share in units of 2^-36, everything else as a whole number and a
+ * fraction in units of 2^-37. Merging adds words, saving hands out the block. */
+#pragma once
+
+#include "engine/statistics/statistics.h"
+
+#define HS__ATTENTION_BITS 28
+#define HS__SHARE_UNIT     0x1p-36
+#define HS__FRACTION_UNIT  0x1p-37
+#define HS__FIXED_MAX      0x1p36 /* numbers beyond it, which no sane model gives, are left out */
+
+/* Bins of N: [0] below 0, then HS_CORPUS_BINS on [0, 1]. */
+enum { HS__N_BINS = 1 + HS_CORPUS_BINS };
+
+/* The classes of attention mass, in METHODS.md's order. */
+enum { HS__CLASS_CLS, HS__CLASS_SEP, HS__CLASS_END, HS__CLASS_COMMA, HS__CLASS_REST, HS__N_CLASSES };
+
+/* name, axes: p parts, t thresholds, l layers, h heads, w window, v vocabulary, u 0 .. heads, s bins of a
+ * share, n bins of N, c bins of c, m classes of mass, 3 and 2 themselves (2: whole, fraction). */
+#define HS__CORPUS_FIELDS(X)                                                                                 \
+    X(TEXTS, "")                                                                                             \
+    X(TOKENS, "")                                                                                            \
+    X(ALL_PAIRS, "")                                                                                         \
+    X(ALL_REPEATED, "")                                                                                      \
+    X(ALL_SAME_SENTENCE, "")                                                                                 \
+    X(ALL_BOTH, "")                                                                                          \
+    X(ALL_DISTANCE, "w")                                                                                     \
+    X(REACHED, "w")                                                                                          \
+    X(HIGH, "ptlh")                                                                                          \
+    X(REPEATED, "ptlh")                                                                                      \
+    X(SAME_SENTENCE, "ptlh")                                                                                 \
+    X(BOTH, "ptlh")                                                                                          \
+    X(DISTANCE_SUM, "ptlh")                                                                                  \
+    X(TEXTS_WITH_HIGH, "ptlh")                                                                               \
+    X(FOCAL_SHARE_SUM, "ptlh")                                                                               \
+    X(REPEATED_HIST, "tlhs")                                                                                 \
+    X(SAME_SENTENCE_HIST, "tlhs")                                                                            \
+    X(BOTH_HIST, "tlhs")                                                                                     \
+    X(FOCAL_HIST, "tlhs")                                                                                    \
+    X(DISTANCE, "tlhw")                                                                                      \
+    X(UNIQUE_FOCAL, "tlu")                                                                                   \
+    X(LOCATION, "lhww")     /* i < j */                                                                      \
+    X(ATTENTION, "lhww")    /* sum of A */                                                                   \
+    X(HIGH_COLUMNS, "lhww") /* sum of A in the columns of H */                                               \
+    X(SIMILARITY, "l2ww")   /* i < j */                                                                      \
+    X(NORMALIZED, "l2ww")   /* i < j */                                                                      \
+    X(SIGNAL_HIST, "lhn")                                                                                    \
+    X(NOISE_HIST, "lhn")                                                                                     \
+    X(SIGNAL_MOMENTS, "lh32")                                                                                \
+    X(NOISE_MOMENTS, "lh32")                                                                                 \
+    X(COLUMN_HIST, "lhc")                                                                                    \
+    X(MASS, "lhm2")                                                                                          \
+    X(FOCUS, "lv")                                                                                           \
+    X(SEGMENTATION, "l3")
+
+typedef enum hs__field {
+#define X(name, axes) HS__F_##name,
+    HS__CORPUS_FIELDS(X)
+#undef X
+        HS__N_FIELDS
+} hs__field;
+
+typedef struct hs__corpus_header {
+    uint64_t magic, version;
+    uint64_t n_words;  /* int64 that follow the header */
+    uint64_t checksum; /* of everything after this word */
+    uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts, n_ends;
+    int32_t cls, sep, comma;
+    float attention_threshold;
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    int32_t ends[HS_CORPUS_ENDS_MAX];
+    uint16_t layers[HS_LAYERS_MAX];
+} hs__corpus_header;
+
+typedef struct hs__corpus_scratch hs__corpus_scratch;
+
+struct hs_corpus_stats {
+    void *block;
+    hs__corpus_header *header; /* in the block; the fields follow */
+    int64_t *fields[HS__N_FIELDS];
+    hs__corpus_scratch *scratch; /* of add */
+};
+
+/* Length of an axis. */
+size_t hs__corpus_axis(const hs__corpus_header *header, char axis);
+/* Number of words of a field. */
+size_t hs__corpus_field_words(const hs__corpus_header *header, hs__field field);
+
+/* NULL when memory is short. */
+hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header);
+void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch);
+
+/* Index of (l, h) in fields whose axes begin so. */
+static inline size_t hs__corpus_index(const hs_corpus_stats *stats, size_t l, size_t h)
+{
+    return l * stats->header->n_heads + h;
+}
+
+/* Index of (t, l, h). */
+static inline size_t hs__corpus_cell(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
+{
+    return t * stats->header->n_layers * stats->header->n_heads + hs__corpus_index(stats, l, h);
+}

@@ -1,0 +1,20 @@
+/* json.c - the one door through which model/ reads JSON. */
+#include "model/files/json.h"
+
+hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object, hs_error *err)
+{
+    json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
+    json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES, &error);
+    /* jansson leaves the text empty where it forgot to say that an allocation failed. */
+    if (!json && (json_error_code(&error) == json_error_out_of_memory || !error.text[0]))
+        return hs_fail(err, HS_NO_MEMORY, "%s: out of memory", file_name);
+    if (!json)
+        return hs_fail(err, HS_BAD_MODEL, "%s: not valid JSON at line %d, column %d: %s", file_name,
+                       error.line, error.column, error.text);
+    if (!json_is_object(json)) {
+        json_decref(json);
+        return hs_fail(err, HS_BAD_MODEL, "%s: not a JSON object", file_name);
+    }
+    *ret_object = json;
+    return HS_OK;
+}

@@ -1,0 +1,109 @@
+/* trie.c - sorted strings -> breadth-first trie. */
+#include "model/tokenizer/trie.h"
+
+#include <stdlib.h>
+
+static int compare_tokens(const void *left, const void *right)
+{
+    const hs__token *a = left;
+    const hs__token *b = right;
+    const int order = memcmp(a->text, b->text, a->n_bytes < b->n_bytes ? a->n_bytes : b->n_bytes);
+    if (order)
+        return order;
+    if (a->n_bytes != b->n_bytes)
+        return a->n_bytes < b->n_bytes ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* The root and, for each string, one node for every byte that it does not share with the string before. */
+static size_t count_nodes(const hs__token *tokens, size_t n_tokens)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < n_tokens; i++) {
+        size_t shared = 0;
+        if (i)
+            while (shared < tokens[i].n_bytes && shared < tokens[i - 1].n_bytes &&
+                   tokens[i].text[shared] == tokens[i - 1].text[shared])
+                shared++;
+        n += tokens[i].n_bytes - shared;
+    }
+    return n;
+}
+
+/* While building, node i stands for the sorted tokens low[i] .. high[i], which share their first bytes. */
+typedef struct ranges {
+    uint32_t *low, *high;
+} ranges;
+
+/* Appends the children of a node whose strings share `depth` bytes; returns the new number of nodes. */
+static uint32_t expand(hs__trie *trie, const ranges *r, const hs__token *tokens, uint32_t node, size_t depth,
+                       uint32_t n_nodes)
+{
+    uint32_t i = r->low[node];
+    const uint32_t end = r->high[node];
+    trie->id[node] = -1;
+    for (; i < end && tokens[i].n_bytes == depth; i++)
+        trie->id[node] = tokens[i].id;
+    trie->first[node] = n_nodes;
+    while (i < end) {
+        const uint8_t byte = (uint8_t)tokens[i].text[depth];
+        r->low[n_nodes] = i;
+        while (i < end && (uint8_t)tokens[i].text[depth] == byte)
+            i++;
+        r->high[n_nodes] = i;
+        trie->label[n_nodes++] = byte;
+    }
+    return n_nodes;
+}
+
+hs_status hs__trie_build(hs__token *tokens, size_t n_tokens, hs__trie *ret_trie, hs_error *err)
+{
+    if (n_tokens)
+        qsort(tokens, n_tokens, sizeof *tokens, compare_tokens);
+    const size_t n_nodes = count_nodes(tokens, n_tokens);
+    ranges r = {malloc(n_nodes * sizeof *r.low), malloc(n_nodes * sizeof *r.high)};
+    *ret_trie = (hs__trie){
+        .first = malloc((n_nodes + 1) * sizeof *ret_trie->first),
+        .label = malloc(n_nodes),
+        .id = malloc(n_nodes * sizeof *ret_trie->id),
+    };
+    hs_status st = HS_OK;
+    if (!r.low || !r.high || !ret_trie->first || !ret_trie->label || !ret_trie->id) {
+        st = hs_fail(err, HS_NO_MEMORY, "out of memory");
+        goto out;
+    }
+    r.low[HS__TRIE_ROOT] = 0;
+    r.high[HS__TRIE_ROOT] = (uint32_t)n_tokens;
+    ret_trie->label[HS__TRIE_ROOT] = 0;
+    uint32_t n = 1;
+    uint32_t level_end = 1;
+    size_t depth = 0;
+    for (uint32_t node = 0; node < n_nodes; node++) {
+        if (node == level_end) {
+            level_end = n;
+            depth++;
+        }
+        n = expand(ret_trie, &r, tokens, node, depth, n);
+    }
+    ret_trie->first[n_nodes] = n;
+    ret_trie->n_nodes = n;
+out:
+    free(r.low);
+    free(r.high);
+    return st;
+}
+
+void hs__trie_finish(hs__trie *trie)
+{
+    free(trie->first);
+    free(trie->label);
+    free(trie->id);
+    *trie = (hs__trie){0};
+}
+
+uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes && node != HS__TRIE_NONE; i++)
+        node = hs__trie_step(trie, node, (uint8_t)bytes[i]);
+    return node;
+}

@@ -1,0 +1,123 @@
+/* unicode.c - binary searches in the generated tables, and the UTF-8 check. */
+#include "model/tokenizer/unicode.h"
+
+#include "model/tokenizer/unicode_tables.h"
+
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Range tables hold `code point << 8 | value`, sorted: the last entry at or before the code point counts. */
+static unsigned range_value(const uint32_t *ranges, size_t n_ranges, uint32_t code_point)
+{
+    const uint32_t key = code_point << 8 | 0xFF;
+    const uint32_t *base = ranges;
+    while (n_ranges > 1) {
+        const size_t half = n_ranges / 2;
+        base += base[half] <= key ? half : 0;
+        n_ranges -= half;
+    }
+    return *base & 0xFF;
+}
+
+unsigned hs__unicode_class(uint32_t code_point)
+{
+    return range_value(class_ranges, COUNT(class_ranges), code_point);
+}
+
+uint8_t hs__unicode_combining(uint32_t code_point)
+{
+    return (uint8_t)range_value(combining_ranges, COUNT(combining_ranges), code_point);
+}
+
+uint32_t hs__unicode_lower(uint32_t code_point)
+{
+    if (code_point == 0x130)
+        return 'i';
+    size_t low = 0;
+    size_t high = COUNT(lower_ranges);
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (lower_ranges[middle].last < code_point)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == COUNT(lower_ranges) || code_point < lower_ranges[low].first ||
+        (code_point - lower_ranges[low].first) % (uint32_t)lower_ranges[low].step)
+        return code_point;
+    return (uint32_t)((int32_t)code_point + lower_ranges[low].delta);
+}
+
+/* The Unicode Standard, section 3.12: a syllable is (leading * 21 + vowel) * 28 + trailing. */
+static size_t decompose_hangul(uint32_t syllable, uint32_t *ret)
+{
+    const uint32_t trailing = syllable % 28;
+    ret[0] = 0x1100 + syllable / (21 * 28);
+    ret[1] = 0x1161 + syllable / 28 % 21;
+    ret[2] = 0x11A7 + trailing;
+    return trailing ? 3 : 2;
+}
+
+size_t hs__unicode_decompose(uint32_t code_point, uint32_t ret[HS__DECOMPOSITION_MAX])
+{
+    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
+        return decompose_hangul(code_point - 0xAC00, ret);
+    size_t low = 0;
+    size_t high = COUNT(decompositions);
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (decompositions[middle].code_point < code_point)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == COUNT(decompositions) || decompositions[low].code_point != code_point) {
+        ret[0] = code_point;
+        return 1;
+    }
+    memcpy(ret, decomposition_pool + decompositions[low].start,
+           decompositions[low].length * sizeof *decomposition_pool);
+    return decompositions[low].length;
+}
+
+/* The length of the valid sequence at p, which has n > 0 bytes left; 0 when there is none. */
+static size_t sequence_length(const unsigned char *p, size_t n)
+{
+    const unsigned char lead = p[0];
+    if (lead < 0x80)
+        return 1;
+    const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    if (!length || n < length)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    /* Overlong forms, surrogates and what lies beyond U+10FFFF. */
+    if ((lead == 0xE0 && p[1] < 0xA0) || (lead == 0xED && p[1] > 0x9F) || (lead == 0xF0 && p[1] < 0x90) ||
+        (lead == 0xF4 && p[1] > 0x8F))
+        return 0;
+    return length;
+}
+
+size_t hs__utf8_valid(const char *bytes, size_t n_bytes)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t i = 0;
+    while (i < n_bytes) {
+        uint64_t eight;
+        while (n_bytes - i >= sizeof eight) {
+            memcpy(&eight, p + i, sizeof eight);
+            if (eight & 0x8080808080808080u)
+                break;
+            i += sizeof eight;
+        }
+        if (i == n_bytes)
+            break;
+        const size_t length = sequence_length(p + i, n_bytes - i);
+        if (!length)
+            return i;
+        i += length;
+    }
+    return n_bytes;
+}

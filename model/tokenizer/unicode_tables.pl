@@ -1,0 +1,133 @@
+#!/usr/bin/perl
+# unicode_tables.pl - writes unicode_tables.h from the Unicode database that comes with Debian's perl.
+#     perl model/tokenizer/unicode_tables.pl > model/tokenizer/unicode_tables.h
+#
+# The oracle, HuggingFace's fast tokenizer, mixes Unicode versions: its categories (what is dropped, what is a
+# non-spacing mark, what is punctuation) are those of Unicode 8, its decompositions and combining classes
+# those of Unicode 9, its lower-casing that of a current Rust. So what is younger counts as unassigned here;
+# what this perl (5.36: Unicode 14) cannot know is spelt out below. Compared with tokenizers 0.23.2 over every
+# code point of BMP and SMP by tests/reference/tokenizer_fixtures.mjs.
+use strict;
+use warnings;
+use feature 'unicode_strings';
+use Unicode::Normalize qw(NFD getCombinClass);
+use Unicode::UCD qw(prop_invmap);
+
+# A property as a function of the code point, from its inversion map.
+sub property {
+    my ($starts, $values) = prop_invmap($_[0]);
+    return sub {
+        my ($low, $high) = (0, scalar @$starts);
+        while ($high - $low > 1) {
+            my $middle = int(($low + $high) / 2);
+            if ($starts->[$middle] <= $_[0]) { $low = $middle } else { $high = $middle }
+        }
+        return $values->[$low];
+    };
+}
+
+my ($category, $age) = (property('General_Category'), property('Age'));
+
+sub since {    # the Unicode version of a code point, 99 when unassigned
+    return $age->($_[0]) =~ /^V?(\d+)[._](\d+)$/ ? $1 + $2 / 10 : 99;
+}
+
+# The categories that have changed since Unicode 8.
+my %old_category = (0x166D => 'Po', 0x1734 => 'Mn', 0x1885 => 'Lo', 0x1886 => 'Lo', 0xA9BD => 'Mc', 0x111C9 => 'Po');
+
+sub old_category {
+    my ($cp) = @_;
+    return $old_category{$cp} // (since($cp) > 8 ? 'Cn' : $category->($cp));
+}
+
+sub decomposition { return since($_[0]) > 9 ? chr $_[0] : NFD(chr $_[0]) }
+
+sub combining { return since($_[0]) > 9 ? 0 : getCombinClass($_[0]) }
+
+# Lower case of Unicode 15 to 17: first, last, what to add.
+my %young_lower;
+for ([0x1C89, 0x1C89, 1], [0xA7CB, 0xA7CB, 0x264 - 0xA7CB], [0xA7CC, 0xA7CC, 1], [0xA7CE, 0xA7CE, 1],
+    [0xA7D2, 0xA7D2, 1], [0xA7D4, 0xA7D4, 1], [0xA7DA, 0xA7DA, 1], [0xA7DC, 0xA7DC, 0x19B - 0xA7DC],
+    [0x10D50, 0x10D65, 0x20], [0x16EA0, 0x16EB8, 0x1B]) {
+    my ($first, $last, $delta) = @$_;
+    $young_lower{$_} = chr($_ + $delta) for $first .. $last;
+}
+
+sub lower { return $young_lower{$_[0]} // lc chr $_[0] }
+
+my %bit = (dropped => 1, space => 2, punctuation => 4, ideograph => 8, mark => 16, decomposes => 32,
+    cased => 64, reorders => 128);
+
+# The ranges are the oracle's own; its CJK Extension E begins late, at 2B920.
+my @ideographs = ([0x4E00, 0x9FFF], [0x3400, 0x4DBF], [0x20000, 0x2A6DF], [0x2A700, 0x2B73F],
+    [0x2B740, 0x2B81F], [0x2B920, 0x2CEAF], [0xF900, 0xFAFF], [0x2F800, 0x2FA1F]);
+
+sub is_mark { return old_category($_[0]) =~ /^(Mn|Nonspacing_Mark)$/ }
+
+sub class {
+    my ($cp, $c) = ($_[0], chr $_[0]);
+    my $gc = old_category($cp);
+    my $class = 0;
+    $class |= $bit{dropped}
+        if $cp == 0xFFFD || ($gc =~ /^(Cc|Cf|Co|Control|Format|Private_Use)$/ && $c !~ /[\t\n\r]/);
+    $class |= $bit{space} if $c =~ /\p{White_Space}/;
+    $class |= $bit{punctuation} if $gc =~ /^(P[a-z]|.*_Punctuation)$/ || $c =~ /[!-\/:-@\[-`{-~]/;
+    $class |= $bit{ideograph} if grep { $_->[0] <= $cp && $cp <= $_->[1] } @ideographs;
+    $class |= $bit{mark} if is_mark($cp);
+    $class |= $bit{decomposes} if decomposition($cp) ne $c;
+    $class |= $bit{cased} if lower($cp) ne $c;
+    $class |= $bit{reorders} if grep { combining(ord) && !is_mark(ord) } split //, decomposition($cp);
+    return $class;
+}
+
+sub wrapped {
+    my ($line, $out) = ('   ', '');
+    for my $item (@_) {
+        if (length("$line $item,") > 108) { $out .= "$line\n"; $line = '   ' }
+        $line .= " $item,";
+    }
+    return "$out$line\n";
+}
+
+my (@classes, @lower, @combining, @decompositions, @pool);
+my ($last_class, $last_combining) = (-1, -1);
+for my $cp (0 .. 0x10FFFF) {
+    my $surrogate = $cp >= 0xD800 && $cp <= 0xDFFF;
+    my $c = $surrogate ? 'x' : chr $cp;
+    my $class = $surrogate ? 0 : class($cp);
+    push @classes, sprintf '0x%x', $cp << 8 | ($last_class = $class) if $class != $last_class;
+
+    my $combining = $surrogate ? 0 : combining($cp);
+    push @combining, sprintf '0x%x', $cp << 8 | ($last_combining = $combining)
+        if $combining != $last_combining;
+
+    if ($class & $bit{cased} && length lower($cp) == 1) {
+        my $delta = ord(lower($cp)) - $cp;
+        my $run = $lower[-1];
+        my $step = $run ? $cp - $run->[1] : 0;
+        if ($run && $run->[3] == $delta && ($step == 1 || $step == 2) && (!$run->[2] || $run->[2] == $step)) {
+            ($run->[1], $run->[2]) = ($cp, $step);
+        } else {
+            push @lower, [$cp, $cp, 0, $delta];
+        }
+    }
+    if ($class & $bit{decomposes} && !($cp >= 0xAC00 && $cp <= 0xD7A3)) {
+        my @parts = map { ord } split //, decomposition($cp);
+        push @decompositions, sprintf '{0x%x, %d, %d}', $cp, scalar @pool, scalar @parts;
+        push @pool, map { sprintf '0x%x', $_ } @parts;
+    }
+}
+
+print "/* unicode_tables.h - written by unicode_tables.pl, which says what is in it and why. */\n";
+print "/* clang-format off */\n#pragma once\n\n#include <stdint.h>\n\n";
+print "/* code point << 8 | class: from this code point on. */\n";
+print "static const uint32_t class_ranges[] = {\n", wrapped(@classes), "};\n\n";
+print "/* code point << 8 | canonical combining class: from this code point on. */\n";
+print "static const uint32_t combining_ranges[] = {\n", wrapped(@combining), "};\n\n";
+print "/* first, last, step, what to add for the lower case. */\n";
+print "static const struct { uint32_t first, last; int32_t step, delta; } lower_ranges[] = {\n",
+    wrapped(map { sprintf '{0x%x, 0x%x, %d, %d}', $_->[0], $_->[1], $_->[2] || 1, $_->[3] } @lower), "};\n\n";
+print "/* code point, where its full canonical decomposition starts in the pool, its length. Hangul is arithmetic. */\n";
+print "static const struct { uint32_t code_point; uint16_t start, length; } decompositions[] = {\n",
+    wrapped(@decompositions), "};\n\n";
+print "static const uint32_t decomposition_pool[] = {\n", wrapped(@pool), "};\n";

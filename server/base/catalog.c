@@ -1,0 +1,122 @@
+#include "server/base/catalog.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EMBEDDED_NAME "mini"
+
+static hs_status place_append(hs_catalog_options *options, hs_model_place place, hs_error *err)
+{
+    if (options->n_places == HS_CATALOG_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "at most %d models", HS_CATALOG_MAX);
+    options->places[options->n_places++] = place;
+    return HS_OK;
+}
+
+hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (const char *item = value; !st; item++) {
+        const size_t n = strcspn(item, ","), n_name = strcspn(item, "=,");
+        const bool embedded = n == n_name && n == strlen(EMBEDDED_NAME) && !memcmp(item, EMBEDDED_NAME, n);
+        if (!n_name || (!embedded && n_name + 1 >= n))
+            return hs_fail(err, HS_INVALID, "expected NAME=DIR, or %s for the built-in model", EMBEDDED_NAME);
+        st = place_append(
+            options, (hs_model_place){item, item + n_name + 1, n_name, embedded ? 0 : n - n_name - 1}, err);
+        item += n;
+        if (!*item)
+            break;
+    }
+    return st;
+}
+
+hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err)
+{
+    options->n_places = 0;
+    const size_t n = strlen(value);
+    if (strcmp(value, EMBEDDED_NAME) == 0)
+        return place_append(options, (hs_model_place){value, NULL, n, 0}, err);
+    /* The folder's last part names the model: "../models/bert-base/" is bert-base. */
+    size_t end = n;
+    while (end > 1 && value[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start && value[start - 1] != '/')
+        start--;
+    return place_append(options, (hs_model_place){value + start, value, end - start, n}, err);
+}
+
+hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err)
+{
+    if (!place->n_dir)
+        return hs_model_open_embedded(ret_model, err);
+    char *dir = strndup(place->dir, place->n_dir);
+    if (!dir)
+        return hs_fail(err, HS_NO_MEMORY, "opening a model");
+    const hs_status st = hs_model_open(dir, ret_model, err);
+    free(dir);
+    return st;
+}
+
+static hs_backend backend_of(const char *name)
+{
+    if (!name)
+        return HS_BACKEND_DEFAULT;
+    if (strcmp(name, "native") == 0)
+        return HS_BACKEND_NATIVE;
+    return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
+}
+
+static hs_precision precision_of(const char *name)
+{
+    return name && strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_FP32;
+}
+
+static hs_status model_add(const hs_catalog_options *options, const hs_model_place *place,
+                           hs_catalog *catalog, hs_error *err)
+{
+    const hs_engine_options engine = {.backend = backend_of(options->backend),
+                                      .precision = precision_of(options->precision),
+                                      .n_threads = options->n_threads};
+    char name[256];
+    hs_model **model = &catalog->models[catalog->n_models];
+    hs_engine **packed = &catalog->engines[catalog->n_models];
+    if (place->n_name >= sizeof name)
+        return hs_fail(err, HS_INVALID, "a model's name is longer than %zu bytes", sizeof name - 1);
+    snprintf(name, sizeof name, "%.*s", (int)place->n_name, place->name);
+    catalog->n_models++; /* closing takes care of a half-made one */
+    hs_status st = hs__model_place_open(place, model, err);
+    if (!st)
+        st = hs_engine_create(*model, &engine, packed, err);
+    if (!st) {
+        hs_model_release_pages(*model);
+        st = hs_api_add_model(catalog->api, name, *model, *packed, err);
+    }
+    return st;
+}
+
+hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog, hs_error *err)
+{
+    static const hs_model_place embedded = {EMBEDDED_NAME, NULL, sizeof EMBEDDED_NAME - 1, 0};
+    *ret_catalog = (hs_catalog){0};
+    hs_status st = hs_api_create(&options->api, &ret_catalog->api, err);
+    if (!st && !options->n_places)
+        st = model_add(options, &embedded, ret_catalog, err);
+    for (size_t i = 0; !st && i < options->n_places; i++)
+        st = model_add(options, &options->places[i], ret_catalog, err);
+    if (st)
+        hs__catalog_close(ret_catalog);
+    return st;
+}
+
+void hs__catalog_close(hs_catalog *catalog)
+{
+    hs_api_destroy(catalog->api);
+    for (size_t i = 0; i < catalog->n_models; i++) {
+        hs_engine_destroy(catalog->engines[i]);
+        hs_model_close(catalog->models[i]);
+    }
+    *catalog = (hs_catalog){0};
+}

@@ -1,0 +1,288 @@
+#include "server/base/catalog.h"
+#include "server/base/cores.h"
+#include "server/commands/commands.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_BYTES_MAX ((size_t)256 << 20)
+
+typedef struct analyze_options {
+    hs_catalog_options catalog;
+    json_t *fields; /* the request's, without its text */
+    const char *format, *output;
+} analyze_options;
+
+/* "max-tokens" -> "max_tokens": an option sets the request's field of its name. */
+static hs_status field_set(const hs_option *option, json_t *value, void *ret, hs_error *err)
+{
+    analyze_options *options = ret;
+    char name[64];
+    snprintf(name, sizeof name, "%s", option->name);
+    for (char *c = name; *c; c++)
+        *c = (char)(*c == '-' ? '_' : *c);
+    return json_object_set_new(options->fields, name, value) ? hs_fail(err, HS_INVALID, "expected UTF-8")
+                                                             : HS_OK;
+}
+
+static hs_status set_word(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return field_set(option, json_string(value), ret, err);
+}
+
+static hs_status set_flag(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    (void)value;
+    return field_set(option, json_true(), ret, err);
+}
+
+static hs_status set_whole(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    char *end;
+    errno = 0;
+    const long long number = strtoll(value, &end, 10);
+    if (errno || end == value || *end)
+        return hs_fail(err, HS_INVALID, "expected a whole number");
+    return field_set(option, json_integer(number), ret, err);
+}
+
+static hs_status set_real(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    char *end;
+    const double number = strtod(value, &end);
+    if (end == value || *end)
+        return hs_fail(err, HS_INVALID, "expected a number");
+    return field_set(option, json_real(number), ret, err); /* not finite: json_real gives NULL */
+}
+
+/* "all", "last" or "0,3,-1" */
+static hs_status set_numbers(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    if (strcmp(value, "all") == 0 || strcmp(value, "last") == 0)
+        return set_word(option, value, ret, err);
+    json_t *list = json_array();
+    for (const char *at = value;; at++) {
+        char *end;
+        errno = 0;
+        const long long number = strtoll(at, &end, 10);
+        if (errno || end == at || (*end && *end != ',')) {
+            json_decref(list);
+            return hs_fail(err, HS_INVALID, "expected %s, or numbers like 0,3,-1", option->choices);
+        }
+        json_array_append_new(list, json_integer(number));
+        at = end;
+        if (!*at)
+            return field_set(option, list, ret, err);
+    }
+}
+
+/* "similarities,pairs" */
+static hs_status set_words(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    json_t *list = json_array();
+    for (const char *at = value;; at++) {
+        const size_t n = strcspn(at, ",");
+        json_array_append_new(list, json_stringn(at, n));
+        at += n;
+        if (!*at)
+            return field_set(option, list, ret, err);
+    }
+}
+
+static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    analyze_options *options = ret;
+    (void)option;
+    return hs__catalog_choose(&options->catalog, value, err);
+}
+
+#define AT(field) offsetof(analyze_options, field)
+static const hs_option analyze_table[] = {
+    {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
+     NULL},
+    {"text-pair", 0, "TEXT", "second segment", set_word, 0, 0, 0, NULL},
+    {"max-tokens", 0, "N", "cut after this many tokens (128)", set_whole, 0, 0, 0, NULL},
+    {"layers", 0, "LIST", "last, all, or numbers like 0,3,-1 (last)", set_numbers, 0, 0, 0, "last, all"},
+    {"heads", 0, "LIST", "all, or numbers like 0,3 (all)", set_numbers, 0, 0, 0, "all"},
+    {"outputs", 0, "LIST", "of attentions, similarities, head_outputs, hidden_states, pairs,", set_words, 0,
+     0, 0, NULL},
+    {"normalize", 0, "HOW", "similarities as they are or as N = S / max: none or max (none)", set_word, 0, 0,
+     0, NULL},
+    {"threshold", 0, "T", "of high similarity, in (0, 1] (0.3)", set_real, 0, 0, 0, NULL},
+    {"attention-threshold", 0, "T", "of high attention, in (0, 1] (0.3)", set_real, 0, 0, 0, NULL},
+    {"max-pairs", 0, "N", "the strongest pairs to list (10000)", set_whole, 0, 0, 0, NULL},
+    {"reduce", 0, "HOW", "over the heads: none, sum or mean (none)", set_word, 0, 0, 0, NULL},
+    {"special-tokens", 0, "HOW", "keep or mask (keep)", set_word, 0, 0, 0, NULL},
+    {"split-special-tokens", 0, NULL, "[MASK] in the text is only text", set_flag, 0, 0, 0, NULL},
+    {"digits", 0, "N", "significant digits of JSON numbers, 1 to 9 (6)", set_whole, 0, 0, 0, NULL},
+    {"dtype", 0, "TYPE", "of large arrays in binary answers: f4, f2 or u1 (f4)", set_word, 0, 0, 0, NULL},
+    {"format", 0, "FORMAT", "json, npz or safetensors (by FILE's ending, else json)", hs__set_choice,
+     AT(format), 0, 0, "json|npz|safetensors"},
+    {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
+};
+
+/* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
+static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_bytes, hs_error *err)
+{
+    const bool standard = !path || strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "re");
+    size_t capacity = 0, n_bytes = 0;
+    char *text = NULL;
+    hs_status st = HS_OK;
+    if (!file)
+        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
+    while (!st && !feof(file)) {
+        if (n_bytes == capacity) {
+            capacity = capacity ? 2 * capacity : 65536;
+            char *more = capacity <= TEXT_BYTES_MAX ? realloc(text, capacity) : NULL;
+            st = more ? HS_OK : hs_fail(err, HS_TOO_LARGE, "the text is too long; use shorter pieces");
+            text = more ? more : text;
+        }
+        if (!st)
+            n_bytes += fread(text + n_bytes, 1, capacity - n_bytes, file);
+        if (!st && ferror(file))
+            st = hs_fail(err, HS_IO, "cannot read '%s': %s", standard ? "standard input" : path,
+                         strerror(errno));
+    }
+    if (!standard)
+        fclose(file);
+    if (st) {
+        free(text);
+        return st;
+    }
+    *ret_text = text;
+    *ret_n_bytes = n_bytes;
+    return HS_OK;
+}
+
+/* Written whole or not at all. */
+static hs_status answer_write(const hs_response *response, const char *path, hs_error *err)
+{
+    FILE *file = path ? fopen(path, "we") : stdout;
+    if (!file)
+        return hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno));
+    bool ok = fwrite(response->body, 1, response->body_bytes, file) == response->body_bytes;
+    ok &= fflush(file) == 0;
+    const int why = errno;
+    if (path)
+        ok &= fclose(file) == 0;
+    if (!ok && path)
+        unlink(path);
+    return ok ? HS_OK
+              : hs_fail(err, HS_IO, "cannot write '%s': %s", path ? path : "standard output", strerror(why));
+}
+
+static const char *format_choose(const analyze_options *options)
+{
+    const char *dot = options->output ? strrchr(options->output, '.') : NULL;
+    if (options->format)
+        return options->format;
+    return dot && (strcmp(dot, ".npz") == 0 || strcmp(dot, ".safetensors") == 0) ? dot + 1 : "json";
+}
+
+/* "value 'x' ..." of a problem+json body, with the option it is about. */
+static void problem_tell(const hs_response *response, hs_error *err)
+{
+    json_t *problem = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    const char *pointer = json_string_value(json_object_get(problem, "pointer"));
+    hs_fail(err, HS_INVALID, "%s%s%s", pointer ? pointer + (*pointer == '/') : "", pointer ? ": " : "",
+            detail ? detail : "the answer could not be made");
+    json_decref(problem);
+}
+
+static hs_status answer_make(const analyze_options *options, const char *body, hs_response *ret_response,
+                             hs_error *err)
+{
+    hs_catalog catalog = {0};
+    hs_api_worker *worker = NULL;
+    char query[32];
+    hs_status st = hs__catalog_open(&options->catalog, &catalog, err);
+    if (!st)
+        st = hs_api_worker_create(catalog.api, &worker, err);
+    if (!st) {
+        snprintf(query, sizeof query, "format=%s", format_choose(options));
+        const hs_request request = {.method = "POST",
+                                    .path = "/analyze",
+                                    .query = query,
+                                    .content_type = "application/json",
+                                    .id = "command-line",
+                                    .body = body,
+                                    .body_bytes = strlen(body),
+                                    .n_threads = options->catalog.n_threads};
+        hs_api_handle(catalog.api, worker, &request, ret_response);
+    }
+    hs_api_worker_destroy(worker);
+    hs__catalog_close(&catalog);
+    return st;
+}
+
+static int analyze_run(const hs_command *command, analyze_options *options, const char *path)
+{
+    hs_error err = {0};
+    hs_response response = {0};
+    char *text = NULL, *body = NULL;
+    size_t n_bytes = 0;
+    int exit_code = HS_EXIT_FAILED;
+    if (text_read(path, &text, &n_bytes, &err))
+        goto out;
+    if (json_object_set_new(options->fields, "text", json_stringn(text ? text : "", n_bytes)) ||
+        !(body = json_dumps(options->fields, JSON_COMPACT))) {
+        hs_fail(&err, HS_BAD_REQUEST, "the text is not valid UTF-8; convert it, for example with iconv");
+        goto out;
+    }
+    if (answer_make(options, body, &response, &err))
+        goto out;
+    if (response.status == 200) {
+        if (!answer_write(&response, options->output, &err))
+            exit_code = HS_EXIT_DONE;
+    } else {
+        problem_tell(&response, &err);
+        exit_code = response.status == 422 ? HS_EXIT_USAGE : HS_EXIT_FAILED;
+    }
+out:
+    if (exit_code == HS_EXIT_USAGE)
+        hs__usage_error(command, "%s", err.text);
+    else if (exit_code == HS_EXIT_FAILED)
+        hs__command_failed(command, &err);
+    hs_response_finish(&response);
+    free(body);
+    free(text);
+    return exit_code;
+}
+
+static int analyze_main(const hs_command *command, int argc, char **argv)
+{
+    analyze_options options = {.catalog.n_threads = hs__cores_usable(), .fields = json_object()};
+    int operand, exit_code;
+    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+        goto out;
+    if (argc - operand > 1)
+        exit_code = hs__usage_error(command, "one text at a time; there is nothing to do with '%s'",
+                                    argv[operand + 1]);
+    else if (strcmp(format_choose(&options), "json") != 0 && !options.output && isatty(STDOUT_FILENO))
+        exit_code = hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
+    else
+        exit_code = analyze_run(command, &options, argv[operand]);
+out:
+    json_decref(options.fields);
+    return exit_code;
+}
+
+const hs_command hs__command_analyze = {
+    .name = "analyze",
+    .operands = "[FILE|-]",
+    .summary = "Attention, similarity and pairs of one text",
+    .details = "Outputs also include regions, segments and summary. The answer is that of POST /analyze.",
+    .options = analyze_table,
+    .n_options = sizeof analyze_table / sizeof *analyze_table,
+    .main = analyze_main,
+};

@@ -1,0 +1,289 @@
+#include "server/base/catalog.h"
+#include "server/base/cores.h"
+#include "server/commands/commands.h"
+#include "server/corpus/corpus_run.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_SECONDS 5 /* between two lines of progress where there is no terminal */
+#define BAR_CELLS    24
+
+typedef struct corpus_options {
+    hs_catalog_options catalog;
+    const char *dir, *thresholds, *layers, *shard;
+    size_t max_tokens, n_workers;
+    uint64_t save_ms;
+    size_t resume, strict; /* flags */
+} corpus_options;
+
+static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    corpus_options *options = ret;
+    (void)option;
+    return hs__catalog_choose(&options->catalog, value, err);
+}
+
+#define AT(field) offsetof(corpus_options, field)
+static const hs_option corpus_table[] = {
+    {"output", 'o', "DIR", "where the run's state and its reports go (needed)", hs__set_string, AT(dir), 0, 0,
+     NULL},
+    {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
+     NULL},
+    {"max-tokens", 0, "N", "cut texts after this many tokens (128, or as far as the model reaches)",
+     hs__set_count, AT(max_tokens), 2, HS_CORPUS_WINDOW_MAX, NULL},
+    {"thresholds", 0, "LIST",
+     "of high similarity (0.1,0.2,0.3,0.4,0.5); maps are kept at the one nearest 0.3", hs__set_string,
+     AT(thresholds), 0, 0, NULL},
+    {"layers", 0, "LIST", "all, last, or numbers like 0,3,-1 (all)", hs__set_string, AT(layers), 0, 0, NULL},
+    {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
+    {"resume", 0, NULL, "go on with the run that DIR holds", hs__set_count, AT(resume), 0, 1, NULL},
+    {"shard", 0, "I/N", "count only part I (from 0) of N; 'merge' joins them", hs__set_string, AT(shard), 0,
+     0, NULL},
+    {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
+    {"save", 0, "SECONDS", "between two saves (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
+};
+
+/* ---- progress ---- */
+
+typedef struct teller {
+    bool terminal;
+    double told; /* seconds of the run */
+} teller;
+
+static const char *duration(double seconds, char ret[32])
+{
+    const long s = seconds < 1e8 ? lround(seconds) : 0;
+    if (s >= 3600)
+        snprintf(ret, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(ret, 32, "%ld:%02ld", s / 60, s % 60);
+    return ret;
+}
+
+static void progress_print(const hs__corpus_progress *p, void *data)
+{
+    teller *t = data;
+    char bar[BAR_CELLS + 1], left[64] = "", time[32], bad[48] = "";
+    if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
+        return;
+    t->told = p->seconds;
+    /* The share begins where a resumed run was: the rate of this session tells what is left only roughly. */
+    if (p->share > 0 && p->share < 1 && p->seconds > 1)
+        snprintf(left, sizeof left, ", %s left", duration(p->seconds * (1 - p->share) / p->share, time));
+    if (p->bad_lines)
+        snprintf(bad, sizeof bad, ", %llu bad lines", (unsigned long long)p->bad_lines);
+    if (!t->terminal) {
+        if (p->share >= 0)
+            snprintf(bar, sizeof bar, ", %.0f %%", 100 * p->share);
+        fprintf(stderr, "%llu texts, %.1f/s%s%s%s\n", (unsigned long long)p->texts, p->texts_per_second,
+                p->share >= 0 ? bar : "", left, bad);
+        return;
+    }
+    memset(bar, ' ', BAR_CELLS);
+    bar[BAR_CELLS] = '\0';
+    memset(bar, '#', (size_t)(BAR_CELLS * fmin(fmax(p->share, 0), 1)));
+    if (p->share >= 0)
+        fprintf(stderr, "\r[%s] %3.0f %% ", bar, 100 * p->share);
+    fprintf(stderr, "%s%llu texts, %.1f/s%s%s\033[K", p->share < 0 ? "\r" : " ", (unsigned long long)p->texts,
+            p->texts_per_second, left, bad);
+}
+
+/* ---- stopping ---- */
+
+static atomic_int stop;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&stop, 1);
+}
+
+/* The first ^C saves and ends; a second one ends at once, as if it were kill -9. */
+static void signals_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the shard ---- */
+
+static bool number_read(const char *text, size_t *ret)
+{
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return false;
+    *ret = strtoul(text, &end, 10);
+    return !*end;
+}
+
+/* From the schedulers that start one process a shard. False when none did. */
+static bool shard_of_environment(size_t *ret_shard, size_t *ret_n)
+{
+    static const char *const names[][2] = {
+        {"JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"},       /* Kubernetes; the second is set in our manifest */
+        {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"}, /* arrays may begin anywhere */
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t first = 0;
+        if (!number_read(getenv(names[i][0]), ret_shard) || !number_read(getenv(names[i][1]), ret_n))
+            continue;
+        if (i == 1 && number_read(getenv("SLURM_ARRAY_TASK_MIN"), &first) && first <= *ret_shard)
+            *ret_shard -= first;
+        return true;
+    }
+    return false;
+}
+
+/* The shard, and the folder: one of a scheduler's many gets its own inside DIR. */
+static hs_status shard_choose(const corpus_options *o, hs__corpus_job *job, char *ret_dir, size_t dir_size,
+                              hs_error *err)
+{
+    char first[32] = "";
+    const char *slash = o->shard ? strchr(o->shard, '/') : NULL;
+    job->n_shards = 1;
+    snprintf(ret_dir, dir_size, "%s", o->dir);
+    if (o->shard) {
+        snprintf(first, sizeof first, "%.*s", (int)(slash ? slash - o->shard : 0), o->shard);
+        if (!slash || !number_read(first, &job->shard) || !number_read(slash + 1, &job->n_shards))
+            return hs_fail(err, HS_INVALID, "--shard '%s': expected I/N, as in 0/4", o->shard);
+    } else if (shard_of_environment(&job->shard, &job->n_shards) && job->n_shards > 1) {
+        snprintf(ret_dir, dir_size, "%s/shard-%zu-of-%zu", o->dir, job->shard, job->n_shards);
+    }
+    if (job->shard >= job->n_shards || job->n_shards > 100000)
+        return hs_fail(err, HS_INVALID, "shard %zu of %zu: the number must be below, counted from 0",
+                       job->shard, job->n_shards);
+    return HS_OK;
+}
+
+/* ---- the command ---- */
+
+static void bad_lines_print(const char *dir)
+{
+    hs__corpus_record record;
+    if (hs__corpus_record_load(dir, &record, NULL))
+        return;
+    json_t *bad = hs__corpus_bad_save(record.bad, json_object_get(record.names, "inputs"));
+    const json_t *lines = json_object_get(bad, "lines");
+    const size_t n = json_array_size(lines);
+    for (size_t i = 0; i < n && i < 10; i++) {
+        const json_t *line = json_array_get(lines, i);
+        fprintf(stderr, "  %s:%lld: %s\n", json_string_value(json_object_get(line, "file")),
+                json_integer_value(json_object_get(line, "line")),
+                json_string_value(json_object_get(line, "why")));
+    }
+    if (n)
+        fprintf(stderr, "%lld bad lines were passed over; report.json lists up to %d\n",
+                json_integer_value(json_object_get(bad, "count")), HS__CORPUS_BAD_LISTED_MAX);
+    json_decref(bad);
+    hs__corpus_record_finish(&record);
+}
+
+static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs__corpus_job *job,
+                          float *thresholds, uint16_t *layers, hs_error *err)
+{
+    const hs_shape *shape = hs_model_shape(catalog->models[0]);
+    job->model = catalog->models[0];
+    job->engine = catalog->engines[0];
+    job->thresholds = thresholds;
+    job->layers = layers;
+    job->max_tokens = o->max_tokens ? o->max_tokens : hs__corpus_tokens_usual(shape);
+    if (job->max_tokens > hs__corpus_tokens_most(shape))
+        return hs_fail(err, HS_INVALID, "--max-tokens: %zu at most with this model",
+                       hs__corpus_tokens_most(shape));
+    hs_status st = hs__corpus_thresholds_parse(o->thresholds, thresholds, &job->n_thresholds, err);
+    if (!st)
+        st = hs__corpus_layers_parse(o->layers, shape->n_layers, layers, &job->n_layers, err);
+    return st;
+}
+
+static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
+{
+    char dir[4096], name[256] = "mini";
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    uint16_t layers[HS_LAYERS_MAX];
+    hs_error err = {0};
+    hs_catalog catalog = {0};
+    teller t = {.terminal = isatty(STDERR_FILENO)};
+    hs__corpus_job job = {.inputs = (const char *const *)inputs,
+                          .n_inputs = n_inputs,
+                          .dir = dir,
+                          .model_name = name,
+                          .n_workers = o->n_workers,
+                          .save_ms = o->save_ms,
+                          .resume = o->resume != 0,
+                          .strict = o->strict != 0,
+                          .stop = &stop,
+                          .progress = progress_print,
+                          .progress_data = &t};
+    signals_catch();
+    hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
+    if (!st)
+        st = hs__folder_make(dir, &err);
+    if (!st)
+        st = hs__catalog_open(&o->catalog, &catalog, &err);
+    if (!st)
+        st = job_fill(o, &catalog, &job, thresholds, layers, &err);
+    if (o->catalog.n_places)
+        snprintf(name, sizeof name, "%.*s", (int)o->catalog.places[0].n_name, o->catalog.places[0].name);
+    if (!st) {
+        st = hs__corpus_run(&job, &err);
+        if (t.terminal)
+            fputc('\n', stderr);
+    }
+    hs__catalog_close(&catalog);
+    if (st == HS_CANCELLED) {
+        fprintf(stderr, "headscope corpus: stopped and saved. The same command with --resume goes on.\n");
+        return HS_EXIT_FAILED;
+    }
+    if (st)
+        return hs__command_failed(command, &err);
+    bad_lines_print(dir);
+    printf("%s/report.html\n", dir);
+    return HS_EXIT_DONE;
+}
+
+static int corpus_main(const hs_command *command, int argc, char **argv)
+{
+    corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
+                              .thresholds = "0.1,0.2,0.3,0.4,0.5",
+                              .layers = "all",
+                              .n_workers = hs__cores_usable(),
+                              .save_ms = 30000};
+    int operand, exit_code;
+    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+        return exit_code;
+    if (!options.dir)
+        return hs__usage_error(command, "where to? Name a folder with -o DIR");
+    if (operand == argc)
+        return hs__usage_error(command, "which texts? Name files, or - for standard input");
+    if (argc - operand > HS__CORPUS_FILES_MAX)
+        return hs__usage_error(command, "at most %d files", HS__CORPUS_FILES_MAX);
+    return corpus_run(command, &options, argv + operand, (size_t)(argc - operand));
+}
+
+const hs_command hs__command_corpus = {
+    .name = "corpus",
+    .operands = "FILE...",
+    .summary = "Every figure of the paper over any number of texts",
+    .details = "Files hold a text a line: plain, or JSON (objects with text, or strings); gzip is fine, - is "
+               "standard\n"
+               "input. DIR gets report.html, report.json and report.npz. ^C saves; --resume goes on, also "
+               "after a crash.\n"
+               "Under Kubernetes indexed jobs, Slurm arrays and Open MPI each process takes its own shard, "
+               "in a folder of\n"
+               "its own inside DIR.",
+    .options = corpus_table,
+    .n_options = sizeof corpus_table / sizeof *corpus_table,
+    .main = corpus_main,
+};

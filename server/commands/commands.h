@@ -1,0 +1,7 @@
+/* commands.h - what the program can be told to do. */
+#pragma once
+
+#include "server/commands/options.h"
+
+extern const hs_command hs__command_serve, hs__command_analyze, hs__command_corpus, hs__command_merge,
+    hs__command_report, hs__command_models, hs__command_bench;

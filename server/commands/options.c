@@ -1,0 +1,206 @@
+#include "server/commands/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 48, HELP = 256 }; /* long options are numbered above every letter */
+
+static void *field(const hs_option *option, void *options)
+{
+    return (char *)options + option->offset;
+}
+
+hs_status hs__set_string(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    if (!*value)
+        return hs_fail(err, HS_INVALID, "expected a value, not an empty one");
+    memcpy(field(option, ret), &value, sizeof value);
+    return HS_OK;
+}
+
+hs_status hs__set_choice(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    const size_t n = strlen(value);
+    for (const char *choice = option->choices; n && choice; choice = strchr(choice, '|')) {
+        choice += *choice == '|';
+        if (strncmp(choice, value, n) == 0 && (choice[n] == '|' || !choice[n])) {
+            memcpy(field(option, ret), &value, sizeof value);
+            return HS_OK;
+        }
+    }
+    return hs_fail(err, HS_INVALID, "expected one of %s", option->choices);
+}
+
+/* A number within the option's range, with an optional suffix taken from scales ("KMG": 2^10, 2^20, 2^30). */
+static bool number_parse(const hs_option *option, const char *value, const char *scales, double *ret)
+{
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)*value))
+        return false;
+    double number = strtod(value, &end);
+    const char *scale = *end ? strchr(scales, toupper((unsigned char)*end)) : NULL;
+    if (scale) {
+        number = ldexp(number, 10 * (int)(scale - scales + 1));
+        end++;
+    }
+    *ret = number;
+    return !errno && !*end && number >= option->min && number <= option->max;
+}
+
+hs_status hs__set_count(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    double number;
+    if (!number_parse(option, value, "", &number) || number != floor(number))
+        return hs_fail(err, HS_INVALID, "expected a whole number from %.0f to %.0f", option->min,
+                       option->max);
+    *(size_t *)field(option, ret) = (size_t)number;
+    return HS_OK;
+}
+
+hs_status hs__set_bytes(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    double number;
+    if (!number_parse(option, value, "KMG", &number))
+        return hs_fail(err, HS_INVALID, "expected a number of bytes from %.0f to %.0f, as in 512K, 64M or 1G",
+                       option->min, option->max);
+    *(size_t *)field(option, ret) = (size_t)number;
+    return HS_OK;
+}
+
+hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    double number;
+    if (!number_parse(option, value, "", &number))
+        return hs_fail(err, HS_INVALID, "expected seconds from %g to %g", option->min, option->max);
+    *(uint64_t *)field(option, ret) = (uint64_t)(number * 1000);
+    return HS_OK;
+}
+
+int hs__usage_error(const hs_command *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "headscope %s: ", command->name);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\nTry 'headscope %s --help'.\n", command->name);
+    va_end(args);
+    return HS_EXIT_USAGE;
+}
+
+int hs__command_failed(const hs_command *command, const hs_error *err)
+{
+    fprintf(stderr, "headscope %s: %s\n", command->name,
+            *err->text ? err->text : hs_status_text(err->status));
+    return HS_EXIT_FAILED;
+}
+
+/* "max-body" -> "HEADSCOPE_MAX_BODY" */
+static const char *environment_name(const hs_option *option, char ret_name[64])
+{
+    int n = snprintf(ret_name, 64, "HEADSCOPE_%s", option->name);
+    for (int i = 0; i < n; i++)
+        ret_name[i] = (char)(ret_name[i] == '-' ? '_' : toupper((unsigned char)ret_name[i]));
+    return ret_name;
+}
+
+static void help_print(const hs_command *command)
+{
+    printf("usage: headscope %s [OPTION]...%s%s\n%s.\n\n", command->name, *command->operands ? " " : "",
+           command->operands, command->summary);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const hs_option *o = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+                 o->letter ? ", " : "  ", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-34s %s\n", left, o->help);
+    }
+    printf("  %-34s %s\n", "    --help", "this page");
+    if (command->environment)
+        printf("\nEach option can also be set in the environment, --max-body as HEADSCOPE_MAX_BODY;"
+               " the command line wins.\n");
+    if (command->details)
+        printf("\n%s\n", command->details);
+}
+
+static bool environment_read(const hs_command *command, const bool *given, void *ret_options)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        char name[64];
+        const char *value = getenv(environment_name(&command->options[i], name));
+        hs_error err = {0};
+        if (given[i] || !value || !*value)
+            continue;
+        if (command->options[i].set(&command->options[i], value, ret_options, &err)) {
+            hs__usage_error(command, "%s='%s': %s", name, value, err.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* getopt's two tables, made from ours. */
+static void getopt_tables(const hs_command *command, struct option *ret_long, char *ret_letters)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        const hs_option *o = &command->options[i];
+        ret_long[i] =
+            (struct option){o->name, o->argument ? required_argument : no_argument, NULL, HELP + 1 + (int)i};
+        if (o->letter)
+            *ret_letters++ = o->letter;
+        if (o->letter && o->argument)
+            *ret_letters++ = ':';
+    }
+    ret_long[command->n_options] = (struct option){"help", no_argument, NULL, HELP};
+    *ret_letters = '\0';
+}
+
+static const hs_option *option_find(const hs_command *command, int code)
+{
+    if (code > HELP)
+        return &command->options[code - HELP - 1];
+    for (size_t i = 0; i < command->n_options; i++)
+        if (command->options[i].letter == code)
+            return &command->options[i];
+    return NULL;
+}
+
+bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
+                       int *ret_exit)
+{
+    struct option longs[OPTIONS_MAX + 2] = {0};
+    char letters[2 * OPTIONS_MAX + 1], program[64];
+    bool given[OPTIONS_MAX] = {0};
+    *ret_exit = HS_EXIT_USAGE;
+    getopt_tables(command, longs, letters);
+    snprintf(program, sizeof program, "headscope %s", command->name);
+    argv[0] = program; /* getopt's own messages begin with it */
+    optind = 1;
+    for (int code; (code = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+        hs_error err = {0};
+        if (code == HELP) {
+            help_print(command);
+            *ret_exit = HS_EXIT_DONE;
+            return false;
+        }
+        const hs_option *option = option_find(command, code);
+        if (!option) {
+            fprintf(stderr, "Try 'headscope %s --help'.\n", command->name);
+            return false;
+        }
+        if (option->set(option, optarg ? optarg : "1", ret_options, &err)) {
+            hs__usage_error(command, "--%s '%s': %s", option->name, optarg ? optarg : "", err.text);
+            return false;
+        }
+        given[option - command->options] = true;
+    }
+    *ret_operand = optind;
+    return !command->environment || environment_read(command, given, ret_options);
+}

@@ -1,0 +1,89 @@
+#include "server/base/cores.h"
+#include "server/commands/commands.h"
+#include "server/http/server.h"
+
+static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    hs_server_options *options = ret;
+    (void)option;
+    return hs__catalog_add(&options->catalog, value, err);
+}
+
+#define AT(field) offsetof(hs_server_options, field)
+static const hs_option serve_options[] = {
+    {"listen", 0, "HOST:PORT", "where to listen (127.0.0.1:8080); port 0 picks a free one", hs__set_string,
+     AT(listen), 0, 0, NULL},
+    {"model", 0, "NAME=DIR", "a model to serve, repeatable; the first is the default (mini, built in)",
+     set_model, 0, 0, 0, NULL},
+    {"workers", 0, "N", "requests computed at the same time (one per core)", hs__set_count, AT(n_workers), 1,
+     1000, NULL},
+    {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
+    {"together", 0, "N", "short ones among them that a worker computes at once (8; 1 for small models)",
+     hs__set_count, AT(together_max), 1, HS_TOGETHER_MAX, NULL},
+    {"connections", 0, "N", "open connections (1024)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
+    {"deadline", 0, "SECONDS", "until an answer must be ready (60)", hs__set_seconds, AT(deadline_ms), 0.001,
+     86400, NULL},
+    {"header-timeout", 0, "SECONDS", "for a request's headers to arrive (10)", hs__set_seconds, AT(header_ms),
+     0.1, 3600, NULL},
+    {"body-timeout", 0, "SECONDS", "for its body to arrive (30)", hs__set_seconds, AT(body_ms), 0.1, 86400,
+     NULL},
+    {"max-body", 0, "BYTES", "largest request body (1M)", hs__set_bytes, AT(body_bytes_max), 1, 1 << 30,
+     NULL},
+    {"state", 0, "DIR", "keep corpus runs here; without it there are none", hs__set_string, AT(state_dir), 0,
+     0, NULL},
+    {"max-corpus", 0, "BYTES", "largest corpus to be sent (1G)", hs__set_bytes, AT(corpus_bytes_max), 1,
+     1024.0 * (1 << 30), NULL},
+    {"max-state", 0, "BYTES", "room for all corpus runs (16G)", hs__set_bytes, AT(state_bytes_max), 1,
+     1024.0 * 1024 * (1 << 30), NULL},
+    {"max-answer", 0, "BYTES", "largest answer (256M)", hs__set_bytes, AT(catalog.api.answer_bytes_max), 1024,
+     64.0 * (1 << 30), NULL},
+    {"cache", 0, "BYTES", "attention maps kept for follow-up requests (256M); 0: none", hs__set_bytes,
+     AT(catalog.api.cache_bytes_max), 0, 1024.0 * (1 << 30), NULL},
+    {"token-file", 0, "FILE", "requests need 'Authorization: Bearer <token>' with a token of this file",
+     hs__set_string, AT(token_file), 0, 0, NULL},
+    {"cors", 0, "ORIGIN", "web pages of this origin may ask; * for all", hs__set_string, AT(cors_origin), 0,
+     0, NULL},
+    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+     HS_BACKEND_NAMES},
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
+    {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
+};
+
+static int serve_main(const hs_command *command, int argc, char **argv)
+{
+    hs_server_options options = {
+        .listen = "127.0.0.1:8080",
+        .n_workers = hs__cores_usable(),
+        .queue_max = 64,
+        .connections_max = 1024,
+        .body_bytes_max = 1 << 20,
+        .corpus_bytes_max = 1 << 30,
+        .state_bytes_max = (size_t)16 << 30,
+        .deadline_ms = 60000,
+        .header_ms = 10000,
+        .body_ms = 30000,
+        .log = "text",
+        .catalog.n_threads = hs__cores_usable(),
+        .catalog.api.cache_bytes_max = 256 << 20,
+    };
+    int operand, exit_code;
+    hs_error err = {0};
+    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+        return exit_code;
+    if (operand < argc)
+        return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
+    exit_code = hs__server_run(&options, &err);
+    return err.status ? hs__command_failed(command, &err) : exit_code;
+}
+
+const hs_command hs__command_serve = {
+    .name = "serve",
+    .operands = "",
+    .summary = "Answers over HTTP, with the web viewer",
+    .details = "SIGTERM or ^C finishes what was begun and stops; a second one stops at once.",
+    .options = serve_options,
+    .n_options = sizeof serve_options / sizeof *serve_options,
+    .environment = true,
+    .main = serve_main,
+};

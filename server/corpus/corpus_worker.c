@@ -1,0 +1,321 @@
+#include "server/corpus/corpus_worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tokens of one pass: a large window takes fewer texts at a time. */
+#define TOGETHER_TOKENS ((size_t)4096)
+/* An example keeps the text as far as the window reaches; this bounds it for very long words. */
+#define EXAMPLE_BYTES 16384
+
+/* ---- lifetime ---- */
+
+static int32_t id_of(const hs_model *model, const char *token)
+{
+    return hs_tokenizer_id(hs_model_tokenizer(model), token, strlen(token));
+}
+
+static size_t threshold_main(const hs__corpus_job *job)
+{
+    size_t best = 0;
+    for (size_t t = 1; t < job->n_thresholds; t++)
+        if (fabsf(job->thresholds[t] - 0.3f) < fabsf(job->thresholds[best] - 0.3f))
+            best = t;
+    return best;
+}
+
+void hs__corpus_shared_init(hs__corpus_shared *shared)
+{
+    static const char *const ends[] = {".", "!", "?"};
+    const hs__corpus_job *job = shared->job;
+    const hs_shape *shape = hs_model_shape(job->model);
+    const hs_special_ids *special = hs_tokenizer_special_ids(hs_model_tokenizer(job->model));
+    hs_corpus_options *o = &shared->options;
+    *o = (hs_corpus_options){.layers = job->layers,
+                             .n_layers = job->n_layers,
+                             .n_heads = shape->n_heads,
+                             .tokens_max = job->max_tokens,
+                             .vocab_size = shape->vocab_size,
+                             .thresholds = job->thresholds,
+                             .n_thresholds = job->n_thresholds,
+                             .threshold_main = threshold_main(job),
+                             .attention_threshold = 0.3f,
+                             .n_parts = 4,
+                             .cls = special->cls,
+                             .sep = special->sep,
+                             .comma = id_of(job->model, ","),
+                             .ends = shared->ends};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const int32_t id = id_of(job->model, ends[i]);
+        if (id >= 0)
+            shared->ends[o->n_ends++] = id;
+    }
+    for (size_t h = 0; h < shape->n_heads; h++)
+        shared->heads[h] = (uint16_t)h;
+    shared->selection = (hs_selection){
+        .layers = job->layers, .n_layers = job->n_layers, .heads = shared->heads, .n_heads = shape->n_heads};
+}
+
+hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_error *err)
+{
+    const hs__corpus_job *job = shared->job;
+    const size_t T = job->max_tokens;
+    *worker = (hs__corpus_worker){.shared = shared};
+    worker->n_together = T < TOGETHER_TOKENS ? TOGETHER_TOKENS / T : 1;
+    if (worker->n_together > HS_CORPUS_BATCH)
+        worker->n_together = HS_CORPUS_BATCH;
+    worker->maps = malloc((2 * T * T + T) * sizeof *worker->maps);
+    if (!worker->maps)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
+    const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
+    return st ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
+}
+
+void hs__corpus_worker_finish(hs__corpus_worker *worker)
+{
+    for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
+        hs_capture_destroy(worker->captures[k]);
+        free(worker->figures[k]);
+    }
+    hs_corpus_stats_destroy(worker->stats);
+    hs_workspace_destroy(worker->workspace);
+    free(worker->maps);
+    *worker = (hs__corpus_worker){0};
+}
+
+/* ---- a line becomes a text ---- */
+
+/* One text of a block, tokenized. */
+typedef struct text {
+    const hs__block_line *line;
+    json_t *json; /* holds the bytes of a JSON line's text */
+    hs_text bytes;
+    hs_encoding encoding;
+} text;
+
+static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
+{
+    hs__bad_line entry = {.file = line->file, .line = line->line};
+    snprintf(entry.why, sizeof entry.why, "%s", why);
+    hs__corpus_bad_add(shared->bad, &entry);
+    if (!shared->job->strict)
+        return HS_OK;
+    return hs_fail(err, HS_INVALID, "%s, line %llu: %s", shared->job->inputs[line->file],
+                   (unsigned long long)line->line, why);
+}
+
+/* NULL, or why the line has no text. */
+static const char *line_parse(const hs__block_line *line, const char *bytes, text *ret_text, char why[128])
+{
+    json_error_t error;
+    ret_text->bytes = (hs_text){bytes, line->n_bytes};
+    if (line->too_long) {
+        snprintf(why, 128, "longer than %zu bytes", HS__CORPUS_LINE_MAX);
+        return why;
+    }
+    if (!line->json)
+        return NULL;
+    ret_text->json = json_loadb(bytes, line->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    if (!ret_text->json) {
+        snprintf(why, 128, "not JSON: %.90s", error.text);
+        return why;
+    }
+    const json_t *value =
+        json_is_object(ret_text->json) ? json_object_get(ret_text->json, "text") : ret_text->json;
+    if (!json_is_string(value))
+        return json_is_object(ret_text->json) ? "an object without a text that is a string"
+                                              : "neither an object with text nor a string";
+    ret_text->bytes = (hs_text){json_string_value(value), json_string_length(value)};
+    return NULL;
+}
+
+static void text_finish(text *t)
+{
+    json_decref(t->json);
+    hs_encoding_finish(&t->encoding);
+}
+
+/* Adds the line's text to texts, or to the bad lines. */
+static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, const hs__block_line *line,
+                          text *texts, size_t *n_texts, hs_error *err)
+{
+    const hs_encode_options options = {.tokens_max = shared->job->max_tokens};
+    text *t = &texts[*n_texts];
+    char detail[128];
+    hs_error why_not = {0};
+    *t = (text){.line = line};
+    const char *why = line_parse(line, block->bytes + line->start, t, detail);
+    if (!why) {
+        const hs_status st = hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), &t->bytes, NULL,
+                                                 &options, &t->encoding, &why_not);
+        if (!st) {
+            (*n_texts)++;
+            return HS_OK;
+        }
+        if (st != HS_BAD_REQUEST) {
+            text_finish(t);
+            return hs_fail(err, st, "%s", why_not.text);
+        }
+        why = "not valid UTF-8";
+    }
+    const hs_status st = bad(shared, line, why, err);
+    text_finish(t);
+    return st;
+}
+
+/* ---- examples ---- */
+
+/* The text as far as its tokens reach, up to the first NUL. NULL when memory is short. */
+static char *text_reached(const text *t)
+{
+    uint32_t n_points = 0;
+    for (size_t i = 0; i < t->encoding.n_tokens; i++)
+        n_points = t->encoding.ends[i] > n_points ? t->encoding.ends[i] : n_points;
+    size_t n = 0;
+    while (n < t->bytes.n_bytes && n < EXAMPLE_BYTES && t->bytes.bytes[n]) {
+        if ((t->bytes.bytes[n] & 0xc0) != 0x80 && !n_points--)
+            break;
+        n++;
+    }
+    while (n && n < t->bytes.n_bytes && (t->bytes.bytes[n] & 0xc0) == 0x80)
+        n--; /* the bound fell into a character */
+    return strndup(t->bytes.bytes, n);
+}
+
+static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
+{
+    ret_figures[HS__EXAMPLE_REPEATED] = sight->repeated_share;
+    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = sight->same_sentence_share;
+    ret_figures[HS__EXAMPLE_DISTANCE] = sight->mean_distance;
+    ret_figures[HS__EXAMPLE_FOCAL] = sight->focal_share;
+    ret_figures[HS__EXAMPLE_HIGH] = (float)sight->high_pairs;
+    ret_figures[HS__EXAMPLE_SEPARATOR] = sight->separator_attention;
+}
+
+/* Room for the figures of text k, where it may become an example. */
+static hs_status example_begin(hs__corpus_worker *worker, size_t k, uint64_t number, hs_error *err)
+{
+    const hs_corpus_options *o = &worker->shared->options;
+    if (!hs__corpus_sample_wants(worker->shared->sample, number))
+        return HS_OK;
+    worker->figures[k] = calloc(o->n_layers * o->n_heads * HS__EXAMPLE_FIGURES, sizeof(float));
+    return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+}
+
+static hs_status example_end(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+{
+    if (!worker->figures[k])
+        return HS_OK;
+    hs__example example = {.number = t->line->number,
+                           .file = (uint32_t)t->line->file,
+                           .line = t->line->line,
+                           .text = text_reached(t),
+                           .figures = worker->figures[k]};
+    worker->figures[k] = NULL;
+    if (!example.text) {
+        hs__example_finish(&example);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for an example");
+    }
+    hs__corpus_sample_add(worker->shared->sample, &example);
+    return HS_OK;
+}
+
+/* ---- a block ---- */
+
+static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_tokens, hs_error *err)
+{
+    hs_capture **capture = &worker->captures[k];
+    if (*capture && (*capture)->n_tokens == n_tokens)
+        return HS_OK;
+    hs_capture_destroy(*capture);
+    *capture = NULL;
+    return hs_capture_create(hs_model_shape(worker->shared->job->model), &worker->shared->selection, n_tokens,
+                             capture, err);
+}
+
+/* An hs_observer's: the maps of one head of text k. */
+static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *head)
+{
+    hs__corpus_worker *worker = data;
+    float *figures = worker->figures[k];
+    hs_corpus_sight sight;
+    hs_corpus_batch_head(worker->stats, k, l, h, head, figures ? &sight : NULL);
+    if (figures)
+        figures_take(&sight, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
+}
+
+/* One pass over n <= n_together texts, and its figures. */
+static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_t n, hs_error *err)
+{
+    hs__corpus_shared *shared = worker->shared;
+    const size_t T = shared->job->max_tokens;
+    const hs_observer observer = {.attention = worker->maps,
+                                  .similarity = worker->maps + T * T,
+                                  .columns = worker->maps + 2 * T * T,
+                                  .show = head_count,
+                                  .context = worker};
+    hs_sequence sequences[HS_CORPUS_BATCH];
+    hs_corpus_text counted[HS_CORPUS_BATCH];
+    hs_status st = HS_OK;
+    for (size_t k = 0; !st && k < n; k++) {
+        const hs_encoding *e = &texts[k].encoding;
+        st = capture_fit(worker, k, e->n_tokens, err);
+        if (!st)
+            st = example_begin(worker, k, texts[k].line->number, err);
+        sequences[k] = (hs_sequence){e->ids, e->types, e->n_tokens, worker->captures[k]};
+        counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special};
+    }
+    if (!st)
+        st = hs_corpus_batch_begin(worker->stats, counted, n, err);
+    if (!st)
+        st = hs_engine_run(shared->job->engine, worker->workspace, sequences, n,
+                           &(hs_run_control){.observer = &observer}, err);
+    for (size_t k = 0; !st && k < n; k++)
+        st = example_end(worker, k, &texts[k], err);
+    if (!st)
+        atomic_fetch_add(&shared->n_texts, n);
+    return st;
+}
+
+static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, hs_error *err)
+{
+    text texts[HS__CORPUS_BLOCK];
+    size_t n_texts = 0;
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < block->n_lines; i++)
+        st = text_add(worker->shared, block, &block->lines[i], texts, &n_texts, err);
+    for (size_t done = 0, n; !st && done < n_texts; done += n) {
+        n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
+        st = texts_count(worker, texts + done, n, err);
+    }
+    for (size_t i = 0; i < n_texts; i++)
+        text_finish(&texts[i]);
+    return st;
+}
+
+static void fail(hs__corpus_shared *shared, const hs_error *err, hs_status st)
+{
+    pthread_mutex_lock(&shared->failure_lock);
+    hs_fail(&shared->failure, st, "%s", err->text);
+    pthread_mutex_unlock(&shared->failure_lock);
+    atomic_store(&shared->failed, true);
+}
+
+void *hs__corpus_worker_main(void *data)
+{
+    hs__corpus_worker *worker = data;
+    hs__corpus_shared *shared = worker->shared;
+    if (shared->job->yielding) /* this thread only; where it is not allowed we are merely less polite */
+        (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
+    for (hs__block *block; (block = hs__queue_pop(&shared->queue));) {
+        hs_error err = {0};
+        const hs_status st = atomic_load(&shared->failed) ? HS_OK : block_count(worker, block, &err);
+        if (st)
+            fail(shared, &err, st);
+        hs__queue_return(&shared->queue, block);
+    }
+    return NULL;
+}

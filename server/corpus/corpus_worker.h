@@ -1,0 +1,44 @@
+/* corpus_worker.h - one thread's part of a run: blocks of lines into its own statistics. */
+#pragma once
+
+#include "server/corpus/corpus_queue.h"
+
+/* What all workers of a run share. */
+typedef struct hs__corpus_shared {
+    const hs__corpus_job *job;
+    hs_corpus_options options; /* of the statistics */
+    int32_t ends[4];
+    uint16_t heads[HS_HEADS_MAX];
+    hs_selection selection;
+    hs__block_queue queue;
+    hs__corpus_bad *bad;
+    hs__corpus_sample *sample;
+    atomic_uint_fast64_t n_texts;
+    pthread_mutex_t failure_lock;
+    hs_error failure;   /* the first one */
+    atomic_bool failed; /* set after it */
+} hs__corpus_shared;
+
+typedef struct hs__corpus_worker {
+    hs__corpus_shared *shared;
+    pthread_t thread;
+    bool started;
+    hs_workspace *workspace;
+    hs_corpus_stats *stats;
+    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
+    float *maps;                           /* an attention, a similarity and columns of max_tokens */
+    float *figures[HS_CORPUS_BATCH];       /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+} hs__corpus_worker;
+
+/* Fills the options, selection and vocabulary facts of a zeroed hs__corpus_shared from its job. */
+void hs__corpus_shared_init(hs__corpus_shared *shared);
+
+/* shared must not move. On failure the worker can be finished. */
+HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
+                                             hs_error *err);
+void hs__corpus_worker_finish(hs__corpus_worker *worker);
+
+/* The thread: takes blocks until the queue is closed. Failures go into shared; blocks are passed on unlooked
+ * at from then. */
+void *hs__corpus_worker_main(void *worker);

@@ -1,0 +1,173 @@
+#include "server/http/tasks.h"
+
+#include "server/http/together.h"
+
+#include <stdlib.h>
+
+/* Bodies of a batch of several tasks, in all: how short texts are is known only once they are parsed. */
+#define BATCH_BYTES ((size_t)1536)
+
+hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs_tasks_options *options,
+                         hs_error *err)
+{
+    const size_t n_workers = options->n_workers;
+    hs_status st = HS_OK;
+    *tasks = (hs_tasks){.loop = loop, .api = api, .options = *options};
+    tasks->batches = calloc(n_workers, sizeof *tasks->batches);
+    tasks->idle = calloc(n_workers, sizeof(hs_batch *));
+    if (!tasks->batches || !tasks->idle) {
+        free(tasks->batches);
+        free(tasks->idle);
+        *tasks = (hs_tasks){0};
+        return hs_fail(err, HS_NO_MEMORY, "making %zu workers", n_workers);
+    }
+    while (!st && tasks->n_idle < n_workers) {
+        hs_batch *batch = &tasks->batches[tasks->n_idle];
+        st = hs_api_worker_create(api, &batch->worker, err);
+        tasks->idle[tasks->n_idle] = batch;
+        tasks->n_idle += !st;
+    }
+    if (st)
+        hs__tasks_finish(tasks);
+    return st;
+}
+
+void hs__tasks_finish(hs_tasks *tasks)
+{
+    while (tasks->n_idle)
+        hs_api_worker_destroy(tasks->idle[--tasks->n_idle]->worker);
+    free(tasks->idle);
+    free(tasks->batches);
+    *tasks = (hs_tasks){0};
+}
+
+static void queue_append(hs_tasks *tasks, hs_task *task)
+{
+    task->state = HS_TASK_QUEUED;
+    task->next = NULL;
+    task->previous = tasks->last;
+    *(tasks->last ? &tasks->last->next : &tasks->first) = task;
+    tasks->last = task;
+    tasks->n_queued++;
+}
+
+static void queue_remove(hs_tasks *tasks, hs_task *task)
+{
+    *(task->previous ? &task->previous->next : &tasks->first) = task->next;
+    *(task->next ? &task->next->previous : &tasks->last) = task->previous;
+    task->state = HS_TASK_OUTSIDE;
+    tasks->n_queued--;
+}
+
+static void on_worker(uv_work_t *work)
+{
+    hs_batch *batch = work->data;
+    const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
+    batch->n_shared =
+        hs__together_answer(batch->tasks->api, batch->worker, batch->members, batch->n_members, &control);
+}
+
+static void on_loop(uv_work_t *work, int status);
+
+/* The first waiting task, and short ones behind it up to a worker's share of the queue, so that no worker is
+ * left without. */
+static void batch_fill(hs_tasks *tasks, hs_batch *batch)
+{
+    const size_t n_workers = tasks->options.n_workers;
+    const size_t share = (tasks->n_queued + n_workers - 1) / n_workers;
+    const size_t most = share < tasks->options.batch_max ? share : tasks->options.batch_max;
+    size_t n_bytes = 0;
+    batch->n_members = 0;
+    do {
+        hs_task *task = tasks->first;
+        n_bytes += task->request.body_bytes;
+        queue_remove(tasks, task);
+        batch->members[batch->n_members++] = task;
+    } while (tasks->first && batch->n_members < most &&
+             n_bytes + tasks->first->request.body_bytes <= BATCH_BYTES);
+}
+
+static void batch_start(hs_tasks *tasks, hs_batch *batch)
+{
+    const uint64_t now = uv_hrtime();
+    const size_t n_cores = tasks->options.n_cores;
+    tasks->n_running++;
+    batch->tasks = tasks;
+    batch->n_unended = batch->n_members;
+    atomic_store(&batch->cancelled, 0);
+    /* A lone batch may use every core that no other one computes on. */
+    batch->n_threads = n_cores > tasks->n_running ? n_cores - tasks->n_running + 1 : 1;
+    for (size_t i = 0; i < batch->n_members; i++) {
+        hs_task *task = batch->members[i];
+        task->state = HS_TASK_RUNNING;
+        task->batch = batch;
+        task->started_ns = now;
+        task->request.n_threads = batch->n_threads;
+    }
+    batch->work.data = batch;
+    /* Fails only without a work callback, says its documentation. */
+    uv_queue_work(tasks->loop, &batch->work, on_worker, on_loop);
+}
+
+static void queue_serve(hs_tasks *tasks)
+{
+    while (tasks->first && tasks->n_idle && !tasks->paused) {
+        hs_batch *batch = tasks->idle[--tasks->n_idle];
+        batch_fill(tasks, batch);
+        batch_start(tasks, batch);
+    }
+}
+
+static void on_loop(uv_work_t *work, int status)
+{
+    hs_batch *batch = work->data;
+    hs_tasks *tasks = batch->tasks;
+    const size_t n_members = batch->n_members;
+    (void)status; /* we never uv_cancel */
+    tasks->n_running--;
+    tasks->n_shared += batch->n_shared;
+    for (size_t i = 0; i < n_members; i++) {
+        hs_task *task = batch->members[i];
+        if (i + 1 == n_members)
+            tasks->idle[tasks->n_idle++] = batch; /* from here on it may be filled anew */
+        task->state = HS_TASK_OUTSIDE;
+        task->done(task); /* before the queue is served: what becomes of the answer may pause us */
+    }
+    queue_serve(tasks);
+}
+
+bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
+{
+    const bool at_once = tasks->n_idle && !tasks->first && !tasks->paused;
+    if (!at_once && tasks->n_queued >= tasks->options.queue_max)
+        return false;
+    task->tasks = tasks;
+    task->queued_ns = uv_hrtime();
+    task->started_ns = 0;
+    task->end = HS_TASK_DONE;
+    atomic_store(&task->cancelled, 0);
+    task->request.cancelled = &task->cancelled;
+    queue_append(tasks, task);
+    queue_serve(tasks);
+    return true;
+}
+
+void hs__tasks_pause(hs_tasks *tasks, bool paused)
+{
+    tasks->paused = paused;
+    queue_serve(tasks);
+}
+
+void hs__tasks_cancel(hs_task *task, hs_task_end end)
+{
+    if (task->state == HS_TASK_OUTSIDE || task->end != HS_TASK_DONE)
+        return;
+    task->end = end;
+    atomic_store(&task->cancelled, 1);
+    if (task->state == HS_TASK_QUEUED) {
+        queue_remove(task->tasks, task);
+        task->done(task);
+    } else if (--task->batch->n_unended == 0) {
+        atomic_store(&task->batch->cancelled, 1);
+    }
+}

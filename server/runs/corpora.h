@@ -1,0 +1,60 @@
+/* corpora.h - corpus runs that were asked for over HTTP: kept in a folder, run one after the other.
+ *
+ * The folder holds corpora.db (SQLite, write-ahead log), which knows the runs, and runs/<id>/ with each one's
+ * input, state and reports. What was queued or running when the program ended goes on when it starts again.
+ * One thread of our own runs them, with workers that give way to everything else. Any thread may call. */
+#pragma once
+
+#include "server/base/catalog.h"
+#include "server/corpus/corpus_input.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum { HS_CORPORA_ID_MAX = 16 };
+
+typedef struct hs_corpora hs_corpora;
+
+/* What a run is asked to do, as text; "" is the default. Borrowed. */
+typedef struct hs_corpora_request {
+    const char *name, *model, *max_tokens, *layers, *thresholds;
+    hs__corpus_lines lines;
+} hs_corpora_request;
+
+/* bytes_max: of all runs' files together. HS_IO when the folder cannot be used, or another server uses it. */
+HS_MUST_USE hs_status hs__corpora_open(const char *dir, size_t n_workers, uint64_t bytes_max,
+                                       hs_corpora **ret_corpora, hs_error *err);
+/* The models are there: begins with what is queued. Names are those of options. */
+HS_MUST_USE hs_status hs__corpora_start(hs_corpora *corpora, const hs_catalog *catalog,
+                                        const hs_catalog_options *options, hs_error *err);
+bool hs__corpora_started(const hs_corpora *corpora); /* NULL is fine */
+/* Saves the one that runs and ends the thread; takes as long as one block of texts. NULL is fine. */
+void hs__corpora_close(hs_corpora *corpora);
+
+/* ---- uploads ---- */
+
+typedef struct hs_upload hs_upload;
+
+/* HS_INVALID, HS_NOT_FOUND (a model): *ret_option names the option that is wrong. HS_TOO_LARGE: no room. */
+HS_MUST_USE hs_status hs__upload_begin(hs_corpora *corpora, const hs_corpora_request *request,
+                                       uint64_t bytes_expected, hs_upload **ret_upload,
+                                       const char **ret_option, hs_error *err);
+/* HS_TOO_LARGE when the disk or the quota is full. */
+HS_MUST_USE hs_status hs__upload_add(hs_upload *upload, const char *bytes, size_t n_bytes, hs_error *err);
+/* On disk for good, and queued. Takes the upload, whatever comes. */
+HS_MUST_USE hs_status hs__upload_finish(hs_upload *upload, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err);
+void hs__upload_abandon(hs_upload *upload); /* NULL is fine */
+
+/* ---- runs ---- */
+
+/* A CorpusRun of the API; NULL: there is none of this id. */
+json_t *hs__corpora_get(hs_corpora *corpora, const char *id);
+json_t *hs__corpora_list(hs_corpora *corpora); /* newest first */
+
+/* HS_NOT_FOUND; of a run that has ended: nothing happens. One under way keeps a report of what it counted. */
+HS_MUST_USE hs_status hs__corpora_cancel(hs_corpora *corpora, const char *id, hs_error *err);
+/* HS_NOT_FOUND; HS_INVALID while it runs. */
+HS_MUST_USE hs_status hs__corpora_delete(hs_corpora *corpora, const char *id, hs_error *err);
+
+/* A descriptor of one of an ended run's reports, the caller's to close; below 0: there is none. */
+int hs__corpora_file(hs_corpora *corpora, const char *id, const char *name, uint64_t *ret_bytes);

@@ -1,0 +1,288 @@
+/* corpora_upload.c - a run on its way in: its options, and its texts to disk. */
+#include "server/runs/corpora_internal.h"
+
+#include "model/tokenizer/unicode.h"
+#include "server/http/headers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_BYTES = 200, RUNS_MAX = 1000 };
+#define FLUSH_BYTES ((uint64_t)8 << 20)
+
+struct hs_upload {
+    hs_corpora *corpora;
+    char id[HS_CORPORA_ID_MAX + 1];
+    int fd;
+    uint64_t n_bytes, flushed, n_lines;
+    bool line_has_text, packed;
+};
+
+/* ---- options ---- */
+
+/* NULL: there is no such model. */
+static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__corpora_task *ret)
+{
+    const hs_model_place *first = c->options->places;
+    if (*text)
+        snprintf(ret->model, sizeof ret->model, "%s", text);
+    else if (c->options->n_places)
+        snprintf(ret->model, sizeof ret->model, "%.*s", (int)first->n_name, first->name);
+    else
+        snprintf(ret->model, sizeof ret->model, "mini");
+    const size_t model = hs__corpora_model(c, ret->model);
+    return model == SIZE_MAX ? NULL : hs_model_shape(c->catalog->models[model]);
+}
+
+static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__corpora_task *ret,
+                                 hs_error *err)
+{
+    const size_t most = hs__corpus_tokens_most(shape);
+    char *end = NULL;
+    ret->max_tokens = *text ? strtoul(text, &end, 10) : hs__corpus_tokens_usual(shape);
+    const bool is_number = !end || (*text >= '0' && *text <= '9' && !*end);
+    if (!is_number || ret->max_tokens < 2 || ret->max_tokens > most)
+        return hs_fail(err, HS_INVALID, "max_tokens must be an integer from 2 to %zu; it is \"%.40s\"", most,
+                       text);
+    return HS_OK;
+}
+
+static hs_status layers_read(const char *text, const hs_shape *shape, hs__corpora_task *ret, hs_error *err)
+{
+    uint16_t layers[HS_LAYERS_MAX];
+    size_t n;
+    hs_error why = {0};
+    if (snprintf(ret->layers, sizeof ret->layers, "%s", *text ? text : "all") >= (int)sizeof ret->layers)
+        return hs_fail(err, HS_INVALID, "layers: the list is too long");
+    if (hs__corpus_layers_parse(ret->layers, shape->n_layers, layers, &n, &why))
+        return hs_fail(err, HS_INVALID, "layers: %s", why.text);
+    return HS_OK;
+}
+
+static hs_status thresholds_read(const char *text, hs__corpora_task *ret, hs_error *err)
+{
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    size_t n;
+    hs_error why = {0};
+    if (snprintf(ret->thresholds, sizeof ret->thresholds, "%s", *text ? text : "0.1,0.2,0.3,0.4,0.5") >=
+        (int)sizeof ret->thresholds)
+        return hs_fail(err, HS_INVALID, "thresholds: the list is too long");
+    if (hs__corpus_thresholds_parse(ret->thresholds, thresholds, &n, &why))
+        return hs_fail(err, HS_INVALID, "thresholds: %s", why.text);
+    return HS_OK;
+}
+
+static hs_status name_check(const char *name, hs_error *err)
+{
+    const size_t n = strlen(name);
+    if (n <= NAME_BYTES && hs__utf8_valid(name, n) == n)
+        return HS_OK;
+    return hs_fail(err, HS_INVALID, "name must be UTF-8 of at most %d bytes", NAME_BYTES);
+}
+
+/* All but ret->id. *ret_option: the one looked at last. */
+static hs_status request_read(const hs_corpora *c, const hs_corpora_request *request, hs__corpora_task *ret,
+                              const char **ret_option, hs_error *err)
+{
+    *ret_option = "model";
+    const hs_shape *shape = model_read(c, request->model, ret);
+    if (!shape)
+        return hs_fail(err, HS_NOT_FOUND, "there is no model '%.100s'; GET /models lists them", ret->model);
+    *ret_option = "max_tokens";
+    hs_status st = max_tokens_read(request->max_tokens, shape, ret, err);
+    if (st)
+        return st;
+    *ret_option = "layers";
+    st = layers_read(request->layers, shape, ret, err);
+    if (st)
+        return st;
+    *ret_option = "thresholds";
+    st = thresholds_read(request->thresholds, ret, err);
+    if (st)
+        return st;
+    *ret_option = "name";
+    return name_check(request->name, err);
+}
+
+static bool row_insert(hs_corpora *c, const hs__corpora_task *t, const char *name)
+{
+    sqlite3_stmt *s =
+        hs__row_statement(c,
+                          "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, lines,"
+                          " state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'uploading')",
+                          t->id, name);
+    if (s) {
+        sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 4, t->layers, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(s, 5, t->thresholds, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_int64(s, 6, (sqlite3_int64)t->max_tokens);
+        sqlite3_bind_int(s, 7, t->lines);
+    }
+    return hs__row_done(s);
+}
+
+/* ---- the upload ---- */
+
+static uint64_t room(const hs_corpora *c)
+{
+    const uint64_t used = c->bytes_stored + c->bytes_coming;
+    return used < c->bytes_max ? c->bytes_max - used : 0;
+}
+
+static const char no_room[] = "The server's room for corpus runs is used up. Delete old ones.";
+
+/* Its row, when there is room. The lock is held. */
+static hs_status upload_enter(hs_corpora *c, const hs__corpora_task *t, const char *name,
+                              uint64_t bytes_expected, hs_error *err)
+{
+    if (hs__row_number(c, "SELECT count(*) FROM runs") >= RUNS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "The server keeps %d runs already. Delete old ones.", RUNS_MAX);
+    if (bytes_expected > room(c))
+        return hs_fail(err, HS_TOO_LARGE, no_room);
+    return row_insert(c, t, name) ? HS_OK : hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+}
+
+static hs_status upload_open(hs_upload *u, hs_error *err)
+{
+    char path[HS__RUN_PATH_MAX];
+    hs__run_path(u->corpora, u->id, "", path);
+    if (mkdir(path, 0777))
+        return hs_fail(err, HS_IO, "cannot make '%s': %s", path, strerror(errno));
+    hs__run_path(u->corpora, u->id, "input", path);
+    u->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return u->fd < 0 ? hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno)) : HS_OK;
+}
+
+hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
+                           hs_upload **ret_upload, const char **ret_option, hs_error *err)
+{
+    char id[HS_REQUEST_ID_MAX + 1];
+    hs__corpora_task t;
+    hs_status st = request_read(c, request, &t, ret_option, err);
+    if (st)
+        return st;
+    *ret_option = NULL;
+    t.lines = request->lines;
+    hs_upload *u = calloc(1, sizeof *u);
+    if (!u)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
+    hs__request_id_make(id);
+    u->corpora = c;
+    u->fd = -1;
+    snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
+    memcpy(t.id, u->id, sizeof t.id);
+    pthread_mutex_lock(&c->lock);
+    st = upload_enter(c, &t, request->name, bytes_expected, err);
+    pthread_mutex_unlock(&c->lock);
+    if (!st)
+        st = upload_open(u, err);
+    if (st)
+        hs__upload_abandon(u);
+    else
+        *ret_upload = u;
+    return st;
+}
+
+/* Lines that are not blank, as the run will count them. */
+static void lines_count(hs_upload *u, const char *bytes, size_t n)
+{
+    if (!u->n_bytes && n >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0)
+        u->packed = true;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n') {
+            u->n_lines += u->line_has_text;
+            u->line_has_text = false;
+        } else if ((unsigned char)bytes[i] > ' ') {
+            u->line_has_text = true;
+        }
+    }
+}
+
+hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_error *err)
+{
+    hs_corpora *c = u->corpora;
+    lines_count(u, bytes, n_bytes);
+    pthread_mutex_lock(&c->lock);
+    const bool fits = n_bytes <= room(c);
+    if (fits)
+        c->bytes_coming += n_bytes;
+    pthread_mutex_unlock(&c->lock);
+    if (!fits)
+        return hs_fail(err, HS_TOO_LARGE, no_room);
+    u->n_bytes += n_bytes;
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = write(u->fd, bytes + done, n_bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
+                           "The upload could not be written: %s.", strerror(errno));
+        done += (size_t)n;
+    }
+    if (u->n_bytes - u->flushed >= FLUSH_BYTES) { /* so that the sync at the end is short */
+        sync_file_range(u->fd, (off_t)u->flushed, (off_t)(u->n_bytes - u->flushed), SYNC_FILE_RANGE_WRITE);
+        u->flushed = u->n_bytes;
+    }
+    return HS_OK;
+}
+
+static hs_status upload_queue(hs_corpora *c, const hs_upload *u, hs_error *err)
+{
+    hs_status st = HS_OK;
+    pthread_mutex_lock(&c->lock);
+    sqlite3_stmt *s = hs__row_statement(
+        c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3 WHERE id = ?1", u->id, NULL);
+    if (s) {
+        sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
+        if (!u->packed)
+            sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
+    }
+    if (hs__row_done(s)) {
+        c->bytes_coming -= u->n_bytes;
+        hs__rows_count_bytes(c);
+        pthread_cond_broadcast(&c->changed);
+    } else {
+        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err)
+{
+    hs_status st = HS_OK;
+    if (fsync(u->fd))
+        st = hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
+                     "The upload could not be written: %s.", strerror(errno));
+    if (!st)
+        st = upload_queue(u->corpora, u, err);
+    memcpy(ret_id, u->id, sizeof u->id);
+    if (st) {
+        hs__upload_abandon(u);
+        return st;
+    }
+    close(u->fd);
+    free(u);
+    return HS_OK;
+}
+
+void hs__upload_abandon(hs_upload *u)
+{
+    if (!u)
+        return;
+    hs_corpora *c = u->corpora;
+    if (u->fd >= 0)
+        close(u->fd);
+    hs__run_files_remove(c, u->id);
+    pthread_mutex_lock(&c->lock);
+    c->bytes_coming -= u->n_bytes;
+    /* where this fails, the next start does it */
+    (void)hs__row_done(hs__row_statement(c, "DELETE FROM runs WHERE id = ?1", u->id, NULL));
+    pthread_mutex_unlock(&c->lock);
+    free(u);
+}
