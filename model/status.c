@@ -1,19 +1,11 @@
+/* status.c - the names of the codes, and the first message of an error. */
 #include "model/status.h"
+
+#include "model/utf8.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-
-/* Names out of files may be long: a text that was cut must not end within a UTF-8 character. */
-static void trim_cut_text(char *text, size_t n_bytes)
-{
-    size_t end = n_bytes;
-    while (end > 0 && ((unsigned char)text[end - 1] & 0xC0) == 0x80)
-        end--;
-    if (end > 0 && (unsigned char)text[end - 1] >= 0xC0)
-        end--;
-    text[end] = '\0';
-}
 
 hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...)
 {
@@ -22,8 +14,8 @@ hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...)
         va_start(args, format);
         err->status = status;
         int n_bytes = vsnprintf(err->text, sizeof err->text, format, args);
-        if (n_bytes >= (int)sizeof err->text)
-            trim_cut_text(err->text, sizeof err->text - 1);
+        if (n_bytes >= (int)sizeof err->text) /* names out of files may be long */
+            err->text[hs_utf8_whole(err->text, sizeof err->text - 1)] = '\0';
         va_end(args);
     }
     return status;

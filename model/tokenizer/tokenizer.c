@@ -3,6 +3,7 @@
 #include "model/tokenizer/tokenizer_create.h"
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -288,7 +289,7 @@ static hs_status check_text(const hs_text *text, const char *name, hs_error *err
 {
     if (text->n_bytes > INT32_MAX)
         return hs_fail(err, HS_TOO_LARGE, "%s has %zu bytes, more than %d", name, text->n_bytes, INT32_MAX);
-    const size_t valid = hs__utf8_valid(text->bytes, text->n_bytes);
+    const size_t valid = hs_utf8_valid(text->bytes, text->n_bytes);
     if (valid < text->n_bytes)
         return hs_fail(err, HS_BAD_REQUEST, "%s is not valid UTF-8 at byte %zu", name, valid);
     return HS_OK;

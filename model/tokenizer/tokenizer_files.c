@@ -5,7 +5,7 @@
  * tokenize_chinese_chars) override it. Whatever would make another pipeline than BERT's is refused. */
 #include "model/files/json.h"
 #include "model/tokenizer/tokenizer_internal.h"
-#include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static hs_status check_token(const char *text, size_t n_bytes, const char *where
                        HS__TOKEN_BYTES_MAX);
     if (memchr(text, '\0', n_bytes))
         return hs_fail(err, HS_BAD_MODEL, "%s: a token contains NUL", where);
-    if (hs__utf8_valid(text, n_bytes) < n_bytes)
+    if (hs_utf8_valid(text, n_bytes) < n_bytes)
         return hs_fail(err, HS_BAD_MODEL, "%s: a token is not valid UTF-8", where);
     return HS_OK;
 }

@@ -10,6 +10,7 @@
  * first, a segment (what lies between two special tokens) at a time: see end_segment. */
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 
@@ -89,7 +90,7 @@ static void put_normalized(scanner *s, uint32_t code_point, unsigned class, uint
         s->status = HS_NO_MEMORY;
         return;
     }
-    const size_t length = hs__utf8_put(code_point, s->normalized.bytes + s->normalized.n);
+    const size_t length = hs_utf8_put(code_point, s->normalized.bytes + s->normalized.n);
     for (size_t i = 0; i < length; i++)
         s->normalized.origins[s->normalized.n++] = origin;
 }
@@ -150,7 +151,7 @@ static bool extend_run(scanner *s, const unsigned char *checked)
                             match_added(s, &s->tokenizer->added, s->at, s->end, &length) >= 0))
         return false;
     const unsigned char *next = s->at;
-    const uint32_t code_point = hs__utf8_next(&next);
+    const uint32_t code_point = hs_utf8_next(&next);
     if (!is_dropped(s, hs__unicode_class(code_point))) {
         uint32_t parts[HS__DECOMPOSITION_MAX];
         const size_t n = hs__unicode_decompose(code_point, parts);
@@ -178,10 +179,10 @@ static void rewind_run(scanner *s, uint32_t code_point)
         return;
     while (s->at > s->segment) {
         const unsigned char *previous = s->at - 1;
-        while ((*previous & 0xC0) == 0x80)
+        while (hs_utf8_continues(*previous))
             previous--;
         const unsigned char *cursor = previous;
-        const uint32_t before = hs__utf8_next(&cursor);
+        const uint32_t before = hs_utf8_next(&cursor);
         (void)hs__unicode_decompose(before, parts);
         if (!is_dropped(s, hs__unicode_class(before)) && !hs__unicode_combining(parts[0]))
             return;
@@ -231,7 +232,7 @@ static void put_next(scanner *s)
 {
     const hs_tokenizer *tokenizer = s->tokenizer;
     const unsigned char *next = s->at;
-    const uint32_t code_point = hs__utf8_next(&next);
+    const uint32_t code_point = hs_utf8_next(&next);
     const unsigned class = hs__unicode_class(code_point);
     if (tokenizer->strip_accents && (class & HS__REORDERS)) {
         put_run(s, code_point);
@@ -291,24 +292,16 @@ static void end_segment(scanner *s)
         }
         if (length)
             search_from = at + length;
-        const uint32_t code_point = hs__utf8_next(&at);
+        const uint32_t code_point = hs_utf8_next(&at);
         hs__words_put(&s->words, code_point, hs__unicode_class(code_point), origins[0]);
     }
     s->normalized.n = 0;
 }
 
-static uint32_t count_chars(const unsigned char *bytes, size_t n_bytes)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        n += (bytes[i] & 0xC0) != 0x80;
-    return n;
-}
-
 /* Consumes an added token of n_bytes at s->at: a word of its own, as it is. */
 static void put_added(scanner *s, int32_t id, size_t n_bytes)
 {
-    const uint32_t n_chars = count_chars(s->at, n_bytes);
+    const uint32_t n_chars = (uint32_t)hs_utf8_count((const char *)s->at, n_bytes);
     end_segment(s);
     hs__words_put_added(&s->words, id, s->index, s->index + n_chars);
     s->index += n_chars;

@@ -1,6 +1,7 @@
 /* tokenizer_words.c - characters to words, words to WordPiece. */
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 
@@ -72,7 +73,7 @@ static void append(hs__words *words, uint32_t code_point, uint32_t origin)
     words->last = origin;
     if (words->n_chars++ >= words->tokenizer->word_chars_max)
         return;
-    const size_t length = hs__utf8_put(code_point, words->bytes + words->n_bytes);
+    const size_t length = hs_utf8_put(code_point, words->bytes + words->n_bytes);
     for (size_t i = 0; i < length; i++)
         words->origins[words->n_bytes++] = origin;
 }

@@ -1,4 +1,4 @@
-/* unicode.c - binary searches in the generated tables, and the UTF-8 check. */
+/* unicode.c - binary searches in the generated tables. */
 #include "model/tokenizer/unicode.h"
 
 #include "model/tokenizer/unicode_tables.h"
@@ -79,45 +79,4 @@ size_t hs__unicode_decompose(uint32_t code_point, uint32_t ret[HS__DECOMPOSITION
     memcpy(ret, decomposition_pool + decompositions[low].start,
            decompositions[low].length * sizeof *decomposition_pool);
     return decompositions[low].length;
-}
-
-/* The length of the valid sequence at p, which has n > 0 bytes left; 0 when there is none. */
-static size_t sequence_length(const unsigned char *p, size_t n)
-{
-    const unsigned char lead = p[0];
-    if (lead < 0x80)
-        return 1;
-    const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    if (!length || n < length)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    /* Overlong forms, surrogates and what lies beyond U+10FFFF. */
-    if ((lead == 0xE0 && p[1] < 0xA0) || (lead == 0xED && p[1] > 0x9F) || (lead == 0xF0 && p[1] < 0x90) ||
-        (lead == 0xF4 && p[1] > 0x8F))
-        return 0;
-    return length;
-}
-
-size_t hs__utf8_valid(const char *bytes, size_t n_bytes)
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    size_t i = 0;
-    while (i < n_bytes) {
-        uint64_t eight;
-        while (n_bytes - i >= sizeof eight) {
-            memcpy(&eight, p + i, sizeof eight);
-            if (eight & 0x8080808080808080u)
-                break;
-            i += sizeof eight;
-        }
-        if (i == n_bytes)
-            break;
-        const size_t length = sequence_length(p + i, n_bytes - i);
-        if (!length)
-            return i;
-        i += length;
-    }
-    return n_bytes;
 }

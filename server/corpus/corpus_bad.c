@@ -1,6 +1,6 @@
 #include "server/corpus/corpus_bad.h"
 
-#include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -54,7 +54,7 @@ void hs__corpus_bad_add(hs__corpus_bad *bad, const hs__bad_line *line)
     hs__bad_line copy = *line;
     /* The JSON parser quotes the line, cut anywhere; a string that is no UTF-8 could not be saved. */
     const size_t n = strlen(copy.why);
-    for (size_t at = 0; (at += hs__utf8_valid(copy.why + at, n - at)) < n;)
+    for (size_t at = 0; (at += hs_utf8_valid(copy.why + at, n - at)) < n;)
         copy.why[at] = '?';
     pthread_mutex_lock(&bad->lock);
     bad->count++;

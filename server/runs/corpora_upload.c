@@ -1,7 +1,7 @@
 /* corpora_upload.c - a run on its way in: its options, and its texts to disk. */
 #include "server/runs/corpora_internal.h"
 
-#include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
 #include "server/http/headers.h"
 
 #include <errno.h>
@@ -80,7 +80,7 @@ static hs_status thresholds_read(const char *text, hs__corpora_task *ret, hs_err
 static hs_status name_check(const char *name, hs_error *err)
 {
     const size_t n = strlen(name);
-    if (n <= NAME_BYTES && hs__utf8_valid(name, n) == n)
+    if (n <= NAME_BYTES && hs_utf8_valid(name, n) == n)
         return HS_OK;
     return hs_fail(err, HS_INVALID, "name must be UTF-8 of at most %d bytes", NAME_BYTES);
 }
