@@ -30,12 +30,12 @@ static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captur
 
 static const float *attention(const hs__answer *a, size_t l, size_t h)
 {
-    return hs_capture_attention(a->capture, a->layer_at[l], a->head_at[h]);
+    return hs_capture_at(a->capture, HS_TAP_ATTENTION, a->layer_at[l], a->head_at[h]);
 }
 
 static const float *similarity(const hs__answer *a, size_t l, size_t h)
 {
-    return hs_capture_similarity(a->capture, a->layer_at[l], a->head_at[h]);
+    return hs_capture_at(a->capture, HS_TAP_SIMILARITY, a->layer_at[l], a->head_at[h]);
 }
 
 /* hs_pairs_find looks at whole captures: where more was captured than asked for, at a copy of the part. */
@@ -48,13 +48,14 @@ static hs_status find_pairs(hs__answer *a, hs_error *err)
     if (whole->n_layers != ask->n_layers || whole->n_heads != ask->n_heads) {
         const size_t T = whole->n_tokens;
         const hs_selection selection = {ask->layers, ask->n_layers, ask->heads, ask->n_heads,
-                                        HS_KEEP_SIMILARITIES};
+                                        HS_KEEP(SIMILARITY)};
         st = hs_capture_create(a->model->shape, &selection, T, &part, err);
         if (st)
             return st;
         for (size_t l = 0; l < ask->n_layers; l++) {
             for (size_t h = 0; h < ask->n_heads; h++)
-                memcpy(hs_capture_similarity(part, l, h), similarity(a, l, h), T * T * sizeof(float));
+                memcpy(hs_capture_at(part, HS_TAP_SIMILARITY, l, h), similarity(a, l, h),
+                       T * T * sizeof(float));
         }
     }
     st = hs_pairs_find(part ? part : whole, a->masked, ask->threshold, ask->max_pairs, a->request->n_threads,
@@ -103,9 +104,10 @@ static hs_status find_segments(hs__answer *a, hs_error *err)
         hs__segments *s = &a->segments[l];
         s->items = malloc(T * sizeof *s->items);
         if (s->items)
-            s->n = hs_segments_find(hs_capture_attention(a->capture, a->layer_at[l], 0),
-                                    hs_capture_similarity(a->capture, a->layer_at[l], 0), n_heads, T,
-                                    a->encoding->special, a->masked, a->ask->attention_threshold, s->items);
+            s->n =
+                hs_segments_find(hs_capture_at(a->capture, HS_TAP_ATTENTION, a->layer_at[l], 0),
+                                 hs_capture_at(a->capture, HS_TAP_SIMILARITY, a->layer_at[l], 0), n_heads, T,
+                                 a->encoding->special, a->masked, a->ask->attention_threshold, s->items);
         failed = !s->items || s->n == SIZE_MAX;
         if (failed)
             s->n = 0;
@@ -181,7 +183,7 @@ static const float *head_map(const hs__answer *a, unsigned output, size_t l, siz
     if (output == HS__ATTENTIONS)
         return attention(a, l, h);
     if (output == HS__HEAD_OUTPUTS)
-        return hs_capture_head_output(a->capture, a->layer_at[l], a->head_at[h]);
+        return hs_capture_at(a->capture, HS_TAP_HEAD_OUTPUT, a->layer_at[l], a->head_at[h]);
     const float *map = similarity(a, l, h);
     if (!a->ask->normalize)
         return map;
@@ -210,7 +212,7 @@ const float *hs__answer_map(const hs__answer *a, unsigned output, size_t l, size
 const float *hs__answer_hidden_state(const hs__answer *a, size_t s)
 {
     const size_t at = s == 0 ? 0 : (size_t)a->layer_at[s - 1] + 1;
-    return a->capture->hidden_states + at * a->capture->n_tokens * a->capture->hidden;
+    return a->capture->arrays[HS_TAP_HIDDEN_STATE] + at * a->capture->n_tokens * a->capture->hidden;
 }
 
 /* The byte at which code point number `point` of valid UTF-8 begins. */

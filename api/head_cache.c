@@ -65,7 +65,7 @@ static bool within(const uint16_t *a, size_t n_a, const uint16_t *b, size_t n_b)
 
 static bool covers(const hs_capture *capture, const hs_selection *selection)
 {
-    return (selection->keep & ~capture->keep) == 0 &&
+    return (selection->taps & ~capture->taps) == 0 &&
            within(selection->layers, selection->n_layers, capture->layers, capture->n_layers) &&
            within(selection->heads, selection->n_heads, capture->heads, capture->n_heads);
 }
@@ -193,7 +193,7 @@ static void entry_insert(hs__head_cache *cache, entry *e, const hs__heads_key *k
         next = old->next;
         const hs_capture *other = old->heads->capture;
         const hs_selection selection = {other->layers, other->n_layers, other->heads, other->n_heads,
-                                        other->keep};
+                                        other->taps};
         if (entry_is(old, key, e->hash) && covers(capture, &selection))
             entry_take(cache, old, dropped);
     }

@@ -101,18 +101,18 @@ static void plan(hs_job *job)
     hs_selection *selection = &job->selection;
     *selection = (hs_selection){ask->layers, ask->n_layers, ask->heads, ask->n_heads, 0};
     if (ask->outputs & (HS__ATTENTIONS | HS__REGIONS | HS__SEGMENTS | HS__SUMMARY))
-        selection->keep |= HS_KEEP_ATTENTIONS;
+        selection->taps |= HS_KEEP(ATTENTION);
     if (ask->outputs & (HS__SIMILARITIES | HS__PAIRS | HS__REGIONS | HS__SEGMENTS | HS__SUMMARY))
-        selection->keep |= HS_KEEP_SIMILARITIES;
+        selection->taps |= HS_KEEP(SIMILARITY);
     if (ask->outputs & HS__HEAD_OUTPUTS)
-        selection->keep |= HS_KEEP_HEAD_OUTPUTS;
+        selection->taps |= HS_KEEP(HEAD_OUTPUT);
     if (ask->outputs & HS__HIDDEN_STATES)
-        selection->keep |= HS_KEEP_HIDDEN_STATES;
+        selection->taps |= HS_KEEP(HIDDEN_STATE);
     /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept
      * along, d columns beside two times T, they spare that request a pass. */
-    const unsigned maps = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES;
-    if ((selection->keep & maps) == maps && job->api->options.cache_bytes_max > 0)
-        selection->keep |= HS_KEEP_HEAD_OUTPUTS;
+    const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
+    if ((selection->taps & maps) == maps && job->api->options.cache_bytes_max > 0)
+        selection->taps |= HS_KEEP(HEAD_OUTPUT);
     if (ask->outputs & HS__SEGMENTS) {
         selection->n_heads = job_model(job)->shape->n_heads;
         for (size_t h = 0; h < selection->n_heads; h++)
@@ -136,7 +136,7 @@ static int check_limits(hs_job *job)
                           : job->ask.dtype == HS__F4 ? ", or dtype f2 or u1"
                                                      : "");
     const size_t capture = hs_capture_bytes(job_model(job)->shape, &job->selection, job->encoding.n_tokens);
-    if (job->selection.keep && capture > options->capture_bytes_max)
+    if (job->selection.taps && capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "the heads would take %.1f MB while they are computed, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
@@ -159,7 +159,7 @@ static void prepare_analyze(hs_job *job)
         hs__ask_check_format(&job->ask, job->format, problem) || tokenize(job))
         return;
     plan(job);
-    if (check_limits(job) || !job->selection.keep)
+    if (check_limits(job) || !job->selection.taps)
         return;
     const hs__heads_key key = job_key(job);
     job->heads = hs__head_cache_find(job->api->cache, &key, &job->selection);
@@ -212,7 +212,7 @@ void hs_job_destroy(hs_job *job)
 
 size_t hs_job_tokens(const hs_job *job)
 {
-    const bool needs_pass = !job->problem.status && job->selection.keep && !job->heads;
+    const bool needs_pass = !job->problem.status && job->selection.taps && !job->heads;
     return needs_pass ? job->encoding.n_tokens : 0;
 }
 
@@ -301,7 +301,7 @@ static void write_models(hs__bytes *b, hs_api *api)
             ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
             "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
             "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\",\"sha256\":",
-            i ? "false" : "true", hs_model_type(model->model), s->n_layers, s->n_heads, s->hidden,
+            i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads, s->hidden,
             s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions, hs_model_bytes(model->model),
             hs_engine_backend(model->engine), hs_engine_precision(model->engine));
         hs__bytes_text(b, text);

@@ -21,10 +21,8 @@ typedef struct digest {
 } digest;
 
 struct hs_model {
-    hs__family family;
-    hs_shape shape;
-    hs_weights weights;
-    hs_layer *layers;
+    hs_recipe recipe;
+    hs_layer *layers; /* the recipe's */
     hs_tokenizer *tokenizer;
     hs__shards shards;
     digest *digest;
@@ -60,18 +58,20 @@ void hs_model_close(hs_model *model)
 /* model->shards are open: everything else follows from them and the small files. */
 static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
 {
-    hs_status st = hs__config_parse(&files->config, &model->family, &model->shape, err);
+    hs__family family;
+    hs_recipe *recipe = &model->recipe;
+    hs_status st = hs__config_parse(&files->config, &family, recipe, err);
     if (st)
         return st;
-    model->layers = calloc(model->shape.n_layers, sizeof *model->layers);
+    model->layers = calloc(recipe->shape.n_layers, sizeof *model->layers);
     if (!model->layers)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    st = hs__weights_bind(&model->shards, model->family, &model->shape, model->layers, &model->weights, err);
+    st = hs__weights_bind(&model->shards, family, model->layers, recipe, err);
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);
     return hs__tokenizer_create(&files->vocab, &files->tokenizer, &files->tokenizer_config,
-                                model->shape.vocab_size, &model->tokenizer, err);
+                                recipe->shape.vocab_size, &model->tokenizer, err);
 }
 
 /* The small files of a folder. The caller frees them, also after an error. */
@@ -161,24 +161,19 @@ hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
     return hs_model_open_memory(&files, ret_model, err);
 }
 
-const hs_shape *hs_model_shape(const hs_model *model)
+const hs_recipe *hs_model_recipe(const hs_model *model)
 {
-    return &model->shape;
+    return &model->recipe;
 }
 
-const hs_weights *hs_model_weights(const hs_model *model)
+const hs_shape *hs_model_shape(const hs_model *model)
 {
-    return &model->weights;
+    return &model->recipe.shape;
 }
 
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
 {
     return model->tokenizer;
-}
-
-const char *hs_model_type(const hs_model *model)
-{
-    return model->family == HS__BERT ? "bert" : "distilbert";
 }
 
 size_t hs_model_bytes(const hs_model *model)

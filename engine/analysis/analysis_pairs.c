@@ -130,7 +130,7 @@ static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size
 static const float *map_read(const search *s, size_t map, float copy[HS__LANES * HS__LANES])
 {
     const size_t T = s->capture->n_tokens;
-    const float *similarity = s->capture->similarities + map * T * T;
+    const float *similarity = s->capture->arrays[HS_TAP_SIMILARITY] + map * T * T;
     if (T == s->width)
         return similarity;
     for (size_t i = 0; i < T; i++)
@@ -142,7 +142,8 @@ static void task_maximum(void *context, size_t map, size_t slot)
 {
     const search *s = context;
     const size_t T = s->capture->n_tokens;
-    const float maximum = hs_similarity_max(s->capture->similarities + map * T * T, T, s->masked);
+    const float maximum =
+        hs_similarity_max(s->capture->arrays[HS_TAP_SIMILARITY] + map * T * T, T, s->masked);
     (void)slot;
     s->maps[map].maximum = maximum > 0 && maximum < INFINITY ? maximum : 0;
 }

@@ -75,24 +75,51 @@ static void block_return(block returned)
         free(evicted[--n].memory);
 }
 
-/* Measures (arena over NULL) or carves the block behind the struct; the comment in capture.h draws it. */
+static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
+    [HS_TAP_SCORES] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
+    [HS_TAP_ATTENTION] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
+    [HS_TAP_COLUMNS] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN},
+    [HS_TAP_HEAD_OUTPUT] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
+    [HS_TAP_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
+    [HS_TAP_HIDDEN_STATE] = {HS_AXIS_STATE, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
+};
+
+const hs_axis *hs_tap_axes(hs_tap tap)
+{
+    return tap_axes[tap];
+}
+
+size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
+{
+    const size_t lengths[] = {
+        [HS_AXIS_NONE] = 1,
+        [HS_AXIS_LAYER] = capture->n_layers,
+        [HS_AXIS_STATE] = 1 + capture->n_layers,
+        [HS_AXIS_HEAD] = capture->n_heads,
+        [HS_AXIS_TOKEN] = capture->n_tokens,
+        [HS_AXIS_HEAD_WIDTH] = capture->head_width,
+        [HS_AXIS_HIDDEN] = capture->hidden,
+    };
+    return lengths[axis];
+}
+
+/* Elements of a tap from its axis `from` on. */
+static size_t tap_floats(const hs_capture *capture, hs_tap tap, size_t from)
+{
+    size_t n = 1;
+    for (const hs_axis *axis = tap_axes[tap] + from; *axis; axis++)
+        n *= hs_capture_length(capture, *axis);
+    return n;
+}
+
+/* Measures (arena over NULL) or carves the block behind the struct: layers, heads, then tap after tap. */
 static void capture_layout(hs_capture *capture, const hs_selection *selection, hs__arena *arena)
 {
-    const size_t T = capture->n_tokens, D = capture->head_width, H = capture->hidden;
-    const size_t n_maps = capture->n_layers * capture->n_heads;
-
     capture->layers = hs__arena_take(arena, selection->n_layers * sizeof *selection->layers);
     capture->heads = hs__arena_take(arena, selection->n_heads * sizeof *selection->heads);
-    if (capture->keep & HS_KEEP_ATTENTIONS) {
-        capture->attentions = hs__arena_floats(arena, n_maps * T * T);
-        capture->columns = hs__arena_floats(arena, n_maps * T);
-    }
-    if (capture->keep & HS_KEEP_SIMILARITIES)
-        capture->similarities = hs__arena_floats(arena, n_maps * T * T);
-    if (capture->keep & HS_KEEP_HEAD_OUTPUTS)
-        capture->head_outputs = hs__arena_floats(arena, n_maps * T * D);
-    if (capture->keep & HS_KEEP_HIDDEN_STATES)
-        capture->hidden_states = hs__arena_floats(arena, (1 + capture->n_layers) * T * H);
+    for (size_t tap = 0; tap < HS_N_TAPS; tap++)
+        if (capture->taps >> tap & 1)
+            capture->arrays[tap] = hs__arena_floats(arena, tap_floats(capture, tap, 0));
 }
 
 static hs_capture capture_describe(const hs_shape *shape, const hs_selection *selection, size_t n_tokens)
@@ -103,7 +130,7 @@ static hs_capture capture_describe(const hs_shape *shape, const hs_selection *se
         .n_heads = selection->n_heads,
         .head_width = shape->head_width,
         .hidden = shape->hidden,
-        .keep = selection->keep,
+        .taps = selection->taps | (selection->taps & HS_KEEP(ATTENTION) ? HS_KEEP(COLUMNS) : 0),
     };
 }
 
@@ -161,22 +188,9 @@ void hs_capture_destroy(hs_capture *capture)
         block_return((block){capture, ((capture_store *)capture)->block_bytes});
 }
 
-float *hs_capture_attention(const hs_capture *capture, size_t l, size_t h)
+float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
 {
-    return capture->attentions + (l * capture->n_heads + h) * capture->n_tokens * capture->n_tokens;
-}
-
-float *hs_capture_similarity(const hs_capture *capture, size_t l, size_t h)
-{
-    return capture->similarities + (l * capture->n_heads + h) * capture->n_tokens * capture->n_tokens;
-}
-
-float *hs_capture_head_output(const hs_capture *capture, size_t l, size_t h)
-{
-    return capture->head_outputs + (l * capture->n_heads + h) * capture->n_tokens * capture->head_width;
-}
-
-float *hs_capture_columns(const hs_capture *capture, size_t l, size_t h)
-{
-    return capture->columns + (l * capture->n_heads + h) * capture->n_tokens;
+    const bool heads = tap_axes[tap][1] == HS_AXIS_HEAD;
+    const size_t index = heads ? l * capture->n_heads + h : l;
+    return capture->arrays[tap] + index * tap_floats(capture, tap, heads ? 2 : 1);
 }

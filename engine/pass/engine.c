@@ -59,7 +59,7 @@ static void task_pack(void *context, size_t task, size_t slot)
     (void)slot;
     packings *all = context;
     const hs_engine *engine = all->engine;
-    const hs_layer *source = &hs_model_weights(engine->model)->layers[task / PRODUCTS];
+    const hs_layer *source = &hs_model_recipe(engine->model)->layers[task / PRODUCTS];
     hs__layer *layer = &engine->layers[task / PRODUCTS];
     const hs_dense *qkv[] = {&source->query, &source->key, &source->value};
     const hs_dense *output = &source->output, *ffn_in = &source->ffn_in, *ffn_out = &source->ffn_out;
@@ -83,11 +83,11 @@ static void task_pack(void *context, size_t task, size_t slot)
 
 static hs_status engine_pack(hs_engine *engine, hs_error *err)
 {
-    const hs_weights *weights = hs_model_weights(engine->model);
-    norm_read(&weights->embedding_norm, &engine->embedding_norm);
+    const hs_recipe *recipe = hs_model_recipe(engine->model);
+    norm_read(&recipe->embedding.norm, &engine->embedding_norm);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
-        norm_read(&weights->layers[l].attention_norm, &engine->layers[l].attention_norm);
-        norm_read(&weights->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
+        norm_read(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm);
+        norm_read(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
     }
     packings all = {.engine = engine};
     hs__crew crew;

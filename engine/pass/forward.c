@@ -58,7 +58,8 @@ static ptrdiff_t position_of(const uint16_t *items, size_t n_items, size_t item)
 /* x = norm(word[id] + position[i] + type[t]) for one sequence; `add` holds a row. */
 static void embed(const hs_engine *engine, const hs_sequence *sequence, float *add, float *x)
 {
-    const hs_weights *weights = hs_model_weights(engine->model);
+    const hs_recipe *recipe = hs_model_recipe(engine->model);
+    const hs_embedding *weights = &recipe->embedding;
     const size_t H = engine->shape.hidden, T = sequence->n_tokens;
     for (size_t i = 0; i < T; i++) {
         float *row = x + i * H;
@@ -73,7 +74,7 @@ static void embed(const hs_engine *engine, const hs_sequence *sequence, float *a
         }
     }
     engine->kernels->add_norm(T, H, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
-                              engine->shape.layer_norm_eps, x);
+                              recipe->norm_eps, x);
 }
 
 /* Part of y = x W' + b. */
@@ -96,14 +97,14 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
         head->similarity = p->observer->similarity;
         head->upper_only = true;
     }
-    if (capture->attentions) {
-        head->attention = hs_capture_attention(capture, l, h);
-        head->columns = hs_capture_columns(capture, l, h);
+    if (capture->arrays[HS_TAP_ATTENTION]) {
+        head->attention = hs_capture_at(capture, HS_TAP_ATTENTION, l, h);
+        head->columns = hs_capture_at(capture, HS_TAP_COLUMNS, l, h);
     }
-    if (capture->head_outputs)
-        head->output = hs_capture_head_output(capture, l, h);
-    if (capture->similarities) {
-        head->similarity = hs_capture_similarity(capture, l, h);
+    if (capture->arrays[HS_TAP_HEAD_OUTPUT])
+        head->output = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, l, h);
+    if (capture->arrays[HS_TAP_SIMILARITY]) {
+        head->similarity = hs_capture_at(capture, HS_TAP_SIMILARITY, l, h);
         head->upper_only = false;
     }
 }
@@ -145,7 +146,7 @@ static void add_update(const pass *p, const hs__norm *norm, size_t task)
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
     p->engine->kernels->add_norm(r.n, H, p->ws->update + r.first * H, x, norm->gamma, norm->beta,
-                                 p->engine->shape.layer_norm_eps, x);
+                                 hs_model_recipe(p->engine->model)->norm_eps, x);
 }
 
 static void task_attention_norm(void *context, size_t task, size_t slot)
@@ -229,8 +230,9 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
         const hs_capture *capture = p->sequences[s].capture;
         const size_t floats = capture->n_tokens * capture->hidden;
         const ptrdiff_t l = layer < 0 ? -1 : position_of(capture->layers, capture->n_layers, (size_t)layer);
-        if (capture->hidden_states && (layer < 0 || l >= 0))
-            memcpy(capture->hidden_states + (size_t)(l + 1) * floats, x, floats * sizeof(float));
+        if (capture->arrays[HS_TAP_HIDDEN_STATE] && (layer < 0 || l >= 0))
+            memcpy(capture->arrays[HS_TAP_HIDDEN_STATE] + (size_t)(l + 1) * floats, x,
+                   floats * sizeof(float));
         x += floats;
     }
 }
@@ -244,8 +246,8 @@ static size_t layers_needed(const hs_sequence *sequences, size_t n_sequences, bo
     for (size_t s = 0; s < n_sequences; s++) {
         const hs_capture *capture = sequences[s].capture;
         const size_t n = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
-        if (n > needed || (n == needed && capture->hidden_states))
-            *ret_heads_only = !capture->hidden_states;
+        if (n > needed || (n == needed && capture->arrays[HS_TAP_HIDDEN_STATE]))
+            *ret_heads_only = !capture->arrays[HS_TAP_HIDDEN_STATE];
         needed = n > needed ? n : needed;
     }
     return needed;

@@ -96,15 +96,15 @@ static hs_status read_epsilon(const json_t *config, float *ret_epsilon, hs_error
 }
 
 /* What only BERT's config can say; DistilBERT has no token types and a fixed epsilon. */
-static hs_status read_bert(const json_t *config, hs_shape *shape, hs_error *err)
+static hs_status read_bert(const json_t *config, hs_recipe *recipe, hs_error *err)
 {
-    shape->n_types = 2;
+    recipe->shape.n_types = 2;
     if (json_object_get(config, "type_vocab_size")) {
-        hs_status st = read_size(config, "type_vocab_size", 1, TYPES_MAX, &shape->n_types, err);
+        hs_status st = read_size(config, "type_vocab_size", 1, TYPES_MAX, &recipe->shape.n_types, err);
         if (st)
             return st;
     }
-    return read_epsilon(config, &shape->layer_norm_eps, err);
+    return read_epsilon(config, &recipe->norm_eps, err);
 }
 
 static hs_status refuse_unsupported(const json_t *config, hs__family family, hs_error *err)
@@ -120,32 +120,33 @@ static hs_status refuse_unsupported(const json_t *config, hs__family family, hs_
     return st ? st : require_text(config, "position_embedding_type", "absolute", err);
 }
 
-hs_status hs__config_parse(const hs_bytes *config_file, hs__family *ret_family, hs_shape *ret_shape,
+hs_status hs__config_parse(const hs_bytes *config_file, hs__family *ret_family, hs_recipe *ret_recipe,
                            hs_error *err)
 {
     json_t *config = NULL;
     hs__family family = HS__BERT;
-    hs_shape shape = {.layer_norm_eps = 1e-12F};
+    hs_recipe recipe = {.norm_eps = 1e-12F};
     hs_status st = hs__json_parse(config_file, FILE_NAME, &config, err);
     if (st)
         return st;
     st = read_family(config, &family, err);
     for (size_t i = 0; !st && i < sizeof sizes / sizeof *sizes; i++) {
-        size_t *size = (size_t *)((char *)&shape + sizes[i].offset);
+        size_t *size = (size_t *)((char *)&recipe.shape + sizes[i].offset);
         st = read_size(config, sizes[i].keys[family], sizes[i].min, sizes[i].max, size, err);
     }
-    if (!st && shape.hidden % shape.n_heads != 0)
+    if (!st && recipe.shape.hidden % recipe.shape.n_heads != 0)
         st = hs_fail(err, HS_BAD_MODEL, FILE_NAME ": %s (%zu) is not a multiple of %s (%zu)",
-                     sizes[2].keys[family], shape.hidden, sizes[1].keys[family], shape.n_heads);
+                     sizes[2].keys[family], recipe.shape.hidden, sizes[1].keys[family], recipe.shape.n_heads);
     if (!st && family == HS__BERT)
-        st = read_bert(config, &shape, err);
+        st = read_bert(config, &recipe, err);
     if (!st)
         st = refuse_unsupported(config, family, err);
     json_decref(config);
     if (st)
         return st;
-    shape.head_width = shape.hidden / shape.n_heads;
+    recipe.shape.head_width = recipe.shape.hidden / recipe.shape.n_heads;
+    recipe.family = family == HS__BERT ? "bert" : "distilbert";
     *ret_family = family;
-    *ret_shape = shape;
+    *ret_recipe = recipe;
     return HS_OK;
 }

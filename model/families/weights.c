@@ -1,5 +1,5 @@
-/* weights.c - from the names of a checkpoint to hs_weights. The table below is all that BERT and DistilBERT
- * differ in; a prefix stands before every name, by the class that saved the checkpoint. */
+/* weights.c - from the names of a checkpoint to the weights of a recipe. The table below is all that BERT and
+ * DistilBERT differ in; a prefix stands before every name, by the class that saved the checkpoint. */
 #include "model/families/weights.h"
 
 #include <stdio.h>
@@ -149,8 +149,8 @@ static const char *find_prefix(const hs__shards *shards)
     return NULL;
 }
 
-hs_status hs__weights_bind(const hs__shards *shards, hs__family family, const hs_shape *shape,
-                           hs_layer *layers, hs_weights *ret_weights, hs_error *err)
+hs_status hs__weights_bind(const hs__shards *shards, hs__family family, hs_layer *layers, hs_recipe *recipe,
+                           hs_error *err)
 {
     binder b = {.shards = shards, .prefix = find_prefix(shards), .err = err};
     if (!b.prefix)
@@ -158,17 +158,19 @@ hs_status hs__weights_bind(const hs__shards *shards, hs__family family, const hs
             err, HS_BAD_MODEL,
             "%s: no tensor embeddings.word_embeddings.weight, bare or after bert., distilbert., model.",
             shards->file_name);
+    const hs_shape *shape = &recipe->shape;
     const size_t H = shape->hidden;
-    hs_weights weights = {.layers = layers};
-    bind_embedding(&b, "word_embeddings", shape->vocab_size, H, &weights.word);
-    bind_embedding(&b, "position_embeddings", shape->n_positions, H, &weights.position);
+    hs_embedding *embedding = &recipe->embedding;
+    bind_embedding(&b, "word_embeddings", shape->vocab_size, H, &embedding->word);
+    bind_embedding(&b, "position_embeddings", shape->n_positions, H, &embedding->position);
     if (shape->n_types > 0)
-        bind_embedding(&b, "token_type_embeddings", shape->n_types, H, &weights.type);
+        bind_embedding(&b, "token_type_embeddings", shape->n_types, H, &embedding->type);
     snprintf(b.module, sizeof b.module, "%sembeddings.LayerNorm", b.prefix);
-    bind_norm(&b, H, &weights.embedding_norm);
-    for (size_t i = 0; i < shape->n_layers; i++)
+    bind_norm(&b, H, &embedding->norm);
+    for (size_t i = 0; i < shape->n_layers; i++) {
+        layers[i].same_as = i;
         bind_layer(&b, &namings[family], i, shape, &layers[i]);
-    if (!b.status)
-        *ret_weights = weights;
+    }
+    recipe->layers = layers;
     return b.status;
 }

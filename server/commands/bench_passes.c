@@ -44,7 +44,7 @@ static hs_selection select_all(bench *b, bool keep)
     for (size_t h = 0; h < shape->n_heads; h++)
         b->heads[h] = (uint16_t)h;
     return (hs_selection){b->layers, shape->n_layers, b->heads, shape->n_heads,
-                          keep ? HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES : 0};
+                          keep ? HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) : 0};
 }
 
 /* Memory for what is kept is taken and given back within the time, as for every request. */

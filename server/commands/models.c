@@ -27,7 +27,7 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
         return st;
     const hs_shape *s = hs_model_shape(model);
     printf("%-24.*s %-10s %6zu %5zu %6zu %6zu %7zu %8.1f  %.*s\n", (int)place->n_name, place->name,
-           hs_model_type(model), s->n_layers, s->n_heads, s->hidden, s->n_positions, s->vocab_size,
+           hs_model_recipe(model)->family, s->n_layers, s->n_heads, s->hidden, s->n_positions, s->vocab_size,
            (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
            place->n_dir ? place->dir : "(built in)");
     hs_model_close(model);

@@ -12,22 +12,22 @@ static void require(bool promise)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     hs__family family = HS__BERT;
-    hs_shape shape = {0};
+    hs_recipe recipe = {0};
     hs_error err = {0};
-    hs_status st = hs__config_parse(&(hs_bytes){data, size}, &family, &shape, &err);
+    hs_status st = hs__config_parse(&(hs_bytes){data, size}, &family, &recipe, &err);
     require(st == err.status);
     if (st) {
-        require(err.text[0] != '\0' && shape.n_layers == 0);
+        require(err.text[0] != '\0' && recipe.shape.n_layers == 0);
         return 0;
     }
-    require(shape.n_layers >= 1 && shape.n_layers <= HS_LAYERS_MAX);
-    require(shape.n_heads >= 1 && shape.n_heads <= HS_HEADS_MAX);
-    require(shape.hidden >= 1 && shape.hidden <= HS_HIDDEN_MAX);
-    require(shape.hidden == shape.n_heads * shape.head_width);
-    require(shape.ffn >= 1 && shape.ffn <= HS_FFN_MAX);
-    require(shape.n_positions >= 3 && shape.n_positions <= HS_POSITIONS_MAX);
-    require(shape.vocab_size >= 1 && shape.vocab_size <= HS_VOCAB_MAX);
-    require((family == HS__DISTILBERT) == (shape.n_types == 0));
-    require(shape.layer_norm_eps > 0 && shape.layer_norm_eps <= 1);
+    require(recipe.shape.n_layers >= 1 && recipe.shape.n_layers <= HS_LAYERS_MAX);
+    require(recipe.shape.n_heads >= 1 && recipe.shape.n_heads <= HS_HEADS_MAX);
+    require(recipe.shape.hidden >= 1 && recipe.shape.hidden <= HS_HIDDEN_MAX);
+    require(recipe.shape.hidden == recipe.shape.n_heads * recipe.shape.head_width);
+    require(recipe.shape.ffn >= 1 && recipe.shape.ffn <= HS_FFN_MAX);
+    require(recipe.shape.n_positions >= 3 && recipe.shape.n_positions <= HS_POSITIONS_MAX);
+    require(recipe.shape.vocab_size >= 1 && recipe.shape.vocab_size <= HS_VOCAB_MAX);
+    require((family == HS__DISTILBERT) == (recipe.shape.n_types == 0));
+    require(recipe.norm_eps > 0 && recipe.norm_eps <= 1);
     return 0;
 }

@@ -39,18 +39,17 @@ static void read_dense(const hs_dense *dense)
 
 static void bind_smallest(const hs__shards *shards, hs__family family)
 {
-    const hs_shape shape = {.n_layers = 1,
-                            .n_heads = 1,
-                            .hidden = 2,
-                            .head_width = 2,
-                            .ffn = 1,
-                            .n_positions = 3,
-                            .n_types = family == HS__BERT,
-                            .vocab_size = 2,
-                            .layer_norm_eps = 1e-12F};
+    hs_recipe recipe = {.shape = {.n_layers = 1,
+                                  .n_heads = 1,
+                                  .hidden = 2,
+                                  .head_width = 2,
+                                  .ffn = 1,
+                                  .n_positions = 3,
+                                  .n_types = family == HS__BERT,
+                                  .vocab_size = 2},
+                        .norm_eps = 1e-12F};
     hs_layer layer;
-    hs_weights weights;
-    if (hs__weights_bind(shards, family, &shape, &layer, &weights, NULL))
+    if (hs__weights_bind(shards, family, &layer, &recipe, NULL))
         return;
     read_dense(&layer.query);
     read_dense(&layer.key);
@@ -59,7 +58,7 @@ static void bind_smallest(const hs__shards *shards, hs__family family)
     read_dense(&layer.ffn_in);
     read_dense(&layer.ffn_out);
     float values[6];
-    hs_tensor_read(&weights.position, 0, 3, values);
+    hs_tensor_read(&recipe.embedding.position, 0, 3, values);
     hs_tensor_read(&layer.ffn_norm.gamma, 0, 1, values);
 }
 

@@ -206,8 +206,12 @@ START_TEST(maps_without_a_positive_element_have_no_pairs)
     for (size_t k = 0; k < 9; k++)
         ck_assert_msg(normalized[k] == 0, "%s", c->name);
     const uint16_t zero = 0;
-    const hs_capture capture = {
-        .n_tokens = 3, .n_layers = 1, .n_heads = 1, .layers = &zero, .heads = &zero, .similarities = s};
+    const hs_capture capture = {.n_tokens = 3,
+                                .n_layers = 1,
+                                .n_heads = 1,
+                                .layers = &zero,
+                                .heads = &zero,
+                                .arrays[HS_TAP_SIMILARITY] = s};
     hs_pair *pairs = NULL;
     size_t n_pairs = 99;
     uint64_t total = 99;
@@ -222,8 +226,12 @@ START_TEST(infinite_elements_are_survived)
 {
     float s[9] = {0, INFINITY, 2, INFINITY, 0, NAN, 2, NAN, 0};
     const uint16_t zero = 0;
-    const hs_capture capture = {
-        .n_tokens = 3, .n_layers = 1, .n_heads = 1, .layers = &zero, .heads = &zero, .similarities = s};
+    const hs_capture capture = {.n_tokens = 3,
+                                .n_layers = 1,
+                                .n_heads = 1,
+                                .layers = &zero,
+                                .heads = &zero,
+                                .arrays[HS_TAP_SIMILARITY] = s};
     hs_pair *pairs;
     size_t n_pairs;
     uint64_t total;
@@ -247,11 +255,11 @@ static void scene_init(scene *s, size_t n)
     s->capture = (hs_capture){.n_tokens = n, .n_layers = 3, .n_heads = 2};
     s->capture.layers = s->layers;
     s->capture.heads = s->heads;
-    s->capture.similarities = calloc(6 * n * n, sizeof(float));
+    s->capture.arrays[HS_TAP_SIMILARITY] = calloc(6 * n * n, sizeof(float));
     for (size_t map = 0; map < 6; map++) {
         float *values = similarity_make(n, (uint32_t)(map + 10 * n));
         for (size_t k = 0; k < n * n; k++)
-            s->capture.similarities[map * n * n + k] = map == 2 ? -1 : map == 3 ? 4 : values[k];
+            s->capture.arrays[HS_TAP_SIMILARITY][map * n * n + k] = map == 2 ? -1 : map == 3 ? 4 : values[k];
         free(values);
     }
 }
@@ -280,7 +288,7 @@ static hs_pair *naive_pairs(const hs_capture *c, const uint8_t *masked, float th
     hs_pair *pairs = calloc(6 * n * n + 1, sizeof *pairs);
     *ret_n = 0;
     for (size_t map = 0; map < 6; map++) {
-        const float *s = c->similarities + map * n * n, m = naive_max(s, n, masked);
+        const float *s = c->arrays[HS_TAP_SIMILARITY] + map * n * n, m = naive_max(s, n, masked);
         for (size_t i = 0; i < n; i++)
             for (size_t j = i + 1; j < n; j++)
                 if (m > 0 && s[i * n + j] / m >= threshold && !is_out(masked, i) && !is_out(masked, j))
@@ -322,7 +330,7 @@ START_TEST(pairs_are_those_of_a_full_sort)
             }
             free(all);
         }
-    free(s.capture.similarities);
+    free(s.capture.arrays[HS_TAP_SIMILARITY]);
 }
 END_TEST
 
@@ -349,7 +357,7 @@ START_TEST(pairs_do_not_depend_on_threads)
         free(shared);
     }
     hs__team_leave();
-    free(s.capture.similarities);
+    free(s.capture.arrays[HS_TAP_SIMILARITY]);
 }
 END_TEST
 
@@ -372,7 +380,7 @@ static hs_status call_segments(const scene *s)
 {
     hs_segment segments[17];
     const uint8_t special[17] = {0};
-    const float *maps = s->capture.similarities;
+    const float *maps = s->capture.arrays[HS_TAP_SIMILARITY];
     const size_t n = hs_segments_find(maps, maps, 2, s->capture.n_tokens, special, NULL, 0.3f, segments);
     return n == SIZE_MAX ? HS_NO_MEMORY : HS_OK;
 }
@@ -383,7 +391,7 @@ static hs_status call_summary(const scene *s)
     const uint8_t separators[17] = {0};
     const hs_text_facts facts = {s->capture.n_tokens, zeros, zeros, separators, NULL};
     hs_head_summary summary;
-    const float *map = s->capture.similarities;
+    const float *map = s->capture.arrays[HS_TAP_SIMILARITY];
     return hs_head_summarize(map, map, &facts, 0.3f, &summary, NULL);
 }
 
@@ -404,7 +412,7 @@ START_TEST(refused_allocations_are_survived)
         ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
         ck_assert_uint_eq(chaos_live(), live);
     }
-    free(s.capture.similarities);
+    free(s.capture.arrays[HS_TAP_SIMILARITY]);
 }
 END_TEST
 

@@ -9,8 +9,8 @@
 static const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 64};
 static const uint16_t numbers[] = {0, 1, 2, 3};
 
-#define ATT HS_KEEP_ATTENTIONS
-#define SIM HS_KEEP_SIMILARITIES
+#define ATT HS_KEEP(ATTENTION)
+#define SIM HS_KEEP(SIMILARITY)
 
 /* The first n_layers layers and n_heads heads. */
 static hs_selection first(size_t n_layers, size_t n_heads, unsigned keep)
@@ -70,7 +70,7 @@ START_TEST(cache_finds_what_covers_the_selection)
     ck_assert(holds(cache, 1, (hs_selection){odd + 1, 1, odd, 2, SIM}));
     ck_assert(!holds(cache, 1, (hs_selection){numbers, 1, numbers, 4, SIM})); /* layer 0 */
     ck_assert(!holds(cache, 1, (hs_selection){numbers, 4, numbers, 4, SIM}));
-    ck_assert(!holds(cache, 1, (hs_selection){odd, 2, numbers, 4, SIM | HS_KEEP_HEAD_OUTPUTS}));
+    ck_assert(!holds(cache, 1, (hs_selection){odd, 2, numbers, 4, SIM | HS_KEEP(HEAD_OUTPUT)}));
     ck_assert(!holds(cache, 2, (hs_selection){odd, 2, numbers, 4, SIM})); /* another text */
     const hs_cache_stats stats = stats_of(cache);
     ck_assert_uint_eq(stats.hits, 2);
@@ -155,12 +155,12 @@ START_TEST(heads_outlive_their_entry)
     const hs__heads_key key = key_of(&t);
     const hs_selection selection = first(1, 1, ATT);
     hs__heads *heads = hs__head_cache_add(cache, &key, capture_of(selection, 2), 0);
-    memset(heads->capture->attentions, 0, 4 * sizeof(float));
-    heads->capture->attentions[3] = 5;
+    memset(heads->capture->arrays[HS_TAP_ATTENTION], 0, 4 * sizeof(float));
+    heads->capture->arrays[HS_TAP_ATTENTION][3] = 5;
     for (int i = 2; i < 100; i++)
         add(cache, i, selection);
     ck_assert(!holds(cache, 1, selection));
-    ck_assert_float_eq(heads->capture->attentions[3], 5);
+    ck_assert_float_eq(heads->capture->arrays[HS_TAP_ATTENTION][3], 5);
     ck_assert_uint_le(stats_of(cache).bytes, 4096);
     hs__heads_release(cache, heads);
     hs__head_cache_destroy(cache);
@@ -177,10 +177,10 @@ static void *hammer(void *arg)
         hs__heads *heads = hs__head_cache_find(cache, &key, &selection);
         if (!heads) {
             hs_capture *capture = capture_of(selection, 2);
-            capture->attentions[0] = (float)(i % 40);
+            capture->arrays[HS_TAP_ATTENTION][0] = (float)(i % 40);
             heads = hs__head_cache_add(cache, &key, capture, 0);
         }
-        ck_assert_float_eq(heads->capture->attentions[0], (float)(i % 40));
+        ck_assert_float_eq(heads->capture->arrays[HS_TAP_ATTENTION][0], (float)(i % 40));
         hs__heads_release(cache, heads);
     }
     return NULL;

@@ -57,8 +57,8 @@ static hs_status make_scratch(hs_workspace **ret_ws, hs_capture **ret_capture)
 {
     static const uint16_t both[] = {0, 1};
     const hs_selection selection = {both, 2, both, 2,
-                                    HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES | HS_KEEP_HEAD_OUTPUTS |
-                                        HS_KEEP_HIDDEN_STATES};
+                                    HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |
+                                        HS_KEEP(HIDDEN_STATE)};
     hs_status st = hs_workspace_create(engine, CHECKPOINT_POSITIONS, ret_ws, NULL);
     return st ? st
               : hs_capture_create(hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS, ret_capture,

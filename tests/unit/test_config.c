@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static hs_status parse(const char *text, hs_shape *shape, hs__family *family, hs_error *err)
+static hs_status parse(const char *text, hs_recipe *recipe, hs__family *family, hs_error *err)
 {
     const hs_bytes bytes = {text, strlen(text)};
-    return hs__config_parse(&bytes, family, shape, err);
+    return hs__config_parse(&bytes, family, recipe, err);
 }
 
 #define BERT_SIZES                                                                                           \
@@ -18,54 +18,54 @@ static hs_status parse(const char *text, hs_shape *shape, hs__family *family, hs
 
 START_TEST(bert_keys)
 {
-    hs_shape shape;
+    hs_recipe recipe;
     hs__family family;
     hs_error err = {0};
     ck_assert_int_eq(parse(BERT(",\"type_vocab_size\":4,\"layer_norm_eps\":1e-5,\"hidden_act\":\"gelu\","
                                 "\"position_embedding_type\":\"absolute\",\"is_decoder\":false,"
                                 "\"pruned_heads\":{},\"unknown\":[1,{\"a\":null}]"),
-                           &shape, &family, &err),
+                           &recipe, &family, &err),
                      HS_OK);
     ck_assert_int_eq(family, HS__BERT);
-    ck_assert_uint_eq(shape.n_layers, 3);
-    ck_assert_uint_eq(shape.n_heads, 5);
-    ck_assert_uint_eq(shape.hidden, 60);
-    ck_assert_uint_eq(shape.head_width, 12);
-    ck_assert_uint_eq(shape.ffn, 7);
-    ck_assert_uint_eq(shape.n_positions, 40);
-    ck_assert_uint_eq(shape.n_types, 4);
-    ck_assert_uint_eq(shape.vocab_size, 300);
-    ck_assert(shape.layer_norm_eps == 1e-5F);
+    ck_assert_uint_eq(recipe.shape.n_layers, 3);
+    ck_assert_uint_eq(recipe.shape.n_heads, 5);
+    ck_assert_uint_eq(recipe.shape.hidden, 60);
+    ck_assert_uint_eq(recipe.shape.head_width, 12);
+    ck_assert_uint_eq(recipe.shape.ffn, 7);
+    ck_assert_uint_eq(recipe.shape.n_positions, 40);
+    ck_assert_uint_eq(recipe.shape.n_types, 4);
+    ck_assert_uint_eq(recipe.shape.vocab_size, 300);
+    ck_assert(recipe.norm_eps == 1e-5F);
 }
 END_TEST
 
 START_TEST(bert_defaults)
 {
-    hs_shape shape;
+    hs_recipe recipe;
     hs__family family;
-    ck_assert_int_eq(parse("{" BERT_SIZES "}", &shape, &family, NULL), HS_OK);
+    ck_assert_int_eq(parse("{" BERT_SIZES "}", &recipe, &family, NULL), HS_OK);
     ck_assert_int_eq(family, HS__BERT);
-    ck_assert_uint_eq(shape.n_types, 2);
-    ck_assert(shape.layer_norm_eps == 1e-12F);
+    ck_assert_uint_eq(recipe.shape.n_types, 2);
+    ck_assert(recipe.norm_eps == 1e-12F);
 }
 END_TEST
 
 START_TEST(distilbert_keys)
 {
-    hs_shape shape;
+    hs_recipe recipe;
     hs__family family;
     ck_assert_int_eq(parse("{\"model_type\":\"distilbert\",\"n_layers\":6,\"n_heads\":12,\"dim\":768,"
                            "\"hidden_dim\":3072,\"max_position_embeddings\":512,\"vocab_size\":30522,"
                            "\"activation\":\"gelu\",\"sinusoidal_pos_embds\":false,\"layer_norm_eps\":0.5}",
-                           &shape, &family, NULL),
+                           &recipe, &family, NULL),
                      HS_OK);
     ck_assert_int_eq(family, HS__DISTILBERT);
-    ck_assert_uint_eq(shape.n_layers, 6);
-    ck_assert_uint_eq(shape.n_heads, 12);
-    ck_assert_uint_eq(shape.head_width, 64);
-    ck_assert_uint_eq(shape.ffn, 3072);
-    ck_assert_uint_eq(shape.n_types, 0);
-    ck_assert(shape.layer_norm_eps == 1e-12F);
+    ck_assert_uint_eq(recipe.shape.n_layers, 6);
+    ck_assert_uint_eq(recipe.shape.n_heads, 12);
+    ck_assert_uint_eq(recipe.shape.head_width, 64);
+    ck_assert_uint_eq(recipe.shape.ffn, 3072);
+    ck_assert_uint_eq(recipe.shape.n_types, 0);
+    ck_assert(recipe.norm_eps == 1e-12F);
 }
 END_TEST
 
@@ -112,15 +112,15 @@ static const struct {
 
 START_TEST(refused)
 {
-    hs_shape shape = {.hidden = 123};
+    hs_recipe recipe = {.shape.hidden = 123};
     hs__family family = HS__BERT;
     hs_error err = {0};
-    ck_assert_int_eq(parse(refusals[_i].config, &shape, &family, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(refusals[_i].config, &recipe, &family, &err), HS_BAD_MODEL);
     ck_assert_int_eq(err.status, HS_BAD_MODEL);
     ck_assert_ptr_eq(strstr(err.text, "config.json: "), err.text);
     ck_assert_msg(strstr(err.text, refusals[_i].message) != NULL, "%s\n gave: %s", refusals[_i].config,
                   err.text);
-    ck_assert_uint_eq(shape.hidden, 123);
+    ck_assert_uint_eq(recipe.shape.hidden, 123);
 }
 END_TEST
 
@@ -148,9 +148,9 @@ static hs_status parse_with(size_t which, const char *value, hs_error *err)
                                    i == which ? value : usual);
     }
     snprintf(config + length, sizeof config - length, "}");
-    hs_shape shape;
+    hs_recipe recipe;
     hs__family family;
-    return parse(config, &shape, &family, err);
+    return parse(config, &recipe, &family, err);
 }
 
 START_TEST(every_size_is_limited)
@@ -181,10 +181,10 @@ START_TEST(a_long_name_is_cut_between_characters)
     for (size_t i = 0; i < sizeof name - 1; i += 2)
         name[i] = (char)0xC3, name[i + 1] = (char)0xA9; /* é */
     snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":\"%s\"}", name);
-    hs_shape shape;
+    hs_recipe recipe;
     hs__family family;
     hs_error err = {0};
-    ck_assert_int_eq(parse(config, &shape, &family, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(config, &recipe, &family, &err), HS_BAD_MODEL);
     size_t length = strlen(err.text);
     ck_assert_uint_ge(length, sizeof err.text - 3);
     ck_assert_mem_eq(err.text + length - 2, "é", 2);

@@ -77,14 +77,16 @@ static void text_make(size_t number, size_t n)
     static const hs_shape shape = {
         .n_layers = 8, .n_heads = N_HEADS, .hidden = 12, .head_width = 4, .n_positions = WINDOW};
     const hs_selection selection = {layers, N_LAYERS, heads, N_HEADS,
-                                    HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
+                                    HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
     uint32_t seed = (uint32_t)number + 1;
     hs_capture *capture;
     ck_assert_int_eq(hs_capture_create(&shape, &selection, n, &capture, NULL), HS_OK);
     for (size_t l = 0; l < N_LAYERS; l++)
         for (size_t h = 0; h < N_HEADS; h++) {
-            attention_fill(hs_capture_attention(capture, l, h), hs_capture_columns(capture, l, h), n, &seed);
-            similarity_fill(hs_capture_similarity(capture, l, h), n, (number + 2 * h + l) % 5, &seed);
+            attention_fill(hs_capture_at(capture, HS_TAP_ATTENTION, l, h),
+                           hs_capture_at(capture, HS_TAP_COLUMNS, l, h), n, &seed);
+            similarity_fill(hs_capture_at(capture, HS_TAP_SIMILARITY, l, h), n, (number + 2 * h + l) % 5,
+                            &seed);
         }
     int32_t *ids = calloc(n, sizeof *ids);
     uint8_t *special = calloc(n, 1);
@@ -116,9 +118,9 @@ static void teardown(void)
 
 static hs_observed_head head_of(size_t k, size_t l, size_t h)
 {
-    return (hs_observed_head){hs_capture_attention(captures[k], l, h),
-                              hs_capture_similarity(captures[k], l, h),
-                              hs_capture_columns(captures[k], l, h)};
+    return (hs_observed_head){hs_capture_at(captures[k], HS_TAP_ATTENTION, l, h),
+                              hs_capture_at(captures[k], HS_TAP_SIMILARITY, l, h),
+                              hs_capture_at(captures[k], HS_TAP_COLUMNS, l, h)};
 }
 
 /* Shows the heads of texts [first, first + n) as a pass does. */
@@ -221,7 +223,7 @@ static size_t bin_of(double value, size_t n_bins)
 
 static void naive_elements(const naive *x, size_t l, size_t h, float m)
 {
-    const float *s = hs_capture_similarity(captures[x->text - texts], l, h);
+    const float *s = hs_capture_at(captures[x->text - texts], HS_TAP_SIMILARITY, l, h);
     for (size_t i = 0; i < x->n; i++)
         for (size_t j = i + 1; j < x->n; j++) {
             const double n = m > 0 ? (double)s[i * x->n + j] / m : 0;
@@ -245,7 +247,7 @@ static void naive_elements(const naive *x, size_t l, size_t h, float m)
 /* E of one head; returns the focal id, -1 for none. */
 static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m)
 {
-    const float *s = hs_capture_similarity(captures[x->text - texts], l, h);
+    const float *s = hs_capture_at(captures[x->text - texts], HS_TAP_SIMILARITY, l, h);
     const size_t part = x->text->number % N_PARTS;
     double high = 0, repeated = 0, same = 0, both = 0, distances = 0, holding[VOCAB] = {0};
     for (size_t i = 0; i < x->n; i++)
@@ -292,7 +294,8 @@ static void naive_similarities(const naive *x, size_t l)
 {
     float maxima[N_HEADS];
     for (size_t h = 0; h < N_HEADS; h++) {
-        maxima[h] = hs_similarity_max(hs_capture_similarity(captures[x->text - texts], l, h), x->n, NULL);
+        maxima[h] =
+            hs_similarity_max(hs_capture_at(captures[x->text - texts], HS_TAP_SIMILARITY, l, h), x->n, NULL);
         naive_elements(x, l, h, maxima[h]);
     }
     for (size_t t = 0; t < N_THRESHOLDS; t++) {
@@ -315,7 +318,7 @@ static size_t class_of(int32_t id)
 
 static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOCAB])
 {
-    const float *a = hs_capture_attention(captures[x->text - texts], l, h);
+    const float *a = hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h);
     float profile[WINDOW];
     hs_column_profile(a, x->n, NULL, profile);
     for (size_t j = 0; j < x->n; j++) {
@@ -334,9 +337,10 @@ static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOC
 static void naive_segmentation(const naive *x, size_t l)
 {
     hs_segment segments[WINDOW];
-    const size_t n = hs_segments_find(hs_capture_attention(captures[x->text - texts], l, 0),
-                                      hs_capture_similarity(captures[x->text - texts], l, 0), N_HEADS, x->n,
-                                      x->text->special, NULL, options.attention_threshold, segments);
+    const size_t n =
+        hs_segments_find(hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, 0),
+                         hs_capture_at(captures[x->text - texts], HS_TAP_SIMILARITY, l, 0), N_HEADS, x->n,
+                         x->text->special, NULL, options.attention_threshold, segments);
     const hs_boundary_score score = hs_segments_score(segments, n, x->sentences, x->text->special, x->n);
     *at("segmentation", l, 0, 0, 0) += score.true_positives;
     *at("segmentation", l, 1, 0, 0) += score.predicted;
@@ -652,8 +656,8 @@ START_TEST(broken_maps_are_survived)
     const size_t n = N_LAYERS * N_HEADS * WINDOW * WINDOW;
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
         for (size_t k = 0; k < n; k += 1 + k % 3)
-            capture->similarities[k] = capture->attentions[k] = values[v];
-        capture->columns[v] = values[v];
+            capture->arrays[HS_TAP_SIMILARITY][k] = capture->arrays[HS_TAP_ATTENTION][k] = values[v];
+        capture->arrays[HS_TAP_COLUMNS][v] = values[v];
         batch_add(stats, 0, 1);
     }
     n_arrays = hs_corpus_arrays(stats, arrays);

@@ -146,9 +146,8 @@ static void random_model_close(random_model *m)
 
 /* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
 static const hs_shape shapes[] = {
-    {1, 5, 60, 12, 100, 40, 2, 300, 1e-12f}, {24, 2, 32, 16, 70, 64, 1, 50, 1e-12f},
-    {2, 1, 7, 7, 13, 90, 2, 20, 1e-12f},     {3, 4, 256, 64, 512, 130, 2, 100, 1e-12f},
-    {2, 3, 3, 1, 1, 33, 2, 10, 1e-12f},
+    {1, 5, 60, 12, 100, 40, 2, 300},   {24, 2, 32, 16, 70, 64, 1, 50}, {2, 1, 7, 7, 13, 90, 2, 20},
+    {3, 4, 256, 64, 512, 130, 2, 100}, {2, 3, 3, 1, 1, 33, 2, 10},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4, EVERYTHING = 15 };
 
@@ -171,7 +170,7 @@ static hs_capture *make_capture(const hs_engine *engine, const hs_selection *sel
     ck_assert_int_eq(hs_capture_create(shape, selection ? selection : &full, n_tokens, &capture, NULL),
                      HS_OK);
     ck_assert_uint_eq(capture->bytes, hs_capture_bytes(shape, selection ? selection : &full, n_tokens));
-    ck_assert_uint_eq((uintptr_t)capture->attentions % 64, 0);
+    ck_assert_uint_eq((uintptr_t)capture->arrays[HS_TAP_ATTENTION] % 64, 0);
     return capture;
 }
 
@@ -239,11 +238,14 @@ static void compare(const float *a, const float *b, size_t n, double tolerance, 
 static void compare_captures(const hs_capture *a, const hs_capture *b, double tolerance)
 {
     const size_t T = a->n_tokens, n_maps = a->n_layers * a->n_heads;
-    compare(a->attentions, b->attentions, map_floats(a), tolerance, "attention");
-    compare(a->similarities, b->similarities, map_floats(a), tolerance, "similarity");
-    compare(a->columns, b->columns, n_maps * T, tolerance, "column sum");
-    compare(a->head_outputs, b->head_outputs, n_maps * T * a->head_width, tolerance, "head output");
-    compare(a->hidden_states, b->hidden_states, (1 + a->n_layers) * T * a->hidden, tolerance, "hidden state");
+    compare(a->arrays[HS_TAP_ATTENTION], b->arrays[HS_TAP_ATTENTION], map_floats(a), tolerance, "attention");
+    compare(a->arrays[HS_TAP_SIMILARITY], b->arrays[HS_TAP_SIMILARITY], map_floats(a), tolerance,
+            "similarity");
+    compare(a->arrays[HS_TAP_COLUMNS], b->arrays[HS_TAP_COLUMNS], n_maps * T, tolerance, "column sum");
+    compare(a->arrays[HS_TAP_HEAD_OUTPUT], b->arrays[HS_TAP_HEAD_OUTPUT], n_maps * T * a->head_width,
+            tolerance, "head output");
+    compare(a->arrays[HS_TAP_HIDDEN_STATE], b->arrays[HS_TAP_HIDDEN_STATE], (1 + a->n_layers) * T * a->hidden,
+            tolerance, "hidden state");
 }
 
 START_TEST(backends_agree)
@@ -316,10 +318,10 @@ START_TEST(captures_are_consistent)
         const hs_capture *c = t.sequences[s].capture;
         const size_t T = c->n_tokens, D = c->head_width;
         for (size_t map = 0; map < c->n_layers * c->n_heads; map++) {
-            const float *A = hs_capture_attention(c, map / c->n_heads, map % c->n_heads);
-            const float *S = hs_capture_similarity(c, map / c->n_heads, map % c->n_heads);
-            const float *O = hs_capture_head_output(c, map / c->n_heads, map % c->n_heads);
-            const float *columns = hs_capture_columns(c, map / c->n_heads, map % c->n_heads);
+            const float *A = hs_capture_at(c, HS_TAP_ATTENTION, map / c->n_heads, map % c->n_heads);
+            const float *S = hs_capture_at(c, HS_TAP_SIMILARITY, map / c->n_heads, map % c->n_heads);
+            const float *O = hs_capture_at(c, HS_TAP_HEAD_OUTPUT, map / c->n_heads, map % c->n_heads);
+            const float *columns = hs_capture_at(c, HS_TAP_COLUMNS, map / c->n_heads, map % c->n_heads);
             ck_assert_uint_eq(count_faults(T, D, A, S, O, columns), 0);
         }
     }
@@ -362,12 +364,13 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
     const hs_capture *c = seen->expected->sequences[s].capture;
     const size_t T = c->n_tokens;
     seen->n_wrong += seen->n++ != (l * c->n_heads + h) * TEXTS + s;
-    seen->n_wrong += memcmp(head->attention, hs_capture_attention(c, l, h), T * T * sizeof(float)) != 0;
-    const float *similarity = hs_capture_similarity(c, l, h);
+    seen->n_wrong +=
+        memcmp(head->attention, hs_capture_at(c, HS_TAP_ATTENTION, l, h), T * T * sizeof(float)) != 0;
+    const float *similarity = hs_capture_at(c, HS_TAP_SIMILARITY, l, h);
     for (size_t i = 0; i < T; i++)
         for (size_t j = i + 1; j < T; j++)
             seen->n_wrong += head->similarity[i * T + j] != similarity[i * T + j];
-    seen->n_wrong += memcmp(head->columns, hs_capture_columns(c, l, h), T * sizeof(float)) != 0;
+    seen->n_wrong += memcmp(head->columns, hs_capture_at(c, HS_TAP_COLUMNS, l, h), T * sizeof(float)) != 0;
 }
 
 /* Captures that keep nothing and captures that keep all, in one pass. */
@@ -462,28 +465,31 @@ START_TEST(selections_are_slices_of_the_whole)
     for (unsigned keep = 0; keep <= EVERYTHING; keep++) {
         const hs_selection selection = {layers, 3, heads, 1, keep};
         hs_capture *part = make_capture(engine, &selection, T);
-        ck_assert_int_eq(part->attentions != NULL, (keep & HS_KEEP_ATTENTIONS) != 0);
-        ck_assert_int_eq(part->columns != NULL, (keep & HS_KEEP_ATTENTIONS) != 0);
+        ck_assert_int_eq(part->arrays[HS_TAP_ATTENTION] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
+        ck_assert_int_eq(part->arrays[HS_TAP_COLUMNS] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
         run(engine, &(hs_sequence){ids, NULL, T, part}, 1, 2);
         for (size_t l = 0; l < 3; l++) {
-            if (part->attentions) {
-                compare(hs_capture_attention(part, l, 0), hs_capture_attention(whole, layers[l], 1), n, 0,
-                        "A");
-                compare(hs_capture_columns(part, l, 0), hs_capture_columns(whole, layers[l], 1), T, 0, "c");
+            if (part->arrays[HS_TAP_ATTENTION]) {
+                compare(hs_capture_at(part, HS_TAP_ATTENTION, l, 0),
+                        hs_capture_at(whole, HS_TAP_ATTENTION, layers[l], 1), n, 0, "A");
+                compare(hs_capture_at(part, HS_TAP_COLUMNS, l, 0),
+                        hs_capture_at(whole, HS_TAP_COLUMNS, layers[l], 1), T, 0, "c");
             }
-            if (part->similarities)
-                compare(hs_capture_similarity(part, l, 0), hs_capture_similarity(whole, layers[l], 1), n, 0,
-                        "S");
-            if (part->head_outputs)
-                compare(hs_capture_head_output(part, l, 0), hs_capture_head_output(whole, layers[l], 1),
-                        T * shape->head_width, 0, "O");
-            if (part->hidden_states)
-                compare(part->hidden_states + (l + 1) * T * shape->hidden,
-                        whole->hidden_states + (layers[l] + (size_t)1) * T * shape->hidden, T * shape->hidden,
-                        0, "x");
+            if (part->arrays[HS_TAP_SIMILARITY])
+                compare(hs_capture_at(part, HS_TAP_SIMILARITY, l, 0),
+                        hs_capture_at(whole, HS_TAP_SIMILARITY, layers[l], 1), n, 0, "S");
+            if (part->arrays[HS_TAP_HEAD_OUTPUT])
+                compare(hs_capture_at(part, HS_TAP_HEAD_OUTPUT, l, 0),
+                        hs_capture_at(whole, HS_TAP_HEAD_OUTPUT, layers[l], 1), T * shape->head_width, 0,
+                        "O");
+            if (part->arrays[HS_TAP_HIDDEN_STATE])
+                compare(part->arrays[HS_TAP_HIDDEN_STATE] + (l + 1) * T * shape->hidden,
+                        whole->arrays[HS_TAP_HIDDEN_STATE] + (layers[l] + (size_t)1) * T * shape->hidden,
+                        T * shape->hidden, 0, "x");
         }
-        if (part->hidden_states)
-            compare(part->hidden_states, whole->hidden_states, T * shape->hidden, 0, "embeddings");
+        if (part->arrays[HS_TAP_HIDDEN_STATE])
+            compare(part->arrays[HS_TAP_HIDDEN_STATE], whole->arrays[HS_TAP_HIDDEN_STATE], T * shape->hidden,
+                    0, "embeddings");
         hs_capture_destroy(part);
     }
     hs_capture_destroy(whole);
@@ -496,9 +502,9 @@ END_TEST
 START_TEST(a_batch_may_mix_selections)
 {
     static const uint16_t none[] = {0}, first[] = {0}, last[] = {2};
-    const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP_HIDDEN_STATES},
+    const hs_selection selections[] = {{none, 0, none, 0, HS_KEEP(HIDDEN_STATE)},
                                        {first, 1, last, 1, EVERYTHING},
-                                       {last, 1, first, 1, HS_KEEP_ATTENTIONS}};
+                                       {last, 1, first, 1, HS_KEEP(ATTENTION)}};
     random_model m = random_model_open(&shapes[3]);
     hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
     const int32_t ids[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -508,10 +514,14 @@ START_TEST(a_batch_may_mix_selections)
     for (size_t s = 0; s < 3; s++)
         sequences[s] = (hs_sequence){ids, NULL, 9, make_capture(engine, &selections[s], 9)};
     run(engine, sequences, 3, 1);
-    compare(sequences[0].capture->hidden_states, whole->hidden_states, 9 * 256, 0, "embeddings");
-    compare(sequences[1].capture->attentions, hs_capture_attention(whole, 0, 2), 81, 0, "attention");
-    compare(sequences[1].capture->hidden_states + 9 * 256, whole->hidden_states + 9 * 256, 9 * 256, 0, "x");
-    compare(sequences[2].capture->attentions, hs_capture_attention(whole, 2, 0), 81, 0, "attention");
+    compare(sequences[0].capture->arrays[HS_TAP_HIDDEN_STATE], whole->arrays[HS_TAP_HIDDEN_STATE], 9 * 256, 0,
+            "embeddings");
+    compare(sequences[1].capture->arrays[HS_TAP_ATTENTION], hs_capture_at(whole, HS_TAP_ATTENTION, 0, 2), 81,
+            0, "attention");
+    compare(sequences[1].capture->arrays[HS_TAP_HIDDEN_STATE] + 9 * 256,
+            whole->arrays[HS_TAP_HIDDEN_STATE] + 9 * 256, 9 * 256, 0, "x");
+    compare(sequences[2].capture->arrays[HS_TAP_ATTENTION], hs_capture_at(whole, HS_TAP_ATTENTION, 2, 0), 81,
+            0, "attention");
     for (size_t s = 0; s < 3; s++)
         hs_capture_destroy(sequences[s].capture);
     hs_capture_destroy(whole);
@@ -524,17 +534,17 @@ END_TEST
 static void *capture_main(void *unused)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP_ATTENTIONS};
+    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
     for (size_t round = 0; round < 60; round++) {
         hs_capture *captures[6];
         for (size_t i = 0; i < 6; i++) {
             ck_assert_int_eq(
                 hs_capture_create(&shape, &selection, 300 + 37 * ((round + i) % 8), &captures[i], NULL),
                 HS_OK);
-            captures[i]->attentions[0] = (float)i;
+            captures[i]->arrays[HS_TAP_ATTENTION][0] = (float)i;
         }
         for (size_t i = 0; i < 6; i++) {
-            ck_assert_float_eq(captures[i]->attentions[0], (float)i);
+            ck_assert_float_eq(captures[i]->arrays[HS_TAP_ATTENTION][0], (float)i);
             hs_capture_destroy(captures[i]);
         }
     }
@@ -544,7 +554,7 @@ static void *capture_main(void *unused)
 START_TEST(large_captures_are_used_again)
 {
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
-    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP_ATTENTIONS};
+    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
     hs_capture *first = NULL, *second = NULL, *third = NULL;
     ck_assert_int_eq(hs_capture_create(&shape, &selection, 400, &first, NULL), HS_OK);
     const void *memory = first;

@@ -109,16 +109,17 @@ START_TEST(every_layout_gives_every_weight)
     const checkpoint_tensor *next = list, *end = list + checkpoint_list(layout, list);
     checkpoint_write(layout, dir);
     hs_model *model = open_checked();
-    const hs_weights *weights = hs_model_weights(model);
-    check_tensor(&weights->word, next++, layout->dtype);
-    check_tensor(&weights->position, next++, layout->dtype);
+    const hs_recipe *recipe = hs_model_recipe(model);
+    const hs_embedding *embedding = &recipe->embedding;
+    check_tensor(&embedding->word, next++, layout->dtype);
+    check_tensor(&embedding->position, next++, layout->dtype);
     if (layout->distilbert)
-        ck_assert_ptr_null(weights->type.data);
+        ck_assert_ptr_null(embedding->type.data);
     else
-        check_tensor(&weights->type, next++, layout->dtype);
-    next = check_norm(&weights->embedding_norm, next, layout->dtype);
+        check_tensor(&embedding->type, next++, layout->dtype);
+    next = check_norm(&embedding->norm, next, layout->dtype);
     for (size_t i = 0; i < CHECKPOINT_LAYERS; i++) {
-        const hs_layer *layer = &weights->layers[i];
+        const hs_layer *layer = &recipe->layers[i];
         const hs_dense *dense[] = {&layer->query,  &layer->key,    &layer->value,
                                    &layer->output, &layer->ffn_in, &layer->ffn_out};
         for (size_t k = 0; k < 6; k++)
@@ -130,7 +131,7 @@ START_TEST(every_layout_gives_every_weight)
     const hs_shape *shape = hs_model_shape(model);
     ck_assert_uint_eq(shape->n_layers, CHECKPOINT_LAYERS);
     ck_assert_uint_eq(shape->n_types, layout->distilbert ? 0 : CHECKPOINT_TYPES);
-    ck_assert_str_eq(hs_model_type(model), layout->distilbert ? "distilbert" : "bert");
+    ck_assert_str_eq(hs_model_recipe(model)->family, layout->distilbert ? "distilbert" : "bert");
     ck_assert_uint_eq(hs_tokenizer_vocab_size(hs_model_tokenizer(model)), CHECKPOINT_VOCAB);
     hs_model_close(model);
 }
@@ -141,9 +142,9 @@ START_TEST(released_pages_come_back)
     checkpoint_write(&layouts[0], dir);
     hs_model *model = open_checked();
     float before[CHECKPOINT_HIDDEN], after[CHECKPOINT_HIDDEN];
-    hs_tensor_read(&hs_model_weights(model)->word, 3, 1, before);
+    hs_tensor_read(&hs_model_recipe(model)->embedding.word, 3, 1, before);
     hs_model_release_pages(model);
-    hs_tensor_read(&hs_model_weights(model)->word, 3, 1, after);
+    hs_tensor_read(&hs_model_recipe(model)->embedding.word, 3, 1, after);
     ck_assert_mem_eq(before, after, sizeof before);
     hs_model_close(model);
 }

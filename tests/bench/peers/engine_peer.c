@@ -40,7 +40,7 @@ static hs_selection select_all(const hs_shape *shape)
                           .n_layers = shape->n_layers,
                           .heads = heads,
                           .n_heads = shape->n_heads,
-                          .keep = HS_KEEP_ATTENTIONS | HS_KEEP_SIMILARITIES};
+                          .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
 }
 
 /* Of A squared, and of |S| off the diagonal, which is 0 here, over all layers and heads. */
@@ -49,8 +49,8 @@ static void print_sums(const hs_capture *capture)
     const size_t n = capture->n_layers * capture->n_heads * capture->n_tokens * capture->n_tokens;
     double attention = 0, similarity = 0;
     for (size_t i = 0; i < n; i++) {
-        attention += (double)capture->attentions[i] * (double)capture->attentions[i];
-        similarity += fabs((double)capture->similarities[i]);
+        attention += (double)capture->arrays[HS_TAP_ATTENTION][i] * (double)capture->arrays[HS_TAP_ATTENTION][i];
+        similarity += fabs((double)capture->arrays[HS_TAP_SIMILARITY][i]);
     }
     printf("%.17g %.17g\n", attention, similarity);
 }

@@ -1,0 +1,41 @@
+/* taps.h - the points of a pass that can be kept: each has a name and axes.
+ *
+ *     SCORES        [l][h][T][T]   q k' / sqrt(d) with biases, before the softmax; -inf where a window hides
+ *     ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries
+ *     COLUMNS       [l][h][T]      sum over rows of A; kept whenever ATTENTION is
+ *     HEAD_OUTPUT   [l][h][T][d]   O = A V
+ *     SIMILARITY    [l][h][T][T]   S = O O', its diagonal 0
+ *     HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer in order
+ *
+ * l and h count selected layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
+#pragma once
+
+#include <stddef.h>
+
+typedef enum hs_tap {
+    HS_TAP_SCORES,
+    HS_TAP_ATTENTION,
+    HS_TAP_COLUMNS,
+    HS_TAP_HEAD_OUTPUT,
+    HS_TAP_SIMILARITY,
+    HS_TAP_HIDDEN_STATE,
+    HS_N_TAPS
+} hs_tap;
+
+#define HS_KEEP(tap) (1U << HS_TAP_##tap)
+
+/* STATE counts one more than the selected layers. */
+typedef enum hs_axis {
+    HS_AXIS_NONE,
+    HS_AXIS_LAYER,
+    HS_AXIS_STATE,
+    HS_AXIS_HEAD,
+    HS_AXIS_TOKEN,
+    HS_AXIS_HEAD_WIDTH,
+    HS_AXIS_HIDDEN
+} hs_axis;
+
+#define HS_AXES_MAX 4
+
+/* Axes of a tap, HS_AXIS_NONE behind the last. */
+const hs_axis *hs_tap_axes(hs_tap tap);

@@ -1,0 +1,100 @@
+/* recipe.h - what a pass through a model computes and with which weights, as data.
+ *
+ * A family (model/families/) reads a checkpoint's config and tensors and fills in a recipe; the engine reads
+ * the recipe and never asks which family wrote it. With x [T][H] the hidden state, per layer:
+ *
+ *     norms after:   x = norm(x + attend(x)),  x = norm(x + feed(x))
+ *     norms before:  x = x + attend(norm(x)),  x = x + feed(norm(x)),  and `final_norm` after the last layer
+ *     attend: O = softmax(q k' / sqrt(d) + bias) v, O Wo' + b;  q, k turned by their positions where a layer
+ * says so feed:   act(x Wi' + b) Wf' + b, or (act(x Wg') * (x Wi')) Wf' + b where there is a gate
+ *
+ * What a model does without is a tensor whose data is NULL. An engine refuses, by name, what it cannot do. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Limits on what a config may ask for; they keep every later size product far from overflow. */
+#define HS_LAYERS_MAX    256
+#define HS_HEADS_MAX     256
+#define HS_HIDDEN_MAX    16384
+#define HS_FFN_MAX       65536
+#define HS_POSITIONS_MAX 32768
+#define HS_VOCAB_MAX     4000000
+
+typedef struct hs_shape {
+    size_t n_layers;
+    size_t n_heads;
+    size_t hidden;      /* H = n_heads * head_width */
+    size_t head_width;  /* d */
+    size_t ffn;         /* F, the width between the two feed-forward products */
+    size_t n_positions; /* the longest text, special tokens included */
+    size_t n_types;     /* 0: no token types */
+    size_t vocab_size;
+} hs_shape;
+
+typedef enum hs_dtype { HS_F32, HS_F16, HS_BF16 } hs_dtype;
+
+/* A weight as it lies in its file: row-major, little-endian, perhaps unaligned. A vector has one row. Some
+ * rows of a tensor are a tensor too, so that packed q, k and v are three of them. */
+typedef struct hs_tensor {
+    const void *data;
+    size_t n_rows, n_columns;
+    hs_dtype dtype;
+} hs_tensor;
+
+/* y = x W' + b; weight is [out][in], bias [1][out]. */
+typedef struct hs_dense {
+    hs_tensor weight, bias;
+} hs_dense;
+
+/* (x - mean) / sqrt(variance + eps) * gamma + beta. Without gamma: the identity. */
+typedef struct hs_norm {
+    hs_tensor gamma, beta; /* [1][H] */
+} hs_norm;
+
+/* GELU is x (1 + erf(x / sqrt 2)) / 2, GELU_TANH its approximation by tanh, QUICK_GELU x sigmoid(1.702 x). */
+typedef enum hs_activation {
+    HS_GELU,
+    HS_GELU_TANH,
+    HS_QUICK_GELU,
+    HS_RELU,
+    HS_SILU,
+} hs_activation;
+
+/* word[id] + position[offset + t] + type[type of t], normed, then projected where E is not H. */
+typedef struct hs_embedding {
+    hs_tensor word;         /* [vocab_size][E] */
+    hs_tensor position;     /* [position_offset + n_positions][E] */
+    size_t position_offset; /* row of the first token */
+    hs_tensor type;         /* [n_types][E] */
+    hs_norm norm;           /* over E */
+    hs_dense projection;    /* [H][E] */
+} hs_embedding;
+
+typedef struct hs_layer {
+    size_t same_as; /* the layer whose weights these are; its own number where they are its own */
+    hs_dense query, key, value, output; /* [H][H] */
+    hs_norm attention_norm;
+    hs_dense ffn_in;   /* [F][H] */
+    hs_dense ffn_gate; /* [F][H] */
+    hs_dense ffn_out;  /* [H][F] */
+    hs_norm ffn_norm;
+    size_t window;        /* keys with |i - j| <= window are seen; 0: all */
+    double rotation_base; /* theta of rotary positions, halves rotated (NeoX); 0: none */
+} hs_layer;
+
+typedef struct hs_recipe {
+    const char *family; /* model_type of HuggingFace's config.json; static */
+    hs_shape shape;
+    float norm_eps;
+    bool norms_before;
+    hs_activation activation;
+    hs_embedding embedding;
+    const hs_layer *layers; /* [n_layers] */
+    hs_norm final_norm;
+} hs_recipe;
+
+/* Converts n_rows rows of a tensor, from row_first on, to floats: ret is [n_rows][n_columns]. */
+void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret);
