@@ -195,15 +195,9 @@ format-check: packages-lint
 lint: packages-lint all
 	deploy/lint.sh $(SOURCES:%.S=)
 
-## make layers          server -> api -> engine -> model, never back; outside libraries in their folder
-layers:
-	@! grep -rnE '#include "(server|api|engine)/' model
-	@! grep -rnE '#include "(server|api)/' engine
-	@! grep -rnE '#include "server/' api
-	@! grep -rnE '#include <(microhttpd|uv|sqlite3)' model engine api
-	@! grep -rnE '#include <(cblas|dnnl)' model api server
-	@! grep -rnE '#include <jansson' engine
-	@echo "layers: server -> api -> engine -> model"
+## make layers          rooms: direction of includes and calls, circles, libraries, names, lengths
+layers: $(OBJECTS)
+	$(Q)$(PYTHON) tests/layers.py --objects $(BUILD)
 
 ## make clean           remove build/
 clean:

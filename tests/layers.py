@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Proves that the tree is what docs/tour.md says of it: rooms, direction, libraries, circles, sizes.
+
+    python3 tests/layers.py [--strict] [--root DIR] [--objects DIR]
+
+Every source belongs to one room, the longest entry of ROOMS that its path begins with, and may include and call
+files of its own room and of rooms further down, never of one further up. What is checked:
+
+    direction    includes and calls go down
+    libraries    an outside library is included in the rooms of its row of LIBRARIES only
+    includes     no files include each other in a circle
+    calls        no .c files call each other in a circle (undefined symbols of the objects, from nm)
+    names        a file name is unique in the tree
+    functions    none over 50 lines, and outside engine/kernels the median is 12 at most
+
+Everything found is printed. Without --strict only wrong directions between the four folders and libraries in
+the wrong room make it fail. Calls are read from the objects of the last build: `make` first.
+"""
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+# From the top down. What lies in a folder itself uses its subfolders, but for engine/, whose header is what its parts
+# have in common, and the rows of single files, which are below all.
+ROOMS = """
+server/commands
+server/http
+server/runs
+server/corpus
+server/base
+api
+api/formats
+engine/statistics
+engine/analysis
+engine/pass
+engine/linear
+engine/kernels
+engine
+model
+model/families
+model/tokenizer
+model/files
+model/bytes
+model/status
+""".split()
+
+# Headers of outside libraries, and the rooms whose matter they are.
+LIBRARIES = {
+    "microhttpd.h": ["server/http"],
+    "uv.h": ["server"],
+    "sqlite3.h": ["server/runs"],
+    "zlib.h": ["api/formats", "server/corpus"],
+    "nettle/": ["model", "api", "server"],
+    "jansson.h": ["model", "api", "server"],
+    "cblas.h": ["engine"],
+    "dnnl.h": ["engine/linear"],
+}
+# What belongs to the C library, POSIX, Linux or the compiler may be used anywhere.
+PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
+    |(assert|ctype|dirent|errno|fcntl|float|getopt|inttypes|limits|locale|math|netdb|poll|pthread|pwd|sched|signal
+    |stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd
+    |immintrin|arm_neon)\.h""", re.VERBOSE)
+
+FUNCTION_LINES_MAX = 50
+FUNCTION_LINES_MEDIAN = 12
+# Names that tools ask for by name.
+GIVEN_NAMES = {"README.md", "package.json", "package-lock.json", "vite.config.ts", "tsconfig.json"}
+
+ENFORCED = {"direction between folders", "libraries"}
+
+
+def folder(path):
+    return path.split("/")[0]
+
+
+def inside(path, room):
+    """model/files/json.c is inside model and model/files; model/status.h inside model/status."""
+    return path.startswith((room + "/", room + "."))
+
+
+def room_of(path):
+    return max((room for room in ROOMS if inside(path, room)), key=len)
+
+
+def circles(edges):
+    """The strongly connected components of more than one node (Tarjan), each sorted."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in edges.get(node, ()):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return [circle for circle in found if len(circle) > 1]
+
+
+# ---- what the sources say ----
+
+
+def sources(root):
+    """path -> text of every source of the four folders."""
+    return {str(path.relative_to(root)): path.read_text() for top in ("model", "engine", "api", "server")
+            for path in sorted((root / top).rglob("*")) if path.suffix in (".c", ".h", ".S")}
+
+
+def includes(texts):
+    """path -> {included path}, of files of the tree."""
+    return {path: set(re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)) for path, text in texts.items()}
+
+
+def libraries(texts):
+    for path, text in texts.items():
+        for header in re.findall(r"^\s*#\s*include\s+<([^>]+)>", text, re.M):
+            rooms = next((rooms for name, rooms in LIBRARIES.items() if header.startswith(name)), None)
+            if rooms is None and not PLATFORM.fullmatch(header):
+                yield "libraries", f"{path} includes <{header}>, which has no row in LIBRARIES"
+            elif rooms is not None and not any(inside(path, room) for room in rooms):
+                yield "libraries", f"{path} includes <{header}>, which belongs to {', '.join(rooms)}"
+
+
+def directions(edges, verb):
+    for path, others in sorted(edges.items()):
+        for other in sorted(others):
+            if ROOMS.index(room_of(other)) >= ROOMS.index(room_of(path)):
+                continue
+            check = "direction" if folder(path) == folder(other) else "direction between folders"
+            yield check, f"{path} {verb} {other}: {room_of(path)} lies below {room_of(other)}"
+
+
+def code_only(text):
+    """The text with comments, strings and preprocessor lines blanked, line for line."""
+    def blank(found):
+        return re.sub(r"[^\n]", " ", found[0])
+    text = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, text, flags=re.M)
+
+
+def functions(text):
+    """(name, lines from the first of its head to its closing brace) of every function defined in text."""
+    text = code_only(text)
+    depth, head = 0, 0
+    for at, sign in ((found.start(), found[0]) for found in re.finditer(r"[{};]", text)):
+        if depth == 0 and sign == "{":
+            declared = text[head:at]
+            called = re.search(r"(\w+)\s*\([^=]*\)\s*$", declared)
+            begin = head + len(declared) - len(declared.lstrip())
+        depth += (sign == "{") - (sign == "}")
+        if depth == 0:
+            if sign == "}" and called:
+                name = re.search(r"(\w+)\s*\(", declared)[1]
+                yield name, text.count("\n", begin, at) + 1
+            head = at + 1
+    if depth:
+        raise ValueError("braces do not close")
+
+
+def long_functions(texts):
+    lengths = []
+    for path, text in texts.items():
+        try:
+            lengths += [(lines, path, name) for name, lines in functions(text)]
+        except ValueError as error:
+            yield "functions", f"{path}: {error}"
+    for lines, path, name in sorted(lengths, reverse=True):
+        if lines > FUNCTION_LINES_MAX:
+            yield "functions", f"{path}: {name} has {lines} lines"
+    outside = [lines for lines, path, _ in lengths if not inside(path, "engine/kernels")]
+    median = statistics.median(outside or [0])
+    print(f"functions: {len(lengths)}, median outside kernels {median:g} lines, longest {max(lengths)[0]}")
+    if median > FUNCTION_LINES_MEDIAN:
+        yield "functions", f"the median outside engine/kernels is {median:g} lines"
+
+
+def same_names(root):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=True, text=True)
+    paths = defaultdict(list)
+    for path in filter(None, listed.stdout.split("\0")):
+        if "/corpus/" not in path and (root / path).exists():
+            paths[path.rsplit("/", 1)[-1]].append(path)
+    for name, same in sorted(paths.items()):
+        if len(same) > 1 and name not in GIVEN_NAMES:
+            yield "names", f"{name}: {' '.join(same)}"
+
+
+# ---- what the objects say ----
+
+
+def calls(root, objects, texts):
+    """path -> {path of the .c that defines what it uses}, and what is missing or older than its source."""
+    wanted, missing = {}, []
+    for path in (path for path in texts if not path.endswith(".h")):
+        made = objects / Path(path).with_suffix(".o")
+        if made.exists() and made.stat().st_mtime >= (root / path).stat().st_mtime:
+            wanted[str(made)] = path
+        else:
+            missing.append(path)
+    listed = subprocess.run(["nm", "-A", "-g", "-P", *wanted], capture_output=True, check=True, text=True).stdout \
+        if wanted else ""
+    defined, used = {}, []
+    for file, name, kind in re.findall(r"^(\S+): (\S+) (\w)", listed, re.M):
+        if kind in "Uvw":
+            used.append((wanted[file], name))
+        else:
+            defined[name] = wanted[file]
+    edges = defaultdict(set)
+    for path, name in used:
+        if name in defined:
+            edges[path].add(defined[name])
+    return dict(edges), missing
+
+
+def report(problems, strict):
+    """Prints what was found, by check; whether it may stay."""
+    found = defaultdict(list)
+    for check, message in problems:
+        found[check].append(message)
+    for check in sorted(found):
+        print(f"\n{check}: {len(found[check])}" + ("" if strict or check in ENFORCED else " (not enforced)"))
+        for message in found[check]:
+            print(f"  {message}")
+    return not found if strict else not ENFORCED & set(found)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--strict", action="store_true", help="fail for everything that is found")
+    options.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[1])
+    options.add_argument("--objects", type=Path, help="default: ROOT/build/plain")
+    options = options.parse_args()
+    texts = sources(options.root)
+    included = includes(texts)
+    called, missing = calls(options.root, options.objects or options.root / "build/plain", texts)
+    problems = [
+        *directions(included, "includes"),
+        *directions(called, "calls"),
+        *libraries(texts),
+        *(("includes", " <-> ".join(circle)) for circle in circles(included)),
+        *(("calls", " <-> ".join(circle)) for circle in circles(called)),
+        *long_functions(texts),
+        *same_names(options.root),
+        *(("objects", f"none of today's {path}: run make") for path in missing),
+    ]
+    fine = report(problems, options.strict)
+    print(f"\nlayers: {len(texts)} files, " + ("server -> api -> engine -> model" if fine else "see above"))
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
