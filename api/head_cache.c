@@ -1,6 +1,7 @@
 #include "api/head_cache.h"
 
 #include "api/api.h"
+#include "model/hash.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,19 +28,12 @@ struct hs__head_cache {
     entry *buckets[N_BUCKETS];
 };
 
-static uint64_t mix(uint64_t hash, const void *data, size_t n)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u; /* FNV-1a; equality is checked on the content */
-    return hash;
-}
-
+/* Equality is checked on the content. */
 static uint64_t key_hash(const hs__heads_key *key)
 {
-    uint64_t hash = mix(0xcbf29ce484222325u, &key->model, sizeof key->model);
-    hash = mix(hash, key->ids, key->n_tokens * sizeof *key->ids);
-    hash = mix(hash, key->types, key->n_tokens);
+    uint64_t hash = hs_hash_bytes(HS_HASH_START, &key->model, sizeof key->model);
+    hash = hs_hash_bytes(hash, key->ids, key->n_tokens * sizeof *key->ids);
+    hash = hs_hash_bytes(hash, key->types, key->n_tokens);
     return hash ^ (hash >> 32);
 }
 

@@ -1,11 +1,11 @@
 /* job.c - one request from bytes to bytes, in the three steps of api.h. */
 #include "api/formats/arrays.h"
 #include "api/formats/gzip.h"
+#include "model/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef enum route { ROUTE_NONE, ROUTE_ANALYZE, ROUTE_TOKENIZE, ROUTE_MODELS, ROUTE_OPENAPI } route;
 
@@ -25,13 +25,6 @@ struct hs_job {
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
-
-static double now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 static const hs__served_model *job_model(const hs_job *job)
 {
@@ -181,7 +174,7 @@ static void prepare_tokenize(hs_job *job)
 
 hs_job *hs_job_create(hs_api *api, const hs_request *request)
 {
-    const double start = now_ms();
+    const double start = hs_clock_ms();
     hs_job *job = calloc(1, sizeof *job);
     if (!job)
         return NULL;
@@ -195,7 +188,7 @@ hs_job *hs_job_create(hs_api *api, const hs_request *request)
         else
             hs__json_accepted(request->accept, &job->problem);
     }
-    job->stage_ms[HS_STAGE_TOKENIZE] = now_ms() - start;
+    job->stage_ms[HS_STAGE_TOKENIZE] = hs_clock_ms() - start;
     return job;
 }
 
@@ -252,13 +245,13 @@ static hs_status run_pass(const hs__served_model *model, hs_workspace *ws, hs_jo
 void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
     const hs__served_model *model = job_model(jobs[0]);
-    const double start = now_ms();
+    const double start = hs_clock_ms();
     hs_error err = {0};
     hs_sequence *sequences = calloc(n_jobs, sizeof *sequences);
     hs_status st = sequences ? run_pass(model, worker->workspaces[jobs[0]->ask.model], jobs, n_jobs, control,
                                         sequences, &err)
                              : hs_fail(&err, HS_NO_MEMORY, "no memory for a pass");
-    const double forward_ms = now_ms() - start;
+    const double forward_ms = hs_clock_ms() - start;
     size_t n_tokens = 0;
     for (size_t i = 0; i < n_jobs; i++)
         n_tokens += jobs[i]->encoding.n_tokens;
@@ -325,7 +318,7 @@ static const uint8_t *masked_tokens(const hs_job *job)
 
 static hs_status analyze(hs_job *job, hs__answer *answer)
 {
-    const double start = now_ms();
+    const double start = hs_clock_ms();
     *answer = (hs__answer){.model = job_model(job),
                            .request = job->request,
                            .ask = &job->ask,
@@ -334,7 +327,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
                            .masked = masked_tokens(job),
                            .capture = job->heads ? job->heads->capture : NULL};
     const hs_status st = hs__answer_analyze(answer, &job->error);
-    job->stage_ms[HS_STAGE_ANALYZE] = now_ms() - start;
+    job->stage_ms[HS_STAGE_ANALYZE] = hs_clock_ms() - start;
     return st;
 }
 
@@ -383,7 +376,7 @@ static void answer_texts(hs_job *job, hs_response *response)
     hs__answer answer;
     hs__bytes body = {0};
     hs_status st = analyze(job, &answer);
-    const double start = now_ms();
+    const double start = hs_clock_ms();
     if (!st)
         st = encode(job, &answer, &body);
     hs__answer_finish(&answer);
@@ -395,7 +388,7 @@ static void answer_texts(hs_job *job, hs_response *response)
         response->content_type = hs__format_media_type(job->format);
         pack(job, &body, response);
     }
-    job->stage_ms[HS_STAGE_ENCODE] = now_ms() - start;
+    job->stage_ms[HS_STAGE_ENCODE] = hs_clock_ms() - start;
 }
 
 static void answer_json(hs_job *job, hs_response *response)

@@ -14,6 +14,9 @@
 #include "model/status.h"
 #include "model/tokenizer/tokenizer.h"
 
+/* What the model linked into the program is called. */
+#define HS_EMBEDDED_NAME "mini"
+
 typedef struct hs_model hs_model;
 
 /* Opens the checkpoint in folder dir. On failure *ret_model is untouched. */

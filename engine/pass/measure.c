@@ -1,16 +1,9 @@
 #include "engine/pass/measure.h"
 #include "engine/pass/pass.h"
 #include "engine/pass/team.h"
+#include "model/clock.h"
 
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *hs_measure_kernels(void)
 {
@@ -83,11 +76,11 @@ double hs_measure_peak(size_t n_threads, double seconds)
     hs__crew crew;
     hs__team_join(n_threads);
     hs__crew_start(&crew, n_threads);
-    const double start = now();
+    const double start = hs_clock_seconds();
     while (passed < seconds) {
         hs__crew_share(&crew, n_tasks, task_burn, &function);
         done += per_task * (double)n_tasks;
-        passed = now() - start;
+        passed = hs_clock_seconds() - start;
     }
     hs__crew_finish(&crew);
     hs__team_leave();
@@ -133,7 +126,7 @@ double hs_measure_products(const hs_engine *engine, hs_workspace *ws, size_t n_t
 {
     const size_t N = n_tokens, n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
     hs__crew crew;
-    const double start = now();
+    const double start = hs_clock_seconds();
     hs__crew_start(&crew, n);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         const hs__layer *layer = &engine->layers[l];
@@ -145,5 +138,5 @@ double hs_measure_products(const hs_engine *engine, hs_workspace *ws, size_t n_t
         product_share(&crew, (product){layer->ffn_out, operand(ws, ws->inner), ws->update, N, n});
     }
     hs__crew_finish(&crew);
-    return now() - start;
+    return hs_clock_seconds() - start;
 }

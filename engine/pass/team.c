@@ -9,13 +9,14 @@
  * The mutex guards who serves which board; it is taken when helpers come and go, not per task. */
 #include "engine/pass/team.h"
 
+#include "model/clock.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 enum {
     HELPERS_MAX = 63, /* slots of a board are bits of a word; bit 0 is the crew's own thread */
@@ -204,13 +205,6 @@ void hs__crew_start(hs__crew *crew, size_t n_threads)
     pthread_mutex_unlock(&team.mutex);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void board_post(hs__board *board, size_t n_tasks, hs__task task, void *context)
 {
     board->task = task;
@@ -227,16 +221,16 @@ static void board_post(hs__board *board, size_t n_tasks, hs__task task, void *co
 }
 
 /* Waits for the tasks that helpers hold. True when that takes far longer than a task (of task_ns) does. */
-static bool board_wait(hs__board *board, int64_t task_ns)
+static bool board_wait(hs__board *board, uint64_t task_ns)
 {
-    const int64_t start = now_ns(), patience = 4 * task_ns + 200000;
+    const uint64_t start = hs_clock_ns(), patience = 4 * task_ns + 200000;
     bool late = false;
     for (size_t spins = 0; atomic_load_explicit(&board->n_done, memory_order_acquire) < board->n_tasks;
          spins++) {
         if (spins < SPINS) {
             relax();
         } else {
-            late = late || now_ns() - start > patience;
+            late = late || hs_clock_ns() - start > patience;
             sched_yield(); /* perhaps the helper we wait for wants this very core */
         }
     }
@@ -258,12 +252,12 @@ void hs__crew_share(hs__crew *crew, size_t n_tasks, hs__task task, void *context
             task(context, i, 0);
         return;
     }
-    const int64_t start = now_ns();
-    int64_t n_ours = 1; /* the thread that posts may find all tasks taken */
+    const uint64_t start = hs_clock_ns();
+    uint64_t n_ours = 1; /* the thread that posts may find all tasks taken */
     board_post(board, n_tasks, task, context);
     while (board_work(board, 0))
         n_ours++;
-    crew->n_late += board_wait(board, (now_ns() - start) / n_ours);
+    crew->n_late += board_wait(board, (hs_clock_ns() - start) / n_ours);
     if (crew->n_late >= LATE_MAX)
         crew_dismiss(crew);
 }

@@ -1,6 +1,7 @@
 /* corpus.c - the state of the corpus statistics: made, merged, saved, loaded. */
 #include "engine/pass/arena.h"
 #include "engine/statistics/statistics_state.h"
+#include "model/hash.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -271,17 +272,17 @@ hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *f
 
 /* ---- bytes ---- */
 
-/* FNV-1a over words, upper half folded in so that a flipped high bit does not stay there. */
+/* The upper half is folded in, so that a flipped high bit does not stay there. */
 static uint64_t checksum(const hs__corpus_header *header)
 {
     const size_t start = offsetof(hs__corpus_header, n_layers);
     const char *bytes = (const char *)header + start;
     const uint64_t n = (sizeof *header - start) / sizeof(uint64_t) + header->n_words;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = HS_HASH_START;
     for (uint64_t k = 0; k < n; k++) {
         uint64_t word;
         memcpy(&word, bytes + k * sizeof word, sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+        hash = hs_hash_word(hash, word);
         hash ^= hash >> 32;
     }
     return hash;

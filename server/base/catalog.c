@@ -1,11 +1,11 @@
+/* catalog.c - names on the command line become opened models. A command that names none gets the embedded
+ * one, by the same way. */
 #include "server/base/catalog.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define EMBEDDED_NAME "mini"
 
 static hs_status place_append(hs_catalog_options *options, hs_model_place place, hs_error *err)
 {
@@ -20,9 +20,11 @@ hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_err
     hs_status st = HS_OK;
     for (const char *item = value; !st; item++) {
         const size_t n = strcspn(item, ","), n_name = strcspn(item, "=,");
-        const bool embedded = n == n_name && n == strlen(EMBEDDED_NAME) && !memcmp(item, EMBEDDED_NAME, n);
+        const bool embedded =
+            n == n_name && n == strlen(HS_EMBEDDED_NAME) && !memcmp(item, HS_EMBEDDED_NAME, n);
         if (!n_name || (!embedded && n_name + 1 >= n))
-            return hs_fail(err, HS_INVALID, "expected NAME=DIR, or %s for the built-in model", EMBEDDED_NAME);
+            return hs_fail(err, HS_INVALID, "expected NAME=DIR, or %s for the built-in model",
+                           HS_EMBEDDED_NAME);
         st = place_append(
             options, (hs_model_place){item, item + n_name + 1, n_name, embedded ? 0 : n - n_name - 1}, err);
         item += n;
@@ -36,7 +38,7 @@ hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_
 {
     options->n_places = 0;
     const size_t n = strlen(value);
-    if (strcmp(value, EMBEDDED_NAME) == 0)
+    if (strcmp(value, HS_EMBEDDED_NAME) == 0)
         return place_append(options, (hs_model_place){value, NULL, n, 0}, err);
     /* The folder's last part names the model: "../models/bert-base/" is bert-base. */
     size_t end = n;
@@ -46,6 +48,28 @@ hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_
     while (start && value[start - 1] != '/')
         start--;
     return place_append(options, (hs_model_place){value + start, value, end - start, n}, err);
+}
+
+size_t hs__catalog_places(const hs_catalog_options *options)
+{
+    return options->n_places ? options->n_places : 1;
+}
+
+const hs_model_place *hs__catalog_place(const hs_catalog_options *options, size_t i)
+{
+    static const hs_model_place embedded = {HS_EMBEDDED_NAME, NULL, sizeof HS_EMBEDDED_NAME - 1, 0};
+    return options->n_places ? &options->places[i] : &embedded;
+}
+
+size_t hs__catalog_find(const hs_catalog_options *options, const char *name)
+{
+    const size_t n = hs__catalog_places(options), n_name = strlen(name);
+    for (size_t i = 0; i < n; i++) {
+        const hs_model_place *place = hs__catalog_place(options, i);
+        if (place->n_name == n_name && memcmp(place->name, name, n_name) == 0)
+            return i;
+    }
+    return SIZE_MAX;
 }
 
 hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err)
@@ -99,13 +123,11 @@ static hs_status model_add(const hs_catalog_options *options, const hs_model_pla
 
 hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog, hs_error *err)
 {
-    static const hs_model_place embedded = {EMBEDDED_NAME, NULL, sizeof EMBEDDED_NAME - 1, 0};
+    const size_t n = hs__catalog_places(options);
     *ret_catalog = (hs_catalog){0};
     hs_status st = hs_api_create(&options->api, &ret_catalog->api, err);
-    if (!st && !options->n_places)
-        st = model_add(options, &embedded, ret_catalog, err);
-    for (size_t i = 0; !st && i < options->n_places; i++)
-        st = model_add(options, &options->places[i], ret_catalog, err);
+    for (size_t i = 0; !st && i < n; i++)
+        st = model_add(options, hs__catalog_place(options, i), ret_catalog, err);
     if (st)
         hs__catalog_close(ret_catalog);
     return st;

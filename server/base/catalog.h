@@ -6,6 +6,8 @@
 enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|openblas|onednn"
 #define HS_PRECISION_NAMES "fp32|bf16"
+#define HS_MODEL_HELP                                                                                        \
+    "a checkpoint's folder, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
 
 /* Where a model is. The strings need not end there; n_dir 0 stands for the model linked into the program. */
 typedef struct hs_model_place {
@@ -34,6 +36,12 @@ typedef struct hs_catalog {
 HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
 /* "DIR" or the name of the embedded model (analyze). */
 HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err);
+
+/* The models that options name: at least one, the first is the default. */
+size_t hs__catalog_places(const hs_catalog_options *options);
+const hs_model_place *hs__catalog_place(const hs_catalog_options *options, size_t i);
+/* Index of the one of this name; SIZE_MAX: there is none. */
+size_t hs__catalog_find(const hs_catalog_options *options, const char *name);
 
 /* Opens one without an engine. */
 HS_MUST_USE hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err);

@@ -16,11 +16,6 @@ typedef struct bench_options {
     bool quick;
 } bench_options;
 
-double hs__bench_now_ms(void)
-{
-    return (double)uv_hrtime() * 1e-6;
-}
-
 static int compare_values(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -73,11 +68,11 @@ static hs_status start(const bench_options *options, hs_catalog *catalog, json_t
     hs_api_worker **workers = calloc(n_workers, sizeof(hs_api_worker *));
     if (!workers)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n_workers);
-    const double begin = hs__bench_now_ms();
+    const double begin = hs_clock_ms();
     hs_status st = hs__catalog_open(&options->catalog, catalog, err);
     for (size_t i = 0; !st && i < n_workers; i++)
         st = hs_api_worker_create(catalog->api, &workers[i], err);
-    const double ms = hs__bench_now_ms() - begin;
+    const double ms = hs_clock_ms() - begin;
     if (!st) {
         const hs_model *model = catalog->models[0];
         const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
@@ -149,8 +144,7 @@ static hs_status set_quick(const hs_option *option, const char *value, void *ret
 
 #define AT(field) offsetof(bench_options, field)
 static const hs_option bench_table[] = {
-    {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
-     NULL},
+    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
     {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",

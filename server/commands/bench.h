@@ -2,6 +2,7 @@
  * JSON. Machines are noisy: whatever is compared runs alternately, and a figure is a median over rounds. */
 #pragma once
 
+#include "model/clock.h"
 #include "server/base/catalog.h"
 
 #include <jansson.h>
@@ -22,5 +23,3 @@ HS_MUST_USE hs_status hs__bench_encoding(const hs_bench_subject *subject, json_t
 
 /* The middle of n >= 1 values, which are sorted by it. */
 double hs__bench_median(double *values, size_t n);
-
-double hs__bench_now_ms(void);

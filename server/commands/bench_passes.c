@@ -57,7 +57,7 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
     hs_pair *pairs = NULL;
     size_t n_pairs;
     uint64_t total;
-    const double start = hs__bench_now_ms();
+    const double start = hs_clock_ms();
     hs_status st = hs_capture_create(hs_engine_shape(b->engine), &selection, n_tokens, &capture, err);
     if (!st)
         st = hs_engine_run(b->engine, b->ws,
@@ -67,7 +67,7 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
         st = hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, n_threads, &pairs, &n_pairs, &total, err);
     free(pairs);
     hs_capture_destroy(capture);
-    *ret_ms = hs__bench_now_ms() - start;
+    *ret_ms = hs_clock_ms() - start;
     return st;
 }
 
@@ -90,9 +90,9 @@ static hs_status run_rounds(bench *b, rounds *r, bool quick, hs_error *err)
     const size_t n_min = quick ? ROUNDS_MIN_QUICK : ROUNDS_MIN;
     const double budget_ms = quick ? 200 : 2000;
     hs_status st = run_round(b, r, err);
-    const double start = hs__bench_now_ms();
+    const double start = hs_clock_ms();
     r->n = 0;
-    while (!st && r->n < ROUNDS_MAX && (r->n < n_min || hs__bench_now_ms() - start < budget_ms))
+    while (!st && r->n < ROUNDS_MAX && (r->n < n_min || hs_clock_ms() - start < budget_ms))
         st = run_round(b, r, err);
     return st;
 }

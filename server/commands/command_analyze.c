@@ -102,8 +102,7 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 
 #define AT(field) offsetof(analyze_options, field)
 static const hs_option analyze_table[] = {
-    {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
-     NULL},
+    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"text-pair", 0, "TEXT", "second segment", set_word, 0, 0, 0, NULL},
     {"max-tokens", 0, "N", "cut after this many tokens (128)", set_whole, 0, 0, 0, NULL},
     {"layers", 0, "LIST", "last, all, or numbers like 0,3,-1 (last)", set_numbers, 0, 0, 0, "last, all"},

@@ -32,8 +32,7 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 static const hs_option corpus_table[] = {
     {"output", 'o', "DIR", "where the run's state and its reports go (needed)", hs__set_string, AT(dir), 0, 0,
      NULL},
-    {"model", 0, "DIR|NAME", "a checkpoint's folder, or mini, the built-in model (mini)", set_model, 0, 0, 0,
-     NULL},
+    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"max-tokens", 0, "N", "cut texts after this many tokens (128, or as far as the model reaches)",
      hs__set_count, AT(max_tokens), 2, HS_CORPUS_WINDOW_MAX, NULL},
     {"thresholds", 0, "LIST",
@@ -209,7 +208,8 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
 
 static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
 {
-    char dir[4096], name[256] = "mini";
+    char dir[4096], name[256];
+    const hs_model_place *place = hs__catalog_place(&o->catalog, 0);
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
     uint16_t layers[HS_LAYERS_MAX];
     hs_error err = {0};
@@ -226,6 +226,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .stop = &stop,
                           .progress = progress_print,
                           .progress_data = &t};
+    snprintf(name, sizeof name, "%.*s", (int)place->n_name, place->name);
     signals_catch();
     hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
     if (!st)
@@ -234,8 +235,6 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
         st = hs__catalog_open(&o->catalog, &catalog, &err);
     if (!st)
         st = job_fill(o, &catalog, &job, thresholds, layers, &err);
-    if (o->catalog.n_places)
-        snprintf(name, sizeof name, "%.*s", (int)o->catalog.places[0].n_name, o->catalog.places[0].name);
     if (!st) {
         st = hs__corpus_run(&job, &err);
         if (t.terminal)

@@ -15,7 +15,8 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 }
 
 static const hs_option models_table[] = {
-    {"model", 0, "NAME=DIR", "look at this one, repeatable (mini, built in)", set_model, 0, 0, 0, NULL},
+    {"model", 0, "NAME=DIR", "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)", set_model, 0, 0,
+     0, NULL},
 };
 
 /* Without an engine: nothing is packed, so this is quick for any model. */
@@ -43,12 +44,11 @@ static int models_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (operand < argc)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
-    if (!options.catalog.n_places && hs__catalog_choose(&options.catalog, "mini", &err))
-        return hs__command_failed(command, &err);
     printf("%-24s %-10s %6s %5s %6s %6s %7s %8s  %s\n", "NAME", "TYPE", "LAYERS", "HEADS", "HIDDEN", "TOKENS",
            "VOCAB", "MB", "WHERE");
-    for (size_t i = 0; i < options.catalog.n_places; i++)
-        if (model_print(&options.catalog.places[i], &err))
+    const size_t n = hs__catalog_places(&options.catalog);
+    for (size_t i = 0; i < n; i++)
+        if (model_print(hs__catalog_place(&options.catalog, i), &err))
             return hs__command_failed(command, &err);
     return HS_EXIT_DONE;
 }

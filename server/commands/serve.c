@@ -13,8 +13,9 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 static const hs_option serve_options[] = {
     {"listen", 0, "HOST:PORT", "where to listen (127.0.0.1:8080); port 0 picks a free one", hs__set_string,
      AT(listen), 0, 0, NULL},
-    {"model", 0, "NAME=DIR", "a model to serve, repeatable; the first is the default (mini, built in)",
-     set_model, 0, 0, 0, NULL},
+    {"model", 0, "NAME=DIR",
+     "a model to serve, repeatable; the first is the default (" HS_EMBEDDED_NAME ", built in)", set_model, 0,
+     0, 0, NULL},
     {"workers", 0, "N", "requests computed at the same time (one per core)", hs__set_count, AT(n_workers), 1,
      1000, NULL},
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},

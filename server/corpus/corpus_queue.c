@@ -1,15 +1,17 @@
+/* corpus_queue.c - one lock and one condition for the ring of blocks: they change hands a few hundred times a
+ * second at most. */
 #include "server/corpus/corpus_queue.h"
+
+#include "model/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A block that long lines made larger than this gives its memory back. */
 #define KEPT_BYTES ((size_t)1 << 20)
 
 hs_status hs__queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err)
 {
-    pthread_condattr_t monotonic;
     *queue = (hs__block_queue){.n_blocks = n_blocks, .n_free = n_blocks};
     queue->blocks = calloc(n_blocks, sizeof *queue->blocks);
     if (!queue->blocks)
@@ -18,11 +20,8 @@ hs_status hs__queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err)
         queue->blocks[i].next = queue->free;
         queue->free = &queue->blocks[i];
     }
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&queue->changed, NULL);
     return HS_OK;
 }
 
@@ -38,22 +37,12 @@ void hs__queue_finish(hs__block_queue *queue)
 /* The lock is held. False: the time is over. */
 static bool wait_until(hs__block_queue *queue, const struct timespec *end)
 {
-    return pthread_cond_timedwait(&queue->changed, &queue->lock, end) == 0;
-}
-
-static struct timespec from_now(unsigned milliseconds)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    const long ns = t.tv_nsec + (long)(milliseconds % 1000) * 1000000;
-    t.tv_sec += milliseconds / 1000 + ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    return t;
+    return pthread_cond_clockwait(&queue->changed, &queue->lock, CLOCK_MONOTONIC, end) == 0;
 }
 
 hs__block *hs__queue_free_block(hs__block_queue *queue, unsigned milliseconds)
 {
-    const struct timespec end = from_now(milliseconds);
+    const struct timespec end = hs_clock_after_ms(milliseconds);
     pthread_mutex_lock(&queue->lock);
     while (!queue->free && wait_until(queue, &end))
         ;
@@ -120,7 +109,7 @@ void hs__queue_return(hs__block_queue *queue, hs__block *block)
 
 bool hs__queue_idle(hs__block_queue *queue, unsigned milliseconds)
 {
-    const struct timespec end = from_now(milliseconds);
+    const struct timespec end = hs_clock_after_ms(milliseconds);
     pthread_mutex_lock(&queue->lock);
     while (queue->n_free < queue->n_blocks && wait_until(queue, &end))
         ;

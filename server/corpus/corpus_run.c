@@ -1,6 +1,6 @@
 #include "server/corpus/corpus_run.h"
 
-#include "server/base/version.h"
+#include "model/clock.h"
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_worker.h"
 
@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define PROGRESS_MS 250
 
@@ -23,13 +22,6 @@ typedef struct run {
     double seconds_before;
     double started, saved, told; /* seconds of a clock that only runs forward */
 } run;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static bool stopped(const run *r)
 {
@@ -171,7 +163,7 @@ static void workers_stop(run *r)
 
 static void tell(run *r, bool always)
 {
-    const double t = now();
+    const double t = hs_clock_seconds();
     if (!r->job->progress || (!always && t - r->told < PROGRESS_MS / 1e3))
         return;
     r->told = t;
@@ -247,10 +239,10 @@ static hs_status save(run *r, hs_error *err)
         return st;
     r->record.stats = r->workers[0].stats;
     focus_name(r->job, &r->record);
-    r->record.seconds = r->seconds_before + now() - r->started;
+    r->record.seconds = r->seconds_before + hs_clock_seconds() - r->started;
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;
-    r->saved = now();
+    r->saved = hs_clock_seconds();
     return st;
 }
 
@@ -309,7 +301,7 @@ static hs_status run_through(run *r, hs_error *err)
         }
         if (!st)
             st = failure(r, &why);
-        if (!st && (now() - r->saved) * 1e3 >= (double)r->job->save_ms)
+        if (!st && (hs_clock_seconds() - r->saved) * 1e3 >= (double)r->job->save_ms)
             st = save(r, &why);
         tell(r, false);
     }
@@ -351,7 +343,7 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     r->seconds_before = r->record.seconds;
     if (!st)
         st = workers_start(r, err);
-    r->started = r->saved = now();
+    r->started = r->saved = hs_clock_seconds();
     if (!st)
         tell(r, true); /* what was counted before */
     if (!st && !r->record.done)

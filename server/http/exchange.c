@@ -1,5 +1,6 @@
 #include "server/http/exchange.h"
 
+#include "model/clock.h"
 #include "server/base/log.h"
 #include "server/http/routes.h"
 #include "server/runs/corpora.h"
@@ -263,7 +264,7 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
 {
     const char *id = hs__header(x->mhd, "X-Request-Id");
     x->begun = true;
-    x->begun_ns = uv_hrtime();
+    x->begun_ns = hs_clock_ns();
     x->server->metrics.in_flight++;
     x->head = strcmp(method, "HEAD") == 0;
     x->method = x->head ? "GET" : method;
@@ -441,7 +442,7 @@ void hs__exchange_completed(void *cls, struct MHD_Connection *mhd, void **con_cl
         return;
     const int status = status_final(x);
     const uint64_t bytes_out = x->head ? 0 : x->response.body_bytes;
-    const double seconds = (double)(uv_hrtime() - x->begun_ns) / 1e9;
+    const double seconds = (double)(hs_clock_ns() - x->begun_ns) / 1e9;
     server->metrics.requests[hs__route_number(x->route)][status]++;
     server->metrics.bytes_in += x->received_bytes;
     server->metrics.bytes_out += bytes_out;

@@ -1,5 +1,6 @@
 #include "server/http/routes.h"
 
+#include "model/clock.h"
 #include "server/base/log.h"
 #include "server/base/version.h"
 #include "server/base/viewer_files.h"
@@ -116,7 +117,7 @@ static void gauges_print(const hs_server *server, FILE *out)
     hs__metric_print(out, "log_lines_dropped_total", "counter", "Log lines nobody read in time.",
                      (double)hs__log_dropped());
     hs__metric_print(out, "uptime_seconds", "gauge", "Since the start.",
-                     (double)(uv_hrtime() - server->started_ns) / 1e9);
+                     (double)(hs_clock_ns() - server->started_ns) / 1e9);
     if (server->state == HS_LOADING)
         return;
     hs_api_cache_stats(server->catalog.api, &cache);

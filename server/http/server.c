@@ -1,5 +1,6 @@
 #include "server/http/server.h"
 
+#include "model/clock.h"
 #include "server/base/cores.h"
 #include "server/base/log.h"
 #include "server/http/connection.h"
@@ -303,7 +304,7 @@ int hs__server_run(const hs_server_options *options, hs_error *err)
     }
     server->options = options;
     server->n_cores = hs__cores_usable();
-    server->started_ns = uv_hrtime();
+    server->started_ns = hs_clock_ns();
     server->held_bytes_max =
         4 *
         (options->catalog.api.answer_bytes_max ? options->catalog.api.answer_bytes_max : ANSWER_BYTES_MAX);

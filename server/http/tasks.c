@@ -1,5 +1,6 @@
 #include "server/http/tasks.h"
 
+#include "model/clock.h"
 #include "server/http/together.h"
 
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void batch_fill(hs_tasks *tasks, hs_batch *batch)
 
 static void batch_start(hs_tasks *tasks, hs_batch *batch)
 {
-    const uint64_t now = uv_hrtime();
+    const uint64_t now = hs_clock_ns();
     const size_t n_cores = tasks->options.n_cores;
     tasks->n_running++;
     batch->tasks = tasks;
@@ -142,7 +143,7 @@ bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
     if (!at_once && tasks->n_queued >= tasks->options.queue_max)
         return false;
     task->tasks = tasks;
-    task->queued_ns = uv_hrtime();
+    task->queued_ns = hs_clock_ns();
     task->started_ns = 0;
     task->end = HS_TASK_DONE;
     atomic_store(&task->cancelled, 0);

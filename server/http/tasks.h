@@ -34,7 +34,7 @@ struct hs_task {
     void (*done)(hs_task *task);    /* on the loop, once for every task submitted, never inside a submit */
     void *data;                     /* the submitter's */
     hs_task_end end;                /* why it ended; without HS_TASK_DONE there may be no response */
-    uint64_t queued_ns, started_ns; /* uv_hrtime; started_ns is 0 when no worker saw it */
+    uint64_t queued_ns, started_ns; /* hs_clock_ns; started_ns is 0 when no worker saw it */
 
     hs_task_state state; /* the rest belongs to tasks.c */
     atomic_int cancelled;

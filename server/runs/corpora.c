@@ -1,5 +1,6 @@
 #include "server/runs/corpora_internal.h"
 
+#include "model/clock.h"
 #include "server/base/log.h"
 #include "server/corpus/corpus_report.h"
 
@@ -11,11 +12,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SAVE_MS 30000
-#define AGAIN_S 3 /* after the database could not be written */
+#define SAVE_MS  30000
+#define AGAIN_MS 3000 /* after the database could not be written */
 
 /* ---- running ---- */
 
@@ -42,17 +42,6 @@ static bool task_next(hs_corpora *c, hs__corpora_task *ret)
     }
     sqlite3_finalize(s);
     return found;
-}
-
-size_t hs__corpora_model(const hs_corpora *c, const char *name)
-{
-    if (!c->options->n_places)
-        return strcmp(name, "mini") == 0 ? 0 : SIZE_MAX;
-    for (size_t i = 0; i < c->options->n_places; i++)
-        if (strlen(name) == c->options->places[i].n_name &&
-            memcmp(name, c->options->places[i].name, c->options->places[i].n_name) == 0)
-            return i;
-    return SIZE_MAX;
 }
 
 /* "[3,7]": the numbers of those listed. NULL when memory is short. */
@@ -89,7 +78,7 @@ static hs_status task_run(hs_corpora *c, const hs__corpora_task *t, hs_error *er
     uint16_t layers[HS_LAYERS_MAX];
     char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
     const char *inputs[] = {input};
-    const size_t model = hs__corpora_model(c, t->model);
+    const size_t model = hs__catalog_find(c->options, t->model);
     if (model == SIZE_MAX)
         return hs_fail(err, HS_NOT_FOUND, "the model '%s' is not served any more", t->model);
     hs__run_path(c, t->id, "", dir);
@@ -179,12 +168,10 @@ static bool task_end(hs_corpora *c, const hs__corpora_task *t, hs_status st, con
 }
 
 /* Ends early when something else happens. The lock is held. */
-static void wait_seconds(hs_corpora *c, time_t seconds)
+static void wait_ms(hs_corpora *c, unsigned milliseconds)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += seconds;
-    pthread_cond_timedwait(&c->changed, &c->lock, &end);
+    const struct timespec end = hs_clock_after_ms(milliseconds);
+    pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &end);
 }
 
 static void *thread_main(void *data)
@@ -214,7 +201,7 @@ static void *thread_main(void *data)
         const bool ended = task_end(c, &t, st, &err);
         pthread_mutex_lock(&c->lock);
         if (!ended && !c->stopping) /* it comes again, but not at once and for ever */
-            wait_seconds(c, AGAIN_S);
+            wait_ms(c, AGAIN_MS);
     }
     pthread_mutex_unlock(&c->lock);
     return NULL;

@@ -39,9 +39,6 @@ typedef struct hs__corpora_task {
     hs__corpus_progress progress; /* counts only */
 } hs__corpora_task;
 
-/* SIZE_MAX: none of this name. */
-size_t hs__corpora_model(const hs_corpora *c, const char *name);
-
 /* ---- rows; the lock is held ---- */
 
 HS_MUST_USE hs_status hs__rows_open(hs_corpora *c, hs_error *err);

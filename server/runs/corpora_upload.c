@@ -28,14 +28,10 @@ struct hs_upload {
 /* NULL: there is no such model. */
 static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__corpora_task *ret)
 {
-    const hs_model_place *first = c->options->places;
-    if (*text)
-        snprintf(ret->model, sizeof ret->model, "%s", text);
-    else if (c->options->n_places)
-        snprintf(ret->model, sizeof ret->model, "%.*s", (int)first->n_name, first->name);
-    else
-        snprintf(ret->model, sizeof ret->model, "mini");
-    const size_t model = hs__corpora_model(c, ret->model);
+    const hs_model_place *first = hs__catalog_place(c->options, 0);
+    snprintf(ret->model, sizeof ret->model, "%.*s", (int)(*text ? strlen(text) : first->n_name),
+             *text ? text : first->name);
+    const size_t model = hs__catalog_find(c->options, ret->model);
     return model == SIZE_MAX ? NULL : hs_model_shape(c->catalog->models[model]);
 }
 
