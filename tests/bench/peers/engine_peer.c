@@ -49,7 +49,8 @@ static void print_sums(const hs_capture *capture)
     const size_t n = capture->n_layers * capture->n_heads * capture->n_tokens * capture->n_tokens;
     double attention = 0, similarity = 0;
     for (size_t i = 0; i < n; i++) {
-        attention += (double)capture->arrays[HS_TAP_ATTENTION][i] * (double)capture->arrays[HS_TAP_ATTENTION][i];
+        attention +=
+            (double)capture->arrays[HS_TAP_ATTENTION][i] * (double)capture->arrays[HS_TAP_ATTENTION][i];
         similarity += fabs((double)capture->arrays[HS_TAP_SIMILARITY][i]);
     }
     printf("%.17g %.17g\n", attention, similarity);
