@@ -1,0 +1,191 @@
+"""What an analysis found: arrays under HuggingFace's names, and the forms in which other tools want them."""
+from __future__ import annotations
+
+import base64
+import html
+import json
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas
+
+FIGURES = ("max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
+           "mean_distance", "focal_position", "focal_share", "attention_entropy", "separator_attention",
+           "snr_dprime")
+
+
+class Tokens:
+    """The tokens of a text.
+
+    tokens, input_ids, token_type_ids, special_tokens_mask, offset_mapping, sentence_ids, word_ids: [T], as in
+    HuggingFace; word_ids holds None for special tokens.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]):
+        self.model: str = fields["model"]
+        self.truncated: bool = fields["truncated"]
+        self.tokens: List[str] = fields["tokens"]
+        self.input_ids = np.asarray(fields["input_ids"])
+        self.token_type_ids = np.asarray(fields["token_type_ids"])
+        self.special_tokens_mask = np.asarray(fields["special_tokens_mask"])
+        self.offset_mapping = np.asarray(fields["offset_mapping"])
+        self.sentence_ids = np.asarray(fields["sentence_ids"])
+        self.word_ids: List[Optional[int]] = fields["word_ids"]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"<headscope.Tokens of {self.model}: {' '.join(self.tokens)}>"
+
+
+class Analysis:
+    """One analysed text.
+
+    Every array of the answer is an attribute and an item under its name in the contract: attentions and
+    similarities [l][h][T][T], head_outputs [l][h][T][d], hidden_states [l + 1][T][H], pairs_layer, ... ;
+    l and h count the selected `layers` and `heads`.
+    """
+
+    def __init__(self, arrays: Dict[str, np.ndarray]):
+        self.arrays = arrays
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "arrays" and name in self.arrays:
+            value = self.arrays[name]
+            return value.item() if value.ndim == 0 else value
+        raise AttributeError(f"the answer has no {name!r}; it has {', '.join(sorted(self.__dict__.get('arrays', ())))}")
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+    def __dir__(self) -> List[str]:
+        return sorted([*super().__dir__(), *self.arrays])
+
+    def __repr__(self) -> str:
+        large = ", ".join(f"{name} {array.shape}" for name, array in self.arrays.items() if array.ndim >= 3)
+        return f"<headscope.Analysis of {len(self)} tokens with {self.model}: {large or 'no maps'}>"
+
+    def __len__(self) -> int:
+        return len(self.arrays["input_ids"])
+
+    @property
+    def tokens(self) -> List[str]:
+        return self.arrays["tokens"].tolist()
+
+    @property
+    def word_ids(self) -> List[Optional[int]]:
+        return [None if word < 0 else int(word) for word in self.arrays["word_ids"]]
+
+    @property
+    def request(self) -> Dict[str, Any]:
+        """The request that this answers, as it was sent."""
+        return json.loads(self.arrays["request"].item())
+
+    def attention(self, layer: int, head: int) -> np.ndarray:
+        """[T][T] of a head by the model's own numbers; negative ones count from the end of the selection."""
+        return self._of_head("attentions", layer, head)
+
+    def similarity(self, layer: int, head: int) -> np.ndarray:
+        """[T][T], as attention."""
+        return self._of_head("similarities", layer, head)
+
+    def _of_head(self, name: str, layer: int, head: int) -> np.ndarray:
+        at = []
+        for axis, number in (("layers", layer), ("heads", head)):
+            chosen = self.arrays[axis]
+            found = np.flatnonzero(chosen == (chosen[number] if number < 0 else number))
+            if not len(found):
+                raise KeyError(f"{axis} holds {chosen.tolist()}, not {number}")
+            at.append(int(found[0]))
+        return self.arrays[name][at[0], at[1]]
+
+    # ---- for other tools ----
+
+    def to_bertviz(self) -> Dict[str, Any]:
+        """Keyword arguments of bertviz.head_view and model_view: head_view(**answer.to_bertviz()).
+
+        Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all".
+        """
+        import torch
+        return {"attention": tuple(torch.from_numpy(np.ascontiguousarray(layer, np.float32))[None]
+                                   for layer in self.arrays["attentions"]),
+                "tokens": self.tokens}
+
+    def to_circuitsvis(self, layer: int = -1) -> Dict[str, Any]:
+        """Keyword arguments of circuitsvis.attention.attention_heads for one layer."""
+        chosen = self.arrays["layers"]
+        at = int(np.flatnonzero(chosen == (chosen[layer] if layer < 0 else layer))[0])
+        return {"attention": self.arrays["attentions"][at], "tokens": self.tokens, "mask_upper_tri": False}
+
+    def to_pandas(self, what: str = "pairs") -> "pandas.DataFrame":
+        """A table: "pairs", one row a pair with its tokens, or "summary", one row a head."""
+        import pandas
+        if what == "pairs":
+            columns = {name[len("pairs_"):]: array for name, array in self.arrays.items()
+                       if name.startswith("pairs_") and array.ndim == 1}
+            tokens = self.arrays["tokens"]
+            table = pandas.DataFrame(columns)
+            table.insert(4, "token_i", tokens[columns["i"]])
+            table.insert(5, "token_j", tokens[columns["j"]])
+            return table
+        if what != "summary":
+            raise ValueError('what is "pairs" or "summary"')
+        layers, heads = self.arrays["layers"], self.arrays["heads"]
+        table = pandas.DataFrame({name: self.arrays["summary_" + name].ravel() for name in FIGURES})
+        table.insert(0, "layer", np.repeat(layers, len(heads)))
+        table.insert(1, "head", np.tile(heads, len(layers)))
+        focal = table["focal_position"]
+        table.insert(8, "focal_token", np.where(focal < 0, None, self.arrays["tokens"][focal.clip(0)].astype(object)))
+        return table
+
+    def _repr_html_(self) -> str:
+        """A small picture for notebooks: every head's attention, layers from top to bottom."""
+        if "attentions" not in self.arrays:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        picture, width, height = _sheet(self.arrays["attentions"])
+        data = base64.b64encode(picture).decode()
+        layers, heads = self.arrays["layers"], self.arrays["heads"]
+        caption = (f"attention of {self.model}: layers {_span(layers)} from top to bottom, heads {_span(heads)} "
+                   f"from left to right; rows are queries, darker is more (square root)")
+        return (f'<figure style="margin:0"><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" '
+                f'width="{width}" height="{height}" style="image-rendering:pixelated;background:#fff">'
+                f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(self.tokens))}</figcaption></figure>")
+
+
+def _span(numbers: np.ndarray) -> str:
+    listed = numbers.tolist()
+    whole = len(listed) > 2 and listed == list(range(listed[0], listed[-1] + 1))
+    return f"{listed[0]} to {listed[-1]}" if whole else ", ".join(map(str, listed))
+
+
+def _sheet(maps: np.ndarray, cell: int = 56, gap: int = 4) -> Tuple[bytes, int, int]:
+    """All maps of [l][h][T][T] as one grey PNG of cells of the same size; cells take the largest element under
+    each of their pixels, so that no thin line is lost."""
+    n_layers, n_heads, n_tokens = maps.shape[:3]
+    edges = np.arange(cell + 1) * n_tokens // cell
+    sheet = np.full((n_layers * (cell + gap) - gap, n_heads * (cell + gap) - gap), 255, np.uint8)
+    starts, ends = edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)
+    for layer in range(n_layers):
+        for head in range(n_heads):
+            rows = np.stack([maps[layer, head, a:b].max(0) for a, b in zip(starts, ends)])
+            pixels = np.stack([rows[:, a:b].max(1) for a, b in zip(starts, ends)], 1)
+            y, x = layer * (cell + gap), head * (cell + gap)
+            sheet[y:y + cell, x:x + cell] = 255 - np.rint(255 * np.sqrt(np.clip(pixels, 0, 1))).astype(np.uint8)
+    return _png(sheet), sheet.shape[1], sheet.shape[0]
+
+
+def _png(grey: np.ndarray) -> bytes:
+    """An 8-bit grey image as PNG."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + row.tobytes() for row in grey)
+    size = struct.pack(">IIBBBBB", grey.shape[1], grey.shape[0], 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

@@ -1,0 +1,191 @@
+"""The HTTP side: requests out, answers and errors back. One connection a thread, kept alive."""
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from .answer import Analysis, Tokens
+from .errors import HeadscopeError
+from .runs import Run
+
+Progress = Callable[[int, Optional[int]], None]
+
+
+class Client:
+    """A headscope service.
+
+    url      where it listens
+    token    of a service that was started with --token-file
+    timeout  seconds to wait for the connection and between parts of an answer
+    """
+
+    def __init__(self, url: str = "http://127.0.0.1:8080", token: Optional[str] = None, timeout: float = 120):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"not an http address: {url!r}")
+        self.url = url.rstrip("/")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._prefix = parts.path.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._local = threading.local()
+        self._connections: List[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"headscope.Client({self.url!r})"
+
+    def close(self) -> None:
+        """Closes the connections; the client can be used again afterwards."""
+        with self._lock:
+            connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.close()
+
+    def analyze(self, text: Optional[str] = None, **fields: Any) -> Analysis:
+        """One text analysed: POST /analyze, whose fields are the keyword arguments.
+
+            client.analyze("a text", layers="all", outputs=["attentions", "pairs"], threshold=0.5)
+
+        Arrays come as float32; dtype="f2" halves the transfer. Raises HeadscopeError.
+        """
+        request = {**({} if text is None else {"text": text}), **_plain(fields)}
+        body = self._post("/analyze?format=npz", request)
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            return Analysis({name: arrays[name] for name in arrays.files})
+
+    def analyze_many(self, texts: Iterable[str], progress: Optional[Progress] = None, parallel: int = 4,
+                     **fields: Any) -> Iterator[Analysis]:
+        """Answers of many texts, in their order, computed `parallel` at a time and handed out as they are ready.
+
+        progress(done, total) is called after each; total is None when texts has no length.
+        """
+        total = len(texts) if isinstance(texts, Sequence) else None
+        source = iter(texts)
+        with ThreadPoolExecutor(parallel) as pool:
+            waiting = [pool.submit(self.analyze, text, **fields) for _, text in zip(range(2 * parallel), source)]
+            done = 0
+            while waiting:
+                answer = waiting.pop(0).result()
+                waiting += [pool.submit(self.analyze, text, **fields) for _, text in zip(range(1), source)]
+                done += 1
+                if progress:
+                    progress(done, total)
+                yield answer
+
+    def tokenize(self, text: str, **fields: Any) -> Tokens:
+        """The tokens of a text: POST /tokenize."""
+        return Tokens(json.loads(self._post("/tokenize", {"text": text, **_plain(fields)})))
+
+    def models(self) -> List[Dict[str, Any]]:
+        """What GET /models says: one entry a model, the first is the default."""
+        return json.loads(self.request("GET", "/models"))["models"]
+
+    def start_run(self, texts: Iterable[Union[str, Mapping[str, Any]]], **options: Any) -> Run:
+        """Starts a corpus run over texts (strings, or objects with a `text`) and returns it at once.
+
+        Options are those of POST /corpora: name, model, max_tokens, layers, thresholds. Follow it with Run.wait().
+        """
+        query = urlencode({name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+                           for name, value in options.items()})
+        lines = (json.dumps(text, ensure_ascii=False).encode() + b"\n" for text in texts)
+        body = self.request("POST", "/corpora" + ("?" + query if query else ""), _Stream(lines),
+                            {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"})
+        return Run(self, json.loads(body))
+
+    def run(self, id: str) -> Run:
+        """A corpus run by its id."""
+        return Run(self, json.loads(self.request("GET", f"/corpora/{id}")))
+
+    # ---- HTTP ----
+
+    def _post(self, path: str, fields: Mapping[str, Any]) -> bytes:
+        return self.request("POST", path, json.dumps(fields, ensure_ascii=False).encode(),
+                            {"Content-Type": "application/json"})
+
+    def request(self, method: str, path: str, body: Any = None,
+                headers: Optional[Mapping[str, str]] = None) -> bytes:
+        """The body of an answer of 2xx; HeadscopeError for every other one."""
+        headers = {**({"Authorization": f"Bearer {self._token}"} if self._token else {}), **(headers or {})}
+        status, data, answered = self._exchange(method, self._prefix + path, body, headers)
+        if status // 100 != 2:
+            raise HeadscopeError.from_answer(status, data, answered)
+        return data
+
+    def _exchange(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Tuple[int, bytes, Any]:
+        """A kept connection may have been closed since; what can be sent twice is tried once more on a new one."""
+        for fresh in (False, True):
+            connection, used = self._connection(fresh)
+            try:
+                connection.request(method, path, body, dict(headers), encode_chunked=isinstance(body, _Stream))
+                response = connection.getresponse()
+                return response.status, response.read(), response.headers
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
+                connection.close()
+                if fresh or not used or isinstance(body, _Stream):
+                    raise self._unreachable(error) from error
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                raise self._unreachable(error) from error
+        raise AssertionError("the second try returns or raises")
+
+    def _unreachable(self, error: Exception) -> HeadscopeError:
+        return HeadscopeError(0, f"no answer from {self.url} ({error}): is `headscope serve` running there?")
+
+    def _connection(self, fresh: bool) -> Tuple[http.client.HTTPConnection, bool]:
+        """This thread's connection, and whether it was used before."""
+        kept = getattr(self._local, "connection", None)
+        if kept is not None and kept.sock is not None and not fresh:
+            return kept, True
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=self._timeout)
+        with self._lock:
+            self._connections = [c for c in self._connections if c.sock is not None] + [connection]
+        self._local.connection = connection
+        return connection, False
+
+
+class _Stream:
+    """A body of many parts, sent in chunks of some size; it cannot be sent twice."""
+
+    CHUNK_BYTES = 1 << 16
+
+    def __init__(self, parts: Iterable[bytes]):
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[bytes]:
+        gathered = bytearray()
+        for part in self._parts:
+            gathered += part
+            if len(gathered) >= self.CHUNK_BYTES:
+                yield bytes(gathered)
+                gathered.clear()
+        if gathered:
+            yield bytes(gathered)
+
+
+def _plain(fields: Mapping[str, Any]) -> Dict[str, Any]:
+    """Request fields as JSON has them: NumPy numbers, arrays, tuples and ranges become numbers and lists."""
+    def convert(value: Any) -> Any:
+        if isinstance(value, (np.generic, np.ndarray)):
+            return value.tolist()
+        if isinstance(value, (list, tuple, range, set)):
+            return [convert(item) for item in value]
+        if isinstance(value, Mapping):
+            return {name: convert(item) for name, item in value.items()}
+        return value
+    return {name: convert(value) for name, value in fields.items() if value is not None}

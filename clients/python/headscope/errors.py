@@ -1,0 +1,39 @@
+"""What goes wrong, as the service tells it (problem+json, RFC 9457)."""
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Optional
+
+
+class HeadscopeError(Exception):
+    """A refusal or failure of the service.
+
+    status    HTTP status; 0 when the service could not be reached
+    detail    one sentence: what is wrong and what to do
+    pointer   JSON pointer to the field of the request, or None
+    position  {"line", "column", "byte"} where a body stops being JSON, or None
+    retry_after  seconds after which to try again, or None
+    """
+
+    def __init__(self, status: int, detail: str, title: str = "", pointer: Optional[str] = None,
+                 position: Optional[Mapping[str, int]] = None, retry_after: Optional[float] = None):
+        super().__init__(detail if not pointer else f"{pointer}: {detail}")
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.pointer = pointer
+        self.position = position
+        self.retry_after = retry_after
+
+    @classmethod
+    def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> "HeadscopeError":
+        try:
+            problem: Any = json.loads(body)
+        except ValueError:
+            problem = {}
+        if not isinstance(problem, dict):
+            problem = {}
+        after = headers.get("Retry-After") or ""
+        return cls(status, problem.get("detail") or body.decode(errors="replace")[:500] or f"HTTP {status}",
+                   problem.get("title", ""), problem.get("pointer"), problem.get("position"),
+                   float(after) if after.isdigit() else None)

@@ -1,0 +1,68 @@
+"""Corpus runs: a whole collection of texts counted by the service."""
+from __future__ import annotations
+
+import io
+import json
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+
+import numpy as np
+
+from .errors import HeadscopeError
+
+if TYPE_CHECKING:
+    from .client import Client
+
+
+class Run:
+    """A corpus run. `fields` is what GET /corpora/{id} said last: state, texts_done, texts_total, eta_seconds, ..."""
+
+    def __init__(self, client: "Client", fields: Dict[str, Any]):
+        self._client = client
+        self.fields = fields
+
+    @property
+    def id(self) -> str:
+        return self.fields["id"]
+
+    @property
+    def state(self) -> str:
+        """queued, running, done, failed or cancelled, as of the last refresh."""
+        return self.fields["state"]
+
+    def __repr__(self) -> str:
+        return f"<headscope.Run {self.id}: {self.state}, {self.fields.get('texts_done', 0)} texts>"
+
+    def refresh(self) -> "Run":
+        self.fields = json.loads(self._client.request("GET", f"/corpora/{self.id}"))
+        return self
+
+    def wait(self, progress: Optional[Callable[[int, Optional[int]], None]] = None, every: float = 0.5) -> "Run":
+        """Returns when the run has ended; HeadscopeError when it failed. progress(texts_done, texts_total) is called
+        at every look; texts_total is None until it is known."""
+        while True:
+            self.refresh()
+            if progress:
+                progress(self.fields.get("texts_done", 0), self.fields.get("texts_total"))
+            if self.state == "failed":
+                raise HeadscopeError(0, self.fields.get("error") or "the run failed")
+            if self.state not in ("queued", "running"):
+                return self
+            time.sleep(every)
+
+    def report(self) -> Dict[str, Any]:
+        """Figures and findings: report.json."""
+        return json.loads(self._client.request("GET", f"/corpora/{self.id}/report"))
+
+    def arrays(self) -> Dict[str, np.ndarray]:
+        """Every sum of the run: report.npz."""
+        body = self._client.request("GET", f"/corpora/{self.id}/report?format=npz")
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+    def cancel(self) -> "Run":
+        self._client.request("POST", f"/corpora/{self.id}/cancel")
+        return self.refresh()
+
+    def delete(self) -> None:
+        self._client.request("DELETE", f"/corpora/{self.id}")

@@ -1,0 +1,164 @@
+"""clients/python against the real server, and against the libraries that it hands its answers to, where they are
+installed."""
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CLIENT = Path(__file__).parents[2] / "clients" / "python"
+sys.path.insert(0, str(CLIENT))
+import headscope as package  # noqa: E402
+
+TEXT = "Paris is the [MASK] of France. The river is wide. The river is long."
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with package.Client(server.url) as one:
+        yield one
+
+
+def test_arrays_are_those_of_the_contract(client, server):
+    outputs = ["attentions", "similarities", "head_outputs", "hidden_states", "pairs", "summary"]
+    answer = client.analyze(TEXT, layers=[0, -1], outputs=outputs)
+    plain = server.post("/analyze", {"text": TEXT, "layers": [0, -1], "outputs": outputs, "digits": 9}).json()
+    assert answer.tokens == plain["tokens"] and answer.word_ids == plain["word_ids"]
+    assert answer.model == "mini" and answer.truncated is False
+    assert answer.request["layers"] == [0, -1]
+    for name in outputs[:4]:
+        assert np.array_equal(answer[name], np.asarray(plain[name], np.float32)), name
+    assert len(answer) == len(plain["tokens"])
+    assert "attentions" in answer and "regions" not in answer
+    assert np.array_equal(answer.attention(11, 3), answer.attentions[1, 3])
+    assert np.array_equal(answer.similarity(-1, -1), answer.similarities[1, -1])
+    with pytest.raises(KeyError, match="layers holds"):
+        answer.attention(5, 0)
+    with pytest.raises(AttributeError, match="it has .*attentions"):
+        answer.regions_runs
+
+
+def test_fields_may_be_numpy_values(client):
+    answer = client.analyze(TEXT, layers=np.array([1, 2]), heads=range(3), max_tokens=np.int64(9))
+    assert answer.attentions.shape == (2, 3, 9, 9) and answer.truncated
+
+
+def test_many_texts_come_in_order(client):
+    texts = [f"number {i} " + "word " * (i % 7) for i in range(23)]
+    seen = []
+    answers = list(client.analyze_many(texts, progress=lambda *done: seen.append(done), outputs=["pairs"]))
+    assert [a.tokens for a in answers] == [client.tokenize(t).tokens for t in texts]
+    assert seen == [(i + 1, 23) for i in range(23)]
+    assert len(list(client.analyze_many(iter(texts[:3])))) == 3
+
+
+def test_tokens_and_models(client):
+    tokens = client.tokenize("Hello world")
+    assert tokens.tokens[0] == "[CLS]" and tokens.word_ids[0] is None and len(tokens) == len(tokens.input_ids)
+    assert client.models()[0]["name"] == "mini"
+
+
+def test_refusals_tell_their_field(client):
+    with pytest.raises(package.HeadscopeError) as caught:
+        client.analyze("a", threshold=2)
+    error = caught.value
+    assert (error.status, error.pointer) == (422, "/threshold") and "(0, 1]" in error.detail
+    with pytest.raises(package.HeadscopeError) as caught:
+        client.analyze("a", model="nobody")
+    assert caught.value.status == 404
+
+
+def test_nobody_there():
+    with pytest.raises(package.HeadscopeError, match="headscope serve") as caught:
+        package.Client("http://127.0.0.1:9").models()
+    assert caught.value.status == 0
+    with pytest.raises(ValueError):
+        package.Client("127.0.0.1:8080")
+
+
+def test_a_server_of_its_own(headscope, tmp_path):
+    (tmp_path / "token").write_text("a-token-of-more-than-sixteen-characters\n")
+    with package.start(binary=headscope) as client:
+        client.analyze("a")
+        process = client._process
+    assert process.returncode == 0
+    with pytest.raises(package.HeadscopeError, match="ended before it was ready.*no-such"):
+        package.start("--model", "no-such=/no-such", binary=headscope)
+    with pytest.raises(package.HeadscopeError, match="cannot start"):
+        package.start(binary=tmp_path / "token")
+    with package.start("--token-file", str(tmp_path / "token"), binary=headscope) as client:
+        with pytest.raises(package.HeadscopeError) as caught:
+            client.models()
+        assert caught.value.status == 401
+        with package.Client(client.url, token="a-token-of-more-than-sixteen-characters") as known:
+            assert known.models()
+
+
+def test_a_kept_connection_that_was_closed_is_no_error(start_server):
+    server = start_server()
+    with package.Client(server.url) as client:
+        client.models()
+        client._local.connection.sock.shutdown(2)
+        assert client.models()
+
+
+def test_a_corpus_run(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path))
+    with package.Client(server.url) as client:
+        seen = []
+        run = client.start_run((TEXT + f" {i}" for i in range(20)), name="twenty", layers=[0, 1], thresholds=[0.2, 0.5])
+        run.wait(progress=lambda *done: seen.append(done), every=0.05)
+        assert run.state == "done" and seen[-1] == (20, 20)
+        assert client.run(run.id).fields["name"] == "twenty"
+        assert run.arrays()["attention_sum"].shape[0] == 2
+        assert run.report()["texts"] == 20
+        run.delete()
+        with pytest.raises(package.HeadscopeError) as caught:
+            run.refresh()
+        assert caught.value.status == 404
+
+
+def test_a_picture_for_notebooks(client):
+    page = client.analyze(TEXT, layers="all", max_tokens=12)._repr_html_()
+    assert "data:image/png;base64," in page and "layers 0 to 11" in page and "[MASK]" in page
+    assert "<pre>" in client.analyze("<b>", outputs=["pairs"])._repr_html_()
+
+
+def test_pandas(client):
+    pandas = pytest.importorskip("pandas")
+    answer = client.analyze(TEXT, layers=[9, 11], outputs=["pairs", "summary"])
+    pairs = answer.to_pandas()
+    assert isinstance(pairs, pandas.DataFrame) and len(pairs) == min(answer.pairs_total, 10000)
+    assert list(pairs["token_i"]) == [answer.tokens[i] for i in pairs["i"]]
+    heads = answer.to_pandas("summary")
+    assert len(heads) == 24 and list(heads["layer"][:13]) == [9] * 12 + [11]
+
+
+def test_bertviz(client):
+    torch = pytest.importorskip("torch")
+    arguments = client.analyze(TEXT, layers="all").to_bertviz()
+    assert len(arguments["attention"]) == 12 and arguments["attention"][0].shape[:2] == (1, 12)
+    assert torch.allclose(arguments["attention"][3].sum(-1), torch.tensor(1.0), atol=1e-5)
+    bertviz = pytest.importorskip("bertviz")
+    assert "[MASK]" in bertviz.head_view(**arguments, html_action="return").data
+
+
+def test_circuitsvis(client):
+    arguments = client.analyze(TEXT, layers="all").to_circuitsvis(3)
+    assert arguments["attention"].shape[0] == 12
+    attention = pytest.importorskip("circuitsvis.attention")
+    assert attention.attention_heads(**arguments)
+
+
+def test_its_readme(headscope, tmp_path):
+    """The README's Python runs as it stands."""
+    code = re.search(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.S)[1]
+    code = code.replace("build/headscope", headscope)
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(CLIENT)},
+                          capture_output=True, text=True, check=True)
+    assert "[MASK]" in done.stdout and "(12, 12, 9, 9)" in done.stdout
+    assert json.dumps(done.stderr) == '""'
