@@ -63,15 +63,29 @@ typedef enum hs_activation {
     HS_SILU,
 } hs_activation;
 
-/* word[id] + position[offset + t] + type[type of t], normed, then projected where E is not H. */
+/* word[id] + position[position_offset + t] + type[type of t], normed, then projected where E is not H.
+ *
+ * Where position_offset is above 0, the token of id position_offset - 1 is padding, also when a user writes
+ * it: it takes row position_offset - 1, and t does not count it.
+ *
+ * Where token_dropout is above 0 (ESM), word rows of the token mask_id are 0, the others are scaled by
+ * (1 - token_dropout) / (1 - the text's share of mask_id). */
 typedef struct hs_embedding {
+    size_t width;           /* E */
     hs_tensor word;         /* [vocab_size][E] */
     hs_tensor position;     /* [position_offset + n_positions][E] */
     size_t position_offset; /* row of the first token */
     hs_tensor type;         /* [n_types][E] */
     hs_norm norm;           /* over E */
     hs_dense projection;    /* [H][E] */
+    double token_dropout;
+    int32_t mask_id;
 } hs_embedding;
+
+/* T5's buckets of the distance n = j - i from query to key, 16 for keys before it or on it and 16 for those
+ * after: m = |n| below 8 has its own, then min(15, 8 + floor(ln(m / 8) / ln(16) * 8)), plus 16 where n > 0.
+ */
+#define HS_DISTANCE_BUCKETS 32
 
 typedef struct hs_layer {
     size_t same_as; /* the layer whose weights these are; its own number where they are its own */
@@ -92,7 +106,8 @@ typedef struct hs_recipe {
     bool norms_before;
     hs_activation activation;
     hs_embedding embedding;
-    const hs_layer *layers; /* [n_layers] */
+    hs_layer *layers;     /* [n_layers] */
+    hs_tensor score_bias; /* [HS_DISTANCE_BUCKETS][n_heads]: added to q k' / sqrt(d) in every layer */
     hs_norm final_norm;
 } hs_recipe;
 

@@ -161,6 +161,7 @@ hs_status hs__weights_bind(const hs__shards *shards, hs__family family, hs_layer
     const hs_shape *shape = &recipe->shape;
     const size_t H = shape->hidden;
     hs_embedding *embedding = &recipe->embedding;
+    embedding->width = H;
     bind_embedding(&b, "word_embeddings", shape->vocab_size, H, &embedding->word);
     bind_embedding(&b, "position_embeddings", shape->n_positions, H, &embedding->position);
     if (shape->n_types > 0)
