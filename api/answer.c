@@ -118,14 +118,10 @@ static hs_status find_segments(hs__answer *a, hs_error *err)
 /* 1 for [CLS], [SEP] and sentence ends, wherever they stand. */
 static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 {
-    const hs_special_ids *ids = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model));
-    for (size_t i = 0; i < a->encoding->n_tokens; i++) {
-        const int32_t id = a->encoding->ids[i];
-        bool is = a->encoding->special[i] || id == ids->cls || id == ids->sep;
-        for (size_t e = 0; e < a->ask->n_sentence_ends && !is; e++)
-            is = id == a->ask->sentence_ends[e];
-        ret_separators[i] = is;
-    }
+    const hs_encoding *e = a->encoding;
+    for (size_t i = 0; i < e->n_tokens; i++)
+        ret_separators[i] = e->special[i] || e->roles[i] == HS_ROLE_FIRST ||
+                            e->roles[i] == HS_ROLE_SEPARATOR || hs__ask_ends_sentence(a->ask, e, i);
 }
 
 static hs_status summarize(hs__answer *a, hs_error *err)

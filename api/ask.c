@@ -204,7 +204,7 @@ static int read_sentence_ends(reading *r, const json_t *value, const char *point
     const hs_tokenizer *tokenizer = hs_model_tokenizer(r->model->model);
     if (!json_is_array(value) || json_array_size(value) > HS__SENTENCE_ENDS_MAX)
         return refuse_value(r->problem, pointer, value, "a list of at most 64 tokens");
-    ask->n_sentence_ends = 0;
+    ask->has_sentence_ends = true;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *token = json_array_get(value, i);
         const int32_t id = json_is_string(token) ? hs_tokenizer_id(tokenizer, json_string_value(token),
@@ -429,11 +429,16 @@ static void set_defaults(const hs__served_model *model, hs__ask *ask)
     ask->attention_threshold = 0.3f;
     ask->max_pairs = 10000;
     ask->digits = 6;
-    for (const char *end = ".!?"; *end; end++) {
-        const int32_t id = hs_tokenizer_id(hs_model_tokenizer(model->model), end, 1);
-        if (id >= 0)
-            ask->sentence_ends[ask->n_sentence_ends++] = id;
-    }
+}
+
+bool hs__ask_ends_sentence(const hs__ask *ask, const hs_encoding *encoding, size_t i)
+{
+    if (!ask->has_sentence_ends)
+        return encoding->roles[i] == HS_ROLE_SENTENCE_END;
+    for (size_t k = 0; k < ask->n_sentence_ends; k++)
+        if (ask->sentence_ends[k] == encoding->ids[i])
+            return true;
+    return false;
 }
 
 int hs__ask_read(const hs_api *api, const hs_request *request, bool tokens_only, hs__ask *ret_ask,

@@ -40,6 +40,7 @@ typedef struct hs__ask {
     bool split_special_tokens, mask_special;
     int digits;
     hs__dtype dtype;
+    bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;
 } hs__ask;
@@ -51,5 +52,8 @@ int hs__ask_read(const hs_api *api, const hs_request *request, bool tokens_only,
 
 /* 422 when dtype u1, which holds [0, 1] only, is asked of arrays that leave that range. */
 int hs__ask_check_format(const hs__ask *ask, hs__format format, hs__problem *problem);
+
+/* Whether token i ends a sentence. */
+bool hs__ask_ends_sentence(const hs__ask *ask, const hs_encoding *encoding, size_t i);
 
 void hs__ask_finish(hs__ask *ask); /* zeroed is fine */

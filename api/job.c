@@ -77,13 +77,15 @@ static int tokenize(hs_job *job)
                             ask->has_pair ? &ask->pair : NULL, &options, &job->encoding, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &job->encoding;
-    job->sentences = malloc(e->n_tokens * sizeof *job->sentences);
+    job->sentences = malloc(e->n_tokens * (sizeof *job->sentences + 1));
     if (!job->sentences) {
         hs_fail(&job->error, HS_NO_MEMORY, "no memory for the sentences");
         return refuse_error(job);
     }
-    hs_sentences_find(e->ids, e->types, e->special, e->n_tokens, ask->sentence_ends, ask->n_sentence_ends,
-                      job->sentences);
+    uint8_t *ends = (uint8_t *)(job->sentences + e->n_tokens);
+    for (size_t i = 0; i < e->n_tokens; i++)
+        ends[i] = hs__ask_ends_sentence(ask, e, i);
+    hs_sentences_find(ends, e->types, e->special, e->n_tokens, job->sentences);
     return 0;
 }
 

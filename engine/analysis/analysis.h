@@ -13,12 +13,12 @@
 
 /* ---- the text ---- */
 
-/* Sentence number of each token, from 0. A sentence ends after a run of tokens that are in ends[] (ids of "."
- * "!" "?" by default), and where a special token is followed by the other segment's type (the first [SEP] of
- * a text pair). Special tokens begin no sentence otherwise: [CLS] belongs to the first, a final [SEP] to the
- * last. types may be NULL: no pair. ret_sentences is [T]. */
-void hs_sentences_find(const int32_t *ids, const uint8_t *types, const uint8_t *special, size_t n_tokens,
-                       const int32_t *ends, size_t n_ends, int32_t *ret_sentences);
+/* Sentence number of each token, from 0. A sentence ends after a run of tokens with ends[i] set (those of
+ * HS_ROLE_SENTENCE_END, unless somebody wants others), and where a special token is followed by the other
+ * segment's type (the first [SEP] of a text pair). Special tokens begin no sentence otherwise: [CLS] belongs
+ * to the first, a final [SEP] to the last. types may be NULL: no pair. Arrays are [T]. */
+void hs_sentences_find(const uint8_t *ends, const uint8_t *types, const uint8_t *special, size_t n_tokens,
+                       int32_t *ret_sentences);
 
 /* Position of the first token with the same id, so that tokens i and j repeat each other when
  * ret_first[i] == ret_first[j]. ret_first is [T]. */

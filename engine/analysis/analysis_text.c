@@ -1,22 +1,14 @@
 /* analysis_text.c - what the analysis must know of a text: its sentences and its repeated tokens. */
 #include "engine/analysis/analysis.h"
 
-static bool contains(const int32_t *ids, size_t n_ids, int32_t id)
-{
-    for (size_t k = 0; k < n_ids; k++)
-        if (ids[k] == id)
-            return true;
-    return false;
-}
-
-void hs_sentences_find(const int32_t *ids, const uint8_t *types, const uint8_t *special, size_t n_tokens,
-                       const int32_t *ends, size_t n_ends, int32_t *ret_sentences)
+void hs_sentences_find(const uint8_t *ends, const uint8_t *types, const uint8_t *special, size_t n_tokens,
+                       int32_t *ret_sentences)
 {
     int32_t sentence = 0;
-    bool after_end = false;  /* the sentence so far ends in a token of ends[]; another one may still follow */
+    bool after_end = false;  /* the sentence so far ends in a token of ends; another one may still follow */
     bool after_text = false; /* the first text of a pair is over: whatever follows is the second */
     for (size_t i = 0; i < n_tokens; i++) {
-        bool is_end = !special[i] && contains(ends, n_ends, ids[i]);
+        bool is_end = !special[i] && ends[i];
         if (after_text || (after_end && !is_end && !special[i])) {
             sentence++;
             after_end = false;

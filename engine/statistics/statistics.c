@@ -41,7 +41,7 @@ size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
     case 'c':
         return HS_CORPUS_BINS;
     case 'm':
-        return HS__N_CLASSES;
+        return HS_ROLE_COUNT;
     default:
         return (size_t)(axis - '0');
     }
@@ -110,7 +110,6 @@ static hs_status check_counts(const hs__corpus_header *h, hs_error *err)
         {"the number of thresholds", h->n_thresholds, 1, HS_CORPUS_THRESHOLDS_MAX},
         {"the main threshold's index", h->threshold_main, 0, h->n_thresholds - 1},
         {"the number of parts", h->n_parts, 1, HS_CORPUS_PARTS_MAX},
-        {"the number of sentence ends", h->n_ends, 0, HS_CORPUS_ENDS_MAX},
     };
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < sizeof bounds / sizeof *bounds; k++)
@@ -139,10 +138,6 @@ static void header_fill(hs__corpus_header *header, const hs_corpus_options *o)
     header->n_thresholds = o->n_thresholds;
     header->threshold_main = o->threshold_main;
     header->n_parts = o->n_parts;
-    header->n_ends = o->n_ends;
-    header->cls = o->cls;
-    header->sep = o->sep;
-    header->comma = o->comma;
     header->attention_threshold = o->attention_threshold;
 }
 
@@ -151,8 +146,6 @@ static void header_fill_lists(hs__corpus_header *header, const hs_corpus_options
 {
     memcpy(header->thresholds, o->thresholds, o->n_thresholds * sizeof *o->thresholds);
     memcpy(header->layers, o->layers, o->n_layers * sizeof *o->layers);
-    if (o->n_ends)
-        memcpy(header->ends, o->ends, o->n_ends * sizeof *o->ends);
 }
 
 /* Everything that says what is counted, and nothing of what was. */
@@ -176,11 +169,6 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
         .threshold_main = h->threshold_main,
         .attention_threshold = h->attention_threshold,
         .n_parts = h->n_parts,
-        .cls = h->cls,
-        .sep = h->sep,
-        .comma = h->comma,
-        .ends = h->ends,
-        .n_ends = h->n_ends,
     };
 }
 
@@ -297,6 +285,14 @@ const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
     return stats->header;
 }
 
+/* The ids by which earlier programs told what is a separator: tokens bring their roles now. */
+static void ids_forget(hs__corpus_header *header)
+{
+    header->no_count = 0;
+    memset(header->no_ids, 0, sizeof header->no_ids);
+    memset(header->no_more_ids, 0, sizeof header->no_more_ids);
+}
+
 hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats, hs_error *err)
 {
     hs__corpus_header header;
@@ -327,6 +323,7 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
         hs_corpus_stats_destroy(stats);
         return st;
     }
+    ids_forget(stats->header);
     *ret_stats = stats;
     return HS_OK;
 }

@@ -26,7 +26,6 @@
 
 #define HS_CORPUS_THRESHOLDS_MAX 16
 #define HS_CORPUS_PARTS_MAX      16
-#define HS_CORPUS_ENDS_MAX       16
 #define HS_CORPUS_WINDOW_MAX     4096
 #define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the fixed-point sums have room for this many */
 #define HS_CORPUS_BINS           100                 /* of N, and of c / max c, on [0, 1] */
@@ -43,9 +42,6 @@ typedef struct hs_corpus_options {
     size_t threshold_main;     /* index of the one that location maps are kept for */
     float attention_threshold; /* tau_a */
     size_t n_parts;            /* of the stability check: text number mod n_parts */
-    int32_t cls, sep, comma;   /* vocabulary ids, -1 for none */
-    const int32_t *ends;       /* ids that end a sentence */
-    size_t n_ends;
 } hs_corpus_options;
 
 typedef struct hs_corpus_stats hs_corpus_stats;
@@ -65,6 +61,7 @@ typedef struct hs_corpus_text {
     size_t n_tokens;
     const int32_t *ids;
     const uint8_t *special; /* 1: [CLS] and [SEP] added by the tokenizer */
+    const uint8_t *roles;   /* hs_role: the classes of attention mass and the ends of sentences */
 } hs_corpus_text;
 
 /* Texts that are added together: a head's sums are fetched once for all of them. */

@@ -25,6 +25,7 @@ struct hs__corpus_scratch {
     uint32_t *batch;    /* [2][window][window]: its attention */
     int32_t *focal;     /* [k][t][h]: position of the focal id, -1 for none */
     uint32_t *seen;     /* [stride]: of ids, at their first positions */
+    uint8_t *ends;      /* [stride]: tokens that end a sentence of the text at hand */
     float *profile;
     uint16_t *high;
     hs_segment *segments;
@@ -40,7 +41,7 @@ static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *heade
         facts->repeats = hs__arena_take(arena, P * sizeof(int32_t));
         facts->sentences = hs__arena_take(arena, P * sizeof(int32_t));
         facts->sentence_ends = hs__arena_take(arena, P * sizeof(int32_t));
-        facts->classes = hs__arena_take(arena, P);
+        facts->roles = hs__arena_take(arena, P);
         facts->high_mask = hs__arena_take(arena, P * sizeof(uint32_t));
         facts->columns = hs__arena_floats(arena, P);
         facts->similarity_sum = hs__arena_floats(arena, W * P);
@@ -56,6 +57,7 @@ static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *heade
     s->batch = hs__arena_take(arena, 2 * W * W * sizeof(uint32_t));
     s->focal = hs__arena_take(arena, HS_CORPUS_BATCH * n_thresholds * header->n_heads * sizeof(int32_t));
     s->seen = hs__arena_take(arena, P * sizeof(uint32_t));
+    s->ends = hs__arena_take(arena, P);
     s->profile = hs__arena_floats(arena, P);
     s->high = hs__arena_take(arena, P * sizeof(uint16_t));
     s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
@@ -110,18 +112,6 @@ static size_t share_bin(uint64_t part, uint64_t size)
 
 /* ---- the text ---- */
 
-static uint8_t class_of(const hs__corpus_header *header, int32_t id)
-{
-    if (id == header->cls)
-        return HS__CLASS_CLS;
-    if (id == header->sep)
-        return HS__CLASS_SEP;
-    for (size_t k = 0; k < header->n_ends; k++)
-        if (id == header->ends[k])
-            return HS__CLASS_END;
-    return id == header->comma ? HS__CLASS_COMMA : HS__CLASS_REST;
-}
-
 static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text, hs__corpus_facts *facts)
 {
     const hs__corpus_header *header = stats->header;
@@ -129,11 +119,14 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
     uint32_t *last = stats->scratch->seen; /* position of the last token of an id, at its first position */
     facts->n_tokens = T;
     facts->part = (size_t)(text->number % header->n_parts);
-    hs_sentences_find(text->ids, NULL, text->special, T, header->ends, header->n_ends, facts->sentences);
+    memcpy(facts->roles, text->roles, T);
+    uint8_t *ends = stats->scratch->ends;
+    for (size_t i = 0; i < T; i++)
+        ends[i] = text->roles[i] == HS_ROLE_SENTENCE_END;
+    hs_sentences_find(ends, NULL, text->special, T, facts->sentences);
     hs_repeats_find(text->ids, T, facts->first);
     facts->n_repeats = 0;
     for (size_t i = 0; i < T; i++) {
-        facts->classes[i] = class_of(header, text->ids[i]);
         facts->next[i] = (int32_t)T;
         const size_t first = (size_t)facts->first[i];
         if (first < i) {
@@ -370,7 +363,7 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
     const size_t index = hs__corpus_index(stats, l, h);
     hs__corpus_facts *facts = &stats->scratch->facts[k];
     float *profile = stats->scratch->profile;
-    double mass[HS__N_CLASSES] = {0};
+    double mass[HS_ROLE_COUNT] = {0};
     memcpy(profile, columns, facts->n_tokens * sizeof *profile);
     hs__profile_normalize(profile, facts->n_tokens);
     for (size_t j = 0; j < facts->n_tokens; j++) {
@@ -382,14 +375,14 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
             is_high;
         facts->high_mask[j] = is_high ? UINT32_MAX : 0;
         facts->columns[j] += columns[j];
-        mass[facts->classes[j]] += columns[j];
+        mass[facts->roles[j]] += columns[j];
     }
-    for (size_t class = 0; class < HS__N_CLASSES; class ++)
-        fixed_add(stats->fields[HS__F_MASS] + (index * HS__N_CLASSES + class) * 2, mass[class]);
+    for (size_t role = 0; role < HS_ROLE_COUNT; role++)
+        fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
     if (ret_sight) {
-        const double separators = mass[HS__CLASS_CLS] + mass[HS__CLASS_SEP] + mass[HS__CLASS_END];
+        const double separators = mass[HS_ROLE_FIRST] + mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END];
         ret_sight->separator_attention =
-            (float)(separators / (separators + mass[HS__CLASS_COMMA] + mass[HS__CLASS_REST]));
+            (float)(separators / (separators + mass[HS_ROLE_COMMA] + mass[HS_ROLE_OTHER]));
     }
 }
 

@@ -181,7 +181,7 @@ static double mass_sum(const hs_corpus_stats *stats, size_t l, size_t class)
     double sum = 0;
     for (size_t h = 0; h < stats->header->n_heads; h++)
         sum += fixed_read(stats->fields[HS__F_MASS] +
-                          (hs__corpus_index(stats, l, h) * HS__N_CLASSES + class) * 2);
+                          (hs__corpus_index(stats, l, h) * HS_ROLE_COUNT + class) * 2);
     return sum;
 }
 
@@ -192,7 +192,7 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
     const double hits = (double)boundaries[0], predicted = (double)boundaries[1];
     const double actual = (double)boundaries[2];
     double mass = 0;
-    for (size_t class = 0; class < HS__N_CLASSES; class ++)
+    for (size_t class = 0; class < HS_ROLE_COUNT; class ++)
         mass += mass_sum(stats, l, class);
     return (hs_corpus_layer){
         .high = high > 0 && high < 0x1p63 ? (uint64_t)high : 0,
@@ -205,10 +205,10 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
         .precision = share(hits, predicted),
         .recall = share(hits, actual),
         .f1 = share(2 * hits, predicted + actual),
-        .mass_cls = share(mass_sum(stats, l, HS__CLASS_CLS), mass),
-        .mass_sep = share(mass_sum(stats, l, HS__CLASS_SEP), mass),
-        .mass_end = share(mass_sum(stats, l, HS__CLASS_END), mass),
-        .mass_comma = share(mass_sum(stats, l, HS__CLASS_COMMA), mass),
-        .mass_rest = share(mass_sum(stats, l, HS__CLASS_REST), mass),
+        .mass_cls = share(mass_sum(stats, l, HS_ROLE_FIRST), mass),
+        .mass_sep = share(mass_sum(stats, l, HS_ROLE_SEPARATOR), mass),
+        .mass_end = share(mass_sum(stats, l, HS_ROLE_SENTENCE_END), mass),
+        .mass_comma = share(mass_sum(stats, l, HS_ROLE_COMMA), mass),
+        .mass_rest = share(mass_sum(stats, l, HS_ROLE_OTHER), mass),
     };
 }

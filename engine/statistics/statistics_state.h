@@ -16,11 +16,8 @@
 /* Bins of N: [0] below 0, then HS_CORPUS_BINS on [0, 1]. */
 enum { HS__N_BINS = 1 + HS_CORPUS_BINS };
 
-/* The classes of attention mass, in METHODS.md's order. */
-enum { HS__CLASS_CLS, HS__CLASS_SEP, HS__CLASS_END, HS__CLASS_COMMA, HS__CLASS_REST, HS__N_CLASSES };
-
 /* name, axes: p parts, t thresholds, l layers, h heads, w window, v vocabulary, u 0 .. heads, s bins of a
- * share, n bins of N, c bins of c, m classes of mass, 3 and 2 themselves (2: whole, fraction). */
+ * share, n bins of N, c bins of c, m roles, 3 and 2 themselves (2: whole, fraction). */
 #define HS__CORPUS_FIELDS(X)                                                                                 \
     X(TEXTS, "")                                                                                             \
     X(TOKENS, "")                                                                                            \
@@ -68,11 +65,12 @@ typedef struct hs__corpus_header {
     uint64_t magic, version;
     uint64_t n_words;  /* int64 that follow the header */
     uint64_t checksum; /* of everything after this word */
-    uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts, n_ends;
-    int32_t cls, sep, comma;
+    uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts;
+    uint64_t no_count; /* earlier programs kept vocabulary ids here and in no_ids; now 0, also after load */
+    int32_t no_ids[3];
     float attention_threshold;
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
-    int32_t ends[HS_CORPUS_ENDS_MAX];
+    int32_t no_more_ids[16];
     uint16_t layers[HS_LAYERS_MAX];
 } hs__corpus_header;
 

@@ -195,6 +195,29 @@ static hs_status find_special(hs_tokenizer *tokenizer, const hs__tokenizer_spec 
     return HS_OK;
 }
 
+/* How vocabularies write the space before a word. */
+static const char *without_space(const char *token)
+{
+    static const char *const marks[] = {" ", "\u0120", "\u2581"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(token, marks[i], strlen(marks[i])) == 0)
+            return token + strlen(marks[i]);
+    return token;
+}
+
+static hs_role role_of(const hs_tokenizer *tokenizer, int32_t id)
+{
+    if (id == tokenizer->special.cls)
+        return HS_ROLE_FIRST;
+    if (id == tokenizer->special.sep)
+        return HS_ROLE_SEPARATOR;
+    const char *text = without_space(hs_tokenizer_token(tokenizer, id));
+    if (strcmp(text, ",") == 0)
+        return HS_ROLE_COMMA;
+    const bool is_end = strpbrk(text, ".!?") && text[strspn(text, ".!?\"')]}")] == '\0';
+    return is_end ? HS_ROLE_SENTENCE_END : HS_ROLE_OTHER;
+}
+
 /* Sorts the vocabulary of the spec and resolves its added tokens. */
 static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_spec *spec, hs_error *err)
 {
@@ -221,6 +244,11 @@ static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_spec *spec, hs_err
     for (size_t id = 0; id < tokenizer->vocab_size; id++)
         if (tokenizer->text_at[id] == UINT32_MAX)
             tokenizer->text_at[id] = tokenizer->text_at[tokenizer->special.unk];
+    tokenizer->roles = malloc(tokenizer->vocab_size);
+    if (!tokenizer->roles)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t id = 0; id < tokenizer->vocab_size; id++)
+        tokenizer->roles[id] = (uint8_t)role_of(tokenizer, (int32_t)id);
     return HS_OK;
 }
 
@@ -252,6 +280,7 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
     free(tokenizer->texts);
     free(tokenizer->text_at);
     free(tokenizer->added_special);
+    free(tokenizer->roles);
     hs__trie_finish(&tokenizer->vocab);
     hs__trie_finish(&tokenizer->added_names);
     hs__trie_finish(&tokenizer->added);
@@ -281,6 +310,12 @@ size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer)
 const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer)
 {
     return &tokenizer->special;
+}
+
+hs_role hs_tokenizer_role(const hs_tokenizer *tokenizer, int32_t id)
+{
+    const bool known = id >= 0 && (size_t)id < tokenizer->vocab_size;
+    return (hs_role)tokenizer->roles[known ? id : tokenizer->special.unk];
 }
 
 /* ---- encode ---- */
@@ -326,7 +361,7 @@ static void share_room(size_t n_room, size_t n[2])
 static bool allocate(size_t n_tokens, hs_encoding *ret)
 {
     *ret = (hs_encoding){.n_tokens = n_tokens};
-    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 2));
+    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 3));
     if (!block)
         return false;
     ret->ids = (int32_t *)(void *)block;
@@ -335,10 +370,12 @@ static bool allocate(size_t n_tokens, hs_encoding *ret)
     ret->ends = ret->starts + n_tokens;
     ret->types = (uint8_t *)(ret->ends + n_tokens);
     ret->special = ret->types + n_tokens;
+    ret->roles = ret->special + n_tokens;
     return true;
 }
 
-static void put_token(hs_encoding *encoding, const hs__piece *piece, uint8_t type, bool special)
+static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, const hs__piece *piece,
+                      uint8_t type, bool special)
 {
     const size_t i = encoding->n_tokens++;
     encoding->ids[i] = piece->id;
@@ -347,6 +384,7 @@ static void put_token(hs_encoding *encoding, const hs__piece *piece, uint8_t typ
     encoding->ends[i] = piece->end;
     encoding->types[i] = type;
     encoding->special[i] = special;
+    encoding->roles[i] = tokenizer->roles[piece->id];
 }
 
 /* [CLS] text [SEP], [CLS] text [SEP] pair [SEP] */
@@ -359,11 +397,11 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__pieces pieces
     const hs__piece cls = {tokenizer->special.cls, -1, 0, 0};
     const hs__piece sep = {tokenizer->special.sep, -1, 0, 0};
     encoding.n_tokens = 0;
-    put_token(&encoding, &cls, 0, true);
+    put_token(tokenizer, &encoding, &cls, 0, true);
     for (size_t text = 0; text < n_texts; text++) {
         for (size_t i = 0; i < n[text]; i++)
-            put_token(&encoding, &pieces[text].items[i], (uint8_t)text, false);
-        put_token(&encoding, &sep, (uint8_t)text, true);
+            put_token(tokenizer, &encoding, &pieces[text].items[i], (uint8_t)text, false);
+        put_token(tokenizer, &encoding, &sep, (uint8_t)text, true);
     }
     *ret_encoding = encoding;
     return HS_OK;

@@ -28,6 +28,16 @@ typedef struct hs_encode_options {
     bool split_special_tokens; /* true: "[MASK]" in the text is only text */
 } hs_encode_options;
 
+/* What a token does in a text, whatever the vocabulary calls it. */
+typedef enum hs_role {
+    HS_ROLE_FIRST,        /* the special token that the template puts first: [CLS] */
+    HS_ROLE_SEPARATOR,    /* and the one it puts behind each text: [SEP] */
+    HS_ROLE_SENTENCE_END, /* its text is '.', '!', '?', or a run of them and what they are quoted in */
+    HS_ROLE_COMMA,        /* its text is ',' */
+    HS_ROLE_OTHER,
+    HS_ROLE_COUNT
+} hs_role;
+
 /* One block, owned by the encoding. Arrays are [n_tokens]. */
 typedef struct hs_encoding {
     size_t n_tokens;
@@ -38,6 +48,7 @@ typedef struct hs_encoding {
     uint32_t *ends;    /* 0, 0 for special tokens */
     uint8_t *types;    /* token_type_ids */
     uint8_t *special;  /* special_tokens_mask: 1 for the [CLS] and [SEP] added here */
+    uint8_t *roles;    /* hs_role */
 } hs_encoding;
 
 /* [CLS] text [SEP], with a pair [CLS] text [SEP] pair [SEP]; pairs are truncated longest first.
@@ -60,3 +71,7 @@ typedef struct hs_special_ids {
     int32_t cls, sep, pad, unk, mask; /* -1 when the vocabulary has none */
 } hs_special_ids;
 const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer);
+
+/* The role of an id: by its special token or its text, without the mark of a preceding space ("\u0120.",
+ * "\u2581."). Ids out of range have the unknown token's. */
+hs_role hs_tokenizer_role(const hs_tokenizer *tokenizer, int32_t id);

@@ -66,6 +66,7 @@ struct hs_tokenizer {
     hs__trie added;            /* those to be found in the text */
     hs__trie added_normalized; /* those to be found in the normalised text */
     bool *added_special;       /* [vocab_size] */
+    uint8_t *roles;            /* [vocab_size] hs_role */
     uint8_t kinds[256];
     uint8_t lower[128];    /* of ASCII; the same byte when the tokenizer keeps case */
     uint32_t continuation; /* node of vocab after the prefix "##", or HS__TRIE_NONE */

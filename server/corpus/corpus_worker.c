@@ -13,11 +13,6 @@
 
 /* ---- lifetime ---- */
 
-static int32_t id_of(const hs_model *model, const char *token)
-{
-    return hs_tokenizer_id(hs_model_tokenizer(model), token, strlen(token));
-}
-
 static size_t threshold_main(const hs__corpus_job *job)
 {
     size_t best = 0;
@@ -29,30 +24,18 @@ static size_t threshold_main(const hs__corpus_job *job)
 
 void hs__corpus_shared_init(hs__corpus_shared *shared)
 {
-    static const char *const ends[] = {".", "!", "?"};
     const hs__corpus_job *job = shared->job;
     const hs_shape *shape = hs_model_shape(job->model);
-    const hs_special_ids *special = hs_tokenizer_special_ids(hs_model_tokenizer(job->model));
-    hs_corpus_options *o = &shared->options;
-    *o = (hs_corpus_options){.layers = job->layers,
-                             .n_layers = job->n_layers,
-                             .n_heads = shape->n_heads,
-                             .tokens_max = job->max_tokens,
-                             .vocab_size = shape->vocab_size,
-                             .thresholds = job->thresholds,
-                             .n_thresholds = job->n_thresholds,
-                             .threshold_main = threshold_main(job),
-                             .attention_threshold = 0.3f,
-                             .n_parts = 4,
-                             .cls = special->cls,
-                             .sep = special->sep,
-                             .comma = id_of(job->model, ","),
-                             .ends = shared->ends};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const int32_t id = id_of(job->model, ends[i]);
-        if (id >= 0)
-            shared->ends[o->n_ends++] = id;
-    }
+    shared->options = (hs_corpus_options){.layers = job->layers,
+                                          .n_layers = job->n_layers,
+                                          .n_heads = shape->n_heads,
+                                          .tokens_max = job->max_tokens,
+                                          .vocab_size = shape->vocab_size,
+                                          .thresholds = job->thresholds,
+                                          .n_thresholds = job->n_thresholds,
+                                          .threshold_main = threshold_main(job),
+                                          .attention_threshold = 0.3f,
+                                          .n_parts = 4};
     for (size_t h = 0; h < shape->n_heads; h++)
         shared->heads[h] = (uint16_t)h;
     shared->selection = (hs_selection){
@@ -266,7 +249,7 @@ static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_
         if (!st)
             st = example_begin(worker, k, texts[k].line->number, err);
         sequences[k] = (hs_sequence){e->ids, e->types, e->n_tokens, worker->captures[k]};
-        counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special};
+        counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special, e->roles};
     }
     if (!st)
         st = hs_corpus_batch_begin(worker->stats, counted, n, err);

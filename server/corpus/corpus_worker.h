@@ -7,7 +7,6 @@
 typedef struct hs__corpus_shared {
     const hs__corpus_job *job;
     hs_corpus_options options; /* of the statistics */
-    int32_t ends[4];
     uint16_t heads[HS_HEADS_MAX];
     hs_selection selection;
     hs__block_queue queue;
@@ -31,7 +30,7 @@ typedef struct hs__corpus_worker {
     float *figures[HS_CORPUS_BATCH];       /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
-/* Fills the options, selection and vocabulary facts of a zeroed hs__corpus_shared from its job. */
+/* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);
 
 /* shared must not move. On failure the worker can be finished. */

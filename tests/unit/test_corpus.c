@@ -1,7 +1,7 @@
 /* test_corpus.c - corpus statistics: every array against naive loops over the pairs of every text, merging
  * and saving to the bit, damaged bytes refused. */
 #include "engine/analysis/analysis.h"
-#include "engine/statistics/statistics.h"
+#include "engine/statistics/statistics_state.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>
@@ -14,7 +14,6 @@ enum { CLS = 1, SEP = 2, COMMA = 3, STOP = 4, QUESTION = 5 };
 
 static const uint16_t layers[N_LAYERS] = {3, 7}, heads[N_HEADS] = {0, 1, 2};
 static const float thresholds[] = {0.05f, 0.3f, 0.8f, 1.0f};
-static const int32_t ends[] = {STOP, QUESTION};
 enum { N_THRESHOLDS = sizeof thresholds / sizeof *thresholds };
 
 static const hs_corpus_options options = {
@@ -28,11 +27,6 @@ static const hs_corpus_options options = {
     .threshold_main = MAIN,
     .attention_threshold = 0.3f,
     .n_parts = N_PARTS,
-    .cls = CLS,
-    .sep = SEP,
-    .comma = COMMA,
-    .ends = ends,
-    .n_ends = 2,
 };
 
 /* ---- made-up texts ---- */
@@ -72,6 +66,20 @@ static void attention_fill(float *map, float *columns, size_t n, uint32_t *seed)
     }
 }
 
+/* Numbers, as report.npz has them on the last axis of attention_mass. */
+static uint8_t role_of(int32_t id)
+{
+    return id == CLS ? 0 : id == SEP ? 1 : id == STOP || id == QUESTION ? 2 : id == COMMA ? 3 : 4;
+}
+
+static void find_sentences(const hs_corpus_text *text, int32_t *ret_sentences)
+{
+    uint8_t ends[WINDOW];
+    for (size_t i = 0; i < text->n_tokens; i++)
+        ends[i] = text->ids[i] == STOP || text->ids[i] == QUESTION;
+    hs_sentences_find(ends, NULL, text->special, text->n_tokens, ret_sentences);
+}
+
 static void text_make(size_t number, size_t n)
 {
     static const hs_shape shape = {
@@ -89,14 +97,17 @@ static void text_make(size_t number, size_t n)
                             &seed);
         }
     int32_t *ids = calloc(n, sizeof *ids);
-    uint8_t *special = calloc(n, 1);
+    uint8_t *special = calloc(n, 1), *roles = calloc(n, 1);
     for (size_t i = 0; i < n; i++)
         ids[i] = 3 + (int32_t)(random_next(&seed) % (i % 7 ? 17 : VOCAB - 3));
     ids[0] = CLS;
     ids[n - 1] = SEP;
-    special[0] = special[n - 1] = 1;
+    for (size_t i = 0; i < n; i++) {
+        special[i] = i == 0 || i == n - 1;
+        roles[i] = role_of(ids[i]);
+    }
     captures[n_texts] = capture;
-    texts[n_texts++] = (hs_corpus_text){number, n, ids, special};
+    texts[n_texts++] = (hs_corpus_text){number, n, ids, special, roles};
 }
 
 static void setup(void)
@@ -113,6 +124,7 @@ static void teardown(void)
         hs_capture_destroy(captures[k]);
         free((int32_t *)texts[k].ids);
         free((uint8_t *)texts[k].special);
+        free((uint8_t *)texts[k].roles);
     }
 }
 
@@ -311,11 +323,6 @@ static void naive_similarities(const naive *x, size_t l)
     }
 }
 
-static size_t class_of(int32_t id)
-{
-    return id == CLS ? 0 : id == SEP ? 1 : id == STOP || id == QUESTION ? 2 : id == COMMA ? 3 : 4;
-}
-
 static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOCAB])
 {
     const float *a = hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h);
@@ -329,7 +336,7 @@ static void naive_attention(const naive *x, size_t l, size_t h, double focus[VOC
             *at("attention_sum", l, h, i, j) += a[i * x->n + j];
             *at("attention_sum_no_columns", l, h, i, j) += high ? 0 : a[i * x->n + j];
             *at("attention_sum_no_columns_no_diagonal", l, h, i, j) += high || i == j ? 0 : a[i * x->n + j];
-            *at("attention_mass", l, h, class_of(x->text->ids[j]), 0) += a[i * x->n + j];
+            *at("attention_mass", l, h, role_of(x->text->ids[j]), 0) += a[i * x->n + j];
         }
     }
 }
@@ -369,7 +376,7 @@ static void naive_all(void)
         *at("thresholds", k, 0, 0, 0) = thresholds[k];
     for (size_t k = 0; k < n_texts; k++) {
         naive x = {.text = &texts[k], .n = texts[k].n_tokens};
-        hs_sentences_find(x.text->ids, NULL, x.text->special, x.n, ends, 2, x.sentences);
+        find_sentences(x.text, x.sentences);
         naive_chance(&x);
         for (size_t l = 0; l < N_LAYERS; l++) {
             naive_similarities(&x, l);
@@ -433,7 +440,7 @@ START_TEST(long_texts_are_counted)
     enum { LONG = 600 };
     static float similarity[LONG * LONG], attention[LONG * LONG];
     static int32_t ids[LONG];
-    static uint8_t special[LONG];
+    static uint8_t special[LONG], roles[LONG];
     double distances[LONG] = {0}, degrees[LONG] = {0}, high = 0, most = 0;
     hs_corpus_options long_options = options;
     hs_corpus_stats *stats;
@@ -455,7 +462,7 @@ START_TEST(long_texts_are_counted)
     for (size_t i = 0; i < LONG; i++)
         most = fmax(most, degrees[i]);
 
-    const hs_corpus_text text = {0, LONG, ids, special};
+    const hs_corpus_text text = {0, LONG, ids, special, roles};
     const hs_observed_head head = {attention, similarity, attention};
     ck_assert_int_eq(hs_corpus_stats_create(&long_options, &stats, NULL), HS_OK);
     ck_assert_int_eq(hs_corpus_batch_begin(stats, &text, 1, NULL), HS_OK);
@@ -521,11 +528,29 @@ START_TEST(what_was_saved_is_loaded)
     const hs_corpus_options o = hs_corpus_stats_options(loaded);
     ck_assert_uint_eq(o.n_layers, N_LAYERS);
     ck_assert_uint_eq(o.layers[1], layers[1]);
-    ck_assert_uint_eq(o.n_ends, 2);
     ck_assert_mem_eq(o.thresholds, thresholds, sizeof thresholds);
     batch_add(loaded, 0, 1); /* and goes on */
     hs_corpus_stats_destroy(stats);
     hs_corpus_stats_destroy(loaded);
+}
+END_TEST
+
+/* Two states of programs that kept ids are merged, whatever the ids were. */
+START_TEST(ids_of_earlier_programs_are_forgotten)
+{
+    hs_corpus_stats *stats = stats_of(0, 3, 8), *earlier;
+    size_t n_bytes;
+    stats->header->no_count = 3;
+    stats->header->no_ids[0] = CLS;
+    stats->header->no_more_ids[15] = STOP;
+    const void *bytes = hs_corpus_stats_save(stats, &n_bytes);
+    ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &earlier, NULL), HS_OK);
+    hs_corpus_stats_destroy(stats);
+    stats = stats_of(0, 3, 8);
+    assert_same_state(stats, earlier);
+    ck_assert_int_eq(hs_corpus_stats_merge(stats, earlier, NULL), HS_OK);
+    hs_corpus_stats_destroy(stats);
+    hs_corpus_stats_destroy(earlier);
 }
 END_TEST
 
@@ -621,10 +646,9 @@ START_TEST(sights_are_those_of_summaries)
         int32_t first[WINDOW], sentences[WINDOW];
         uint8_t separators[WINDOW];
         hs_repeats_find(texts[k].ids, n, first);
-        hs_sentences_find(texts[k].ids, NULL, texts[k].special, n, ends, 2, sentences);
+        find_sentences(&texts[k], sentences);
         for (size_t i = 0; i < n; i++)
-            separators[i] = texts[k].special[i] || texts[k].ids[i] == ends[0] || texts[k].ids[i] == ends[1] ||
-                            texts[k].ids[i] == CLS || texts[k].ids[i] == SEP;
+            separators[i] = texts[k].special[i] || texts[k].roles[i] < HS_ROLE_COMMA;
         const hs_text_facts facts = {n, first, sentences, separators, NULL};
         ck_assert_int_eq(hs_corpus_batch_begin(stats, &texts[k], 1, NULL), HS_OK);
         for (size_t l = 0; l < N_LAYERS; l++)
@@ -814,6 +838,7 @@ int main(void)
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
+    tcase_add_test(tc, ids_of_earlier_programs_are_forgotten);
     tcase_add_test(tc, damaged_bytes_are_refused);
     tcase_add_test(tc, options_out_of_range_are_refused);
     tcase_add_test(tc, texts_that_do_not_fit_are_refused);

@@ -229,6 +229,55 @@ START_TEST(looks_up_tokens)
 }
 END_TEST
 
+/* By the special token or the text, with the mark of a space or without; not by what stands in a word. */
+START_TEST(roles_are_told_by_texts)
+{
+    static const struct {
+        const char *token;
+        hs_role role;
+    } roles[] = {
+        {"[PAD]", HS_ROLE_OTHER},
+        {"[CLS]", HS_ROLE_FIRST},
+        {"[SEP]", HS_ROLE_SEPARATOR},
+        {".", HS_ROLE_SENTENCE_END},
+        {"\u0120.", HS_ROLE_SENTENCE_END},
+        {"\u2581?", HS_ROLE_SENTENCE_END},
+        {" !", HS_ROLE_SENTENCE_END},
+        {"?!", HS_ROLE_SENTENCE_END},
+        {".\"", HS_ROLE_SENTENCE_END},
+        {"!')", HS_ROLE_SENTENCE_END},
+        {",", HS_ROLE_COMMA},
+        {"\u0120,", HS_ROLE_COMMA},
+        {",,", HS_ROLE_OTHER},
+        {"##.", HS_ROLE_OTHER},
+        {"a.", HS_ROLE_OTHER},
+        {".com", HS_ROLE_OTHER},
+        {"\"", HS_ROLE_OTHER},
+        {"\u0120", HS_ROLE_OTHER},
+    };
+    char vocab[256] = "[UNK]\n";
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        strcat(vocab, roles[i].token);
+        strcat(vocab, "\n");
+    }
+    hs_tokenizer *tokenizer = must_create(vocab, NULL, NULL);
+    for (int32_t i = 0; i < (int32_t)(sizeof roles / sizeof *roles); i++)
+        ck_assert_msg(hs_tokenizer_role(tokenizer, i + 1) == roles[i].role, "%s", roles[i].token);
+    ck_assert_int_eq(hs_tokenizer_role(tokenizer, -1), HS_ROLE_OTHER);
+    ck_assert_int_eq(hs_tokenizer_role(tokenizer, 99), HS_ROLE_OTHER);
+    const hs_text text = {"[SEP]? x.", 9};
+    const hs_encode_options options = {.tokens_max = 9};
+    static const uint8_t expected[] = {HS_ROLE_FIRST, HS_ROLE_SEPARATOR,    HS_ROLE_OTHER,
+                                       HS_ROLE_OTHER, HS_ROLE_SENTENCE_END, HS_ROLE_SEPARATOR};
+    hs_encoding encoding = {0};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &text, NULL, &options, &encoding, NULL), HS_OK);
+    ck_assert_uint_eq(encoding.n_tokens, sizeof expected);
+    ck_assert_mem_eq(encoding.roles, expected, sizeof expected);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* ---- vocab.txt and tokenizer_config.json ---- */
 
 static const struct {
@@ -525,6 +574,7 @@ int main(void)
     tcase_add_test(encoding, room_for_the_special_tokens_is_needed);
     tcase_add_test(encoding, nul_is_a_character_that_vanishes);
     tcase_add_test(encoding, looks_up_tokens);
+    tcase_add_test(encoding, roles_are_told_by_texts);
     suite_add_tcase(suite, encoding);
     TCase *reading = tcase_create("files");
     tcase_add_loop_test(reading, reads_vocab_txt_and_config, 0, COUNT(files));
