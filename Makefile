@@ -181,7 +181,7 @@ build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
 	$(say) LINK $@
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
-	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/run.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
+	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
 
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell git ls-files '*.c' '*.h')

@@ -1,6 +1,6 @@
 """headscope beside ONNX Runtime and PyTorch, on the same checkpoint, alternating in one run.
 
-    make bench-peers        # or: run.py ENGINE_PEER HEADSCOPE [--tokens 32,128,512] [--rounds 9]
+    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--tokens 32,128,512] [--rounds 9]
 
 The checkpoint is a random one of BERT-base's shape. Every program gets the same token ids, keeps all attentions and
 similarities, and is told how many threads to use, on as many cores as it is pinned to; what it keeps is compared, as
