@@ -1,4 +1,5 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
+#include "model/model.h"
 #include "model/families/weights.h"
 #include "model/tokenizer/tokenizer_create.h"
 
@@ -22,7 +23,6 @@ typedef struct digest {
 
 struct hs_model {
     hs_recipe recipe;
-    hs_layer *layers; /* the recipe's */
     hs_tokenizer *tokenizer;
     hs__shards shards;
     digest *digest;
@@ -49,7 +49,7 @@ void hs_model_close(hs_model *model)
         return;
     hs__tokenizer_destroy(model->tokenizer);
     hs__shards_finish(&model->shards);
-    free(model->layers);
+    free(model->recipe.layers);
     pthread_mutex_destroy(&model->digest->lock);
     free(model->digest);
     free(model);
@@ -58,15 +58,12 @@ void hs_model_close(hs_model *model)
 /* model->shards are open: everything else follows from them and the small files. */
 static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
 {
-    hs__family family;
+    const hs__family *family = NULL;
     hs_recipe *recipe = &model->recipe;
-    hs_status st = hs__config_parse(&files->config, &family, recipe, err);
+    hs_status st = hs__family_configure(&files->config, &family, recipe, err);
     if (st)
         return st;
-    model->layers = calloc(recipe->shape.n_layers, sizeof *model->layers);
-    if (!model->layers)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    st = hs__weights_bind(&model->shards, family, model->layers, recipe, err);
+    st = hs__weights_bind(&model->shards, family, recipe, err);
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);

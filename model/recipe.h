@@ -113,3 +113,6 @@ typedef struct hs_recipe {
 
 /* Converts n_rows rows of a tensor, from row_first on, to floats: ret is [n_rows][n_columns]. */
 void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret);
+
+/* False when a value is a NaN or infinite. Reads all of it. */
+bool hs_tensor_is_finite(const hs_tensor *tensor);

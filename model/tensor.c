@@ -1,4 +1,5 @@
-/* tensor.c - F32, F16 and BF16 to float. Conversion is exact: every half and every bfloat16 is a float. */
+/* tensor.c - F32, F16 and BF16 to float, and are they sound. Conversion is exact: every half and every
+ * bfloat16 is a float. */
 #include "model/clones.h"
 #include "model/model.h"
 
@@ -67,4 +68,45 @@ void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, fl
         read_bf16(bytes + 2 * first, n, ret);
         break;
     }
+}
+
+/* The largest magnitude as bits: infinity's are larger than those of any number, a NaN's larger still. */
+HS_CLONES
+static uint32_t largest_f32(const unsigned char *bytes, size_t n)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, bytes + 4 * i, sizeof bits);
+        bits &= 0x7fffffffU;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest;
+}
+
+HS_CLONES
+static uint32_t largest_u16(const unsigned char *bytes, size_t n)
+{
+    uint16_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, bytes + 2 * i, sizeof bits);
+        bits &= 0x7fffU;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest;
+}
+
+bool hs_tensor_is_finite(const hs_tensor *tensor)
+{
+    const size_t n = tensor->n_rows * tensor->n_columns;
+    switch (tensor->dtype) {
+    case HS_F32:
+        return largest_f32(tensor->data, n) < 0x7f800000U;
+    case HS_F16:
+        return largest_u16(tensor->data, n) < 0x7c00U;
+    case HS_BF16:
+        return largest_u16(tensor->data, n) < 0x7f80U;
+    }
+    return false;
 }

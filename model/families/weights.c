@@ -1,5 +1,5 @@
-/* weights.c - from the names of a checkpoint to the weights of a recipe. The table below is all that BERT and
- * DistilBERT differ in; a prefix stands before every name, by the class that saved the checkpoint. */
+/* weights.c - binds the tensors of a checkpoint to a recipe, by the tables of its family. The first failure
+ * sticks and silences what follows, so that binding reads as a list. */
 #include "model/families/weights.h"
 
 #include <stdio.h>
@@ -7,40 +7,11 @@
 
 #define NAME_BYTES 256 /* longest prefix, number and table entry together stay far below */
 
-static const char *const prefixes[] = {"", "bert.", "distilbert.", "model."};
-
-typedef struct naming {
-    const char *layer;
-    const char *query, *key, *value, *output, *attention_norm, *ffn_in, *ffn_out, *ffn_norm;
-} naming;
-
-static const naming namings[] = {
-    [HS__BERT] = {.layer = "encoder.layer",
-                  .query = "attention.self.query",
-                  .key = "attention.self.key",
-                  .value = "attention.self.value",
-                  .output = "attention.output.dense",
-                  .attention_norm = "attention.output.LayerNorm",
-                  .ffn_in = "intermediate.dense",
-                  .ffn_out = "output.dense",
-                  .ffn_norm = "output.LayerNorm"},
-    [HS__DISTILBERT] = {.layer = "transformer.layer",
-                        .query = "attention.q_lin",
-                        .key = "attention.k_lin",
-                        .value = "attention.v_lin",
-                        .output = "attention.out_lin",
-                        .attention_norm = "sa_layer_norm",
-                        .ffn_in = "ffn.lin1",
-                        .ffn_out = "ffn.lin2",
-                        .ffn_norm = "output_layer_norm"},
-};
-
-/* A module of the checkpoint: its name, and where to look. The first failure sticks and silences what
- * follows, so that binding reads as a list. */
 typedef struct binder {
     const hs__shards *shards;
+    const hs__layout *layout;
     const char *prefix;
-    char module[NAME_BYTES];
+    char module[NAME_BYTES]; /* that is being bound, prefix and all */
     hs_status status;
     hs_error *err;
 } binder;
@@ -57,8 +28,39 @@ static bool read_dtype(const char *name, hs_dtype *ret_dtype)
     return false;
 }
 
-/* Binds <module>.<parameter>, or <module>.<old> as TensorFlow's checkpoints called it. n_rows 0 asks for a
- * vector. */
+/* n_rows 0: a vector. */
+static void refuse_shape(binder *b, const char *file, const char *name, size_t n_rows, size_t n_columns)
+{
+    if (n_rows == 0)
+        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu], another shape has %s", file,
+                            n_columns, name);
+    else
+        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu, %zu], another shape has %s",
+                            file, n_rows, n_columns, name);
+}
+
+/* The tensor that was found under a name, if it is what the recipe needs. */
+static void take(binder *b, const char *file, const char *name, const hs__entry *entry, size_t n_rows,
+                 size_t n_columns, hs_tensor *ret_tensor)
+{
+    const bool fits = n_rows == 0 ? entry->n_dimensions == 1 && entry->dimensions[0] == n_columns
+                                  : entry->n_dimensions == 2 && entry->dimensions[0] == n_rows &&
+                                        entry->dimensions[1] == n_columns;
+    hs_tensor tensor = {.data = entry->data, .n_rows = n_rows ? n_rows : 1, .n_columns = n_columns};
+    if (!fits)
+        refuse_shape(b, file, name, n_rows, n_columns);
+    else if (!read_dtype(entry->dtype, &tensor.dtype))
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL, "%s: dtype %s is not supported (F32, F16 and BF16 are) in %s", file,
+                    entry->dtype, name);
+    else if (!hs_tensor_is_finite(&tensor))
+        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: a NaN or an infinite number in %s: load a sound copy",
+                            file, name);
+    else
+        *ret_tensor = tensor;
+}
+
+/* Binds <module>.<parameter>, or <module>.<old> as TensorFlow's checkpoints called it. */
 static void bind(binder *b, const char *parameter, const char *old, size_t n_rows, size_t n_columns,
                  hs_tensor *ret_tensor)
 {
@@ -72,106 +74,175 @@ static void bind(binder *b, const char *parameter, const char *old, size_t n_row
         snprintf(name, sizeof name, "%s.%s", b->module, old);
         shard = hs__shards_find(b->shards, name, &entry);
     }
-    if (!shard) {
+    if (shard)
+        take(b, shard->tensors.file_name, name, &entry, n_rows, n_columns, ret_tensor);
+    else
         b->status =
             hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s.%s", b->shards->file_name, b->module, parameter);
-        return;
-    }
-    const char *file = shard->tensors.file_name;
-    bool fits = n_rows == 0 ? entry.n_dimensions == 1 && entry.dimensions[0] == n_columns
-                            : entry.n_dimensions == 2 && entry.dimensions[0] == n_rows &&
-                                  entry.dimensions[1] == n_columns;
-    hs_dtype dtype = HS_F32;
-    if (!fits && n_rows == 0)
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu], another shape has %s", file,
-                            n_columns, name);
-    else if (!fits)
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu, %zu], another shape has %s",
-                            file, n_rows, n_columns, name);
-    else if (!read_dtype(entry.dtype, &dtype))
-        b->status =
-            hs_fail(b->err, HS_BAD_MODEL, "%s: dtype %s is not supported (F32, F16 and BF16 are) in %s", file,
-                    entry.dtype, name);
-    else
-        *ret_tensor = (hs_tensor){entry.data, n_rows ? n_rows : 1, n_columns, dtype};
 }
 
-static void bind_embedding(binder *b, const char *table, size_t n_rows, size_t hidden, hs_tensor *ret_tensor)
+static void bind_norm(binder *b, size_t width, hs_norm *ret_norm)
 {
-    snprintf(b->module, sizeof b->module, "%sembeddings.%s", b->prefix, table);
-    bind(b, "weight", NULL, n_rows, hidden, ret_tensor);
+    bind(b, "weight", "gamma", 0, width, &ret_norm->gamma);
+    if (!b->layout->norms_without_bias)
+        bind(b, "bias", "beta", 0, width, &ret_norm->beta);
 }
 
-static void bind_norm(binder *b, size_t hidden, hs_norm *ret_norm)
+static void enter(binder *b, const char *module)
 {
-    bind(b, "weight", "gamma", 0, hidden, &ret_norm->gamma);
-    bind(b, "bias", "beta", 0, hidden, &ret_norm->beta);
+    snprintf(b->module, sizeof b->module, "%s%s", b->prefix, module);
 }
 
-static void enter(binder *b, const char *layer, size_t number, const char *module)
+/* ---- a layer ---- */
+
+static void enter_layer(binder *b, size_t number, const char *module)
 {
-    snprintf(b->module, sizeof b->module, "%s%s.%zu.%s", b->prefix, layer, number, module);
+    const hs__layout *layout = b->layout;
+    snprintf(b->module, sizeof b->module, "%s%s%zu%s%s", b->prefix, layout->layer, number, layout->below,
+             module);
 }
 
-static void bind_layer(binder *b, const naming *n, size_t number, const hs_shape *shape, hs_layer *ret_layer)
+static hs_dense *dense_of(hs_layer *layer, hs__part part)
+{
+    hs_dense *const dense[] = {
+        [HS__QUERY] = &layer->query,     [HS__KEY] = &layer->key,       [HS__VALUE] = &layer->value,
+        [HS__OUTPUT] = &layer->output,   [HS__FFN_IN] = &layer->ffn_in, [HS__FFN_GATE] = &layer->ffn_gate,
+        [HS__FFN_OUT] = &layer->ffn_out,
+    };
+    return dense[part];
+}
+
+/* Rows [first, first + n_rows) of a matrix; of a vector, as many columns. */
+static hs_tensor rows_of(const hs_tensor *whole, size_t first, size_t n_rows)
+{
+    const size_t value_bytes = whole->dtype == HS_F32 ? 4 : 2;
+    return (hs_tensor){(const char *)whole->data + first * whole->n_columns * value_bytes, n_rows,
+                       whole->n_columns, whole->dtype};
+}
+
+static hs_tensor columns_of(const hs_tensor *whole, size_t first, size_t n_columns)
+{
+    const hs_tensor column = {whole->data, whole->n_columns, 1, whole->dtype};
+    const hs_tensor some = rows_of(&column, first, n_columns);
+    return (hs_tensor){some.data, 1, n_columns, whole->dtype};
+}
+
+static void bind_dense(binder *b, const hs__module *module, const hs_shape *shape, hs_layer *layer)
 {
     const size_t H = shape->hidden, F = shape->ffn;
-    const struct {
-        const char *module;
-        size_t n_out, n_in;
-        hs_dense *dense;
-    } products[] = {
-        {n->query, H, H, &ret_layer->query},   {n->key, H, H, &ret_layer->key},
-        {n->value, H, H, &ret_layer->value},   {n->output, H, H, &ret_layer->output},
-        {n->ffn_in, F, H, &ret_layer->ffn_in}, {n->ffn_out, H, F, &ret_layer->ffn_out},
-    };
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        enter(b, n->layer, number, products[i].module);
-        bind(b, "weight", NULL, products[i].n_out, products[i].n_in, &products[i].dense->weight);
-        bind(b, "bias", NULL, 0, products[i].n_out, &products[i].dense->bias);
+    const bool widens = module->parts[0] == HS__FFN_IN || module->parts[0] == HS__FFN_GATE;
+    const size_t n_in = module->parts[0] == HS__FFN_OUT ? F : H, n_out = widens ? F : H;
+    size_t n_parts = 0;
+    hs_dense whole = {0};
+    while (n_parts < 3 && module->parts[n_parts])
+        n_parts++;
+    bind(b, "weight", NULL, n_parts * n_out, n_in, &whole.weight);
+    if (!module->no_bias)
+        bind(b, "bias", NULL, 0, n_parts * n_out, &whole.bias);
+    for (size_t i = 0; i < n_parts && !b->status; i++) {
+        hs_dense *part = dense_of(layer, module->parts[i]);
+        part->weight = rows_of(&whole.weight, i * n_out, n_out);
+        if (whole.bias.data)
+            part->bias = columns_of(&whole.bias, i * n_out, n_out);
     }
-    enter(b, n->layer, number, n->attention_norm);
-    bind_norm(b, H, &ret_layer->attention_norm);
-    enter(b, n->layer, number, n->ffn_norm);
-    bind_norm(b, H, &ret_layer->ffn_norm);
 }
 
-/* NULL when the checkpoint has no word embeddings under any prefix. */
-static const char *find_prefix(const hs__shards *shards)
+static void bind_layer(binder *b, size_t index, size_t number, hs_recipe *recipe)
 {
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        char name[NAME_BYTES];
-        hs__entry entry;
-        snprintf(name, sizeof name, "%sembeddings.word_embeddings.weight", prefixes[i]);
-        if (hs__shards_find(shards, name, &entry))
-            return prefixes[i];
+    hs_layer *layer = &recipe->layers[index];
+    for (const hs__module *module = b->layout->layers; module->name; module++) {
+        if (index < module->first_layer)
+            continue;
+        enter_layer(b, number, module->name);
+        if (module->parts[0] == HS__ATTENTION_NORM)
+            bind_norm(b, recipe->shape.hidden, &layer->attention_norm);
+        else if (module->parts[0] == HS__FFN_NORM)
+            bind_norm(b, recipe->shape.hidden, &layer->ffn_norm);
+        else
+            bind_dense(b, module, &recipe->shape, layer);
     }
-    return NULL;
 }
 
-hs_status hs__weights_bind(const hs__shards *shards, hs__family family, hs_layer *layers, hs_recipe *recipe,
+/* Numbers in names count the layers that have weights of their own. */
+static void bind_layers(binder *b, hs_recipe *recipe)
+{
+    size_t number = 0;
+    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
+        if (recipe->layers[i].same_as == i)
+            bind_layer(b, i, number++, recipe);
+        else
+            recipe->layers[i] = recipe->layers[recipe->layers[i].same_as];
+    }
+}
+
+/* ---- the rest ---- */
+
+static void bind_table(binder *b, const char *module, size_t n_rows, size_t n_columns, hs_tensor *ret_tensor)
+{
+    if (!module || n_rows == 0)
+        return;
+    enter(b, module);
+    bind(b, "weight", NULL, n_rows, n_columns, ret_tensor);
+}
+
+static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embedding)
+{
+    const hs__layout *layout = b->layout;
+    const size_t E = embedding->width, H = shape->hidden;
+    bind_table(b, layout->word, shape->vocab_size, E, &embedding->word);
+    bind_table(b, layout->position, embedding->position_offset + shape->n_positions, E, &embedding->position);
+    bind_table(b, layout->type, shape->n_types, E, &embedding->type);
+    if (layout->embedding_norm) {
+        enter(b, layout->embedding_norm);
+        bind_norm(b, E, &embedding->norm);
+    }
+    if (layout->projection && E != H) {
+        enter(b, layout->projection);
+        bind(b, "weight", NULL, H, E, &embedding->projection.weight);
+        bind(b, "bias", NULL, 0, H, &embedding->projection.bias);
+    }
+}
+
+/* Whether the module that was entered has a weight. */
+static bool is_there(const binder *b)
+{
+    char name[2 * NAME_BYTES];
+    hs__entry entry;
+    snprintf(name, sizeof name, "%s.weight", b->module);
+    return hs__shards_find(b->shards, name, &entry) != NULL;
+}
+
+/* Layout and prefix are the first under which there are word embeddings and, if it must be, the first module
+ * of the first layer. */
+static bool find_layout(binder *b, const hs__family *family, bool with_layer)
+{
+    for (size_t i = 0; i < HS__LAYOUTS_MAX && family->layouts[i].word; i++) {
+        b->layout = &family->layouts[i];
+        for (size_t k = 0; family->prefixes[k]; k++) {
+            b->prefix = family->prefixes[k];
+            enter(b, b->layout->word);
+            bool found = is_there(b);
+            enter_layer(b, 0, b->layout->layers[0].name);
+            found = found && (!with_layer || is_there(b));
+            if (found)
+                return true;
+        }
+    }
+    return false;
+}
+
+hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_recipe *recipe,
                            hs_error *err)
 {
-    binder b = {.shards = shards, .prefix = find_prefix(shards), .err = err};
-    if (!b.prefix)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            "%s: no tensor embeddings.word_embeddings.weight, bare or after bert., distilbert., model.",
-            shards->file_name);
-    const hs_shape *shape = &recipe->shape;
-    const size_t H = shape->hidden;
-    hs_embedding *embedding = &recipe->embedding;
-    embedding->width = H;
-    bind_embedding(&b, "word_embeddings", shape->vocab_size, H, &embedding->word);
-    bind_embedding(&b, "position_embeddings", shape->n_positions, H, &embedding->position);
-    if (shape->n_types > 0)
-        bind_embedding(&b, "token_type_embeddings", shape->n_types, H, &embedding->type);
-    snprintf(b.module, sizeof b.module, "%sembeddings.LayerNorm", b.prefix);
-    bind_norm(&b, H, &embedding->norm);
-    for (size_t i = 0; i < shape->n_layers; i++) {
-        layers[i].same_as = i;
-        bind_layer(&b, &namings[family], i, shape, &layers[i]);
+    binder b = {.shards = shards, .err = err};
+    if (!find_layout(&b, family, true) && !find_layout(&b, family, false))
+        return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s.weight, bare or after %s", shards->file_name,
+                       family->layouts[0].word, family->prefixes[1]);
+    bind_embedding(&b, &recipe->shape, &recipe->embedding);
+    bind_layers(&b, recipe);
+    if (b.layout->final_norm) {
+        enter(&b, b.layout->final_norm);
+        bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);
     }
-    recipe->layers = layers;
     return b.status;
 }

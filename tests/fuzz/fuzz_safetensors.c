@@ -1,5 +1,6 @@
 /* Whatever a weight file holds, it is refused, or every tensor of it lies inside and can be read. Each file
- * is tried as it is and as the weights of the smallest BERT and DistilBERT. */
+ * is tried as it is and as the weights of the smallest model of each
+ * family. */
 #include "model/families/weights.h"
 #include "model/files/safetensors.h"
 
@@ -30,36 +31,63 @@ static void check_tensors(const hs__safetensors *file, const uint8_t *end)
     require(n_bytes == (size_t)(end - file->data));
 }
 
-static void read_dense(const hs_dense *dense)
+static void read_tensor(const hs_tensor *tensor)
 {
-    float values[4];
-    hs_tensor_read(&dense->weight, 0, dense->weight.n_rows, values);
-    hs_tensor_read(&dense->bias, 0, 1, values);
+    float values[16];
+    require(tensor->n_rows * tensor->n_columns <= sizeof values / sizeof *values);
+    if (tensor->data)
+        hs_tensor_read(tensor, 0, tensor->n_rows, values);
 }
 
-static void bind_smallest(const hs__shards *shards, hs__family family)
+static void read_dense(const hs_dense *dense)
 {
-    hs_recipe recipe = {.shape = {.n_layers = 1,
-                                  .n_heads = 1,
-                                  .hidden = 2,
-                                  .head_width = 2,
-                                  .ffn = 1,
-                                  .n_positions = 3,
-                                  .n_types = family == HS__BERT,
-                                  .vocab_size = 2},
-                        .norm_eps = 1e-12F};
-    hs_layer layer;
-    if (hs__weights_bind(shards, family, &layer, &recipe, NULL))
-        return;
-    read_dense(&layer.query);
-    read_dense(&layer.key);
-    read_dense(&layer.value);
-    read_dense(&layer.output);
-    read_dense(&layer.ffn_in);
-    read_dense(&layer.ffn_out);
-    float values[6];
-    hs_tensor_read(&recipe.embedding.position, 0, 3, values);
-    hs_tensor_read(&layer.ffn_norm.gamma, 0, 1, values);
+    read_tensor(&dense->weight);
+    read_tensor(&dense->bias);
+}
+
+static void read_norm(const hs_norm *norm)
+{
+    read_tensor(&norm->gamma);
+    read_tensor(&norm->beta);
+}
+
+static void read_layer(const hs_layer *layer)
+{
+    const hs_dense *dense[] = {&layer->query,  &layer->key,      &layer->value,  &layer->output,
+                               &layer->ffn_in, &layer->ffn_gate, &layer->ffn_out};
+    for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
+        read_dense(dense[i]);
+    read_norm(&layer->attention_norm);
+    read_norm(&layer->ffn_norm);
+}
+
+/* What SIZES says is the smallest model of a family. */
+#define SIZES                                                                                                \
+    "\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":2,\"intermediate_size\":1,"           \
+    "\"max_position_embeddings\":3,\"vocab_size\":2,\"type_vocab_size\":1}"
+static const char *const configs[] = {
+    "{\"model_type\":\"bert\"," SIZES,
+    "{\"model_type\":\"distilbert\",\"n_layers\":1,\"n_heads\":1,\"dim\":2,\"hidden_dim\":1,"
+    "\"max_position_embeddings\":3,\"vocab_size\":2}",
+    "{\"model_type\":\"electra\",\"embedding_size\":1," SIZES,
+};
+
+static void bind_smallest(const hs__shards *shards, const char *config)
+{
+    const hs__family *family;
+    hs_recipe recipe;
+    if (hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL))
+        return; /* only when memory runs out */
+    if (!hs__weights_bind(shards, family, &recipe, NULL)) {
+        read_tensor(&recipe.embedding.word);
+        read_tensor(&recipe.embedding.position);
+        read_tensor(&recipe.embedding.type);
+        read_norm(&recipe.embedding.norm);
+        read_dense(&recipe.embedding.projection);
+        read_layer(&recipe.layers[0]);
+        read_norm(&recipe.final_norm);
+    }
+    free(recipe.layers);
 }
 
 static void try_file(const uint8_t *data, size_t size)
@@ -70,8 +98,8 @@ static void try_file(const uint8_t *data, size_t size)
     require(st == err.status && (st == HS_OK || st == HS_BAD_MODEL));
     if (!st) {
         check_tensors(&shards.shards[0].tensors, data + size);
-        bind_smallest(&shards, HS__BERT);
-        bind_smallest(&shards, HS__DISTILBERT);
+        for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
+            bind_smallest(&shards, configs[i]);
     }
     hs__shards_finish(&shards);
 }

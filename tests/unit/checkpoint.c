@@ -89,7 +89,9 @@ static size_t encode(float value, const char *dtype, unsigned char *ret)
     float mantissa =
         frexpf(fabsf(value), &exponent); /* value = mantissa * 2^exponent, mantissa in [1/2, 1) */
     uint16_t half = (uint16_t)(bits >> 16);
-    if (strcmp(dtype, "F16") == 0)
+    if (strcmp(dtype, "F16") == 0 && !isfinite(value))
+        half = (uint16_t)((value < 0 ? 0xfc00 : 0x7c00) | (isnan(value) ? 1 : 0));
+    else if (strcmp(dtype, "F16") == 0)
         half =
             (uint16_t)((value < 0 ? 0x8000 : 0) | (exponent + 14) << 10 | (int)((mantissa * 2 - 1) * 1024));
     memcpy(ret, &half, 2);
@@ -145,7 +147,9 @@ static void file_add(file *f, const checkpoint *options, const checkpoint_tensor
     size_t begin = f->data_bytes, n_values = n_columns * (n_rows ? n_rows : 1);
     for (size_t i = 0; i < n_values; i++) {
         unsigned char *at = f->data + f->data_bytes;
-        f->data_bytes += as_i64 ? 8 : encode(checkpoint_value(tensor->name, i), dtype, at);
+        const bool unsound = options->with && i + 1 == n_values && strcmp(options->with, tensor->name) == 0;
+        const float value = unsound ? options->unsound : checkpoint_value(tensor->name, i);
+        f->data_bytes += as_i64 ? 8 : encode(value, dtype, at);
     }
     char shape[64];
     if (n_rows)

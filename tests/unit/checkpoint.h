@@ -15,6 +15,8 @@ typedef struct checkpoint {
     const char *drop;   /* a tensor to leave out, without prefix */
     const char *misfit; /* a tensor to give one more row */
     const char *as_i64; /* a tensor to store as I64 */
+    const char *with;   /* a tensor whose last value is `unsound` */
+    float unsound;      /* a NaN or an infinity */
 } checkpoint;
 
 #define CHECKPOINT_LAYERS    2

@@ -1,14 +1,20 @@
 /* What config.json may say, and what is refused. */
-#include "model/families/config.h"
+#include "model/families/family.h"
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static hs_status parse(const char *text, hs_recipe *recipe, hs__family *family, hs_error *err)
+/* All of a recipe but its layers, which are gone again. */
+static hs_status parse(const char *text, hs_recipe *recipe, hs_error *err)
 {
     const hs_bytes bytes = {text, strlen(text)};
-    return hs__config_parse(&bytes, family, recipe, err);
+    const hs__family *family = NULL;
+    const hs_status st = hs__family_configure(&bytes, &family, recipe, err);
+    if (!st)
+        free(recipe->layers);
+    return st;
 }
 
 #define BERT_SIZES                                                                                           \
@@ -19,14 +25,13 @@ static hs_status parse(const char *text, hs_recipe *recipe, hs__family *family, 
 START_TEST(bert_keys)
 {
     hs_recipe recipe;
-    hs__family family;
     hs_error err = {0};
     ck_assert_int_eq(parse(BERT(",\"type_vocab_size\":4,\"layer_norm_eps\":1e-5,\"hidden_act\":\"gelu\","
                                 "\"position_embedding_type\":\"absolute\",\"is_decoder\":false,"
                                 "\"pruned_heads\":{},\"unknown\":[1,{\"a\":null}]"),
-                           &recipe, &family, &err),
+                           &recipe, &err),
                      HS_OK);
-    ck_assert_int_eq(family, HS__BERT);
+    ck_assert_str_eq(recipe.family, "bert");
     ck_assert_uint_eq(recipe.shape.n_layers, 3);
     ck_assert_uint_eq(recipe.shape.n_heads, 5);
     ck_assert_uint_eq(recipe.shape.hidden, 60);
@@ -35,6 +40,7 @@ START_TEST(bert_keys)
     ck_assert_uint_eq(recipe.shape.n_positions, 40);
     ck_assert_uint_eq(recipe.shape.n_types, 4);
     ck_assert_uint_eq(recipe.shape.vocab_size, 300);
+    ck_assert_uint_eq(recipe.embedding.width, 60);
     ck_assert(recipe.norm_eps == 1e-5F);
 }
 END_TEST
@@ -42,9 +48,8 @@ END_TEST
 START_TEST(bert_defaults)
 {
     hs_recipe recipe;
-    hs__family family;
-    ck_assert_int_eq(parse("{" BERT_SIZES "}", &recipe, &family, NULL), HS_OK);
-    ck_assert_int_eq(family, HS__BERT);
+    ck_assert_int_eq(parse("{" BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_str_eq(recipe.family, "bert");
     ck_assert_uint_eq(recipe.shape.n_types, 2);
     ck_assert(recipe.norm_eps == 1e-12F);
 }
@@ -53,19 +58,55 @@ END_TEST
 START_TEST(distilbert_keys)
 {
     hs_recipe recipe;
-    hs__family family;
     ck_assert_int_eq(parse("{\"model_type\":\"distilbert\",\"n_layers\":6,\"n_heads\":12,\"dim\":768,"
                            "\"hidden_dim\":3072,\"max_position_embeddings\":512,\"vocab_size\":30522,"
                            "\"activation\":\"gelu\",\"sinusoidal_pos_embds\":false,\"layer_norm_eps\":0.5}",
-                           &recipe, &family, NULL),
+                           &recipe, NULL),
                      HS_OK);
-    ck_assert_int_eq(family, HS__DISTILBERT);
+    ck_assert_str_eq(recipe.family, "distilbert");
     ck_assert_uint_eq(recipe.shape.n_layers, 6);
     ck_assert_uint_eq(recipe.shape.n_heads, 12);
     ck_assert_uint_eq(recipe.shape.head_width, 64);
     ck_assert_uint_eq(recipe.shape.ffn, 3072);
     ck_assert_uint_eq(recipe.shape.n_types, 0);
     ck_assert(recipe.norm_eps == 1e-12F);
+}
+END_TEST
+
+START_TEST(electra_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(
+        parse("{\"model_type\":\"electra\",\"embedding_size\":16," BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_str_eq(recipe.family, "electra");
+    ck_assert_uint_eq(recipe.embedding.width, 16);
+    ck_assert_uint_eq(recipe.shape.hidden, 60);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    hs_activation activation;
+} activations[] = {
+    {"\"gelu\"", HS_GELU},
+    {"\"gelu_python\"", HS_GELU},
+    {"\"gelu_new\"", HS_GELU_TANH},
+    {"\"gelu_fast\"", HS_GELU_TANH},
+    {"\"gelu_pytorch_tanh\"", HS_GELU_TANH},
+    {"\"quick_gelu\"", HS_QUICK_GELU},
+    {"\"relu\"", HS_RELU},
+    {"\"silu\"", HS_SILU},
+    {"\"swish\"", HS_SILU},
+    {"null", HS_GELU},
+};
+
+START_TEST(every_activation_by_its_names)
+{
+    char config[512];
+    hs_recipe recipe;
+    snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":%s}", activations[_i].name);
+    ck_assert_int_eq(parse(config, &recipe, NULL), HS_OK);
+    ck_assert_int_eq(recipe.activation, activations[_i].activation);
 }
 END_TEST
 
@@ -79,11 +120,13 @@ static const struct {
     {BERT("") " x", "end of file expected"},
     {"{}", "model_type is missing"},
     {"{\"model_type\":7," BERT_SIZES "}", "model_type"},
-    {"{\"model_type\":\"roberta\"," BERT_SIZES "}", "\"roberta\""},
+    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\""},
+    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "not supported: \"bart\""},
+    {"{\"model_type\":\"electra\"," BERT_SIZES "}", "embedding_size is missing"},
     {"{\"model_type\":\"bert\"}", "num_hidden_layers is missing"},
     {"{\"model_type\":\"distilbert\"," BERT_SIZES "}", "n_layers is missing"},
-    {BERT(",\"hidden_act\":\"relu\""), "hidden_act must be \"gelu\"; not supported: \"relu\""},
-    {BERT(",\"hidden_act\":\"gelu_new\""), "\"gelu_new\""},
+    {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
+    {BERT(",\"hidden_act\":\"mish\""), "not supported: \"mish\""},
     {BERT(",\"hidden_act\":1"), "hidden_act must be a string"},
     {BERT(",\"position_embedding_type\":\"relative_key\""), "position_embedding_type"},
     {BERT(",\"position_embedding_type\":\"relative_key_query\""), "\"relative_key_query\""},
@@ -106,16 +149,15 @@ static const struct {
      "dim (7) is not a multiple of n_heads (2)"},
     {"{\"dim\":8,\"n_heads\":2,\"n_layers\":1,\"hidden_dim\":1,\"max_position_embeddings\":9,\"vocab_size\":"
      "9,"
-     "\"activation\":\"relu\"}",
+     "\"activation\":\"relu6\"}",
      "activation must be \"gelu\""},
 };
 
 START_TEST(refused)
 {
     hs_recipe recipe = {.shape.hidden = 123};
-    hs__family family = HS__BERT;
     hs_error err = {0};
-    ck_assert_int_eq(parse(refusals[_i].config, &recipe, &family, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(refusals[_i].config, &recipe, &err), HS_BAD_MODEL);
     ck_assert_int_eq(err.status, HS_BAD_MODEL);
     ck_assert_ptr_eq(strstr(err.text, "config.json: "), err.text);
     ck_assert_msg(strstr(err.text, refusals[_i].message) != NULL, "%s\n gave: %s", refusals[_i].config,
@@ -149,8 +191,7 @@ static hs_status parse_with(size_t which, const char *value, hs_error *err)
     }
     snprintf(config + length, sizeof config - length, "}");
     hs_recipe recipe;
-    hs__family family;
-    return parse(config, &recipe, &family, err);
+    return parse(config, &recipe, err);
 }
 
 START_TEST(every_size_is_limited)
@@ -182,9 +223,8 @@ START_TEST(a_long_name_is_cut_between_characters)
         name[i] = (char)0xC3, name[i + 1] = (char)0xA9; /* é */
     snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":\"%s\"}", name);
     hs_recipe recipe;
-    hs__family family;
     hs_error err = {0};
-    ck_assert_int_eq(parse(config, &recipe, &family, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(config, &recipe, &err), HS_BAD_MODEL);
     size_t length = strlen(err.text);
     ck_assert_uint_ge(length, sizeof err.text - 3);
     ck_assert_mem_eq(err.text + length - 2, "é", 2);
@@ -197,6 +237,8 @@ int main(void)
     tcase_add_test(tests, bert_keys);
     tcase_add_test(tests, bert_defaults);
     tcase_add_test(tests, distilbert_keys);
+    tcase_add_test(tests, electra_keys);
+    tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);
     tcase_add_test(tests, a_long_name_is_cut_between_characters);

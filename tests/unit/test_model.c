@@ -4,6 +4,7 @@
 #include "tests/unit/checkpoint.h"
 
 #include <check.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +186,22 @@ START_TEST(integer_weights_are_refused)
     checkpoint_write(&broken, dir);
     check_refused(HS_BAD_MODEL, "dtype I64 is not supported (F32, F16 and BF16 are) in "
                                 "encoder.layer.1.output.dense.weight");
+}
+END_TEST
+
+START_TEST(every_unsound_tensor_is_named)
+{
+    static const float unsound[] = {NAN, -NAN, INFINITY, -INFINITY};
+    checkpoint_tensor list[CHECKPOINT_TENSORS_MAX];
+    checkpoint broken = layouts[_i];
+    size_t n = checkpoint_list(&broken, list);
+    for (size_t i = 0; i < n; i++) {
+        broken.with = list[i].name;
+        broken.unsound = unsound[i % 4];
+        checkpoint_write(&broken, dir);
+        check_refused(HS_BAD_MODEL, "a NaN or an infinite number in");
+        check_refused(HS_BAD_MODEL, list[i].name);
+    }
 }
 END_TEST
 
@@ -440,6 +457,7 @@ int main(void)
     tcase_add_test(tests, released_pages_come_back);
     tcase_add_loop_test(tests, every_missing_tensor_is_named, 0, n_layouts);
     tcase_add_loop_test(tests, every_misshapen_tensor_is_named, 0, n_layouts);
+    tcase_add_loop_test(tests, every_unsound_tensor_is_named, 0, n_layouts);
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);

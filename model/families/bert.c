@@ -1,0 +1,46 @@
+/* bert.c - BERT (Devlin et al. 2018): learned positions and token types, norms after each sublayer. */
+#include "model/families/family.h"
+
+const hs__shape_keys hs__bert_keys = {
+    .n_layers = "num_hidden_layers",
+    .n_heads = "num_attention_heads",
+    .hidden = "hidden_size",
+    .ffn = "intermediate_size",
+    .n_positions = "max_position_embeddings",
+    .vocab_size = "vocab_size",
+};
+
+const hs__module hs__bert_modules[] = {
+    {.name = "attention.self.query", .parts = {HS__QUERY}},
+    {.name = "attention.self.key", .parts = {HS__KEY}},
+    {.name = "attention.self.value", .parts = {HS__VALUE}},
+    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},
+    {.name = "attention.output.LayerNorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
+    {.name = "output.dense", .parts = {HS__FFN_OUT}},
+    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+void hs__bert_configure(hs__config *config, hs_recipe *recipe)
+{
+    recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 1, HS__TYPES_MAX, 2);
+    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    recipe->activation = hs__config_activation(config, "hidden_act");
+    hs__config_only(config, "position_embedding_type", "absolute");
+}
+
+const hs__family hs__family_bert = {
+    .types = {"bert"},
+    .old_key = "hidden_size",
+    .keys = &hs__bert_keys,
+    .prefixes = {"", "bert.", "model."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .position = "embeddings.position_embeddings",
+                 .type = "embeddings.token_type_embeddings",
+                 .embedding_norm = "embeddings.LayerNorm",
+                 .layer = "encoder.layer.",
+                 .below = ".",
+                 .layers = hs__bert_modules}},
+    .configure = hs__bert_configure,
+};

@@ -1,0 +1,45 @@
+/* distilbert.c - DistilBERT (Sanh et al. 2019): BERT without token types, under names of its own. The epsilon
+ * of its norms is fixed in the code that trained it. */
+#include "model/families/family.h"
+
+static const hs__shape_keys keys = {
+    .n_layers = "n_layers",
+    .n_heads = "n_heads",
+    .hidden = "dim",
+    .ffn = "hidden_dim",
+    .n_positions = "max_position_embeddings",
+    .vocab_size = "vocab_size",
+};
+
+static const hs__module modules[] = {
+    {.name = "attention.q_lin", .parts = {HS__QUERY}},
+    {.name = "attention.k_lin", .parts = {HS__KEY}},
+    {.name = "attention.v_lin", .parts = {HS__VALUE}},
+    {.name = "attention.out_lin", .parts = {HS__OUTPUT}},
+    {.name = "sa_layer_norm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "ffn.lin1", .parts = {HS__FFN_IN}},
+    {.name = "ffn.lin2", .parts = {HS__FFN_OUT}},
+    {.name = "output_layer_norm", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    recipe->norm_eps = 1e-12F;
+    recipe->activation = hs__config_activation(config, "activation");
+    hs__config_only(config, "position_embedding_type", "absolute");
+}
+
+const hs__family hs__family_distilbert = {
+    .types = {"distilbert"},
+    .old_key = "dim",
+    .keys = &keys,
+    .prefixes = {"", "distilbert.", "model."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .position = "embeddings.position_embeddings",
+                 .embedding_norm = "embeddings.LayerNorm",
+                 .layer = "transformer.layer.",
+                 .below = ".",
+                 .layers = modules}},
+    .configure = configure,
+};

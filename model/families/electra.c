@@ -1,0 +1,24 @@
+/* electra.c - ELECTRA (Clark et al. 2020), discriminator or generator: BERT whose embedding may be narrower
+ * than its layers, brought to their width by a projection. */
+#include "model/families/family.h"
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    recipe->embedding.width = hs__config_size(config, "embedding_size", 1, HS_HIDDEN_MAX);
+    hs__bert_configure(config, recipe);
+}
+
+const hs__family hs__family_electra = {
+    .types = {"electra"},
+    .keys = &hs__bert_keys,
+    .prefixes = {"", "electra.", "model."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .position = "embeddings.position_embeddings",
+                 .type = "embeddings.token_type_embeddings",
+                 .embedding_norm = "embeddings.LayerNorm",
+                 .projection = "embeddings_project",
+                 .layer = "encoder.layer.",
+                 .below = ".",
+                 .layers = hs__bert_modules}},
+    .configure = configure,
+};

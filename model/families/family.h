@@ -1,0 +1,64 @@
+/* family.h - what a family of models is: how its config.json and the tensors of its checkpoints are called,
+ * as tables that family.c and weights.c turn into a recipe. docs/tour.md says how to add one. */
+#pragma once
+
+#include "model/bytes.h"
+#include "model/families/config.h"
+#include "model/files/shards.h"
+
+#define HS__TYPES_MAX 256 /* token types are stored in a byte */
+
+/* What a module of a layer is, or some of its rows; the end of a list. */
+typedef enum hs__part {
+    HS__END,
+    HS__QUERY,
+    HS__KEY,
+    HS__VALUE,
+    HS__OUTPUT,
+    HS__FFN_IN,
+    HS__FFN_GATE,
+    HS__FFN_OUT,
+    HS__ATTENTION_NORM,
+    HS__FFN_NORM
+} hs__part;
+
+/* A module of a layer: <name>.weight, and <name>.bias unless it has none. */
+typedef struct hs__module {
+    const char *name;
+    hs__part parts[4]; /* from its first rows to its last */
+    bool no_bias;
+    size_t first_layer; /* earlier layers are without */
+} hs__module;
+
+/* One way to name a family's tensors, the prefix left out. Modules that a recipe has no use for are not
+ * looked for: token types where n_types is 0, the projection where E is H. NULL: there is none. */
+typedef struct hs__layout {
+    const char *word, *position, *type, *embedding_norm, *projection;
+    const char *layer, *below; /* what stands before a layer's number, and after it */
+    const hs__module *layers;  /* the modules of a layer, up to one without name */
+    const char *final_norm;
+    bool norms_without_bias;
+} hs__layout;
+
+#define HS__LAYOUTS_MAX 2
+
+typedef struct hs__family {
+    const char *types[4]; /* model_type of config.json: the names that it goes by; NULL after the last */
+    const char *old_key;  /* a config without model_type that has this key is one; or NULL */
+    const hs__shape_keys *keys;
+    const char *prefixes[4]; /* of tensors' names; NULL after the last */
+    hs__layout layouts[HS__LAYOUTS_MAX];
+    /* Reads all of a recipe that is not a weight; shape and layers are there, each the same as itself. */
+    void (*configure)(hs__config *config, hs_recipe *recipe);
+} hs__family;
+
+/* BERT's own (bert.c), on which several families build: what its config calls its sizes, the modules of a
+ * layer, and what it reads from a config. */
+extern const hs__shape_keys hs__bert_keys;
+extern const hs__module hs__bert_modules[];
+void hs__bert_configure(hs__config *config, hs_recipe *recipe);
+
+/* Reads config.json: finds the family, checks every limit of recipe.h and refuses what would change the
+ * numbers. On success ret_recipe->layers is the caller's to free; on failure *ret_recipe is untouched. */
+HS_MUST_USE hs_status hs__family_configure(const hs_bytes *config, const hs__family **ret_family,
+                                           hs_recipe *ret_recipe, hs_error *err);
