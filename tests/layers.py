@@ -44,8 +44,11 @@ model
 model/families
 model/tokenizer
 model/files
+model/tensor
+model/recipe
 model/bytes
 model/status
+model/utf8
 """.split()
 
 # Headers of outside libraries, and the rooms whose matter they are.

@@ -19,11 +19,7 @@ static const hs__family *const families[] = {
 #define X(name) &hs__family_##name,
     FAMILIES(X)
 #undef X
-};
-
-enum {
-    N_FAMILIES = sizeof families / sizeof *families,
-    N_TYPES = sizeof families[0]->types / sizeof(char *)
+        NULL,
 };
 
 /* Appends to a message as far as there is room. */
@@ -36,8 +32,8 @@ static void append(char *text, size_t size, const char *more)
 static void refuse_type(hs__config *config, const char *type)
 {
     char known[300] = "";
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        for (size_t k = 0; k < N_TYPES && families[i]->types[k]; k++) {
+    for (size_t i = 0; families[i]; i++)
+        for (size_t k = 0; families[i]->types[k]; k++) {
             append(known, sizeof known, known[0] ? ", \"" : "\"");
             append(known, sizeof known, families[i]->types[k]);
             append(known, sizeof known, "\"");
@@ -48,7 +44,7 @@ static void refuse_type(hs__config *config, const char *type)
 /* Configs older than model_type are told apart by their keys. */
 static const hs__family *find_without_type(hs__config *config, const char **ret_type)
 {
-    for (size_t i = 0; i < N_FAMILIES; i++)
+    for (size_t i = 0; families[i]; i++)
         if (families[i]->old_key && json_object_get(config->keys, families[i]->old_key)) {
             *ret_type = families[i]->types[0];
             return families[i];
@@ -68,8 +64,8 @@ static const hs__family *find(hs__config *config, const char **ret_type)
         hs__config_refuse(config, "model_type must be a string");
         return NULL;
     }
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        for (size_t k = 0; k < N_TYPES && families[i]->types[k]; k++)
+    for (size_t i = 0; families[i]; i++)
+        for (size_t k = 0; families[i]->types[k]; k++)
             if (strcmp(type, families[i]->types[k]) == 0) {
                 *ret_type = families[i]->types[k];
                 return families[i];
