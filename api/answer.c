@@ -49,7 +49,8 @@ static hs_status find_pairs(hs__answer *a, hs_error *err)
         const size_t T = whole->n_tokens;
         const hs_selection selection = {ask->layers, ask->n_layers, ask->heads, ask->n_heads,
                                         HS_KEEP(SIMILARITY)};
-        st = hs_capture_create(a->model->shape, &selection, T, &part, err);
+        st = hs_capture_create(hs_engine_runtime(a->model->engine), a->model->shape, &selection, T, &part,
+                               err);
         if (st)
             return st;
         for (size_t l = 0; l < ask->n_layers; l++) {

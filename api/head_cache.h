@@ -11,7 +11,7 @@
  * reads it ends, and is then that job's memory, no longer the cache's. One mutex, held for list work only. */
 #pragma once
 
-#include "engine/pass/capture.h"
+#include "engine/capture.h"
 
 #include <stdint.h>
 

@@ -235,13 +235,16 @@ static hs_status run_pass(const hs__served_model *model, hs_workspace *ws, hs_jo
 {
     for (size_t i = 0; i < n_jobs; i++) {
         const hs_encoding *e = &jobs[i]->encoding;
-        sequences[i] = (hs_sequence){e->ids, model->shape->n_types ? e->types : NULL, e->n_tokens, NULL};
-        hs_status st =
-            hs_capture_create(model->shape, &jobs[i]->selection, e->n_tokens, &sequences[i].capture, err);
+        sequences[i] = (hs_sequence){
+            .ids = e->ids, .types = model->shape->n_types ? e->types : NULL, .n_tokens = e->n_tokens};
+        hs_status st = hs_capture_create(hs_engine_runtime(model->engine), model->shape, &jobs[i]->selection,
+                                         e->n_tokens, &sequences[i].capture, err);
         if (st)
             return st;
     }
-    return hs_engine_run(model->engine, ws, sequences, n_jobs, control, err);
+    hs_plan plan;
+    const hs_status st = hs_plan_make(hs_engine_recipe(model->engine), sequences, n_jobs, NULL, &plan, err);
+    return st ? st : hs_engine_run(model->engine, ws, &plan, control, err);
 }
 
 void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
@@ -298,7 +301,7 @@ static void write_models(hs__bytes *b, hs_api *api)
             "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\",\"sha256\":",
             i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads, s->hidden,
             s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions, hs_model_bytes(model->model),
-            hs_engine_backend(model->engine), hs_engine_precision(model->engine));
+            hs_engine_products(model->engine), hs_engine_precision(model->engine));
         hs__bytes_text(b, text);
         if (atomic_load(&model->hashed))
             hs__json_string(b, model->sha256, strlen(model->sha256));

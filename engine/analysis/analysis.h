@@ -7,7 +7,7 @@
  * their stated bound. Elements that are not numbers (from a broken checkpoint) reach no threshold. */
 #pragma once
 
-#include "engine/pass/capture.h"
+#include "engine/capture.h"
 
 #include <stdbool.h>
 
@@ -43,9 +43,9 @@ typedef struct hs_pair {
 /* Every pair of E over a capture that keeps similarities, ordered by layer, head, then normalised similarity
  * descending (ties: i, then j). When there are more than pairs_max, the pairs_max with the highest normalised
  * similarity are kept, in the same order; of equals those that come first by layer, head, i, j. ret_total
- * tells the full number. *ret_pairs is malloc'ed (NULL for none): free it. Uses up to n_threads threads, as
- * cores are idle; the result does not depend on how many. While it works it takes room for up to four times
- * pairs_max pairs, as far as there are so many. HS_NO_MEMORY. */
+ * tells the full number. *ret_pairs is malloc'ed (NULL for none): free it. Uses up to n_threads threads of
+ * the capture's runtime, as cores are idle; the result does not depend on how many. While it works it takes
+ * room for up to four times pairs_max pairs, as far as there are so many. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float threshold,
                                     size_t pairs_max, size_t n_threads, hs_pair **ret_pairs,
                                     size_t *ret_n_pairs, uint64_t *ret_total, hs_error *err);

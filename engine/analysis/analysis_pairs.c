@@ -41,7 +41,7 @@ typedef struct search {
     map_facts *maps;      /* [n_maps + 1] */
     size_t n_maps;
     hs_pair *pairs;
-    hs__crew crew;
+    hs__team team;
 } search;
 
 static uint32_t bits_of(float value)
@@ -219,7 +219,7 @@ static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_t
         s->levels[l] = float_of(low + (uint32_t)(((high - low) * share + squared - 1) / squared));
         ret_totals[l] = 0;
     }
-    hs__crew_share(&s->crew, s->n_maps, task_count, s);
+    hs__team_share(&s->team, s->n_maps, task_count, s);
     for (size_t map = 0; map < s->n_maps; map++)
         for (size_t l = 0; l < LEVELS; l++)
             ret_totals[l] += s->maps[map].counts[l];
@@ -336,7 +336,7 @@ static void pairs_sort(search *s, size_t n)
         if (i == 0 || s->pairs[i].layer != s->pairs[i - 1].layer || s->pairs[i].head != s->pairs[i - 1].head)
             s->maps[n_groups++].start = i;
     s->maps[n_groups].start = n;
-    hs__crew_share(&s->crew, n_groups, task_sort, s);
+    hs__team_share(&s->team, n_groups, task_sort, s);
 }
 
 /* All of the pairs, where there is memory for them. */
@@ -347,7 +347,7 @@ static void pairs_make(search *s, size_t n_wanted)
     s->pairs = malloc(n_found * sizeof *s->pairs);
     if (!s->pairs)
         return;
-    hs__crew_share(&s->crew, s->n_maps, task_collect, s);
+    hs__team_share(&s->team, s->n_maps, task_collect, s);
     if (n_found > n_wanted)
         weakest_drop(s->pairs, n_found, n_wanted);
     if (n_found - n_wanted > SPARE_KEPT) {
@@ -375,12 +375,13 @@ hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float 
         s.unmasked[i] = hs__is_masked(masked, i) ? 0 : -1;
 
     uint64_t total;
-    hs__crew_start(&s.crew, s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
-    hs__crew_share(&s.crew, s.n_maps, task_maximum, &s);
+    hs__team_start(&s.team, capture->runtime,
+                   s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
+    hs__team_share(&s.team, s.n_maps, task_maximum, &s);
     const size_t n_wanted = floor_find(&s, threshold, pairs_max, &total);
     if (n_wanted > 0)
         pairs_make(&s, n_wanted);
-    hs__crew_finish(&s.crew);
+    hs__team_finish(&s.team);
     free(s.maps);
     free(s.unmasked);
     if (n_wanted > 0 && !s.pairs)

@@ -1,8 +1,8 @@
 /* linear_native.c - linear on our own tiles (product_body.h): weights packed in panels, bias added as the
  * sums begin, gelu applied to what a task wrote while it is in the first-level cache. Nothing depends on how
  * many rows there are: a row has the same bits alone, in a batch, on one thread or on many. */
+#include "engine/arena.h"
 #include "engine/linear/linear.h"
-#include "engine/pass/arena.h"
 
 typedef struct native_linear {
     hs__linear base;
@@ -46,7 +46,7 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof plan);
     layout(&plan, &arena);
-    arena = (hs__arena){.base = hs__block_create(arena.used)};
+    arena = (hs__arena){.base = hs_memory_create(arena.used)};
     float *rows = malloc(kernels->panel * plan.base.n_in * sizeof *rows); /* of one panel, as in the file */
     if (!arena.base || !rows) {
         free(arena.base);

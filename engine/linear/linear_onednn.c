@@ -5,8 +5,8 @@
  * nothing is compiled while texts are served. Their scratch is ours, per call: the library's own belongs to
  * the thread that created the primitive, and other threads would silently compute nonsense in it. Unlike our
  * own kernels, the library allocates in a pass. */
+#include "engine/arena.h"
 #include "engine/linear/linear.h"
-#include "engine/pass/arena.h"
 
 #if defined HS_WITH_ONEDNN
 

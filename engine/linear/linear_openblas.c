@@ -1,6 +1,6 @@
 /* linear_openblas.c - linear on CBLAS: weights as rows in our own memory, bias and gelu in a sweep after. */
+#include "engine/arena.h"
 #include "engine/linear/linear.h"
-#include "engine/pass/arena.h"
 
 #include <cblas.h>
 
@@ -25,7 +25,7 @@ static hs_status openblas_create(const hs__linear_source *source, const hs__kern
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof plan);
     layout(&plan, &arena);
-    arena = (hs__arena){.base = hs__block_create(arena.used)};
+    arena = (hs__arena){.base = hs_memory_create(arena.used)};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
                        plan.base.n_in);

@@ -3,7 +3,7 @@
  * Each step is done while what it reads is in the nearest cache: a few rows of A are computed in the slot
  * where they are kept, turned into probabilities, summed by column and multiplied with V before the next rows
  * begin. */
-#include "engine/pass/pass.h"
+#include "engine/pass/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,19 +25,58 @@ static void multiply(const hs__kernels *kernels, size_t n_rows, size_t K, const 
     }
 }
 
+/* n rows of A from row `first` on, where an intervention says what A is. */
+static void map_replace(const hs__head *head, size_t first, size_t n, float *map)
+{
+    const size_t T = head->T;
+    const float everywhere = head->change.uniform ? 1 / (float)T : 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < T; j++)
+            map[i * T + j] = everywhere;
+        if (head->change.identity)
+            map[i * T + first + i] = 1;
+        for (size_t j = 0; head->columns && j < T; j++)
+            head->columns[j] += map[i * T + j];
+    }
+}
+
 static void compute_map(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                         const hs__head *head)
 {
     const size_t T = head->T, D = head->D, ld = 3 * head->H, rows_max = hs__attention_rows(kernels, T);
     const float scale = 1 / sqrtf((float)D);
+    const bool replaced = head->change.uniform || head->change.identity;
     if (head->columns)
         memset(head->columns, 0, T * sizeof *head->columns);
     for (size_t row = 0; row < T; row += rows_max) {
         const size_t n = T - row < rows_max ? T - row : rows_max;
         float *map = head->attention ? head->attention + row * T : scratch->rows;
-        multiply(kernels, n, D, head->qkv + row * ld, ld, scratch->keys, T, map, T);
-        kernels->softmax(n, T, scale, map, T, head->columns);
+        if (!replaced || head->scores)
+            multiply(kernels, n, D, head->qkv + row * ld, ld, scratch->keys, T, map, T);
+        for (size_t i = 0; head->scores && i < n * T; i++)
+            head->scores[row * T + i] = map[i] * scale;
+        if (replaced)
+            map_replace(head, row, n, map);
+        else
+            kernels->softmax(n, T, scale, map, T, head->columns);
         multiply(kernels, n, T, map, T, scratch->values, D, head->context + row * head->H, head->H);
+    }
+}
+
+/* What interventions make of O, where it lies. */
+static void output_change(const hs__head *head)
+{
+    const size_t T = head->T, H = head->H;
+    const float factor = head->change.factor;
+    for (size_t d = 0; d < head->D; d++) {
+        float *column = head->context + d;
+        double sum = 0;
+        for (size_t i = 0; head->change.mean && i < T; i++)
+            sum += column[i * H];
+        for (size_t i = 0; i < T; i++) {
+            const float o = head->change.mean ? (float)(sum / (double)T) : column[i * H];
+            column[i * H] = factor == 0 ? 0 : o * factor; /* 0 whatever O is, infinities too */
+        }
     }
 }
 
@@ -68,6 +107,8 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     kernels->pack(D, T, head->qkv + H, 1, 3 * H, scratch->keys);       /* B = K' */
     kernels->pack(T, D, head->qkv + 2 * H, 3 * H, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
+    if (head->change.mean || head->change.factor != 1)
+        output_change(head);
     for (size_t i = 0; head->output && i < T; i++)
         memcpy(head->output + i * D, head->context + i * H, D * sizeof(float));
     if (head->similarity)

@@ -1,79 +1,17 @@
-#include "engine/pass/capture.h"
-#include "engine/pass/arena.h"
+/* capture.c - the block of a capture: one layout that measures and carves, memory from the runtime's pool. */
+#include "engine/capture.h"
 
-#include <pthread.h>
+#include "engine/arena.h"
+#include "engine/pass/lists.h"
+#include "engine/pass/runtime_parts.h"
+
 #include <string.h>
-
-/* Large blocks are kept for the next capture of about their size: fresh pages from the system cost 4 % of a
- * pass of BERT-base at 128 tokens and 9 % at 256. Small ones malloc keeps itself. */
-#define SHELF_BLOCKS    4
-#define SHELF_BYTES_MAX ((size_t)384 << 20)
-#define SHELVED_MIN     ((size_t)4 << 20)
-
-typedef struct block {
-    void *memory;
-    size_t bytes;
-} block;
-
-static struct {
-    pthread_mutex_t mutex;
-    block blocks[SHELF_BLOCKS]; /* memory NULL: a free place */
-    size_t bytes;
-} shelf = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* How a capture lies at the start of its block. */
 typedef struct capture_store {
     hs_capture capture;
     size_t block_bytes;
 } capture_store;
-
-/* A block of at least `bytes`, from the shelf when one fits with at most a quarter wasted. */
-static block block_take(size_t bytes)
-{
-    block best = {NULL, bytes + bytes / 4};
-    size_t place = 0;
-    pthread_mutex_lock(&shelf.mutex);
-    for (size_t b = 0; b < SHELF_BLOCKS; b++)
-        if (shelf.blocks[b].memory && shelf.blocks[b].bytes >= bytes && shelf.blocks[b].bytes <= best.bytes) {
-            best = shelf.blocks[b];
-            place = b;
-        }
-    if (best.memory) {
-        shelf.bytes -= best.bytes;
-        shelf.blocks[place] = (block){0};
-    }
-    pthread_mutex_unlock(&shelf.mutex);
-    return best.memory ? best : (block){hs__block_create(bytes), bytes};
-}
-
-/* Puts it on the shelf; what must make room, or does not fit at all, is freed. */
-static void block_return(block returned)
-{
-    block evicted[SHELF_BLOCKS + 1] = {0};
-    size_t n = 0;
-    if (returned.bytes < SHELVED_MIN || returned.bytes > SHELF_BYTES_MAX) {
-        free(returned.memory);
-        return;
-    }
-    pthread_mutex_lock(&shelf.mutex);
-    size_t place = SHELF_BLOCKS;
-    for (size_t b = 0; b < SHELF_BLOCKS; b++)
-        if (!shelf.blocks[b].memory)
-            place = b;
-    for (size_t b = 0; b < SHELF_BLOCKS; b++)
-        if (shelf.blocks[b].memory &&
-            (place == SHELF_BLOCKS || shelf.bytes + returned.bytes > SHELF_BYTES_MAX)) {
-            evicted[n++] = shelf.blocks[b];
-            shelf.bytes -= shelf.blocks[b].bytes;
-            shelf.blocks[b] = (block){0};
-            place = b;
-        }
-    shelf.blocks[place] = returned;
-    shelf.bytes += returned.bytes;
-    pthread_mutex_unlock(&shelf.mutex);
-    while (n > 0)
-        free(evicted[--n].memory);
-}
 
 static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_SCORES] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
@@ -122,9 +60,11 @@ static void capture_layout(hs_capture *capture, const hs_selection *selection, h
             capture->arrays[tap] = hs__arena_floats(arena, tap_floats(capture, tap, 0));
 }
 
-static hs_capture capture_describe(const hs_shape *shape, const hs_selection *selection, size_t n_tokens)
+static hs_capture capture_describe(hs_runtime *runtime, const hs_shape *shape, const hs_selection *selection,
+                                   size_t n_tokens)
 {
     return (hs_capture){
+        .runtime = runtime,
         .n_tokens = n_tokens,
         .n_layers = selection->n_layers,
         .n_heads = selection->n_heads,
@@ -136,41 +76,38 @@ static hs_capture capture_describe(const hs_shape *shape, const hs_selection *se
 
 size_t hs_capture_bytes(const hs_shape *shape, const hs_selection *selection, size_t n_tokens)
 {
-    hs_capture capture = capture_describe(shape, selection, n_tokens);
+    hs_capture capture = capture_describe(NULL, shape, selection, n_tokens);
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof(capture_store));
     capture_layout(&capture, selection, &arena);
     return arena.used;
 }
 
-static int selection_is_sound(const uint16_t *items, size_t n_items, size_t limit)
+static hs__block block_take(hs_runtime *runtime, size_t bytes)
 {
-    for (size_t i = 0; i < n_items; i++)
-        if (items[i] >= limit || (i > 0 && items[i] <= items[i - 1]))
-            return 0;
-    return 1;
+    return runtime ? hs__block_take(&runtime->blocks, bytes) : (hs__block){hs_memory_create(bytes), bytes};
 }
 
-hs_status hs_capture_create(const hs_shape *shape, const hs_selection *selection, size_t n_tokens,
-                            hs_capture **ret_capture, hs_error *err)
+hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *shape, const hs_selection *selection,
+                            size_t n_tokens, hs_capture **ret_capture, hs_error *err)
 {
-    if (!selection_is_sound(selection->layers, selection->n_layers, shape->n_layers))
+    if (!hs__list_is_sound(selection->layers, selection->n_layers, shape->n_layers))
         return hs_fail(err, HS_INVALID, "layers must be ascending and below %zu", shape->n_layers);
-    if (!selection_is_sound(selection->heads, selection->n_heads, shape->n_heads))
+    if (!hs__list_is_sound(selection->heads, selection->n_heads, shape->n_heads))
         return hs_fail(err, HS_INVALID, "heads must be ascending and below %zu", shape->n_heads);
     if (n_tokens < 1 || n_tokens > shape->n_positions)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are not within 1 and %zu", n_tokens,
                        shape->n_positions);
 
     const size_t bytes = hs_capture_bytes(shape, selection, n_tokens);
-    const block taken = block_take(bytes);
+    const hs__block taken = block_take(runtime, bytes);
     if (!taken.memory)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for the heads of %zu tokens (%zu bytes)", n_tokens,
                        bytes);
 
     hs__arena arena = {.base = taken.memory};
     capture_store *store = hs__arena_take(&arena, sizeof *store);
-    *store = (capture_store){capture_describe(shape, selection, n_tokens), taken.bytes};
+    *store = (capture_store){capture_describe(runtime, shape, selection, n_tokens), taken.bytes};
     hs_capture *capture = &store->capture;
     capture->bytes = bytes;
     capture_layout(capture, selection, &arena);
@@ -184,8 +121,13 @@ hs_status hs_capture_create(const hs_shape *shape, const hs_selection *selection
 
 void hs_capture_destroy(hs_capture *capture)
 {
-    if (capture)
-        block_return((block){capture, ((capture_store *)capture)->block_bytes});
+    if (!capture)
+        return;
+    const hs__block block = {capture, ((capture_store *)capture)->block_bytes};
+    if (capture->runtime)
+        hs__block_return(&capture->runtime->blocks, block);
+    else
+        free(block.memory);
 }
 
 float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)

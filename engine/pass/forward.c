@@ -10,23 +10,22 @@
  *
  * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
  * begins when all are done. One thread runs the same steps, those between heads for some rows at a time. */
-#include "engine/pass/pass.h"
+#include "engine/pass/cpu.h"
+#include "engine/pass/lists.h"
 #include "engine/pass/team.h"
 
 #include <string.h>
 
 /* A pass under way: what its tasks read. */
 typedef struct pass {
-    const hs_engine *engine;
-    hs_workspace *ws;
-    const hs_sequence *sequences;
-    size_t n_sequences;
-    const hs_observer *observer; /* or NULL */
-    size_t N;                    /* tokens of all sequences */
-    size_t first_row, n_rows;    /* those that go from one layer's heads to the next ones' now */
+    const hs__cpu_engine *engine;
+    hs__cpu_workspace *ws;
+    const hs_plan *plan;
+    size_t N;                 /* tokens of all sequences */
+    size_t first_row, n_rows; /* those that go from one layer's heads to the next ones' now */
     size_t n_row_chunks, n_threads;
     size_t index; /* of the layer */
-    const hs__layer *layer;
+    const hs__packed_layer *layer;
     bool last; /* nothing after this layer's heads is wanted */
     /* the product being computed */
     const hs__linear *linear;
@@ -46,19 +45,10 @@ static rows rows_of_task(const pass *p, size_t task)
     return (rows){first, hs__chunk_start(p->n_rows, p->n_row_chunks, task + 1) - first};
 }
 
-/* Position of item in an ascending list, or -1. */
-static ptrdiff_t position_of(const uint16_t *items, size_t n_items, size_t item)
-{
-    for (size_t i = 0; i < n_items && items[i] <= item; i++)
-        if (items[i] == item)
-            return (ptrdiff_t)i;
-    return -1;
-}
-
 /* x = norm(word[id] + position[i] + type[t]) for one sequence; `add` holds a row. */
-static void embed(const hs_engine *engine, const hs_sequence *sequence, float *add, float *x)
+static void embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *add, float *x)
 {
-    const hs_recipe *recipe = hs_model_recipe(engine->model);
+    const hs_recipe *recipe = engine->base.recipe;
     const hs_embedding *weights = &recipe->embedding;
     const size_t H = engine->shape.hidden, T = sequence->n_tokens;
     for (size_t i = 0; i < T; i++) {
@@ -88,15 +78,37 @@ static void task_multiply(void *context, size_t task, size_t slot)
         atomic_store_explicit(&p->status, (int)st, memory_order_relaxed);
 }
 
+/* All that is asked to be changed in one head, taken together. */
+static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size_t head)
+{
+    hs__head_change change = {.factor = 1};
+    for (size_t i = 0; i < sequence->n_interventions; i++) {
+        const hs_intervention *intervention = &sequence->interventions[i];
+        if (hs__list_find(intervention->layers, intervention->n_layers, layer) < 0 ||
+            hs__list_find(intervention->heads, intervention->n_heads, head) < 0)
+            continue;
+        change.uniform |= intervention->kind == HS_INTERVENE_UNIFORM;
+        change.identity |= intervention->kind == HS_INTERVENE_IDENTITY;
+        change.mean |= intervention->kind == HS_INTERVENE_MEAN;
+        if (intervention->kind == HS_INTERVENE_ZERO)
+            change.factor = 0;
+        if (intervention->kind == HS_INTERVENE_SCALE)
+            change.factor *= intervention->factor;
+    }
+    return change;
+}
+
 /* Where a head that the capture lists goes: into what it keeps and, for an observer, aside. */
 static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, hs__head *head)
 {
-    if (p->observer) {
-        head->attention = p->observer->attention;
-        head->columns = p->observer->columns;
-        head->similarity = p->observer->similarity;
+    if (p->plan->observer) {
+        head->attention = p->plan->observer->attention;
+        head->columns = p->plan->observer->columns;
+        head->similarity = p->plan->observer->similarity;
         head->upper_only = true;
     }
+    if (capture->arrays[HS_TAP_SCORES])
+        head->scores = hs_capture_at(capture, HS_TAP_SCORES, l, h);
     if (capture->arrays[HS_TAP_ATTENTION]) {
         head->attention = hs_capture_at(capture, HS_TAP_ATTENTION, l, h);
         head->columns = hs_capture_at(capture, HS_TAP_COLUMNS, l, h);
@@ -115,38 +127,39 @@ static void task_attend(void *context, size_t task, size_t slot)
     const pass *p = context;
     const hs_shape *shape = &p->engine->shape;
     const size_t H = shape->hidden, D = shape->head_width;
-    const size_t index = task / p->n_sequences, s = task % p->n_sequences;
+    const size_t index = task / p->plan->n_sequences, s = task % p->plan->n_sequences;
     size_t row = 0;
     for (size_t before = 0; before < s; before++)
-        row += p->sequences[before].n_tokens;
+        row += p->plan->sequences[before].n_tokens;
 
-    const hs_capture *capture = p->sequences[s].capture;
-    const ptrdiff_t l = position_of(capture->layers, capture->n_layers, p->index);
-    const ptrdiff_t h = l < 0 ? -1 : position_of(capture->heads, capture->n_heads, index);
+    const hs_capture *capture = p->plan->sequences[s].capture;
+    const ptrdiff_t l = hs__list_find(capture->layers, capture->n_layers, p->index);
+    const ptrdiff_t h = l < 0 ? -1 : hs__list_find(capture->heads, capture->n_heads, index);
     if (h < 0 && p->last)
         return;
     hs__head head = {
         .T = capture->n_tokens,
         .H = H,
         .D = D,
+        .change = change_of(&p->plan->sequences[s], p->index, index),
         .qkv = p->ws->qkv + row * 3 * H + index * D,
         .context = p->ws->context + row * H + index * D,
     };
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, &head);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
-    if (h >= 0 && p->observer)
-        p->observer->show(p->observer->context, s, (size_t)l, (size_t)h,
-                          &(hs_observed_head){head.attention, head.similarity, head.columns});
+    if (h >= 0 && p->plan->observer)
+        p->plan->observer->show(p->plan->observer->context, s, (size_t)l, (size_t)h,
+                                &(hs_observed_head){head.attention, head.similarity, head.columns});
 }
 
-static void add_update(const pass *p, const hs__norm *norm, size_t task)
+static void add_update(const pass *p, const hs__packed_norm *norm, size_t task)
 {
     const size_t H = p->engine->shape.hidden;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
     p->engine->kernels->add_norm(r.n, H, p->ws->update + r.first * H, x, norm->gamma, norm->beta,
-                                 hs_model_recipe(p->engine->model)->norm_eps, x);
+                                 p->engine->base.recipe->norm_eps, x);
 }
 
 static void task_attention_norm(void *context, size_t task, size_t slot)
@@ -174,14 +187,14 @@ static void task_convert(void *context, size_t task, size_t slot)
 }
 
 /* to = from W' + b */
-static void multiply(pass *p, hs__crew *crew, const hs__linear *linear, const float *from, float *to)
+static void multiply(pass *p, hs__team *team, const hs__linear *linear, const float *from, float *to)
 {
     p->linear = linear;
     p->from = from;
     p->to = to;
-    if (p->engine->precision == HS_PRECISION_BF16)
-        hs__crew_share(crew, p->n_row_chunks, task_convert, p);
-    hs__crew_share(crew, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
+    if (p->engine->bf16)
+        hs__team_share(team, p->n_row_chunks, task_convert, p);
+    hs__team_share(team, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
 }
 
 /* One thread takes a few rows of a narrow model from one layer's heads to the next ones', then the next few,
@@ -196,29 +209,29 @@ static size_t piece_rows(const pass *p)
 }
 
 /* Some rows from the heads of a layer, or from the embedding, to q, k and v of the next one, if wanted. */
-static void run_rows(pass *p, hs__crew *crew, const hs__layer *from, const hs__layer *to)
+static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
 {
-    const hs_workspace *ws = p->ws;
+    const hs__cpu_workspace *ws = p->ws;
     const size_t H = p->engine->shape.hidden;
     float *x = ws->x + p->first_row * H;
     if (from) {
         p->layer = from;
-        multiply(p, crew, from->output, ws->context + p->first_row * H, ws->update);
-        hs__crew_share(crew, p->n_row_chunks, task_attention_norm, p);
-        multiply(p, crew, from->ffn_in, x, ws->inner);
-        multiply(p, crew, from->ffn_out, ws->inner, ws->update);
-        hs__crew_share(crew, p->n_row_chunks, task_ffn_norm, p);
+        multiply(p, team, from->output, ws->context + p->first_row * H, ws->update);
+        hs__team_share(team, p->n_row_chunks, task_attention_norm, p);
+        multiply(p, team, from->ffn_in, x, ws->inner);
+        multiply(p, team, from->ffn_out, ws->inner, ws->update);
+        hs__team_share(team, p->n_row_chunks, task_ffn_norm, p);
     }
     if (to)
-        multiply(p, crew, to->qkv, x, ws->qkv + p->first_row * 3 * H);
+        multiply(p, team, to->qkv, x, ws->qkv + p->first_row * 3 * H);
 }
 
-static void run_between(pass *p, hs__crew *crew, const hs__layer *from, const hs__layer *to)
+static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
 {
     const size_t n = piece_rows(p);
     for (p->first_row = 0; p->first_row < p->N; p->first_row += n) {
         p->n_rows = p->N - p->first_row < n ? p->N - p->first_row : n;
-        run_rows(p, crew, from, to);
+        run_rows(p, team, from, to);
     }
 }
 
@@ -226,10 +239,10 @@ static void run_between(pass *p, hs__crew *crew, const hs__layer *from, const hs
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
     const float *x = p->ws->x;
-    for (size_t s = 0; s < p->n_sequences; s++) {
-        const hs_capture *capture = p->sequences[s].capture;
+    for (size_t s = 0; s < p->plan->n_sequences; s++) {
+        const hs_capture *capture = p->plan->sequences[s].capture;
         const size_t floats = capture->n_tokens * capture->hidden;
-        const ptrdiff_t l = layer < 0 ? -1 : position_of(capture->layers, capture->n_layers, (size_t)layer);
+        const ptrdiff_t l = layer < 0 ? -1 : hs__list_find(capture->layers, capture->n_layers, (size_t)layer);
         if (capture->arrays[HS_TAP_HIDDEN_STATE] && (layer < 0 || l >= 0))
             memcpy(capture->arrays[HS_TAP_HIDDEN_STATE] + (size_t)(l + 1) * floats, x,
                    floats * sizeof(float));
@@ -237,37 +250,20 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
     }
 }
 
-/* Layers that any capture asks for, counted from the first; and whether of the last one of them only the
- * heads are wanted. */
-static size_t layers_needed(const hs_sequence *sequences, size_t n_sequences, bool *ret_heads_only)
+static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *control, hs_error *err)
 {
-    size_t needed = 0;
-    *ret_heads_only = true;
-    for (size_t s = 0; s < n_sequences; s++) {
-        const hs_capture *capture = sequences[s].capture;
-        const size_t n = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
-        if (n > needed || (n == needed && capture->arrays[HS_TAP_HIDDEN_STATE]))
-            *ret_heads_only = !capture->arrays[HS_TAP_HIDDEN_STATE];
-        needed = n > needed ? n : needed;
-    }
-    return needed;
-}
-
-static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *control, hs_error *err)
-{
-    bool heads_only;
-    const size_t n_layers = layers_needed(p->sequences, p->n_sequences, &heads_only);
+    const size_t n_layers = p->plan->n_layers;
     for (size_t l = 0; l < n_layers; l++) {
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
-        const hs__layer *layer = &p->engine->layers[l];
+        const hs__packed_layer *layer = &p->engine->layers[l];
         p->index = l;
-        p->last = heads_only && l + 1 == n_layers;
+        p->last = p->plan->heads_only && l + 1 == n_layers;
         if (l == 0)
-            run_between(p, crew, NULL, layer);
-        hs__crew_share(crew, p->n_sequences * p->engine->shape.n_heads, task_attend, p);
+            run_between(p, team, NULL, layer);
+        hs__team_share(team, p->plan->n_sequences * p->engine->shape.n_heads, task_attend, p);
         if (!p->last)
-            run_between(p, crew, layer, l + 1 < n_layers ? layer + 1 : NULL);
+            run_between(p, team, layer, l + 1 < n_layers ? layer + 1 : NULL);
         if (atomic_load_explicit(&p->status, memory_order_relaxed))
             return hs_fail(err, (hs_status)atomic_load(&p->status), "out of memory inside a library");
         if (!p->last)
@@ -278,35 +274,33 @@ static hs_status run_layers(pass *p, hs__crew *crew, const hs_run_control *contr
 
 /* A pass of a millisecond stays alone: what helpers save is less than one of them costs when it loses its
  * core to another process. */
-static size_t threads_for(const hs_engine *engine, const hs_run_control *control, size_t N)
+static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, size_t n_threads)
 {
     const double shared_min = 2.5e8; /* operations, some ms of one core */
     const hs_shape *shape = &engine->shape;
     const double weights = (double)shape->n_layers * (double)shape->hidden *
                            (4 * (double)shape->hidden + 2 * (double)shape->ffn);
-    const size_t n = control->n_threads < engine->n_threads ? control->n_threads : engine->n_threads;
-    return n > 1 && !control->observer && 2 * (double)N * weights >= shared_min ? n : 1;
+    const size_t n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
+    return n > 1 && !plan->observer && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
-hs_status hs__forward(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences,
-                      size_t n_sequences, const hs_run_control *control, hs_error *err)
+hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
+                      const hs_run_control *control, hs_error *err)
 {
-    pass p = {.engine = engine,
-              .ws = ws,
-              .sequences = sequences,
-              .n_sequences = n_sequences,
-              .observer = control->observer};
-    for (size_t s = 0; s < n_sequences; s++) {
-        embed(engine, &sequences[s], ws->update, ws->x + p.N * engine->shape.hidden);
-        p.N += sequences[s].n_tokens;
+    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
+    pass p = {.engine = engine, .ws = (hs__cpu_workspace *)ws, .plan = plan, .N = plan->n_tokens};
+    float *x = p.ws->x;
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        embed(engine, &plan->sequences[s], p.ws->update, x);
+        x += plan->sequences[s].n_tokens * engine->shape.hidden;
     }
     keep_hidden_states(&p, -1);
 
-    p.n_threads = threads_for(engine, control, p.N);
+    p.n_threads = threads_for(engine, plan, control->n_threads);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
-    hs__crew crew;
-    hs__crew_start(&crew, p.n_threads);
-    const hs_status st = run_layers(&p, &crew, control, err);
-    hs__crew_finish(&crew);
+    hs__team team;
+    hs__team_start(&team, base->runtime, p.n_threads);
+    const hs_status st = run_layers(&p, &team, control, err);
+    hs__team_finish(&team);
     return st;
 }

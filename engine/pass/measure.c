@@ -1,14 +1,12 @@
+/* measure.c - arithmetic on numbers in registers for the peak, a pass's products without the pass for their
+ * share. */
 #include "engine/pass/measure.h"
-#include "engine/pass/pass.h"
-#include "engine/pass/team.h"
+
+#include "engine/pass/cpu.h"
+#include "engine/pass/runtime_parts.h"
 #include "model/clock.h"
 
 #include <string.h>
-
-const char *hs_measure_kernels(void)
-{
-    return hs__kernels_select()->name;
-}
 
 /* ---- peak ---- */
 
@@ -16,13 +14,12 @@ const char *hs_measure_kernels(void)
  * few enough for 16 registers. */
 enum { CHAINS = 12, STEPS = 1 << 16 };
 
-/* Read at run time, so that no compiler works the sums out. They come to rest at 1.5. */
-static volatile float factor = 0.5F, summand = 0.75F;
-
 /* STEPS rounds of sum = sum * factor + summand in CHAINS vectors; returns the operations done. */
 #define DEFINE_BURN(name, lanes)                                                                             \
     static double burn_##name(void)                                                                          \
     {                                                                                                        \
+        /* Read at run time, so that no compiler works the sums out. They come to rest at 1.5. */            \
+        const volatile float factor = 0.5F, summand = 0.75F;                                                 \
         const vec_##name a = factor - (vec_##name){0}, b = summand - (vec_##name){0};                        \
         vec_##name sums[CHAINS], total = {0};                                                                \
         for (size_t j = 0; j < CHAINS; j++)                                                                  \
@@ -48,12 +45,13 @@ DEFINE_BURN(avx2, 8)
 DEFINE_BURN(avx512, 16)
 #endif
 
-static burn burn_select(void)
+static burn burn_select(const char *kernels)
 {
+    (void)kernels;
 #if defined __x86_64__
-    if (strcmp(hs_measure_kernels(), "avx512") == 0)
+    if (strcmp(kernels, "avx512") == 0)
         return burn_avx512;
-    if (strcmp(hs_measure_kernels(), "avx2") == 0)
+    if (strcmp(kernels, "avx2") == 0)
         return burn_avx2;
 #endif
     return burn_base;
@@ -67,23 +65,21 @@ static void task_burn(void *context, size_t task, size_t slot)
     (*function)();
 }
 
-double hs_measure_peak(size_t n_threads, double seconds)
+double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds)
 {
-    burn function = burn_select();
+    burn function = burn_select(hs_runtime_kernels(runtime));
     const double per_task = function(); /* and awake */
     const size_t n_tasks = 8 * n_threads;
     double done = 0, passed = 0;
-    hs__crew crew;
-    hs__team_join(n_threads);
-    hs__crew_start(&crew, n_threads);
+    hs__team team;
+    hs__team_start(&team, runtime, n_threads);
     const double start = hs_clock_seconds();
     while (passed < seconds) {
-        hs__crew_share(&crew, n_tasks, task_burn, &function);
+        hs__team_share(&team, n_tasks, task_burn, &function);
         done += per_task * (double)n_tasks;
         passed = hs_clock_seconds() - start;
     }
-    hs__crew_finish(&crew);
-    hs__team_leave();
+    hs__team_finish(&team);
     return done / passed;
 }
 
@@ -111,32 +107,34 @@ static void task_product(void *context, size_t task, size_t slot)
     (void)st; /* a pass has been done before: a library has its scratch */
 }
 
-static void product_share(hs__crew *crew, product p)
+static void product_share(hs__team *team, product p)
 {
-    hs__crew_share(crew, hs__linear_tasks(p.linear, p.n_rows, p.n_threads), task_product, &p);
+    hs__team_share(team, hs__linear_tasks(p.linear, p.n_rows, p.n_threads), task_product, &p);
 }
 
 /* What a product reads: in bf16 it is what the last one of a pass read. */
-static const void *operand(const hs_workspace *ws, const float *x)
+static const void *operand(const hs__cpu_workspace *ws, const float *x)
 {
     return ws->operand ? (const void *)ws->operand : x;
 }
 
-double hs_measure_products(const hs_engine *engine, hs_workspace *ws, size_t n_tokens, size_t n_threads)
+double hs_measure_products(const hs_engine *base, hs_workspace *base_ws, size_t n_tokens, size_t n_threads)
 {
+    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
+    const hs__cpu_workspace *ws = (const hs__cpu_workspace *)base_ws;
     const size_t N = n_tokens, n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
-    hs__crew crew;
+    hs__team team;
     const double start = hs_clock_seconds();
-    hs__crew_start(&crew, n);
+    hs__team_start(&team, base->runtime, n);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
-        const hs__layer *layer = &engine->layers[l];
-        product_share(&crew, (product){layer->qkv, operand(ws, ws->x), ws->qkv, N, n});
+        const hs__packed_layer *layer = &engine->layers[l];
+        product_share(&team, (product){layer->qkv, operand(ws, ws->x), ws->qkv, N, n});
         if (l + 1 == engine->shape.n_layers)
             break;
-        product_share(&crew, (product){layer->output, operand(ws, ws->context), ws->update, N, n});
-        product_share(&crew, (product){layer->ffn_in, operand(ws, ws->x), ws->inner, N, n});
-        product_share(&crew, (product){layer->ffn_out, operand(ws, ws->inner), ws->update, N, n});
+        product_share(&team, (product){layer->output, operand(ws, ws->context), ws->update, N, n});
+        product_share(&team, (product){layer->ffn_in, operand(ws, ws->x), ws->inner, N, n});
+        product_share(&team, (product){layer->ffn_out, operand(ws, ws->inner), ws->update, N, n});
     }
-    hs__crew_finish(&crew);
+    hs__team_finish(&team);
     return hs_clock_seconds() - start;
 }

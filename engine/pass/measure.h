@@ -9,13 +9,10 @@
 
 #include "engine/engine.h"
 
-/* The instruction set of the kernels: "avx512", "avx2" or "base". */
-const char *hs_measure_kernels(void);
-
 /* Floating-point operations a second (a fused multiply-add is two) of n_threads threads with the widest
  * instructions that the kernels use, on numbers in registers: what no product can exceed. Takes about
  * `seconds`. */
-double hs_measure_peak(size_t n_threads, double seconds);
+double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds);
 
 /* Operations that the complete analysis of T tokens cannot do without, all layers and heads:
  *     query, key, value        L   * 6 T H^2

@@ -1,5 +1,5 @@
 /* corpus.c - the state of the corpus statistics: made, merged, saved, loaded. */
-#include "engine/pass/arena.h"
+#include "engine/arena.h"
 #include "engine/statistics/statistics_state.h"
 #include "model/hash.h"
 
@@ -181,7 +181,7 @@ static hs__corpus_header *header_place(const hs__corpus_header *header, void *bl
     for (int field = 0; field < HS__F_LOCATION; field++)
         maps += hs__corpus_field_words(header, (hs__field)field) * sizeof(int64_t);
     return (hs__corpus_header *)((char *)block +
-                                 (HS__LINE - ((uintptr_t)block + maps) % HS__LINE) % HS__LINE);
+                                 (HS_LINE_BYTES - ((uintptr_t)block + maps) % HS_LINE_BYTES) % HS_LINE_BYTES);
 }
 
 /* An empty state under a header that was checked; NULL when memory is short. */
@@ -190,7 +190,7 @@ static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *er
     const uint64_t n_bytes = sizeof *header + words_count(header) * sizeof(int64_t);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
     if (stats) {
-        stats->block = calloc(1, n_bytes + HS__LINE);
+        stats->block = calloc(1, n_bytes + HS_LINE_BYTES);
         stats->scratch = hs__corpus_scratch_create(header);
     }
     if (!stats || !stats->block || !stats->scratch) {
@@ -199,7 +199,7 @@ static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *er
                 (unsigned long long)(n_bytes >> 20));
         return NULL;
     }
-    hs__pages_huge(stats->block, n_bytes);
+    hs_memory_huge(stats->block, n_bytes);
     stats->header = header_place(header, stats->block);
     *stats->header = *header;
     stats->header->n_words = words_count(header);

@@ -7,7 +7,7 @@
 
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
-#include "engine/pass/arena.h"
+#include "engine/arena.h"
 #include "model/clones.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
     scratch->map.n_thresholds = header->n_thresholds;
     hs__arena arena = {0};
     scratch_layout(scratch, header, &arena);
-    scratch->block = hs__block_create(arena.used);
+    scratch->block = hs_memory_create(arena.used);
     if (!scratch->block) {
         free(scratch);
         return NULL;

@@ -84,13 +84,13 @@ hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model
     return st;
 }
 
-static hs_backend backend_of(const char *name)
+static hs_products products_of(const char *name)
 {
     if (!name)
-        return HS_BACKEND_DEFAULT;
+        return HS_PRODUCTS_DEFAULT;
     if (strcmp(name, "native") == 0)
-        return HS_BACKEND_NATIVE;
-    return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
+        return HS_PRODUCTS_NATIVE;
+    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_ONEDNN;
 }
 
 static hs_precision precision_of(const char *name)
@@ -101,9 +101,8 @@ static hs_precision precision_of(const char *name)
 static hs_status model_add(const hs_catalog_options *options, const hs_model_place *place,
                            hs_catalog *catalog, hs_error *err)
 {
-    const hs_engine_options engine = {.backend = backend_of(options->backend),
-                                      .precision = precision_of(options->precision),
-                                      .n_threads = options->n_threads};
+    const hs_engine_options engine = {.products = products_of(options->backend),
+                                      .precision = precision_of(options->precision)};
     char name[256];
     hs_model **model = &catalog->models[catalog->n_models];
     hs_engine **packed = &catalog->engines[catalog->n_models];
@@ -113,7 +112,7 @@ static hs_status model_add(const hs_catalog_options *options, const hs_model_pla
     catalog->n_models++; /* closing takes care of a half-made one */
     hs_status st = hs__model_place_open(place, model, err);
     if (!st)
-        st = hs_engine_create(*model, &engine, packed, err);
+        st = hs_engine_create(options->runtime, *model, &engine, packed, err);
     if (!st) {
         hs_model_release_pages(*model);
         st = hs_api_add_model(catalog->api, name, *model, *packed, err);

@@ -20,6 +20,7 @@ typedef struct hs_catalog_options {
     size_t n_places;
     const char *backend;   /* one of HS_BACKEND_NAMES, or NULL for the default */
     const char *precision; /* one of HS_PRECISION_NAMES, or NULL for fp32 */
+    hs_runtime *runtime;   /* of the process; outlives the catalog */
     size_t n_threads;      /* a lone pass may use */
     hs_api_options api;
 } hs_catalog_options;

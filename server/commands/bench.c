@@ -42,7 +42,7 @@ static size_t memory_read(const char *field)
     return 1024 * kilobytes;
 }
 
-static json_t *machine_tell(size_t n_cores)
+static json_t *machine_tell(const hs_runtime *runtime, size_t n_cores)
 {
     uv_cpu_info_t *cpus = NULL;
     int n_cpus = 0;
@@ -53,9 +53,9 @@ static json_t *machine_tell(size_t n_cores)
         strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     const bool known = uv_cpu_info(&cpus, &n_cpus) == 0 && n_cpus > 0;
     const char *cpu = known ? cpus[0].model : "unknown CPU";
-    printf("%s, %zu cores, %s kernels, %s\n", cpu, n_cores, hs_measure_kernels(), date);
+    printf("%s, %zu cores, %s kernels, %s\n", cpu, n_cores, hs_runtime_kernels(runtime), date);
     json_t *machine = json_pack("{s:s, s:I, s:s, s:s}", "cpu", cpu, "cores", (json_int_t)n_cores, "kernels",
-                                hs_measure_kernels(), "date", date);
+                                hs_runtime_kernels(runtime), "date", date);
     if (known)
         uv_free_cpu_info(cpus, n_cpus);
     return machine;
@@ -77,7 +77,7 @@ static hs_status start(const bench_options *options, hs_catalog *catalog, json_t
         const hs_model *model = catalog->models[0];
         const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
         const hs_shape *s = hs_model_shape(model);
-        const char *backend = hs_engine_backend(catalog->engines[0]);
+        const char *backend = hs_engine_products(catalog->engines[0]);
         const char *precision = hs_engine_precision(catalog->engines[0]);
         printf("%zu layers, %zu heads, hidden %zu, feed-forward %zu; %s, %s\n", s->n_layers, s->n_heads,
                s->hidden, s->ffn, backend, precision);
@@ -100,7 +100,7 @@ static hs_status bench_run(const bench_options *options, json_t *figures, hs_err
     hs_catalog catalog = {0};
     const hs_bench_subject subject = {&catalog, options->catalog.n_threads, options->quick};
     json_t *model = NULL, *passes = NULL, *encoding = NULL;
-    json_object_set_new(figures, "machine", machine_tell(subject.n_cores));
+    json_object_set_new(figures, "machine", machine_tell(options->catalog.runtime, subject.n_cores));
     hs_status st = start(options, &catalog, &model, err);
     if (st)
         goto out;
@@ -171,11 +171,14 @@ static int bench_main(const hs_command *command, int argc, char **argv)
     if (options.json && !file)
         st = hs_fail(&err, HS_IO, "cannot write '%s': %s", options.json, strerror(errno));
     if (!st)
+        st = hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err);
+    if (!st)
         st = bench_run(&options, figures, &err);
     const bool written = !file || st || !json_dumpf(figures, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     if ((file && fclose(file)) || !written)
         st = hs_fail(&err, HS_IO, "cannot write '%s': %s", options.json, strerror(errno));
     json_decref(figures);
+    hs_runtime_destroy(options.catalog.runtime);
     return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
 }
 

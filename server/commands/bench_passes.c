@@ -54,15 +54,18 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
     const hs_selection selection = select_all(b, step >= CAPTURE);
     const hs_run_control control = {.n_threads = n_threads};
     hs_capture *capture = NULL;
+    hs_plan plan;
     hs_pair *pairs = NULL;
     size_t n_pairs;
     uint64_t total;
     const double start = hs_clock_ms();
-    hs_status st = hs_capture_create(hs_engine_shape(b->engine), &selection, n_tokens, &capture, err);
+    hs_status st = hs_capture_create(hs_engine_runtime(b->engine), hs_engine_shape(b->engine), &selection,
+                                     n_tokens, &capture, err);
+    const hs_sequence sequence = {.ids = b->ids, .n_tokens = n_tokens, .capture = capture};
     if (!st)
-        st = hs_engine_run(b->engine, b->ws,
-                           &(hs_sequence){.ids = b->ids, .n_tokens = n_tokens, .capture = capture}, 1,
-                           &control, err);
+        st = hs_plan_make(hs_engine_recipe(b->engine), &sequence, 1, NULL, &plan, err);
+    if (!st)
+        st = hs_engine_run(b->engine, b->ws, &plan, &control, err);
     if (!st && step == ANALYSIS)
         st = hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, n_threads, &pairs, &n_pairs, &total, err);
     free(pairs);
@@ -74,7 +77,7 @@ static hs_status run_pass(bench *b, size_t n_tokens, size_t n_threads, int step,
 static hs_status run_round(bench *b, rounds *r, hs_error *err)
 {
     const size_t i = r->n++;
-    r->peak[i] = hs_measure_peak(r->n_cores, 0.02);
+    r->peak[i] = hs_measure_peak(hs_engine_runtime(b->engine), r->n_cores, 0.02);
     for (int step = PLAIN; step < N_STEPS; step++) {
         const hs_status st = run_pass(b, r->n_tokens, r->n_cores, step, &r->ms[step][i], err);
         if (st)

@@ -198,13 +198,15 @@ static void problem_tell(const hs_response *response, hs_error *err)
     json_decref(problem);
 }
 
-static hs_status answer_make(const analyze_options *options, const char *body, hs_response *ret_response,
+static hs_status answer_make(analyze_options *options, const char *body, hs_response *ret_response,
                              hs_error *err)
 {
     hs_catalog catalog = {0};
     hs_api_worker *worker = NULL;
     char query[32];
-    hs_status st = hs__catalog_open(&options->catalog, &catalog, err);
+    hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
+    if (!st)
+        st = hs__catalog_open(&options->catalog, &catalog, err);
     if (!st)
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
@@ -221,6 +223,7 @@ static hs_status answer_make(const analyze_options *options, const char *body, h
     }
     hs_api_worker_destroy(worker);
     hs__catalog_close(&catalog);
+    hs_runtime_destroy(options->catalog.runtime);
     return st;
 }
 

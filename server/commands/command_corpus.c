@@ -232,6 +232,8 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     if (!st)
         st = hs__folder_make(dir, &err);
     if (!st)
+        st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, &err);
+    if (!st)
         st = hs__catalog_open(&o->catalog, &catalog, &err);
     if (!st)
         st = job_fill(o, &catalog, &job, thresholds, layers, &err);
@@ -241,6 +243,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
             fputc('\n', stderr);
     }
     hs__catalog_close(&catalog);
+    hs_runtime_destroy(o->catalog.runtime);
     if (st == HS_CANCELLED) {
         fprintf(stderr, "headscope corpus: stopped and saved. The same command with --resume goes on.\n");
         return HS_EXIT_FAILED;

@@ -74,7 +74,10 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (operand < argc)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
+    if (hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err))
+        return hs__command_failed(command, &err);
     exit_code = hs__server_run(&options, &err);
+    hs_runtime_destroy(options.catalog.runtime);
     return err.status ? hs__command_failed(command, &err) : exit_code;
 }
 

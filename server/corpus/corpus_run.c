@@ -54,7 +54,7 @@ static json_t *identity_make(const run *r)
     for (size_t l = 0; l < job->n_layers; l++)
         json_array_append_new(layers, json_integer(job->layers[l]));
     return json_pack("{ss ss ss sI so so sI sI sI so}", "model_sha256", sha256, "backend",
-                     hs_engine_backend(job->engine), "precision", hs_engine_precision(job->engine),
+                     hs_engine_products(job->engine), "precision", hs_engine_precision(job->engine),
                      "max_tokens", (json_int_t)job->max_tokens, "thresholds", thresholds, "layers", layers,
                      "model_layers", (json_int_t)hs_model_shape(job->model)->n_layers, "n_shards",
                      (json_int_t)job->n_shards, "input_files", (json_int_t)job->n_inputs, "input_bytes",

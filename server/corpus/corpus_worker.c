@@ -215,7 +215,8 @@ static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_token
         return HS_OK;
     hs_capture_destroy(*capture);
     *capture = NULL;
-    return hs_capture_create(hs_model_shape(worker->shared->job->model), &worker->shared->selection, n_tokens,
+    return hs_capture_create(hs_engine_runtime(worker->shared->job->engine),
+                             hs_model_shape(worker->shared->job->model), &worker->shared->selection, n_tokens,
                              capture, err);
 }
 
@@ -242,20 +243,23 @@ static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_
                                   .context = worker};
     hs_sequence sequences[HS_CORPUS_BATCH];
     hs_corpus_text counted[HS_CORPUS_BATCH];
+    hs_plan plan;
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < n; k++) {
         const hs_encoding *e = &texts[k].encoding;
         st = capture_fit(worker, k, e->n_tokens, err);
         if (!st)
             st = example_begin(worker, k, texts[k].line->number, err);
-        sequences[k] = (hs_sequence){e->ids, e->types, e->n_tokens, worker->captures[k]};
+        sequences[k] = (hs_sequence){
+            .ids = e->ids, .types = e->types, .n_tokens = e->n_tokens, .capture = worker->captures[k]};
         counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special, e->roles};
     }
     if (!st)
         st = hs_corpus_batch_begin(worker->stats, counted, n, err);
     if (!st)
-        st = hs_engine_run(shared->job->engine, worker->workspace, sequences, n,
-                           &(hs_run_control){.observer = &observer}, err);
+        st = hs_plan_make(hs_engine_recipe(shared->job->engine), sequences, n, &observer, &plan, err);
+    if (!st)
+        st = hs_engine_run(shared->job->engine, worker->workspace, &plan, NULL, err);
     for (size_t k = 0; !st && k < n; k++)
         st = example_end(worker, k, &texts[k], err);
     if (!st)

@@ -7,6 +7,7 @@
 
 typedef struct api_fixture {
     hs_model *model;
+    hs_runtime *runtime;
     hs_engine *engine;
     hs_api *api;
     hs_api_worker *worker;

@@ -1,6 +1,5 @@
 /* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
 #include "engine/analysis/analysis.h"
-#include "engine/pass/team.h"
 #include "tests/unit/chaos.h"
 
 #include <check.h>
@@ -327,7 +326,7 @@ START_TEST(pairs_do_not_depend_on_threads)
     const size_t n = 256;
     scene s;
     scene_init(&s, n);
-    hs__team_join(4);
+    ck_assert_int_eq(hs_runtime_create(4, &s.capture.runtime, NULL), HS_OK);
     const size_t bounds[] = {1, 1000, 6 * n * n};
     for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++) {
         hs_pair *alone, *shared;
@@ -344,7 +343,7 @@ START_TEST(pairs_do_not_depend_on_threads)
         free(alone);
         free(shared);
     }
-    hs__team_leave();
+    hs_runtime_destroy(s.capture.runtime);
     free(s.capture.arrays[HS_TAP_SIMILARITY]);
 }
 END_TEST

@@ -21,7 +21,7 @@ static hs_selection first(size_t n_layers, size_t n_heads, unsigned keep)
 static hs_capture *capture_of(hs_selection selection, size_t n_tokens)
 {
     hs_capture *capture = NULL;
-    ck_assert_int_eq(hs_capture_create(&shape, &selection, n_tokens, &capture, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, &shape, &selection, n_tokens, &capture, NULL), HS_OK);
     return capture;
 }
 

@@ -12,6 +12,7 @@
 
 static char dir[64];
 static hs_model *model;
+static hs_runtime *runtimes[2]; /* of one core, of three */
 static hs_engine *engine;
 
 static void setup(void)
@@ -21,19 +22,44 @@ static void setup(void)
     folder_create(dir);
     checkpoint_write(&options, dir);
     ck_assert_int_eq(hs_model_open(dir, &model, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_create(model, &(hs_engine_options){0}, &engine, NULL), HS_OK);
+    ck_assert_int_eq(hs_runtime_create(1, &runtimes[0], NULL), HS_OK);
+    ck_assert_int_eq(hs_runtime_create(3, &runtimes[1], NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_create(runtimes[0], model, &(hs_engine_options){0}, &engine, NULL), HS_OK);
 }
 
 static void teardown(void)
 {
     hs_engine_destroy(engine);
+    hs_runtime_destroy(runtimes[0]);
+    hs_runtime_destroy(runtimes[1]);
     hs_model_close(model);
     folder_remove(dir);
 }
 
-static const hs_engine_options backends[] = {{.backend = HS_BACKEND_DEFAULT},
-                                             {.backend = HS_BACKEND_OPENBLAS},
-                                             {.backend = HS_BACKEND_DEFAULT, .n_threads = 3}};
+START_TEST(runtime_create_survives_every_refused_allocation)
+{
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        hs_runtime *created = NULL;
+        chaos_refuse(nth);
+        const hs_status st = hs_runtime_create(1, &created, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_int_eq(created != NULL, st == HS_OK);
+        hs_runtime_destroy(created);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+}
+END_TEST
+
+static const struct {
+    size_t runtime;
+    hs_engine_options options;
+} engines[] = {{0, {.products = HS_PRODUCTS_DEFAULT}},
+               {0, {.products = HS_PRODUCTS_OPENBLAS}},
+               {1, {.products = HS_PRODUCTS_DEFAULT}}};
 
 START_TEST(engine_create_survives_every_refused_allocation)
 {
@@ -43,7 +69,8 @@ START_TEST(engine_create_survives_every_refused_allocation)
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
         hs_engine *created = NULL;
         chaos_refuse(nth);
-        hs_status st = hs_engine_create(model, &backends[_i], &created, NULL);
+        hs_status st =
+            hs_engine_create(runtimes[engines[_i].runtime], model, &engines[_i].options, &created, NULL);
         refused = chaos_stop();
         ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, hs_status_name(st));
         ck_assert_int_eq(created != NULL, st == HS_OK); /* ret_ untouched on failure */
@@ -61,8 +88,8 @@ static hs_status make_scratch(hs_workspace **ret_ws, hs_capture **ret_capture)
                                         HS_KEEP(HIDDEN_STATE)};
     hs_status st = hs_workspace_create(engine, CHECKPOINT_POSITIONS, ret_ws, NULL);
     return st ? st
-              : hs_capture_create(hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS, ret_capture,
-                                  NULL);
+              : hs_capture_create(runtimes[0], hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS,
+                                  ret_capture, NULL);
 }
 
 START_TEST(scratch_survives_every_refused_allocation)
@@ -90,9 +117,12 @@ START_TEST(a_pass_allocates_nothing)
     hs_workspace *ws = NULL;
     hs_capture *capture = NULL;
     ck_assert_int_eq(make_scratch(&ws, &capture), HS_OK);
-    const hs_sequence sequence = {ids, NULL, CHECKPOINT_POSITIONS, capture};
+    const hs_sequence sequence = {.ids = ids, .n_tokens = CHECKPOINT_POSITIONS, .capture = capture};
     chaos_refuse(0);
-    hs_status st = hs_engine_run(engine, ws, &sequence, 1, NULL, NULL);
+    hs_plan plan;
+    hs_status st = hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, NULL);
+    if (!st)
+        st = hs_engine_run(engine, ws, &plan, NULL, NULL);
     ck_assert(!chaos_stop());
     ck_assert_int_eq(st, HS_OK);
     hs_capture_destroy(capture);
@@ -242,8 +272,9 @@ int main(void)
     TCase *tests = tcase_create("chaos");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, runtime_create_survives_every_refused_allocation);
     tcase_add_loop_test(tests, engine_create_survives_every_refused_allocation, 0,
-                        sizeof backends / sizeof *backends);
+                        sizeof engines / sizeof *engines);
     tcase_add_test(tests, scratch_survives_every_refused_allocation);
     tcase_add_test(tests, a_pass_allocates_nothing);
     tcase_add_test(tests, api_create_survives_every_refused_allocation);

@@ -88,7 +88,7 @@ static void text_make(size_t number, size_t n)
                                     HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
     uint32_t seed = (uint32_t)number + 1;
     hs_capture *capture;
-    ck_assert_int_eq(hs_capture_create(&shape, &selection, n, &capture, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, &shape, &selection, n, &capture, NULL), HS_OK);
     for (size_t l = 0; l < N_LAYERS; l++)
         for (size_t h = 0; h < N_HEADS; h++) {
             attention_fill(hs_capture_at(capture, HS_TAP_ATTENTION, l, h),

@@ -155,11 +155,24 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4 };
 /* 0, 1, 2, ...; filled in by main. */
 static uint16_t numbers[HS_LAYERS_MAX];
 
+/* Of the test that runs: four threads, more than this machine may have. */
+static hs_runtime *runtime;
+
+static void runtime_setup(void)
+{
+    ck_assert_int_eq(hs_runtime_create(4, &runtime, NULL), HS_OK);
+}
+
+static void runtime_teardown(void)
+{
+    hs_runtime_destroy(runtime);
+}
+
 static hs_engine *make_engine(const random_model *m, const hs_engine_options *options)
 {
     hs_engine *engine = NULL;
     hs_error err = {0};
-    ck_assert_msg(hs_engine_create(m->model, options, &engine, &err) == HS_OK, "%s", err.text);
+    ck_assert_msg(hs_engine_create(runtime, m->model, options, &engine, &err) == HS_OK, "%s", err.text);
     return engine;
 }
 
@@ -168,8 +181,8 @@ static hs_capture *make_capture(const hs_engine *engine, const hs_selection *sel
     const hs_shape *shape = hs_engine_shape(engine);
     const hs_selection full = {numbers, shape->n_layers, numbers, shape->n_heads, EVERYTHING};
     hs_capture *capture = NULL;
-    ck_assert_int_eq(hs_capture_create(shape, selection ? selection : &full, n_tokens, &capture, NULL),
-                     HS_OK);
+    ck_assert_int_eq(
+        hs_capture_create(runtime, shape, selection ? selection : &full, n_tokens, &capture, NULL), HS_OK);
     ck_assert_uint_eq(capture->bytes, hs_capture_bytes(shape, selection ? selection : &full, n_tokens));
     ck_assert_uint_eq((uintptr_t)capture->arrays[HS_TAP_ATTENTION] % 64, 0);
     return capture;
@@ -193,8 +206,10 @@ static void texts_make(const hs_engine *engine, texts *t)
             t->ids[s][i] = (int32_t)((i * 7 + s * 13 + i * i) % shape->vocab_size);
             t->types[s][i] = shape->n_types > 1 && i > lengths[s] / 2;
         }
-        t->sequences[s] = (hs_sequence){t->ids[s], s % 2 ? NULL : t->types[s], lengths[s],
-                                        make_capture(engine, NULL, lengths[s])};
+        t->sequences[s] = (hs_sequence){.ids = t->ids[s],
+                                        .types = s % 2 ? NULL : t->types[s],
+                                        .n_tokens = lengths[s],
+                                        .capture = make_capture(engine, NULL, lengths[s])};
         t->n_tokens += lengths[s];
     }
 }
@@ -203,6 +218,15 @@ static void texts_free(texts *t)
 {
     for (size_t s = 0; s < TEXTS; s++)
         hs_capture_destroy(t->sequences[s].capture);
+}
+
+/* Makes the plan and carries it out. */
+static hs_status plan_run(const hs_engine *engine, hs_workspace *ws, const hs_sequence *sequences, size_t n,
+                          const hs_run_control *control, hs_error *err)
+{
+    hs_plan plan;
+    const hs_status st = hs_plan_make(hs_engine_recipe(engine), sequences, n, NULL, &plan, err);
+    return st ? st : hs_engine_run(engine, ws, &plan, control, err);
 }
 
 static void run(const hs_engine *engine, const hs_sequence *sequences, size_t n, size_t n_threads)
@@ -214,7 +238,7 @@ static void run(const hs_engine *engine, const hs_sequence *sequences, size_t n,
         n_tokens += sequences[s].n_tokens;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     const hs_run_control control = {.n_threads = n_threads};
-    ck_assert_msg(hs_engine_run(engine, ws, sequences, n, &control, &err) == HS_OK, "%s", err.text);
+    ck_assert_msg(plan_run(engine, ws, sequences, n, &control, &err) == HS_OK, "%s", err.text);
     hs_workspace_destroy(ws);
 }
 
@@ -251,19 +275,20 @@ static void compare_captures(const hs_capture *a, const hs_capture *b, double to
 
 START_TEST(backends_agree)
 {
-    static const hs_backend others[] = {HS_BACKEND_OPENBLAS, HS_BACKEND_ONEDNN};
+    static const hs_products others[] = {HS_PRODUCTS_OPENBLAS, HS_PRODUCTS_ONEDNN};
     random_model m = random_model_open(&shapes[_i]);
-    hs_engine *native = make_engine(&m, &(hs_engine_options){.backend = HS_BACKEND_NATIVE});
-    ck_assert_str_eq(hs_engine_backend(native), "native");
+    hs_engine *native = make_engine(&m, &(hs_engine_options){.products = HS_PRODUCTS_NATIVE});
+    ck_assert_str_eq(hs_engine_products(native), "native");
     texts expected, got;
     texts_make(native, &expected);
     run(native, expected.sequences, TEXTS, 1);
     for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
         hs_engine *other = NULL;
         hs_error err = {0};
-        hs_status st = hs_engine_create(m.model, &(hs_engine_options){.backend = others[b]}, &other, &err);
+        hs_status st =
+            hs_engine_create(runtime, m.model, &(hs_engine_options){.products = others[b]}, &other, &err);
 #ifndef HS_WITH_ONEDNN
-        if (others[b] == HS_BACKEND_ONEDNN) {
+        if (others[b] == HS_PRODUCTS_ONEDNN) {
             ck_assert_int_eq(st, HS_UNSUPPORTED);
             continue;
         }
@@ -335,7 +360,7 @@ END_TEST
 START_TEST(batches_and_threads_change_no_bit)
 {
     random_model m = random_model_open(&shapes[_i]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){.n_threads = 4});
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
     texts alone, batch;
     texts_make(engine, &alone);
     for (size_t s = 0; s < TEXTS; s++)
@@ -378,7 +403,7 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
 START_TEST(observers_are_shown_what_captures_would_keep)
 {
     random_model m = random_model_open(&shapes[_i]);
-    hs_engine *engine = make_engine(&m, &(hs_engine_options){.n_threads = 2});
+    hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
     texts kept, observed;
     texts_make(engine, &kept);
     texts_make(engine, &observed);
@@ -404,9 +429,10 @@ START_TEST(observers_are_shown_what_captures_would_keep)
     const hs_observer observer = {maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, observed.sequences, TEXTS,
-                                   &(hs_run_control){.n_threads = 2, .observer = &observer}, NULL),
-                     HS_OK);
+    hs_plan plan;
+    ck_assert_int_eq(
+        hs_plan_make(hs_engine_recipe(engine), observed.sequences, TEXTS, &observer, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = 2}, NULL), HS_OK);
     const hs_capture *c = kept.sequences[0].capture;
     ck_assert_uint_eq(seen.n, c->n_layers * c->n_heads * TEXTS);
     ck_assert_uint_eq(seen.n_wrong, 0);
@@ -423,22 +449,22 @@ END_TEST
 /* bfloat16 has 8 bits: maps move a little. Where the CPU cannot, the engine says so. */
 START_TEST(bf16_is_close_or_refused)
 {
-    static const hs_backend backends[] = {HS_BACKEND_NATIVE, HS_BACKEND_ONEDNN, HS_BACKEND_OPENBLAS};
+    static const hs_products backends[] = {HS_PRODUCTS_NATIVE, HS_PRODUCTS_ONEDNN, HS_PRODUCTS_OPENBLAS};
     random_model m = random_model_open(&shapes[_i]);
     hs_engine *exact = make_engine(&m, &(hs_engine_options){0});
     texts expected, got;
     texts_make(exact, &expected);
     run(exact, expected.sequences, TEXTS, 1);
     for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
-        const hs_engine_options options = {.backend = backends[b], .precision = HS_PRECISION_BF16};
+        const hs_engine_options options = {.products = backends[b], .precision = HS_PRECISION_BF16};
         hs_engine *engine = NULL;
         hs_error err = {0};
-        if (hs_engine_create(m.model, &options, &engine, &err)) {
+        if (hs_engine_create(runtime, m.model, &options, &engine, &err)) {
             ck_assert_int_eq(err.status, HS_UNSUPPORTED);
             ck_assert_ptr_null(engine);
             continue;
         }
-        ck_assert(backends[b] != HS_BACKEND_OPENBLAS);
+        ck_assert(backends[b] != HS_PRODUCTS_OPENBLAS);
         ck_assert_str_eq(hs_engine_precision(engine), "bf16");
         texts_make(engine, &got);
         run(engine, got.sequences, TEXTS, 2);
@@ -462,7 +488,7 @@ START_TEST(selections_are_slices_of_the_whole)
     hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
     int32_t ids[40] = {5, 6, 7, 8, 9, 10};
     hs_capture *whole = make_capture(engine, NULL, T);
-    run(engine, &(hs_sequence){ids, NULL, T, whole}, 1, 1);
+    run(engine, &(hs_sequence){.ids = ids, .n_tokens = T, .capture = whole}, 1, 1);
     static const unsigned kept[] = {HS_KEEP(ATTENTION), HS_KEEP(SIMILARITY), HS_KEEP(HEAD_OUTPUT),
                                     HS_KEEP(HIDDEN_STATE)};
     for (unsigned subset = 0; subset < 16; subset++) {
@@ -473,7 +499,7 @@ START_TEST(selections_are_slices_of_the_whole)
         hs_capture *part = make_capture(engine, &selection, T);
         ck_assert_int_eq(part->arrays[HS_TAP_ATTENTION] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
         ck_assert_int_eq(part->arrays[HS_TAP_COLUMNS] != NULL, (keep & HS_KEEP(ATTENTION)) != 0);
-        run(engine, &(hs_sequence){ids, NULL, T, part}, 1, 2);
+        run(engine, &(hs_sequence){.ids = ids, .n_tokens = T, .capture = part}, 1, 2);
         for (size_t l = 0; l < 3; l++) {
             if (part->arrays[HS_TAP_ATTENTION]) {
                 compare(hs_capture_at(part, HS_TAP_ATTENTION, l, 0),
@@ -516,9 +542,10 @@ START_TEST(a_batch_may_mix_selections)
     const int32_t ids[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     hs_sequence sequences[3];
     hs_capture *whole = make_capture(engine, NULL, 9);
-    run(engine, &(hs_sequence){ids, NULL, 9, whole}, 1, 1);
+    run(engine, &(hs_sequence){.ids = ids, .n_tokens = 9, .capture = whole}, 1, 1);
     for (size_t s = 0; s < 3; s++)
-        sequences[s] = (hs_sequence){ids, NULL, 9, make_capture(engine, &selections[s], 9)};
+        sequences[s] =
+            (hs_sequence){.ids = ids, .n_tokens = 9, .capture = make_capture(engine, &selections[s], 9)};
     run(engine, sequences, 3, 1);
     compare(sequences[0].capture->arrays[HS_TAP_HIDDEN_STATE], whole->arrays[HS_TAP_HIDDEN_STATE], 9 * 256, 0,
             "embeddings");
@@ -544,9 +571,9 @@ static void *capture_main(void *unused)
     for (size_t round = 0; round < 60; round++) {
         hs_capture *captures[6];
         for (size_t i = 0; i < 6; i++) {
-            ck_assert_int_eq(
-                hs_capture_create(&shape, &selection, 300 + 37 * ((round + i) % 8), &captures[i], NULL),
-                HS_OK);
+            ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 300 + 37 * ((round + i) % 8),
+                                               &captures[i], NULL),
+                             HS_OK);
             captures[i]->arrays[HS_TAP_ATTENTION][0] = (float)i;
         }
         for (size_t i = 0; i < 6; i++) {
@@ -562,13 +589,13 @@ START_TEST(large_captures_are_used_again)
     const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
     const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
     hs_capture *first = NULL, *second = NULL, *third = NULL;
-    ck_assert_int_eq(hs_capture_create(&shape, &selection, 400, &first, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 400, &first, NULL), HS_OK);
     const void *memory = first;
     hs_capture_destroy(first);
-    ck_assert_int_eq(hs_capture_create(&shape, &selection, 390, &second, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 390, &second, NULL), HS_OK);
     ck_assert_ptr_eq(second, memory);
     ck_assert_uint_eq(second->bytes, hs_capture_bytes(&shape, &selection, 390));
-    ck_assert_int_eq(hs_capture_create(&shape, &selection, 390, &third, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 390, &third, NULL), HS_OK);
     ck_assert_ptr_ne(third, memory);
     hs_capture_destroy(second);
     hs_capture_destroy(third);
@@ -592,31 +619,37 @@ START_TEST(what_cannot_run_is_refused)
     hs_capture *capture = make_capture(engine, NULL, 40), *refused = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, 0, &ws, NULL), HS_INVALID);
     ck_assert_int_eq(hs_workspace_create(engine, 40, &ws, NULL), HS_OK);
-    const hs_sequence two[] = {{ids, NULL, 40, capture}, {ids, NULL, 40, capture}};
+    const hs_sequence two[] = {{.ids = ids, .n_tokens = 40, .capture = capture},
+                               {.ids = ids, .n_tokens = 40, .capture = capture}};
 
-    ck_assert_int_eq(hs_engine_run(engine, ws, two, 0, NULL, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_run(engine, ws, two, 2, NULL, NULL), HS_TOO_LARGE);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 41, capture}, 1, NULL, NULL),
-                     HS_TOO_LARGE);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 39, capture}, 1, NULL, NULL),
-                     HS_INVALID);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, NULL, 40, NULL}, 1, NULL, NULL),
-                     HS_INVALID);
+    ck_assert_int_eq(plan_run(engine, ws, two, 0, NULL, NULL), HS_OK);
+    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_OK);
+    ck_assert_int_eq(plan_run(engine, ws, two, 2, NULL, NULL), HS_TOO_LARGE);
+    ck_assert_int_eq(
+        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 41, .capture = capture}, 1, NULL, NULL),
+        HS_TOO_LARGE);
+    ck_assert_int_eq(
+        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 39, .capture = capture}, 1, NULL, NULL),
+        HS_INVALID);
+    ck_assert_int_eq(
+        plan_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = 40, .capture = NULL}, 1, NULL, NULL),
+        HS_INVALID);
     types[39] = 2;
-    ck_assert_int_eq(hs_engine_run(engine, ws, &(hs_sequence){ids, types, 40, capture}, 1, NULL, NULL),
+    ck_assert_int_eq(plan_run(engine, ws,
+                              &(hs_sequence){.ids = ids, .types = types, .n_tokens = 40, .capture = capture},
+                              1, NULL, NULL),
                      HS_INVALID);
     ids[7] = -1;
-    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
     ids[7] = 300;
-    ck_assert_int_eq(hs_engine_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
+    ck_assert_int_eq(plan_run(engine, ws, two, 1, NULL, NULL), HS_INVALID);
 
     const hs_shape *shape = hs_engine_shape(engine);
     const hs_selection unordered = {beyond, 0, descending, 2, EVERYTHING},
                        too_far = {beyond, 1, beyond, 0, 0};
-    ck_assert_int_eq(hs_capture_create(shape, &unordered, 4, &refused, NULL), HS_INVALID);
-    ck_assert_int_eq(hs_capture_create(shape, &too_far, 4, &refused, NULL), HS_INVALID);
-    ck_assert_int_eq(hs_capture_create(shape, &(hs_selection){0}, 0, &refused, NULL), HS_TOO_LARGE);
+    ck_assert_int_eq(hs_capture_create(runtime, shape, &unordered, 4, &refused, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_capture_create(runtime, shape, &too_far, 4, &refused, NULL), HS_INVALID);
+    ck_assert_int_eq(hs_capture_create(runtime, shape, &(hs_selection){0}, 0, &refused, NULL), HS_TOO_LARGE);
     ck_assert_ptr_null(refused);
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
@@ -634,14 +667,13 @@ START_TEST(a_cancelled_run_ends_between_layers)
     hs_error err = {0};
     atomic_int cancelled = 1;
     hs_capture *capture = make_capture(engine, NULL, 4);
-    const hs_sequence sequence = {ids, NULL, 4, capture};
+    const hs_sequence sequence = {.ids = ids, .n_tokens = 4, .capture = capture};
     ck_assert_int_eq(hs_workspace_create(engine, 4, &ws, NULL), HS_OK);
     const hs_run_control control = {.cancelled = &cancelled, .n_threads = 2};
-    ck_assert_int_eq(hs_engine_run(engine, ws, &sequence, 1, &control, &err), HS_CANCELLED);
+    ck_assert_int_eq(plan_run(engine, ws, &sequence, 1, &control, &err), HS_CANCELLED);
     ck_assert_str_eq(err.text, "cancelled after 0 of 24 layers");
     atomic_store(&cancelled, 0);
-    ck_assert_int_eq(hs_engine_run(engine, ws, &sequence, 1, &control, NULL),
-                     HS_OK); /* nothing is left over */
+    ck_assert_int_eq(plan_run(engine, ws, &sequence, 1, &control, NULL), HS_OK); /* nothing is left over */
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);
@@ -649,7 +681,7 @@ START_TEST(a_cancelled_run_ends_between_layers)
 }
 END_TEST
 
-/* Many crews at once, each wanting everyone: every task is done once, and nobody waits for good. */
+/* Many teams at once, each wanting everyone: every task is done once, and nobody waits for good. */
 typedef struct count {
     atomic_int n_done[300];
     atomic_int slots[4], n_clashes;
@@ -664,34 +696,32 @@ static void count_task(void *context, size_t index, size_t slot)
     atomic_fetch_sub(&c->slots[slot % 4], 1);
 }
 
-static void *crew_main(void *unused)
+static void *team_main(void *unused)
 {
     for (size_t round = 0; round < 200; round++) {
         static _Thread_local count c;
         memset(&c, 0, sizeof c);
-        hs__crew crew;
-        hs__crew_start(&crew, 1 + round % 4);
+        hs__team team;
+        hs__team_start(&team, runtime, 1 + round % 4);
         for (size_t share = 1; share <= 5; share++) {
-            hs__crew_share(&crew, 60 * share, count_task, &c);
+            hs__team_share(&team, 60 * share, count_task, &c);
             for (size_t i = 0; i < 300; i++)
                 ck_assert_int_eq(atomic_load(&c.n_done[i]),
                                  (int)(share - i / 60) > 0 ? (int)(share - i / 60) : 0);
         }
-        hs__crew_finish(&crew);
+        hs__team_finish(&team);
     }
     return unused;
 }
 
-START_TEST(crews_do_every_task_once)
+START_TEST(teams_do_every_task_once)
 {
     pthread_t threads[3];
-    hs__team_join(4);
     for (size_t t = 0; t < 3; t++)
-        ck_assert_int_eq(pthread_create(&threads[t], NULL, crew_main, NULL), 0);
+        ck_assert_int_eq(pthread_create(&threads[t], NULL, team_main, NULL), 0);
     for (size_t t = 0; t < 3; t++)
         pthread_join(threads[t], NULL);
-    crew_main(NULL);
-    hs__team_leave();
+    team_main(NULL);
     ck_assert_uint_ge(hs__cores_allowed(), 1);
 }
 END_TEST
@@ -703,6 +733,7 @@ int main(void)
     Suite *suite = suite_create("engine");
     TCase *tcase = tcase_create("passes");
     tcase_set_timeout(tcase, 300);
+    tcase_add_checked_fixture(tcase, runtime_setup, runtime_teardown);
     tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
     tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
@@ -713,7 +744,7 @@ int main(void)
     tcase_add_test(tcase, large_captures_are_used_again);
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
-    tcase_add_test(tcase, crews_do_every_task_once);
+    tcase_add_test(tcase, teams_do_every_task_once);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

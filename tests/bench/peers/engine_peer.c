@@ -72,10 +72,11 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     size_t n_pairs = 0;
     uint64_t total = 0;
     double start = now_ms();
-    must(hs_capture_create(shape, &all, T, &capture, &err), &err);
-    must(hs_engine_run(engine, ws, &(hs_sequence){.ids = ids, .n_tokens = T, .capture = capture}, 1, control,
-                       &err),
-         &err);
+    must(hs_capture_create(hs_engine_runtime(engine), shape, &all, T, &capture, &err), &err);
+    const hs_sequence sequence = {.ids = ids, .n_tokens = T, .capture = capture};
+    hs_plan plan;
+    must(hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, &err), &err);
+    must(hs_engine_run(engine, ws, &plan, control, &err), &err);
     must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, control->n_threads, &pairs, &n_pairs, &total,
                        &err),
          &err);
@@ -90,11 +91,11 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     free(ids);
 }
 
-static hs_backend backend_of(const char *name)
+static hs_products products_of(const char *name)
 {
     if (strcmp(name, "native") == 0)
-        return HS_BACKEND_NATIVE;
-    return strcmp(name, "openblas") == 0 ? HS_BACKEND_OPENBLAS : HS_BACKEND_ONEDNN;
+        return HS_PRODUCTS_NATIVE;
+    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_ONEDNN;
 }
 
 int main(int argc, char **argv)
@@ -107,17 +108,19 @@ int main(int argc, char **argv)
     hs_model *model = NULL;
     hs_engine *engine = NULL;
     hs_workspace *ws = NULL;
-    hs_engine_options options = {.n_threads = (size_t)atoi(argv[2])};
+    hs_runtime *runtime = NULL;
+    hs_engine_options options = {0};
     if (argc > 3)
-        options.backend = backend_of(argv[3]);
+        options.products = products_of(argv[3]);
     if (argc > 4 && strcmp(argv[4], "bf16") == 0)
         options.precision = HS_PRECISION_BF16;
     must(hs_model_open(argv[1], &model, &err), &err);
-    must(hs_engine_create(model, &options, &engine, &err), &err);
+    must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
+    must(hs_engine_create(runtime, model, &options, &engine, &err), &err);
     must(hs_workspace_create(engine, hs_model_shape(model)->n_positions, &ws, &err), &err);
     printf("ready\n");
     fflush(stdout);
-    hs_run_control control = {.n_threads = options.n_threads};
+    hs_run_control control = {.n_threads = hs_runtime_cores(runtime)};
     char line[32];
     while (fgets(line, sizeof line, stdin)) {
         long T = strtol(line, NULL, 10);
@@ -127,6 +130,7 @@ int main(int argc, char **argv)
     }
     hs_workspace_destroy(ws);
     hs_engine_destroy(engine);
+    hs_runtime_destroy(runtime);
     hs_model_close(model);
     return 0;
 }

@@ -2,8 +2,9 @@
  * (engine/taps.h), in one 64-byte-aligned block, dense in the text's own T. */
 #pragma once
 
+#include "engine/runtime.h"
 #include "engine/taps.h"
-#include "model/model.h"
+#include "model/recipe.h"
 
 typedef struct hs_selection {
     const uint16_t *layers; /* ascending, 0-based, unique */
@@ -14,6 +15,7 @@ typedef struct hs_selection {
 } hs_selection;
 
 typedef struct hs_capture {
+    hs_runtime *runtime; /* whose memory and cores serve it, or NULL */
     size_t n_tokens, n_layers, n_heads, head_width, hidden;
     unsigned taps;
     const uint16_t *layers, *heads; /* own copies, in the selection's order */
@@ -24,8 +26,10 @@ typedef struct hs_capture {
 /* Size of the block such a capture takes. Cannot overflow for shapes within HS_..._MAX. */
 size_t hs_capture_bytes(const hs_shape *shape, const hs_selection *selection, size_t n_tokens);
 
-/* Arrays are not initialised: a pass fills them all. */
-HS_MUST_USE hs_status hs_capture_create(const hs_shape *shape, const hs_selection *selection, size_t n_tokens,
+/* Arrays are not initialised: a pass fills them all. The block comes from the runtime's pool and goes back
+ * there, or from the heap where runtime is NULL. */
+HS_MUST_USE hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *shape,
+                                        const hs_selection *selection, size_t n_tokens,
                                         hs_capture **ret_capture, hs_error *err);
 void hs_capture_destroy(hs_capture *capture); /* NULL is fine */
 

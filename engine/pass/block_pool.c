@@ -1,0 +1,75 @@
+/* block_pool.c - a few places under a mutex, held for the bookkeeping only: memory is asked for and freed
+ * outside. */
+#include "engine/pass/block_pool.h"
+
+#include "model/memory.h"
+
+#define KEPT_BYTES_MAX ((size_t)384 << 20) /* of all blocks */
+#define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one */
+
+void hs__block_pool_init(hs__block_pool *pool)
+{
+    *pool = (hs__block_pool){.bytes = 0};
+    pthread_mutex_init(&pool->mutex, NULL); /* cannot fail with glibc's default attributes */
+}
+
+void hs__block_pool_finish(hs__block_pool *pool)
+{
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        free(pool->blocks[b].memory);
+    pthread_mutex_destroy(&pool->mutex);
+}
+
+/* Empties a place; mutex held. */
+static hs__block block_remove(hs__block_pool *pool, size_t place)
+{
+    const hs__block block = pool->blocks[place];
+    pool->bytes -= block.bytes;
+    pool->blocks[place] = (hs__block){0};
+    return block;
+}
+
+hs__block hs__block_take(hs__block_pool *pool, size_t bytes)
+{
+    size_t best = HS__POOLED_BLOCKS, best_bytes = bytes + bytes / 4;
+    hs__block taken = {0};
+    pthread_mutex_lock(&pool->mutex);
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        if (pool->blocks[b].memory && pool->blocks[b].bytes >= bytes && pool->blocks[b].bytes <= best_bytes) {
+            best = b;
+            best_bytes = pool->blocks[b].bytes;
+        }
+    if (best < HS__POOLED_BLOCKS)
+        taken = block_remove(pool, best);
+    pthread_mutex_unlock(&pool->mutex);
+    return taken.memory ? taken : (hs__block){hs_memory_create(bytes), bytes};
+}
+
+/* A free place, or HS__POOLED_BLOCKS; mutex held. */
+static size_t place_find(const hs__block_pool *pool)
+{
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        if (!pool->blocks[b].memory)
+            return b;
+    return HS__POOLED_BLOCKS;
+}
+
+void hs__block_return(hs__block_pool *pool, hs__block block)
+{
+    hs__block evicted[HS__POOLED_BLOCKS] = {{0}};
+    size_t n = 0;
+    if (block.bytes < KEPT_BYTES_MIN || block.bytes > KEPT_BYTES_MAX) {
+        free(block.memory);
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
+        if (pool->blocks[b].memory &&
+            (place_find(pool) == HS__POOLED_BLOCKS || pool->bytes + block.bytes > KEPT_BYTES_MAX))
+            evicted[n++] = block_remove(pool, b);
+    pool->blocks[place_find(pool)] = block;
+    pool->bytes += block.bytes;
+    pthread_mutex_unlock(&pool->mutex);
+    while (n > 0)
+        free(evicted[--n].memory);
+}

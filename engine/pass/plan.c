@@ -1,0 +1,109 @@
+/* plan.c - what is asked is checked once, here, so that no loop of a pass has to doubt it. */
+#include "engine/plan.h"
+
+#include "engine/pass/lists.h"
+
+#include <math.h>
+
+static hs_status tokens_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
+{
+    for (size_t i = 0; i < sequence->n_tokens; i++) {
+        if (sequence->ids[i] < 0 || (size_t)sequence->ids[i] >= shape->vocab_size)
+            return hs_fail(err, HS_INVALID, "token id %d is not within 0 and %zu", (int)sequence->ids[i],
+                           shape->vocab_size - 1);
+        if (shape->n_types > 0 && sequence->types && sequence->types[i] >= shape->n_types)
+            return hs_fail(err, HS_INVALID, "token type %d is not below %zu", sequence->types[i],
+                           shape->n_types);
+    }
+    return HS_OK;
+}
+
+static bool is_in(const hs_intervention *intervention, size_t layer, size_t head)
+{
+    return hs__list_find(intervention->layers, intervention->n_layers, layer) >= 0 &&
+           hs__list_find(intervention->heads, intervention->n_heads, head) >= 0;
+}
+
+static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention, hs_error *err)
+{
+    if (!hs__list_is_sound(intervention->layers, intervention->n_layers, shape->n_layers))
+        return hs_fail(err, HS_INVALID, "an intervention's layers must be ascending and below %zu",
+                       shape->n_layers);
+    if (!hs__list_is_sound(intervention->heads, intervention->n_heads, shape->n_heads))
+        return hs_fail(err, HS_INVALID, "an intervention's heads must be ascending and below %zu",
+                       shape->n_heads);
+    if (intervention->kind == HS_INTERVENE_SCALE && !isfinite(intervention->factor))
+        return hs_fail(err, HS_INVALID, "an intervention's factor must be a finite number");
+    return HS_OK;
+}
+
+/* A map cannot be uniform and the identity: whichever came last would win. */
+static hs_status maps_check(const hs_sequence *sequence, const hs_intervention *uniform, hs_error *err)
+{
+    for (size_t i = 0; i < sequence->n_interventions; i++) {
+        const hs_intervention *identity = &sequence->interventions[i];
+        if (identity->kind != HS_INTERVENE_IDENTITY)
+            continue;
+        for (size_t l = 0; l < uniform->n_layers; l++)
+            for (size_t h = 0; h < uniform->n_heads; h++)
+                if (is_in(identity, uniform->layers[l], uniform->heads[h]))
+                    return hs_fail(err, HS_INVALID,
+                                   "head %d of layer %d is asked to be uniform and the identity: choose one",
+                                   uniform->heads[h], uniform->layers[l]);
+    }
+    return HS_OK;
+}
+
+static hs_status interventions_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
+        st = intervention_check(shape, &sequence->interventions[i], err);
+    for (size_t i = 0; !st && i < sequence->n_interventions; i++)
+        if (sequence->interventions[i].kind == HS_INTERVENE_UNIFORM)
+            st = maps_check(sequence, &sequence->interventions[i], err);
+    return st;
+}
+
+static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
+{
+    const hs_capture *capture = sequence->capture;
+    if (sequence->n_tokens < 1 || sequence->n_tokens > shape->n_positions)
+        return hs_fail(err, HS_TOO_LARGE, "%zu tokens are not within 1 and the model's %zu",
+                       sequence->n_tokens, shape->n_positions);
+    if (!capture || capture->n_tokens != sequence->n_tokens || capture->hidden != shape->hidden ||
+        capture->head_width != shape->head_width)
+        return hs_fail(err, HS_INVALID, "the capture was made for another text or model");
+    const hs_status st = tokens_check(shape, sequence, err);
+    return st ? st : interventions_check(shape, sequence, err);
+}
+
+/* Layers are needed up to the last one that any capture lists; of that one the heads only, unless hidden
+ * states of it are kept. */
+static void depth_find(hs_plan *plan)
+{
+    plan->heads_only = true;
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        const hs_capture *capture = plan->sequences[s].capture;
+        const size_t n = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
+        if (n > plan->n_layers || (n == plan->n_layers && capture->arrays[HS_TAP_HIDDEN_STATE]))
+            plan->heads_only = !capture->arrays[HS_TAP_HIDDEN_STATE];
+        plan->n_layers = n > plan->n_layers ? n : plan->n_layers;
+    }
+}
+
+hs_status hs_plan_make(const hs_recipe *recipe, const hs_sequence *sequences, size_t n_sequences,
+                       const hs_observer *observer, hs_plan *ret_plan, hs_error *err)
+{
+    hs_plan plan = {
+        .recipe = recipe, .sequences = sequences, .n_sequences = n_sequences, .observer = observer};
+    for (size_t s = 0; s < n_sequences; s++) {
+        const hs_status st = sequence_check(&recipe->shape, &sequences[s], err);
+        if (st)
+            return st;
+        plan.n_tokens += sequences[s].n_tokens;
+    }
+    depth_find(&plan);
+    *ret_plan = plan;
+    return HS_OK;
+}

@@ -1,0 +1,44 @@
+/* runtime.c - what all engines of a process share, made once and handed down, so that nothing in engine/ is
+ * global. */
+#include "engine/pass/runtime_parts.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+
+hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *err)
+{
+    hs_runtime *runtime = calloc(1, sizeof *runtime);
+    hs__thread_pool *threads = hs__thread_pool_create(n_cores > 0 ? n_cores : hs__cores_allowed());
+    if (!runtime || !threads) {
+        hs__thread_pool_destroy(threads);
+        free(runtime);
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a runtime");
+    }
+    /* More BLAS threads would be wrong, not only slow: concurrent calls of several threads can corrupt each
+     * other (OpenBLAS issue 5836). Cores are shared out by us. */
+    openblas_set_num_threads(1);
+    runtime->threads = threads;
+    runtime->kernels = hs__kernels_select();
+    hs__block_pool_init(&runtime->blocks);
+    *ret_runtime = runtime;
+    return HS_OK;
+}
+
+void hs_runtime_destroy(hs_runtime *runtime)
+{
+    if (!runtime)
+        return;
+    hs__thread_pool_destroy(runtime->threads);
+    hs__block_pool_finish(&runtime->blocks);
+    free(runtime);
+}
+
+size_t hs_runtime_cores(const hs_runtime *runtime)
+{
+    return hs__thread_pool_cores(runtime->threads);
+}
+
+const char *hs_runtime_kernels(const hs_runtime *runtime)
+{
+    return runtime->kernels->name;
+}
