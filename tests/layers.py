@@ -11,6 +11,7 @@ files of its own room and of rooms further down, never of one further up. What i
     includes     no files include each other in a circle
     calls        no .c files call each other in a circle (undefined symbols of the objects, from nm)
     names        a file name is unique in the tree
+    openings     every file opens with a comment that names it and says what it is
     functions    none over 50 lines, and outside engine/kernels the median is 12 at most
 
 Everything found is printed. Without --strict only wrong directions between the four folders and libraries in
@@ -190,6 +191,12 @@ def long_functions(texts):
         yield "functions", f"the median outside engine/kernels is {median:g} lines"
 
 
+def openings(texts):
+    for path, text in texts.items():
+        if not text.startswith(f"/* {path.rsplit('/', 1)[-1]} - "):
+            yield "openings", f"{path}: {text.splitlines()[0][:70]}"
+
+
 def same_names(root):
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=True, text=True)
     paths = defaultdict(list)
@@ -257,6 +264,7 @@ def main():
         *(("calls", " <-> ".join(circle)) for circle in circles(called)),
         *long_functions(texts),
         *same_names(options.root),
+        *openings(texts),
         *(("objects", f"none of today's {path}: run make") for path in missing),
     ]
     fine = report(problems, options.strict)

@@ -1,4 +1,4 @@
-/* analysis.h - what the maps of one text show: METHODS.md section 1, formula by formula.
+/* analysis.h - what the maps of one text show: docs/methods.md section 1, formula by formula.
  *
  * Maps are row-major float [T][T]. A similarity map is symmetric and of it only the elements above the
  * diagonal are read, except where a function returns a whole map. `masked` is [T], 1 for tokens left out of
@@ -111,8 +111,7 @@ typedef struct hs_head_summary {
     float focal_share;       /* of E: pairs that hold the focal id */
     float attention_entropy; /* mean over rows of -sum_j A_ij ln A_ij */
     float separator_attention; /* share of attention mass on [CLS], [SEP] and sentence ends */
-    float
-        snr_dprime; /* METHODS.md section 2, "Signal to noise", over this map's pairs; population variances */
+    float snr_dprime; /* docs/methods.md section 2, "Signal and noise", over this map's pairs */
 } hs_head_summary;
 
 /* What the summary must know of the text; arrays are [T]. */

@@ -1,4 +1,4 @@
-/* corpus.h - every figure of METHODS.md section 2, from any number of texts.
+/* statistics.h - every figure of docs/methods.md section 2, from any number of texts.
  *
  * An hs_corpus_stats holds sums over texts and nothing else: its size is set by layers x heads x window^2 and
  * does not grow. Everything in it is an integer. Counts are counts; real numbers are added in fixed point, so
@@ -97,7 +97,7 @@ const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes);
 HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats,
                                            hs_error *err);
 
-/* ---- arrays: METHODS.md section 4, by their names there ---- */
+/* ---- arrays: docs/methods.md section 4, by their names there ---- */
 
 #define HS_CORPUS_AXES_MAX   4
 #define HS_CORPUS_ARRAYS_MAX 64
@@ -111,9 +111,8 @@ typedef struct hs_corpus_array {
     size_t field; /* for hs_corpus_array_read */
 } hs_corpus_array;
 
-/* Lists the arrays, in the order of METHODS.md; returns how many. Beyond those named there: the parts'
- * part_texts_with_high, and for d' signal_moments and noise_moments (l,h,3): number of pairs, sum of N, sum
- * of N^2. Maps are full: symmetric ones are mirrored, `location` is 0 for i >= j. */
+/* Lists the arrays, in the order of docs/methods.md; returns how many. Maps are full:
+ * symmetric ones are mirrored, `location` is 0 for i >= j. */
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
 
 /* Writes elements [first, first + n) in row-major order to ret: int64_t or double. */

@@ -1,4 +1,4 @@
-/* corpus_arrays.c - the state as the arrays of METHODS.md section 4. */
+/* statistics_arrays.c - the state as the arrays of docs/methods.md section 4. */
 #include "engine/statistics/statistics_state.h"
 
 #include <math.h>

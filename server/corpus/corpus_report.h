@@ -1,6 +1,6 @@
 /* corpus_report.h - what a run found, as report.json, report.npz and report.html.
  *
- * report.npz: every array of METHODS.md section 4. report.json: the same but the maps, what follows from them
+ * report.npz: every array of docs/methods.md section 4. report.json: the same but the maps, what follows
  * (shares, lifts, spreads, d', areas), the findings table, examples, and where all that comes from.
  * report.html: one file that draws the paper's figures without a network. */
 #pragma once

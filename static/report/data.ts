@@ -18,7 +18,7 @@ export interface Layer {
 export interface Finding { claim: string; paper: string; measured: string; criterion: string; holds: boolean | null }
 export type Extreme = [text: number, value: number];
 
-// Axes as in METHODS: t threshold, l layer, h head, d distance, b bin.
+// Axes as in docs/methods.md, section 4.
 export interface Report {
   provenance: {
     headscope: string; date: string; seconds: number;

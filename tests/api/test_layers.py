@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 LAYERS = Path(__file__).parents[1] / "layers.py"
-# path -> text of a tree without fault.
+# path -> text of a tree without fault; each file opens with its name.
 TREE = {
     "model/status.h": "int hs_status_ok(void);\n",
     "model/status.c": '#include "model/status.h"\n#include <string.h>\nint hs_status_ok(void)\n{\n    return 1;\n}\n',
@@ -31,13 +31,15 @@ FAULTS = {
                         "api/one.c <-> api/two.c"),
     "long function": ({"api/long.c": LONG}, "api/long.c: lines has 54 lines"),
     "same name": ({"api/formats/status.h": ""}, "status.h: api/formats/status.h model/status.h"),
+    "no opening": ({"api/api.h": "/* accept.h - another file */\n"}, "api/api.h: /* accept.h - another file */"),
 }
 
 
 def write(root, files):
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+        opening = "" if text.startswith("/*") else f"/* {Path(path).name} - a file */\n"
+        (root / path).write_text(opening + text)
 
 
 def check(root, files):

@@ -1,4 +1,4 @@
-"""METHODS.md section 2 in float64, under the names of section 4.
+"""docs/methods.md section 2 in float64, under the names of section 4.
 
     c = Corpus(options)
     c.add(number, ids, special, attentions, similarities)     [l][h][T][T] each

@@ -1,4 +1,4 @@
-/* test_analysis.c - METHODS.md section 1: hand-made cases, and every figure against a naive double loop. */
+/* test_analysis.c - docs/methods.md section 1: hand-made cases, and each figure against a naive loop. */
 #include "engine/analysis/analysis.h"
 #include "tests/unit/chaos.h"
 

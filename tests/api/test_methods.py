@@ -1,0 +1,68 @@
+"""docs/methods.md names every array of a report and of an answer, with its axes and its type."""
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpus_runs import corpus, ndjson, texts
+from test_formats import npz, safetensors
+
+METHODS = (Path(__file__).parents[2] / "docs/methods.md").read_text(encoding="utf-8")
+# Lengths that differ wherever axes can be told apart by them.
+WINDOW, THRESHOLDS, LAYERS, HEADS, PARTS = 23, [0.2, 0.3, 0.7], [0, 3], 12, 4
+
+
+def documented(section):
+    """name -> (axes, dtype, whether safetensors says it in its metadata) of the section's table of arrays."""
+    part = METHODS.split(f"\n## {section}. ")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)`( \*)? \| ([^|]*?) ?\| (\w+) \|", part, re.M)
+    assert len(rows) == len({row[0] for row in rows}) > 0
+    return {name: (axes.split(), dtype, bool(star)) for name, star, axes, dtype in rows}
+
+
+def assert_described(arrays, described, lengths, asked=None):
+    for name, array in arrays.items():
+        axes, dtype, _ = described[name]
+        kind = "text" if array.dtype.kind == "U" else str(array.dtype)
+        assert kind == (asked if dtype == "asked" else dtype), name
+        assert len(array.shape) == len(axes), name
+        for axis, length in zip(axes, array.shape):
+            assert lengths.get(axis, length) == length, (name, axis)
+
+
+def test_report_arrays(headscope, tmp_path):
+    ndjson(tmp_path / "texts.jsonl", texts(20))
+    done = corpus(headscope, tmp_path / "texts.jsonl", "-o", tmp_path / "out", "--max-tokens", WINDOW,
+                  "--layers", ",".join(map(str, LAYERS)), "--thresholds", ",".join(map(str, THRESHOLDS)), small=False)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "out" / "report.npz") as file:
+        arrays = dict(file)
+    described = documented(4)
+    assert list(arrays) == list(described)
+    assert_described(arrays, described, {
+        "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
+        "k": HEADS + 1, "b": 20, "n": 101, "c": 100, "r": 5, "f": 50, "3": 3})
+
+
+@pytest.fixture(scope="module")
+def body(server):
+    """Everything there is to ask for."""
+    schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
+    outputs = schema["properties"]["outputs"]["items"]["enum"]
+    return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
+            "outputs": outputs, "dtype": "f2"}
+
+
+@pytest.mark.parametrize("read, is_told_apart", [(npz, False), (lambda *asked: safetensors(*asked)[1], True)])
+def test_answer_arrays(server, body, read, is_told_apart):
+    described = {name: row for name, row in documented(5).items() if not (is_told_apart and row[2])}
+    arrays = dict(read(server, body))
+    assert set(arrays) == set(described)
+    assert_described(arrays, described, {
+        "T": len(arrays["input_ids"]), "l": 2, "h": 3, "l+1": 3, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
+        "P": len(arrays["pairs_i"]), "G": len(arrays["segments_layer"])}, "float16")
+
+
+def test_safetensors_metadata(server, body):
+    told = {name for name, row in documented(5).items() if row[2]}
+    assert set(safetensors(server, body)[0]) == {"format", *told}
