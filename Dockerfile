@@ -11,7 +11,7 @@ RUN make
 FROM debian:12-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libopenblas0-pthread libdnnl2 libgomp1 libuv1 \
-       libsqlite3-0 zlib1g libnettle8 \
+       libsqlite3-0 zlib1g libnettle8 libcurl4 ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin headscope
 COPY --from=build /src/build/headscope /usr/local/bin/headscope

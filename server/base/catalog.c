@@ -2,10 +2,13 @@
  * one, by the same way. */
 #include "server/base/catalog.h"
 
+#include "model/files/hub_cache.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static hs_status place_append(hs_catalog_options *options, hs_model_place place, hs_error *err)
 {
@@ -15,39 +18,65 @@ static hs_status place_append(hs_catalog_options *options, hs_model_place place,
     return HS_OK;
 }
 
+/* A place without a name of its own has its last part for one: "../models/bert-base/" is bert-base, and so is
+ * "org/bert-base@main". */
+static hs_model_place place_unnamed(const char *text, size_t n)
+{
+    hs_hub_name name;
+    const char *at = hs_hub_name_parse(text, n, &name) ? memchr(text, '@', n) : NULL;
+    size_t end = at ? (size_t)(at - text) : n;
+    while (end > 1 && text[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start && text[start - 1] != '/')
+        start--;
+    return (hs_model_place){text + start, text, end - start, n};
+}
+
+static bool is_embedded(const char *text, size_t n)
+{
+    return n == strlen(HS_EMBEDDED_NAME) && memcmp(text, HS_EMBEDDED_NAME, n) == 0;
+}
+
+/* One of the list. */
+static hs_status place_read(const char *text, size_t n, hs_model_place *ret_place, hs_error *err)
+{
+    const char *equals = memchr(text, '=', n);
+    const size_t n_name = equals ? (size_t)(equals - text) : 0;
+    hs_hub_name name;
+    if (is_embedded(text, n))
+        *ret_place = (hs_model_place){text, NULL, n, 0};
+    else if (n_name && n_name + 1 < n)
+        *ret_place = (hs_model_place){text, equals + 1, n_name, n - n_name - 1};
+    else if (!equals && hs_hub_name_parse(text, n, &name))
+        *ret_place = place_unnamed(text, n);
+    else
+        return hs_fail(err, HS_INVALID,
+                       "expected NAME=DIR, org/name of the hub, or %s for the built-in model",
+                       HS_EMBEDDED_NAME);
+    return HS_OK;
+}
+
 hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err)
 {
-    hs_status st = HS_OK;
-    for (const char *item = value; !st; item++) {
-        const size_t n = strcspn(item, ","), n_name = strcspn(item, "=,");
-        const bool embedded =
-            n == n_name && n == strlen(HS_EMBEDDED_NAME) && !memcmp(item, HS_EMBEDDED_NAME, n);
-        if (!n_name || (!embedded && n_name + 1 >= n))
-            return hs_fail(err, HS_INVALID, "expected NAME=DIR, or %s for the built-in model",
-                           HS_EMBEDDED_NAME);
-        st = place_append(
-            options, (hs_model_place){item, item + n_name + 1, n_name, embedded ? 0 : n - n_name - 1}, err);
+    for (const char *item = value;; item++) {
+        const size_t n = strcspn(item, ",");
+        hs_model_place place;
+        hs_status st = place_read(item, n, &place, err);
+        if (!st)
+            st = place_append(options, place, err);
         item += n;
-        if (!*item)
-            break;
+        if (st || !*item)
+            return st;
     }
-    return st;
 }
 
 hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err)
 {
-    options->n_places = 0;
     const size_t n = strlen(value);
-    if (strcmp(value, HS_EMBEDDED_NAME) == 0)
-        return place_append(options, (hs_model_place){value, NULL, n, 0}, err);
-    /* The folder's last part names the model: "../models/bert-base/" is bert-base. */
-    size_t end = n;
-    while (end > 1 && value[end - 1] == '/')
-        end--;
-    size_t start = end;
-    while (start && value[start - 1] != '/')
-        start--;
-    return place_append(options, (hs_model_place){value + start, value, end - start, n}, err);
+    options->n_places = 0;
+    return place_append(
+        options, is_embedded(value, n) ? (hs_model_place){value, NULL, n, 0} : place_unnamed(value, n), err);
 }
 
 size_t hs__catalog_places(const hs_catalog_options *options)
@@ -76,12 +105,17 @@ hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model
 {
     if (!place->n_dir)
         return hs_model_open_embedded(ret_model, err);
-    char *dir = strndup(place->dir, place->n_dir);
-    if (!dir)
-        return hs_fail(err, HS_NO_MEMORY, "opening a model");
-    const hs_status st = hs_model_open(dir, ret_model, err);
-    free(dir);
-    return st;
+    char dir[PATH_MAX];
+    struct stat info;
+    hs_hub_name name;
+    if (snprintf(dir, sizeof dir, "%.*s", (int)place->n_dir, place->dir) >= PATH_MAX)
+        return hs_fail(err, HS_INVALID, "the path of a model is too long");
+    if (stat(dir, &info) && hs_hub_name_parse(place->dir, place->n_dir, &name)) {
+        const hs_status st = hs_hub_cache_find(&name, dir, err);
+        if (st)
+            return st;
+    }
+    return hs_model_open(dir, ret_model, err);
 }
 
 static hs_products products_of(const char *name)

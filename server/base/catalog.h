@@ -7,9 +7,11 @@ enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|openblas|onednn"
 #define HS_PRECISION_NAMES "fp32|bf16"
 #define HS_MODEL_HELP                                                                                        \
-    "a checkpoint's folder, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
+    "a checkpoint's folder, a name from the hub (org/name), or " HS_EMBEDDED_NAME                            \
+    ", the built-in model (" HS_EMBEDDED_NAME ")"
 
-/* Where a model is. The strings need not end there; n_dir 0 stands for the model linked into the program. */
+/* Where a model is: a folder, or a name whose snapshot is in HuggingFace's cache (model/files/hub_cache.h).
+ * The strings need not end there; n_dir 0 stands for the model linked into the program. */
 typedef struct hs_model_place {
     const char *name, *dir;
     size_t n_name, n_dir;
@@ -32,10 +34,10 @@ typedef struct hs_catalog {
     size_t n_models;
 } hs_catalog;
 
-/* "NAME=DIR", several with commas between them, or the embedded model's name; value must outlive the opening.
- */
+/* "NAME=DIR", several with commas between them; DIR may be org/name[@revision]. That alone takes its last
+ * part for a name, and the embedded model has its own. value must outlive the opening. */
 HS_MUST_USE hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_error *err);
-/* "DIR" or the name of the embedded model (analyze). */
+/* "DIR", "org/name[@revision]" or the name of the embedded model (analyze). */
 HS_MUST_USE hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err);
 
 /* The models that options name: at least one, the first is the default. */

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hs_command *const commands[] = {
-    &hs__command_serve,  &hs__command_analyze, &hs__command_corpus, &hs__command_merge,
-    &hs__command_report, &hs__command_models,  &hs__command_bench,  NULL};
+static const hs_command *const commands[] = {&hs__command_serve,  &hs__command_analyze, &hs__command_corpus,
+                                             &hs__command_merge,  &hs__command_report,  &hs__command_pull,
+                                             &hs__command_models, &hs__command_bench,   NULL};
 
 static void help_print(FILE *out)
 {

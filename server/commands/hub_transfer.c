@@ -1,0 +1,376 @@
+/* hub_transfer.c - the hub's three questions over libcurl: what is there, what is this file, its bytes. */
+#include "server/commands/hub_transfer.h"
+
+#include "server/base/version.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define LIST_BYTES_MAX ((size_t)16 << 20)
+enum { REDIRECTS_MAX = 5, TRIES = 5, STALLED_SECONDS = 30, CONNECT_SECONDS = 30 };
+
+struct hs__hub {
+    CURL *curl;
+    char endpoint[1024];
+    char authorization[1024]; /* a header, or "" */
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+/* One exchange: what its headers said, and where its body goes. */
+typedef struct answer {
+    long status;
+    char error_code[64]; /* X-Error-Code of the hub */
+    char location[4096], etag[HS__HUB_ETAG_MAX], linked_etag[HS__HUB_ETAG_MAX];
+    uint64_t n_bytes, linked_bytes;
+    /* body: into memory */
+    char *body;
+    size_t body_bytes;
+    /* or into a file */
+    int out;
+    uint64_t *written;
+    int write_error;
+    bool resumed; /* a range was asked for */
+    const hs__hub *hub;
+    hs__hub_progress *progress;
+    void *context;
+    bool cancelled;
+} answer;
+
+/* ---- opening ---- */
+
+static hs_status token_read(char *ret_header, size_t size, hs_error *err)
+{
+    char token[512] = "", path[PATH_MAX];
+    const char *given = getenv("HF_TOKEN"), *file = getenv("HF_TOKEN_PATH");
+    if (given && *given) {
+        snprintf(token, sizeof token, "%s", given);
+    } else if (!(file && *file) && hs_hub_home_path("token", path, NULL)) {
+        return HS_OK; /* no home, no token */
+    } else {
+        FILE *in = fopen(file && *file ? file : path, "re");
+        if (!in || !fgets(token, sizeof token, in))
+            *token = '\0';
+        if (in)
+            fclose(in);
+    }
+    token[strcspn(token, "\r\n")] = '\0';
+    if (strpbrk(token, " \t\r\n"))
+        return hs_fail(err, HS_INVALID, "the hub's token has spaces in it: look at HF_TOKEN");
+    if (*token)
+        snprintf(ret_header, size, "Authorization: Bearer %s", token);
+    return HS_OK;
+}
+
+hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err)
+{
+    const char *endpoint = getenv("HF_ENDPOINT");
+    hs__hub *hub = calloc(1, sizeof *hub);
+    if (!hub || curl_global_init(CURL_GLOBAL_DEFAULT) || !(hub->curl = curl_easy_init())) {
+        free(hub);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
+    }
+    endpoint = endpoint && *endpoint ? endpoint : "https://huggingface.co";
+    snprintf(hub->endpoint, sizeof hub->endpoint, "%s", endpoint);
+    for (size_t n = strlen(hub->endpoint); n && hub->endpoint[n - 1] == '/'; n--)
+        hub->endpoint[n - 1] = '\0';
+    hs_status st = token_read(hub->authorization, sizeof hub->authorization, err);
+    if (!st && strncmp(hub->endpoint, "http://", 7) != 0 && strncmp(hub->endpoint, "https://", 8) != 0)
+        st = hs_fail(err, HS_INVALID, "HF_ENDPOINT is '%s'; expected an address that begins with https://",
+                     hub->endpoint);
+    if (st)
+        hs__hub_close(hub);
+    else
+        *ret_hub = hub;
+    return st;
+}
+
+void hs__hub_close(hs__hub *hub)
+{
+    if (!hub)
+        return;
+    curl_easy_cleanup(hub->curl);
+    curl_global_cleanup();
+    free(hub);
+}
+
+const char *hs__hub_endpoint(const hs__hub *hub)
+{
+    return hub->endpoint;
+}
+
+/* ---- one exchange ---- */
+
+/* Copies a header's value when it is the one of this name: without white space, W/ and quotes. */
+static bool header_take(const char *line, size_t n_bytes, const char *name, char *ret, size_t size)
+{
+    const size_t n = strlen(name);
+    if (n_bytes <= n || strncasecmp(line, name, n) != 0 || line[n] != ':')
+        return false;
+    const char *start = line + n + 1, *end = line + n_bytes;
+    while (start < end && (*start == ' ' || *start == '\t'))
+        start++;
+    while (end > start && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    if (end - start > 2 && start[0] == 'W' && start[1] == '/')
+        start += 2;
+    if (end - start >= 2 && *start == '"' && end[-1] == '"') {
+        start++;
+        end--;
+    }
+    if ((size_t)(end - start) < size)
+        snprintf(ret, size, "%.*s", (int)(end - start), start);
+    return true;
+}
+
+static size_t on_header(char *line, size_t one, size_t n_bytes, void *context)
+{
+    (void)one;
+    answer *a = context;
+    char number[32];
+    if (n_bytes > 5 && memcmp(line, "HTTP/", 5) == 0) /* a new answer: after "100 Continue", say */
+        *a->location = *a->etag = *a->linked_etag = *a->error_code = '\0';
+    else if (header_take(line, n_bytes, "Content-Length", number, sizeof number))
+        a->n_bytes = strtoull(number, NULL, 10);
+    else if (header_take(line, n_bytes, "X-Linked-Size", number, sizeof number))
+        a->linked_bytes = strtoull(number, NULL, 10);
+    else if (!header_take(line, n_bytes, "Location", a->location, sizeof a->location) &&
+             !header_take(line, n_bytes, "ETag", a->etag, sizeof a->etag) &&
+             !header_take(line, n_bytes, "X-Linked-ETag", a->linked_etag, sizeof a->linked_etag))
+        header_take(line, n_bytes, "X-Error-Code", a->error_code, sizeof a->error_code);
+    return n_bytes;
+}
+
+static size_t on_body(char *data, size_t one, size_t n_bytes, void *context)
+{
+    (void)one;
+    answer *a = context;
+    if (a->body_bytes + n_bytes > LIST_BYTES_MAX)
+        return 0;
+    char *body = realloc(a->body, a->body_bytes + n_bytes + 1);
+    if (!body)
+        return 0;
+    memcpy(body + a->body_bytes, data, n_bytes);
+    a->body = body;
+    a->body_bytes += n_bytes;
+    body[a->body_bytes] = '\0';
+    return n_bytes;
+}
+
+/* False when these bytes do not go on where ours end. A server that ignores the range sends everything with a
+ * 200: then what was there is thrown away. */
+static bool bytes_follow(answer *a)
+{
+    long status = 0;
+    curl_easy_getinfo(a->hub->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200 && a->resumed) {
+        if (lseek(a->out, 0, SEEK_SET) < 0 || ftruncate(a->out, 0)) {
+            a->write_error = errno;
+            return false;
+        }
+        *a->written = 0;
+        a->resumed = false;
+    }
+    return status == 200 || (status == 206 && a->resumed);
+}
+
+static size_t on_bytes(char *data, size_t one, size_t n_bytes, void *context)
+{
+    (void)one;
+    answer *a = context;
+    if (!bytes_follow(a))
+        return 0;
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = write(a->out, data + done, n_bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            a->write_error = n < 0 ? errno : EIO;
+            return 0;
+        }
+        done += (size_t)n;
+        *a->written += (uint64_t)n;
+    }
+    a->cancelled = a->progress && a->progress(a->context, *a->written);
+    return a->cancelled ? 0 : n_bytes;
+}
+
+/* One request without following redirects. A failure of the transport is a CURLcode; HTTP's are the caller's.
+ */
+static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool head, answer *a)
+{
+    CURL *curl = hub->curl;
+    struct curl_slist *headers = NULL;
+    curl_easy_reset(curl);
+    *hub->curl_error = '\0';
+    a->hub = hub;
+    if (with_token && *hub->authorization && !(headers = curl_slist_append(NULL, hub->authorization)))
+        return CURLE_OUT_OF_MEMORY;
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
+    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, a);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a);
+    a->resumed = a->written && *a->written;
+    if (a->resumed) {
+        /* Not RESUME_FROM: with it libcurl itself refuses servers that begin again. */
+        char range[32];
+        snprintf(range, sizeof range, "%llu-", (unsigned long long)*a->written);
+        curl_easy_setopt(curl, CURLOPT_RANGE, range);
+    }
+    const CURLcode code = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
+    curl_slist_free_all(headers);
+    return code;
+}
+
+static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err)
+{
+    return hs_fail(err, HS_IO, "%s cannot be reached: %s; try again, or set HF_ENDPOINT to a mirror",
+                   hub->endpoint, *hub->curl_error ? hub->curl_error : curl_easy_strerror(code));
+}
+
+/* What an answer other than 2xx and 3xx means for who asked for this name. */
+static hs_status fail_status(const hs__hub *hub, const hs_hub_name *name, const char *file, const answer *a,
+                             hs_error *err)
+{
+    const bool token = *hub->authorization;
+    if (a->status == 403 || strcmp(a->error_code, "GatedRepo") == 0)
+        return hs_fail(err, HS_NOT_FOUND, "%s is gated: accept its conditions at %s/%s, then %s",
+                       name->repository, hub->endpoint, name->repository,
+                       token ? "try again with a token of that account" : "set HF_TOKEN to your token");
+    if (strcmp(a->error_code, "RevisionNotFound") == 0)
+        return hs_fail(err, HS_NOT_FOUND, "%s has no revision '%s'", name->repository, name->revision);
+    if (strcmp(a->error_code, "EntryNotFound") == 0)
+        return hs_fail(err, HS_NOT_FOUND, "%s has no file %s", name->repository, file);
+    if (a->status == 401 || a->status == 404)
+        return hs_fail(err, HS_NOT_FOUND, "%s does not exist at %s, or is private%s", name->repository,
+                       hub->endpoint, token ? "" : ": set HF_TOKEN to a token that may read it");
+    return hs_fail(err, HS_IO, "%s answered %ld for %s; try again later", hub->endpoint, a->status,
+                   name->repository);
+}
+
+/* ---- the three questions ---- */
+
+/* Asks for what is at url; redirects to paths of the endpoint itself are followed: a repository that was
+ * renamed. */
+static hs_status resource_get(hs__hub *hub, char url[HS__HUB_URL_MAX], bool head, answer *ret_answer,
+                              hs_error *err)
+{
+    for (int redirects = 0;; redirects++) {
+        answer a = {0};
+        const CURLcode code = exchange(hub, url, true, head, &a);
+        *ret_answer = a;
+        if (code)
+            return fail_transport(hub, code, err);
+        if (a.status / 100 != 3 || *a.location != '/')
+            return HS_OK;
+        free(a.body);
+        *ret_answer = (answer){0};
+        const int n = snprintf(url, HS__HUB_URL_MAX, "%s%s", hub->endpoint, a.location);
+        if (redirects == REDIRECTS_MAX || n >= HS__HUB_URL_MAX)
+            return fail_transport(hub, CURLE_TOO_MANY_REDIRECTS, err);
+    }
+}
+
+hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json, size_t *ret_n_bytes,
+                       hs_error *err)
+{
+    char url[HS__HUB_URL_MAX];
+    char *revision = curl_easy_escape(hub->curl, name->revision, 0);
+    if (!revision)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
+    snprintf(url, sizeof url, "%s/api/models/%s/revision/%s", hub->endpoint, name->repository, revision);
+    curl_free(revision);
+    answer a = {0};
+    hs_status st = resource_get(hub, url, false, &a, err);
+    if (!st && (a.status != 200 || !a.body))
+        st = fail_status(hub, name, "", &a, err);
+    if (st) {
+        free(a.body);
+        return st;
+    }
+    *ret_json = a.body;
+    *ret_n_bytes = a.body_bytes;
+    return HS_OK;
+}
+
+/* ETags become file names. */
+static bool etag_is_sound(const char *etag)
+{
+    const size_t n = strlen(etag);
+    return n > 0 && strspn(etag, "0123456789abcdefABCDEF-_") == n;
+}
+
+hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit, const char *file,
+                       hs__hub_file *ret_file, hs_error *err)
+{
+    answer a = {0};
+    snprintf(ret_file->url, sizeof ret_file->url, "%s/%s/resolve/%s/%s", hub->endpoint, name->repository,
+             commit, file);
+    hs_status st = resource_get(hub, ret_file->url, true, &a, err);
+    if (st)
+        return st;
+    if (a.status / 100 != 2 && a.status / 100 != 3)
+        return fail_status(hub, name, file, &a, err);
+    const char *etag = *a.linked_etag ? a.linked_etag : a.etag;
+    if (!etag_is_sound(etag))
+        return hs_fail(err, HS_IO, "%s does not say what %s is (no ETag): is it a HuggingFace hub?",
+                       hub->endpoint, file);
+    const size_t n_host = strlen(hub->endpoint);
+    ret_file->elsewhere =
+        *a.location && (strncmp(a.location, hub->endpoint, n_host) != 0 || a.location[n_host] != '/');
+    if (*a.location)
+        snprintf(ret_file->url, sizeof ret_file->url, "%s", a.location);
+    snprintf(ret_file->name, sizeof ret_file->name, "%s", file);
+    snprintf(ret_file->etag, sizeof ret_file->etag, "%s", etag);
+    ret_file->n_bytes = *a.linked_etag && a.linked_bytes ? a.linked_bytes : a.n_bytes;
+    return HS_OK;
+}
+
+/* Whether it is worth asking again: the connection broke, or the server was busy. */
+static bool is_passing(CURLcode code, long status)
+{
+    return (code && code != CURLE_WRITE_ERROR && code != CURLE_OUT_OF_MEMORY) || status / 100 == 5 ||
+           status == 429;
+}
+
+hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_t *n_bytes,
+                        hs__hub_progress *progress, void *context, hs_error *err)
+{
+    for (int tries = 1; *n_bytes < file->n_bytes || (file->n_bytes == 0 && tries == 1); tries++) {
+        const uint64_t before = *n_bytes;
+        answer a = {.out = out, .written = n_bytes, .progress = progress, .context = context};
+        const CURLcode code = exchange(hub, file->url, !file->elsewhere, false, &a);
+        if (a.cancelled)
+            return hs_fail(err, HS_CANCELLED, "stopped; the same command goes on from there");
+        if (a.write_error)
+            return hs_fail(err, HS_IO, "cannot write %s: %s; the same command goes on from there", file->name,
+                           strerror(a.write_error));
+        if (!code && a.status / 100 == 2 && *n_bytes >= file->n_bytes)
+            break;
+        tries = *n_bytes > before ? 1 : tries; /* patience is for a server that gives nothing */
+        if (tries < TRIES && (is_passing(code, a.status) || (!code && a.status / 100 == 2)))
+            continue;
+        if (code && code != CURLE_WRITE_ERROR)
+            return fail_transport(hub, code, err);
+        return hs_fail(err, HS_IO, "the server of %s answered %ld; the same command goes on from there",
+                       file->name, a.status);
+    }
+    return HS_OK;
+}

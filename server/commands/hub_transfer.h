@@ -1,0 +1,44 @@
+/* hub_transfer.h - talking to the HuggingFace hub, or to what HF_ENDPOINT names instead.
+ *
+ * The hub answers for a file with what it is (commit, etag, size) and, for large ones, with a redirect to
+ * where the bytes are. Redirects are followed here and not by libcurl, so that it is plain to see that the
+ * token goes to the endpoint and to nobody else. */
+#pragma once
+
+#include "model/files/hub_cache.h"
+
+#include <stdint.h>
+
+typedef struct hs__hub hs__hub;
+
+/* Reads HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH. */
+HS_MUST_USE hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err);
+void hs__hub_close(hs__hub *hub); /* NULL is fine */
+
+const char *hs__hub_endpoint(const hs__hub *hub);
+
+/* What the hub lists of a revision: JSON, NUL-terminated, malloc'ed, at most 16 MiB. */
+HS_MUST_USE hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json,
+                                   size_t *ret_n_bytes, hs_error *err);
+
+enum { HS__HUB_ETAG_MAX = 128, HS__HUB_URL_MAX = 8192 };
+
+typedef struct hs__hub_file {
+    char name[256];
+    char etag[HS__HUB_ETAG_MAX]; /* 64 hex digits: SHA-256 of the bytes; 40: git's SHA-1 of them */
+    uint64_t n_bytes;
+    char url[HS__HUB_URL_MAX]; /* where the bytes are */
+    bool elsewhere;            /* not at the endpoint: no token */
+} hs__hub_file;
+
+/* Asks about a file of a commit. name must be sound for a path: nothing but a plain file name is. */
+HS_MUST_USE hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit,
+                                   const char *file, hs__hub_file *ret_file, hs_error *err);
+
+/* Called now and then with the bytes that are there; nonzero ends the transfer with HS_CANCELLED. */
+typedef int hs__hub_progress(void *context, uint64_t n_bytes);
+
+/* Appends the file's bytes from *n_bytes on to out and counts them there, also when it fails half-way. A
+ * server that cannot resume begins again: *n_bytes and the file go back to 0. */
+HS_MUST_USE hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_t *n_bytes,
+                                    hs__hub_progress *progress, void *context, hs_error *err);

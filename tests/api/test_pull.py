@@ -1,0 +1,219 @@
+"""`headscope pull` and models by name, against a stand-in for the hub (hub.py) and, where it is installed, side by side
+with huggingface_hub itself."""
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hub import Hub, etag
+
+MINI = Path(__file__).parents[2] / "model" / "mini"
+FILES = {name: (MINI / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json",
+                                                       "model.safetensors")}
+NAME = "org/mini-bert"
+
+
+@pytest.fixture
+def hub():
+    running = Hub({NAME: {**FILES, "README.md": b"# card", "pytorch_model.bin": b"never fetched"}})
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "hub"
+
+
+@pytest.fixture
+def pull(headscope, hub, cache, tmp_path):
+    def run(name=NAME, **environment):
+        home = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(cache), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        return subprocess.run([headscope, "pull", name], env={**home, **environment}, capture_output=True, text=True)
+    return run
+
+
+def folder(cache):
+    return cache / "models--org--mini-bert"
+
+
+def test_the_caches_own_layout(pull, hub, cache, headscope, start_server):
+    done = pull()
+    assert done.returncode == 0, done.stderr
+    snapshot = folder(cache) / "snapshots" / hub.COMMIT
+    assert sorted(os.listdir(snapshot)) == sorted(FILES)
+    for name, data in FILES.items():
+        assert os.readlink(snapshot / name) == f"../../blobs/{etag(name, data)}"
+        assert (snapshot / name).read_bytes() == data
+    assert (folder(cache) / "refs" / "main").read_text() == hub.COMMIT
+    assert str(snapshot) in done.stdout and f"serve --model {NAME}" in done.stdout
+    assert not any("README" in path or "pytorch" in path for _, _, path, _, _ in hub.requests)
+
+    server = start_server("--model", NAME, environment={"HF_HUB_CACHE": str(cache)})
+    assert server.get("/models").json()["models"][0]["name"] == "mini-bert"
+    listed = subprocess.run([headscope, "models", "--model", f"mine={NAME}@{hub.COMMIT}"], text=True,
+                            env={**os.environ, "HF_HUB_CACHE": str(cache)}, capture_output=True, check=True)
+    assert "mine" in listed.stdout
+
+
+def test_a_second_time_nothing_is_fetched(pull, hub):
+    assert pull().returncode == 0
+    hub.requests.clear()
+    assert pull().returncode == 0
+    assert not [r for r in hub.requests if r[0] == "store" or (r[1] == "GET" and "/resolve/" in r[2])]
+
+
+def test_where_the_cache_is(headscope, hub, tmp_path):
+    places = [({"HF_HOME": str(tmp_path / "a")}, "a/hub"), ({"XDG_CACHE_HOME": str(tmp_path / "b")}, "b/huggingface/hub"),
+              ({}, "home/.cache/huggingface/hub")]
+    for environment, where in places:
+        subprocess.run([headscope, "pull", NAME], check=True, capture_output=True,
+                       env={"HF_ENDPOINT": hub.url, "HOME": str(tmp_path / "home"), **environment})
+        assert (folder(tmp_path / where) / "refs" / "main").exists()
+
+
+def test_a_broken_connection_goes_on(pull, hub):
+    hub.cut_after = 1 << 20
+    assert pull().returncode == 0
+    ranges = [r[4] for r in hub.requests if r[0] == "store"]
+    assert ranges[0] is None and ranges[1] is not None and ranges[1].startswith("bytes=")
+
+
+def test_an_interrupted_download_is_resumed(pull, hub, cache):
+    blobs = folder(cache) / "blobs"
+    blobs.mkdir(parents=True)
+    data = FILES["model.safetensors"]
+    (blobs / (etag("model.safetensors", data) + ".incomplete")).write_bytes(data[:3000000])
+    assert pull().returncode == 0
+    assert [r[4] for r in hub.requests if r[0] == "store"] == ["bytes=3000000-"]
+
+
+def test_a_server_without_ranges_begins_again(pull, hub, cache):
+    blobs = folder(cache) / "blobs"
+    blobs.mkdir(parents=True)
+    data = FILES["model.safetensors"]
+    (blobs / (etag("model.safetensors", data) + ".incomplete")).write_bytes(b"x" * 3000000)
+    hub.no_ranges = True
+    assert pull().returncode == 0
+    assert (blobs / etag("model.safetensors", data)).read_bytes() == data
+
+
+def test_damaged_bytes_are_thrown_away(pull, hub, cache):
+    hub.damage = True
+    done = pull()
+    assert done.returncode == 1 and "damaged" in done.stderr and "try again" in done.stderr
+    assert not [name for name in os.listdir(folder(cache) / "blobs") if "incomplete" in name]
+    assert not (folder(cache) / "refs").exists()
+    hub.damage = False
+    assert pull().returncode == 0
+
+
+def test_the_token_goes_to_the_hub_alone(pull, hub, tmp_path):
+    hub.gated.add(NAME)
+    done = pull()
+    assert done.returncode == 1 and "gated" in done.stderr and "HF_TOKEN" in done.stderr and hub.url in done.stderr
+    done = pull(HF_TOKEN="hf_wrong_but_long_enough")
+    assert done.returncode == 1 and "gated" in done.stderr
+    hub.requests.clear()
+    assert pull(HF_TOKEN=hub.token).returncode == 0
+    assert {r[3] for r in hub.requests if r[0] == "store"} == {None}
+    assert {r[3] for r in hub.requests if r[0] == "hub"} == {f"Bearer {hub.token}"}
+    (tmp_path / "token").write_text(hub.token + "\n")
+    hub.requests.clear()
+    assert pull(HF_TOKEN_PATH=str(tmp_path / "token")).returncode == 0
+    assert {r[3] for r in hub.requests if r[0] == "hub"} == {f"Bearer {hub.token}"}
+
+
+def test_revisions_and_renamed_repositories(pull, hub, cache):
+    assert pull(f"{NAME}@v1").returncode == 0
+    assert os.listdir(folder(cache) / "refs") == ["v1"]
+    done = pull(f"{NAME}@nothing")
+    assert done.returncode == 1 and "no revision 'nothing'" in done.stderr
+    hub.renamed["old/name"] = NAME
+    assert pull("hf://old/name").returncode == 0
+    assert (cache / "models--old--name" / "refs" / "main").exists()
+
+
+@pytest.mark.parametrize("name, said", [
+    ("nobody/nothing", "does not exist"),
+    ("org/no-weights", "no model.safetensors"),
+    ("org/only-bin", "examples/convert.py"),
+    ("org/no-config", "no config.json"),
+])
+def test_what_cannot_be_had(pull, hub, name, said):
+    hub.repositories["org/no-weights"] = {"config.json": b"{}"}
+    hub.repositories["org/only-bin"] = {"config.json": b"{}", "pytorch_model.bin": b"x"}
+    hub.repositories["org/no-config"] = {"model.safetensors": b"x"}
+    done = pull(name)
+    assert done.returncode == 1 and said in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", "one", "../up", "a/b/c", "a//b", "-a/b", "a/..", "a/b@", "a/b@../x", "a/b@x/../../y",
+                                  "org/na me", "a--b/c", "hf://", "a/" + "b" * 200])
+def test_names_that_are_none(pull, hub, name):
+    assert pull(name).returncode == 2
+    assert hub.requests == []
+
+
+def test_names_from_a_hostile_listing_stay_inside(pull, hub, cache, tmp_path):
+    hub.repositories["org/evil"] = {"config.json": b"{}", "model.safetensors.index.json": b"{}",
+                                    "model-../../../../evil.safetensors": b"x", "model-\n.safetensors": b"x"}
+    pull("org/evil")
+    assert not list(tmp_path.rglob("evil.safetensors"))
+    assert not [r for r in hub.requests if "evil.safetensors" in r[2]]
+
+
+def test_offline_and_unreachable(pull):
+    done = pull(HF_HUB_OFFLINE="1")
+    assert done.returncode == 1 and "HF_HUB_OFFLINE" in done.stderr
+    done = pull(HF_ENDPOINT="http://127.0.0.1:9")
+    assert done.returncode == 1 and "cannot be reached" in done.stderr and "HF_ENDPOINT" in done.stderr
+    done = pull(HF_ENDPOINT="ftp://elsewhere")
+    assert done.returncode == 1 and "HF_ENDPOINT" in done.stderr
+
+
+def test_a_full_disk(headscope, hub, tmp_path):
+    """A limit on file sizes stands for the disk: write fails in the same place."""
+    done = subprocess.run(["bash", "-c", f"ulimit -f 2048; trap '' XFSZ; exec {headscope} pull {NAME}"],
+                          env={"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "c"), "PATH": os.environ["PATH"]},
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "cannot write model.safetensors" in done.stderr and "goes on" in done.stderr
+    done = subprocess.run([headscope, "pull", NAME], capture_output=True, text=True,
+                          env={"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "c")})
+    assert done.returncode == 0
+    assert [r[4] for r in hub.requests if r[0] == "store"][-1] is not None
+
+
+def test_what_is_missing_is_named_with_the_command(headscope, tmp_path):
+    for command in (["models", "--model", "some/model"], ["models", "--model", "x=some/model@v2"]):
+        done = subprocess.run([headscope, *command], env={"HF_HOME": str(tmp_path)}, capture_output=True, text=True)
+        assert done.returncode == 1 and "headscope pull some/model" in done.stderr
+
+
+def test_shards(pull, hub, cache):
+    hub.repositories["org/sharded"] = {
+        "config.json": FILES["config.json"], "vocab.txt": FILES["vocab.txt"],
+        "model.safetensors.index.json": json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}}).encode(),
+        "model-00001-of-00002.safetensors": b"one", "model-00002-of-00002.safetensors": b"two"}
+    assert pull("org/sharded").returncode == 0
+    snapshot = cache / "models--org--sharded" / "snapshots" / hub.COMMIT
+    assert {p.name for p in snapshot.iterdir()} == set(hub.repositories["org/sharded"])
+
+
+def test_python_finds_what_was_pulled_and_the_reverse(pull, hub, cache, tmp_path, monkeypatch, headscope):
+    hub_library = pytest.importorskip("huggingface_hub")
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    assert pull().returncode == 0
+    for name, data in FILES.items():
+        path = hub_library.hf_hub_download(NAME, name, cache_dir=cache, local_files_only=True)
+        assert Path(path).read_bytes() == data
+    theirs = tmp_path / "theirs"
+    for name, data in FILES.items():
+        path = hub_library.hf_hub_download(NAME, name, cache_dir=theirs, endpoint=hub.url)
+        assert Path(path).read_bytes() == data
+    ours = {str(p.relative_to(cache)) for p in cache.rglob("*") if ".locks" not in str(p)}
+    assert ours == {str(p.relative_to(theirs)) for p in theirs.rglob("*") if ".locks" not in str(p) and p.name != "CACHEDIR.TAG"}
+    subprocess.run([headscope, "models", "--model", NAME], env={"HF_HUB_CACHE": str(theirs)}, check=True,
+                   capture_output=True)
