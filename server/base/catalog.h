@@ -7,8 +7,7 @@ enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|openblas|onednn"
 #define HS_PRECISION_NAMES "fp32|bf16"
 #define HS_MODEL_HELP                                                                                        \
-    "a checkpoint's folder, a name from the hub (org/name), or " HS_EMBEDDED_NAME                            \
-    ", the built-in model (" HS_EMBEDDED_NAME ")"
+    "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
 
 /* Where a model is: a folder, or a name whose snapshot is in HuggingFace's cache (model/files/hub_cache.h).
  * The strings need not end there; n_dir 0 stands for the model linked into the program. */
