@@ -121,7 +121,7 @@ test("512 tokens: every view draws", async ({ watched: page, home }) => {
   const text = Array.from({ length: 700 }, (_, n) => `word${n % 37}${n % 11 ? "" : "."}`).join(" ");
   await open(page, home, `max=512&text=${encodeURIComponent(text)}`);
   await expect(page.locator(".facts-line")).toContainText("512 tokens");
-  await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-complete").length)).toBe(1);
+  await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
   await page.keyboard.press("2");
   await expect.poll(() => colours(page, ".heatmap canvas")).toBeGreaterThan(10);
   await page.keyboard.press("3");

@@ -1,5 +1,5 @@
 // Charts as SVG with every style written into the elements: what is on the page is what is saved.
-import { anchorsOf, lutOf, ramp, type Lut, type Quantity, type Theme } from "../src/colour";
+import { cssOf, lutOf, type Lut, type Quantity, type Theme } from "../src/colour";
 import { svg } from "../src/dom";
 import type { Plate } from "./data";
 
@@ -193,9 +193,9 @@ export function heatmap(
     root.append(label(left - 4, top + at + 4, String(t), ink.muted, { "text-anchor": "end", "font-size": 10 }));
   }
   const id = `ramp-${quantity}-${ink.theme}`;
-  const stops = ramp(anchorsOf("ink", quantity, ink.theme), 9);
-  root.append(svg("linearGradient", { id, x1: 0, y1: 1, x2: 0, y2: 0 }, stops.map(([r, g, b], k) =>
-    svg("stop", { offset: k / (stops.length - 1), "stop-color": `rgb(${r},${g},${b})` }))));
+  const lut = lutOf("ink", quantity, ink.theme);
+  root.append(svg("linearGradient", { id, x1: 0, y1: 1, x2: 0, y2: 0 }, Array.from({ length: 9 }, (_, k) =>
+    svg("stop", { offset: k / 8, "stop-color": cssOf(lut, k / 8) }))));
   root.append(svg("rect", { x: left + size + gap, y: top, width: bar, height: size, fill: `url(#${id})` }));
   for (const [at, share] of [[0, 0], [0.5, 0.25], [1, 1]] as const)
     root.append(label(left + size + gap + bar + 4, top + (1 - at) * size + (at === 1 ? 8 : at === 0 ? 0 : 4), short(plate.scale * share), ink.muted, { "font-size": 10 }));

@@ -19,11 +19,11 @@ export interface Axis {
 export interface Head {
   axis: Axis;
   attention: Float32Array; // [n][n]
-  similarity: Float32Array | null; // [n][n], diagonal 0; null until the exact answer is here
+  similarity: Float32Array; // [n][n], diagonal 0
   own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2
   normalized: Float32Array; // [n][n], diagonal 0
-  maximum: number; // m; NaN until known
-  exact: boolean; // false: from the overview's bytes, steps of 1/255
+  maximum: number; // m; NaN without pairs
+  exact: boolean; // false: from the overview: attention in steps of 1/255, outputs of half precision
 }
 
 // m: the largest element off the diagonal.

@@ -25,7 +25,7 @@ export interface Answer {
   heads: number[];
   attentions: Float32Array | Uint8Array | null; // [l][h][T][T]
   similarities: Float32Array | Uint8Array | null; // [l][h][T][T]
-  headOutputs: Float32Array | null; // [l][h][T][d]
+  headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   summary: Summary[][] | null; // [l][h]
   timing: Timing;
   bytes: number;
@@ -66,7 +66,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     heads: list("heads"),
     attentions: map("attentions") as Float32Array | null,
     similarities: map("similarities") as Float32Array | null,
-    headOutputs: map("head_outputs") as Float32Array | null,
+    headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     summary: summaryOf(tensors),
     timing,
     bytes: bytes.byteLength,
@@ -110,9 +110,9 @@ function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
   );
 }
 
-// One [T][T] map of a stack, by position in the selection. A view, not a copy.
-export function mapAt<T extends Float32Array | Uint8Array>(stack: T, answer: Answer, l: number, h: number): T {
-  const size = answer.encoding.ids.length ** 2;
+// One head's part of a stack, by position in the selection. A view, not a copy.
+export function partAt<T extends Float32Array | Uint8Array | Uint16Array>(stack: T, answer: Answer, l: number, h: number): T {
+  const size = stack.length / (answer.layers.length * answer.heads.length);
   const at = (l * answer.heads.length + h) * size;
   return stack.subarray(at, at + size) as T;
 }

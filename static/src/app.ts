@@ -1,14 +1,15 @@
 // state -> requests -> answers -> views. The one place where state changes.
 import { Cache, type Entry } from "./cache";
 import type { Model } from "./api";
-import type { Answer, Summary } from "./answer";
+import { partAt, type Answer, type Summary } from "./answer";
 import type { Head } from "./analysis";
 import type { Theme } from "./colour";
+import { Deriver, type Derived } from "./derived";
 import { perFrame } from "./dom";
 import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
-import { headRequest, overviewRequest, summaryRequest } from "./requests";
-import { roughSummary } from "./rough";
+import { figuresAt } from "./levels";
+import { attentionRequest, headRequest, overviewRequest, summaryRequest } from "./requests";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
 export interface Selection {
@@ -18,6 +19,8 @@ export interface Selection {
 export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
 const ADDRESS_MS = 150;
+const BLOCK_BYTES = 4e6; // of attention maps that travel together
+const SETTLE_MS = 250; // a slider at rest this long is asked about exactly
 const ADDRESS_MAX = 1_500_000; // longer ones no browser takes: such a text cannot be shared as a link
 
 export class App {
@@ -25,6 +28,7 @@ export class App {
   models: Model[] = [];
   theme: Theme = "light";
   readonly cache: Cache;
+  private readonly deriver: Deriver;
   readonly draw: () => void;
   private tell: (text: string, aloud: boolean) => void = () => {};
 
@@ -35,6 +39,7 @@ export class App {
       this.cache.sweep();
     });
     this.cache = new Cache(this.draw);
+    this.deriver = new Deriver(this.draw);
     addEventListener("popstate", () => this.reload());
     addEventListener("hashchange", () => this.reload());
   }
@@ -80,6 +85,25 @@ export class App {
     return this.cache.want(overviewRequest(this.state, INITIAL.tau));
   }
 
+  // What is made of the overview so far; the layers named come first.
+  derived(overview: Answer, first: Iterable<number> = []): Derived {
+    for (const l of [...first, ...overview.layers.keys()]) this.deriver.similarity(overview, l, this.state.special);
+    return this.deriver.of(overview);
+  }
+
+  // A layer's attention maps as bytes, one a head, with those it travels with; null until they are here.
+  attention(overview: Answer, l: number, state = this.state): Uint8Array[] | null {
+    const { layers, heads, encoding } = overview;
+    const T = encoding.ids.length;
+    const together = Math.max(1, Math.floor(BLOCK_BYTES / (heads.length * T * T)));
+    const from = l - (l % together);
+    const block = this.cache.want(attentionRequest(state, layers.slice(from, from + together))).answer;
+    if (!block) return null;
+    const maps = heads.map((_, h) => partAt(block.attentions as Uint8Array, block, l - from, h));
+    this.deriver.profiles(overview, l, maps);
+    return maps;
+  }
+
   // The chosen layer and head, as far as the model has them.
   selection(answer: Answer | null, layer = this.state.layer, head = this.state.head): Selection {
     const layers = answer?.layers.length ?? Infinity,
@@ -96,7 +120,8 @@ export class App {
     const selection = this.selection(overview.answer);
     const entry = this.cache.want(headRequest(this.state, selection.layer, selection.head));
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const rough = overview.answer && selection.head !== SUM ? this.roughHead(overview.answer, selection) : null;
+    const maps = overview.answer && this.attention(overview.answer, selection.layer);
+    const rough = maps && selection.head !== SUM ? this.roughHead(overview.answer!, maps, selection) : null;
     return { head: rough, entry, selection };
   }
 
@@ -127,29 +152,39 @@ export class App {
   exactHead(answer: Answer): Head {
     return this.remember(answer, "", () => headOf(answer, this.state));
   }
-  private roughHead(answer: Answer, { layer, head }: Selection): Head {
-    return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, layer, head, this.state));
+  private roughHead(answer: Answer, maps: Uint8Array[], { layer, head }: Selection): Head {
+    return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, maps[head]!, layer, head, this.state));
   }
 
-  // Each head's figures at the threshold of the moment: exact when known, else from the overview's bytes.
+  // Each head's figures at the threshold of the moment: exact when known, else counted here from half precision.
   private settled = INITIAL.tau;
-  private settling = 0;
-  private rough: { answer: Answer; tau: number; figures: Summary[][] } | null = null;
+  private settling = { tau: INITIAL.tau, timer: 0 };
+  private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
   figures(overview: Answer): Summary[][] {
     const { tau } = this.state;
     if (tau === INITIAL.tau) return overview.summary!;
     const request = summaryRequest(this.state);
     const exact = this.settled === tau ? this.cache.want(request).answer : this.cache.peek(request);
     if (exact?.summary) return exact.summary;
-    if (this.settled !== tau) {
-      clearTimeout(this.settling);
-      this.settling = setTimeout(() => {
+    if (this.settled !== tau && this.settling.tau !== tau) {
+      clearTimeout(this.settling.timer);
+      const settle = (): void => {
         this.settled = tau;
         this.draw();
-      }, 250);
+      };
+      this.settling = { tau, timer: setTimeout(settle, SETTLE_MS) };
     }
-    if (this.rough?.answer !== overview || this.rough.tau !== tau)
-      this.rough = { answer: overview, tau, figures: roughSummary(overview, tau) };
+    const { levels, made } = this.derived(overview);
+    if (this.rough?.answer !== overview || this.rough.tau !== tau || this.rough.made !== made) {
+      const H = overview.heads.length;
+      const figures = overview.summary!.map((row, l) =>
+        row.map((known, h) => {
+          const counted = levels[l * H + h];
+          return counted ? { ...known, ...figuresAt(counted, tau) } : known;
+        }),
+      );
+      this.rough = { answer: overview, tau, made, figures };
+    }
     return this.rough.figures;
   }
 }

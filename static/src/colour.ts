@@ -1,56 +1,66 @@
-// Colour maps. Every sequential map rises (or falls) evenly in lightness, so it reads without colour vision
-// and in print; each exists for a light and a dark page, low values meeting the page.
+// Colour maps. Every one rises (or falls) from 0 evenly in lightness, so it reads without colour vision and in
+// print; most exist for a light and a dark page, low values meeting the page.
 import type { MapName } from "./state";
 
 export type Theme = "light" | "dark";
-export type Quantity = "attention" | "similarity" | "difference" | "figure";
+// signed: similarity where some of it is below 0
+export type Quantity = "attention" | "similarity" | "signed" | "difference" | "figure";
 export type Rgb = [number, number, number];
 
 // 256 colours packed as ImageData wants them, little-endian: 0xAABBGGRR.
 export type Lut = Uint32Array;
 
-const RAMPS: Record<Theme, Record<Exclude<Quantity, "figure">, string[]>> = {
-  light: {
-    attention: ["#f6f8fb", "#c3d8f0", "#7fb0e2", "#3a7cc8", "#15509a", "#0a2a5c"],
-    similarity: ["#fbf8f3", "#f7dcb2", "#eeb167", "#d57f27", "#9f4f0c", "#572404"],
-    difference: ["#0a3674", "#2f74c0", "#9cc3e8", "#f4f4f2", "#f0bd80", "#cc7722", "#7a3303"],
+// From 0 outwards. `below` is what similarity is drawn in under 0; attention and similarity differ in every palette.
+interface Palette {
+  attention: string[];
+  similarity: string[];
+  below: string[];
+}
+const VIRIDIS: Palette = {
+  attention: ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"],
+  similarity: ["#1a1020", "#5c1a4a", "#a5315a", "#e05a4a", "#f9a242", "#fcf0a0"],
+  below: ["#1a1020", "#1d2f70", "#2f5fb8", "#5f9be0", "#a3d0f5", "#cfe8ff"],
+};
+const CIVIDIS: Palette = {
+  attention: ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"],
+  similarity: ["#1c1c1c", "#57391d", "#97612a", "#d6913f", "#f5c888", "#ffe6bd"],
+  below: ["#1c1c1c", "#2e3a5c", "#55699c", "#8d9fce", "#b9c8ee", "#d5e0ff"],
+};
+const PALETTES: Record<MapName, Record<Theme, Palette>> = {
+  ink: {
+    light: {
+      attention: ["#f6f8fb", "#c3d8f0", "#7fb0e2", "#3a7cc8", "#15509a", "#0a2a5c"],
+      similarity: ["#fbf8f3", "#f7dcb2", "#eeb167", "#d57f27", "#9f4f0c", "#572404"],
+      below: ["#fbf8f3", "#dccdea", "#a98bcf", "#6f45a6", "#33135c"],
+    },
+    dark: {
+      attention: ["#14181e", "#17365f", "#1f5fa6", "#4a93dd", "#93c4f3", "#e8f3ff"],
+      similarity: ["#1a1713", "#4c2a0c", "#8a4a10", "#cc7c26", "#f0b566", "#ffe7bd"],
+      below: ["#1a1713", "#3a2560", "#6a479f", "#a887d8", "#dccaff"],
+    },
   },
-  dark: {
-    attention: ["#14181e", "#17365f", "#1f5fa6", "#4a93dd", "#93c4f3", "#e8f3ff"],
-    similarity: ["#1a1713", "#4c2a0c", "#8a4a10", "#cc7c26", "#f0b566", "#fff0d6"],
-    difference: ["#a9d2fb", "#4a93dd", "#1d4a80", "#17181a", "#6e3c0c", "#d0822c", "#fbd29b"],
+  viridis: { light: VIRIDIS, dark: VIRIDIS },
+  cividis: { light: CIVIDIS, dark: CIVIDIS },
+  grey: {
+    light: {
+      attention: ["#ffffff", "#101112"],
+      similarity: ["#fffdfa", "#e3cfb4", "#a9825a", "#7d501c", "#4a2800"],
+      below: ["#fffdfa", "#c5d3dd", "#7f98ab", "#3a6590", "#0b3a66"],
+    },
+    dark: {
+      attention: ["#101112", "#ffffff"],
+      similarity: ["#15110c", "#4d3a24", "#8c6c48", "#d0a572", "#ffdca8"],
+      below: ["#15110c", "#22384a", "#4b6a85", "#7fa9d6", "#bcdcff"],
+    },
   },
+};
+const DIFFERENCE: Record<Theme, { above: string[]; below: string[] }> = {
+  light: { above: ["#f4f4f2", "#f0bd80", "#cc7722", "#7a3303"], below: ["#f4f4f2", "#9cc3e8", "#2f74c0", "#0a3674"] },
+  dark: { above: ["#17181a", "#6e3c0c", "#d0822c", "#fbd29b"], below: ["#17181a", "#1d4a80", "#4a93dd", "#a9d2fb"] },
 };
 const FIGURE: Record<Theme, string[]> = {
   light: ["#eceeee", "#a9c9c4", "#4f9a92", "#0f6b66", "#053f3e"],
   dark: ["#24282a", "#1f5450", "#2c8a83", "#6cc4ba", "#d3f5ee"],
-};
-const NAMED: Record<Exclude<MapName, "ink">, string[]> = {
-  viridis: [
-    "#440154",
-    "#482878",
-    "#3e4a89",
-    "#31688e",
-    "#26828e",
-    "#1f9e89",
-    "#35b779",
-    "#6dcd59",
-    "#b4de2c",
-    "#fde725",
-  ],
-  cividis: [
-    "#00224e",
-    "#123570",
-    "#3b496c",
-    "#575d6d",
-    "#707173",
-    "#8a8678",
-    "#a59c74",
-    "#c3b369",
-    "#e1cc55",
-    "#fee838",
-  ],
-  grey: ["#101112", "#ffffff"],
 };
 
 export function parseHex(hex: string): Rgb {
@@ -93,31 +103,39 @@ function fromOklab([L, a, b]: Rgb): Rgb {
   ];
 }
 
+// Through the anchors with even steps of lightness, which must rise or fall from the first to the last.
 export function ramp(anchors: readonly string[], steps: number): Rgb[] {
   const labs = anchors.map((hex) => toOklab(parseHex(hex)));
+  const [first, last] = [labs[0]![0], labs.at(-1)![0]];
+  const done = labs.map(([L]) => (L - first) / (last - first));
   return Array.from({ length: steps }, (_, n) => {
-    const at = (n / (steps - 1)) * (labs.length - 1);
-    const low = Math.min(Math.floor(at), labs.length - 2);
-    const mix = at - low;
+    const at = n / (steps - 1);
+    const low = Math.max(0, Math.min(labs.length - 2, done.findIndex((d) => d >= at) - 1));
+    const mix = (at - done[low]!) / (done[low + 1]! - done[low]!);
     const [p, q] = [labs[low]!, labs[low + 1]!];
     return fromOklab([0, 1, 2].map((k) => p[k]! + (q[k]! - p[k]!) * mix) as Rgb);
   });
 }
 
-export function anchorsOf(map: MapName, quantity: Quantity, theme: Theme): readonly string[] {
-  if (quantity === "figure") return FIGURE[theme];
-  if (map === "ink" || quantity === "difference") return RAMPS[theme][quantity];
-  // Low values meet the page: the grey map is turned round on a light one.
-  return map === "grey" && theme === "light" ? [...NAMED.grey].reverse() : NAMED[map];
+// The anchors from 0 upwards, and from 0 downwards where the quantity goes there.
+export function anchorsOf(map: MapName, quantity: Quantity, theme: Theme): { above: string[]; below?: string[] } {
+  if (quantity === "figure") return { above: FIGURE[theme] };
+  if (quantity === "difference") return DIFFERENCE[theme];
+  const { attention, similarity, below } = PALETTES[map][theme];
+  if (quantity === "signed") return { above: similarity, below };
+  return { above: quantity === "attention" ? attention : similarity };
 }
+
+export const MIDDLE = 128; // the index of 0 in a colour map with two sides
 
 const luts = new Map<string, Lut>();
 export function lutOf(map: MapName, quantity: Quantity, theme: Theme): Lut {
   const key = `${map} ${quantity} ${theme}`;
   let lut = luts.get(key);
   if (!lut) {
+    const { above, below } = anchorsOf(map, quantity, theme);
     lut = Uint32Array.from(
-      ramp(anchorsOf(map, quantity, theme), 256),
+      below ? [...ramp(below, MIDDLE + 1).reverse(), ...ramp(above, 256 - MIDDLE).slice(1)] : ramp(above, 256),
       ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0,
     );
     luts.set(key, lut);

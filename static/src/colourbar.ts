@@ -1,15 +1,22 @@
-// A horizontal colour bar with its ticks.
+// A horizontal colour bar with its ticks, and in words what kind of scale it is and how far it reaches.
 import { cssOf, type Lut } from "./colour";
 import { h } from "./dom";
 import type { Tick } from "./scale";
 
-export function colourBar(lut: Lut, label: string, ticks: readonly Tick[]): HTMLElement {
+export interface Bar {
+  label: string;
+  lut: Lut;
+  ticks: readonly Tick[];
+  words: string;
+}
+
+export function colourBar({ label, lut, ticks, words }: Bar): HTMLElement {
   const strip = h("div", { class: "strip" });
-  const stops = Array.from({ length: 17 }, (_, n) => cssOf(lut, n / 16));
+  const stops = Array.from({ length: 33 }, (_, n) => cssOf(lut, n / 32));
   strip.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   return h(
     "div",
-    { class: "colour-bar", role: "img", "aria-label": `${label}: ${ticks.map((t) => t.label).join(" to ")}` },
+    { class: "colour-bar", role: "img", "aria-label": `${label}: ${words}` },
     h("span", { class: "name" }, label),
     h(
       "div",
@@ -25,5 +32,6 @@ export function colourBar(lut: Lut, label: string, ticks: readonly Tick[]): HTML
         }),
       ),
     ),
+    h("span", { class: "words" }, words),
   );
 }

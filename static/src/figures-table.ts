@@ -1,34 +1,27 @@
-// Every head's figures as a table: what the thumbnails say, for screen readers and for copying.
+// Every head's figures as a table: what the thumbnails say, for screen readers and for copying. Each column sorts.
 import type { Answer, Summary } from "./answer";
 import type { App } from "./app";
 import { h, replace } from "./dom";
-import { FIGURES, valueOf, type Figure } from "./metrics";
+import { FIGURES, soundValueOf, writeFigure, type Figure } from "./metrics";
 
-const shown = new WeakMap<Element, Summary[][]>();
+const NAMES = Object.keys(FIGURES) as Figure[];
+const shown = new WeakMap<Element, { summary: Summary[][]; column: string; least: number }>();
+
+interface Row {
+  l: number;
+  head: number;
+  summary: Summary;
+}
 
 export function figuresTable(place: HTMLElement, app: App, answer: Answer, summary: Summary[][]): void {
-  if (shown.get(place) === summary) return;
-  shown.set(place, summary);
-  const names = Object.keys(FIGURES) as Figure[];
-  const row = (s: Summary, l: number, head: number): HTMLElement =>
-    h(
-      "tr",
-      {},
-      h(
-        "th",
-        { scope: "row" },
-        h(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            onclick: () => app.set({ view: "head", layer: l, head, pin: [] }, true),
-          },
-          `L${l} H${head}`,
-        ),
-      ),
-      names.map((name) => h("td", {}, FIGURES[name].write(valueOf(s, name)))),
-    );
+  const { column, least } = app.state;
+  const last = shown.get(place);
+  if (last?.summary === summary && last.column === column && last.least === least) return;
+  shown.set(place, { summary, column, least });
+  const rows = answer.layers.flatMap((_, l) =>
+    answer.heads.map((_, head): Row => ({ l, head, summary: summary[l]![head]! })),
+  );
+  const focused = place.contains(document.activeElement) ? document.activeElement!.id : "";
   replace(
     place,
     h("summary", {}, "All figures as a table"),
@@ -37,23 +30,49 @@ export function figuresTable(place: HTMLElement, app: App, answer: Answer, summa
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures of all heads" },
       h(
         "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("th", { scope: "col" }, "Head"),
-            names.map((name) => h("th", { scope: "col", title: FIGURES[name].title }, FIGURES[name].name)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          answer.layers.map((_, l) => answer.heads.map((_, head) => row(summary[l]![head]!, l, head))),
-        ),
+        { class: "sortable" },
+        h("caption", {}, `Shares are of high pairs, their number beside; of fewer than ${least} they are sorted last.`),
+        h("thead", {}, h("tr", {}, columnHead(app, "head", "Head", "By layer and head"), NAMES.map((name) => columnHead(app, name, FIGURES[name].name, FIGURES[name].title)))),
+        h("tbody", {}, orderRows(rows, column, least).map((row) => bodyRow(app, row, least))),
       ),
+    ),
+  );
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+// Numbers begin with the largest; what has no sound value comes last either way.
+export function orderRows(rows: readonly Row[], column: string, least: number): Row[] {
+  const name = NAMES.find((n) => n === column.replace(/^-/, ""));
+  const sign = column.startsWith("-") ? -1 : 1;
+  if (!name) return sign > 0 ? [...rows] : [...rows].reverse();
+  const value = (row: Row): number => {
+    const v = soundValueOf(row.summary, name, least);
+    return v === null ? Infinity : sign * v;
+  };
+  const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
+  return [...rows].sort((a, b) => difference(value(a), value(b)) || a.l - b.l || a.head - b.head);
+}
+
+function columnHead(app: App, column: Figure | "head", name: string, title: string): HTMLElement {
+  const sorted = app.state.column === column ? "ascending" : app.state.column === `-${column}` ? "descending" : undefined;
+  const first = column === "head" ? column : `-${column}`;
+  const other = column === "head" ? `-${column}` : column;
+  const sort = (): void => app.set({ column: app.state.column === first ? other : first });
+  return h(
+    "th",
+    { scope: "col", title, "aria-sort": sorted },
+    h("button", { type: "button", id: `figures-${column}`, onclick: sort }, name),
+  );
+}
+
+function bodyRow(app: App, { l, head, summary }: Row, least: number): HTMLElement {
+  const open = (): void => app.set({ view: "head", layer: l, head, pin: [] }, true);
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: open }, `L${l} H${head}`)),
+    NAMES.map((name) =>
+      h("td", { class: soundValueOf(summary, name, least) === null ? "muted" : "" }, writeFigure(summary, name)),
     ),
   );
 }

@@ -1,10 +1,12 @@
 // Chooses a layer and one of its heads (or their sum), with the layer's heads as small pictures.
-import { mapAt, type Answer } from "./answer";
+import type { Answer } from "./answer";
 import type { App, Selection } from "./app";
 import { lutOf } from "./colour";
 import { h, replace } from "./dom";
 import { SUM } from "./state";
 import { paint, pool } from "./thumbs";
+
+type Quantity = "attention" | "similarity";
 
 const SIDE = 34; // CSS px of one picture
 
@@ -21,7 +23,7 @@ export class HeadPicker {
     private readonly app: App,
     label: string,
     private readonly pick: (layer: number, head: number) => void,
-    private readonly quantity: "attention" | "similarity" = "similarity",
+    private readonly quantities: () => readonly Quantity[], // what the view shows, from above
   ) {
     this.element = h(
       "div",
@@ -52,7 +54,7 @@ export class HeadPicker {
             title: head === SUM ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`,
             onclick: () => this.pick(this.chosen.layer, head),
           },
-          head === SUM ? h("span", { class: "sum", "aria-hidden": "true" }, "Σ") : h("canvas", {}),
+          head === SUM ? h("span", { class: "sum", "aria-hidden": "true" }, "Σ") : h("canvas", { "aria-hidden": "true" }),
           h("small", {}, head === SUM ? "sum" : head),
         ),
       );
@@ -65,22 +67,43 @@ export class HeadPicker {
       button.setAttribute("aria-pressed", String(on));
       button.tabIndex = on ? 0 : -1;
     });
-    const key = `${chosen.layer} ${theme} ${state.map}`;
+    const quantities = this.quantities();
+    const maps = quantities.map((quantity) => this.mapsOf(answer, chosen.layer, quantity));
+    const made = maps.map((of) => of.filter(Boolean).length);
+    const key = [chosen.layer, theme, state.map, state.special, quantities, made].join(" ");
     if (this.answer === answer && this.painted === key) return;
     this.answer = answer;
     this.painted = key;
-    this.paint(answer, chosen.layer);
+    answer.heads.forEach((_, head) => this.paint(answer, head, quantities, maps));
   }
 
-  private paint(answer: Answer, layer: number): void {
-    const stack = (this.quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
-    const lut = lutOf(this.app.state.map, this.quantity, this.app.theme);
+  private mapsOf(answer: Answer, layer: number, quantity: Quantity): readonly (Uint8Array | Int8Array | undefined)[] {
+    if (quantity === "attention") return this.app.attention(answer, layer) ?? [];
+    const H = answer.heads.length;
+    return this.app.derived(answer, [layer]).similarity.slice(layer * H, (layer + 1) * H);
+  }
+
+  // One below the other.
+  private paint(
+    answer: Answer,
+    head: number,
+    quantities: readonly Quantity[],
+    maps: readonly (readonly (Uint8Array | Int8Array | undefined)[])[],
+  ): void {
+    const { state, theme } = this.app;
     const T = answer.encoding.ids.length;
-    answer.heads.forEach((_, head) => {
-      const canvas = this.buttons[head]!.querySelector("canvas")!;
-      const { values, side } = pool(mapAt(stack, answer, layer, head), T, Math.round(SIDE * devicePixelRatio));
-      canvas.width = canvas.height = side;
-      canvas.getContext("2d")!.putImageData(paint(values, side, lut), 0, 0);
+    const seen = answer.encoding.special.flatMap((special, t) => (special && !state.special ? [] : [t]));
+    const size = Math.min(seen.length, Math.round(SIDE * devicePixelRatio));
+    const canvas = this.buttons[head]!.querySelector("canvas")!;
+    canvas.width = size;
+    canvas.height = size * quantities.length;
+    canvas.style.height = `${SIDE * quantities.length}px`;
+    quantities.forEach((quantity, n) => {
+      const map = maps[n]![head];
+      if (!map || !size) return;
+      const { values, side } = pool(map, T, size, seen);
+      const lut = lutOf(state.map, quantity === "attention" ? "attention" : "signed", theme);
+      canvas.getContext("2d")!.putImageData(paint(values, side, lut), 0, n * size);
     });
   }
 

@@ -11,6 +11,7 @@ export interface HeatmapContent {
   faint: readonly boolean[]; // labels to draw faintly: special tokens
   indices: Uint8Array; // [n][n] colour indices
   lut: Lut;
+  middle: number; // the index of the value 0
   boundaries?: readonly number[]; // lines before these cells
   mask?: ReadonlySet<number>; // rows and columns to mark
   cells?: Iterable<readonly [number, number]>; // cells to outline
@@ -31,12 +32,50 @@ interface Palette {
   page: string;
 }
 
+// The value furthest from the middle of the cells that fall on each pixel of the window.
+export function strongest(
+  indices: Uint8Array,
+  n: number,
+  { x, y, span }: { x: number; y: number; span: number },
+  side: number,
+  middle: number,
+): Uint8Array {
+  const out = new Uint8Array(side * side).fill(middle);
+  const pixel = (t: number, from: number): number => Math.floor(((t + 0.5 - from) * side) / span);
+  const [top, left] = [Math.floor(y), Math.floor(x)];
+  const [bottom, right] = [Math.min(n, Math.ceil(y + span)), Math.min(n, Math.ceil(x + span))];
+  const columns = Int32Array.from({ length: right - left }, (_, k) => pixel(left + k, x));
+  for (let i = top; i < bottom; i++) {
+    const row = pixel(i, y);
+    if (row < 0 || row >= side) continue;
+    for (let j = left; j < right; j++) {
+      const column = columns[j - left]!;
+      if (column < 0 || column >= side) continue;
+      const at = row * side + column,
+        value = indices[i * n + j]!;
+      if (Math.abs(value - middle) > Math.abs(out[at]! - middle)) out[at] = value;
+    }
+  }
+  return out;
+}
+
+function coloured(indices: Uint8Array, side: number, lut: Lut): OffscreenCanvas {
+  const image = new ImageData(side, side);
+  const rgba = new Uint32Array(image.data.buffer);
+  for (let k = 0; k < rgba.length; k++) rgba[k] = lut[indices[k]!]!;
+  const canvas = new OffscreenCanvas(side, side);
+  canvas.getContext("2d")!.putImageData(image, 0, 0);
+  return canvas;
+}
+
 const FONT = '11px "Plex Sans", system-ui, sans-serif';
 const LABEL = 12; // px a label needs across its direction
 const PAD = 6; // px right of and below the plot, for the last labels
 
 export class Heatmap {
   readonly element: HTMLElement;
+  private readonly square: HTMLElement;
+  private readonly note = h("p", { class: "map-note muted" });
   private readonly base = h("canvas", {});
   private readonly overlay: HTMLCanvasElement;
   private content: HeatmapContent | null = null;
@@ -63,9 +102,10 @@ export class Heatmap {
       "aria-label": label,
       "aria-roledescription": "heatmap",
     });
-    this.element = h("div", { class: "heatmap" }, this.base, this.overlay);
+    this.square = h("div", { class: "heatmap" }, this.base, this.overlay);
+    this.element = h("div", {}, this.square, this.note);
     viewport.watch(this.draw);
-    new ResizeObserver(() => this.resize()).observe(this.element);
+    new ResizeObserver(() => this.resize()).observe(this.square);
     this.listen();
   }
 
@@ -98,7 +138,7 @@ export class Heatmap {
   }
 
   private resize(): void {
-    const size = Math.floor(this.element.clientWidth);
+    const size = Math.floor(this.square.clientWidth);
     if (!size) return;
     this.size = size;
     this.margin = Math.round(Math.min(84, Math.max(48, size * 0.16)));
@@ -137,9 +177,9 @@ export class Heatmap {
     g.beginPath();
     g.rect(this.margin, this.margin, this.plot, this.plot);
     g.clip();
-    // Below one device pixel a cell the browser averages; above, cells keep their edges.
-    g.imageSmoothingEnabled = this.cell * devicePixelRatio < 1;
-    g.drawImage(this.image(content), x, y, span, span, this.margin, this.margin, this.plot, this.plot);
+    g.imageSmoothingEnabled = false;
+    if (this.crowded) g.drawImage(this.pooled(content), this.margin, this.margin, this.plot, this.plot);
+    else g.drawImage(this.image(content), x, y, span, span, this.margin, this.margin, this.plot, this.plot);
     this.drawMarks(g, content);
     g.restore();
     g.strokeStyle = this.palette.line;
@@ -147,15 +187,20 @@ export class Heatmap {
     this.drawLabels(g, content);
   }
 
-  private image(content: HeatmapContent): OffscreenCanvas {
-    if (this.pixels) return this.pixels;
-    const { n, indices, lut } = content;
-    const image = new ImageData(n, n);
-    const rgba = new Uint32Array(image.data.buffer);
-    for (let k = 0; k < rgba.length; k++) rgba[k] = lut[indices[k]!]!;
-    this.pixels = new OffscreenCanvas(n, n);
-    this.pixels.getContext("2d")!.putImageData(image, 0, 0);
-    return this.pixels;
+  // Several cells share a device pixel.
+  private get crowded(): boolean {
+    return this.cell * devicePixelRatio < 1;
+  }
+
+  private image({ n, indices, lut }: HeatmapContent): OffscreenCanvas {
+    return (this.pixels ??= coloured(indices, n, lut));
+  }
+
+  // Each pixel shows the cell furthest from 0, as thumbnails do: a thin line survives.
+  private pooled({ n, indices, lut, middle }: HeatmapContent): OffscreenCanvas {
+    const { x, y, span } = this.viewport;
+    const side = Math.floor(this.plot * devicePixelRatio);
+    return coloured(strongest(indices, n, { x, y, span }, side, middle), side, lut);
   }
 
   private at(index: number, axis: "x" | "y"): number {
@@ -207,6 +252,9 @@ export class Heatmap {
 
   private drawLabels(g: CanvasRenderingContext2D, content: HeatmapContent): void {
     const step = labelStep(this.cell, LABEL);
+    this.note.textContent =
+      (step > 1 ? `One token in ${step} is named. ` : "") +
+      (this.crowded ? "Each pixel shows the strongest of its cells." : "");
     const { x, y, span } = this.viewport;
     const each = (from: number, draw: (t: number) => void): void => {
       for (let t = Math.ceil(from / step) * step; t < Math.min(content.n, from + span); t += step)

@@ -1,8 +1,9 @@
-// First visit: three things to look at and why, from the paper's findings, each with what this text shows.
+// First visit: three things to look at and why, each with what this model shows of this text.
 import type { App } from "./app";
-import type { Answer, Summary } from "./answer";
+import type { Summary } from "./answer";
 import { h, replace } from "./dom";
-import { FIGURES, valueOf, type Figure } from "./metrics";
+import { soundValueOf, writeFigure, type Figure } from "./metrics";
+import { percent } from "./scale";
 import type { State } from "./state";
 
 const KEY = "headscope-hints-seen";
@@ -49,7 +50,7 @@ export class Hints {
       h(
         "div",
         { class: "cards" },
-        hintsOf(answer, summary).map((hint) =>
+        hintsOf(summary, this.app.state.least).map((hint) =>
           h(
             "section",
             {},
@@ -69,63 +70,72 @@ export class Hints {
   }
 }
 
-// The head with the largest figure among those that have enough high pairs to tell.
-function top(summary: Summary[][], figure: Figure, pairs: number): { l: number; h: number; value: number } {
-  let best = { l: 0, h: 0, value: -Infinity };
+// The head with the largest sound figure.
+function top(summary: Summary[][], figure: Figure, least: number): { l: number; h: number; value: number } | null {
+  let best: { l: number; h: number; value: number } | null = null;
   summary.forEach((row, l) =>
     row.forEach((s, head) => {
-      const value = valueOf(s, figure);
-      if (value !== null && s.high_pairs >= pairs && value > best.value) best = { l, h: head, value };
+      const value = soundValueOf(s, figure, least);
+      if (value !== null && (best === null || value > best.value)) best = { l, h: head, value };
     }),
   );
   return best;
 }
 
-function meanDistance(row: readonly Summary[]): number {
-  let pairs = 0,
-    sum = 0;
-  for (const s of row) {
-    pairs += s.high_pairs;
-    sum += s.high_pairs * (s.mean_distance ?? 0);
-  }
-  return pairs ? sum / pairs : NaN;
+// Over a layer's high pairs; layers with a handful of them say nothing about distance.
+function meanDistance(row: readonly Summary[]): number | null {
+  const pairs = row.reduce((sum, s) => sum + s.high_pairs, 0);
+  const distance = row.reduce((sum, s) => sum + s.high_pairs * (s.mean_distance ?? 0), 0);
+  return pairs >= 5 * row.length ? distance / pairs : null;
 }
 
-export function hintsOf(answer: Answer, summary: Summary[][]): Hint[] {
-  const separators = top(summary, "separator_attention", 0);
-  const repeated = top(summary, "repeated_share", 10);
-  const distances = summary.map(meanDistance);
-  // Layers with a handful of pairs say nothing about distance.
-  const enough = (l: number): boolean =>
-    summary[l]!.reduce((sum, s) => sum + s.high_pairs, 0) >= 5 * summary[l]!.length;
-  const known = distances
-    .map((d, l) => [d, l] as const)
-    .filter(([, l]) => enough(l))
-    .sort((a, b) => a[0] - b[0]);
-  const [near, far] = [known[0], known.at(-1)];
-  const wrote = (figure: Figure, value: number): string =>
-    FIGURES[figure].write(Number.isFinite(value) ? value : null);
-  return [
-    {
-      title: "Columns are where attention gathers",
-      why: "In the paper’s last layers every token looks at the separators: bright columns that cut the text into parts.",
-      here: `Here layer ${separators.l} head ${separators.h} puts ${wrote("separator_attention", separators.value)} of its attention on [CLS], [SEP] and sentence ends.`,
-      show: { view: "head", layer: separators.l, head: separators.h, overlay: "mask", pin: [] },
-    },
-    {
-      title: "Each head has its own idea of “alike”",
-      why: "Similarity compares what a head writes for two tokens. Some heads find the same word again, others a context.",
-      here: `Here layer ${repeated.l} head ${repeated.h} repeats tokens most: ${wrote("repeated_share", repeated.value)} of its high pairs.`,
-      show: { view: "pairs", layer: repeated.l, head: repeated.h, pin: [] },
-    },
-    {
-      title: "From the whole text to the neighbourhood",
-      why: "Early layers link tokens far apart, middle layers close ones; the last settle within a sentence.",
-      here:
-        near && far
-          ? `Here high pairs of layer ${far[1]} lie ${far[0].toFixed(0)} tokens apart, those of layer ${near[1]} only ${near[0].toFixed(0)}.`
-          : `Here no head of ${answer.layers.length} layers has a high pair at this threshold.`,
-      show: { tint: "mean_distance", sort: "none", show: "similarity" },
-    },
-  ];
+function columnsHint(summary: Summary[][]): Hint {
+  const best = top(summary, "separator_attention", 0);
+  const heads = summary.flat();
+  const many = heads.filter((s) => (s.separator_attention ?? 0) > 0.5).length;
+  return {
+    title: "A bright column is a token many attend to",
+    why: "Rows attend to columns. Separators and sentence ends often gather what a head has no other use for.",
+    here: best
+      ? `Here ${many} of ${heads.length} heads put more than half of their attention there; most does layer ${best.l} head ${best.h}, ${percent(best.value)}.`
+      : "Here there is nothing to attend to: the text is empty.",
+    show: best ? { view: "head", layer: best.l, head: best.h, overlay: "mask", pin: [] } : { view: "head" },
+  };
 }
+
+function alikeHint(summary: Summary[][], least: number): Hint {
+  const best = top(summary, "repeated_share", least);
+  return {
+    title: "Each head has its own idea of “alike”",
+    why: "Similarity compares what a head writes for two tokens. Some heads find the same word again, others a context.",
+    here: best
+      ? `Here layer ${best.l} head ${best.h} repeats tokens most: ${writeFigure(summary[best.l]![best.h]!, "repeated_share")} high pairs.`
+      : `Here no head has ${least} high pairs at this threshold.`,
+    show: best ? { view: "pairs", layer: best.l, head: best.h, pin: [] } : { view: "pairs" },
+  };
+}
+
+function distanceHint(summary: Summary[][]): Hint {
+  const known = summary
+    .flatMap((row, l) => {
+      const distance = meanDistance(row);
+      return distance === null ? [] : [{ l, distance }];
+    })
+    .sort((a, b) => a.distance - b.distance);
+  const [near, far] = [known[0], known.at(-1)];
+  return {
+    title: "Near or far",
+    why: "Tokens that a head finds alike can be neighbours or lie a whole text apart; layers differ in it.",
+    here:
+      near && far && near !== far
+        ? `Here high pairs of layer ${far.l} lie ${far.distance.toFixed(0)} tokens apart, those of layer ${near.l} ${near.distance.toFixed(0)}.`
+        : "Here no two layers have enough high pairs at this threshold to compare.",
+    show: { tint: "mean_distance", sort: "none", show: "similarity" },
+  };
+}
+
+export const hintsOf = (summary: Summary[][], least: number): Hint[] => [
+  columnsHint(summary),
+  alikeHint(summary, least),
+  distanceHint(summary),
+];

@@ -1,6 +1,7 @@
 // The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
-import { mapAt, type Answer, type Encoding } from "./answer";
+import { partAt, type Answer, type Encoding } from "./answer";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
+import { fromHalves, similarityOf } from "./similarity";
 
 export interface Lens {
   special: boolean;
@@ -72,39 +73,42 @@ function ownSimilarity(outputs: Float32Array, T: number, axis: Axis): Float32Arr
   return Float32Array.from(axis.groups, (g) => g.reduce((sum, t) => sum + own[t]!, 0) / g.length);
 }
 
-// The exact answer for one head (f4, one layer, one head or their sum).
-export function headOf(answer: Answer, lens: Lens): Head {
-  const axis = axisOf(answer.encoding, lens);
-  const T = answer.encoding.ids.length;
-  const similarity = clearDiagonal(project(answer.similarities!, T, axis, "mean"), axis.n);
-  const maximum = similarityMaximum(similarity, axis.n);
-  const outputs = answer.headOutputs;
+// One head from its maps; outputs: none where heads are summed.
+function headFrom(
+  attention: ArrayLike<number>,
+  unit: number,
+  S: ArrayLike<number>,
+  outputs: Float32Array | null,
+  encoding: Encoding,
+  lens: Lens,
+): Omit<Head, "exact"> {
+  const axis = axisOf(encoding, lens);
+  const T = encoding.ids.length;
+  const similarity = clearDiagonal(project(S, T, axis, "mean"), axis.n);
+  // Special tokens alone are no text: they make no pairs.
+  const maximum = axis.special.every(Boolean) ? NaN : similarityMaximum(similarity, axis.n);
   return {
     axis,
-    attention: project(answer.attentions!, T, axis, "attention"),
+    attention: project(attention, T, axis, "attention", unit),
     similarity,
     own: outputs ? ownSimilarity(outputs, T, axis) : null,
     normalized: normalize(similarity, axis.n, maximum),
     maximum,
-    exact: true,
   };
 }
 
-// The same head from the overview's bytes, to draw at once while the exact answer is on its way.
-export function roughHeadOf(overview: Answer, l: number, h: number, lens: Lens): Head {
-  const axis = axisOf(overview.encoding, lens);
-  const T = overview.encoding.ids.length;
-  const bytes = (stack: Float32Array | Uint8Array | null): ArrayLike<number> => mapAt(stack!, overview, l, h);
-  const similarity = clearDiagonal(project(bytes(overview.similarities), T, axis, "mean", 1 / 255), axis.n);
-  return {
-    axis,
-    attention: project(bytes(overview.attentions), T, axis, "attention", 1 / 255),
-    similarity: null,
-    own: null,
-    normalized: normalize(similarity, axis.n, similarityMaximum(similarity, axis.n)),
-    maximum: overview.summary?.[l]?.[h]?.max_similarity ?? NaN,
-    exact: false,
-  };
+// The exact answer for one head (f4, one layer, one head or their sum).
+export function headOf(answer: Answer, lens: Lens): Head {
+  const outputs = answer.headOutputs as Float32Array | null;
+  const { attentions, similarities, encoding } = answer;
+  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens), exact: true };
+}
+
+// The same head from what the overview has, to draw at once while the exact answer is on its way.
+export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
+  const outputs = fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, h));
+  const S = similarityOf(outputs, overview.encoding.ids.length);
+  return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens), exact: false };
 }
 
 // The axis entry a token belongs to, or -1 where it is hidden.

@@ -8,6 +8,7 @@ interface About {
   name: string;
   short: string;
   title: string;
+  ofPairs?: true; // about the high pairs: says little when they are few
   write(value: number | null): string;
 }
 
@@ -19,18 +20,21 @@ export const FIGURES: Record<Figure, About> = {
     title: "Token pairs whose similarity reaches the threshold",
   },
   repeated_share: {
+    ofPairs: true,
     name: "Repeated tokens",
     short: "repeated",
     write: percent,
     title: "Share of high pairs that are one token twice (paper, Fig. 6)",
   },
   same_sentence_share: {
+    ofPairs: true,
     name: "Same sentence",
     short: "same sent.",
     write: percent,
     title: "Share of high pairs within one sentence (paper, Fig. 8)",
   },
   mean_distance: {
+    ofPairs: true,
     name: "Mean distance",
     short: "distance",
     write: format,
@@ -43,6 +47,7 @@ export const FIGURES: Record<Figure, About> = {
     title: "Share of attention on [CLS], [SEP] and sentence ends (paper, Fig. 4)",
   },
   focal_share: {
+    ofPairs: true,
     name: "Focal share",
     short: "focal",
     write: percent,
@@ -67,11 +72,24 @@ export const valueOf = (summary: Summary, figure: Figure): number | null => {
   return value === null || value === undefined || Number.isNaN(value) ? null : value;
 };
 
+// None also where it is about fewer high pairs than `least`.
+export const soundValueOf = (summary: Summary, figure: Figure, least: number): number | null =>
+  FIGURES[figure].ofPairs && summary.high_pairs < least ? null : valueOf(summary, figure);
+
+// With the number of pairs it is about.
+export const writeFigure = (summary: Summary, figure: Figure): string => {
+  const value = valueOf(summary, figure);
+  const written = FIGURES[figure].write(value);
+  return FIGURES[figure].ofPairs && value !== null
+    ? `${written} of ${summary.high_pairs.toLocaleString("en")}`
+    : written;
+};
+
 // Smallest and largest over all heads that have the figure.
-export function rangeOf(summary: Summary[][], figure: Figure): [number, number] {
+export function rangeOf(summary: Summary[][], figure: Figure, least: number): [number, number] {
   const values = summary
     .flat()
-    .map((s) => valueOf(s, figure))
+    .map((s) => soundValueOf(s, figure, least))
     .filter((v): v is number => v !== null);
   return values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
 }

@@ -13,8 +13,7 @@ export function describeCell(head: Head, [row, column]: readonly [number, number
   if (row === column) {
     if (head.own) parts.push(`S ${format(head.own[row])}`);
   } else {
-    if (head.similarity) parts.push(`S ${format(head.similarity[at])}`);
-    parts.push(`N ${format(head.normalized[at])}`, `distance ${distance}`);
+    parts.push(`S ${format(head.similarity[at])}`, `N ${format(head.normalized[at])}`, `distance ${distance}`);
     if (axis.keys[row] === axis.keys[column]) parts.push("same token");
     parts.push(axis.sentences[row] === axis.sentences[column] ? "same sentence" : "other sentence");
   }

@@ -20,17 +20,21 @@ function inputOf(state: State): Input {
   };
 }
 
-// Every head as bytes, with its figures: the overview, drawn at once.
+// Every head's outputs, of which its similarities are made, with its figures: what the overview begins with.
 export function overviewRequest(state: State, threshold: number): AnalyzeRequest {
   return {
     ...inputOf(state),
     layers: "all",
     heads: "all",
-    outputs: ["attentions", "similarities", "summary"],
-    normalize: "max",
-    dtype: "u1",
+    outputs: ["head_outputs", "summary"],
+    dtype: "f2",
     threshold,
   };
+}
+
+// Some layers' attention maps as bytes.
+export function attentionRequest(state: State, layers: number[]): AnalyzeRequest {
+  return { ...inputOf({ ...state, special: true }), layers, heads: "all", outputs: ["attentions"], dtype: "u1" };
 }
 
 // The figures alone, at the threshold of the moment.

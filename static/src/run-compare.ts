@@ -278,7 +278,7 @@ export class RunCompare {
         { class: "scroll", tabindex: 0, role: "region", "aria-label": `${about.name} as a table` },
         h(
           "table",
-          {},
+          { class: "sortable" },
           h("caption", {}, about.title, "."),
           h(
             "thead",

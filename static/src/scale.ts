@@ -1,4 +1,5 @@
 // Values -> colour indices 0..255, and the ticks that explain them.
+import { MIDDLE } from "./colour";
 import type { Scale } from "./state";
 
 const DECADES = 4; // the log scale spans max / 10^4 .. max
@@ -35,12 +36,39 @@ export function indicesOf(
   return out;
 }
 
-// Differences: -top..top -> 0..255 with 0 in the middle.
-export function divergingIndicesOf(values: ArrayLike<number>, top: number): Uint8Array {
-  const out = new Uint8Array(values.length);
-  for (let n = 0; n < values.length; n++)
-    out[n] = top > 0 ? 127.5 + 127.5 * Math.min(1, Math.max(-1, values[n]! / top)) + 0.5 : 128;
+// Values of both signs: 0 gets the middle index, each side the colours of its size.
+export function signedIndicesOf(
+  values: ArrayLike<number>,
+  rows: number,
+  columns: number,
+  top: number,
+  scale: Scale,
+): Uint8Array {
+  const out = new Uint8Array(rows * columns).fill(MIDDLE);
+  for (let i = 0; i < rows; i++) {
+    const at = i * columns;
+    const rowTop = scale === "row" ? sizeOf(values, at, at + columns) : top;
+    for (let j = at; j < at + columns; j++) out[j] = signedIndex(values[j]!, rowTop, scale);
+  }
   return out;
+}
+
+const signedIndex = (value: number, top: number, scale: Scale): number =>
+  value < 0
+    ? Math.round(MIDDLE - MIDDLE * position(-value, top, scale))
+    : Math.round(MIDDLE + (255 - MIDDLE) * position(value, top, scale));
+
+export function minimumOf(values: ArrayLike<number>): number {
+  let least = Infinity;
+  for (let n = 0; n < values.length; n++) if (values[n]! < least) least = values[n]!;
+  return least;
+}
+
+// The largest value in size.
+export function sizeOf(values: ArrayLike<number>, from = 0, to = values.length): number {
+  let top = 0;
+  for (let n = from; n < to; n++) if (Math.abs(values[n]!) > top) top = Math.abs(values[n]!);
+  return top;
 }
 
 export function maximumOf(values: ArrayLike<number>, from = 0, to = values.length): number {
@@ -54,21 +82,37 @@ export interface Tick {
   label: string;
 }
 
+const HALVES: Record<Scale, readonly number[]> = { linear: [0, 0.5, 1], log: [0, 0.5, 1], row: [0, 1] };
+
 export function ticksOf(top: number, scale: Scale): Tick[] {
   if (!(top > 0)) return [{ at: 0, label: "0" }];
-  if (scale === "row")
-    return [
-      { at: 0, label: "0" },
-      { at: 1, label: "row max" },
-    ];
-  if (scale === "log")
-    return [DECADES, DECADES / 2, 0].map((d) => ({ at: 1 - d / DECADES, label: format(top / 10 ** d) }));
-  return [0, 0.5, 1].map((at) => ({ at, label: format(top * at) }));
+  return HALVES[scale].map((at) => ({ at, label: tickLabel(at, top, scale) }));
 }
 
-export function divergingTicksOf(top: number): Tick[] {
-  return [-1, 0, 1].map((at) => ({ at: (at + 1) / 2, label: (at > 0 ? "+" : "") + format(top * at) }));
+function tickLabel(at: number, top: number, scale: Scale): string {
+  if (scale === "row") return at ? "row max" : "0";
+  return format(scale === "log" ? top / 10 ** ((1 - at) * DECADES) : top * at);
 }
+
+export function signedTicksOf(top: number, scale: Scale): Tick[] {
+  const side = ticksOf(top, scale).at(-1)!.label;
+  return [
+    { at: 0, label: `−${side}` },
+    { at: 0.5, label: "0" },
+    { at: 1, label: `+${side}` },
+  ];
+}
+
+const KINDS: Record<Scale, string> = {
+  linear: "linear",
+  log: "logarithmic, four decades",
+  row: "linear in each row",
+};
+// The kind of a scale and its range, in words.
+export const wordsOf = (scale: Scale | "root", low: number, high: number): string =>
+  scale === "row"
+    ? `${KINDS.row}, ${low < 0 ? "± the row’s largest" : "0 to the row’s largest"}`
+    : `${scale === "root" ? "square root" : KINDS[scale]}, ${format(low)} to ${format(high)}`;
 
 // Three significant digits, without a tail of zeros or an exponent where none is needed.
 export function format(value: number | null | undefined): string {

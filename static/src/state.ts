@@ -105,7 +105,10 @@ const FIELDS = {
   // overview
   show: oneOf(SHOWS, "both"),
   sort: oneOf(METRICS, "none"),
+  down: flag(true), // largest first
+  least: whole(10, 0, 1 << 20), // high pairs a head needs to be ranked by a figure about them
   tint: oneOf(METRICS, "none"),
+  column: text("head"), // the table's order; a leading minus: falling
   // head
   scale: oneOf(SCALES, "linear"),
   diag: oneOf(DIAGONALS, "paper"),

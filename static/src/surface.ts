@@ -1,16 +1,12 @@
 // One drawing of heatmap plates for paper: the same calls make a canvas (PNG) or SVG with vector labels.
 import { svg } from "./dom";
-import type { Lut } from "./colour";
 import { cssOf } from "./colour";
-import type { Tick } from "./scale";
+import type { Shade } from "./shade";
 
-export interface Plate {
+export interface Plate extends Shade {
   title: string;
   n: number;
   labels: readonly string[];
-  indices: Uint8Array; // [n][n]
-  lut: Lut;
-  ticks: readonly Tick[];
   window: { x: number; y: number; span: number }; // cells in sight
 }
 
@@ -204,6 +200,7 @@ function drawPlate(surface: Surface, plate: Plate, left: number, top: number, in
 
 function drawBar(surface: Surface, plate: Plate, x: number, y: number, ink: Ink): void {
   for (let k = 0; k < 80; k++) surface.rect(x + 2 * k, y, 2.2, 8, cssOf(plate.lut, k / 79), null);
+  surface.text(plate.words, x + 160, y + 27, { size: 9, colour: ink.muted, anchor: "end" });
   for (const { at, label } of plate.ticks)
     surface.text(label, x + 160 * at, y + 15, {
       size: 9,

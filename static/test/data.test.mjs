@@ -14,7 +14,6 @@ import { timingOf } from "../src/api.ts";
 import { readAnswer } from "../src/answer.ts";
 import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
 import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pairs.ts";
-import { roughSummary } from "../src/rough.ts";
 import { parseSafetensors } from "../src/safetensors.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
@@ -268,18 +267,6 @@ test("pairs: filters, orders, figures, distances", () => {
   assert.equal(figures.focal, "un"); // in three of four, the pair of two counting once
   close(figures.focalShare, 0.75);
   assert.deepEqual([...distanceHistogram(pairs, kept, seen.axis)], [0, 2, 1, 0, 1]);
-});
-
-test("figures from bytes agree with those from exact pairs", () => {
-  const bytes = Uint8Array.from(seen.normalized, (v) => Math.round(255 * Math.max(0, v)));
-  const overview = { ...answer, similarities: bytes, summary: [[{ max_similarity: 8 }]] };
-  const [[s]] = roughSummary(overview, 0.25);
-  assert.deepEqual(
-    [s.high_pairs, s.repeated_share, s.same_sentence_share, s.mean_distance, s.focal_position, s.focal_share],
-    [4, 0.25, 0.25, 2, 1, 0.75],
-  );
-  const [[none]] = roughSummary({ ...overview, similarities: new Uint8Array(25) }, 0.3);
-  assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_position], [0, null, null]);
 });
 
 test("alignment finds what two texts share; differences stand on it", () => {

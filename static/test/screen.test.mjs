@@ -1,27 +1,48 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { anchorsOf, hueOf, inkOn, lutOf, luminance, ramp, toOklab } from "../src/colour.ts";
-import { divergingIndicesOf, format, indicesOf, percent, position, ticksOf } from "../src/scale.ts";
+import { hueOf, inkOn, lutOf, luminance, toOklab } from "../src/colour.ts";
+import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/scale.ts";
 import { formatState, INITIAL, MAPS, METRICS, parseState, VIEWS } from "../src/state.ts";
 import { csvText, curlOf, pythonOf } from "../src/export.ts";
 import { crc32, withText } from "../src/png.ts";
-import { pool } from "../src/thumbs.ts";
+import { strongest } from "../src/heatmap.ts";
+import { pool, rootIndex } from "../src/thumbs.ts";
 import { unitsOf } from "../src/textflow.ts";
 import { labelStep, Viewport } from "../src/viewport.ts";
 
 const THEMES = ["light", "dark"];
 
-test("sequential colour maps rise or fall evenly in lightness", () => {
+const labOf = (colour) => toOklab([colour & 255, (colour >> 8) & 255, (colour >> 16) & 255]);
+
+test("colour maps rise or fall from 0 in even steps of lightness", () => {
   for (const map of MAPS)
     for (const theme of THEMES)
-      for (const quantity of ["attention", "similarity", "figure"]) {
-        const light = ramp(anchorsOf(map, quantity, theme), 64).map((rgb) => toOklab(rgb)[0]);
-        const sign = Math.sign(light.at(-1) - light[0]);
-        assert.ok(Math.abs(light.at(-1) - light[0]) > 0.5, `${map} ${quantity} ${theme} spans too little`);
-        light.forEach(
-          (l, k) => k && assert.ok(sign * (l - light[k - 1]) > -0.004, `${map} ${quantity} ${theme} turns at ${k}`),
-        );
+      for (const quantity of ["attention", "similarity", "figure", "signed", "difference"]) {
+        const lut = [...lutOf(map, quantity, theme)].map((c) => labOf(c)[0]);
+        const sides = quantity === "signed" || quantity === "difference" ? [lut.slice(0, 129).reverse(), lut.slice(128)] : [lut];
+        for (const side of sides) {
+          const [first, last] = [side[0], side.at(-1)];
+          assert.ok(Math.abs(last - first) > 0.5, `${map} ${quantity} ${theme} spans too little`);
+          side.forEach((l, k) => {
+            const even = first + ((last - first) * k) / (side.length - 1);
+            assert.ok(Math.abs(l - even) < 0.02, `${map} ${quantity} ${theme}: ${l} at ${k} instead of ${even}`);
+          });
+        }
       }
+});
+
+test("attention, similarity and what is below 0 are told apart in every palette", () => {
+  for (const map of MAPS)
+    for (const theme of THEMES) {
+      const luts = ["attention", "similarity", "signed"].map((quantity) => lutOf(map, quantity, theme));
+      for (const at of [0.4, 0.6, 0.8]) {
+        const [a, s] = luts.slice(0, 2).map((lut) => labOf(lut[Math.round(255 * at)]));
+        const [over, under] = [1, -1].map((sign) => labOf(luts[2][Math.round(128 + sign * 127 * at)]));
+        const apart = (p, q) => Math.hypot(p[1] - q[1], p[2] - q[2]);
+        assert.ok(apart(a, s) > 0.03, `${map} ${theme}: attention and similarity at ${at}`);
+        assert.ok(apart(over, under) > 0.05, `${map} ${theme}: above and below 0 at ${at}`);
+      }
+    }
 });
 
 // Viénot 1999: what is left of a colour without long- or medium-wave cones, in linear RGB.
@@ -40,14 +61,16 @@ const BLIND = {
 test("the diverging map keeps its two sides apart for colour-blind eyes", () => {
   const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
   const srgb = (v) => 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * Math.max(0, v) ** (1 / 2.4) - 0.055);
-  for (const theme of THEMES)
+  for (const [theme, quantity] of THEMES.flatMap((t) => ["difference", ...MAPS].map((m) => [t, m])))
     for (const matrix of Object.values(BLIND)) {
-      const lab = ramp(anchorsOf("ink", "difference", theme), 9).map((rgb) =>
-        toOklab(matrix.map((row) => srgb(row.reduce((sum, w, k) => sum + w * linear(rgb[k]), 0)))),
-      );
-      for (const k of [0, 1, 2]) {
-        const [a, b] = [lab[k], lab[8 - k]];
-        assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) > 0.1, `${theme}: side ${k} is lost`);
+      const lab = (colour) => {
+        const rgb = [colour & 255, (colour >> 8) & 255, (colour >> 16) & 255];
+        return toOklab(matrix.map((row) => srgb(row.reduce((sum, w, k) => sum + w * linear(rgb[k]), 0))));
+      };
+      const lut = (quantity === "difference" ? lutOf("ink", quantity, theme) : lutOf(quantity, "signed", theme));
+      for (const k of [0, 30, 60]) {
+        const [a, b] = [lab(lut[k]), lab(lut[255 - k])];
+        assert.ok(Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]) > 0.1, `${theme} ${quantity}: side ${k} is lost`);
       }
     }
 });
@@ -90,8 +113,11 @@ test("colour indices of a map: linear, log, per row", () => {
   assert.equal(log[3], 255);
   assert.ok(log[1] > 200 && log[0] === 0);
   assert.deepEqual([...indicesOf(Float32Array.of(-1, -2), 1, 2, -1, "linear")], [0, 0]);
-  assert.deepEqual([...divergingIndicesOf([-2, 0, 2, 9], 2)], [0, 128, 255, 255]);
-  assert.deepEqual([...divergingIndicesOf([0], 0)], [128]);
+  assert.deepEqual([...signedIndicesOf([-2, 0, 2, 9], 2, 2, 2, "linear")], [0, 128, 255, 255]);
+  assert.deepEqual([...signedIndicesOf([0], 1, 1, 0, "linear")], [128]);
+  assert.deepEqual([...signedIndicesOf([-1, 1, -4, 2], 2, 2, 4, "row")], [0, 255, 0, 192]);
+  const sides = signedIndicesOf([-1, 1, -1e-9, 0], 2, 2, 10, "log");
+  assert.deepEqual([...sides], [32, 223, 128, 128]);
 });
 
 test("ticks and numbers are short and say what they mean", () => {
@@ -103,6 +129,16 @@ test("ticks and numbers are short and say what they mean", () => {
     ticksOf(4, "log").map((t) => t.at),
     [0, 0.5, 1],
   );
+  assert.deepEqual(
+    signedTicksOf(4, "linear").map((t) => [t.at, t.label]),
+    [
+      [0, "−4.00"],
+      [0.5, "0"],
+      [1, "+4.00"],
+    ],
+  );
+  assert.equal(wordsOf("linear", -3, 4), "linear, −3.00 to 4.00");
+  assert.equal(wordsOf("row", 0, 4), "linear in each row, 0 to the row’s largest");
   assert.deepEqual(
     ticksOf(NaN, "linear").map((t) => t.label),
     ["0"],
@@ -145,13 +181,32 @@ test("state: nonsense in the address falls back to defaults", () => {
   for (const sort of METRICS) assert.equal(parseState(`sort=${sort}`).sort, sort);
 });
 
-test("thumbnails keep the largest value of every block", () => {
+test("thumbnails keep the value largest in size of every block, and only tokens seen", () => {
+  const all = [0, 1, 2, 3, 4, 5];
   const map = new Uint8Array(36);
   map[1 * 6 + 4] = 200;
-  const { values, side } = pool(map, 6, 3);
+  const { values, side } = pool(map, 6, 3, all);
   assert.equal(side, 3);
   assert.deepEqual([...values], [0, 0, 200, 0, 0, 0, 0, 0, 0]);
-  assert.equal(pool(map, 6, 8).side, 6);
+  assert.equal(pool(map, 6, 8, all).side, 6);
+  assert.deepEqual([...pool(map, 6, 2, [1, 4]).values], [0, 200, 0, 0]);
+  const signed = Int8Array.of(3, -90, 5, 7);
+  assert.deepEqual([...pool(signed, 2, 1, [0, 1]).values], [-90]);
+  assert.deepEqual([0, 64, 255].map((v) => rootIndex(v, false)), [0, 128, 255]);
+  assert.deepEqual([-127, 0, 127].map((v) => rootIndex(v, true)), [1, 128, 255]);
+});
+
+test("crowded maps show the strongest cell of each pixel, of either sign", () => {
+  const n = 8;
+  const indices = new Uint8Array(n * n).fill(128);
+  indices[2 * n + 5] = 0;
+  indices[6 * n + 6] = 130;
+  indices[7 * n + 7] = 129;
+  const whole = strongest(indices, n, { x: 0, y: 0, span: n }, 4, 128);
+  assert.equal(whole[1 * 4 + 2], 0);
+  assert.equal(whole[3 * 4 + 3], 130);
+  assert.equal(whole.filter((v) => v !== 128).length, 2);
+  assert.deepEqual([...strongest(indices, n, { x: 4, y: 2, span: 4 }, 2, 128)], [0, 128, 128, 128]);
 });
 
 test("viewport: zoom keeps the point, stays inside, reveals cells", () => {

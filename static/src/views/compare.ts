@@ -4,19 +4,20 @@ import type { Head } from "../analysis";
 import { align, difference, type Alignment } from "../align";
 import type { Entry } from "../cache";
 import { colourBar } from "../colourbar";
-import { lutOf } from "../colour";
 import { h, replace, segmented } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { headRequest, overviewRequest, secondState } from "../requests";
-import { divergingIndicesOf, divergingTicksOf, format, indicesOf, maximumOf, ticksOf, type Tick } from "../scale";
+import { format } from "../scale";
+import { differenceShade, shadeOf, type Shade } from "../shade";
 import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
 import { statusOf } from "../status";
 import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Side = "first" | "second" | "both";
+const NAMES: Record<Side, string> = { first: "First map", second: "Second map", both: "Difference map" };
 interface Pair {
   first: Head;
   second: Head;
@@ -41,7 +42,7 @@ export class CompareView {
   private readonly plates: HTMLElement;
   private readonly facts = h("dl", { class: "facts" });
   private readonly table = h("div", { class: "extremes" });
-  private readonly contents: Partial<Record<Side, { content: HeatmapContent; ticks: Tick[] }>> = {};
+  private readonly contents: Partial<Record<Side, HeatmapContent & Shade>> = {};
   private pair: Pair | null = null;
   private shown = "";
   private linking = false;
@@ -49,8 +50,8 @@ export class CompareView {
 
   constructor(private readonly app: App) {
     this.pickers = {
-      first: new HeadPicker(app, "First: layer", (layer, head) => app.set({ layer, head }, true)),
-      second: new HeadPicker(app, "Second: layer", (layer2, head2) => app.set({ layer2, head2 }, true)),
+      first: new HeadPicker(app, "First: layer", (layer, head) => app.set({ layer, head }, true), () => [app.state.what]),
+      second: new HeadPicker(app, "Second: layer", (layer2, head2) => app.set({ layer2, head2 }, true), () => [app.state.what]),
     };
     this.controls = {
       against: segmented<Against>(
@@ -137,8 +138,7 @@ export class CompareView {
   }
 
   private heatmap(side: Side): Heatmap {
-    const name = { first: "First map", second: "Second map", both: "Difference map" }[side];
-    return new Heatmap(name, this.views[side], {
+    return new Heatmap(NAMES[side], this.views[side], {
       hover: (cell) => this.hover(cell ? { side, cell } : null, false),
       pick: (cell) => {
         this.held = { side, cell };
@@ -231,67 +231,49 @@ export class CompareView {
     const delta = difference(values(first), first.axis.n, values(second), second.axis.n, shared);
     this.pair = { first, second, shared, delta };
     this.held = null;
-    const top = state.what === "attention" ? Math.max(maximumOf(values(first)), maximumOf(values(second))) : 1;
-    this.side("first", first, values(first), top);
-    this.side("second", second, values(second), top);
+    const both = [values(first), values(second)];
+    this.side("first", first, both[0]!, both);
+    this.side("second", second, both[1]!, both);
     this.difference(first, shared, delta);
     this.name(selections, other);
     this.describe();
     this.hover(null, false);
   }
 
-  private side(side: "first" | "second", head: Head, values: Float32Array, top: number): void {
+  // Both sides' colours mean the same.
+  private side(side: "first" | "second", head: Head, values: Float32Array, both: readonly Float32Array[]): void {
     const { state, theme } = this.app;
-    const lut = lutOf(state.map, state.what, theme);
     const { axis } = head;
     if (this.views[side].n !== axis.n) this.views[side].reset(axis.n);
-    this.show(
-      side,
-      {
-        n: axis.n,
-        labels: axis.labels,
-        faint: axis.special,
-        lut,
-        indices: indicesOf(values, axis.n, axis.n, top, state.scale),
-      },
-      ticksOf(top, state.scale),
-    );
+    const shade = shadeOf(values, axis.n, state.what, { ...state, theme }, both);
+    this.show(side, { ...shade, n: axis.n, labels: axis.labels, faint: axis.special });
   }
 
-  private show(side: Side, content: HeatmapContent, ticks: Tick[]): void {
+  private show(side: Side, content: HeatmapContent & Shade): void {
     this.maps[side].show(content);
-    this.contents[side] = { content, ticks };
-    replace(this.bars[side], colourBar(content.lut, "", ticks));
+    this.contents[side] = content;
+    replace(this.bars[side], colourBar({ ...content, label: NAMES[side] }));
   }
 
   private get drawn(): Plate[] {
     return (["first", "second", "both"] as const).flatMap((side) => {
       const shown = this.contents[side];
-      if (!shown?.content.n) return [];
+      if (!shown?.n) return [];
       const { x, y, span } = this.views[side];
-      return [
-        { ...shown.content, title: this.titles[side].textContent!, ticks: shown.ticks, window: { x, y, span } },
-      ];
+      return [{ ...shown, title: this.titles[side].textContent!, window: { x, y, span } }];
     });
   }
 
   private difference(first: Head, shared: Alignment, delta: Float32Array): void {
     const { state, theme } = this.app;
     const n = shared.first.length;
-    const top = Math.max(maximumOf(delta), -minimumOf(delta), 0);
-    const lut = lutOf(state.map, "difference", theme);
     if (this.views.both.n !== Math.max(1, n)) this.views.both.reset(n);
-    this.show(
-      "both",
-      {
-        n,
-        labels: shared.first.map((t) => first.axis.labels[t]!),
-        faint: shared.first.map((t) => first.axis.special[t]!),
-        lut,
-        indices: divergingIndicesOf(delta, top),
-      },
-      divergingTicksOf(top),
-    );
+    this.show("both", {
+      ...differenceShade(delta, n, { ...state, theme }),
+      n,
+      labels: shared.first.map((t) => first.axis.labels[t]!),
+      faint: shared.first.map((t) => first.axis.special[t]!),
+    });
   }
 
   private name([a, b]: [Selection, Selection], other: State): void {
@@ -451,10 +433,4 @@ export class CompareView {
       aloud,
     );
   }
-}
-
-function minimumOf(values: ArrayLike<number>): number {
-  let least = Infinity;
-  for (let k = 0; k < values.length; k++) if (values[k]! < least) least = values[k]!;
-  return least;
 }

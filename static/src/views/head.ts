@@ -2,7 +2,6 @@
 import { nameOf, type App } from "../app";
 import { averagedRegions, columnProfile, highTokens, runsOf, type Head } from "../analysis";
 import { colourBar } from "../colourbar";
-import { lutOf } from "../colour";
 import { h, perFrame, replace, segmented, select, toggle } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
@@ -11,13 +10,15 @@ import { entryOf } from "../lens";
 import { FIGURES, valueOf, type Figure } from "../metrics";
 import { countAbove, sortPairs, type Pairs } from "../pairs";
 import { describeCell } from "../readout";
-import { format, indicesOf, maximumOf, ticksOf } from "../scale";
+import { format } from "../scale";
+import { shadeOf, type Shade } from "../shade";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
 import { statusOf } from "../status";
 import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
 type Quantity = "attention" | "similarity";
+const TITLES: Record<Quantity, string> = { attention: "Attention", similarity: "Context similarity" };
 
 export class HeadView {
   readonly element: HTMLElement;
@@ -37,7 +38,7 @@ export class HeadView {
   private shownHead: Head | null = null;
 
   constructor(private readonly app: App) {
-    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
+    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => ["attention", "similarity"]);
     this.controls = {
       scale: segmented<Scale>(
         "Scale",
@@ -95,8 +96,8 @@ export class HeadView {
     this.plates = h(
       "div",
       { class: "plates" },
-      plate("attention", "Attention", "rows attend to columns"),
-      plate("similarity", "Context similarity", "O·O′ of the head’s outputs"),
+      plate("attention", TITLES.attention, "rows attend to columns"),
+      plate("similarity", TITLES.similarity, "O·O′ of the head’s outputs"),
     );
     this.element = h(
       "section",
@@ -123,7 +124,7 @@ export class HeadView {
   }
 
   private heatmap(quantity: Quantity): Heatmap {
-    return new Heatmap(`${quantity === "attention" ? "Attention" : "Context similarity"} map`, this.viewport, {
+    return new Heatmap(`${TITLES[quantity]} map`, this.viewport, {
       hover: (cell) => this.hover(cell),
       pick: (cell) => {
         const { axis } = this.head!;
@@ -193,19 +194,22 @@ export class HeadView {
     this.shownHead = head;
     this.shown = key;
     for (const quantity of ["attention", "similarity"] as const) {
-      const values = valuesOf(head, quantity, this.app.state);
-      const top = maximumOf(values);
-      const lut = lutOf(map, quantity, this.app.theme);
+      const { axis } = head;
+      const shade = this.shade(head, quantity);
       this.maps[quantity].show({
-        n: head.axis.n,
-        labels: head.axis.labels,
-        faint: head.axis.special,
-        lut,
-        indices: indicesOf(values, head.axis.n, head.axis.n, top, scale),
+        ...shade,
+        n: axis.n,
+        labels: axis.labels,
+        faint: axis.special,
         ...this.marks(head, quantity),
       });
-      replace(this.bars[quantity], colourBar(lut, "", ticksOf(top, scale)));
+      replace(this.bars[quantity], colourBar({ ...shade, label: TITLES[quantity] }));
     }
+  }
+
+  private shade(head: Head, quantity: Quantity): Shade {
+    const { state, theme } = this.app;
+    return shadeOf(valuesOf(head, quantity, state), head.axis.n, quantity, { ...state, theme });
   }
 
   private marks(head: Head, quantity: Quantity): Partial<HeatmapContent> {
@@ -263,25 +267,20 @@ export class HeadView {
   }
 
   exportable(): Exportable | null {
-    const { state, theme } = this.app;
     const { head, entry, selection } = this.app.head();
     if (!head || !entry.answer) return null;
     const { x, y, span } = this.viewport;
     const { axis } = head;
     const name = nameOf(selection);
-    const plates = (["attention", "similarity"] as const).map((quantity): Plate => {
-      const values = valuesOf(head, quantity, state);
-      const top = maximumOf(values);
-      return {
-        title: quantity === "attention" ? "Attention" : "Context similarity",
+    const plates = (["attention", "similarity"] as const).map(
+      (quantity): Plate => ({
+        ...this.shade(head, quantity),
+        title: TITLES[quantity],
         n: axis.n,
         labels: axis.labels,
-        indices: indicesOf(values, axis.n, axis.n, top, state.scale),
-        lut: lutOf(state.map, quantity, theme),
-        ticks: ticksOf(top, state.scale),
         window: { x, y, span },
-      };
-    });
+      }),
+    );
     const rows = (): (string | number)[][] => [
       ["i", "j", "token_i", "token_j", "attention", "similarity", "normalized"],
       ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [
@@ -290,7 +289,7 @@ export class HeadView {
         axis.labels[i]!,
         axis.labels[j]!,
         head.attention[i * axis.n + j]!,
-        head.similarity![i * axis.n + j]!,
+        head.similarity[i * axis.n + j]!,
         head.normalized[i * axis.n + j]!,
       ]),
     ];
@@ -301,7 +300,7 @@ export class HeadView {
   private tabulate(head: Head): void {
     const row = (this.held() ?? [0, 0])[0];
     const { axis } = head;
-    const at = (map: ArrayLike<number> | null, j: number): string => format(map?.[row * axis.n + j]);
+    const at = (map: ArrayLike<number>, j: number): string => format(map[row * axis.n + j]);
     replace(
       this.table,
       h("summary", {}, "Held row as a table"),
@@ -373,7 +372,7 @@ export function valuesOf(
     for (let i = 0; i < n; i++) values[i * n + i] = 0;
     return values;
   }
-  const similarity = head.similarity ?? head.normalized;
+  const { similarity } = head;
   if (state.overlay === "regions")
     return averagedRegions(similarity, n, runsOf(highTokens(columnProfile(head.attention, n), state.atau), n));
   if (state.diag !== "on" || !head.own) return similarity;

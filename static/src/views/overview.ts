@@ -1,32 +1,50 @@
 // Layers x heads as thumbnails: every head of the text at a glance, sorted and coloured by a figure.
 import type { App } from "../app";
-import { mapAt, type Answer, type Summary } from "../answer";
-import { cssOf, inkOn, lutOf, type Lut } from "../colour";
+import type { Answer, Summary } from "../answer";
+import { cssOf, inkOn, lutOf, MIDDLE, type Theme } from "../colour";
+import { colourBar, type Bar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import type { Exportable } from "../export";
 import { figuresTable } from "../figures-table";
-import { FIGURES, placeIn, rangeOf, valueOf, type Figure } from "../metrics";
-import type { Tick } from "../scale";
-import { METRICS, type Metric, type Show } from "../state";
+import { FIGURES, placeIn, rangeOf, soundValueOf, valueOf, writeFigure, type Figure } from "../metrics";
+import { REACH, type Profile } from "../patterns";
+import { percent, type Tick } from "../scale";
+import { METRICS, type MapName, type Metric, type Show } from "../state";
 import { pictureOf, type Plate } from "../surface";
-import { paint, pool } from "../thumbs";
-import { colourBar } from "../colourbar";
+import { paint, pool, rootIndex } from "../thumbs";
 import { statusOf } from "../status";
 
+type Quantity = "attention" | "similarity";
+
+interface Part {
+  canvas: HTMLCanvasElement;
+  key: string; // of what is painted
+}
 interface Thumb {
   l: number;
   h: number;
   button: HTMLButtonElement;
-  canvas: HTMLCanvasElement;
+  parts: Record<Quantity, Part>;
+  offsets: Part; // the strip of attention by offset
   figure: HTMLElement;
+  written: string;
 }
 
-const TICKS: Tick[] = [
+const ROOTS: Tick[] = [
   { at: 0, label: "0" },
   { at: 0.5, label: "¼" },
   { at: 1, label: "1" },
-]; // square root
+];
+const SIGNED_ROOTS: Tick[] = [
+  { at: 0, label: "−1" },
+  { at: 0.25, label: "−¼" },
+  { at: 0.5, label: "0" },
+  { at: 0.75, label: "¼" },
+  { at: 1, label: "1" },
+];
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
+const NEAR = 3; // offsets in the strip, either way
+const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
 
 const METRIC_OPTIONS = (none: string): [string, string][] =>
   METRICS.map((m) => [m, m === "none" ? none : FIGURES[m].name]);
@@ -40,16 +58,23 @@ export class OverviewView {
   private readonly show;
   private readonly sort;
   private readonly tint;
+  private readonly direction = h("button", { type: "button", onclick: () => this.app.set({ down: !this.app.state.down }) });
+  private readonly least = h("input", {
+    type: "number",
+    min: 0,
+    title: "Heads with fewer high pairs come last and stay uncoloured: a share of three pairs says little",
+  });
   private thumbs: Thumb[] = [];
-  private drawn: { answer: Answer; key: string } | null = null;
   private arranged = "";
   private painting = 0;
+  private known: Answer | null = null;
+  private marked: Answer | null = null; // whose first thumbnails are told to the browser's clock
 
   constructor(private readonly app: App) {
     this.show = segmented<Show>(
       "Show",
       [
-        { value: "both", label: "Both", title: "Attention above the diagonal, similarity below" },
+        { value: "both", label: "Both", title: "Attention above, similarity below" },
         { value: "attention", label: "Attention" },
         { value: "similarity", label: "Similarity" },
       ],
@@ -57,10 +82,23 @@ export class OverviewView {
     );
     this.sort = select("Sort by", METRIC_OPTIONS("layer and head"), (sort) => app.set({ sort: sort as Metric }));
     this.tint = select("Colour by", METRIC_OPTIONS("none"), (tint) => app.set({ tint: tint as Metric }));
+    this.least.addEventListener("input", () => {
+      const least = this.least.valueAsNumber;
+      if (Number.isInteger(least) && least >= 0) app.set({ least });
+    });
     this.element = h(
       "section",
       { class: "view overview", "aria-label": "Overview" },
-      h("div", { class: "toolbar" }, this.show.element, this.sort.element, this.tint.element, this.legend),
+      h(
+        "div",
+        { class: "toolbar" },
+        this.show.element,
+        this.sort.element,
+        this.direction,
+        this.tint.element,
+        h("label", { class: "field least" }, h("span", {}, "High pairs at least"), this.least),
+        this.legend,
+      ),
       this.status,
       this.grid,
       this.table,
@@ -69,18 +107,25 @@ export class OverviewView {
     this.grid.addEventListener("pointerleave", () => app.readout(""));
     this.table.addEventListener("toggle", () => app.draw());
     new ResizeObserver(() => app.draw()).observe(this.grid);
+    addEventListener("scroll", () => this.element.isConnected && app.draw(), { passive: true });
   }
 
   update(): void {
     const { app } = this;
     const { state } = app;
     this.show.set(state.show);
+    this.grid.dataset.show = state.show;
     this.sort.set(state.sort);
     this.tint.set(state.tint);
+    this.direction.textContent = state.down ? "↓ largest first" : "↑ smallest first";
+    this.direction.hidden = state.sort === "none";
+    if (document.activeElement !== this.least) this.least.value = String(state.least);
     const entry = app.overview();
     replace(this.status, statusOf(app, entry));
     this.grid.hidden = this.table.hidden = this.legend.hidden = !entry.answer;
     if (!entry.answer) return;
+    if (this.known !== entry.answer) performance.mark("overview-answered");
+    this.known = entry.answer;
     const summary = app.figures(entry.answer);
     this.build(entry.answer);
     this.arrange(entry.answer, summary);
@@ -97,7 +142,9 @@ export class OverviewView {
     this.thumbs = [];
     answer.layers.forEach((_, l) =>
       answer.heads.forEach((_, head) => {
-        const canvas = h("canvas", { "aria-hidden": "true" });
+        const part = (name: string): Part => ({ canvas: h("canvas", { class: name, "aria-hidden": "true" }), key: "" });
+        const parts = { attention: part("map"), similarity: part("map") };
+        const offsets = part("offsets");
         const figure = h("span", { class: "figure" });
         const button = h(
           "button",
@@ -109,19 +156,25 @@ export class OverviewView {
             onfocus: () => this.tell(l, head, true),
             onpointerenter: () => this.tell(l, head, false),
           },
-          canvas,
+          parts.attention.canvas,
+          offsets.canvas,
+          parts.similarity.canvas,
           figure,
         );
-        this.thumbs.push({ l, h: head, button, canvas, figure });
+        this.thumbs.push({ l, h: head, button, parts, offsets, figure, written: "" });
       }),
     );
     this.grid.style.setProperty("--heads", String(answer.heads.length));
   }
 
   private ordered(summary: Summary[][]): Thumb[] {
-    const { sort } = this.app.state;
+    const { sort, down, least } = this.app.state;
     if (sort === "none") return this.thumbs;
-    const value = (t: Thumb): number => valueOf(summary[t.l]![t.h]!, sort) ?? -Infinity;
+    // Heads without the figure, or with too few pairs for it, come last either way.
+    const value = (t: Thumb): number => {
+      const v = soundValueOf(summary[t.l]![t.h]!, sort, least);
+      return v === null ? -Infinity : down ? v : -v;
+    };
     return [...this.thumbs].sort((a, b) => value(b) - value(a) || a.l - b.l || a.h - b.h);
   }
 
@@ -157,81 +210,133 @@ export class OverviewView {
     if (focused instanceof HTMLElement && this.grid.contains(focused)) focused.focus();
   }
 
-  // Draws the maps, those in sight first, a few milliseconds a frame.
+  private inSight({ button }: Thumb): boolean {
+    const { top, bottom } = button.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  }
+
+  // Fetches what is in sight, and the rest where it is little; draws what is there, a few milliseconds a frame.
   private fill(answer: Answer): void {
-    const { state, theme } = this.app;
-    const width = this.thumbs[0]!.canvas.clientWidth;
-    if (!width) return;
-    const side = Math.round(width * devicePixelRatio);
-    const key = `${state.show} ${state.map} ${theme} ${side}`;
-    if (this.drawn?.answer === answer && this.drawn.key === key) return;
-    const fresh = this.drawn?.answer !== answer;
-    this.drawn = { answer, key };
+    const { app } = this;
+    const { state, theme } = app;
+    if (!this.thumbs[0]!.button.clientWidth) return;
+    const near = this.thumbs.filter((t) => this.inSight(t));
+    const layers = new Set(near.map(({ l }) => l));
+    const derived = app.derived(answer, layers);
+    const T = answer.encoding.ids.length;
+    if (T * T * this.thumbs.length <= AT_ONCE) for (const l of answer.layers.keys()) layers.add(l);
+    const maps = new Map([...layers].map((l) => [l, state.show === "similarity" ? null : app.attention(answer, l)]));
+    const seen = answer.encoding.special.flatMap((special, t) => (special && !state.special ? [] : [t]));
+    const side = Math.round((this.thumbs[0]!.button.clientWidth - 2) * devicePixelRatio);
+    const look = [answerNumber(answer), state.map, theme, side, seen.length].join(" ");
+    const jobs: (() => void)[] = [];
+    for (const t of new Set([...near, ...this.thumbs])) {
+      const at = t.l * answer.heads.length + t.h;
+      const paintPart = (quantity: Quantity, map: Uint8Array | Int8Array | undefined): void => {
+        if (!map || t.parts[quantity].key === look) return;
+        jobs.push(() => this.paintMap(t.parts[quantity], look, map, T, side, seen, quantity));
+      };
+      if (state.show !== "similarity") paintPart("attention", maps.get(t.l)?.[t.h]);
+      if (state.show !== "attention") paintPart("similarity", derived.similarity[at]);
+      const profile = derived.profiles[at];
+      if (profile && t.offsets.key !== look) jobs.push(() => this.paintOffsets(t, look, profile));
+    }
+    this.run(jobs, () => this.mark(answer, look, near));
+  }
+
+  private run(jobs: readonly (() => void)[], done: () => void): void {
     cancelAnimationFrame(this.painting);
-    const inSight = (t: Thumb): number => {
-      const { top, bottom } = t.button.getBoundingClientRect();
-      return bottom > 0 && top < innerHeight ? 0 : 1;
-    };
-    const queue = this.thumbs.map((thumb) => [inSight(thumb), thumb] as const).sort((a, b) => a[0] - b[0]);
-    const visible = queue.filter(([out]) => !out).length;
     const step = (from: number): void => {
       const end = performance.now() + CHUNK_MS;
       let n = from;
-      while (n < queue.length && performance.now() < end) this.paintThumb(answer, queue[n++]![1], side);
-      if (fresh && from < visible && n >= visible) performance.mark("thumbnails-visible");
-      if (n < queue.length) this.painting = requestAnimationFrame(() => step(n));
-      else if (fresh) performance.mark("thumbnails-complete");
+      while (n < jobs.length && performance.now() < end) jobs[n++]!();
+      if (n < jobs.length) this.painting = requestAnimationFrame(() => step(n));
+      else done();
     };
     step(0);
   }
 
-  private paintThumb(answer: Answer, { l, h: head, canvas }: Thumb, pixels: number): void {
-    const { show, map } = this.app.state;
-    const T = answer.encoding.ids.length;
-    const image = (quantity: "attention" | "similarity"): ImageData => {
-      const stack = (quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
-      const { values, side } = pool(mapAt(stack, answer, l, head), T, pixels);
-      return paint(values, side, lutOf(map, quantity, this.app.theme));
-    };
-    const picture = image(show === "attention" ? "attention" : "similarity");
-    if (show === "both") {
-      const above = new Uint32Array(image("attention").data.buffer);
-      const out = new Uint32Array(picture.data.buffer);
-      for (let i = 0; i < picture.width; i++)
-        for (let j = i + 1; j < picture.width; j++) out[i * picture.width + j] = above[i * picture.width + j]!;
-    }
-    canvas.width = canvas.height = picture.width;
-    canvas.getContext("2d")!.putImageData(picture, 0, 0);
+  private mark(answer: Answer, look: string, near: readonly Thumb[]): void {
+    const { show } = this.app.state;
+    const painted = (t: Thumb): boolean =>
+      (show === "attention" || t.parts.similarity.key === look) &&
+      (show === "similarity" || t.parts.attention.key === look);
+    if (this.marked === answer || !near.length || !near.every(painted)) return;
+    this.marked = answer;
+    performance.mark("thumbnails-visible");
+  }
+
+  private paintMap(
+    part: Part,
+    look: string,
+    map: Uint8Array | Int8Array,
+    T: number,
+    size: number,
+    seen: readonly number[],
+    quantity: Quantity,
+  ): void {
+    part.key = look;
+    const { values, side } = pool(map, T, size, seen);
+    part.canvas.width = part.canvas.height = side;
+    const lut = lutOf(this.app.state.map, quantity === "attention" ? "attention" : "signed", this.app.theme);
+    if (side) part.canvas.getContext("2d")!.putImageData(paint(values, side, lut), 0, 0);
+  }
+
+  // Attention to the neighbours before, the token itself and those after: one step beside the diagonal is too fine
+  // for a thumbnail.
+  private paintOffsets(t: Thumb, look: string, profile: Profile): void {
+    t.offsets.key = look;
+    const near = profile.offsets.slice(REACH - NEAR, REACH + NEAR + 1);
+    const lut = lutOf(this.app.state.map, "attention", this.app.theme);
+    const { canvas } = t.offsets;
+    canvas.width = near.length;
+    canvas.height = 1;
+    const g = canvas.getContext("2d")!;
+    near.forEach((share, k) => {
+      g.fillStyle = cssOf(lut, Math.sqrt(share || 0));
+      g.fillRect(k, 0, 1, 1);
+    });
   }
 
   private annotate(answer: Answer, summary: Summary[][]): void {
     const { state, theme } = this.app;
     const figure = this.figure;
     const sorted = state.sort !== "none";
-    const range = figure ? rangeOf(summary, figure) : null;
+    const range = figure ? rangeOf(summary, figure, state.least) : null;
     const lut = lutOf(state.map, "figure", theme);
     const chosen = this.app.selection(answer);
     this.grid.classList.toggle("annotated", figure !== null);
     const tabStop = this.grid.contains(document.activeElement) ? document.activeElement : null;
     for (const t of this.thumbs) {
-      const value = figure ? valueOf(summary[t.l]![t.h]!, figure) : null;
-      const name = `${t.l}·${t.h}`;
-      const written = figure ? FIGURES[figure].write(value) : "";
-      replace(t.figure, sorted ? h("b", {}, name) : null, figure ? h("span", {}, written) : null);
-      t.figure.hidden = !sorted && !figure;
-      const place = range ? placeIn(range, value) : 0;
-      t.figure.style.background = figure ? cssOf(lut, place) : "";
-      t.figure.style.color = figure ? inkOn(lut, place) : "";
+      const head = summary[t.l]![t.h]!;
+      const sound = figure ? soundValueOf(head, figure, state.least) : null;
+      const written = figure ? writeFigure(head, figure) : "";
+      this.caption(t, sorted ? `${t.l}·${t.h}` : "", written, sound !== null);
+      const place = range && sound !== null ? placeIn(range, sound) : null;
+      t.figure.style.background = place === null ? "" : cssOf(lut, place);
+      t.figure.style.color = place === null ? "" : inkOn(lut, place);
       const isChosen = t.l === chosen.layer && t.h === chosen.head;
       t.button.classList.toggle("chosen", isChosen);
       t.button.tabIndex = tabStop ? (t.button === tabStop ? 0 : -1) : isChosen ? 0 : -1;
       t.button.setAttribute(
         "aria-label",
-        `Layer ${t.l}, head ${t.h}` + (figure ? `, ${FIGURES[figure].name} ${written}` : ""),
+        [sorted && `${t.l}·${t.h}`, written].filter(Boolean).join(" ") +
+          (sorted || written ? ", layer" : "Layer") +
+          ` ${t.l}, head ${t.h}` +
+          (figure ? `: ${FIGURES[figure].name}` : ""),
       );
     }
     if (!tabStop && !this.thumbs.some((t) => t.button.tabIndex === 0)) this.thumbs[0]!.button.tabIndex = 0;
-    this.explain(summary, range);
+    this.explain(range);
+  }
+
+  // Its words stand at the head of the button's name, as they are seen.
+  private caption(t: Thumb, name: string, written: string, sound: boolean): void {
+    const key = `${name} ${written} ${sound}`;
+    if (t.written === key) return;
+    t.written = key;
+    replace(t.figure, name && h("b", {}, name), name && " ", written && h("span", { class: sound ? "" : "few" }, written));
+    t.figure.hidden = !name && !written;
   }
 
   private get figure(): Figure | null {
@@ -239,22 +344,24 @@ export class OverviewView {
     return tint !== "none" ? tint : sort !== "none" ? sort : null;
   }
 
-  private explain(_: Summary[][], range: [number, number] | null): void {
-    const { app } = this;
+  private explain(range: [number, number] | null): void {
+    const { app, figure } = this;
     const { show, map } = app.state;
-    const bar = (quantity: "attention" | "similarity", label: string): HTMLElement =>
-      colourBar(lutOf(map, quantity, app.theme), label, TICKS);
+    const key = JSON.stringify([show, map, app.theme, figure, range]);
+    if (this.legend.dataset.key === key) return;
+    this.legend.dataset.key = key;
     replace(
       this.legend,
-      show !== "similarity" && bar("attention", show === "both" ? "Attention ◥" : "Attention"),
-      show !== "attention" && bar("similarity", show === "both" ? "Similarity ◣" : "Similarity"),
-      this.figure &&
+      show !== "similarity" && colourBar({ ...attentionBar(map, app.theme), words: `${ATTENTION_WORDS}; strip: offsets −${NEAR} to +${NEAR}` }),
+      show !== "attention" && colourBar(similarityBar(map, app.theme)),
+      figure &&
         range &&
-        colourBar(
-          lutOf(map, "figure", app.theme),
-          FIGURES[this.figure].name,
-          range.map((v, at) => ({ at, label: FIGURES[this.figure!].write(v) })),
-        ),
+        colourBar({
+          lut: lutOf(map, "figure", app.theme),
+          label: FIGURES[figure].name,
+          ticks: range.map((v, at) => ({ at, label: FIGURES[figure].write(v) })),
+          words: "linear, least to largest",
+        }),
     );
   }
 
@@ -262,7 +369,7 @@ export class OverviewView {
     const entry = this.app.overview();
     const { answer } = entry;
     if (!answer) return null;
-    const { state, theme } = this.app;
+    const { state } = this.app;
     const summary = this.app.figures(answer);
     const names = Object.keys(FIGURES) as Figure[];
     const rows = (): (string | number)[][] => [
@@ -273,7 +380,7 @@ export class OverviewView {
     ];
     const quantities = state.show === "both" ? (["attention", "similarity"] as const) : [state.show];
     const made = this.app.exported(entry, "overview");
-    const plates = quantities.map((quantity) => gridPlate(answer, quantity, lutOf(state.map, quantity, theme)));
+    const plates = quantities.map((quantity) => this.gridPlate(answer, quantity));
     return { ...made, rows, picture: pictureOf(plates, made.title) };
   }
 
@@ -281,9 +388,12 @@ export class OverviewView {
     const answer = this.app.overview().answer;
     if (!answer) return;
     const s = this.app.figures(answer)[l]![head]!;
+    const profile = this.app.derived(answer).profiles[l * answer.heads.length + head];
     const parts = (
       ["high_pairs", "repeated_share", "same_sentence_share", "mean_distance", "separator_attention"] as const
     ).map((f) => `${FIGURES[f].short} ${FIGURES[f].write(valueOf(s, f))}`);
+    const { previous, self, next } = profile?.shares ?? {};
+    if (profile) parts.unshift(`looks back ${percent(previous)}   at itself ${percent(self)}   ahead ${percent(next)}`);
     this.app.readout(`Layer ${l} · Head ${head}   ${parts.join("   ")}`, aloud);
   }
 
@@ -307,38 +417,62 @@ export class OverviewView {
     target.tabIndex = 0;
     target.focus();
   }
+
+  // All heads as one picture, layers downwards, heads across.
+  private gridPlate(answer: Answer, quantity: Quantity): Plate {
+    const { app } = this;
+    const T = answer.encoding.ids.length;
+    const n = Math.max(answer.layers.length, answer.heads.length) * CELL;
+    const signed = quantity === "similarity";
+    const indices = new Uint8Array(n * n).fill(signed ? MIDDLE : 0);
+    const derived = app.derived(answer);
+    const seen = Array.from({ length: T }, (_, t) => t);
+    answer.layers.forEach((_, l) =>
+      answer.heads.forEach((_, head) => {
+        const map = signed
+          ? derived.similarity[l * answer.heads.length + head]
+          : app.attention(answer, l)?.[head];
+        if (!map) return;
+        const { values, side } = pool(map, T, CELL - 4, seen);
+        for (let i = 0; i < CELL - 4; i++)
+          for (let j = 0; j < CELL - 4; j++) {
+            const at = Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4));
+            indices[(l * CELL + i) * n + head * CELL + j] = rootIndex(values[at]!, signed);
+          }
+      }),
+    );
+    const { map } = app.state;
+    return {
+      ...(signed ? similarityBar(map, app.theme) : attentionBar(map, app.theme)),
+      title: `${signed ? "Context similarity" : "Attention"}: layers down, heads across`,
+      n,
+      labels: Array.from({ length: n }, (_, t) => (t % CELL === CELL / 2 ? String(Math.floor(t / CELL)) : "")),
+      indices,
+      middle: signed ? MIDDLE : 0,
+      window: { x: 0, y: 0, span: n },
+    };
+  }
 }
 
 const CELL = 64; // pixels of a head in the saved picture
 
-// All heads as one picture, layers downwards, heads across.
-function gridPlate(answer: Answer, quantity: "attention" | "similarity", lut: Lut): Plate {
-  const T = answer.encoding.ids.length;
-  const across = Math.max(answer.layers.length, answer.heads.length);
-  const n = across * CELL;
-  const indices = new Uint8Array(n * n);
-  const stack = (quantity === "attention" ? answer.attentions : answer.similarities) as Uint8Array;
-  answer.layers.forEach((_, l) =>
-    answer.heads.forEach((_, head) => {
-      const { values, side } = pool(mapAt(stack, answer, l, head), T, CELL - 4);
-      for (let i = 0; i < CELL - 4; i++)
-        for (let j = 0; j < CELL - 4; j++) {
-          const value = values[Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4))]!;
-          indices[(l * CELL + i) * n + head * CELL + j] = Math.round(255 * Math.sqrt(value / 255));
-        }
-    }),
-  );
-  const labels = Array.from({ length: n }, (_, t) => (t % CELL === CELL / 2 ? String(Math.floor(t / CELL)) : ""));
-  return {
-    title:
-      quantity === "attention"
-        ? "Attention: layers down, heads across"
-        : "Context similarity: layers down, heads across",
-    n,
-    labels,
-    indices,
-    lut,
-    ticks: TICKS,
-    window: { x: 0, y: 0, span: n },
-  };
+const ATTENTION_WORDS = "square root, 0 to 1";
+const attentionBar = (map: MapName, theme: Theme): Bar => ({
+  lut: lutOf(map, "attention", theme),
+  label: "Attention",
+  ticks: ROOTS,
+  words: ATTENTION_WORDS,
+});
+const similarityBar = (map: MapName, theme: Theme): Bar => ({
+  lut: lutOf(map, "signed", theme),
+  label: "Similarity",
+  ticks: SIGNED_ROOTS,
+  words: "square root, of each head’s largest |S|",
+});
+
+const numbers = new WeakMap<Answer, number>();
+let answers = 0;
+function answerNumber(answer: Answer): number {
+  if (!numbers.has(answer)) numbers.set(answer, answers++);
+  return numbers.get(answer)!;
 }

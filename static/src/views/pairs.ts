@@ -70,7 +70,7 @@ export class PairsView {
   private key = "";
 
   constructor(private readonly app: App) {
-    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
+    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => ["similarity"]);
     this.find = h("input", {
       type: "search",
       placeholder: "any token",
@@ -89,7 +89,7 @@ export class PairsView {
     );
     this.table = h(
       "table",
-      { class: "pairs" },
+      { class: "pairs sortable" },
       h("caption", { class: "hidden" }, "High-similarity pairs"),
       h("thead", {}, h("tr", {}, this.heads)),
       this.rows,
@@ -297,7 +297,7 @@ export class PairsView {
         h("td", {}, axis.labels[j]),
         h("td", { class: "number" }, axis.positions[i]),
         h("td", { class: "number" }, axis.positions[j]),
-        h("td", { class: "number" }, head.similarity ? format(head.similarity[i * axis.n + j]) : "–"),
+        h("td", { class: "number" }, format(head.similarity[i * axis.n + j])),
         h("td", { class: "number" }, pairs.normalized[k]!.toFixed(3)),
         h("td", { class: "number" }, distanceOf(pairs, k, axis)),
         mark(sameToken(pairs, k, axis)),
@@ -368,7 +368,7 @@ export class PairsView {
           axis.positions[j]!,
           axis.labels[i]!,
           axis.labels[j]!,
-          head.similarity![i * axis.n + j]!,
+          head.similarity[i * axis.n + j]!,
           pairs.normalized[k]!,
           distanceOf(pairs, k, axis),
           String(sameToken(pairs, k, axis)),

@@ -10,7 +10,7 @@ import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { countAbove } from "../pairs";
 import { layerRequest } from "../requests";
-import { format, maximumOf, ticksOf } from "../scale";
+import { format, maximumOf, ticksOf, wordsOf } from "../scale";
 import type { Relation } from "../state";
 import { statusOf } from "../status";
 import { PICTURE_EDGE, textPicture, type Stroke } from "../surface";
@@ -57,7 +57,7 @@ export class TextView {
   private readonly redraw = perFrame(() => this.drawOverlay());
 
   constructor(private readonly app: App) {
-    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true));
+    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => [RELATIONS[app.state.relation].quantity]);
     this.relation = segmented<Relation>(
       "Colour the text by",
       [
@@ -148,7 +148,7 @@ export class TextView {
     if (this.flow?.axis === head.axis && this.key === key) return;
     this.key = key;
     const mean = layer ? headOf(layer, state) : null;
-    this.segments = mean ? segmentsOf(mean.attention, mean.similarity!, mean.axis, state.atau) : [];
+    this.segments = mean ? segmentsOf(mean.attention, mean.similarity, mean.axis, state.atau) : [];
     this.paper.classList.toggle("sentences", state.sentences);
     this.paper.classList.toggle("banded", state.bands);
     this.lay(head);
@@ -197,7 +197,7 @@ export class TextView {
       similar: "Similarity of each token to all others, on average. ",
     }[relation];
     this.caption.textContent = chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`;
-    replace(this.legend, colourBar(lut, title, ticksOf(top, "linear")));
+    replace(this.legend, colourBar({ lut, label: title, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }));
   }
 
   private list(head: Head): void {

@@ -1,0 +1,157 @@
+// Pictures that must not mislead.
+import type { Page } from "@playwright/test";
+import { colours, expect, open, readout, test, view } from "./viewer";
+
+const thumb = (page: Page, layer: number, head: number) => page.locator(".thumb").nth(layer * 12 + head);
+
+// The colours of a canvas, row by row.
+const pixels = (page: Page, selector: string, nth = 0): Promise<{ width: number; data: number[] }> =>
+  page
+    .locator(selector)
+    .nth(nth)
+    .evaluate((node) => {
+      const canvas = node as HTMLCanvasElement;
+      const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+      return { width: canvas.width, data: [...new Uint32Array(data.buffer)] };
+    });
+const darkness = (colour: number): number => 765 - (colour & 255) - ((colour >> 8) & 255) - ((colour >> 16) & 255);
+
+test("whole maps by default: a head that looks one word back is as plain as one that looks ahead", async ({
+  watched: page,
+  home,
+}) => {
+  await open(page, home);
+  await expect(thumb(page, 0, 0).locator("canvas.map")).toHaveCount(2);
+  await expect.poll(() => colours(page, ".thumb canvas.map")).toBeGreaterThan(10);
+  await expect.poll(async () => (await pixels(page, ".thumb .offsets", 12 + 7)).width).toBe(7);
+  const strip = (await pixels(page, ".thumb .offsets", 12 + 7)).data.map(darkness);
+  expect(strip.indexOf(Math.max(...strip))).toBe(2); // offsets -3 .. 3: one back
+  const { width, data } = await pixels(page, ".thumb canvas.map", 2 * (12 + 7));
+  const below = data.filter((_, k) => Math.floor(k / width) > k % width).map(darkness);
+  expect(Math.max(...below)).toBeGreaterThan(400);
+  await thumb(page, 1, 7).hover();
+  await expect(readout(page)).toContainText(/looks back [89]\d\s%/);
+});
+
+test("similarities below 0 have colours of their own, and every bar says its scale and range", async ({
+  watched: page,
+  home,
+}) => {
+  await open(page, home, "view=head&layer=7&head=5");
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  const bars = page.locator(".plate .colour-bar");
+  await expect(bars.first()).toContainText(/linear, 0 to 1/);
+  await expect(bars.nth(1)).toContainText(/linear, −0\.0\d+ to 0\.0\d+/);
+  const most = await bars.nth(1).locator(".ticks .first").textContent();
+  expect(most).toMatch(/^−0\.04/); // the most negative sets the range: it is the largest in size
+  // [CLS] against the rest is negative: violet, a row and a column; the rest is amber.
+  const { data } = await pixels(page, ".heatmap canvas", 2);
+  const share = (sign: number): number =>
+    data.filter((c) => sign * ((c & 255) - ((c >> 16) & 255)) > 40).length / data.length;
+  expect(share(-1)).toBeGreaterThan(0.005);
+  expect(share(1)).toBeGreaterThan(0.3);
+  await page.getByRole("radio", { name: "Log" }).check();
+  await expect(bars.nth(1)).toContainText("logarithmic, four decades");
+  await page.getByRole("radio", { name: "Per row" }).check();
+  await expect(bars.nth(1)).toContainText("± the row’s largest");
+  for (const [name, fragment] of [
+    ["Overview", "tint=high_pairs"],
+    ["Text", "view=text&layer=1&head=4"],
+    ["Compare", "view=compare&layer=1&head=4&layer2=7&head2=5"],
+  ] as const) {
+    await open(page, home, fragment);
+    await expect(view(page, name).locator(".colour-bar").first()).toBeVisible();
+    for (const words of await page.locator(".colour-bar .words").allTextContents())
+      expect(words, name).toMatch(/^(linear|square root|logarithmic)/);
+  }
+});
+
+const LONG = Array.from({ length: 700 }, (_, n) => `word${n % 37}${n % 11 ? "" : "."}`).join(" ");
+
+test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail", async ({
+  watched: page,
+  home,
+  request,
+}) => {
+  await open(page, home, `view=head&layer=1&head=2&max=512&text=${encodeURIComponent(LONG)}`);
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(page.locator(".map-note").first()).toContainText("Each pixel shows the strongest of its cells");
+  const { attentions } = await (
+    await request.post(`${home}analyze`, {
+      data: { text: LONG, max_tokens: 512, layers: [1], heads: [2], outputs: ["attentions"] },
+    })
+  ).json();
+  const rows = (attentions[0][0] as number[][]).map((row) => Math.max(...row));
+  const top = Math.max(...rows);
+  const { width, data } = await pixels(page, ".heatmap canvas");
+  const margin = Math.round(Math.min(84, Math.max(48, width * 0.16)));
+  const plot = width - margin - 6;
+  const shown = rows.map((_, i) => {
+    const y = margin + Math.floor(((i + 0.5) * plot) / 512);
+    return Math.max(...data.slice(y * width + margin, y * width + margin + plot).map(darkness));
+  });
+  const full = Math.max(...shown);
+  const strong = rows.flatMap((value, i) => (value > 0.8 * top ? [shown[i]!] : []));
+  expect(strong.length).toBeGreaterThan(3);
+  for (const dark of strong) expect(dark).toBeGreaterThan(0.75 * full);
+});
+
+test("a share says of how many pairs; heads of few pairs come last, either way", async ({ watched: page, home }) => {
+  await open(page, home, "sort=repeated_share");
+  const captions = async (): Promise<[number, number][]> =>
+    (await page.locator(".thumb .figure span").allTextContents())
+      .filter((t) => t !== "–")
+      .map((t) => {
+        const [, share, count] = /([\d.]+)\s% of ([\d,]+)/.exec(t)!;
+        return [Number(share), Number(count!.replace(",", ""))];
+      });
+  await expect(page.locator(".grid.sorted")).toBeVisible();
+  const falling = (values: readonly [number, number][]): number[] => values.filter(([, n]) => n >= 10).map(([v]) => v);
+  let all = await captions();
+  expect(all[0]![1]).toBeGreaterThanOrEqual(10);
+  expect(falling(all)).toEqual([...falling(all)].sort((a, b) => b - a));
+  expect(all.findIndex(([, n]) => n < 10)).toBe(falling(all).length);
+  await page.getByRole("button", { name: "largest first" }).click();
+  await expect(page.getByRole("button", { name: "smallest first" })).toBeVisible();
+  all = await captions();
+  expect(falling(all)).toEqual([...falling(all)].sort((a, b) => a - b));
+  expect(all[0]![1]).toBeGreaterThanOrEqual(10);
+  await expect(page).toHaveURL(/down=0/);
+});
+
+test("the figures' table sorts by every column", async ({ watched: page, home }) => {
+  await open(page, home);
+  await page.getByText("All figures as a table").click();
+  const heads = page.locator(".alternative thead th");
+  await expect(heads).toHaveCount(9);
+  for (const n of [1, 4, 8]) {
+    await heads.nth(n).getByRole("button").click();
+    await expect(heads.nth(n)).toHaveAttribute("aria-sort", "descending");
+    const values = (await page.locator(`.alternative tbody td:nth-child(${n + 1}):not(.muted)`).allTextContents())
+      .filter((t) => t !== "–")
+      .map((t) => parseFloat(t.replaceAll(",", "").replace("−", "-")));
+    expect(values).toEqual([...values].sort((a, b) => b - a));
+  }
+  await heads.nth(8).getByRole("button").click();
+  await expect(heads.nth(8)).toHaveAttribute("aria-sort", "ascending");
+});
+
+test("an empty text has no pairs, in every view", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4&text=");
+  await expect(page.locator(".facts div", { hasText: "High pairs" })).toHaveText("High pairs0");
+  await page.keyboard.press("4");
+  await expect(page.locator(".count")).toContainText("0 of 0 high pairs");
+});
+
+test("hints tell what this model shows", async ({ watched: page, home, request }) => {
+  await open(page, home, "", true);
+  const hints = page.locator(".hints");
+  await expect(hints).toContainText("more than half of their attention there");
+  await expect(hints).not.toContainText("paper");
+  const text = await page.locator("#text").inputValue();
+  const { summary } = await (
+    await request.post(`${home}analyze`, { data: { text, layers: "all", outputs: ["summary"] } })
+  ).json();
+  const most = Math.max(...summary.flat().map((s: { separator_attention: number }) => s.separator_attention));
+  await expect(hints).toContainText(`${(100 * most).toFixed(0)} %`);
+});

@@ -1,0 +1,92 @@
+// What the worker has made of each answer so far: similarities as bytes, figures by threshold, profiles.
+import type { Answer } from "./answer";
+import type { Levels } from "./levels";
+import { kindsOf, type Profile } from "./patterns";
+import type { Order, Reply } from "./worker";
+
+// By place: layer * heads + head. What is not made yet is undefined.
+export interface Derived {
+  similarity: (Int8Array | undefined)[]; // [T][T], share of the head's largest |S| in 127ths
+  levels: (Levels | undefined)[];
+  profiles: (Profile | undefined)[];
+  made: number; // grows with every reply
+  asked: Set<string>;
+}
+
+export class Deriver {
+  private worker: Worker | null = null;
+  private readonly known = new WeakMap<Answer, Derived>();
+  private readonly waiting = new Map<number, { derived: Derived; from: number; left: number }>();
+  private orders = 0;
+
+  constructor(private readonly changed: () => void) {}
+
+  of(overview: Answer): Derived {
+    let derived = this.known.get(overview);
+    if (!derived) {
+      derived = { similarity: [], levels: [], profiles: [], made: 0, asked: new Set() };
+      this.known.set(overview, derived);
+    }
+    return derived;
+  }
+
+  // A layer's similarities and figures, once. Without a token that counts there are no pairs.
+  similarity(overview: Answer, l: number, withSpecial: boolean): void {
+    if (this.begun(overview, `similarity ${l}`)) return;
+    const { ids, sentences, special } = overview.encoding;
+    const T = ids.length,
+      H = overview.heads.length;
+    const stack = overview.headOutputs as Uint16Array;
+    const size = stack.length / (overview.layers.length * H);
+    const none = special.every(Boolean);
+    this.order(overview, l, {
+      kind: "similarity",
+      key: 0,
+      T,
+      heads: Array.from({ length: H }, (_, h) => stack.slice((l * H + h) * size, (l * H + h + 1) * size)),
+      ids,
+      sentences,
+      out: special.map((s) => none || (s && !withSpecial)),
+    });
+  }
+
+  // A layer's profiles, once, from its maps.
+  profiles(overview: Answer, l: number, maps: Uint8Array[]): void {
+    if (this.begun(overview, `attention ${l}`)) return;
+    const { ids } = overview.encoding;
+    this.order(overview, l, { kind: "attention", key: 0, T: ids.length, heads: maps, kinds: kindsOf(overview.encoding) });
+  }
+
+  private begun(overview: Answer, name: string): boolean {
+    const { asked } = this.of(overview);
+    const known = asked.has(name);
+    asked.add(name);
+    return known;
+  }
+
+  private order(overview: Answer, l: number, order: Order): void {
+    const derived = this.of(overview);
+    order.key = this.orders++;
+    this.waiting.set(order.key, { derived, from: l * overview.heads.length, left: order.heads.length });
+    this.worker ??= this.start();
+    this.worker.postMessage(order);
+  }
+
+  private start(): Worker {
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
+    return worker;
+  }
+
+  private take(reply: Reply): void {
+    const order = this.waiting.get(reply.key)!;
+    const { derived, from } = order;
+    if (reply.kind === "similarity") {
+      derived.similarity[from + reply.head] = reply.bytes;
+      derived.levels[from + reply.head] = reply.levels;
+    } else derived.profiles[from + reply.head] = reply.profile;
+    derived.made++;
+    if (--order.left === 0) this.waiting.delete(reply.key);
+    this.changed();
+  }
+}

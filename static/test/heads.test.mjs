@@ -1,0 +1,163 @@
+// What is counted over all heads, against plain loops.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { figuresAt, levelsOf, tokensOf } from "../src/levels.ts";
+import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/patterns.ts";
+import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/similarity.ts";
+import { orderRows } from "../src/figures-table.ts";
+
+const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
+let seed = 1;
+const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+
+test("halves of every kind", () => {
+  assert.deepEqual(
+    [...fromHalves(Uint16Array.of(0x3c00, 0xc000, 0x0000, 0x0001, 0x7bff, 0x3555))],
+    [1, -2, 0, 2 ** -24, 65504, Math.fround(0.333251953125)],
+  );
+  assert.deepEqual([...fromHalves(Uint16Array.of(0x7c00, 0xfc00, 0x7e00))], [Infinity, -Infinity, NaN]);
+});
+
+test("similarities are those of the outputs, both signs kept", () => {
+  const T = 5,
+    d = 3;
+  const O = Float32Array.from({ length: T * d }, () => random() - 0.5);
+  const S = similarityOf(O, T);
+  for (let i = 0; i < T; i++)
+    for (let j = 0; j < T; j++) {
+      let sum = 0;
+      for (let k = 0; k < d; k++) sum += O[i * d + k] * O[j * d + k];
+      close(S[i * T + j], i === j ? 0 : sum);
+    }
+  const bytes = signedBytes(S);
+  const top = Math.max(...S.map(Math.abs));
+  S.forEach((v, k) => close(bytes[k], (127 * v) / top, 0.5));
+  assert.ok(bytes.some((b) => b < 0));
+  leaveOut(S, T, [true, false, false, false, false]);
+  assert.ok([0, 1, 2, 3, 4].every((t) => S[t] === 0 && S[t * T] === 0));
+  assert.notEqual(S[1 * T + 2], 0);
+  assert.equal(similarityOf(new Float32Array(0), 0).length, 0);
+});
+
+test("figures at every threshold are those of the pairs that reach it", () => {
+  const T = 23;
+  const ids = Array.from({ length: T }, () => Math.floor(random() * 6));
+  const sentences = Array.from({ length: T }, (_, t) => Math.floor(t / 8));
+  const S = new Float32Array(T * T);
+  for (let i = 0; i < T; i++) for (let j = i + 1; j < T; j++) S[i * T + j] = S[j * T + i] = 3 * (random() - 0.3);
+  const levels = levelsOf(S, T, tokensOf(ids, sentences));
+  const m = Math.max(...S);
+  for (const tau of [0.05, 0.3, 0.31, 0.77, 1]) {
+    let count = 0,
+      repeated = 0,
+      within = 0,
+      both = 0,
+      distance = 0;
+    const holds = new Map();
+    for (let i = 0; i < T; i++)
+      for (let j = i + 1; j < T; j++) {
+        if (S[i * T + j] / m < tau) continue;
+        count++;
+        distance += j - i;
+        repeated += ids[i] === ids[j];
+        within += sentences[i] === sentences[j];
+        both += ids[i] === ids[j] && sentences[i] === sentences[j];
+        for (const id of new Set([ids[i], ids[j]])) holds.set(id, (holds.get(id) ?? 0) + 1);
+      }
+    const most = Math.max(...holds.values());
+    const focal = ids.findIndex((id) => holds.get(id) === most);
+    assert.deepEqual(figuresAt(levels, tau), {
+      high_pairs: count,
+      repeated_share: repeated / count,
+      same_sentence_share: within / count,
+      repeated_same_sentence_share: both / count,
+      mean_distance: distance / count,
+      focal_position: focal,
+      focal_share: most / count,
+    });
+  }
+  const none = figuresAt(levelsOf(new Float32Array(T * T), T, tokensOf(ids, sentences)), 0.3);
+  assert.deepEqual([none.high_pairs, none.repeated_share, none.focal_position], [0, null, null]);
+});
+
+const encoding = {
+  ids: [2, 7, 8, 7, 9, 3],
+  tokens: ["[CLS]", "a", "b", "a", ".", "[SEP]"],
+  types: [0, 0, 0, 0, 0, 0],
+  special: [true, false, false, false, false, true],
+  sentences: [0, 0, 0, 1, 1, 1],
+};
+
+test("a profile's shares are sums over what each query attends to", () => {
+  const T = 6;
+  const A = new Float32Array(T * T);
+  for (let i = 0; i < T; i++) {
+    let sum = 0;
+    for (let j = 0; j < T; j++) sum += A[i * T + j] = random();
+    for (let j = 0; j < T; j++) A[i * T + j] /= sum;
+  }
+  const kinds = kindsOf(encoding);
+  const profile = profileOf(A, T, 1, kinds);
+  const share = (picks) => {
+    let sum = 0;
+    for (let i = 0; i < T; i++) for (let j = 0; j < T; j++) if (picks(i, j)) sum += A[i * T + j];
+    return sum / T;
+  };
+  const { ids, special, sentences } = encoding;
+  const plain = (i, j) => !special[i] && !special[j];
+  close(profile.shares.previous, share((i, j) => j === i - 1));
+  close(profile.shares.next, share((i, j) => j === i + 1));
+  close(profile.shares.self, share((i, j) => j === i));
+  close(profile.shares.first, share((_, j) => j === 0));
+  close(profile.shares.separator, share((_, j) => j === 5));
+  close(profile.shares.punctuation, share((_, j) => j === 4));
+  close(profile.shares.repeated, share((i, j) => i !== j && plain(i, j) && ids[i] === ids[j]));
+  close(profile.shares.sentence, share((i, j) => plain(i, j) && sentences[i] === sentences[j]));
+  close(profile.chance.repeated, 2 / 36);
+  close(profile.chance.sentence, 8 / 36);
+  let entropy = 0;
+  for (const a of A) entropy -= a * Math.log(a);
+  close(profile.entropy, entropy / T);
+  close(profile.offsets[REACH - 2], (share((i, j) => j === i - 2) * T) / (T - 2));
+  assert.ok(Number.isNaN(profile.offsets[0]));
+});
+
+test("what bytes lost by rounding is spread over the cells that lost it", () => {
+  const T = 600; // 1/600 of 255 rounds to 0 everywhere
+  const kinds = { first: -1, separator: Array(T).fill(false), punctuation: Array(T).fill(false), repeated: Array(T).fill(-1), sentence: Array(T).fill(0) };
+  const even = profileOf(new Uint8Array(T * T), T, 1 / 255, kinds);
+  close(even.entropy, Math.log(T), 1e-9);
+  close(even.shares.self, 1 / T, 1e-9);
+  assert.equal(labelOf(even), "broad");
+});
+
+test("labels: the strongest pattern over its threshold, none otherwise", () => {
+  const shares = Object.fromEntries(PATTERNS.filter((p) => p !== "broad").map((p) => [p, 0]));
+  const profile = (some, more = {}) => ({
+    shares: { ...shares, ...some },
+    evenness: 0.4,
+    chance: { sentence: 0.3, repeated: 0.02 },
+    ...more,
+  });
+  assert.equal(labelOf(profile({ previous: 0.88 })), "previous");
+  assert.equal(labelOf(profile({ next: 0.51, separator: 0.2 })), "next");
+  assert.equal(labelOf(profile({ separator: 0.59 })), null);
+  assert.equal(labelOf(profile({ separator: 0.61 })), "separator");
+  assert.equal(labelOf(profile({ sentence: 0.7 })), "sentence");
+  assert.equal(labelOf(profile({ sentence: 0.7 }, { chance: { sentence: 0.5, repeated: 0 } })), null);
+  assert.equal(labelOf(profile({ repeated: 0.6, sentence: 0.9 })), "repeated");
+  assert.equal(labelOf(profile({}, { evenness: 0.9 })), "broad");
+  assert.equal(strengthOf(profile({ next: 0.3 }), "next"), 0.3);
+  assert.equal(strengthOf(profile({}), "broad"), 0.4);
+});
+
+test("the figures' table: few pairs come last in either direction", () => {
+  const row = (head, high_pairs, repeated_share) => ({ l: 0, head, summary: { high_pairs, repeated_share } });
+  const rows = [row(0, 3, 1), row(1, 50, 0.2), row(2, 40, 0.4), row(3, 0, null)];
+  const order = (column, least) => orderRows(rows, column, least).map(({ head }) => head);
+  assert.deepEqual(order("-repeated_share", 10), [2, 1, 0, 3]);
+  assert.deepEqual(order("repeated_share", 10), [1, 2, 0, 3]);
+  assert.deepEqual(order("-repeated_share", 1), [0, 2, 1, 3]);
+  assert.deepEqual(order("-high_pairs", 10), [1, 2, 0, 3]);
+  assert.deepEqual(order("-head", 10), [3, 2, 1, 0]);
+});
