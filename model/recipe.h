@@ -61,6 +61,7 @@ typedef enum hs_activation {
     HS_QUICK_GELU,
     HS_RELU,
     HS_SILU,
+    HS_N_ACTIVATIONS
 } hs_activation;
 
 /* word[id] + position[position_offset + t] + type[type of t], normed, then projected where E is not H.

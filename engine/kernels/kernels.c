@@ -1,3 +1,4 @@
+/* kernels.c - which of the compiled instruction sets this CPU has. */
 #include "engine/kernels/kernels.h"
 
 extern const hs__kernels hs__kernels_base;

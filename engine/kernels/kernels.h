@@ -2,12 +2,13 @@
  *
  * The bodies are written once, with gcc's vector types, in kernels_body.h, and compiled once per instruction
  * set; hs__kernels_select picks the best set the CPU has. Kernels take const inputs, allocate nothing, know
- * nothing of models. Matrices are row-major; a leading dimension (ld) is in floats. Sizes are at least 1.
- * Nothing needs alignment. */
+ * nothing of models but the names of activations. Matrices are row-major; a leading dimension (ld) is in
+ * floats. Sizes are at least 1. Nothing needs alignment. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "model/recipe.h"
+
+typedef void hs__activate(size_t n_rows, size_t n, float *y, size_t ldy);
 
 typedef struct hs__kernels {
     const char *name; /* "avx512", "avx2" or "base" */
@@ -25,8 +26,8 @@ typedef struct hs__kernels {
     /* y[i][j] += bias[j]. */
     void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy);
 
-    /* y[i][j] = gelu(y[i][j]), gelu(x) = x (1 + erf(x / sqrt 2)) / 2. */
-    void (*gelu)(size_t n_rows, size_t n, float *y, size_t ldy);
+    /* y[i][j] = f(y[i][j]), by hs_activation. Within 1e-7 of the value, or of 1 where that is more. */
+    hs__activate *activate[HS_N_ACTIVATIONS];
 
     /* Products take their right matrix B [K][n] in panels: of `panel` columns each, the last one of as many
      * as are left, rounded up to `lanes` with zeros; a panel is [K][its columns], so that a product reads it

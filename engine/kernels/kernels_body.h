@@ -71,6 +71,36 @@ INLINE vec gelu(vec x)
     return larger(x, splat(0)) - a * exp_negative(a * a * splat(-0.5f)) * p / q;
 }
 
+/* x / (1 + e^-z), by e^-|z|, which cannot overflow. */
+INLINE vec times_sigmoid(vec x, vec z)
+{
+    const vec e = exp_negative(-larger(z, -z));
+    const ivec below = z < splat(0);
+    const vec one = splat(1.0f), top = (vec)(((ivec)e & below) | ((ivec)one & ~below));
+    return x * (top / (one + e));
+}
+
+/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, and (1 + tanh u) / 2 = 1 / (1 + e^-2u). */
+INLINE vec gelu_tanh(vec x)
+{
+    return times_sigmoid(x, splat(1.5957691216057308f) * (x + splat(0.044715f) * x * x * x));
+}
+
+INLINE vec quick_gelu(vec x)
+{
+    return times_sigmoid(x, splat(1.702f) * x);
+}
+
+INLINE vec relu(vec x)
+{
+    return larger(x, splat(0));
+}
+
+INLINE vec silu(vec x)
+{
+    return times_sigmoid(x, x);
+}
+
 static void softmax_row(size_t T, float scale, float *a, float *columns)
 {
     const size_t whole = T / LANES * LANES, rest = T - whole;
@@ -180,16 +210,22 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
-static void gelu_rows(size_t n_rows, size_t n, float *y, size_t ldy)
-{
-    const size_t whole = n / LANES * LANES, rest = n - whole;
-    for (size_t i = 0; i < n_rows; i++, y += ldy) {
-        for (size_t j = 0; j < whole; j += LANES)
-            store(y + j, gelu(load(y + j)));
-        if (rest)
-            store_part(y + whole, rest, gelu(load_part(y + whole, rest, 0)));
+#define DEFINE_ACTIVATION(function)                                                                          \
+    static void function##_rows(size_t n_rows, size_t n, float *y, size_t ldy)                               \
+    {                                                                                                        \
+        const size_t whole = n / LANES * LANES, rest = n - whole;                                            \
+        for (size_t i = 0; i < n_rows; i++, y += ldy) {                                                      \
+            for (size_t j = 0; j < whole; j += LANES)                                                        \
+                store(y + j, function(load(y + j)));                                                         \
+            if (rest)                                                                                        \
+                store_part(y + whole, rest, function(load_part(y + whole, rest, 0)));                        \
+        }                                                                                                    \
     }
-}
+DEFINE_ACTIVATION(gelu)
+DEFINE_ACTIVATION(gelu_tanh)
+DEFINE_ACTIVATION(quick_gelu)
+DEFINE_ACTIVATION(relu)
+DEFINE_ACTIVATION(silu)
 
 /* Products of floats. */
 typedef float operand;
@@ -294,5 +330,9 @@ const hs__kernels KERNELS = {
     .softmax = softmax,
     .add_norm = add_norm,
     .add_bias = add_bias,
-    .gelu = gelu_rows,
+    .activate = {[HS_GELU] = gelu_rows,
+                 [HS_GELU_TANH] = gelu_tanh_rows,
+                 [HS_QUICK_GELU] = quick_gelu_rows,
+                 [HS_RELU] = relu_rows,
+                 [HS_SILU] = silu_rows},
 };

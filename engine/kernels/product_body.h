@@ -8,8 +8,12 @@
  *
  * What is multiplied is an operand, 4 bytes: a float, or a pair of bfloat16 that one instruction multiplies
  * and adds. Includers define operand, operands (LANES of them), load_operands, splat_operand, add_product,
- * and TILE_VECS       vectors in a panel's row TILE_ROWS       rows of the largest tile: TILE_ROWS *
- * TILE_VECS + TILE_VECS + 1 registers are in use TILE_HEIGHTS(X) X(1) X(2) ... X(TILE_ROWS) */
+ * and
+ *
+ *     TILE_VECS        vectors in a panel's row
+ *     TILE_ROWS        rows of the largest tile; TILE_ROWS * TILE_VECS + TILE_VECS + 1 registers are in use
+ *     TILE_HEIGHTS(X)  X(1) X(2) ... X(TILE_ROWS)
+ *     SUM_PARTS        parts at most that a sum is taken in */
 
 #define PANEL (TILE_VECS * LANES)
 

@@ -1,9 +1,12 @@
+/* linear.c - what all implementations share: reading the weights from where they lie in the file. */
 #include "engine/linear/linear.h"
+
+#include <string.h>
 
 void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
                      const hs__kernels *kernels)
 {
-    *linear = (hs__linear){.kind = kind, .kernels = kernels, .gelu = source->gelu};
+    *linear = (hs__linear){.kind = kind, .kernels = kernels, .activate = source->activate};
     linear->n_in = source->parts[0]->weight.n_columns;
     for (size_t p = 0; p < source->n_parts; p++)
         linear->n_out += source->parts[p]->weight.n_rows;
@@ -29,8 +32,12 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret)
 {
     for (size_t p = 0; p < source->n_parts; p++) {
         const hs_tensor *bias = &source->parts[p]->bias;
-        hs_tensor_read(bias, 0, 1, ret);
-        ret += bias->n_columns;
+        const size_t n = source->parts[p]->weight.n_rows;
+        if (bias->data)
+            hs_tensor_read(bias, 0, 1, ret);
+        else
+            memset(ret, 0, n * sizeof *ret);
+        ret += n;
     }
 }
 

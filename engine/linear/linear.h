@@ -1,4 +1,4 @@
-/* linear.h - y = x W' + b, or gelu of it, with W known when the engine is made.
+/* linear.h - y = x W' + b, or an activation of it, with W known when the engine is made.
  *
  * One interface, three implementations: linear_native.c, our own tiles over packed panels; linear_openblas.c;
  * and linear_onednn.c where oneDNN was there at build time. An hs__linear never changes once created. A
@@ -20,7 +20,7 @@ typedef struct hs__linear hs__linear;
 typedef struct hs__linear_source {
     const hs_dense *const *parts;
     size_t n_parts;
-    bool gelu;
+    hs__activate *activate; /* of kernels.h, or NULL: none */
 } hs__linear_source;
 
 /* A cut of a product into n_row_chunks x n_column_chunks tasks, row chunks of one column chunk first. */
@@ -50,7 +50,7 @@ struct hs__linear {
     const hs__linear_kind *kind;
     const hs__kernels *kernels;
     size_t n_in, n_out;
-    bool gelu;
+    hs__activate *activate;
 };
 
 /* Fills in the common part from the source. */
@@ -60,7 +60,7 @@ void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__
 /* Reads rows [first, first + n_rows) of the stacked weights: ret is [n_rows][n_in]. */
 void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret);
 
-/* Reads the stacked biases: ret is [n_out]. */
+/* Reads the stacked biases, 0 where there are none: ret is [n_out]. */
 void hs__linear_read_biases(const hs__linear_source *source, float *ret);
 
 /* Tasks of a product of n_rows rows that n_threads threads share. */

@@ -1,6 +1,6 @@
 /* linear_native.c - linear on our own tiles (product_body.h): weights packed in panels, bias added as the
- * sums begin, gelu applied to what a task wrote while it is in the first-level cache. Nothing depends on how
- * many rows there are: a row has the same bits alone, in a batch, on one thread or on many. */
+ * sums begin, the activation applied to what a task wrote while it is in the first-level cache. Nothing
+ * depends on how many rows there are: a row has the same bits alone, in a batch, on one thread or on many. */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -106,8 +106,8 @@ static hs_status native_run(const hs__linear *base, hs__linear_split split, size
         kernels->product(rows, K, (const float *)x + row * K, K, panels + at, n, bias, panels + next, out,
                          n_out);
     }
-    if (base->gelu)
-        kernels->gelu(rows, n, out, n_out);
+    if (base->activate)
+        base->activate(rows, n, out, n_out);
     return HS_OK;
 }
 

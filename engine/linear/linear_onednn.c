@@ -1,5 +1,5 @@
 /* linear_onednn.c - linear on oneDNN's inner product: weights reordered once into the layout it likes best,
- * bias added by it, gelu by our own sweep, which is faster than its post-op and closer to exact.
+ * bias added by it, activations by our own sweep, which is faster than its post-op and closer to exact.
  *
  * A primitive of oneDNN is compiled for one number of rows. Any number is made up of those we keep, so that
  * nothing is compiled while texts are served. Their scratch is ours, per call: the library's own belongs to
@@ -253,8 +253,8 @@ static hs_status onednn_run(const hs__linear *base, hs__linear_split split, size
             continue;
         }
         st = multiply(linear, stream, s, (const char *)x + row * x_row_bytes, y + row * n_out);
-        if (base->gelu)
-            base->kernels->gelu(n, n_out, y + row * n_out, n_out);
+        if (base->activate)
+            base->activate(n, n_out, y + row * n_out, n_out);
         row += n;
     }
     dnnl_stream_destroy(stream);

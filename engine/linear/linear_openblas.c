@@ -1,4 +1,5 @@
-/* linear_openblas.c - linear on CBLAS: weights as rows in our own memory, bias and gelu in a sweep after. */
+/* linear_openblas.c - linear on CBLAS: weights as rows in our own memory, bias and activation in a sweep
+ * after. */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -63,8 +64,8 @@ static hs_status openblas_run(const hs__linear *base, hs__linear_split split, si
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, (const float *)x + row * base->n_in, k,
                 linear->weight, k, 0, out, n); /* x W' */
     base->kernels->add_bias(rows, n_out, linear->bias, out, n_out);
-    if (base->gelu)
-        base->kernels->gelu(rows, n_out, out, n_out);
+    if (base->activate)
+        base->activate(rows, n_out, out, n_out);
     return HS_OK;
 }
 

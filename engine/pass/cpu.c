@@ -66,10 +66,10 @@ static void task_pack(void *context, size_t task, size_t slot)
         hs__linear_source source;
         hs__linear **ret_linear;
     } products[PRODUCTS] = {
-        {{&ffn_in, 1, true}, &layer->ffn_in},
-        {{&ffn_out, 1, false}, &layer->ffn_out},
-        {{qkv, 3, false}, &layer->qkv},
-        {{&output, 1, false}, &layer->output},
+        {{&ffn_in, 1, engine->kernels->activate[engine->base.recipe->activation]}, &layer->ffn_in},
+        {{&ffn_out, 1, NULL}, &layer->ffn_out},
+        {{qkv, 3, NULL}, &layer->qkv},
+        {{&output, 1, NULL}, &layer->output},
     };
     const size_t i = task % PRODUCTS;
     if (atomic_load(&all->status))

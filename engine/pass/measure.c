@@ -30,7 +30,7 @@ enum { CHAINS = 12, STEPS = 1 << 16 };
             total += sums[j];                                                                                \
         const volatile float sink = total[0];                                                                \
         (void)sink;                                                                                          \
-        return 2.0 * (lanes)*CHAINS * STEPS;                                                                 \
+        return 2.0 * CHAINS * STEPS * (lanes);                                                               \
     }
 
 typedef double (*burn)(void);

@@ -1,7 +1,6 @@
 /* Every kernel of every instruction set this CPU has, against loops in double precision. Arrays come from the
  * heap in their exact sizes, so that the sanitizers see one float too many. */
 #include "engine/kernels/kernels.h"
-#include "engine/pass/pass.h"
 
 #include <check.h>
 #include <math.h>
@@ -201,7 +200,7 @@ START_TEST(gelu_is_the_exact_one)
             float x[5], y[5];
             for (size_t j = 0; j < 5; j++)
                 x[j] = y[j] = ((float)(i + j) - 100000) * 1e-4f;
-            kernels->gelu(1, 5, y, 5);
+            kernels->activate[HS_GELU](1, 5, y, 5);
             for (size_t j = 0; j < 5; j++) {
                 const double expected = x[j] * 0.5 * erfc(-x[j] / sqrt(2));
                 ck_assert_double_eq_tol(y[j], expected, 1e-7 + 1e-7 * fabs(expected));
@@ -216,8 +215,71 @@ START_TEST(gelu_far_out)
     for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
         float y[6] = {-1e30f, -50, -14, 14, 1e15f, 1e30f};
         const float expected[6] = {0, 0, 0, 14, 1e15f, 1e30f};
-        kernels->gelu(2, 3, y, 3);
+        kernels->activate[HS_GELU](2, 3, y, 3);
         for (size_t j = 0; j < 6; j++)
+            ck_assert_float_eq(y[j], expected[j]);
+    }
+}
+END_TEST
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double quick_gelu(double x)
+{
+    return x * sigmoid(1.702 * x);
+}
+
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+
+static const struct {
+    hs_activation activation;
+    double (*exact)(double x);
+} activations[] = {{HS_GELU_TANH, gelu_tanh}, {HS_QUICK_GELU, quick_gelu}, {HS_RELU, relu}, {HS_SILU, silu}};
+enum { N_ACTIVATIONS = sizeof activations / sizeof *activations };
+
+START_TEST(activations_agree_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t i = 0; i < 400001; i += 21) {
+            float x[21], y[21];
+            size_t n_wrong = 0;
+            for (size_t j = 0; j < 21; j++)
+                x[j] = y[j] = ((float)(i + j) - 200000) * 1e-4f;
+            kernels->activate[activations[_i].activation](3, 7, y, 7);
+            for (size_t j = 0; j < 21; j++) {
+                const double expected = activations[_i].exact(x[j]);
+                n_wrong += !(fabs(y[j] - expected) <= 1e-7 + 2e-7 * fabs(expected));
+            }
+            ck_assert_uint_eq(n_wrong, 0);
+        }
+}
+END_TEST
+
+START_TEST(activations_far_out)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++) {
+        float y[8] = {-3e38f, -1e15f, -100, -0.0f, 0, 100, 1e15f, 3e38f};
+        const float expected[8] = {0, 0, 0, 0, 0, 100, 1e15f, 3e38f};
+        kernels->activate[activations[_i].activation](1, 8, y, 8);
+        for (size_t j = 0; j < 8; j++)
             ck_assert_float_eq(y[j], expected[j]);
     }
 }
@@ -288,6 +350,8 @@ int main(void)
     tcase_add_test(tcase, softmax_of_extreme_logits);
     tcase_add_test(tcase, gelu_is_the_exact_one);
     tcase_add_test(tcase, gelu_far_out);
+    tcase_add_loop_test(tcase, activations_agree_with_doubles, 0, N_ACTIVATIONS);
+    tcase_add_loop_test(tcase, activations_far_out, 0, N_ACTIVATIONS);
     tcase_add_test(tcase, norm_agrees_with_doubles);
     tcase_add_test(tcase, bias_is_added_to_every_row);
     suite_add_tcase(suite, tcase);
