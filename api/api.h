@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "model/model.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -11,7 +11,7 @@ typedef struct hs_backend {
     const char *name;
     /* As the functions of engine.h. Options are sound for no backend in particular: each refuses what it
      * lacks. */
-    hs_status (*create)(hs_runtime *runtime, const hs_model *model, const hs_engine_options *options,
+    hs_status (*create)(hs_runtime *runtime, const hs_recipe *recipe, const hs_engine_options *options,
                         hs_engine **ret_engine, hs_error *err);
     void (*destroy)(hs_engine *engine);
     hs_status (*workspace_create)(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,

@@ -5,7 +5,7 @@
  * never logs, never pads. With native products a text's numbers have the same bits alone, in a batch, on one
  * thread or on many.
  *
- *     st = hs_engine_create(runtime, model, &(hs_engine_options){0}, &engine, &err);
+ *     st = hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, &err);
  *     st = hs_workspace_create(engine, 512, &ws, &err);
  *     st = hs_capture_create(runtime, hs_engine_shape(engine), &selection, n_tokens, &capture, &err);
  *     st = hs_plan_make(hs_engine_recipe(engine), &(hs_sequence){ids, types, n_tokens, capture}, 1, NULL,
@@ -13,7 +13,6 @@
 #pragma once
 
 #include "engine/plan.h"
-#include "model/model.h"
 
 #include <stdatomic.h>
 
@@ -34,19 +33,19 @@ typedef struct hs_engine_options {
     hs_precision precision;
 } hs_engine_options;
 
-/* Reads and packs the weights. Runtime and model must outlive the engine. HS_UNSUPPORTED when the products
- * were not built in, the CPU lacks what the precision needs, or the model's recipe asks for what the engine
- * cannot do. */
-HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_model *model,
+/* Reads and packs the weights. Runtime, recipe and what it points to must outlive the engine. HS_UNSUPPORTED
+ * when the products were not built in, the CPU lacks what the precision needs, or the model's recipe asks for
+ * what the engine cannot do. */
+HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_recipe *recipe,
                                        const hs_engine_options *options, hs_engine **ret_engine,
                                        hs_error *err);
 void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
-const hs_recipe *hs_engine_recipe(const hs_engine *engine); /* the model's */
-const hs_shape *hs_engine_shape(const hs_engine *engine);   /* the recipe's */
-const char *hs_engine_products(const hs_engine *engine);    /* "native", "openblas", "onednn" */
-const char *hs_engine_precision(const hs_engine *engine);   /* "fp32" or "bf16" */
+const hs_recipe *hs_engine_recipe(const hs_engine *engine);
+const hs_shape *hs_engine_shape(const hs_engine *engine); /* the recipe's */
+const char *hs_engine_products(const hs_engine *engine);  /* "native", "openblas", "onednn" */
+const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
 
 /* Scratch for passes of up to tokens_max tokens in all (over every sequence of one plan). */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,

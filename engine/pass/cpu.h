@@ -6,13 +6,13 @@
 #include "engine/linear/linear.h"
 
 typedef struct hs__packed_norm {
-    float *gamma, *beta; /* [H] */
+    float *gamma, *beta; /* [H], beta 0 where the model has none */
 } hs__packed_norm;
 
 typedef struct hs__packed_layer {
     hs__linear *qkv;     /* [3H][H]: query, key, value */
     hs__linear *output;  /* [H][H] */
-    hs__linear *ffn_in;  /* [F][H], with gelu */
+    hs__linear *ffn_in;  /* [F][H], with the activation */
     hs__linear *ffn_out; /* [H][F] */
     hs__packed_norm attention_norm, ffn_norm;
 } hs__packed_layer;
@@ -26,6 +26,7 @@ typedef struct hs__cpu_engine {
     const hs__kernels *kernels;
     const hs__bf16_kernels *bf16; /* NULL: fp32 */
     hs__packed_norm embedding_norm;
+    hs__linear *projection;   /* [H][E], or NULL: E is H */
     hs__packed_layer *layers; /* [n_layers] */
     void *norms;              /* the block that all of them are in */
 } hs__cpu_engine;
@@ -37,15 +38,15 @@ typedef struct hs__attention_scratch {
     float *rows;   /* [rows_max][T]: rows of a map that nobody keeps */
 } hs__attention_scratch;
 
-/* Scratch for N = tokens_max rows. */
+/* Scratch for N = tokens_max rows; W = max(H, E). */
 typedef struct hs__cpu_workspace {
     hs_workspace base;
     float *x;          /* [N][H]  hidden state */
     float *qkv;        /* [N][3H] */
     float *context;    /* [N][H]  head outputs side by side, as the output product reads them */
     float *inner;      /* [N][F]  between the feed-forward products */
-    float *update;     /* [N][H]  what a sublayer adds to x */
-    uint32_t *operand; /* [N][max(H, F) / 2] what a product reads as pairs of bfloat16, or NULL */
+    float *update;     /* [N][W]  what a sublayer adds to x */
+    uint32_t *operand; /* [N][max(W, F) / 2] what a product reads as pairs of bfloat16, or NULL */
     hs__attention_scratch *attention; /* [n_threads] */
 } hs__cpu_workspace;
 

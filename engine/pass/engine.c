@@ -2,14 +2,11 @@
  * backend. */
 #include "engine/backend.h"
 
-hs_status hs_engine_create(hs_runtime *runtime, const hs_model *model, const hs_engine_options *options,
+hs_status hs_engine_create(hs_runtime *runtime, const hs_recipe *recipe, const hs_engine_options *options,
                            hs_engine **ret_engine, hs_error *err)
 {
     const hs_backend *backend = &hs__backend_cpu; /* the choice, when there is another */
-    const hs_status st = backend->create(runtime, model, options, ret_engine, err);
-    if (!st)
-        hs_model_release_pages(model);
-    return st;
+    return backend->create(runtime, recipe, options, ret_engine, err);
 }
 
 void hs_engine_destroy(hs_engine *engine)

@@ -6,7 +6,7 @@
  *     q k v = x Wqkv' + b
  *     A = softmax(q k' / sqrt(d)), O = A v, S = O O'     per sequence and head
  *     x = norm(x + O Wo' + b)
- *     x = norm(x + gelu(x Wi' + b) Wf' + b)
+ *     x = norm(x + act(x Wi' + b) Wf' + b)
  *
  * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
  * begins when all are done. One thread runs the same steps, those between heads for some rows at a time. */
@@ -45,25 +45,28 @@ static rows rows_of_task(const pass *p, size_t task)
     return (rows){first, hs__chunk_start(p->n_rows, p->n_row_chunks, task + 1) - first};
 }
 
-/* x = norm(word[id] + position[i] + type[t]) for one sequence; `add` holds a row. */
-static void embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *add, float *x)
+static void row_add(const hs_tensor *table, size_t index, size_t width, float *row, float *add)
+{
+    hs_tensor_read(table, index, 1, add);
+    for (size_t j = 0; j < width; j++)
+        row[j] += add[j];
+}
+
+/* x = norm(word[id] + position[i] + type[t]), [T][E], for one sequence; `add` holds a row. */
+static void embed_sequence(const hs__cpu_engine *engine, const hs_sequence *sequence, float *add, float *x)
 {
     const hs_recipe *recipe = engine->base.recipe;
     const hs_embedding *weights = &recipe->embedding;
-    const size_t H = engine->shape.hidden, T = sequence->n_tokens;
+    const size_t E = weights->width, T = sequence->n_tokens;
     for (size_t i = 0; i < T; i++) {
-        float *row = x + i * H;
+        float *row = x + i * E;
         hs_tensor_read(&weights->word, (size_t)sequence->ids[i], 1, row);
-        hs_tensor_read(&weights->position, i, 1, add);
-        for (size_t j = 0; j < H; j++)
-            row[j] += add[j];
-        if (engine->shape.n_types > 0) {
-            hs_tensor_read(&weights->type, sequence->types ? sequence->types[i] : 0, 1, add);
-            for (size_t j = 0; j < H; j++)
-                row[j] += add[j];
-        }
+        if (weights->position.data)
+            row_add(&weights->position, i, E, row, add);
+        if (weights->type.data)
+            row_add(&weights->type, sequence->types ? sequence->types[i] : 0, E, row, add);
     }
-    engine->kernels->add_norm(T, H, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
+    engine->kernels->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
                               recipe->norm_eps, x);
 }
 
@@ -235,6 +238,23 @@ static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, c
     }
 }
 
+/* The embeddings of all sequences: x, or what becomes x by a projection. */
+static void embed(pass *p, hs__team *team)
+{
+    const hs__cpu_engine *engine = p->engine;
+    hs__cpu_workspace *ws = p->ws;
+    float *x = engine->projection ? ws->update : ws->x;
+    /* Nothing else is in the workspace yet: qkv has room for a row. */
+    for (size_t s = 0; s < p->plan->n_sequences; s++) {
+        embed_sequence(engine, &p->plan->sequences[s], ws->qkv, x);
+        x += p->plan->sequences[s].n_tokens * engine->base.recipe->embedding.width;
+    }
+    p->first_row = 0;
+    p->n_rows = p->N;
+    if (engine->projection)
+        multiply(p, team, engine->projection, ws->update, ws->x);
+}
+
 /* Copies x into the captures that keep hidden states: state 0 when layer is -1. */
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
@@ -289,17 +309,12 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
 {
     const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
     pass p = {.engine = engine, .ws = (hs__cpu_workspace *)ws, .plan = plan, .N = plan->n_tokens};
-    float *x = p.ws->x;
-    for (size_t s = 0; s < plan->n_sequences; s++) {
-        embed(engine, &plan->sequences[s], p.ws->update, x);
-        x += plan->sequences[s].n_tokens * engine->shape.hidden;
-    }
-    keep_hidden_states(&p, -1);
-
     p.n_threads = threads_for(engine, plan, control->n_threads);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__team team;
     hs__team_start(&team, base->runtime, p.n_threads);
+    embed(&p, &team);
+    keep_hidden_states(&p, -1);
     const hs_status st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;

@@ -20,7 +20,8 @@
  * A stats object serves one thread at a time. l counts the chosen layers, t the thresholds. */
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/plan.h"
+#include "model/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 

@@ -146,7 +146,7 @@ static hs_status model_add(const hs_catalog_options *options, const hs_model_pla
     catalog->n_models++; /* closing takes care of a half-made one */
     hs_status st = hs__model_place_open(place, model, err);
     if (!st)
-        st = hs_engine_create(options->runtime, *model, &engine, packed, err);
+        st = hs_engine_create(options->runtime, hs_model_recipe(*model), &engine, packed, err);
     if (!st) {
         hs_model_release_pages(*model);
         st = hs_api_add_model(catalog->api, name, *model, *packed, err);

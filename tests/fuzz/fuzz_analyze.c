@@ -24,7 +24,7 @@ static void start(void)
     hs_engine *engine = NULL;
     const hs_api_options options = {.answer_bytes_max = 4 << 20, .cache_bytes_max = 16 << 20};
     require(!hs_model_open_embedded(&model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
-            !hs_engine_create(runtime, model, &(hs_engine_options){0}, &engine, NULL) &&
+            !hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL) &&
             !hs_api_create(&options, &api, NULL) && !hs_api_add_model(api, "mini", model, engine, NULL) &&
             !hs_api_worker_create(api, &worker, NULL));
 }

@@ -24,7 +24,8 @@ static void setup(void)
     ck_assert_int_eq(hs_model_open(dir, &model, NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(1, &runtimes[0], NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(3, &runtimes[1], NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_create(runtimes[0], model, &(hs_engine_options){0}, &engine, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_engine_create(runtimes[0], hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL), HS_OK);
 }
 
 static void teardown(void)
@@ -69,8 +70,8 @@ START_TEST(engine_create_survives_every_refused_allocation)
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
         hs_engine *created = NULL;
         chaos_refuse(nth);
-        hs_status st =
-            hs_engine_create(runtimes[engines[_i].runtime], model, &engines[_i].options, &created, NULL);
+        hs_status st = hs_engine_create(runtimes[engines[_i].runtime], hs_model_recipe(model),
+                                        &engines[_i].options, &created, NULL);
         refused = chaos_stop();
         ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, hs_status_name(st));
         ck_assert_int_eq(created != NULL, st == HS_OK); /* ret_ untouched on failure */

@@ -3,6 +3,7 @@
  * are the paper's is shown by tests/reference. */
 #include "engine/engine.h"
 #include "engine/pass/team.h"
+#include "model/model.h"
 
 #include <check.h>
 #include <math.h>
@@ -172,7 +173,8 @@ static hs_engine *make_engine(const random_model *m, const hs_engine_options *op
 {
     hs_engine *engine = NULL;
     hs_error err = {0};
-    ck_assert_msg(hs_engine_create(runtime, m->model, options, &engine, &err) == HS_OK, "%s", err.text);
+    ck_assert_msg(hs_engine_create(runtime, hs_model_recipe(m->model), options, &engine, &err) == HS_OK, "%s",
+                  err.text);
     return engine;
 }
 
@@ -285,8 +287,8 @@ START_TEST(backends_agree)
     for (size_t b = 0; b < sizeof others / sizeof *others; b++) {
         hs_engine *other = NULL;
         hs_error err = {0};
-        hs_status st =
-            hs_engine_create(runtime, m.model, &(hs_engine_options){.products = others[b]}, &other, &err);
+        hs_status st = hs_engine_create(runtime, hs_model_recipe(m.model),
+                                        &(hs_engine_options){.products = others[b]}, &other, &err);
 #ifndef HS_WITH_ONEDNN
         if (others[b] == HS_PRODUCTS_ONEDNN) {
             ck_assert_int_eq(st, HS_UNSUPPORTED);
@@ -459,7 +461,7 @@ START_TEST(bf16_is_close_or_refused)
         const hs_engine_options options = {.products = backends[b], .precision = HS_PRECISION_BF16};
         hs_engine *engine = NULL;
         hs_error err = {0};
-        if (hs_engine_create(runtime, m.model, &options, &engine, &err)) {
+        if (hs_engine_create(runtime, hs_model_recipe(m.model), &options, &engine, &err)) {
             ck_assert_int_eq(err.status, HS_UNSUPPORTED);
             ck_assert_ptr_null(engine);
             continue;

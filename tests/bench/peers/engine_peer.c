@@ -116,7 +116,7 @@ int main(int argc, char **argv)
         options.precision = HS_PRECISION_BF16;
     must(hs_model_open(argv[1], &model, &err), &err);
     must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
-    must(hs_engine_create(runtime, model, &options, &engine, &err), &err);
+    must(hs_engine_create(runtime, hs_model_recipe(model), &options, &engine, &err), &err);
     must(hs_workspace_create(engine, hs_model_shape(model)->n_positions, &ws, &err), &err);
     printf("ready\n");
     fflush(stdout);
