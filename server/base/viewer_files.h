@@ -15,3 +15,6 @@ typedef struct hs_viewer_file {
 
 extern const hs_viewer_file hs_viewer_files[];
 extern const size_t hs_n_viewer_files;
+
+/* Under a path of a URL, "/" for its index; NULL: there is none. */
+const hs_viewer_file *hs__viewer_find(const char *path);

@@ -1,6 +1,7 @@
 #include "server/base/cores.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
+#include "server/http/tasks.h"
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
@@ -42,6 +43,9 @@ static const hs_option serve_options[] = {
      AT(catalog.api.cache_bytes_max), 0, 1024.0 * (1 << 30), NULL},
     {"token-file", 0, "FILE", "requests need 'Authorization: Bearer <token>' with a token of this file",
      hs__set_string, AT(token_file), 0, 0, NULL},
+    {"allow-host", 0, "NAMES",
+     "answer under these names too, with commas between them; on a loopback address only its own",
+     hs__set_string, AT(allow_hosts), 0, 0, NULL},
     {"cors", 0, "ORIGIN", "web pages of this origin may ask; * for all", hs__set_string, AT(cors_origin), 0,
      0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,

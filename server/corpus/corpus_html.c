@@ -8,7 +8,6 @@
  * averaged over squares of tokens. */
 #include "server/base/viewer_files.h"
 #include "server/corpus/corpus_report.h"
-#include "server/http/routes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,22 +1,26 @@
+/* corpora_http.c - runs live on a disk and in a database, so every function here is a disk call: it may wait,
+ * and the loop goes on meanwhile. An upload is handed on piece by piece and never held in memory. */
 #include "server/http/corpora_http.h"
 
+#include "model/clock.h"
 #include "server/base/log.h"
 #include "server/corpus/corpus_report.h"
-#include "server/http/routes.h"
+#include "server/http/stream.h"
 #include "server/runs/corpora.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000, EXTEND_BYTES = 1 << 20 };
+enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
 
 /* True when this server keeps runs; otherwise the exchange is refused. */
 static bool kept(hs_exchange *x)
 {
-    if (hs__corpora_started(x->server->corpora))
+    if (x->loaded && hs__corpora_started(x->server->corpora))
         return true;
     if (x->server->options->state_dir) {
         x->retry_after = "1";
@@ -72,78 +76,48 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
 
 /* ---- starting a run ---- */
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-/* One value of the query, percent-decoded. False: malformed or too long. */
-static bool decode(const char *from, size_t n, char ret[OPTION_BYTES])
-{
-    size_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = from[i] == '+' ? ' ' : from[i];
-        if (c == '%') {
-            const int high = i + 2 < n ? hex(from[i + 1]) : -1, low = high >= 0 ? hex(from[i + 2]) : -1;
-            if (low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (!c || used + 1 >= OPTION_BYTES)
-            return false;
-        ret[used++] = c;
-    }
-    ret[used] = '\0';
-    return true;
-}
-
 enum { OPTION_MODEL, OPTION_MAX_TOKENS, OPTION_LAYERS, OPTION_THRESHOLDS, OPTION_NAME, N_OPTIONS };
 
 static const char *const option_names[N_OPTIONS] = {"model", "max_tokens", "layers", "thresholds", "name"};
 
 typedef struct run_options {
-    char values[N_OPTIONS][OPTION_BYTES];
-    bool given[N_OPTIONS];
+    hs_exchange *x;
+    const char *values[N_OPTIONS]; /* libmicrohttpd's; NULL: not given */
 } run_options;
 
-/* "layers=0,2" of n bytes. False: refused. */
-static bool option_read(hs_exchange *x, const char *text, size_t n, run_options *o)
+/* "layers=0,2". MHD_NO: refused. */
+static enum MHD_Result option_read(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    const size_t n_name = strcspn(text, "=&");
-    char name[64], pointer[80];
-    snprintf(name, sizeof name, "%.*s", n_name < sizeof name ? (int)n_name : (int)sizeof name, text);
-    snprintf(pointer, sizeof pointer, "/%s", name);
+    run_options *o = cls;
+    char pointer[80];
     size_t k = 0;
+    (void)kind;
+    snprintf(pointer, sizeof pointer, "/%.64s", name);
     while (k < N_OPTIONS && strcmp(name, option_names[k]) != 0)
         k++;
     if (k == N_OPTIONS)
-        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, strpbrk(name, "/~") ? NULL : pointer,
-                               "unknown query parameter '%s'; allowed: model, max_tokens, layers, "
+        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT,
+                               strpbrk(name, "/~") || strlen(name) > 64 ? NULL : pointer,
+                               "unknown query parameter '%.64s'; allowed: model, max_tokens, layers, "
                                "thresholds, name",
                                name);
-    else if (o->given[k])
-        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+    else if (o->values[k])
+        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
                                "the query parameter '%s' is given twice", name);
-    else if (n_name == n || !decode(text + n_name + 1, n - n_name - 1, o->values[k]))
-        hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
-                               "%s must be a percent-encoded value of less than %d bytes", name,
-                               OPTION_BYTES);
+    else if (!value || strlen(value) >= OPTION_BYTES)
+        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                               "%s must be a value of less than %d bytes", name, OPTION_BYTES);
     else
-        return o->given[k] = true;
-    return false;
+        o->values[k] = value;
+    return o->x->answered ? MHD_NO : MHD_YES;
 }
 
 /* False: refused. */
 static bool query_read(hs_exchange *x, run_options *o)
 {
-    for (const char *at = x->query; at && *at;) {
-        const size_t n = strcspn(at, "&");
-        if (n && !option_read(x, at, n, o))
-            return false;
-        at += n + (at[n] == '&');
-    }
-    return true;
+    *o = (run_options){.x = x};
+    MHD_get_connection_values(x->mhd, MHD_GET_ARGUMENT_KIND, option_read, o);
+    return !x->answered;
 }
 
 /* By the Content-Type. False: refused. */
@@ -163,61 +137,92 @@ static bool lines_read(hs_exchange *x, hs__corpus_lines *ret_lines)
     return false;
 }
 
+/* What an exchange keeps while a corpus comes. */
+typedef struct receiving {
+    hs_upload *upload; /* NULL once it is queued */
+    hs_disk *disk;
+    hs_disk_call abandon;
+} receiving;
+
+static void abandon_work(hs_disk_call *call)
+{
+    receiving *r = call->data;
+    hs__upload_abandon(r->upload);
+}
+
+static void abandon_done(hs_disk_call *call)
+{
+    free(call->data);
+}
+
+/* The exchange is over, whatever became of it. */
+static void receiving_end(void *own)
+{
+    receiving *r = own;
+    if (!r->upload) {
+        free(r);
+        return;
+    }
+    r->abandon = (hs_disk_call){.work = abandon_work, .done = abandon_done, .data = r};
+    hs__disk_submit(r->disk, &r->abandon);
+}
+
+static const char *given(const run_options *o, size_t k)
+{
+    return o->values[k] ? o->values[k] : "";
+}
+
 static void upload_begin(hs_exchange *x, const run_options *o, hs__corpus_lines lines)
 {
-    const hs_corpora_request request = {.name = o->values[OPTION_NAME],
-                                        .model = o->values[OPTION_MODEL],
-                                        .max_tokens = o->values[OPTION_MAX_TOKENS],
-                                        .layers = o->values[OPTION_LAYERS],
-                                        .thresholds = o->values[OPTION_THRESHOLDS],
+    const hs_corpora_request request = {.name = given(o, OPTION_NAME),
+                                        .model = given(o, OPTION_MODEL),
+                                        .max_tokens = given(o, OPTION_MAX_TOKENS),
+                                        .layers = given(o, OPTION_LAYERS),
+                                        .thresholds = given(o, OPTION_THRESHOLDS),
                                         .lines = lines};
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
     hs_error err = {0};
+    receiving *r = calloc(1, sizeof *r);
+    if (!r) {
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
     const hs_status st = hs__upload_begin(x->server->corpora, &request,
-                                          length ? strtoull(length, NULL, 10) : 0, &x->upload, &option, &err);
+                                          length ? strtoull(length, NULL, 10) : 0, &r->upload, &option, &err);
+    r->disk = &x->server->disk;
+    x->own = r;
+    x->own_end = receiving_end;
     if (st)
         refuse(x, st, option, &err);
 }
 
 void hs__corpora_begin(hs_exchange *x)
 {
-    run_options *o = calloc(1, sizeof *o);
+    run_options o;
     hs__corpus_lines lines;
-    if (!o)
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-    else if (kept(x) && lines_read(x, &lines) && query_read(x, o))
-        upload_begin(x, o, lines);
-    free(o);
+    if (kept(x) && lines_read(x, &lines) && query_read(x, &o))
+        upload_begin(x, &o, lines);
 }
 
-static void upload_abandon(hs_exchange *x)
+void hs__corpora_receive(hs_exchange *x)
 {
-    hs__upload_abandon(x->upload);
-    x->upload = NULL;
-}
-
-void hs__corpora_receive(hs_exchange *x, const char *bytes, size_t n_bytes)
-{
+    receiving *r = x->own;
     hs_error err = {0};
-    const hs_status st = hs__upload_add(x->upload, bytes, n_bytes, &err);
-    if (st) {
-        upload_abandon(x);
+    const hs_status st = hs__upload_add(r->upload, x->body, x->body_bytes, &err);
+    if (st)
         refuse(x, st, NULL, &err);
-        return;
-    }
-    /* A long body is fine as long as it comes: each further megabyte has the time a whole body has elsewhere.
-     */
-    if (x->received_bytes / EXTEND_BYTES != (x->received_bytes - n_bytes) / EXTEND_BYTES)
-        hs__connection_expect(x->connection, x->server->options->body_ms);
 }
 
 void hs__corpora_queue(hs_exchange *x)
 {
     char id[HS_CORPORA_ID_MAX + 1];
+    receiving *r = x->own;
     hs_error err = {0};
-    hs_upload *upload = x->upload;
-    x->upload = NULL;
-    const hs_status st = hs__upload_finish(upload, id, &err);
+    hs_status st = x->body_bytes ? hs__upload_add(r->upload, x->body, x->body_bytes, &err) : HS_OK;
+    if (!st) {
+        st = hs__upload_finish(r->upload, id, &err);
+        r->upload = NULL; /* taken, whatever came */
+    }
     if (st) {
         refuse(x, st, NULL, &err);
         return;
@@ -286,6 +291,29 @@ static const hs_format report_formats[REPORT_FORMATS] = {
     {"json", "application/json"}, {"npz", "application/x-npz"}, {"html", "text/html"}};
 static const char *const report_files[REPORT_FORMATS] = {HS__REPORT_JSON, HS__REPORT_NPZ, HS__REPORT_HTML};
 
+typedef struct file_source {
+    int fd;
+    uint64_t offset;
+} file_source;
+
+static ssize_t file_fill(void *data, char *to, size_t n_max)
+{
+    file_source *file = data;
+    const ssize_t n = pread(file->fd, to, n_max, (off_t)file->offset);
+    if (n <= 0)
+        return HS_STREAM_END; /* before its end: the connection is closed, and the client sees it is cut short
+                               */
+    file->offset += (uint64_t)n;
+    return n;
+}
+
+static void file_end(void *data)
+{
+    file_source *file = data;
+    close(file->fd);
+    free(file);
+}
+
 static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)
 {
     /* The page holds its own script and styles, and asks for nothing. */
@@ -293,9 +321,13 @@ static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *me
                                  "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
                                  "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
                                  "allow-popups-to-escape-sandbox";
-    x->prepared = MHD_create_response_from_fd64(n_bytes, fd);
-    if (!x->prepared) {
+    file_source *file = malloc(sizeof *file);
+    if (file)
+        *file = (file_source){.fd = fd};
+    else
         close(fd);
+    x->prepared = file ? hs__stream_create(x, n_bytes, &(hs_stream_source){file_fill, file_end, file}) : NULL;
+    if (!x->prepared) {
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
         return;
     }
@@ -334,102 +366,55 @@ void hs__corpora_answer_report(hs_exchange *x)
 
 /* ---- events ---- */
 
-/* One client that watches a run. It sleeps (suspended) between events; a timer wakes it. */
+/* What one client that watches a run was told last. */
 typedef struct watcher {
-    hs_exchange *x;
-    uv_timer_t timer;
+    hs_corpora *corpora;
     char id[HS_CORPORA_ID_MAX + 1];
-    char *event; /* being sent */
-    size_t n_event, sent;
-    char *last; /* the run as it was told last */
-    uint64_t told_ms;
-    bool over, suspended;
+    char *last; /* NULL: nothing yet */
+    uint64_t told_ns;
+    bool over;
 } watcher;
 
-static void on_wake(uv_timer_t *timer)
+/* The run as JSON; NULL: it is gone. */
+static char *run_text(watcher *w)
 {
-    watcher *w = timer->data;
-    if (!w->suspended)
-        return;
-    w->suspended = false;
-    w->x->suspended = false;
-    MHD_resume_connection(w->x->mhd);
-    hs__server_pump(w->x->server);
-}
-
-/* The next event into w->event, when there is something to say. */
-static void event_make(watcher *w)
-{
-    const uint64_t now_ms = uv_now(&w->x->server->loop);
-    json_t *run = hs__corpora_get(w->x->server->corpora, w->id);
+    json_t *run = hs__corpora_get(w->corpora, w->id);
     const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
     char *text = run ? json_dumps(run, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    const bool news = text && (!w->last || strcmp(text, w->last) != 0);
     w->over = !text || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
     json_decref(run);
-    free(w->event);
-    w->event = NULL;
-    w->sent = w->n_event = 0;
-    int n = -1;
-    if (news)
-        n = asprintf(&w->event, "data: %s\n\n", text);
-    else if (now_ms - w->told_ms >= HEARTBEAT_MS) /* finds clients that left */
-        n = asprintf(&w->event, ":\n\n");
-    if (n < 0) {
-        w->event = NULL;
-        free(text);
-        return;
-    }
-    w->n_event = (size_t)n;
-    w->told_ms = now_ms;
-    hs__connection_expect(w->x->connection, 2 * HEARTBEAT_MS);
-    if (news) {
-        free(w->last);
-        w->last = text;
-    } else {
-        free(text);
-    }
+    return text;
 }
 
-static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
+/* The next event, when there is something to say and the last one is a while ago. */
+static ssize_t event_fill(void *data, char *to, size_t n_max)
 {
-    watcher *w = cls;
-    (void)position;
-    if (w->sent == w->n_event) {
-        if (w->over || w->x->server->state >= HS_DRAINING)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        event_make(w);
-    }
-    if (!w->n_event) { /* to return 0 without sleeping would spin */
-        if (w->over)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        w->suspended = w->x->suspended = true;
-        MHD_suspend_connection(w->x->mhd);
+    watcher *w = data;
+    const uint64_t now = hs_clock_ns(), quiet_ms = (now - w->told_ns) / 1000000;
+    if (w->over)
+        return HS_STREAM_END;
+    if (w->last && quiet_ms < EVENT_MS)
         return 0;
-    }
-    const size_t left = w->n_event - w->sent, n = left < n_max ? left : n_max;
-    memcpy(to, w->event + w->sent, n);
-    w->sent += n;
-    if (w->sent == w->n_event && !w->over) { /* at most four a second */
-        w->n_event = w->sent = 0;
-        free(w->event);
-        w->event = NULL;
-    }
-    return (ssize_t)n;
+    char *text = run_text(w);
+    int n = 0;
+    if (text && (!w->last || strcmp(text, w->last) != 0))
+        n = snprintf(to, n_max, "data: %s\n\n", text);
+    else if (w->over)
+        n = HS_STREAM_END;
+    else if (quiet_ms >= HEARTBEAT_MS) /* finds clients that left */
+        n = snprintf(to, n_max, ":\n\n");
+    free(w->last);
+    w->last = text;
+    if (n > 0)
+        w->told_ns = now;
+    return n < (int)n_max ? n : HS_STREAM_END;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void watcher_end(void *data)
 {
-    watcher *w = handle->data;
-    free(w->event);
+    watcher *w = data;
     free(w->last);
     free(w);
-}
-
-static void on_watcher_free(void *cls)
-{
-    watcher *w = cls;
-    uv_close((uv_handle_t *)&w->timer, on_timer_closed);
 }
 
 void hs__corpora_answer_events(hs_exchange *x)
@@ -444,18 +429,15 @@ void hs__corpora_answer_events(hs_exchange *x)
         return;
     }
     watcher *w = calloc(1, sizeof *w);
-    x->prepared =
-        w ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, on_read, w, on_watcher_free) : NULL;
+    if (w) {
+        w->corpora = x->server->corpora;
+        memcpy(w->id, id, sizeof id);
+        x->prepared = hs__stream_create(x, MHD_SIZE_UNKNOWN, &(hs_stream_source){event_fill, watcher_end, w});
+    }
     if (!x->prepared) {
-        free(w);
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
         return;
     }
-    w->x = x;
-    memcpy(w->id, id, sizeof id);
-    uv_timer_init(&x->server->loop, &w->timer);
-    w->timer.data = w;
-    uv_timer_start(&w->timer, on_wake, EVENT_MS, EVENT_MS);
     x->close = true; /* the stream ends with the connection */
     hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
 }

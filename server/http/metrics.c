@@ -1,3 +1,4 @@
+/* metrics.c - counters become lines of text when somebody asks. */
 #include "server/http/metrics.h"
 
 #include <dirent.h>
@@ -48,15 +49,16 @@ static void histogram_print(FILE *out, const char *name, const char *label, cons
             (unsigned long long)histogram->count);
 }
 
-void hs__metrics_print(const hs_metrics *metrics, const char *const *routes, size_t n_routes, FILE *out)
+void hs__metrics_print(const hs_metrics *metrics, const hs_routes *routes, FILE *out)
 {
     head_print(out, "requests_total", "counter",
                "Requests answered, by route and status; 499: the client left.");
-    for (size_t route = 0; route < n_routes; route++)
+    for (size_t route = 0; route <= routes->n; route++)
         for (int status = 0; status < HS_METRIC_STATUSES; status++)
             if (metrics->requests[route][status])
-                fprintf(out, "headscope_requests_total{route=\"%s\",status=\"%d\"} %llu\n", routes[route],
-                        status, (unsigned long long)metrics->requests[route][status]);
+                fprintf(out, "headscope_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
+                        route < routes->n ? routes->rows[route].path : "none", status,
+                        (unsigned long long)metrics->requests[route][status]);
     head_print(out, "request_seconds", "histogram", "From the headers read to the answer sent.");
     histogram_print(out, "request_seconds", "", &metrics->total);
     head_print(out, "stage_seconds", "histogram", "Stages of the requests that went to a worker.");

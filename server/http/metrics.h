@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "server/http/route.h"
 
 #include <stdio.h>
 
@@ -14,7 +15,7 @@ typedef struct hs_histogram {
 } hs_histogram;
 
 typedef struct hs_metrics {
-    uint64_t requests[HS_METRIC_ROUTES_MAX][HS_METRIC_STATUSES]; /* by number of the route */
+    uint64_t requests[HS_METRIC_ROUTES_MAX][HS_METRIC_STATUSES]; /* by number of the route; one more: none */
     hs_histogram total, queue, stages[HS_STAGE_COUNT];
     uint64_t tokens, bytes_in, bytes_out;
     uint64_t connections, cut_off; /* accepted; ended by us for being too slow */
@@ -25,7 +26,7 @@ void hs__histogram_add(hs_histogram *histogram, double seconds);
 
 /* One counter or gauge: # HELP, # TYPE and its value, under headscope_. */
 void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value);
-/* Everything in metrics; routes are the names of the routes' numbers. */
-void hs__metrics_print(const hs_metrics *metrics, const char *const *routes, size_t n_routes, FILE *out);
+/* Everything in metrics. */
+void hs__metrics_print(const hs_metrics *metrics, const hs_routes *routes, FILE *out);
 /* This process: memory, descriptors, CPU time, from /proc. */
 void hs__metrics_print_process(FILE *out);

@@ -2,7 +2,7 @@
 #include "server/runs/corpora_internal.h"
 
 #include "model/utf8.h"
-#include "server/http/headers.h"
+#include "server/base/identifier.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -157,7 +157,7 @@ static hs_status upload_open(hs_upload *u, hs_error *err)
 hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
                            hs_upload **ret_upload, const char **ret_option, hs_error *err)
 {
-    char id[HS_REQUEST_ID_MAX + 1];
+    char id[HS_IDENTIFIER_BYTES];
     hs__corpora_task t;
     hs_status st = request_read(c, request, &t, ret_option, err);
     if (st)
@@ -167,7 +167,7 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
-    hs__request_id_make(id);
+    hs__identifier_make(id);
     u->corpora = c;
     u->fd = -1;
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);

@@ -88,7 +88,7 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     ("max_tokens=x", 422, "/max_tokens"), ("max_tokens=%2B8", 422, "/max_tokens"), ("max_tokens=513", 422, "/max_tokens"),
     ("max_tokens=99999999999999999999", 422, "/max_tokens"), ("max_tokens=-1", 422, "/max_tokens"),
     ("layers=12", 422, "/layers"), ("layers=0,2&layers=1", 422, "/layers"), ("thresholds=0.3,0.2", 422, "/thresholds"),
-    ("thresholds=" + "0" * 300 + ".1", 422, "/thresholds"), ("name=%zz", 422, "/name"), ("name", 422, "/name"),
+    ("thresholds=" + "0" * 300 + ".1", 422, "/thresholds"), ("name=%zz", 400, None), ("name", 422, "/name"),
     ("name=" + "n" * 201, 422, "/name"), ("name=" + "n" * 5000, 422, "/name"), ("name=%ff", 422, "/name"),
     ("colour=red", 422, "/colour"), ("a/b=1", 422, None),
 ])
@@ -159,7 +159,7 @@ def test_uploads_at_the_same_time_share_the_room(start_server, tmp_path):
     with server.socket() as first, server.socket() as second:
         first.sendall(head + chunk)
         deadline = time.monotonic() + PATIENCE
-        while sum(f.stat().st_size for f in (tmp_path / "state" / "runs").glob("*/input")) < 700_000 and time.monotonic() < deadline:
+        while sum(f.stat().st_size for f in (tmp_path / "state" / "runs").glob("*/input")) < 500_000 and time.monotonic() < deadline:
             time.sleep(0.01)
         second.sendall(head + chunk + b"0\r\n\r\n")
         assert b" 507 " in second.recv(4096).split(b"\r\n")[0]

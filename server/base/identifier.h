@@ -1,0 +1,6 @@
+/* identifier.h - names that nobody can guess, for requests and runs. */
+#pragma once
+
+enum { HS_IDENTIFIER_BYTES = 17 }; /* 16 hexadecimal digits and a NUL */
+
+void hs__identifier_make(char ret_identifier[HS_IDENTIFIER_BYTES]);

@@ -1,0 +1,14 @@
+/* viewer_find.c - a file of the viewer's by its path; there are few, so they are walked. */
+#include "server/base/viewer_files.h"
+
+#include <string.h>
+
+const hs_viewer_file *hs__viewer_find(const char *path)
+{
+    if (strcmp(path, "/") == 0)
+        path = "/index.html";
+    for (size_t i = 0; i < hs_n_viewer_files; i++)
+        if (strcmp(hs_viewer_files[i].path, path) == 0)
+            return &hs_viewer_files[i];
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* loop.c - one turn of libmicrohttpd a turn of the loop, and none where turning leads nowhere.
+ *
+ * A timer of 0 ms would do the first, but restarted within libuv 1.44's timer loop it keeps that loop for
+ * ever. The second is for libmicrohttpd 0.9.75 itself: a request that it can neither go on with nor end (a
+ * line of a chunk's size that is longer than its buffer) leaves it with "work" that never becomes less. Such
+ * a connection ends at its deadline; until then the turns come more and more slowly. */
+#include "server/http/loop.h"
+
+enum { VAIN_TURNS = 32, PAUSE_MS_MAX = 64 };
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    hs__loop_wake(timer->data);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+    hs_server *server = turn->data;
+    MHD_UNSIGNED_LONG_LONG unused;
+    MHD_run(server->daemon);
+    /* We set it no timeouts: it wants a turn at once, or none. */
+    if (MHD_get_timeout(server->daemon, &unused) != MHD_YES) {
+        server->n_vain = 0;
+        uv_idle_stop(turn);
+    } else if (++server->n_vain > VAIN_TURNS) {
+        const unsigned doublings = (server->n_vain - VAIN_TURNS) / 4;
+        uv_idle_stop(turn);
+        uv_timer_start(&server->daemon_pause, on_pause_over, doublings < 6 ? 1U << doublings : PAUSE_MS_MAX,
+                       0);
+    }
+}
+
+void hs__loop_wake(hs_server *server)
+{
+    if (server->daemon)
+        uv_idle_start(&server->daemon_turn, on_turn);
+}
+
+void hs__loop_progress(hs_server *server)
+{
+    server->n_vain = 0;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    hs__loop_wake(poll->data);
+}
+
+void hs__loop_start(hs_server *server)
+{
+    uv_poll_init(&server->loop, &server->daemon_poll,
+                 MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+    uv_idle_init(&server->loop, &server->daemon_turn);
+    uv_timer_init(&server->loop, &server->daemon_pause);
+    server->daemon_poll.data = server->daemon_turn.data = server->daemon_pause.data = server;
+    uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
+    hs__loop_wake(server);
+}
+
+void hs__loop_stop(hs_server *server)
+{
+    uv_close((uv_handle_t *)&server->daemon_poll, NULL);
+    uv_close((uv_handle_t *)&server->daemon_turn, NULL);
+    uv_close((uv_handle_t *)&server->daemon_pause, NULL);
+}

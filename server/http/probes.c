@@ -1,0 +1,141 @@
+/* probes.c - alive means: the loop turns and threads come and go.
+ *
+ * libmicrohttpd alone could answer "ok" for ever while nothing else gets a turn. So a probe's answer waits
+ * for an empty work item to go to the pool and back. There is at most one such item, whoever asks meanwhile
+ * shares it or the next one, and the pool has a thread for it: busy workers and a slow disk do not hold it
+ * up. */
+#include "server/http/probes.h"
+
+#include "model/clock.h"
+#include "server/base/log.h"
+#include "server/base/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void answer_health(hs_exchange *x)
+{
+    static char alive[] = "{\"status\":\"ok\",\"version\":\"" HS_VERSION "\"}\n";
+    hs__exchange_answer(x, MHD_HTTP_OK, "application/json", alive, sizeof alive - 1, true);
+}
+
+static void answer_ready(hs_exchange *x)
+{
+    static char ready[] = "{\"status\":\"ready\"}\n";
+    if (x->server->state == HS_SERVING) {
+        hs__exchange_answer(x, MHD_HTTP_OK, "application/json", ready, sizeof ready - 1, true);
+        return;
+    }
+    x->retry_after = "1";
+    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+                        x->server->state == HS_LOADING ? "The models are being loaded."
+                                                       : "The server is finishing its last requests.");
+}
+
+/* ---- the round trip ---- */
+
+static void round_start(hs_server *server);
+
+static void on_thread(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void on_loop(uv_work_t *work, int status)
+{
+    hs_server *server = work->data;
+    hs_exchange *asking = server->probe.asking;
+    (void)status;
+    server->probe.running = false;
+    server->probe.asking = NULL;
+    while (asking) {
+        hs_exchange *x = asking;
+        asking = x->next_asking;
+        x->probe_answer(x);
+        hs__exchange_resume(x);
+    }
+    round_start(server);
+}
+
+static void round_start(hs_server *server)
+{
+    hs_probe *probe = &server->probe;
+    if (probe->running || !probe->next)
+        return;
+    probe->asking = probe->next;
+    probe->next = NULL;
+    probe->running = true;
+    probe->work.data = server;
+    uv_queue_work(&server->loop, &probe->work, on_thread, on_loop);
+}
+
+static void ask(hs_exchange *x, void (*answer)(hs_exchange *exchange))
+{
+    hs_probe *probe = &x->server->probe;
+    x->probe_answer = answer;
+    x->next_asking = probe->next;
+    probe->next = x;
+    hs__exchange_suspend(x);
+    round_start(x->server);
+}
+
+void hs__probe_answer_health(hs_exchange *x)
+{
+    ask(x, answer_health);
+}
+
+void hs__probe_answer_ready(hs_exchange *x)
+{
+    ask(x, answer_ready);
+}
+
+/* ---- metrics ---- */
+
+static void gauges_print(const hs_server *server, FILE *out)
+{
+    hs_cache_stats cache = {0};
+    hs__metric_print(out, "ready", "gauge", "1 while requests are taken.", server->state == HS_SERVING);
+    hs__metric_print(out, "connections", "gauge", "Open connections.", (double)server->n_connections);
+    hs__metric_print(out, "queue_depth", "gauge", "Requests waiting for a worker.",
+                     (double)server->tasks.n_queued);
+    hs__metric_print(out, "queue_limit", "gauge", "Most requests that may wait.",
+                     (double)server->options->queue_max);
+    hs__metric_print(out, "packed_requests_total", "counter", "Requests computed in one pass with others.",
+                     (double)server->tasks.n_shared);
+    hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.options.n_workers);
+    hs__metric_print(out, "workers_busy", "gauge", "Workers computing.", (double)server->tasks.n_running);
+    hs__metric_print(out, "held_bytes", "gauge", "Request bodies and answers in memory.",
+                     (double)server->held_bytes);
+    hs__metric_print(out, "log_lines_dropped_total", "counter", "Log lines nobody read in time.",
+                     (double)hs__log_dropped());
+    hs__metric_print(out, "uptime_seconds", "gauge", "Since the start.",
+                     (double)(hs_clock_ns() - server->started_ns) / 1e9);
+    if (!server->catalog.api)
+        return;
+    hs_api_cache_stats(server->catalog.api, &cache);
+    hs__metric_print(out, "cache_hits_total", "counter", "Requests answered from kept heads.",
+                     (double)cache.hits);
+    hs__metric_print(out, "cache_misses_total", "counter", "Requests that needed a forward pass.",
+                     (double)cache.misses);
+    hs__metric_print(out, "cache_evictions_total", "counter", "Texts dropped for room.",
+                     (double)cache.evictions);
+    hs__metric_print(out, "cache_bytes", "gauge", "Heads kept.", (double)cache.bytes);
+}
+
+void hs__probe_answer_metrics(hs_exchange *x)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    FILE *out = open_memstream(&text, &n_bytes);
+    if (out) {
+        hs__metrics_print(&x->server->metrics, x->server->routes, out);
+        gauges_print(x->server, out);
+        hs__metrics_print_process(out);
+    }
+    if (!out || fclose(out)) {
+        free(text);
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    hs__exchange_answer(x, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", text, n_bytes, false);
+}

@@ -1,0 +1,324 @@
+/* steps.c - an exchange's way through its phases.
+ *
+ * libmicrohttpd calls hs__step_next once with the headers, then with each piece of the body, then once more.
+ * An exchange that is suspended in one of these calls is called the same way again when it is resumed, so the
+ * phase, not the arguments, says where it is. */
+#include "server/http/steps.h"
+
+#include "model/clock.h"
+#include "server/base/identifier.h"
+#include "server/base/log.h"
+#include "server/http/admission.h"
+#include "server/http/loop.h"
+#include "server/http/reply.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define DISCARD_BYTES_MAX ((size_t)16 << 20) /* of refused bodies */
+#define BODY_BYTES_MIN    ((size_t)16 << 10)
+#define PIECE_BYTES       ((size_t)192 << 10) /* for a route that receives: what a disk call is worth */
+#define IDLE_MS           75000 /* between requests of one connection, the next one's headers included */
+
+/* ---- a connection opens, a request line is in ---- */
+
+void hs__step_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                         enum MHD_ConnectionNotificationCode code)
+{
+    hs_connection *connection = *socket_context;
+    hs__loop_progress(cls);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *socket_context = hs__connection_open(cls, mhd);
+    } else if (connection) {
+        hs__exchange_destroy(connection->exchange);
+        hs__connection_close(connection);
+    }
+}
+
+void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    hs_connection *connection = info ? info->socket_context : NULL;
+    hs_server *server = cls;
+    hs__loop_progress(server);
+    if (!connection)
+        return NULL;
+    hs__exchange_destroy(connection->exchange);
+    connection->exchange = hs__exchange_create(connection, mhd, target);
+    hs__connection_expect(connection, server->options->header_ms);
+    return connection->exchange;
+}
+
+/* ---- disk calls ---- */
+
+static void disk_work(hs_disk_call *call)
+{
+    hs_exchange *x = call->data;
+    x->on_disk(x);
+}
+
+static void disk_done(hs_disk_call *call)
+{
+    hs_exchange *x = call->data;
+    hs__exchange_resume(x);
+    if (x->phase == HS_ANSWERING)
+        return;
+    /* A long body is fine as long as it comes: each piece has the time that a whole body has elsewhere. */
+    x->body_bytes = 0;
+    hs__connection_expect(x->connection, x->server->options->body_ms);
+    hs__connection_watch(x->connection, NULL);
+}
+
+static enum MHD_Result on_disk(hs_exchange *x, void (*function)(hs_exchange *exchange))
+{
+    x->on_disk = function;
+    x->loaded = x->server->state != HS_LOADING;
+    x->disk_call = (hs_disk_call){.work = disk_work, .done = disk_done, .data = x};
+    hs__exchange_suspend(x);
+    hs__disk_submit(&x->server->disk, &x->disk_call);
+    return MHD_YES;
+}
+
+/* ---- begin: the headers are in ---- */
+
+/* "http://host/models", as proxies send it, is /models. */
+static const char *path_of(const char *url)
+{
+    const bool absolute = strncasecmp(url, "http://", 7) == 0;
+    const char *path = absolute ? strchr(url + 7, '/') : url;
+    return path ? path : "/";
+}
+
+static void id_take(hs_exchange *x)
+{
+    const char *id = hs__header(x->mhd, "X-Request-Id");
+    if (id && hs__request_id_valid(id))
+        snprintf(x->id, sizeof x->id, "%s", id);
+    else
+        hs__identifier_make(x->id);
+}
+
+static enum MHD_Result reply_and_close(hs_exchange *x)
+{
+    x->close = true;
+    return hs__reply(x);
+}
+
+static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method, const char *version)
+{
+    x->phase = HS_BEGINNING;
+    x->begun_ns = hs_clock_ns();
+    x->server->metrics.in_flight++;
+    x->head = strcmp(method, "HEAD") == 0;
+    x->method = x->head ? "GET" : method;
+    x->path = path_of(url);
+    id_take(x);
+    hs__connection_expect(x->connection, x->server->options->body_ms);
+    if (hs__admission_refuses(x, method, version))
+        return reply_and_close(x);
+    if (!x->answered && x->route->begin)
+        return on_disk(x, x->route->begin);
+    x->phase = HS_RECEIVING;
+    return MHD_YES;
+}
+
+/* The route's own beginning is over. */
+static enum MHD_Result begun(hs_exchange *x)
+{
+    x->phase = HS_RECEIVING;
+    return x->answered && hs__admission_body_unwanted(x) ? reply_and_close(x) : MHD_YES;
+}
+
+/* ---- receive ---- */
+
+/* False when there is no memory for it, by malloc's or our own judgement. */
+static bool body_reserve(hs_exchange *x, size_t n_bytes)
+{
+    size_t capacity = x->body_capacity ? x->body_capacity : BODY_BYTES_MIN;
+    if (n_bytes <= x->body_capacity)
+        return true;
+    while (capacity < n_bytes)
+        capacity *= 2;
+    if (x->server->held_bytes - x->held_bytes + capacity > x->server->held_bytes_max)
+        return false;
+    char *body = realloc(x->body, capacity);
+    if (!body)
+        return false;
+    x->body = body;
+    x->body_capacity = capacity;
+    hs__exchange_hold(x, capacity);
+    return true;
+}
+
+static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_bytes)
+{
+    x->received_bytes += n_bytes;
+    if (!x->answered && x->received_bytes > hs__admission_body_max(x)) {
+        hs__admission_refuse_large(x);
+    } else if (!x->answered && !body_reserve(x, x->body_bytes + n_bytes)) {
+        x->retry_after = "1";
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "Too much is being received and sent just now.");
+    }
+    if (x->answered) {
+        x->discarded_bytes += n_bytes;
+        return x->discarded_bytes <= DISCARD_BYTES_MAX ? MHD_YES : MHD_NO;
+    }
+    memcpy(x->body + x->body_bytes, upload, n_bytes);
+    x->body_bytes += n_bytes;
+    return x->route->receive && x->body_bytes >= PIECE_BYTES ? on_disk(x, x->route->receive) : MHD_YES;
+}
+
+/* ---- answer: the request is whole ---- */
+
+static void stages_format(hs_exchange *x)
+{
+    static const char *const names[HS_STAGE_COUNT] = {"tokenize", "forward", "analyze", "encode"};
+    size_t used = (size_t)snprintf(x->stages, sizeof x->stages, "queue;dur=%.3f",
+                                   (double)(x->task.started_ns - x->task.queued_ns) / 1e6);
+    for (int i = 0; i < HS_STAGE_COUNT && used < sizeof x->stages; i++)
+        used += (size_t)snprintf(x->stages + used, sizeof x->stages - used, ", %s;dur=%.3f", names[i],
+                                 x->response.stage_ms[i]);
+}
+
+static void stages_record(const hs_exchange *x)
+{
+    hs_metrics *metrics = &x->server->metrics;
+    hs__histogram_add(&metrics->queue, (double)(x->task.started_ns - x->task.queued_ns) / 1e9);
+    for (int i = 0; i < HS_STAGE_COUNT; i++)
+        hs__histogram_add(&metrics->stages[i], x->response.stage_ms[i] / 1e3);
+    metrics->tokens += x->response.n_tokens;
+}
+
+/* The worker, or the queue, gave the task back. */
+static void on_task_done(hs_task *task)
+{
+    hs_exchange *x = task->data;
+    x->response = task->response;
+    if (task->end == HS_TASK_DONE && task->started_ns) {
+        stages_format(x);
+        stages_record(x);
+        if (x->response.status >= 500 && *x->response.error.text)
+            hs__log("error", "request %s: %s", x->id, x->response.error.text);
+    }
+    if (task->end == HS_TASK_TIMED_OUT)
+        hs__exchange_refuse(x, MHD_HTTP_GATEWAY_TIMEOUT,
+                            "Not answered within the server's deadline of %g s. Ask for less, or later.",
+                            (double)x->server->options->deadline_ms / 1e3);
+    x->answered = true;
+    hs__exchange_resume(x);
+}
+
+static enum MHD_Result on_worker(hs_exchange *x)
+{
+    hs_server *server = x->server;
+    x->task.request = (hs_request){
+        .method = x->method,
+        .path = x->path,
+        .query = x->query,
+        .content_type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE),
+        .accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT),
+        .accept_encoding = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING),
+        .id = x->id,
+        .body = x->body ? x->body : "",
+        .body_bytes = x->body_bytes,
+    };
+    x->task.done = on_task_done;
+    x->task.data = x;
+    if (!hs__tasks_submit(&server->tasks, &x->task)) {
+        x->retry_after = "1";
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "Every worker is busy and the queue is full. Try again shortly.");
+        return hs__reply(x);
+    }
+    hs__exchange_suspend(x);
+    hs__connection_watch(x->connection, &x->task);
+    hs__connection_expect(x->connection, server->options->deadline_ms);
+    return MHD_YES;
+}
+
+static enum MHD_Result answer(hs_exchange *x)
+{
+    x->phase = HS_ANSWERING;
+    if (x->answered)
+        return hs__reply(x);
+    if (x->route->place == HS_ON_WORKER)
+        return on_worker(x);
+    if (x->route->place == HS_ON_DISK)
+        return on_disk(x, x->route->answer);
+    x->route->answer(x);
+    return x->suspended ? MHD_YES : hs__reply(x);
+}
+
+enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_bytes, void **con_cls)
+{
+    hs_exchange *x = *con_cls;
+    const size_t n_bytes = *upload_bytes;
+    (void)mhd;
+    hs__loop_progress(cls);
+    if (!x)
+        return MHD_NO; /* there was no memory for it */
+    if (x->suspended)
+        return MHD_YES; /* a piece of a chunked body that came with the one being written: again later */
+    if (x->phase == HS_OPENED)
+        return begin(x, url, method, version);
+    if (x->phase == HS_BEGINNING)
+        return begun(x);
+    if (n_bytes) {
+        *upload_bytes = 0;
+        return receive(x, upload, n_bytes);
+    }
+    if (x->phase == HS_RECEIVING)
+        return answer(x);
+    return x->task.end == HS_TASK_ABANDONED ? MHD_NO : hs__reply(x);
+}
+
+/* ---- the end ---- */
+
+static int status_final(const hs_exchange *x)
+{
+    const bool replied = x->answered && x->task.end != HS_TASK_ABANDONED;
+    if (replied && x->response.status > 0 && x->response.status < HS_METRIC_STATUSES)
+        return x->response.status;
+    return x->connection->too_slow ? MHD_HTTP_REQUEST_TIMEOUT : 499; /* as nginx counts clients that left */
+}
+
+static void record(const hs_exchange *x)
+{
+    hs_metrics *metrics = &x->server->metrics;
+    const size_t route = x->route ? (size_t)(x->route - x->server->routes->rows) : x->server->routes->n;
+    const int status = status_final(x);
+    const uint64_t bytes_out = x->head ? 0 : x->response.body_bytes;
+    const double seconds = (double)(hs_clock_ns() - x->begun_ns) / 1e9;
+    metrics->requests[route][status]++;
+    metrics->bytes_in += x->received_bytes;
+    metrics->bytes_out += bytes_out;
+    hs__histogram_add(&metrics->total, seconds);
+    hs__log_access(&(hs_access){.id = x->id,
+                                .method = x->head ? "HEAD" : x->method,
+                                .path = x->target,
+                                .client = x->connection->client,
+                                .status = status,
+                                .bytes_in = x->received_bytes,
+                                .bytes_out = bytes_out,
+                                .total_ms = seconds * 1e3,
+                                .stages = x->stages});
+}
+
+void hs__step_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                        enum MHD_RequestTerminationCode code)
+{
+    hs_exchange *x = *con_cls;
+    (void)mhd, (void)code;
+    hs__loop_progress(cls);
+    if (!x || x->phase == HS_OPENED)
+        return;
+    record(x);
+    *con_cls = NULL;
+    x->connection->exchange = NULL;
+    hs__connection_expect(x->connection, IDLE_MS);
+    hs__connection_watch(x->connection, NULL);
+    hs__exchange_destroy(x);
+}

@@ -1,0 +1,93 @@
+/* token_file.c - a token a line, and nothing else taken for one: a comment's or a passphrase's words are
+ * none. */
+#include "server/http/token_file.h"
+
+#include "server/base/log.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FILE_BYTES_MAX = 65536, TOKEN_BYTES_MIN = 6, TOKEN_BYTES_GOOD = 16 };
+
+/* A token of n bytes on a line. */
+static hs_status token_check(const char *path, size_t line, const char *token, size_t n, hs_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (token[i] <= ' ' || token[i] > '~')
+            return hs_fail(err, HS_INVALID,
+                           "--token-file '%s', line %zu: a token is a line of its own, of printable ASCII "
+                           "without blanks; a comment begins with #",
+                           path, line);
+    if (n < TOKEN_BYTES_MIN)
+        return hs_fail(err, HS_INVALID, "--token-file '%s', line %zu: a token has at least %d characters",
+                       path, line, TOKEN_BYTES_MIN);
+    if (n < TOKEN_BYTES_GOOD)
+        hs__log("warning",
+                "--token-file '%s', line %zu: a token of %zu characters can be guessed; `openssl rand "
+                "-hex 16` makes a better one",
+                path, line, n);
+    return HS_OK;
+}
+
+/* Leaves of the text, in place, the tokens alone, each with a line's end. */
+static hs_status tokens_keep(const char *path, char *text, hs_error *err)
+{
+    char *end = text;
+    size_t line = 0;
+    hs_status st = HS_OK;
+    for (char *at = text, *next; !st && *at; at = next) {
+        const size_t n_line = strcspn(at, "\n");
+        next = at + n_line + (at[n_line] == '\n');
+        char *token = at + strspn(at, " \t\r");
+        size_t n = token < at + n_line ? (size_t)(at + n_line - token) : 0;
+        line++;
+        while (n && strchr(" \t\r", token[n - 1]))
+            n--;
+        if (!n || *token == '#')
+            continue;
+        st = token_check(path, line, token, n, err);
+        memmove(end, token, n);
+        end += n;
+        *end++ = '\n'; /* over the line's own end at most */
+    }
+    *end = '\0';
+    if (!st && end == text)
+        st = hs_fail(err, HS_INVALID, "--token-file '%s' holds no token: write one into it", path);
+    return st;
+}
+
+static hs_status text_read(const char *path, char *ret_text, hs_error *err)
+{
+    struct stat about;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return hs_fail(err, HS_IO, "cannot read --token-file '%s': %s", path, strerror(errno));
+    const size_t n = fread(ret_text, 1, FILE_BYTES_MAX + 1, file);
+    const bool failed = ferror(file);
+    if (fstat(fileno(file), &about) == 0 && about.st_mode & S_IROTH)
+        hs__log("warning", "--token-file '%s' can be read by everybody on this machine: chmod o-r", path);
+    fclose(file);
+    if (failed || n > FILE_BYTES_MAX || memchr(ret_text, '\0', n))
+        return hs_fail(err, HS_IO, "--token-file '%s' is no text file of at most %d bytes", path,
+                       FILE_BYTES_MAX);
+    return HS_OK;
+}
+
+hs_status hs__token_file_read(const char *path, char **ret_tokens, hs_error *err)
+{
+    char *text = calloc(1, FILE_BYTES_MAX + 2);
+    if (!text)
+        return hs_fail(err, HS_NO_MEMORY, "reading '%s'", path);
+    hs_status st = text_read(path, text, err);
+    if (!st)
+        st = tokens_keep(path, text, err);
+    if (st)
+        free(text);
+    else
+        *ret_tokens = text;
+    return st;
+}

@@ -1,0 +1,7 @@
+/* viewer.h - the web viewer's files, from the program itself. */
+#pragma once
+
+#include "server/http/exchange.h"
+
+bool hs__viewer_has(const char *path); /* "/" is its index */
+void hs__viewer_answer(hs_exchange *exchange);
