@@ -3,6 +3,7 @@
  * is more than the peers do. */
 #include "engine/analysis/analysis.h"
 #include "engine/engine.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,0 +1,300 @@
+#include "tests/unit/recipe_reference.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- random recipes ---- */
+
+enum { BLOCKS_MAX = 2000 };
+static void *blocks[BLOCKS_MAX];
+static size_t n_blocks;
+static uint32_t state = 11;
+
+static void *block_make(size_t n_bytes)
+{
+    ck_assert_uint_lt(n_blocks, BLOCKS_MAX);
+    void *block = calloc(1, n_bytes);
+    ck_assert_ptr_nonnull(block);
+    blocks[n_blocks++] = block;
+    return block;
+}
+
+hs_tensor random_tensor(size_t n_rows, size_t n_columns, float middle, float spread)
+{
+    float *values = block_make(n_rows * n_columns * sizeof *values);
+    for (size_t i = 0; i < n_rows * n_columns; i++) {
+        float sum = 0;
+        for (int k = 0; k < 4; k++) {
+            state = state * 1664525 + 1013904223;
+            sum += (float)(state >> 8) / 8388608.0F - 1;
+        }
+        values[i] = middle + spread * sum;
+    }
+    return (hs_tensor){values, n_rows, n_columns, HS_F32};
+}
+
+static hs_dense random_dense(size_t n_out, size_t n_in)
+{
+    return (hs_dense){random_tensor(n_out, n_in, 0, 1 / sqrtf((float)n_in)),
+                      random_tensor(1, n_out, 0, 0.1F)};
+}
+
+static hs_norm random_norm(size_t n)
+{
+    return (hs_norm){random_tensor(1, n, 1, 0.1F), random_tensor(1, n, 0, 0.1F)};
+}
+
+hs_recipe random_recipe(const hs_shape *shape, size_t E)
+{
+    const size_t H = shape->hidden, F = shape->ffn;
+    hs_recipe r = {.family = "random", .shape = *shape, .norm_eps = 1e-6F};
+    r.embedding.width = E;
+    r.embedding.word = random_tensor(shape->vocab_size, E, 0, 0.5F);
+    r.embedding.position = random_tensor(shape->n_positions, E, 0, 0.5F);
+    r.embedding.type = random_tensor(shape->n_types, E, 0, 0.5F);
+    r.embedding.norm = random_norm(E);
+    if (E != H)
+        r.embedding.projection = random_dense(H, E);
+    r.layers = block_make(shape->n_layers * sizeof *r.layers);
+    for (size_t l = 0; l < shape->n_layers; l++)
+        r.layers[l] = (hs_layer){.same_as = l,
+                                 .query = random_dense(H, H),
+                                 .key = random_dense(H, H),
+                                 .value = random_dense(H, H),
+                                 .output = random_dense(H, H),
+                                 .attention_norm = random_norm(H),
+                                 .ffn_in = random_dense(F, H),
+                                 .ffn_out = random_dense(H, F),
+                                 .ffn_norm = random_norm(H)};
+    return r;
+}
+
+void random_recipe_free(void)
+{
+    while (n_blocks > 0)
+        free(blocks[--n_blocks]);
+}
+
+/* ---- the pass ---- */
+
+static double at(const hs_tensor *tensor, size_t row, size_t column)
+{
+    return ((const float *)tensor->data)[row * tensor->n_columns + column];
+}
+
+/* [T][out] */
+static double *dense(const hs_dense *dense, size_t T, const double *x)
+{
+    const size_t n_out = dense->weight.n_rows, n_in = dense->weight.n_columns;
+    double *y = calloc(T * n_out, sizeof *y);
+    for (size_t t = 0; t < T; t++)
+        for (size_t o = 0; o < n_out; o++) {
+            double sum = dense->bias.data ? at(&dense->bias, 0, o) : 0;
+            for (size_t i = 0; i < n_in; i++)
+                sum += x[t * n_in + i] * at(&dense->weight, o, i);
+            y[t * n_out + o] = sum;
+        }
+    return y;
+}
+
+static void norm(const hs_norm *norm, double eps, size_t T, size_t n, double *x)
+{
+    for (size_t t = 0; norm->gamma.data && t < T; t++) {
+        double mean = 0, variance = 0;
+        for (size_t i = 0; i < n; i++)
+            mean += x[t * n + i] / (double)n;
+        for (size_t i = 0; i < n; i++)
+            variance += (x[t * n + i] - mean) * (x[t * n + i] - mean) / (double)n;
+        for (size_t i = 0; i < n; i++)
+            x[t * n + i] = (x[t * n + i] - mean) / sqrt(variance + eps) * at(&norm->gamma, 0, i) +
+                           (norm->beta.data ? at(&norm->beta, 0, i) : 0);
+    }
+}
+
+static double activate(hs_activation activation, double x)
+{
+    switch (activation) {
+    case HS_GELU:
+        return x * (1 + erf(x / sqrt(2))) / 2;
+    case HS_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))) / 2;
+    case HS_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    case HS_RELU:
+        return x > 0 ? x : 0;
+    case HS_SILU:
+        return x / (1 + exp(-x));
+    case HS_N_ACTIVATIONS:
+        break;
+    }
+    return NAN;
+}
+
+static double *embed(const hs_recipe *recipe, const hs_sequence *s)
+{
+    const hs_embedding *e = &recipe->embedding;
+    const size_t T = s->n_tokens, E = e->width;
+    double *x = calloc(T * E, sizeof *x);
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < E; i++) {
+            x[t * E + i] = at(&e->word, (size_t)s->ids[t], i);
+            x[t * E + i] += e->position.data ? at(&e->position, t, i) : 0;
+            x[t * E + i] += e->type.data ? at(&e->type, s->types ? s->types[t] : 0, i) : 0;
+        }
+    norm(&e->norm, recipe->norm_eps, T, E, x);
+    if (e->projection.weight.data) {
+        double *projected = dense(&e->projection, T, x);
+        free(x);
+        x = projected;
+    }
+    return x;
+}
+
+/* True where one of the sequence's interventions of this kind meets the head; factors are multiplied. */
+static bool meets(const hs_sequence *s, hs_intervention_kind kind, size_t l, size_t h, double *factor)
+{
+    bool any = false;
+    for (size_t n = 0; n < s->n_interventions; n++) {
+        const hs_intervention *v = &s->interventions[n];
+        bool in_layers = false, in_heads = false;
+        for (size_t i = 0; i < v->n_layers; i++)
+            in_layers |= v->layers[i] == l;
+        for (size_t i = 0; i < v->n_heads; i++)
+            in_heads |= v->heads[i] == h;
+        if (v->kind == kind && in_layers && in_heads) {
+            any = true;
+            *factor *= v->factor;
+        }
+    }
+    return any;
+}
+
+static void softmax(size_t T, const double *scores, double *ret)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t j = 0; j < T; j++)
+        top = fmax(top, scores[j]);
+    for (size_t j = 0; j < T; j++)
+        sum += ret[j] = exp(scores[j] - top);
+    for (size_t j = 0; j < T; j++)
+        ret[j] /= sum;
+}
+
+static double score(const hs_recipe *recipe, const double *q, const double *k, size_t i, size_t j, size_t h)
+{
+    const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
+    double sum = 0;
+    for (size_t d = 0; d < D; d++)
+        sum += q[i * H + h * D + d] * k[j * H + h * D + d];
+    return sum / sqrt((double)D);
+}
+
+/* O of one head, [T][d], with its interventions. */
+static void output(const hs_recipe *recipe, const hs_sequence *s, size_t l, size_t h, const double *A,
+                   const double *v, double *O)
+{
+    const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
+    double factor = 1, unused = 1;
+    const bool mean = meets(s, HS_INTERVENE_MEAN, l, h, &unused);
+    meets(s, HS_INTERVENE_SCALE, l, h, &factor);
+    if (meets(s, HS_INTERVENE_ZERO, l, h, &unused))
+        factor = 0;
+    for (size_t d = 0; d < D; d++) {
+        double total = 0;
+        for (size_t i = 0; i < T; i++) {
+            O[i * D + d] = 0;
+            for (size_t j = 0; j < T; j++)
+                O[i * D + d] += A[i * T + j] * v[j * H + h * D + d];
+            total += O[i * D + d];
+        }
+        for (size_t i = 0; i < T; i++)
+            O[i * D + d] = factor * (mean ? total / (double)T : O[i * D + d]);
+    }
+}
+
+/* The attention part: [T][H], head outputs side by side. */
+static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, const double *x, reference *r)
+{
+    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
+    const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
+    double *q = dense(&layer->query, T, x), *k = dense(&layer->key, T, x), *v = dense(&layer->value, T, x);
+    double *context = calloc(T * H, sizeof *context);
+    for (size_t h = 0; h < recipe->shape.n_heads; h++) {
+        const size_t map = l * recipe->shape.n_heads + h;
+        double *scores = r->scores + map * T * T, *A = r->attention + map * T * T;
+        double *O = r->output + map * T * D, *S = r->similarity + map * T * T, unused = 1;
+        const bool uniform = meets(s, HS_INTERVENE_UNIFORM, l, h, &unused);
+        const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
+        for (size_t i = 0; i < T; i++) {
+            for (size_t j = 0; j < T; j++)
+                scores[i * T + j] = score(recipe, q, k, i, j, h);
+            softmax(T, scores + i * T, A + i * T);
+            size_t n_seen = 0;
+            for (size_t j = 0; j < T; j++)
+                n_seen += scores[i * T + j] > -INFINITY;
+            for (size_t j = 0; (uniform || identity) && j < T; j++)
+                A[i * T + j] = uniform ? (scores[i * T + j] > -INFINITY) / (double)n_seen : i == j;
+        }
+        output(recipe, s, l, h, A, v, O);
+        for (size_t i = 0; i < T; i++) {
+            memcpy(context + i * H + h * D, O + i * D, D * sizeof *O);
+            for (size_t j = 0; j < T; j++)
+                for (size_t d = 0; d < D && i != j; d++)
+                    S[i * T + j] += O[i * D + d] * O[j * D + d];
+        }
+    }
+    free(q), free(k), free(v);
+    return context;
+}
+
+/* The feed-forward part: [T][H]. */
+static double *feed(const hs_recipe *recipe, size_t l, size_t T, const double *x)
+{
+    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
+    double *inner = dense(&layer->ffn_in, T, x);
+    for (size_t i = 0; i < T * recipe->shape.ffn; i++)
+        inner[i] = activate(recipe->activation, inner[i]);
+    double *y = dense(&layer->ffn_out, T, inner);
+    free(inner);
+    return y;
+}
+
+/* x = norm(x + y), and y is done with. */
+static void join(const hs_recipe *recipe, const hs_norm *after, size_t T, double *x, double *y)
+{
+    for (size_t i = 0; i < T * recipe->shape.hidden; i++)
+        x[i] += y[i];
+    norm(after, recipe->norm_eps, T, recipe->shape.hidden, x);
+    free(y);
+}
+
+reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
+{
+    const size_t T = s->n_tokens, H = recipe->shape.hidden, L = recipe->shape.n_layers;
+    const size_t n_maps = L * recipe->shape.n_heads, n = n_maps * T * T;
+    reference r = {.T = T,
+                   .states = calloc((L + 1) * T * H, sizeof(double)),
+                   .scores = calloc(n, sizeof(double)),
+                   .attention = calloc(n, sizeof(double)),
+                   .output = calloc(n_maps * T * recipe->shape.head_width, sizeof(double)),
+                   .similarity = calloc(n, sizeof(double))};
+    double *x = embed(recipe, s);
+    memcpy(r.states, x, T * H * sizeof *x);
+    for (size_t l = 0; l < L; l++) {
+        const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
+        double *context = attend(recipe, s, l, x, &r);
+        join(recipe, &layer->attention_norm, T, x, dense(&layer->output, T, context));
+        free(context);
+        join(recipe, &layer->ffn_norm, T, x, feed(recipe, l, T, x));
+        memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);
+    }
+    free(x);
+    return r;
+}
+
+void reference_free(reference *r)
+{
+    free(r->states), free(r->scores), free(r->attention), free(r->output), free(r->similarity);
+}

@@ -1,0 +1,416 @@
+/* What a recipe and a plan can ask of the engine, held against the same in loops over doubles
+ * (recipe_reference.h): every feature of recipe.h, every intervention, on odd shapes. */
+#include "engine/engine.h"
+#include "tests/unit/recipe_reference.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS_MAX = 300 };
+#define EVERYTHING ((1U << HS_N_TAPS) - 1)
+
+static hs_runtime *runtime;
+static uint16_t numbers[HS_HEADS_MAX];
+static int32_t ids[TOKENS_MAX];
+static uint8_t types[TOKENS_MAX];
+
+static void setup(void)
+{
+    ck_assert_int_eq(hs_runtime_create(3, &runtime, NULL), HS_OK);
+    for (size_t i = 0; i < HS_HEADS_MAX; i++)
+        numbers[i] = (uint16_t)i;
+    for (size_t i = 0; i < TOKENS_MAX; i++) {
+        ids[i] = (int32_t)((i * 7 + i * i) % 20);
+        types[i] = i % 3 == 0;
+    }
+}
+
+static void teardown(void)
+{
+    hs_runtime_destroy(runtime);
+    random_recipe_free();
+}
+
+static hs_engine *engine_make(const hs_recipe *recipe, hs_products products)
+{
+    hs_engine *engine = NULL;
+    hs_error err = {0};
+    const hs_engine_options options = {.products = products};
+    ck_assert_msg(!hs_engine_create(runtime, recipe, &options, &engine, &err), "%s", err.text);
+    return engine;
+}
+
+/* Keeps everything of a text of T tokens under these interventions. */
+static hs_capture *pass(const hs_engine *engine, size_t T, const hs_intervention *interventions,
+                        size_t n_interventions, size_t n_threads)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads, EVERYTHING};
+    hs_sequence sequence = {.ids = ids,
+                            .types = types,
+                            .n_tokens = T,
+                            .interventions = interventions,
+                            .n_interventions = n_interventions};
+    hs_error err = {0};
+    hs_workspace *ws = NULL;
+    hs_plan plan;
+    ck_assert_int_eq(hs_workspace_create(engine, T, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, shape, &all, T, &sequence.capture, NULL), HS_OK);
+    ck_assert_msg(!hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, &err), "%s", err.text);
+    ck_assert_msg(!hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_threads}, &err), "%s",
+                  err.text);
+    hs_workspace_destroy(ws);
+    return sequence.capture;
+}
+
+/* Within 1e-5 of the array's maximum; infinities where the reference has them. */
+static void compare(const float *got, const double *expected, size_t n, const char *what)
+{
+    double largest = 0;
+    size_t bad = n;
+    for (size_t i = 0; i < n; i++)
+        largest = isfinite(expected[i]) ? fmax(largest, fabs(expected[i])) : largest;
+    for (size_t i = 0; i < n && bad == n; i++)
+        if (isinf(expected[i]) ? got[i] != expected[i] : !(fabs(got[i] - expected[i]) <= 1e-5 * largest))
+            bad = i;
+    ck_assert_msg(bad == n, "%s at %zu: %g, not %g", what, bad, got[bad], expected[bad]);
+}
+
+static void compare_all(const hs_capture *c, const reference *r)
+{
+    const size_t T = r->T, n = c->n_layers * c->n_heads * T * T;
+    compare(c->arrays[HS_TAP_SCORES], r->scores, n, "scores");
+    compare(c->arrays[HS_TAP_ATTENTION], r->attention, n, "attention");
+    compare(c->arrays[HS_TAP_HEAD_OUTPUT], r->output, n / T * c->head_width, "head output");
+    compare(c->arrays[HS_TAP_SIMILARITY], r->similarity, n, "similarity");
+    compare(c->arrays[HS_TAP_HIDDEN_STATE], r->states, (1 + c->n_layers) * T * c->hidden, "hidden state");
+    for (size_t map = 0; map < c->n_layers * c->n_heads; map++)
+        for (size_t j = 0; j < T; j++) {
+            double sum = 0;
+            for (size_t i = 0; i < T; i++)
+                sum += r->attention[(map * T + i) * T + j];
+            ck_assert_double_eq_tol(c->arrays[HS_TAP_COLUMNS][map * T + j], sum, 1e-5 * (double)T);
+        }
+}
+
+static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
+                       const hs_intervention *interventions, size_t n_interventions)
+{
+    hs_engine *engine = engine_make(recipe, products);
+    const hs_sequence sequence = {.ids = ids,
+                                  .types = types,
+                                  .n_tokens = T,
+                                  .interventions = interventions,
+                                  .n_interventions = n_interventions};
+    reference expected = reference_make(recipe, &sequence);
+    for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
+        hs_capture *got = pass(engine, T, interventions, n_interventions, n_threads);
+        compare_all(got, &expected);
+        hs_capture_destroy(got);
+    }
+    reference_free(&expected);
+    hs_engine_destroy(engine);
+}
+
+/* ---- recipes ---- */
+
+/* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
+static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20};
+static const size_t lengths[] = {1, 2, 17, 70};
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
+
+static hs_recipe recipe_plain(void)
+{
+    return random_recipe(&small, small.hidden);
+}
+
+static hs_recipe recipe_gelu_tanh(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_GELU_TANH;
+    return recipe;
+}
+
+static hs_recipe recipe_quick_gelu(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_QUICK_GELU;
+    return recipe;
+}
+
+static hs_recipe recipe_relu(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_RELU;
+    return recipe;
+}
+
+static hs_recipe recipe_silu(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_SILU;
+    return recipe;
+}
+
+/* ELECTRA's narrow embedding, and one wider than everything else. */
+static hs_recipe recipe_projected(void)
+{
+    return random_recipe(&small, 10);
+}
+
+static hs_recipe recipe_projected_from_wide(void)
+{
+    return random_recipe(&small, 200);
+}
+
+/* Neither positions nor types, nor a bias anywhere. */
+static hs_recipe recipe_bare(void)
+{
+    hs_recipe recipe = recipe_plain();
+    const hs_tensor none = {0};
+    recipe.shape.n_types = 0;
+    recipe.embedding.type = recipe.embedding.position = recipe.embedding.norm.beta = none;
+    for (size_t l = 0; l < small.n_layers; l++) {
+        hs_layer *layer = &recipe.layers[l];
+        layer->query.bias = layer->key.bias = layer->value.bias = layer->output.bias = none;
+        layer->ffn_in.bias = layer->ffn_out.bias = none;
+        layer->attention_norm.beta = layer->ffn_norm.beta = none;
+    }
+    return recipe;
+}
+
+static const struct {
+    const char *name;
+    hs_recipe (*make)(void);
+} recipes[] = {
+    {"plain", recipe_plain},
+    {"gelu tanh", recipe_gelu_tanh},
+    {"quick gelu", recipe_quick_gelu},
+    {"relu", recipe_relu},
+    {"silu", recipe_silu},
+    {"projected", recipe_projected},
+    {"projected from wide", recipe_projected_from_wide},
+    {"bare", recipe_bare},
+};
+enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+
+START_TEST(recipes_agree_with_doubles)
+{
+    const hs_recipe recipe = recipes[_i].make();
+    for (size_t t = 0; t < N_LENGTHS; t++)
+        check_pass(&recipe, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
+    check_pass(&recipe, HS_PRODUCTS_OPENBLAS, 33, NULL, 0);
+}
+END_TEST
+
+/* ---- interventions ---- */
+
+static const uint16_t one[] = {1}, outer[] = {0, 2};
+
+static const struct {
+    hs_intervention list[3];
+    size_t n;
+} interventions[] = {
+    {{{one, 1, outer, 2, HS_INTERVENE_ZERO, 0}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_SCALE, -1.5F}}, 1},
+    {{{outer, 2, outer, 2, HS_INTERVENE_MEAN, 0}}, 1},
+    {{{one, 1, numbers, 3, HS_INTERVENE_UNIFORM, 0}}, 1},
+    {{{outer, 2, one, 1, HS_INTERVENE_IDENTITY, 0}}, 1},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3},
+      {one, 1, numbers, 3, HS_INTERVENE_MEAN, 0},
+      {numbers, 3, one, 1, HS_INTERVENE_UNIFORM, 0}},
+     3},
+    {{{one, 1, one, 1, HS_INTERVENE_SCALE, 3}, {numbers, 3, one, 1, HS_INTERVENE_ZERO, 0}}, 2},
+    {{{numbers, 3, one, 1, HS_INTERVENE_SCALE, 0}, {numbers, 0, numbers, 0, HS_INTERVENE_ZERO, 0}}, 2},
+};
+enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
+
+START_TEST(interventions_agree_with_doubles)
+{
+    const hs_recipe recipe = recipe_plain();
+    for (size_t t = 0; t < N_LENGTHS; t++)
+        check_pass(&recipe, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
+}
+END_TEST
+
+static void assert_same_bits(const hs_capture *a, const hs_capture *b, hs_tap tap, size_t n)
+{
+    ck_assert_mem_eq(a->arrays[tap], b->arrays[tap], n * sizeof(float));
+}
+
+static size_t maps_floats(const hs_capture *c)
+{
+    return c->n_layers * c->n_heads * c->n_tokens * c->n_tokens;
+}
+
+START_TEST(a_scale_of_1_changes_no_bit)
+{
+    const hs_intervention nothing = {numbers, 3, numbers, 3, HS_INTERVENE_SCALE, 1};
+    const hs_recipe recipe = recipe_plain();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    hs_capture *plain = pass(engine, 31, NULL, 0, 1), *scaled = pass(engine, 31, &nothing, 1, 1);
+    const size_t n = maps_floats(plain);
+    assert_same_bits(plain, scaled, HS_TAP_SCORES, n);
+    assert_same_bits(plain, scaled, HS_TAP_ATTENTION, n);
+    assert_same_bits(plain, scaled, HS_TAP_SIMILARITY, n);
+    assert_same_bits(plain, scaled, HS_TAP_HIDDEN_STATE, (1 + plain->n_layers) * 31 * plain->hidden);
+    hs_capture_destroy(plain);
+    hs_capture_destroy(scaled);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* Nothing is behind the last layer's heads but its hidden state; heads beside a changed one keep their
+ * outputs. */
+START_TEST(changed_outputs_in_the_last_layer_change_no_map)
+{
+    static const uint16_t last[] = {2};
+    static const hs_intervention_kind kinds[] = {HS_INTERVENE_ZERO, HS_INTERVENE_SCALE, HS_INTERVENE_MEAN};
+    const hs_recipe recipe = recipe_plain();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    hs_capture *plain = pass(engine, 31, NULL, 0, 1);
+    for (size_t k = 0; k < 3; k++) {
+        const hs_intervention change = {last, 1, one, 1, kinds[k], 2};
+        hs_capture *changed = pass(engine, 31, &change, 1, 1);
+        assert_same_bits(plain, changed, HS_TAP_ATTENTION, maps_floats(plain));
+        for (size_t h = 0; h < 3; h++)
+            ck_assert_int_eq(memcmp(hs_capture_at(plain, HS_TAP_HEAD_OUTPUT, 2, h),
+                                    hs_capture_at(changed, HS_TAP_HEAD_OUTPUT, 2, h),
+                                    31 * plain->head_width * sizeof(float)) == 0,
+                             h != 1);
+        hs_capture_destroy(changed);
+    }
+    hs_capture_destroy(plain);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* Zero is zero whatever it replaces, and two orders of one list are one list. */
+START_TEST(the_order_of_interventions_does_not_matter)
+{
+    const hs_intervention there[] = {{one, 1, one, 1, HS_INTERVENE_SCALE, 3},
+                                     {one, 1, numbers, 3, HS_INTERVENE_MEAN, 0},
+                                     {one, 1, outer, 2, HS_INTERVENE_ZERO, 0},
+                                     {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0}};
+    const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
+    const hs_recipe recipe = recipe_plain();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    hs_capture *a = pass(engine, 20, there, 4, 1), *b = pass(engine, 20, back, 4, 1);
+    assert_same_bits(a, b, HS_TAP_ATTENTION, maps_floats(a));
+    assert_same_bits(a, b, HS_TAP_HIDDEN_STATE, (1 + a->n_layers) * 20 * a->hidden);
+    const float *zero = hs_capture_at(a, HS_TAP_HEAD_OUTPUT, 1, 2);
+    for (size_t i = 0; i < 20 * a->head_width; i++)
+        ck_assert(zero[i] == 0 && !signbit(zero[i]));
+    hs_capture_destroy(a);
+    hs_capture_destroy(b);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* Texts of one pass have their own interventions. */
+START_TEST(interventions_stay_in_their_sequence)
+{
+    const hs_intervention zero = {numbers, 3, numbers, 3, HS_INTERVENE_ZERO, 0};
+    const hs_recipe recipe = recipe_plain();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_selection all = {numbers, 3, numbers, 3, EVERYTHING};
+    hs_capture *alone[] = {pass(engine, 25, NULL, 0, 1), pass(engine, 25, &zero, 1, 1)};
+    hs_sequence both[2];
+    hs_workspace *ws = NULL;
+    hs_plan plan;
+    for (size_t s = 0; s < 2; s++) {
+        both[s] = (hs_sequence){
+            .ids = ids, .types = types, .n_tokens = 25, .interventions = &zero, .n_interventions = s};
+        ck_assert_int_eq(hs_capture_create(runtime, &small, &all, 25, &both[s].capture, NULL), HS_OK);
+    }
+    ck_assert_int_eq(hs_workspace_create(engine, 50, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_plan_make(&recipe, both, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
+    for (size_t s = 0; s < 2; s++) {
+        assert_same_bits(both[s].capture, alone[s], HS_TAP_ATTENTION, maps_floats(alone[s]));
+        assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * small.hidden);
+        hs_capture_destroy(both[s].capture);
+        hs_capture_destroy(alone[s]);
+    }
+    hs_workspace_destroy(ws);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+/* ---- what a plan refuses ---- */
+
+START_TEST(unsound_interventions_are_refused)
+{
+    static const uint16_t descending[] = {1, 0}, beyond[] = {3};
+    const struct {
+        hs_intervention list[2];
+        const char *text;
+    } cases[] = {
+        {{{beyond, 1, one, 1, HS_INTERVENE_ZERO, 0}},
+         "an intervention's layers must be ascending and below 3"},
+        {{{one, 1, descending, 2, HS_INTERVENE_ZERO, 0}},
+         "an intervention's heads must be ascending and below 3"},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, NAN}}, "an intervention's factor must be a finite number"},
+        {{{one, 1, one, 1, HS_INTERVENE_SCALE, INFINITY}},
+         "an intervention's factor must be a finite number"},
+        {{{numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0}, {outer, 2, numbers, 3, HS_INTERVENE_IDENTITY, 0}},
+         "head 0 of layer 0 is asked to be uniform and the identity: choose one"},
+    };
+    const hs_recipe recipe = recipe_plain();
+    const hs_selection none = {0};
+    hs_capture *capture = NULL;
+    ck_assert_int_eq(hs_capture_create(NULL, &small, &none, 4, &capture, NULL), HS_OK);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const hs_sequence sequence = {.ids = ids,
+                                      .n_tokens = 4,
+                                      .capture = capture,
+                                      .interventions = cases[c].list,
+                                      .n_interventions = cases[c].list[1].n_layers ? 2 : 1};
+        hs_error err = {0};
+        hs_plan plan;
+        ck_assert_int_eq(hs_plan_make(&recipe, &sequence, 1, NULL, &plan, &err), HS_INVALID);
+        ck_assert_str_eq(err.text, cases[c].text);
+    }
+    hs_capture_destroy(capture);
+}
+END_TEST
+
+START_TEST(a_plan_for_another_model_is_refused)
+{
+    const hs_recipe ours = recipe_plain(), other = recipe_plain();
+    hs_engine *engine = engine_make(&ours, HS_PRODUCTS_DEFAULT);
+    hs_workspace *ws = NULL;
+    hs_plan plan;
+    hs_error err = {0};
+    ck_assert_int_eq(hs_workspace_create(engine, 4, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_plan_make(&other, NULL, 0, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, &err), HS_INVALID);
+    ck_assert_str_eq(err.text, "the plan was made for another model");
+    hs_workspace_destroy(ws);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("recipes");
+    TCase *cases = tcase_create("against doubles");
+    tcase_set_timeout(cases, 300);
+    tcase_add_checked_fixture(cases, setup, teardown);
+    tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
+    tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
+    tcase_add_test(cases, a_scale_of_1_changes_no_bit);
+    tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);
+    tcase_add_test(cases, the_order_of_interventions_does_not_matter);
+    tcase_add_test(cases, interventions_stay_in_their_sequence);
+    tcase_add_test(cases, unsound_interventions_are_refused);
+    tcase_add_test(cases, a_plan_for_another_model_is_refused);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
