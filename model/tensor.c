@@ -1,7 +1,7 @@
 /* tensor.c - F32, F16 and BF16 to float, and are they sound. Conversion is exact: every half and every
  * bfloat16 is a float. */
 #include "model/clones.h"
-#include "model/model.h"
+#include "model/recipe.h"
 
 #include <string.h>
 

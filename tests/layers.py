@@ -46,6 +46,7 @@ model/families
 model/tokenizer
 model/files
 model/tensor
+model/clones
 model/recipe
 model/bytes
 model/status

@@ -16,8 +16,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
-import bert  # noqa: E402
 import checkpoint  # noqa: E402
+import family_bert  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
@@ -74,7 +74,7 @@ def analyze(folders, tmp_path_factory):
 
 @lru_cache(maxsize=None)
 def reference_heads(folder, ids, types):
-    heads = bert.forward(checkpoint.load(folder), ids, types)
+    heads = family_bert.forward(checkpoint.load(folder), ids, types)
     return heads, analysis.similarity(heads.outputs)
 
 
@@ -269,7 +269,7 @@ def test_padding_changes_nothing(folders, model):
     ids = np.array([2, 7, 30, 31, 30, 40, 18, 3])
     padded = np.concatenate([ids, np.zeros(120, int)])
     loaded = checkpoint.load(folders[model])
-    short, long = bert.forward(loaded, ids), bert.forward(loaded, padded, mask=np.arange(128) < len(ids))
+    short, long = family_bert.forward(loaded, ids), family_bert.forward(loaded, padded, mask=np.arange(128) < len(ids))
     n = len(ids)
     assert_close(long.attentions[..., :n, :n], short.attentions, 1e-12)
     assert_close(long.attentions[..., :n, n:], np.zeros(long.attentions[..., :n, n:].shape), 1e-30)

@@ -16,9 +16,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
-import bert  # noqa: E402
 import checkpoint  # noqa: E402
 import corpus  # noqa: E402
+import family_bert  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = ROOT / "model" / "mini"
@@ -66,7 +66,7 @@ def reference_of(texts, tmp_path):
         ends={vocab.index(mark) for mark in ".!?"}, vocab_size=len([w for w in vocab if w])))
     for number, text in enumerate(texts):
         ids, special = token_ids(text, tmp_path)
-        heads = bert.forward(model, ids)
+        heads = family_bert.forward(model, ids)
         similarities = corpus.analysis.similarity(heads.outputs)
         reference.add(number, ids, special, heads.attentions, similarities)
     return reference

@@ -70,6 +70,7 @@ class Checkpoint:
     n_heads: int
     hidden: int
     eps: float
+    activation: str
     weights: dict
 
     def __getitem__(self, name):
@@ -89,10 +90,7 @@ DISTILBERT_LAYER = {
 
 
 def _canonical(name):
-    """The BertModel name of a weight under any prefix, old or DistilBERT naming."""
-    for prefix in ("bert.", "model.", "distilbert."):
-        name = name[len(prefix) :] if name.startswith(prefix) else name
-    name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    """The BertModel name of a weight in DistilBERT's naming."""
     if name.startswith("transformer.layer."):
         _, _, number, rest = name.split(".", 3)
         part, kind = rest.rsplit(".", 1)
@@ -100,23 +98,33 @@ def _canonical(name):
     return name
 
 
-def load(folder):
+def read(folder, *prefixes):
+    """Config and weights of a folder: under their names without any of the prefixes, gamma and beta renamed."""
     folder = Path(folder)
-    config = json.loads((folder / "config.json").read_text())
     index = folder / "model.safetensors.index.json"
     files = {"model.safetensors"}
     if index.exists():
         files = set(json.loads(index.read_text())["weight_map"].values())
     weights = {}
     for file in sorted(files):
-        weights.update((_canonical(name), values) for name, values in read_safetensors(folder / file).items())
+        for name, values in read_safetensors(folder / file).items():
+            for prefix in (*prefixes, "model."):
+                name = name.removeprefix(prefix)
+            name = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+            weights[name] = values
+    return json.loads((folder / "config.json").read_text()), weights
+
+
+def load(folder):
+    config, weights = read(folder, "bert.", "distilbert.")
     distil = config["model_type"] == "distilbert"
     return Checkpoint(
         n_layers=config["n_layers" if distil else "num_hidden_layers"],
         n_heads=config["n_heads" if distil else "num_attention_heads"],
         hidden=config["dim" if distil else "hidden_size"],
         eps=1e-12 if distil else config["layer_norm_eps"],
-        weights=weights,
+        activation=config["activation" if distil else "hidden_act"],
+        weights={_canonical(name): values for name, values in weights.items()},
     )
 
 
@@ -151,31 +159,48 @@ def _vocabulary(size):
     return entries[:size]
 
 
-def _bert_weights(rng, n_layers, hidden, ffn, vocab, positions, types):
-    weights = {}
+class Weights(dict):
+    """Random weights by name."""
 
-    def dense(name, n_out, n_in, scale=1.0):
-        weights[name + ".weight"] = rng.normal(0, scale / np.sqrt(n_in), (n_out, n_in))
-        weights[name + ".bias"] = rng.normal(0, 0.1, n_out)
+    def __init__(self, seed):
+        super().__init__()
+        self.rng = np.random.default_rng(seed)
 
-    def norm(name):
-        weights[name + ".weight"] = rng.normal(1, 0.1, hidden)
-        weights[name + ".bias"] = rng.normal(0, 0.1, hidden)
+    def table(self, name, n_rows, n_columns):
+        self[name + ".weight"] = self.rng.normal(0, 0.5, (n_rows, n_columns))
 
-    for name, rows in (("word", vocab), ("position", positions), ("token_type", types)):
-        weights[f"embeddings.{name}_embeddings.weight"] = rng.normal(0, 0.5, (rows, hidden))
-    norm("embeddings.LayerNorm")
+    def dense(self, name, n_out, n_in, scale=1.0, bias=True):
+        self[name + ".weight"] = self.rng.normal(0, scale / np.sqrt(n_in), (n_out, n_in))
+        if bias:
+            self[name + ".bias"] = self.rng.normal(0, 0.1, n_out)
+
+    def norm(self, name, width, bias=True):
+        self[name + ".weight"] = self.rng.normal(1, 0.1, width)
+        if bias:
+            self[name + ".bias"] = self.rng.normal(0, 0.1, width)
+
+    def rename(self, prefix, gamma_beta=False):
+        """A prefix before every name, and TensorFlow's names in norms if they are wanted."""
+        renamed = {prefix + name: values for name, values in self.items()}
+        self.clear()
+        for name, values in renamed.items():
+            if gamma_beta:
+                name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+            self[name] = values
+
+
+def bert_layers(weights, n_layers, hidden, ffn):
+    """HuggingFace's BertLayers. Attention chooses and the residual lasts, so that the tokens of deep models stay
+    different."""
     for number in range(n_layers):
         layer = f"encoder.layer.{number}."
-        # Attention that chooses and a residual that lasts, so that the tokens of deep models stay different.
         for name, scale in (("query", 2), ("key", 2), ("value", 1)):
-            dense(layer + "attention.self." + name, hidden, hidden, scale)
-        dense(layer + "attention.output.dense", hidden, hidden, scale=0.3)
-        norm(layer + "attention.output.LayerNorm")
-        dense(layer + "intermediate.dense", ffn, hidden)
-        dense(layer + "output.dense", hidden, ffn, scale=0.3)
-        norm(layer + "output.LayerNorm")
-    return weights
+            weights.dense(layer + "attention.self." + name, hidden, hidden, scale)
+        weights.dense(layer + "attention.output.dense", hidden, hidden, scale=0.3)
+        weights.norm(layer + "attention.output.LayerNorm", hidden)
+        weights.dense(layer + "intermediate.dense", ffn, hidden)
+        weights.dense(layer + "output.dense", hidden, ffn, scale=0.3)
+        weights.norm(layer + "output.LayerNorm", hidden)
 
 
 def _distilbert_name(name):
@@ -187,39 +212,23 @@ def _distilbert_name(name):
     return f"transformer.layer.{number}.{back[part]}.{kind}"
 
 
-def _config(distil, n_layers, n_heads, hidden, ffn, vocab, positions):
+def _config(distil, n_layers, n_heads, hidden, ffn, vocab, positions, activation):
     if distil:
         return dict(
             model_type="distilbert", n_layers=n_layers, n_heads=n_heads, dim=hidden, hidden_dim=ffn,
-            activation="gelu", max_position_embeddings=positions, vocab_size=vocab, sinusoidal_pos_embds=False,
+            activation=activation, max_position_embeddings=positions, vocab_size=vocab, sinusoidal_pos_embds=False,
         )
     return dict(
         model_type="bert", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden,
-        intermediate_size=ffn, hidden_act="gelu", layer_norm_eps=1e-12, max_position_embeddings=positions,
+        intermediate_size=ffn, hidden_act=activation, layer_norm_eps=1e-12, max_position_embeddings=positions,
         type_vocab_size=2, vocab_size=vocab,
     )
 
 
-def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
-                 prefix="bert.", gamma_beta=False, pretraining_head=False, distil=False, dtype="F32",
-                 n_shards=1):
-    """A random checkpoint with its tokenizer, in `folder`, which is made."""
+def save(folder, config, weights, dtype="F32", n_shards=1):
+    """A checkpoint with BERT's tokenizer, in `folder`, which is made and returned."""
     folder = Path(folder)
     folder.mkdir(parents=True)
-    rng = np.random.default_rng(seed)
-    weights = _bert_weights(rng, n_layers, hidden, ffn, vocab, positions, 2)
-    if distil:
-        del weights["embeddings.token_type_embeddings.weight"]
-        weights = {_distilbert_name(name): values for name, values in weights.items()}
-    if gamma_beta:
-        weights = {
-            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): values
-            for name, values in weights.items()
-        }
-    weights = {prefix + name: values for name, values in weights.items()}
-    if pretraining_head:
-        weights["cls.predictions.bias"] = np.zeros(vocab)
-        weights["bert.embeddings.position_ids"] = np.arange(positions)[None]
     names = list(weights)
     parts = [names[k::n_shards] for k in range(n_shards)]
     files = ["model.safetensors"]
@@ -229,8 +238,28 @@ def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, voca
         (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     for file, part in zip(files, parts):
         write_safetensors(folder / file, {name: weights[name] for name in part}, dtype)
-    config = _config(distil, n_layers, n_heads, hidden, ffn, vocab, positions)
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "vocab.txt").write_text("\n".join(_vocabulary(vocab)) + "\n")
+    (folder / "vocab.txt").write_text("\n".join(_vocabulary(config["vocab_size"])) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
     return folder
+
+
+def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
+                 prefix="bert.", gamma_beta=False, pretraining_head=False, distil=False, activation="gelu",
+                 dtype="F32", n_shards=1):
+    """A random BERT or DistilBERT."""
+    weights = Weights(seed)
+    for name, rows in (("word", vocab), ("position", positions), ("token_type", 2)):
+        weights.table(f"embeddings.{name}_embeddings", rows, hidden)
+    weights.norm("embeddings.LayerNorm", hidden)
+    bert_layers(weights, n_layers, hidden, ffn)
+    if distil:
+        del weights["embeddings.token_type_embeddings.weight"]
+        for name in list(weights):
+            weights[_distilbert_name(name)] = weights.pop(name)
+    weights.rename(prefix, gamma_beta)
+    if pretraining_head:
+        weights["cls.predictions.bias"] = np.zeros(vocab)
+        weights["bert.embeddings.position_ids"] = np.arange(positions)[None]
+    config = _config(distil, n_layers, n_heads, hidden, ffn, vocab, positions, activation)
+    return save(folder, config, weights, dtype, n_shards)
