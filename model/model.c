@@ -4,34 +4,30 @@
 #include "model/tokenizer/tokenizer_create.h"
 
 #include <errno.h>
-#include <nettle/base16.h>
-#include <nettle/sha2.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-_Static_assert(HS_SHA256_HEX == 2 * SHA256_DIGEST_SIZE + 1, "hex digits and a NUL");
-
 /* The one thing in a model that changes, once. */
-typedef struct digest {
+typedef struct fingerprint {
     pthread_mutex_t lock;
     bool known;
     char hex[HS_SHA256_HEX];
-} digest;
+} fingerprint;
 
 struct hs_model {
     hs_recipe recipe;
     hs_tokenizer *tokenizer;
     hs__shards shards;
-    digest *digest;
+    fingerprint *fingerprint;
 };
 
 static hs_model *model_create(hs_error *err)
 {
     hs_model *model = calloc(1, sizeof *model);
-    digest *sum = calloc(1, sizeof *sum);
+    fingerprint *sum = calloc(1, sizeof *sum);
     if (!model || !sum) {
         free(model);
         free(sum);
@@ -39,7 +35,7 @@ static hs_model *model_create(hs_error *err)
         return NULL;
     }
     pthread_mutex_init(&sum->lock, NULL); /* cannot fail with glibc's default attributes */
-    model->digest = sum;
+    model->fingerprint = sum;
     return model;
 }
 
@@ -50,8 +46,8 @@ void hs_model_close(hs_model *model)
     hs__tokenizer_destroy(model->tokenizer);
     hs__shards_finish(&model->shards);
     free(model->recipe.layers);
-    pthread_mutex_destroy(&model->digest->lock);
-    free(model->digest);
+    pthread_mutex_destroy(&model->fingerprint->lock);
+    free(model->fingerprint);
     free(model);
 }
 
@@ -191,7 +187,7 @@ void hs_model_release_pages(const hs_model *model)
 }
 
 /* False when the file can no longer be read as it was opened. */
-static bool hash_file(const hs__mapping *mapping, struct sha256_ctx *hash)
+static bool hash_file(const hs__mapping *mapping, hs_digest *digest)
 {
     unsigned char buffer[1 << 16];
     for (size_t done = 0; done < mapping->bytes.size;) {
@@ -201,7 +197,7 @@ static bool hash_file(const hs__mapping *mapping, struct sha256_ctx *hash)
             continue;
         if (n <= 0)
             return false;
-        sha256_update(hash, (size_t)n, buffer);
+        hs_digest_add(digest, buffer, (size_t)n);
         done += (size_t)n;
     }
     return true;
@@ -209,23 +205,23 @@ static bool hash_file(const hs__mapping *mapping, struct sha256_ctx *hash)
 
 static void hash_shards(const hs__shards *shards, char ret_hex[HS_SHA256_HEX])
 {
-    struct sha256_ctx hash;
-    sha256_init(&hash);
-    for (size_t i = 0; i < shards->n_shards; i++) {
+    hs_digest *digest = hs_digest_create();
+    bool whole = digest != NULL;
+    for (size_t i = 0; whole && i < shards->n_shards; i++) {
         const hs__mapping *mapping = &shards->shards[i].mapping;
         if (mapping->fd < 0)
-            sha256_update(&hash, mapping->bytes.size, mapping->bytes.data);
-        else if (!hash_file(mapping, &hash))
-            return;
+            hs_digest_add(digest, mapping->bytes.data, mapping->bytes.size);
+        else
+            whole = hash_file(mapping, digest);
     }
-    unsigned char sum[SHA256_DIGEST_SIZE];
-    sha256_digest(&hash, sizeof sum, sum);
-    base16_encode_update(ret_hex, sizeof sum, sum);
+    if (whole)
+        hs_digest_read(digest, ret_hex);
+    hs_digest_destroy(digest);
 }
 
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX])
 {
-    digest *sum = model->digest;
+    fingerprint *sum = model->fingerprint;
     pthread_mutex_lock(&sum->lock);
     if (!sum->known) {
         hash_shards(&model->shards, sum->hex);

@@ -5,11 +5,12 @@
  *
  * Read: config.json, model.safetensors or model.safetensors.index.json with its shards, vocab.txt or
  * tokenizer.json, tokenizer_config.json, all in HuggingFace's layout, BERT or DistilBERT, under every naming
- * in use (bert., model., distilbert. or no prefix; gamma/beta). Files are parsed as hostile: every size is
+ * in use. Files are parsed as hostile: every size is
  * checked, and what is not supported is refused with HS_BAD_MODEL naming the key and the file. */
 #pragma once
 
 #include "model/bytes.h"
+#include "model/files/digest.h"
 #include "model/recipe.h"
 #include "model/status.h"
 #include "model/tokenizer/tokenizer.h"
@@ -45,5 +46,4 @@ void hs_model_release_pages(const hs_model *model);
 /* SHA-256 of the weight files in name order, in hex. Reads them all (about 1 s per GB), so call it from a
  * thread that may take its time; computed once, later calls are free. Any thread. Empty when a weight file
  * was truncated after it was opened. */
-#define HS_SHA256_HEX 65
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);

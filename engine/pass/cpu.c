@@ -13,8 +13,6 @@ static const char *recipe_lacks(const hs_recipe *recipe)
         return "norms before its blocks";
     if (recipe->score_bias.data)
         return "a bias by distance";
-    if (recipe->embedding.position_offset > 0 || recipe->embedding.token_dropout > 0)
-        return "embeddings that depend on other tokens";
     for (size_t l = 0; l < recipe->shape.n_layers; l++) {
         const hs_layer *layer = &recipe->layers[l];
         if (layer->same_as != l)
@@ -35,8 +33,11 @@ static void norm_layout(hs__packed_norm *norm, size_t width, hs__arena *arena)
     norm->beta = hs__arena_floats(arena, width);
 }
 
+/* Of a norm that is the identity nothing is read. */
 static void norm_read(const hs_norm *source, hs__packed_norm *norm)
 {
+    if (!source->gamma.data)
+        return;
     hs_tensor_read(&source->gamma, 0, 1, norm->gamma);
     if (source->beta.data)
         hs_tensor_read(&source->beta, 0, 1, norm->beta);

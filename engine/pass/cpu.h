@@ -76,6 +76,9 @@ typedef struct hs__head {
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 
+/* Rows of one sequence before the projection: x [T][E]; scratch holds one. */
+void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *scratch, float *x);
+
 /* The pass itself: an hs_backend's run. */
 hs_status hs__cpu_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                       const hs_run_control *control, hs_error *err);

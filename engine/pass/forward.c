@@ -45,31 +45,6 @@ static rows rows_of_task(const pass *p, size_t task)
     return (rows){first, hs__chunk_start(p->n_rows, p->n_row_chunks, task + 1) - first};
 }
 
-static void row_add(const hs_tensor *table, size_t index, size_t width, float *row, float *add)
-{
-    hs_tensor_read(table, index, 1, add);
-    for (size_t j = 0; j < width; j++)
-        row[j] += add[j];
-}
-
-/* x = norm(word[id] + position[i] + type[t]), [T][E], for one sequence; `add` holds a row. */
-static void embed_sequence(const hs__cpu_engine *engine, const hs_sequence *sequence, float *add, float *x)
-{
-    const hs_recipe *recipe = engine->base.recipe;
-    const hs_embedding *weights = &recipe->embedding;
-    const size_t E = weights->width, T = sequence->n_tokens;
-    for (size_t i = 0; i < T; i++) {
-        float *row = x + i * E;
-        hs_tensor_read(&weights->word, (size_t)sequence->ids[i], 1, row);
-        if (weights->position.data)
-            row_add(&weights->position, i, E, row, add);
-        if (weights->type.data)
-            row_add(&weights->type, sequence->types ? sequence->types[i] : 0, E, row, add);
-    }
-    engine->kernels->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
-                              recipe->norm_eps, x);
-}
-
 /* Part of y = x W' + b. */
 static void task_multiply(void *context, size_t task, size_t slot)
 {
@@ -246,7 +221,7 @@ static void embed(pass *p, hs__team *team)
     float *x = engine->projection ? ws->update : ws->x;
     /* Nothing else is in the workspace yet: qkv has room for a row. */
     for (size_t s = 0; s < p->plan->n_sequences; s++) {
-        embed_sequence(engine, &p->plan->sequences[s], ws->qkv, x);
+        hs__embed(engine, &p->plan->sequences[s], ws->qkv, x);
         x += p->plan->sequences[s].n_tokens * engine->base.recipe->embedding.width;
     }
     p->first_row = 0;

@@ -6,7 +6,9 @@
  *     hs_digest_destroy(digest); */
 #pragma once
 
-#include "model/model.h"
+#include <stddef.h>
+
+#define HS_SHA256_HEX 65 /* 64 digits and a NUL */
 
 typedef struct hs_digest hs_digest;
 

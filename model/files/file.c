@@ -1,4 +1,4 @@
-/* files.c - a checkpoint's folder. Small files are read, weight files are mapped: opening 440 MB costs
+/* file.c - a checkpoint's folder. Small files are read, weight files are mapped: opening 440 MB costs
  * microseconds, and pages arrive when the engine first reads them. */
 #include "model/files/file.h"
 

@@ -1,4 +1,4 @@
-/* The default model, linked in: model/mini as it lies in the tree. See hs_model_open_embedded. */
+/* embedded.S - the default model, linked in: model/mini as it lies in the tree. See hs_model_open_embedded. */
     .section .note.GNU-stack, "", %progbits
     .section .rodata
 

@@ -1,3 +1,4 @@
+/* models.c - headscope models: what models are, as their recipes tell it, without making an engine. */
 #include "server/base/catalog.h"
 #include "server/commands/commands.h"
 
@@ -35,6 +36,25 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
     return HS_OK;
 }
 
+static hs_status folder_print(const char *folder, hs_error *err)
+{
+    hs_catalog_options one = {0};
+    const hs_status st = hs__catalog_choose(&one, folder, err);
+    return st ? st : model_print(hs__catalog_place(&one, 0), err);
+}
+
+/* The folders that were named, and those of --model; the embedded model when there are none. */
+static hs_status models_print(const models_options *options, char **folders, hs_error *err)
+{
+    const size_t n = *folders && options->catalog.n_places == 0 ? 0 : hs__catalog_places(&options->catalog);
+    hs_status st = HS_OK;
+    for (; !st && *folders; folders++)
+        st = folder_print(*folders, err);
+    for (size_t i = 0; !st && i < n; i++)
+        st = model_print(hs__catalog_place(&options->catalog, i), err);
+    return st;
+}
+
 static int models_main(const hs_command *command, int argc, char **argv)
 {
     models_options options = {0};
@@ -42,20 +62,16 @@ static int models_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
-    if (operand < argc)
-        return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
     printf("%-24s %-10s %6s %5s %6s %6s %7s %8s  %s\n", "NAME", "TYPE", "LAYERS", "HEADS", "HIDDEN", "TOKENS",
            "VOCAB", "MB", "WHERE");
-    const size_t n = hs__catalog_places(&options.catalog);
-    for (size_t i = 0; i < n; i++)
-        if (model_print(hs__catalog_place(&options.catalog, i), &err))
-            return hs__command_failed(command, &err);
+    if (models_print(&options, argv + operand, &err))
+        return hs__command_failed(command, &err);
     return HS_EXIT_DONE;
 }
 
 const hs_command hs__command_models = {
     .name = "models",
-    .operands = "",
+    .operands = "[DIR...]",
     .summary = "Lists models: type, layers, heads, sizes",
     .options = models_table,
     .n_options = sizeof models_table / sizeof *models_table,

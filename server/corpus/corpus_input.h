@@ -11,9 +11,11 @@
 #pragma once
 
 #include "model/files/digest.h"
+#include "model/status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define HS__CORPUS_LINE_MAX  ((size_t)4 << 20)
 #define HS__CORPUS_FILES_MAX 4096

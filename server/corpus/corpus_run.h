@@ -9,6 +9,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "model/model.h"
 #include "server/corpus/corpus_record.h"
 
 #include <stdatomic.h>

@@ -79,8 +79,8 @@ def test_short_texts_and_pairs(folder_of, tmp_path, family, text):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_tells_the_family(folder_of, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
-    done = subprocess.run([HEADSCOPE, "models", "--model", f"x={folder}"], capture_output=True, check=True, text=True)
-    assert done.stdout.splitlines()[1].split()[:2] == ["x", family]
+    done = subprocess.run([HEADSCOPE, "models", str(folder)], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[1].split()[:2] == [folder.name, family]
 
 
 def test_the_interface_lists_every_type(server, tmp_path):
@@ -88,7 +88,7 @@ def test_the_interface_lists_every_type(server, tmp_path):
     for name in ("vocab.txt", "model.safetensors"):
         (tmp_path / name).write_bytes((MINI / name).read_bytes())
     (tmp_path / "config.json").write_text('{"model_type": "unknown"}')
-    done = subprocess.run([HEADSCOPE, "models", "--model", str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([HEADSCOPE, "models", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     known = re.search(r"model_type must be one of (.*); not supported", done.stderr)[1]
     described = server.get("/openapi.json").json()["components"]["schemas"]["Model"]["properties"]["type"]["enum"]

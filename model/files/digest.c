@@ -1,8 +1,11 @@
+/* digest.c - nettle's SHA-256; a sum so far is that of a copy of the state, so that more may follow. */
 #include "model/files/digest.h"
 
 #include <nettle/base16.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
+
+_Static_assert(HS_SHA256_HEX == 2 * SHA256_DIGEST_SIZE + 1, "hex digits and a NUL");
 
 struct hs_digest {
     struct sha256_ctx context;
