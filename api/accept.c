@@ -1,3 +1,5 @@
+/* accept.c - header lists are walked element by element (RFC 9110 section 5.6); the most precise range
+ * decides, then the highest q. */
 #include "api/accept.h"
 
 #include <stdio.h>
@@ -10,7 +12,7 @@ static const hs_format formats[HS__FORMAT_COUNT] = {
     [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
 };
 
-const char *hs__format_media_type(hs__format format)
+const char *hs__format_media_type(hs__answer_format format)
 {
     return formats[format].media_type;
 }
@@ -226,11 +228,12 @@ static int choose(const hs_format *among, size_t n, const char *query, const cha
     return hs__refuse(problem, 406, NULL, "Accept allows none of %s", list(among, n, true, media_types));
 }
 
-int hs__format_choose(const char *query, const char *accept, hs__format *ret_format, hs__problem *problem)
+int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format,
+                      hs__problem *problem)
 {
     size_t format;
     const int status = choose(formats, HS__FORMAT_COUNT, query, accept, &format, problem);
-    *ret_format = (hs__format)format;
+    *ret_format = (hs__answer_format)format;
     return status;
 }
 
@@ -263,7 +266,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem)
     return 0;
 }
 
-bool hs__gzip_accepted(const char *accept_encoding)
+bool hs_gzip_accepted(const char *accept_encoding)
 {
     if (!accept_encoding)
         return false;

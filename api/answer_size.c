@@ -1,77 +1,63 @@
-/* answer_size.c - how large an answer can become, before anything is computed. */
-#include "api/answer.h"
+/* answer_size.c - how large an answer can become, before anything is computed. Brackets, commas and names are
+ * counted generously; numbers and strings by their longest text. */
+#include "api/answer_write.h"
 
+#include "api/formats/npz.h"
 #include "api/formats/number.h"
 
 #include <string.h>
 
-/* No product below can overflow: shapes are within HS_..._MAX, T within HS_POSITIONS_MAX. */
-typedef struct sizes {
-    size_t T, longest_token, pairs_max, n_maps, n_heads, map_numbers;
-} sizes;
-
-static void measure(const hs__ask *ask, const hs__served_model *model, const hs_encoding *encoding,
-                    sizes *ret_sizes)
+static size_t longest_token(const hs__served_model *model, const hs_encoding *encoding)
 {
-    const size_t T = encoding->n_tokens;
-    sizes s = {.T = T};
-    for (size_t i = 0; i < T; i++) {
+    size_t longest = 0;
+    for (size_t i = 0; i < encoding->n_tokens; i++) {
         const size_t n = strlen(hs_tokenizer_token(hs_model_tokenizer(model->model), encoding->ids[i]));
-        s.longest_token = n > s.longest_token ? n : s.longest_token;
+        longest = n > longest ? n : longest;
     }
-    s.n_heads = ask->n_layers * ask->n_heads;
-    s.n_maps = ask->n_layers * hs__answer_map_heads(ask);
-    const size_t pairs = s.n_heads * (T * (T - 1) / 2);
-    s.pairs_max = pairs < ask->max_pairs ? pairs : ask->max_pairs;
-    if (ask->outputs & HS__ATTENTIONS)
-        s.map_numbers += s.n_maps * T * T;
-    if (ask->outputs & HS__SIMILARITIES)
-        s.map_numbers += s.n_maps * T * T;
-    if (ask->outputs & HS__HEAD_OUTPUTS)
-        s.map_numbers += s.n_maps * T * model->shape->head_width;
-    if (ask->outputs & HS__HIDDEN_STATES)
-        s.map_numbers += (ask->n_layers + 1) * T * model->shape->hidden;
-    *ret_sizes = s;
+    return longest;
 }
 
-/* Brackets, commas and names are counted generously; numbers and strings by their longest text. */
-static size_t json_bytes_max(const hs__ask *ask, const sizes *s)
+/* Numbers of an array output; *ret_lists: how many lists they are in JSON. */
+static size_t count(const hs__output *output, const hs__measures *m, size_t *ret_lists)
 {
-    const size_t number = HS__FLOAT_TEXT_MAX(ask->digits) + 1, token = 6 * s->longest_token + 3;
-    size_t bytes = 4096 + s->T * (96 + token) + s->map_numbers * number;
-    bytes += 5 * (s->n_maps + ask->n_layers + 1) * (3 * s->T + 3 + HS__NUMBER_ROOM);
-    if (ask->outputs & HS__PAIRS)
-        bytes += s->pairs_max * (170 + 2 * token + 2 * number);
-    if (ask->outputs & HS__REGIONS)
-        bytes += s->n_heads * (64 + s->T * (7 + 14 + 3) + s->T * s->T * number);
-    if (ask->outputs & HS__SEGMENTS)
-        bytes += ask->n_layers * (s->T * (160 + 2 * number) + 6 * (ask->text.n_bytes + ask->pair.n_bytes));
-    if (ask->outputs & HS__SUMMARY)
-        bytes += s->n_heads * (400 + token + 9 * number);
-    return bytes;
+    size_t lengths[HS_AXES_MAX], n = 1;
+    const size_t n_axes = hs__output_lengths(output, m->wanted, m->shape, m->n_tokens, lengths);
+    *ret_lists = 0;
+    for (size_t axis = 0; axis < n_axes; axis++) {
+        *ret_lists += n;
+        n *= lengths[axis];
+    }
+    return n;
 }
 
-static size_t binary_bytes_max(const hs__ask *ask, const sizes *s, size_t body_bytes)
+static size_t output_bytes_max(const hs__output *output, hs__answer_format format, const hs__measures *m)
 {
-    const size_t item = ask->dtype == HS__F4 ? 4 : ask->dtype == HS__F2 ? 2 : 1;
-    /* The request comes along: as <U in npz (4 bytes a character), as an escaped string in safetensors. */
-    size_t bytes = 65536 + 6 * body_bytes + s->map_numbers * item;
-    bytes += s->T * (64 + 6 * s->longest_token);
-    if (ask->outputs & HS__PAIRS)
-        bytes += s->pairs_max * 32;
-    if (ask->outputs & HS__REGIONS)
-        bytes += s->n_heads * (32 + s->T * 12 + s->T * s->T * 4);
-    if (ask->outputs & HS__SEGMENTS)
-        bytes += ask->n_layers * s->T * 40;
-    if (ask->outputs & HS__SUMMARY)
-        bytes += s->n_heads * 64;
-    return bytes;
+    static const size_t item[] = {[HS__DTYPE_F4] = 4, [HS__DTYPE_F2] = 2, [HS__DTYPE_U1] = 1};
+    size_t n_lists;
+    if (output->structure)
+        return format == HS__JSON ? output->structure->json_bytes_max(m)
+                                  : output->structure->array_bytes_max(m);
+    const size_t n = count(output, m, &n_lists);
+    return format == HS__JSON ? n * m->number + 3 * n_lists : n * item[m->wanted->dtype];
 }
 
-size_t hs__answer_bytes_max(const hs__ask *ask, hs__format format, const hs__served_model *model,
-                            const hs_encoding *encoding, size_t body_bytes)
+size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_format format,
+                            const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes)
 {
-    sizes s;
-    measure(ask, model, encoding, &s);
-    return format == HS__JSON ? json_bytes_max(ask, &s) : binary_bytes_max(ask, &s, body_bytes);
+    const size_t longest = longest_token(model, encoding), T = encoding->n_tokens;
+    const hs__measures m = {.wanted = wanted,
+                            .shape = model->shape,
+                            .n_tokens = T,
+                            .n_heads = wanted->n_layers * wanted->n_heads,
+                            .number = HS__FLOAT_TEXT_MAX(wanted->digits) + 1,
+                            .token = 6 * longest + 3};
+    /* In binary the request comes along: as <U in npz (4 bytes a character), as an escaped string in
+     * safetensors. */
+    size_t n_bytes = format == HS__JSON
+                         ? 8192 + T * (96 + m.token)
+                         : HS__NPZ_OVERHEAD * HS__ARRAYS_MAX + 6 * body_bytes + T * (64 + 6 * longest);
+    for (size_t i = 0; hs__output_at(i); i++)
+        if (wanted->outputs >> i & 1)
+            n_bytes += output_bytes_max(hs__output_at(i), format, &m);
+    return n_bytes;
 }

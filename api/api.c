@@ -1,3 +1,4 @@
+/* api.c - the models served, the workers, and a request in one call. */
 #include "api/api.h"
 
 #include "api/internal.h"

@@ -77,6 +77,32 @@ void hs_response_finish(hs_response *response);
 void hs_response_problem(hs_response *ret_response, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
 
+/* A field of POST /analyze, for callers that offer the same by other means. */
+typedef enum hs_field_kind {
+    HS_FIELD_TEXT,    /* a string */
+    HS_FIELD_WORD,    /* one of choices */
+    HS_FIELD_WORDS,   /* a list of strings */
+    HS_FIELD_NUMBERS, /* one of choices, or a list of whole numbers */
+    HS_FIELD_WHOLE,   /* a whole number, low to high; high 0: as far as the model goes */
+    HS_FIELD_SHARE,   /* a number above 0, at most 1 */
+    HS_FIELD_FLAG,    /* true or false */
+} hs_field_kind;
+
+typedef struct hs_field {
+    const char *name;
+    hs_field_kind kind;
+    const char *argument, *help; /* as a command line shows them */
+    const char *choices;         /* "a|b" */
+    double low, high;
+    bool tokenize; /* of POST /tokenize too */
+} hs_field;
+
+/* Every field but model, in the order of reading; NULL past the last. */
+const hs_field *hs_field_at(size_t i);
+
+/* Names of outputs, NULL past the last. */
+const char *hs_output_name(size_t i);
+
 /* A form in which an answer can come. */
 typedef struct hs_format {
     const char *name, *media_type;
@@ -86,6 +112,10 @@ typedef struct hs_format {
  * they say nothing. n: refused, ret_response has the problem. */
 size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
                         hs_response *ret_response);
+
+/* Whether an Accept-Encoding header (NULL: there is none) takes gzip, and not less gladly than plain bytes.
+ */
+bool hs_gzip_accepted(const char *accept_encoding);
 
 /* One request in three steps, so that several short ones can share one pass of the engine:
  *

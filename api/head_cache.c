@@ -1,3 +1,5 @@
+/* head_cache.c - a hash table for finding and a list by last use for letting go, under one mutex; memory is
+ * freed without it. */
 #include "api/head_cache.h"
 
 #include "api/api.h"

@@ -1,7 +1,8 @@
 /* internal.h - what the files of api/ share. Nothing here is for other folders.
  *
- * A request's way: accept.h (headers, query) -> ask.h (body) -> job.c (tokens, cache, pass) -> answer.h (what
- * the maps show) -> write_json.c or arrays.h with write_npz.c, write_safetensors.c (bytes). */
+ * A request's way: accept.h (headers, query) -> analysis_request.h (body), whose fields are the table of
+ * fields.c -> job.c (tokens, cache, pass) -> outputs.h (what the maps show, output by output) ->
+ * answer_write.h (bytes), by the writers of api/formats/. */
 #pragma once
 
 #include "api/api.h"

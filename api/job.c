@@ -1,5 +1,9 @@
-/* job.c - one request from bytes to bytes, in the three steps of api.h. */
-#include "api/formats/arrays.h"
+/* job.c - one request from bytes to bytes, in the three steps of api.h.
+ *
+ * A job owns a list of sequences; a request for one text is the case of one. Those that the head cache does
+ * not have wait for a pass, which may be shared with other jobs'. */
+#include "api/answer_models.h"
+#include "api/answer_write.h"
 #include "api/formats/gzip.h"
 #include "model/clock.h"
 
@@ -9,26 +13,33 @@
 
 typedef enum route { ROUTE_NONE, ROUTE_ANALYZE, ROUTE_TOKENIZE, ROUTE_MODELS, ROUTE_OPENAPI } route;
 
+/* One text through the model. */
+typedef struct job_sequence {
+    hs_encoding encoding;
+    int32_t *sentences; /* [T]; the block holds ends too */
+    uint8_t *ends;      /* [T]: 1 where a sentence ends */
+    hs__heads *heads;   /* a reference; NULL until found or computed */
+} job_sequence;
+
 struct hs_job {
     hs_api *api;
     const hs_request *request;
     route route;
     hs__problem problem; /* status 0: none so far */
     hs_error error;
-    hs__format format;
-    hs__ask ask;
-    hs_encoding encoding;
-    int32_t *sentences; /* [T] */
+    hs__answer_format format;
+    hs__analysis_request wanted;
+    job_sequence *sequences;
+    size_t n_sequences;
     uint16_t all_heads[HS_HEADS_MAX];
-    hs_selection selection; /* what the capture must hold; keep 0: no pass is needed */
-    hs__heads *heads;       /* a reference; NULL until found or computed */
+    hs_selection selection; /* what each sequence's capture must hold; taps 0: no pass is needed */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
 
 static const hs__served_model *job_model(const hs_job *job)
 {
-    return &job->api->models[job->ask.model];
+    return &job->api->models[job->wanted.model];
 }
 
 /* ---- routing ---- */
@@ -69,46 +80,58 @@ static int refuse_error(hs_job *job)
     return hs__refuse(&job->problem, hs__http_status(job->error.status), NULL, "%s", job->error.text);
 }
 
+static int refuse_memory(hs_job *job, const char *what)
+{
+    hs_fail(&job->error, HS_NO_MEMORY, "no memory for %s", what);
+    return refuse_error(job);
+}
+
+static bool ends_sentence(const hs__analysis_request *wanted, const hs_encoding *encoding, size_t i)
+{
+    if (!wanted->has_sentence_ends)
+        return encoding->roles[i] == HS_ROLE_SENTENCE_END;
+    for (size_t k = 0; k < wanted->n_sentence_ends; k++)
+        if (wanted->sentence_ends[k] == encoding->ids[i])
+            return true;
+    return false;
+}
+
 static int tokenize(hs_job *job)
 {
-    const hs__ask *ask = &job->ask;
-    const hs_encode_options options = {ask->max_tokens, ask->split_special_tokens};
-    if (hs_tokenizer_encode(hs_model_tokenizer(job_model(job)->model), &ask->text,
-                            ask->has_pair ? &ask->pair : NULL, &options, &job->encoding, &job->error))
+    const hs__analysis_request *wanted = &job->wanted;
+    const hs_encode_options options = {wanted->max_tokens, wanted->split_special_tokens};
+    job->sequences = calloc(1, sizeof *job->sequences);
+    if (!job->sequences)
+        return refuse_memory(job, "the tokens");
+    job_sequence *s = &job->sequences[job->n_sequences++];
+    if (hs_tokenizer_encode(hs_model_tokenizer(job_model(job)->model), &wanted->text,
+                            wanted->text_pair.bytes ? &wanted->text_pair : NULL, &options, &s->encoding,
+                            &job->error))
         return refuse_error(job);
-    const hs_encoding *e = &job->encoding;
-    job->sentences = malloc(e->n_tokens * (sizeof *job->sentences + 1));
-    if (!job->sentences) {
-        hs_fail(&job->error, HS_NO_MEMORY, "no memory for the sentences");
-        return refuse_error(job);
-    }
-    uint8_t *ends = (uint8_t *)(job->sentences + e->n_tokens);
+    const hs_encoding *e = &s->encoding;
+    s->sentences = malloc(e->n_tokens * (sizeof *s->sentences + 1));
+    if (!s->sentences)
+        return refuse_memory(job, "the sentences");
+    s->ends = (uint8_t *)(s->sentences + e->n_tokens);
     for (size_t i = 0; i < e->n_tokens; i++)
-        ends[i] = hs__ask_ends_sentence(ask, e, i);
-    hs_sentences_find(ends, e->types, e->special, e->n_tokens, job->sentences);
+        s->ends[i] = ends_sentence(wanted, e, i);
+    hs_sentences_find(s->ends, e->types, e->special, e->n_tokens, s->sentences);
     return 0;
 }
 
-/* What the outputs need of the pass. Segments are a matter of the layer, so of all its heads. */
+/* What the outputs need of the pass. */
 static void plan(hs_job *job)
 {
-    const hs__ask *ask = &job->ask;
+    const hs__analysis_request *wanted = &job->wanted;
     hs_selection *selection = &job->selection;
-    *selection = (hs_selection){ask->layers, ask->n_layers, ask->heads, ask->n_heads, 0};
-    if (ask->outputs & (HS__ATTENTIONS | HS__REGIONS | HS__SEGMENTS | HS__SUMMARY))
-        selection->taps |= HS_KEEP(ATTENTION);
-    if (ask->outputs & (HS__SIMILARITIES | HS__PAIRS | HS__REGIONS | HS__SEGMENTS | HS__SUMMARY))
-        selection->taps |= HS_KEEP(SIMILARITY);
-    if (ask->outputs & HS__HEAD_OUTPUTS)
-        selection->taps |= HS_KEEP(HEAD_OUTPUT);
-    if (ask->outputs & HS__HIDDEN_STATES)
-        selection->taps |= HS_KEEP(HIDDEN_STATE);
+    *selection = (hs_selection){wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
+                                hs__outputs_taps(wanted->outputs)};
     /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept
      * along, d columns beside two times T, they spare that request a pass. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
     if ((selection->taps & maps) == maps && job->api->options.cache_bytes_max > 0)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
-    if (ask->outputs & HS__SEGMENTS) {
+    if (hs__outputs_every_head(wanted->outputs)) {
         selection->n_heads = job_model(job)->shape->n_heads;
         for (size_t h = 0; h < selection->n_heads; h++)
             job->all_heads[h] = (uint16_t)h;
@@ -116,32 +139,44 @@ static void plan(hs_job *job)
     }
 }
 
+static size_t answer_bytes_max(const hs_job *job)
+{
+    return hs__answer_bytes_max(&job->wanted, job->format, job_model(job), &job->sequences[0].encoding,
+                                job->request->body_bytes);
+}
+
+static size_t capture_bytes(const hs_job *job)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
+        n_bytes +=
+            hs_capture_bytes(job_model(job)->shape, &job->selection, job->sequences[i].encoding.n_tokens);
+    return n_bytes;
+}
+
 /* Refuses before computing what could not be sent or held. */
 static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
     const char *hint = "ask for fewer layers, heads or outputs, or a smaller max_tokens";
-    const size_t answer = hs__answer_bytes_max(&job->ask, job->format, job_model(job), &job->encoding,
-                                               job->request->body_bytes);
+    const size_t answer = answer_bytes_max(job), capture = capture_bytes(job);
     if (answer > options->answer_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
                           (double)options->answer_bytes_max / 1e6, hint,
-                          job->format == HS__JSON    ? ", fewer digits, or for ?format=npz"
-                          : job->ask.dtype == HS__F4 ? ", or dtype f2 or u1"
-                                                     : "");
-    const size_t capture = hs_capture_bytes(job_model(job)->shape, &job->selection, job->encoding.n_tokens);
-    if (job->selection.taps && capture > options->capture_bytes_max)
+                          job->format == HS__JSON             ? ", fewer digits, or for ?format=npz"
+                          : job->wanted.dtype == HS__DTYPE_F4 ? ", or dtype f2 or u1"
+                                                              : "");
+    if (capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "the heads would take %.1f MB while they are computed, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
     return 0;
 }
 
-static hs__heads_key job_key(const hs_job *job)
+static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 {
-    const hs_encoding *e = &job->encoding;
-    return (hs__heads_key){job->ask.model, e->ids, e->types, e->n_tokens};
+    return (hs__heads_key){job->wanted.model, s->encoding.ids, s->encoding.types, s->encoding.n_tokens};
 }
 
 static void prepare_analyze(hs_job *job)
@@ -150,27 +185,29 @@ static void prepare_analyze(hs_job *job)
     hs__problem *problem = &job->problem;
     if (hs__format_choose(request->query, request->accept, &job->format, problem) ||
         hs__content_type_check(request->content_type, problem) ||
-        hs__ask_read(job->api, request, false, &job->ask, problem) ||
-        hs__ask_check_format(&job->ask, job->format, problem) || tokenize(job))
+        hs__analysis_request_read(job->api, request, false, &job->wanted, problem) ||
+        (job->format != HS__JSON && hs__outputs_check_dtype(&job->wanted, problem)) || tokenize(job))
         return;
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
-    const hs__heads_key key = job_key(job);
-    job->heads = hs__head_cache_find(job->api->cache, &key, &job->selection);
+    for (size_t i = 0; i < job->n_sequences; i++) {
+        const hs__heads_key key = sequence_key(job, &job->sequences[i]);
+        job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, &job->selection);
+    }
 }
 
 static void prepare_tokenize(hs_job *job)
 {
     const hs_request *request = job->request;
-    hs__format format;
+    hs__answer_format format;
     if (hs__format_choose(request->query, NULL, &format, &job->problem))
         return;
     if (format != HS__JSON)
         hs__refuse(&job->problem, 406, NULL, "this path answers application/json only");
     else if (!hs__json_accepted(request->accept, &job->problem) &&
              !hs__content_type_check(request->content_type, &job->problem) &&
-             !hs__ask_read(job->api, request, true, &job->ask, &job->problem))
+             !hs__analysis_request_read(job->api, request, true, &job->wanted, &job->problem))
         tokenize(job);
 }
 
@@ -198,22 +235,33 @@ void hs_job_destroy(hs_job *job)
 {
     if (!job)
         return;
-    hs__heads_release(job->api->cache, job->heads);
-    hs_encoding_finish(&job->encoding);
-    hs__ask_finish(&job->ask);
-    free(job->sentences);
+    for (size_t i = 0; i < job->n_sequences; i++) {
+        hs__heads_release(job->api->cache, job->sequences[i].heads);
+        hs_encoding_finish(&job->sequences[i].encoding);
+        free(job->sequences[i].sentences);
+    }
+    free(job->sequences);
+    hs__analysis_request_finish(&job->wanted);
     free(job);
+}
+
+/* Whether a pass must still compute it. */
+static bool is_pending(const hs_job *job, const job_sequence *s)
+{
+    return !job->problem.status && job->selection.taps && !s->heads;
 }
 
 size_t hs_job_tokens(const hs_job *job)
 {
-    const bool needs_pass = !job->problem.status && job->selection.taps && !job->heads;
-    return needs_pass ? job->encoding.n_tokens : 0;
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < job->n_sequences; i++)
+        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding.n_tokens : 0;
+    return n_tokens;
 }
 
 size_t hs_job_model(const hs_job *job)
 {
-    return job->ask.model;
+    return job->wanted.model;
 }
 
 size_t hs_job_room(const hs_job *job)
@@ -229,127 +277,135 @@ size_t hs_job_layers(const hs_job *job)
 
 /* ---- run ---- */
 
-/* One pass over the jobs; sequences is room for them. */
-static hs_status run_pass(const hs__served_model *model, hs_workspace *ws, hs_job *const *jobs, size_t n_jobs,
+#define PASS_MAX 64 /* sequences of one pass */
+
+/* One sequence of a pass, and whose it is. */
+typedef struct pass_part {
+    hs_job *job;
+    job_sequence *sequence;
+} pass_part;
+
+/* What still waits, as far as it fits. Returns how many sequences; 0: nothing is left. */
+static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS_MAX])
+{
+    size_t n = 0, n_tokens = 0;
+    for (size_t i = 0; i < n_jobs; i++) {
+        for (size_t k = 0; k < jobs[i]->n_sequences; k++) {
+            job_sequence *s = &jobs[i]->sequences[k];
+            const size_t T = s->encoding.n_tokens;
+            if (!is_pending(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]))
+                continue;
+            parts[n++] = (pass_part){jobs[i], s};
+            n_tokens += T;
+        }
+    }
+    return n;
+}
+
+static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worker,
                           const hs_run_control *control, hs_sequence *sequences, hs_error *err)
 {
-    for (size_t i = 0; i < n_jobs; i++) {
-        const hs_encoding *e = &jobs[i]->encoding;
-        sequences[i] = (hs_sequence){
-            .ids = e->ids, .types = model->shape->n_types ? e->types : NULL, .n_tokens = e->n_tokens};
-        hs_status st = hs_capture_create(hs_engine_runtime(model->engine), model->shape, &jobs[i]->selection,
-                                         e->n_tokens, &sequences[i].capture, err);
-        if (st)
-            return st;
-    }
+    const hs_job *first = parts[0].job;
+    const hs_engine *engine = job_model(first)->engine;
+    const hs_shape *shape = hs_engine_shape(engine);
     hs_plan plan;
-    const hs_status st = hs_plan_make(hs_engine_recipe(model->engine), sequences, n_jobs, NULL, &plan, err);
-    return st ? st : hs_engine_run(model->engine, ws, &plan, control, err);
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        const hs_encoding *e = &parts[i].sequence->encoding;
+        sequences[i] =
+            (hs_sequence){.ids = e->ids, .types = shape->n_types ? e->types : NULL, .n_tokens = e->n_tokens};
+        st = hs_capture_create(hs_engine_runtime(engine), shape, &parts[i].job->selection, e->n_tokens,
+                               &sequences[i].capture, err);
+    }
+    if (!st)
+        st = hs_plan_make(hs_engine_recipe(engine), sequences, n, NULL, &plan, err);
+    return st ? st : hs_engine_run(engine, worker->workspaces[first->wanted.model], &plan, control, err);
+}
+
+/* Takes what was computed over. share: of the pass's time. */
+static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double share)
+{
+    hs_job *job = part->job;
+    const hs__heads_key key = sequence_key(job, part->sequence);
+    job->n_tokens_computed += part->sequence->encoding.n_tokens;
+    job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
+    part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);
+    if (!part->sequence->heads)
+        refuse_memory(job, "the heads");
+}
+
+static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker,
+                         const hs_run_control *control)
+{
+    const double start = hs_clock_ms();
+    hs_sequence sequences[PASS_MAX] = {0};
+    hs_error err = {0};
+    const hs_status st = pass_run(parts, n, worker, control, sequences, &err);
+    const double forward_ms = hs_clock_ms() - start;
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < n; i++)
+        n_tokens += parts[i].sequence->encoding.n_tokens;
+    for (size_t i = 0; i < n; i++) {
+        const double share = (double)parts[i].sequence->encoding.n_tokens / (double)n_tokens;
+        if (!st) {
+            part_finish(&parts[i], sequences[i].capture, forward_ms, share);
+            continue;
+        }
+        hs_capture_destroy(sequences[i].capture);
+        hs_fail(&parts[i].job->error, st, "%s", err.text);
+        refuse_error(parts[i].job);
+    }
 }
 
 void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
-    const hs__served_model *model = job_model(jobs[0]);
-    const double start = hs_clock_ms();
-    hs_error err = {0};
-    hs_sequence *sequences = calloc(n_jobs, sizeof *sequences);
-    hs_status st = sequences ? run_pass(model, worker->workspaces[jobs[0]->ask.model], jobs, n_jobs, control,
-                                        sequences, &err)
-                             : hs_fail(&err, HS_NO_MEMORY, "no memory for a pass");
-    const double forward_ms = hs_clock_ms() - start;
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < n_jobs; i++)
-        n_tokens += jobs[i]->encoding.n_tokens;
-    for (size_t i = 0; i < n_jobs; i++) {
-        hs_job *job = jobs[i];
-        const double share = (double)job->encoding.n_tokens / (double)n_tokens;
-        hs_capture *capture = sequences ? sequences[i].capture : NULL;
-        job->stage_ms[HS_STAGE_FORWARD] = forward_ms;
-        if (st) {
-            hs_capture_destroy(capture);
-            hs_fail(&job->error, st, "%s", err.text);
-            refuse_error(job);
-            continue;
-        }
-        const hs__heads_key key = job_key(job);
-        job->n_tokens_computed = job->encoding.n_tokens;
-        job->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);
-        if (!job->heads) {
-            hs_fail(&job->error, HS_NO_MEMORY, "no memory for the heads");
-            refuse_error(job);
-        }
-    }
-    free(sequences);
+    pass_part parts[PASS_MAX];
+    /* Ends: each round computes its sequences or refuses their jobs. */
+    for (size_t n; (n = pass_fill(jobs, n_jobs, parts));)
+        run_one_pass(parts, n, worker, control);
 }
 
 /* ---- answer ---- */
 
-/* GET /models. Names as in HuggingFace's config.json where it has one. */
-static void write_models(hs__bytes *b, hs_api *api)
-{
-    hs__bytes_text(b, "{\"models\":[");
-    for (size_t i = 0; i < api->n_models; i++) {
-        hs__served_model *model = &api->models[i];
-        const hs_shape *s = model->shape;
-        char text[512];
-        hs__bytes_text(b, i ? ",{\"name\":" : "{\"name\":");
-        hs__json_string(b, model->name, strlen(model->name));
-        snprintf(
-            text, sizeof text,
-            ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
-            "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
-            "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\",\"sha256\":",
-            i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads, s->hidden,
-            s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions, hs_model_bytes(model->model),
-            hs_engine_products(model->engine), hs_engine_precision(model->engine));
-        hs__bytes_text(b, text);
-        if (atomic_load(&model->hashed))
-            hs__json_string(b, model->sha256, strlen(model->sha256));
-        else
-            hs__bytes_text(b, "null");
-        hs__bytes_text(b, "}");
-    }
-    hs__bytes_text(b, "]}");
-}
-
 /* Left out of every figure: special tokens where that is asked for. A text of nothing else has nothing to
  * compare, so there they always are. */
-static const uint8_t *masked_tokens(const hs_job *job)
+static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs_encoding *e)
 {
-    const hs_encoding *e = &job->encoding;
     const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
-    return job->ask.mask_special || !text ? e->special : NULL;
+    return wanted->special_tokens || !text ? e->special : NULL;
 }
 
 static hs_status analyze(hs_job *job, hs__answer *answer)
 {
     const double start = hs_clock_ms();
+    const job_sequence *s = &job->sequences[0];
     *answer = (hs__answer){.model = job_model(job),
                            .request = job->request,
-                           .ask = &job->ask,
-                           .encoding = &job->encoding,
-                           .sentences = job->sentences,
-                           .masked = masked_tokens(job),
-                           .capture = job->heads ? job->heads->capture : NULL};
-    const hs_status st = hs__answer_analyze(answer, &job->error);
+                           .wanted = &job->wanted,
+                           .encoding = &s->encoding,
+                           .sentences = s->sentences,
+                           .ends = s->ends,
+                           .masked = masked_tokens(&job->wanted, &s->encoding),
+                           .capture = s->heads ? s->heads->capture : NULL};
+    hs_status st = hs__answer_init(answer, &job->error);
+    if (!st && answer->capture)
+        st = hs__outputs_compute(answer, &job->error);
     job->stage_ms[HS_STAGE_ANALYZE] = hs_clock_ms() - start;
     return st;
 }
 
-static hs_status encode(hs_job *job, const hs__answer *answer, hs__bytes *body)
+static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
 {
     hs_status st = HS_OK;
     if (job->route == ROUTE_TOKENIZE) {
-        hs__json_write_tokens(body, answer);
-        hs__bytes_text(body, "}");
+        hs__answer_write_tokens(body, answer);
     } else if (job->format == HS__JSON) {
         /* Room for the longest answer at once: nothing is copied for growth, untouched pages cost nothing. */
-        hs__bytes_room(body, hs__answer_bytes_max(&job->ask, job->format, job_model(job), &job->encoding,
-                                                  job->request->body_bytes));
-        hs__json_write(body, answer);
+        hs__buffer_room(body, answer_bytes_max(job));
+        hs__answer_write_json(body, answer);
     } else {
-        st = job->format == HS__NPZ ? hs__npz_write(body, answer, &job->error)
-                                    : hs__safetensors_write(body, answer, &job->error);
+        st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)
+                                    : hs__answer_write_safetensors(body, answer, &job->error);
     }
     if (!st && hs__answer_cancelled(answer))
         return hs_fail(&job->error, HS_CANCELLED, "cancelled");
@@ -362,16 +418,17 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__bytes *body)
 #define GZIP_SHARE 0.25
 
 /* Compresses where the client takes it and it adds little; then gives unused memory back. */
-static void pack(hs_job *job, hs__bytes *body, hs_response *response)
+static void pack(hs_job *job, hs__buffer *body, hs_response *response)
 {
     if (job->format == HS__JSON) {
         response->vary_encoding = true;
-        const double forward_ms = job->heads ? job->heads->forward_ms : 0;
-        if (hs__gzip_accepted(job->request->accept_encoding) &&
+        const hs__heads *heads = job->sequences ? job->sequences[0].heads : NULL;
+        const double forward_ms = heads ? heads->forward_ms : 0;
+        if (hs_gzip_accepted(job->request->accept_encoding) &&
             hs__gzip(body, GZIP_SHARE * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
             response->content_encoding = "gzip";
     }
-    hs__bytes_fit(body);
+    hs__buffer_fit(body);
     response->body = body->data;
     response->body_bytes = body->size;
 }
@@ -379,14 +436,14 @@ static void pack(hs_job *job, hs__bytes *body, hs_response *response)
 static void answer_texts(hs_job *job, hs_response *response)
 {
     hs__answer answer;
-    hs__bytes body = {0};
+    hs__buffer body = {0};
     hs_status st = analyze(job, &answer);
     const double start = hs_clock_ms();
     if (!st)
         st = encode(job, &answer, &body);
-    hs__answer_finish(&answer);
+    hs__outputs_finish(&answer);
     if (st) {
-        hs__bytes_finish(&body);
+        hs__buffer_finish(&body);
         refuse_error(job);
     } else {
         response->status = 200;
@@ -398,15 +455,14 @@ static void answer_texts(hs_job *job, hs_response *response)
 
 static void answer_json(hs_job *job, hs_response *response)
 {
-    hs__bytes body = {0};
+    hs__buffer body = {0};
     if (job->route == ROUTE_MODELS)
-        write_models(&body, job->api);
+        hs__models_write(&body, job->api);
     else
-        hs__bytes_add(&body, hs__openapi_json, hs__openapi_json_bytes);
+        hs__buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
     if (body.failed) {
-        hs__bytes_finish(&body);
-        hs_fail(&job->error, HS_NO_MEMORY, "no memory for the answer");
-        refuse_error(job);
+        hs__buffer_finish(&body);
+        refuse_memory(job, "the answer");
         return;
     }
     response->status = 200;

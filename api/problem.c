@@ -1,6 +1,7 @@
+/* problem.c - refusals as problem+json, with a body of its own for when there is no memory to make one. */
 #include "api/problem.h"
 
-#include "api/formats/bytes.h"
+#include "api/formats/json_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,9 +93,9 @@ static const char *title(int status)
     }
 }
 
-static void write_member(hs__bytes *bytes, const char *name, const char *text)
+static void write_member(hs__buffer *bytes, const char *name, const char *text)
 {
-    hs__bytes_text(bytes, name);
+    hs__buffer_text(bytes, name);
     hs__json_string(bytes, text, strlen(text));
 }
 
@@ -102,30 +103,30 @@ void hs__problem_write(const hs__problem *problem, const char *request_id, hs_re
 {
     static char no_memory[] = "{\"type\":\"about:blank\",\"title\":\"Internal Server Error\",\"status\":500,"
                               "\"detail\":\"out of memory\"}";
-    hs__bytes body = {0};
+    hs__buffer body = {0};
     write_member(&body, "{\"type\":\"about:blank\",\"title\":", title(problem->status));
-    hs__bytes_text(&body, ",\"status\":");
+    hs__buffer_text(&body, ",\"status\":");
     hs__json_integer(&body, problem->status);
     write_member(&body, ",\"detail\":", problem->detail);
     if (problem->has_pointer)
         write_member(&body, ",\"pointer\":", problem->pointer);
     if (problem->line) {
-        hs__bytes_text(&body, ",\"position\":{\"line\":");
-        hs__json_integer(&body, (long long)problem->line);
-        hs__bytes_text(&body, ",\"column\":");
-        hs__json_integer(&body, (long long)problem->column);
-        hs__bytes_text(&body, ",\"byte\":");
-        hs__json_integer(&body, (long long)problem->byte);
-        hs__bytes_text(&body, "}");
+        hs__buffer_text(&body, ",\"position\":{\"line\":");
+        hs__json_integer(&body, (int64_t)problem->line);
+        hs__buffer_text(&body, ",\"column\":");
+        hs__json_integer(&body, (int64_t)problem->column);
+        hs__buffer_text(&body, ",\"byte\":");
+        hs__json_integer(&body, (int64_t)problem->byte);
+        hs__buffer_text(&body, "}");
     }
     if (request_id && problem->status >= 500)
         write_member(&body, ",\"request_id\":", request_id);
-    hs__bytes_text(&body, "}");
+    hs__buffer_text(&body, "}");
     ret_response->status = body.failed ? 500 : problem->status;
     ret_response->content_type = "application/problem+json";
     ret_response->allow = problem->allow;
     if (body.failed) {
-        hs__bytes_finish(&body);
+        hs__buffer_finish(&body);
         ret_response->body = no_memory;
         ret_response->body_bytes = sizeof no_memory - 1;
         ret_response->body_static = true;

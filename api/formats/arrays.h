@@ -1,31 +1,39 @@
-/* arrays.h - an answer as named arrays, for the binary formats.
+/* arrays.h - named arrays of numbers and texts, which npz and safetensors files are lists of.
  *
- * Small arrays are made here; the large ones are only described, and written straight to where they go. */
+ * Small arrays are made here; a large one is only described, and fills itself where it is to stand. */
 #pragma once
 
-#include "api/answer.h"
+#include "model/bytes.h"
 
-typedef enum hs__kind {
-    HS__KIND_F4,
-    HS__KIND_F2,
-    HS__KIND_U1,
-    HS__KIND_I4,
-    HS__KIND_I8,
-    HS__KIND_BOOL,
-    HS__KIND_TEXT /* UCS-4, padded with NULs to `width` characters */
-} hs__kind;
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-typedef struct hs__array {
-    const char *name;
-    hs__kind kind;
-    size_t n_dimensions, shape[4];
+typedef enum hs__element {
+    HS__ELEMENT_F4,
+    HS__ELEMENT_F2,
+    HS__ELEMENT_U1,
+    HS__ELEMENT_I4,
+    HS__ELEMENT_I8,
+    HS__ELEMENT_BOOL,
+    HS__ELEMENT_TEXT /* UCS-4, padded with NULs to `width` characters */
+} hs__element;
+
+#define HS__DIMENSIONS_MAX 4
+
+typedef struct hs__array hs__array;
+struct hs__array {
+    const char *name; /* borrowed */
+    hs__element element;
+    size_t n_dimensions, shape[HS__DIMENSIONS_MAX];
     size_t width; /* of texts */
-    size_t bytes;
-    void *data;      /* owned; NULL for the large ones */
-    unsigned output; /* which of HS__ATTENTIONS ... a large one is */
-} hs__array;
+    size_t n_bytes;
+    void *data; /* owned; NULL: fill writes the n_bytes */
+    void (*fill)(const hs__array *array, char *to);
+    const void *source, *part; /* for fill */
+};
 
-#define HS__ARRAYS_MAX 64
+#define HS__ARRAYS_MAX 128
 
 typedef struct hs__arrays {
     hs__array items[HS__ARRAYS_MAX];
@@ -33,25 +41,18 @@ typedef struct hs__arrays {
     bool failed; /* memory was short */
 } hs__arrays;
 
-/* Everything numeric of the answer that has at least one dimension. */
-void hs__arrays_collect(hs__arrays *arrays, const hs__answer *answer);
+/* One more array, its data zeroed; NULL when memory is short. d0 and d1 count where there are as many
+ * dimensions. */
+void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
+                     size_t d0, size_t d1);
+/* One more of this shape that fills itself; the caller sets fill and what it needs. NULL as above. */
+hs__array *hs__arrays_describe(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
+                               const size_t *shape);
+/* n strings of UTF-8 (what is none is U+FFFD) as UCS-4; without dimension when scalar. */
+void hs__arrays_add_texts(hs__arrays *arrays, const char *name, const hs_bytes *texts, size_t n, bool scalar);
 
-/* One more array, its data zeroed; NULL when memory is short. */
-void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__kind kind, size_t n_dimensions, size_t d0,
-                     size_t d1);
-/* n UTF-8 strings as UCS-4; without dimension when scalar. */
-void hs__arrays_add_texts(hs__arrays *arrays, const char *name, const hs_text *texts, size_t n, bool scalar);
+void hs__array_write(const hs__array *array, char *to);
 
-/* Writes the array's bytes. */
-void hs__array_write(const hs__array *array, const hs__answer *answer, char *to);
-
-size_t hs__kind_bytes(hs__kind kind); /* of one element; of one character for texts */
+size_t hs__element_bytes(hs__element element); /* of one character for texts */
 
 void hs__arrays_finish(hs__arrays *arrays);
-
-/* The model's SHA-256, computed now if nobody did before. */
-const char *hs__model_sha256(const hs__answer *answer, char hex[HS_SHA256_HEX]);
-
-/* Writers: append the file to bytes. HS_TOO_LARGE when npz would pass 4 GB. */
-HS_MUST_USE hs_status hs__npz_write(hs__bytes *bytes, const hs__answer *answer, hs_error *err);
-HS_MUST_USE hs_status hs__safetensors_write(hs__bytes *bytes, const hs__answer *answer, hs_error *err);

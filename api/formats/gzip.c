@@ -1,3 +1,4 @@
+/* gzip.c - a compression level is chosen by what it costs beside what was computed. */
 #include "api/formats/gzip.h"
 
 #include <stdint.h>
@@ -14,7 +15,7 @@
 #define BYTES_MIN     1024
 #define BUDGET_MS_MIN 1.0
 
-bool hs__gzip(hs__bytes *body, double budget_ms)
+bool hs__gzip(hs__buffer *body, double budget_ms)
 {
     const double bytes = (double)body->size;
     budget_ms = budget_ms > BUDGET_MS_MIN ? budget_ms : BUDGET_MS_MIN;
@@ -25,8 +26,8 @@ bool hs__gzip(hs__bytes *body, double budget_ms)
     if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, strategy) != Z_OK)
         return false;
     /* An answer that does not shrink is not worth sending so: the output ends where the input's size does. */
-    hs__bytes packed = {0};
-    char *to = hs__bytes_room(&packed, body->size);
+    hs__buffer packed = {0};
+    char *to = hs__buffer_room(&packed, body->size);
     stream.next_in = (unsigned char *)body->data;
     stream.avail_in = (uInt)body->size;
     stream.next_out = (unsigned char *)to;
@@ -35,10 +36,10 @@ bool hs__gzip(hs__bytes *body, double budget_ms)
     packed.size = stream.total_out;
     deflateEnd(&stream);
     if (done) {
-        hs__bytes_finish(body);
+        hs__buffer_finish(body);
         *body = packed;
     } else {
-        hs__bytes_finish(&packed);
+        hs__buffer_finish(&packed);
     }
     return done;
 }

@@ -1,8 +1,8 @@
+/* narrow.c - without branches: every case computed and one selected, so that gcc turns the loops into
+ * vectors. */
 #include "api/formats/narrow.h"
 
 #include "model/clones.h"
-
-/* Without branches, every case computed and one selected, so that gcc turns the loops into vectors. */
 
 static inline uint32_t bits_of(float value)
 {

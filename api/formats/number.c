@@ -1,3 +1,5 @@
+/* number.c - a float is brought to an integer of `digits` digits by one exact product with a power of five
+ * (and a shift), rounded once, and its digits are split off side by side in one word. */
 #include "api/formats/number.h"
 
 #include <stdbool.h>

@@ -1,3 +1,5 @@
+/* command_analyze.c - `headscope analyze`: options become the fields of a request, by the api's own table of
+ * them, and the answer is written as it is. */
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
 #include "server/commands/commands.h"
@@ -71,7 +73,7 @@ static hs_status set_numbers(const hs_option *option, const char *value, void *r
         const long long number = strtoll(at, &end, 10);
         if (errno || end == at || (*end && *end != ',')) {
             json_decref(list);
-            return hs_fail(err, HS_INVALID, "expected %s, or numbers like 0,3,-1", option->choices);
+            return hs_fail(err, HS_INVALID, "expected one of %s, or numbers like 0,3,-1", option->choices);
         }
         json_array_append_new(list, json_integer(number));
         at = end;
@@ -101,24 +103,9 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 }
 
 #define AT(field) offsetof(analyze_options, field)
-static const hs_option analyze_table[] = {
+/* What is no field of the request. */
+static const hs_option own_options[] = {
     {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
-    {"text-pair", 0, "TEXT", "second segment", set_word, 0, 0, 0, NULL},
-    {"max-tokens", 0, "N", "cut after this many tokens (128)", set_whole, 0, 0, 0, NULL},
-    {"layers", 0, "LIST", "last, all, or numbers like 0,3,-1 (last)", set_numbers, 0, 0, 0, "last, all"},
-    {"heads", 0, "LIST", "all, or numbers like 0,3 (all)", set_numbers, 0, 0, 0, "all"},
-    {"outputs", 0, "LIST", "of attentions, similarities, head_outputs, hidden_states, pairs,", set_words, 0,
-     0, 0, NULL},
-    {"normalize", 0, "HOW", "similarities as they are or as N = S / max: none or max (none)", set_word, 0, 0,
-     0, NULL},
-    {"threshold", 0, "T", "of high similarity, in (0, 1] (0.3)", set_real, 0, 0, 0, NULL},
-    {"attention-threshold", 0, "T", "of high attention, in (0, 1] (0.3)", set_real, 0, 0, 0, NULL},
-    {"max-pairs", 0, "N", "the strongest pairs to list (10000)", set_whole, 0, 0, 0, NULL},
-    {"reduce", 0, "HOW", "over the heads: none, sum or mean (none)", set_word, 0, 0, 0, NULL},
-    {"special-tokens", 0, "HOW", "keep or mask (keep)", set_word, 0, 0, 0, NULL},
-    {"split-special-tokens", 0, NULL, "[MASK] in the text is only text", set_flag, 0, 0, 0, NULL},
-    {"digits", 0, "N", "significant digits of JSON numbers, 1 to 9 (6)", set_whole, 0, 0, 0, NULL},
-    {"dtype", 0, "TYPE", "of large arrays in binary answers: f4, f2 or u1 (f4)", set_word, 0, 0, 0, NULL},
     {"format", 0, "FORMAT", "json, npz or safetensors (by FILE's ending, else json)", hs__set_choice,
      AT(format), 0, 0, "json|npz|safetensors"},
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
@@ -127,6 +114,61 @@ static const hs_option analyze_table[] = {
     {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
+enum { N_OWN = sizeof own_options / sizeof *own_options };
+
+static const hs_option_set set_kinds[] = {
+    [HS_FIELD_TEXT] = set_word,       [HS_FIELD_WORD] = set_word,   [HS_FIELD_WORDS] = set_words,
+    [HS_FIELD_NUMBERS] = set_numbers, [HS_FIELD_WHOLE] = set_whole, [HS_FIELD_SHARE] = set_real,
+    [HS_FIELD_FLAG] = set_flag,
+};
+
+/* The options: each field of the request, by the api's table, then our own. */
+typedef struct option_table {
+    char names[HS_OPTIONS_MAX][40];
+    hs_option options[HS_OPTIONS_MAX];
+    char details[1024];
+    size_t n;
+} option_table;
+
+static void table_add_field(option_table *table, const hs_field *field)
+{
+    char *name = table->names[table->n];
+    snprintf(name, sizeof *table->names, "%s", field->name);
+    for (char *c = name; *c; c++)
+        *c = (char)(*c == '_' ? '-' : *c);
+    table->options[table->n++] = (hs_option){.name = name,
+                                             .argument = field->argument,
+                                             .help = field->help,
+                                             .set = set_kinds[field->kind],
+                                             .choices = field->choices};
+}
+
+/* "Outputs: ..." in lines of a hundred characters. */
+static void table_list_outputs(option_table *table)
+{
+    char *to = table->details, *const end = to + sizeof table->details;
+    size_t column = 8;
+    to += snprintf(to, (size_t)(end - to), "Outputs:");
+    for (size_t i = 0; hs_output_name(i) && to < end; i++) {
+        const char *name = hs_output_name(i);
+        const bool wraps = column + strlen(name) > 98;
+        to += snprintf(to, (size_t)(end - to), "%s%s%s", i ? "," : "", wraps ? "\n         " : " ", name);
+        column = (wraps ? 8 : column) + strlen(name) + 2;
+    }
+    if (to < end)
+        snprintf(to, (size_t)(end - to), ".\nThe answer is that of POST /analyze.");
+}
+
+static void table_fill(option_table *table)
+{
+    table->options[table->n++] = own_options[0];
+    for (size_t i = 0; hs_field_at(i); i++)
+        if (strcmp(hs_field_at(i)->name, "text") != 0) /* the operand */
+            table_add_field(table, hs_field_at(i));
+    for (size_t i = 1; i < N_OWN; i++)
+        table->options[table->n++] = own_options[i];
+    table_list_outputs(table);
+}
 
 /* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
 static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_bytes, hs_error *err)
@@ -264,8 +306,14 @@ out:
 static int analyze_main(const hs_command *command, int argc, char **argv)
 {
     analyze_options options = {.catalog.n_threads = hs__cores_usable(), .fields = json_object()};
+    option_table table = {.n = 0};
     int operand, exit_code;
-    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+    table_fill(&table);
+    hs_command filled = *command;
+    filled.options = table.options;
+    filled.n_options = table.n;
+    filled.details = table.details;
+    if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
         goto out;
     if (argc - operand > 1)
         exit_code = hs__usage_error(command, "one text at a time; there is nothing to do with '%s'",
@@ -283,8 +331,5 @@ const hs_command hs__command_analyze = {
     .name = "analyze",
     .operands = "[FILE|-]",
     .summary = "Attention, similarity and pairs of one text",
-    .details = "Outputs also include regions, segments and summary. The answer is that of POST /analyze.",
-    .options = analyze_table,
-    .n_options = sizeof analyze_table / sizeof *analyze_table,
     .main = analyze_main,
 };

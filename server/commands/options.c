@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 48, HELP = 256 }; /* long options are numbered above every letter */
+enum { HELP = 256 }; /* long options are numbered above every letter */
 
 static void *field(const hs_option *option, void *options)
 {
@@ -175,9 +175,9 @@ static const hs_option *option_find(const hs_command *command, int code)
 bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
                        int *ret_exit)
 {
-    struct option longs[OPTIONS_MAX + 2] = {0};
-    char letters[2 * OPTIONS_MAX + 1], program[64];
-    bool given[OPTIONS_MAX] = {0};
+    struct option longs[HS_OPTIONS_MAX + 2] = {0};
+    char letters[2 * HS_OPTIONS_MAX + 1], program[64];
+    bool given[HS_OPTIONS_MAX] = {0};
     *ret_exit = HS_EXIT_USAGE;
     getopt_tables(command, longs, letters);
     snprintf(program, sizeof program, "headscope %s", command->name);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { HS_OPTIONS_MAX = 48 }; /* of one command */
+
 typedef struct hs_option hs_option;
 
 /* Stores value at option->offset in the command's own struct, or says in err what was expected. */

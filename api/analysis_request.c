@@ -1,0 +1,136 @@
+/* analysis_request.c - a body is read from the outside in: JSON, an object, known names, the model, and then
+ * every field with what the model allows. The first thing that is wrong is the answer. */
+#include "api/analysis_request.h"
+
+#include "api/fields.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int parse_body(const hs_request *request, json_t **ret_body, hs__problem *problem)
+{
+    json_error_t error = {0};
+    json_t *body = json_loadb(
+        request->body_bytes ? request->body : "", request->body_bytes,
+        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error);
+    if (body) {
+        *ret_body = body;
+        return 0;
+    }
+    /* jansson leaves the text empty where it forgot to say that an allocation failed. */
+    if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
+        return hs__refuse(problem, 500, NULL, "out of memory");
+    hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
+               json_error_code(&error) == json_error_invalid_utf8 ? "UTF-8" : "JSON", error.text);
+    problem->line = error.line > 0 ? (size_t)error.line : 1;
+    problem->column = error.column > 0 ? (size_t)error.column : 0;
+    problem->byte = error.position > 0 ? (size_t)error.position : 0;
+    return 400;
+}
+
+/* JSON pointer to a member of the body; to the body itself when the name is too long for one. */
+static void member_pointer(const char *name, char ret_pointer[256])
+{
+    size_t n = 0;
+    ret_pointer[n++] = '/';
+    for (const char *c = name; *c; c++) {
+        if (n + 3 > 256) {
+            ret_pointer[0] = '\0';
+            return;
+        }
+        if (*c == '~' || *c == '/') {
+            ret_pointer[n++] = '~';
+            ret_pointer[n++] = *c == '~' ? '0' : '1';
+        } else {
+            ret_pointer[n++] = *c;
+        }
+    }
+    ret_pointer[n] = '\0';
+}
+
+/* The field of that name, where /tokenize has fewer. */
+static bool is_field(const char *name, bool tokens_only)
+{
+    for (size_t i = 0; hs_field_at(i); i++) {
+        const hs_field *field = hs_field_at(i);
+        if (strcmp(name, field->name) == 0)
+            return field->tokenize || !tokens_only;
+    }
+    return strcmp(name, "model") == 0;
+}
+
+static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
+{
+    char allowed[512] = "model", pointer[256];
+    for (size_t i = 0; hs_field_at(i); i++) {
+        const size_t n = strlen(allowed);
+        if (hs_field_at(i)->tokenize || !tokens_only)
+            snprintf(allowed + n, sizeof allowed - n, ", %s", hs_field_at(i)->name);
+    }
+    member_pointer(name, pointer);
+    return hs__refuse(problem, 422, pointer, "unknown field '%.*s'; allowed: %s",
+                      hs__clip(name, strlen(name), 64), name, allowed);
+}
+
+static int check_names(json_t *body, bool tokens_only, hs__problem *problem)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(body, name, value)
+    {
+        if (!is_field(name, tokens_only))
+            return refuse_name(name, tokens_only, problem);
+    }
+    return 0;
+}
+
+static int find_model(const hs_api *api, const json_t *value, hs__analysis_request *wanted,
+                      hs__problem *problem)
+{
+    wanted->model = 0;
+    if (!value)
+        return 0;
+    if (!json_is_string(value))
+        return hs__refuse_value(problem, "/model", value, "a string");
+    for (size_t i = 0; i < api->n_models; i++) {
+        if (strlen(api->models[i].name) == json_string_length(value) &&
+            strcmp(api->models[i].name, json_string_value(value)) == 0) {
+            wanted->model = i;
+            return 0;
+        }
+    }
+    char names[512] = "";
+    for (size_t i = 0; i < api->n_models; i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
+    }
+    return hs__refuse(problem, 404, "/model", "there is no model '%.*s'; there is: %s",
+                      hs__clip(json_string_value(value), json_string_length(value), 64),
+                      json_string_value(value), names);
+}
+
+int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
+                              hs__analysis_request *ret_wanted, hs__problem *problem)
+{
+    if (api->n_models == 0)
+        return hs__refuse(problem, 404, "/model", "no model is loaded");
+    if (parse_body(request, &ret_wanted->body, problem))
+        return problem->status;
+    json_t *body = ret_wanted->body;
+    if (!json_is_object(body))
+        return hs__refuse(problem, 422, "", "the body must be a JSON object such as {\"text\": \"...\"}");
+    if (check_names(body, tokens_only, problem) ||
+        find_model(api, json_object_get(body, "model"), ret_wanted, problem))
+        return problem->status;
+    const hs__served_model *model = &api->models[ret_wanted->model];
+    hs__fields_default(model, ret_wanted);
+    if (!json_object_get(body, "text"))
+        return hs__refuse(problem, 422, "/text", "the field 'text' is required: the text to analyse");
+    return hs__fields_read(model, body, ret_wanted, problem);
+}
+
+void hs__analysis_request_finish(hs__analysis_request *wanted)
+{
+    json_decref(wanted->body);
+    wanted->body = NULL;
+}

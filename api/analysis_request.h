@@ -1,0 +1,42 @@
+/* analysis_request.h - the body of POST /analyze and POST /tokenize, read and checked.
+ *
+ * Every field is a row of the table in api/fields.c and a member here. */
+#pragma once
+
+#include "api/accept.h"
+#include "api/internal.h"
+
+#include <jansson.h>
+
+enum { HS__REDUCE_NONE, HS__REDUCE_SUM, HS__REDUCE_MEAN };
+enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
+
+#define HS__SENTENCE_ENDS_MAX 64
+
+typedef struct hs__analysis_request {
+    json_t *body;            /* owns the texts */
+    hs_text text, text_pair; /* no pair: bytes NULL */
+    size_t model;            /* number in the api's list */
+    size_t max_tokens;
+    unsigned outputs;                                    /* a set of rows of api/outputs.h */
+    uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
+    size_t n_layers, n_heads;
+    unsigned normalize; /* 1: similarities are divided by their maximum */
+    float threshold, attention_threshold;
+    size_t max_pairs;
+    unsigned reduce; /* HS__REDUCE_... */
+    bool split_special_tokens;
+    unsigned special_tokens; /* 1: masked */
+    size_t digits;
+    unsigned dtype;         /* HS__DTYPE_... */
+    bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
+    int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
+    size_t n_sentence_ends;
+} hs__analysis_request;
+
+/* Reads the body for /analyze, or with tokens_only the fewer fields of /tokenize. Release with
+ * hs__analysis_request_finish, also after a refusal. */
+int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
+                              hs__analysis_request *ret_wanted, hs__problem *problem);
+
+void hs__analysis_request_finish(hs__analysis_request *wanted); /* zeroed is fine */

@@ -1,0 +1,244 @@
+/* answer_arrays.c - the answer as named arrays, the same in npz and safetensors; they differ in where texts
+ * and scalars stand. */
+#include "api/answer_write.h"
+
+#include "api/formats/narrow.h"
+#include "api/formats/npz.h"
+#include "api/formats/tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const hs__element elements[] = {
+    [HS__DTYPE_F4] = HS__ELEMENT_F4, [HS__DTYPE_F2] = HS__ELEMENT_F2, [HS__DTYPE_U1] = HS__ELEMENT_U1};
+
+static void add_integers(hs__arrays *arrays, const char *name, const int32_t *values, size_t n)
+{
+    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    for (size_t i = 0; i < n && to; i++)
+        to[i] = values[i];
+}
+
+static void add_numbers(hs__arrays *arrays, const char *name, const uint16_t *values, size_t n)
+{
+    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    for (size_t i = 0; i < n && to; i++)
+        to[i] = values[i];
+}
+
+static void add_bytes(hs__arrays *arrays, const char *name, const uint8_t *values, size_t n)
+{
+    int64_t *to = hs__arrays_add(arrays, name, HS__ELEMENT_I8, 1, n, 0);
+    for (size_t i = 0; i < n && to; i++)
+        to[i] = values[i];
+}
+
+/* int64 like HuggingFace's, so that they index torch tensors. */
+static void add_tokens(hs__arrays *arrays, const hs__answer *a)
+{
+    const hs_encoding *e = a->encoding;
+    const size_t T = e->n_tokens;
+    add_integers(arrays, "input_ids", e->ids, T);
+    add_bytes(arrays, "token_type_ids", e->types, T);
+    add_bytes(arrays, "special_tokens_mask", e->special, T);
+    int64_t *offsets = hs__arrays_add(arrays, "offset_mapping", HS__ELEMENT_I8, 2, T, 2);
+    for (size_t i = 0; i < T && offsets; i++) {
+        offsets[2 * i] = e->starts[i];
+        offsets[2 * i + 1] = e->ends[i];
+    }
+    add_integers(arrays, "sentence_ids", a->sentences, T);
+    add_integers(arrays, "word_ids", e->word_ids, T);
+    add_numbers(arrays, "layers", a->wanted->layers, a->wanted->n_layers);
+    add_numbers(arrays, "heads", a->wanted->heads, a->wanted->n_heads);
+}
+
+static char *put_floats(hs__element element, const float *from, size_t n, char *to)
+{
+    if (element == HS__ELEMENT_F4)
+        memcpy(to, from, n * sizeof *from);
+    else if (element == HS__ELEMENT_F2)
+        hs__narrow_f2(from, n, (uint16_t *)(void *)to);
+    else
+        hs__narrow_u1(from, n, (uint8_t *)to);
+    return to + n * hs__element_bytes(element);
+}
+
+/* Block after block, straight to where the array is to stand. */
+static void fill(const hs__array *array, char *to)
+{
+    const hs__answer *a = array->source;
+    const hs__output *output = array->part;
+    const size_t n_walked = hs__output_n_walked(output), n_heads = n_walked == 2 ? array->shape[1] : 1;
+    size_t n = 1;
+    for (size_t axis = n_walked; axis < array->n_dimensions; axis++)
+        n *= array->shape[axis];
+    for (size_t l = 0; l < array->shape[0] && !hs__answer_cancelled(a); l++)
+        for (size_t h = 0; h < n_heads; h++)
+            to = put_floats(array->element, hs__output_part(output, a, l, h), n, to);
+}
+
+static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
+{
+    size_t lengths[HS_AXES_MAX];
+    const size_t n = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, lengths);
+    hs__array *array = hs__arrays_describe(arrays, output->name, elements[a->wanted->dtype], n, lengths);
+    if (!array)
+        return;
+    array->fill = fill;
+    array->source = a;
+    array->part = output;
+}
+
+static void add_outputs(hs__arrays *arrays, const hs__answer *a)
+{
+    for (size_t i = 0; hs__output_at(i); i++) {
+        const hs__output *output = hs__output_at(i);
+        if (!(a->wanted->outputs >> i & 1))
+            continue;
+        if (output->structure)
+            output->structure->add_arrays(arrays, a, a->results[i]);
+        else
+            add_array(arrays, a, output);
+    }
+}
+
+/* ---- what is no array of numbers ---- */
+
+static hs_bytes bytes_of(const char *text)
+{
+    return (hs_bytes){text, strlen(text)};
+}
+
+/* Computed now if nobody did before. */
+static const char *model_sha256(const hs__answer *a, char hex[HS_SHA256_HEX])
+{
+    if (atomic_load(&a->model->hashed))
+        return a->model->sha256;
+    hs_model_sha256(a->model->model, hex);
+    return hex;
+}
+
+/* The outputs' totals: calls add for each. */
+static void each_total(const hs__answer *a, void *to, void (*add)(void *to, const char *name, uint64_t total))
+{
+    for (size_t i = 0; hs__output_at(i); i++) {
+        const hs__structure *structure = hs__output_at(i)->structure;
+        if (a->results[i] && structure->total)
+            add(to, structure->total_name, structure->total(a->results[i]));
+    }
+}
+
+static void add_total(void *to, const char *name, uint64_t total)
+{
+    int64_t *at = hs__arrays_add(to, name, HS__ELEMENT_I8, 0, 0, 0);
+    if (at)
+        *at = (int64_t)total;
+}
+
+/* ---- npz ---- */
+
+/* tokens is room for T. */
+static void add_texts(hs__arrays *arrays, const hs__answer *a, hs_bytes *tokens)
+{
+    char hex[HS_SHA256_HEX];
+    const hs_bytes sha256 = bytes_of(model_sha256(a, hex)), name = bytes_of(a->model->name);
+    for (size_t i = 0; i < a->encoding->n_tokens; i++)
+        tokens[i] = bytes_of(hs__answer_token(a, i));
+    hs__arrays_add_texts(arrays, "tokens", tokens, a->encoding->n_tokens, false);
+    hs__arrays_add_texts(arrays, "model", &name, 1, true);
+    hs__arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
+    hs__arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
+    uint8_t *truncated = hs__arrays_add(arrays, "truncated", HS__ELEMENT_BOOL, 0, 0, 0);
+    if (truncated)
+        *truncated = a->encoding->truncated;
+}
+
+static hs_status write_npz(hs__buffer *b, const hs__arrays *arrays, hs_error *err)
+{
+    hs_npz npz = {.memory = b};
+    size_t n_bytes = HS__NPZ_OVERHEAD;
+    for (size_t i = 0; i < arrays->n; i++)
+        n_bytes += HS__NPZ_OVERHEAD + arrays->items[i].n_bytes;
+    hs__buffer_room(b, n_bytes); /* at once, so that nothing is copied for growth */
+    for (size_t i = 0; i < arrays->n; i++)
+        hs__npz_array(&npz, &arrays->items[i]);
+    return hs_npz_finish(&npz, err);
+}
+
+hs_status hs__answer_write_npz(hs__buffer *b, const hs__answer *a, hs_error *err)
+{
+    hs_bytes *tokens = calloc(a->encoding->n_tokens, sizeof *tokens);
+    hs__arrays *arrays = calloc(1, sizeof *arrays);
+    hs_status st = HS_NO_MEMORY;
+    if (tokens && arrays) {
+        add_texts(arrays, a, tokens);
+        each_total(a, arrays, add_total);
+        add_tokens(arrays, a);
+        add_outputs(arrays, a);
+        if (!arrays->failed)
+            st = write_npz(b, arrays, err);
+        hs__arrays_finish(arrays);
+    }
+    free(tokens);
+    free(arrays);
+    return st ? hs_fail(err, st, "no memory for the answer") : HS_OK;
+}
+
+/* ---- safetensors ---- */
+
+/* Strings of __metadata__; totals are printed into them. */
+typedef struct metadata {
+    hs__metadata items[8 + HS__OUTPUTS_MAX];
+    char totals[HS__OUTPUTS_MAX][24];
+    size_t n, n_totals;
+} metadata;
+
+static void metadata_add(metadata *m, const char *name, hs_bytes text)
+{
+    m->items[m->n++] = (hs__metadata){name, text};
+}
+
+static void metadata_add_total(void *to, const char *name, uint64_t total)
+{
+    metadata *m = to;
+    char *text = m->totals[m->n_totals++];
+    snprintf(text, sizeof *m->totals, "%llu", (unsigned long long)total);
+    metadata_add(m, name, bytes_of(text));
+}
+
+static void write_token_list(hs__buffer *b, const hs__answer *a)
+{
+    for (size_t i = 0; i < a->encoding->n_tokens; i++) {
+        const hs_bytes token = bytes_of(hs__answer_token(a, i));
+        hs__buffer_add(b, i ? "," : "[", 1);
+        hs__json_string(b, token.data, token.size);
+    }
+    hs__buffer_add(b, "]", 1);
+}
+
+hs_status hs__answer_write_safetensors(hs__buffer *b, const hs__answer *a, hs_error *err)
+{
+    metadata m = {.n = 0};
+    char hex[HS_SHA256_HEX];
+    hs__buffer tokens = {0};
+    hs__arrays *arrays = calloc(1, sizeof *arrays);
+    if (!arrays)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+    write_token_list(&tokens, a);
+    metadata_add(&m, "model", bytes_of(a->model->name));
+    metadata_add(&m, "model_sha256", bytes_of(model_sha256(a, hex)));
+    metadata_add(&m, "request", (hs_bytes){a->request->body, a->request->body_bytes});
+    metadata_add(&m, "truncated", bytes_of(a->encoding->truncated ? "true" : "false"));
+    metadata_add(&m, "tokens", (hs_bytes){tokens.data, tokens.size});
+    each_total(a, &m, metadata_add_total);
+    add_tokens(arrays, a);
+    add_outputs(arrays, a);
+    b->failed |= tokens.failed || arrays->failed;
+    if (!b->failed)
+        hs__tensors_write(b, arrays, m.items, m.n);
+    hs__buffer_finish(&tokens);
+    hs__arrays_finish(arrays);
+    free(arrays);
+    return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the answer") : HS_OK;
+}

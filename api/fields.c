@@ -1,0 +1,355 @@
+/* fields.c - the table of a request's fields, and a reader for each kind of value.
+ *
+ * A row says what the field is called, of which kind it is and where its value goes; the readers do the rest.
+ * Fields that depend on the model or on each other have a reader of their own. */
+#include "api/fields.h"
+
+#include "api/outputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct reading reading;
+typedef int field_reader(const reading *r);
+
+typedef struct row {
+    hs_field field;
+    field_reader *read;
+    size_t offset; /* of its member */
+} row;
+
+/* One field being read. */
+struct reading {
+    const row *row;
+    const json_t *value;
+    const char *pointer;
+    const hs__served_model *model;
+    hs__analysis_request *wanted;
+    hs__problem *problem;
+};
+
+static void *member(const reading *r)
+{
+    return (char *)r->wanted + r->row->offset;
+}
+
+/* ---- values ---- */
+
+int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must)
+{
+    char is[128];
+    switch (json_typeof(value)) {
+    case JSON_REAL:
+        snprintf(is, sizeof is, "%.17g", json_real_value(value));
+        break;
+    case JSON_STRING:
+        snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value), 64),
+                 json_string_value(value));
+        break;
+    default:
+        snprintf(is, sizeof is, "%s",
+                 json_is_object(value)  ? "an object"
+                 : json_is_array(value) ? "a list"
+                 : json_is_null(value)  ? "null"
+                 : json_is_true(value)  ? "true"
+                                        : "false");
+    }
+    return hs__refuse(problem, 422, pointer, "%s must be %s; it is %s", pointer + 1, must, is);
+}
+
+static int refuse(const reading *r, const char *must)
+{
+    return hs__refuse_value(r->problem, r->pointer, r->value, must);
+}
+
+static int refuse_element(const reading *r, size_t i, const char *must)
+{
+    char at[64];
+    snprintf(at, sizeof at, "%s/%zu", r->pointer, i);
+    return hs__refuse_value(r->problem, at, json_array_get(r->value, i), must);
+}
+
+/* A list "a|b" as text for a refusal: "a", "b" in quotes. */
+static const char *quoted(const char *choices, char *ret, size_t n_ret)
+{
+    size_t used = 0;
+    while (used < n_ret) {
+        const size_t n = strcspn(choices, "|");
+        used +=
+            (size_t)snprintf(ret + used, n_ret - used, "\"%.*s\"%s", (int)n, choices, choices[n] ? ", " : "");
+        if (!choices[n])
+            break;
+        choices += n + 1;
+    }
+    return ret;
+}
+
+/* The number of the string among "a|b", -1 for none of them. */
+static int find_choice(const json_t *value, const char *choices)
+{
+    const size_t n_value = json_string_length(value);
+    for (int i = 0; json_is_string(value); i++) {
+        const size_t n = strcspn(choices, "|");
+        if (n == n_value && memcmp(json_string_value(value), choices, n) == 0)
+            return i;
+        if (!choices[n])
+            break;
+        choices += n + 1;
+    }
+    return -1;
+}
+
+static bool is_integer(const json_t *value, double low, double high)
+{
+    /* Integers are read as reals: 1.0 and 1e1 are integers in JSON Schema too, and none is too large to read.
+     */
+    const double number = json_real_value(value);
+    return json_is_real(value) && number == floor(number) && number >= low && number <= high;
+}
+
+static int read_integer(const reading *r, size_t low, size_t high)
+{
+    if (!is_integer(r->value, (double)low, (double)high)) {
+        char must[64];
+        snprintf(must, sizeof must, "an integer from %zu to %zu", low, high);
+        return refuse(r, must);
+    }
+    *(size_t *)member(r) = (size_t)json_real_value(r->value);
+    return 0;
+}
+
+/* ---- readers by kind ---- */
+
+static int read_text(const reading *r)
+{
+    if (!json_is_string(r->value))
+        return refuse(r, "a string");
+    *(hs_text *)member(r) = (hs_text){json_string_value(r->value), json_string_length(r->value)};
+    return 0;
+}
+
+static int read_whole(const reading *r)
+{
+    return read_integer(r, (size_t)r->row->field.low, (size_t)r->row->field.high);
+}
+
+static int read_share(const reading *r)
+{
+    const double number = json_real_value(r->value);
+    /* What is 0 as a float is no threshold. */
+    if (!json_is_real(r->value) || !((float)number > 0) || !(number <= 1))
+        return refuse(r, "a number in (0, 1]");
+    *(float *)member(r) = (float)number;
+    return 0;
+}
+
+static int read_flag(const reading *r)
+{
+    if (!json_is_boolean(r->value))
+        return refuse(r, "true or false");
+    *(bool *)member(r) = json_is_true(r->value);
+    return 0;
+}
+
+static int read_word(const reading *r)
+{
+    const int choice = find_choice(r->value, r->row->field.choices);
+    if (choice < 0) {
+        char must[160], choices[128];
+        snprintf(must, sizeof must, "one of %s", quoted(r->row->field.choices, choices, sizeof choices));
+        return refuse(r, must);
+    }
+    *(unsigned *)member(r) = (unsigned)choice;
+    return 0;
+}
+
+/* ---- readers of one field ---- */
+
+static int read_max_tokens(const reading *r)
+{
+    /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
+    return read_integer(r, r->wanted->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
+}
+
+/* A list of layer or head numbers, negative ones from the end, into ascending unique ones below n. */
+static int read_numbers(const reading *r, const char *what, size_t n, uint16_t *ret_numbers, size_t *ret_n)
+{
+    _Static_assert(HS_LAYERS_MAX >= HS_HEADS_MAX, "chosen holds either");
+    bool chosen[HS_LAYERS_MAX] = {false};
+    for (size_t i = 0; i < json_array_size(r->value); i++) {
+        const json_t *element = json_array_get(r->value, i);
+        if (!is_integer(element, -(double)n, (double)n - 1)) {
+            char must[128];
+            snprintf(must, sizeof must, "a %s of the model: 0 to %zu, or -%zu to -1 from the end", what,
+                     n - 1, n);
+            return refuse_element(r, i, must);
+        }
+        const double number = json_real_value(element);
+        chosen[(size_t)(number < 0 ? number + (double)n : number)] = true;
+    }
+    *ret_n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (chosen[i])
+            ret_numbers[(*ret_n)++] = (uint16_t)i;
+    }
+    return 0;
+}
+
+static size_t choose_all(uint16_t *ret_numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ret_numbers[i] = (uint16_t)i;
+    return n;
+}
+
+static int read_layers(const reading *r)
+{
+    hs__analysis_request *wanted = r->wanted;
+    const size_t n = r->model->shape->n_layers;
+    const int choice = find_choice(r->value, r->row->field.choices);
+    if (choice == 1)
+        wanted->n_layers = choose_all(wanted->layers, n);
+    else if (choice < 0 && json_array_size(r->value) == 0) /* also what is no list */
+        return refuse(r, "\"last\", \"all\" or a list of at least one layer number");
+    else if (choice < 0)
+        return read_numbers(r, "layer", n, wanted->layers, &wanted->n_layers);
+    return 0; /* last: the default */
+}
+
+static int read_heads(const reading *r)
+{
+    hs__analysis_request *wanted = r->wanted;
+    if (find_choice(r->value, r->row->field.choices) == 0)
+        return 0; /* all: the default */
+    if (json_array_size(r->value) == 0)
+        return refuse(r, "\"all\" or a list of at least one head number");
+    return read_numbers(r, "head", r->model->shape->n_heads, wanted->heads, &wanted->n_heads);
+}
+
+static int read_outputs(const reading *r)
+{
+    char names[1024], must[1100];
+    hs__outputs_list(names, sizeof names, "\"");
+    if (!json_is_array(r->value)) {
+        snprintf(must, sizeof must, "a list of %s", names);
+        return refuse(r, must);
+    }
+    r->wanted->outputs = 0;
+    for (size_t i = 0; i < json_array_size(r->value); i++) {
+        const json_t *name = json_array_get(r->value, i);
+        const size_t output = hs__output_find(json_string_value(name), json_string_length(name));
+        snprintf(must, sizeof must, "one of %s", names);
+        if (output == HS__OUTPUTS_MAX)
+            return refuse_element(r, i, must);
+        r->wanted->outputs |= 1U << output;
+    }
+    return 0;
+}
+
+static int read_sentence_ends(const reading *r)
+{
+    hs__analysis_request *wanted = r->wanted;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(r->model->model);
+    if (!json_is_array(r->value) || json_array_size(r->value) > HS__SENTENCE_ENDS_MAX)
+        return refuse(r, "a list of at most 64 tokens");
+    wanted->has_sentence_ends = true;
+    for (size_t i = 0; i < json_array_size(r->value); i++) {
+        const json_t *token = json_array_get(r->value, i);
+        const int32_t id = json_is_string(token) ? hs_tokenizer_id(tokenizer, json_string_value(token),
+                                                                   json_string_length(token))
+                                                 : -1;
+        if (id < 0)
+            return refuse_element(r, i, "a token of the model's vocabulary");
+        wanted->sentence_ends[wanted->n_sentence_ends++] = id;
+    }
+    return 0;
+}
+
+/* ---- the table ---- */
+
+#define AT(name) offsetof(hs__analysis_request, name)
+
+/* In the order of reading: text_pair decides about max_tokens. model, which all depend on, is read before by
+ * api/analysis_request.c. */
+static const row rows[] = {
+    {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
+    {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true}, read_text, AT(text_pair)},
+    {{"max_tokens", HS_FIELD_WHOLE, "N", "cut after this many tokens (128)", .low = 2, .tokenize = true},
+     read_max_tokens,
+     AT(max_tokens)},
+    {{"split_special_tokens", HS_FIELD_FLAG, NULL, "[MASK] in the text is only text", .tokenize = true},
+     read_flag,
+     AT(split_special_tokens)},
+    {{"sentence_ends", HS_FIELD_WORDS, "LIST", "tokens that end a sentence (.,!,?)", .tokenize = true},
+     read_sentence_ends,
+     0},
+    {{"layers", HS_FIELD_NUMBERS, "LIST", "last, all, or numbers like 0,3,-1 (last)", .choices = "last|all"},
+     read_layers,
+     0},
+    {{"heads", HS_FIELD_NUMBERS, "LIST", "all, or numbers like 0,3 (all)", .choices = "all"}, read_heads, 0},
+    {{"outputs", HS_FIELD_WORDS, "LIST", "what to answer, see below (attentions,similarities,pairs)",
+      .choices = NULL},
+     read_outputs,
+     0},
+    {{"normalize", HS_FIELD_WORD, "HOW", "similarities as they are or as N = S / max: none or max (none)",
+      .choices = "none|max"},
+     read_word,
+     AT(normalize)},
+    {{"threshold", HS_FIELD_SHARE, "T", "of high similarity, in (0, 1] (0.3)", .high = 1},
+     read_share,
+     AT(threshold)},
+    {{"attention_threshold", HS_FIELD_SHARE, "T", "of high attention, in (0, 1] (0.3)", .high = 1},
+     read_share,
+     AT(attention_threshold)},
+    {{"max_pairs", HS_FIELD_WHOLE, "N", "the strongest pairs to list (10000)", .high = 1000000},
+     read_whole,
+     AT(max_pairs)},
+    {{"reduce", HS_FIELD_WORD, "HOW", "over the heads: none, sum or mean (none)", .choices = "none|sum|mean"},
+     read_word,
+     AT(reduce)},
+    {{"special_tokens", HS_FIELD_WORD, "HOW", "keep or mask (keep)", .choices = "keep|mask"},
+     read_word,
+     AT(special_tokens)},
+    {{"digits", HS_FIELD_WHOLE, "N", "significant digits of JSON numbers, 1 to 9 (6)", .low = 1, .high = 9},
+     read_whole,
+     AT(digits)},
+    {{"dtype", HS_FIELD_WORD, "TYPE", "of large arrays in binary answers: f4, f2 or u1 (f4)",
+      .choices = "f4|f2|u1"},
+     read_word,
+     AT(dtype)},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+const hs_field *hs_field_at(size_t i)
+{
+    return i < N_ROWS ? &rows[i].field : NULL;
+}
+
+void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_wanted)
+{
+    const hs_shape *shape = model->shape;
+    ret_wanted->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
+    ret_wanted->outputs = hs__outputs_default();
+    ret_wanted->layers[0] = (uint16_t)(shape->n_layers - 1);
+    ret_wanted->n_layers = 1;
+    ret_wanted->n_heads = choose_all(ret_wanted->heads, shape->n_heads);
+    ret_wanted->threshold = 0.3f;
+    ret_wanted->attention_threshold = 0.3f;
+    ret_wanted->max_pairs = 10000;
+    ret_wanted->digits = 6;
+}
+
+int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,
+                    hs__problem *problem)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        char pointer[32];
+        const json_t *value = json_object_get(body, rows[i].field.name);
+        snprintf(pointer, sizeof pointer, "/%s", rows[i].field.name);
+        const reading r = {&rows[i], value, pointer, model, ret_wanted, problem};
+        if (value && rows[i].read(&r))
+            return problem->status;
+    }
+    return 0;
+}

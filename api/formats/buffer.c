@@ -1,0 +1,57 @@
+/* buffer.c - growth by half, huge pages where they save faults. */
+#include "api/formats/buffer.h"
+
+#include "model/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *hs__buffer_room(hs__buffer *buffer, size_t n)
+{
+    if (buffer->failed)
+        return NULL;
+    if (n > buffer->capacity - buffer->size) {
+        size_t capacity = buffer->capacity + buffer->capacity / 2;
+        if (capacity < buffer->size + n)
+            capacity = buffer->size + n;
+        char *data = n < SIZE_MAX / 4 && buffer->size < SIZE_MAX / 4 ? realloc(buffer->data, capacity) : NULL;
+        if (!data) {
+            buffer->failed = true;
+            return NULL;
+        }
+        hs_memory_huge(data, capacity);
+        buffer->data = data;
+        buffer->capacity = capacity;
+    }
+    return buffer->data + buffer->size;
+}
+
+void hs__buffer_add(hs__buffer *buffer, const void *data, size_t n)
+{
+    char *to = hs__buffer_room(buffer, n);
+    if (to && n) {
+        memcpy(to, data, n);
+        buffer->size += n;
+    }
+}
+
+void hs__buffer_text(hs__buffer *buffer, const char *text)
+{
+    hs__buffer_add(buffer, text, strlen(text));
+}
+
+void hs__buffer_fit(hs__buffer *buffer)
+{
+    char *data = buffer->size ? realloc(buffer->data, buffer->size) : NULL;
+    if (data) {
+        buffer->data = data;
+        buffer->capacity = buffer->size;
+    }
+}
+
+void hs__buffer_finish(hs__buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (hs__buffer){0};
+}

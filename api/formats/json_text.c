@@ -1,0 +1,118 @@
+/* json_text.c - every writer makes room once and prints into it. */
+#include "api/formats/json_text.h"
+
+#include "api/formats/number.h"
+#include "model/utf8.h"
+
+#include <string.h>
+
+/* Escapes one ASCII character that needs it. */
+static void escape(hs__buffer *buffer, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char *from = "\"\\\b\f\n\r\t", *as = "\"\\bfnrt";
+    const char *found = c ? strchr(from, c) : NULL;
+    if (found) {
+        const char text[2] = {'\\', as[found - from]};
+        hs__buffer_add(buffer, text, sizeof text);
+    } else {
+        const char text[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+        hs__buffer_add(buffer, text, sizeof text);
+    }
+}
+
+void hs__json_string(hs__buffer *buffer, const char *text, size_t n)
+{
+    hs__buffer_add(buffer, "\"", 1);
+    size_t plain = 0; /* start of what needs no change and is not yet written */
+    for (size_t i = 0; i < n;) {
+        const unsigned char c = (unsigned char)text[i];
+        const size_t length = hs_utf8_length(text + i, n - i);
+        if (length > 1 || (length == 1 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)) {
+            i += length;
+            continue;
+        }
+        hs__buffer_add(buffer, text + plain, i - plain);
+        if (length == 0)
+            hs__buffer_text(buffer, "\xef\xbf\xbd");
+        else
+            escape(buffer, c);
+        plain = ++i;
+    }
+    hs__buffer_add(buffer, text + plain, n - plain);
+    hs__buffer_add(buffer, "\"", 1);
+}
+
+void hs__json_integer(hs__buffer *buffer, int64_t value)
+{
+    char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
+    if (to)
+        buffer->size += (size_t)(hs__integer_print(to, value) - to);
+}
+
+void hs__json_float(hs__buffer *buffer, float value, int digits)
+{
+    char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
+    if (to)
+        buffer->size += (size_t)(hs__float_print(to, value, digits) - to);
+}
+
+void hs__json_bool(hs__buffer *buffer, bool value)
+{
+    hs__buffer_text(buffer, value ? "true" : "false");
+}
+
+void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digits)
+{
+    char *to = hs__buffer_room(buffer, n * (HS__FLOAT_TEXT_MAX(digits) + 1) + HS__NUMBER_ROOM);
+    if (!to)
+        return;
+    char *const start = to;
+    *to++ = '[';
+    for (size_t i = 0; i < n; i++) {
+        to = hs__float_print(to, values[i], digits);
+        *to++ = ',';
+    }
+    to -= n > 0; /* the last comma */
+    *to++ = ']';
+    buffer->size += (size_t)(to - start);
+}
+
+void hs__json_key(hs__buffer *buffer, const char *name)
+{
+    hs__buffer_text(buffer, ",\"");
+    hs__buffer_text(buffer, name);
+    hs__buffer_text(buffer, "\":");
+}
+
+void hs__json_comma(hs__buffer *buffer, size_t index)
+{
+    if (index)
+        hs__buffer_add(buffer, ",", 1);
+}
+
+void hs__json_range(hs__buffer *buffer, size_t start, size_t end)
+{
+    hs__buffer_add(buffer, "[", 1);
+    hs__json_integer(buffer, (int64_t)start);
+    hs__buffer_add(buffer, ",", 1);
+    hs__json_integer(buffer, (int64_t)end);
+    hs__buffer_add(buffer, "]", 1);
+}
+
+void hs__json_block(hs__buffer *buffer, const float *values, size_t n_axes, const size_t *lengths, int digits)
+{
+    if (n_axes == 1) {
+        hs__json_floats(buffer, values, lengths[0], digits);
+        return;
+    }
+    size_t n_below = 1;
+    for (size_t axis = 1; axis < n_axes; axis++)
+        n_below *= lengths[axis];
+    hs__buffer_add(buffer, "[", 1);
+    for (size_t i = 0; i < lengths[0]; i++) {
+        hs__json_comma(buffer, i);
+        hs__json_block(buffer, values + i * n_below, n_axes - 1, lengths + 1, digits);
+    }
+    hs__buffer_add(buffer, "]", 1);
+}

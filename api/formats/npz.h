@@ -1,0 +1,53 @@
+/* npz.h - NumPy's .npz, to memory or to a file: a zip of .npy files, stored, so that writing is copying.
+ *
+ *     hs_npz npz = {.file = file};
+ *     hs_npz_begin(&npz, "maps", "<f8", 2, (size_t[]){n, m}, 8 * n * m);
+ *     while (...) { double *to = hs_npz_room(&npz, 8 * k); if (to) { ... hs_npz_add(&npz, 8 * k); } }
+ *     hs_npz_begin(...) ...
+ *     st = hs_npz_finish(&npz, &err);
+ *
+ * Format: numpy.lib.format 1.0 and PKWARE's APPNOTE. Data begins at a multiple of 64 bytes in the file (by a
+ * padding extra field), so that it can be mapped as it is. A member that ends past 4 GB has its sizes and
+ * offset in zip64 fields. The same arrays are the same bytes. Failure sticks, and finish tells. */
+#pragma once
+
+#include "api/formats/arrays.h"
+#include "api/formats/buffer.h"
+#include "model/status.h"
+
+#include <stdio.h>
+
+typedef struct hs__npz_member {
+    char name[64]; /* with ".npy" */
+    uint64_t offset, size;
+    uint32_t crc;
+} hs__npz_member;
+
+/* Only memory and file are the caller's to set: one of them. */
+typedef struct hs_npz {
+    hs__buffer *memory;  /* what is written is appended */
+    FILE *file;          /* or written here; must be seekable, and empty */
+    uint64_t zip64_from; /* offsets from here on need 64 bits; 0 is 4 GB. Tests set less. */
+    uint64_t n_flushed;  /* bytes of the file already */
+    hs__buffer pending;  /* of the file, not yet written */
+    hs__npz_member members[HS__ARRAYS_MAX];
+    size_t n_members;
+    bool failed;
+} hs_npz;
+
+/* Begins an array of n_bytes in all; type is NumPy's, as in "<i8". Ends the one before. */
+void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes, const size_t *axes,
+                  uint64_t n_bytes);
+/* Where the array's next n bytes go; NULL when memory is short. Then add says that they are there. */
+void *hs_npz_room(hs_npz *npz, size_t n_bytes);
+void hs_npz_add(hs_npz *npz, size_t n_bytes);
+/* Text of UTF-8 as a scalar of UCS-4. */
+void hs_npz_text(hs_npz *npz, const char *name, const char *text);
+/* Writes the directory and releases what npz owns, also after a failure. */
+HS_MUST_USE hs_status hs_npz_finish(hs_npz *npz, hs_error *err);
+
+/* Begins, fills and adds a whole array. */
+void hs__npz_array(hs_npz *npz, const hs__array *array);
+
+/* More than the file needs around the bytes of an array. */
+#define HS__NPZ_OVERHEAD 640

@@ -1,0 +1,31 @@
+/* output_maps.c - what was kept is handed on where it lies; only what changes is copied. */
+#include "api/output_maps.h"
+
+const float *hs__part_attentions(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_ATTENTION, l, h);
+}
+
+const float *hs__part_similarities(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    const size_t T = a->capture->n_tokens;
+    const float *map = hs__answer_at(a, HS_TAP_SIMILARITY, l, h);
+    if (!a->wanted->normalize)
+        return map;
+    hs_similarity_normalize(map, T, a->masked, hs_similarity_max(map, T, a->masked), into);
+    return into;
+}
+
+const float *hs__part_head_outputs(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_HEAD_OUTPUT, l, h);
+}
+
+/* State 0 is the embeddings, then one for each layer asked for. */
+const float *hs__part_hidden_states(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs_capture_at(a->capture, HS_TAP_HIDDEN_STATE, l == 0 ? 0 : (size_t)a->layer_at[l - 1] + 1, h);
+}

@@ -1,0 +1,152 @@
+/* output_pairs.c - pairs of tokens whose similarity is high: a list in JSON, columns in arrays. */
+#include "api/output_structures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pair_list {
+    hs_pair *items;
+    size_t n;
+    uint64_t total; /* before max_pairs */
+} pair_list;
+
+/* hs_pairs_find looks at whole captures: where more was captured than asked for, at a copy of the part. */
+static hs_status find_pairs(const hs__answer *a, pair_list *ret_pairs, hs_error *err)
+{
+    const hs__analysis_request *wanted = a->wanted;
+    const hs_capture *whole = a->capture;
+    hs_capture *part = NULL;
+    hs_status st = HS_OK;
+    if (whole->n_layers != wanted->n_layers || whole->n_heads != wanted->n_heads) {
+        const size_t T = whole->n_tokens;
+        const hs_selection selection = {wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
+                                        HS_KEEP(SIMILARITY)};
+        st = hs_capture_create(hs_engine_runtime(a->model->engine), a->model->shape, &selection, T, &part,
+                               err);
+        if (st)
+            return st;
+        for (size_t l = 0; l < wanted->n_layers; l++) {
+            for (size_t h = 0; h < wanted->n_heads; h++)
+                memcpy(hs_capture_at(part, HS_TAP_SIMILARITY, l, h),
+                       hs__answer_at(a, HS_TAP_SIMILARITY, l, h), T * T * sizeof(float));
+        }
+    }
+    st = hs_pairs_find(part ? part : whole, a->masked, wanted->threshold, wanted->max_pairs,
+                       a->request->n_threads, &ret_pairs->items, &ret_pairs->n, &ret_pairs->total, err);
+    hs_capture_destroy(part);
+    return st;
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    pair_list *pairs = calloc(1, sizeof *pairs);
+    *ret_result = pairs;
+    return pairs ? find_pairs(a, pairs, err) : hs_fail(err, HS_NO_MEMORY, "no memory for pairs");
+}
+
+static void destroy(void *result)
+{
+    pair_list *pairs = result;
+    free(pairs->items);
+    free(pairs);
+}
+
+static bool is_same_token(const hs__answer *a, const hs_pair *pair)
+{
+    return a->encoding->ids[pair->i] == a->encoding->ids[pair->j];
+}
+
+static bool is_same_sentence(const hs__answer *a, const hs_pair *pair)
+{
+    return a->sentences[pair->i] == a->sentences[pair->j];
+}
+
+static void write_pair(hs__buffer *b, const hs__answer *a, const hs_pair *pair)
+{
+    hs__buffer_text(b, "{\"layer\":");
+    hs__json_integer(b, pair->layer);
+    hs__json_key(b, "head");
+    hs__json_integer(b, pair->head);
+    hs__json_key(b, "i");
+    hs__json_integer(b, pair->i);
+    hs__json_key(b, "j");
+    hs__json_integer(b, pair->j);
+    hs__json_key(b, "token_i");
+    hs__json_token(b, a, pair->i);
+    hs__json_key(b, "token_j");
+    hs__json_token(b, a, pair->j);
+    hs__json_key(b, "similarity");
+    hs__json_float(b, pair->similarity, (int)a->wanted->digits);
+    hs__json_key(b, "normalized");
+    hs__json_float(b, pair->normalized, (int)a->wanted->digits);
+    hs__json_key(b, "distance");
+    hs__json_integer(b, pair->j - pair->i);
+    hs__json_key(b, "same_token");
+    hs__json_bool(b, is_same_token(a, pair));
+    hs__json_key(b, "same_sentence");
+    hs__json_bool(b, is_same_sentence(a, pair));
+    hs__buffer_add(b, "}", 1);
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    const pair_list *pairs = result;
+    hs__buffer_add(b, "[", 1);
+    for (size_t p = 0; p < pairs->n; p++) {
+        hs__json_comma(b, p);
+        write_pair(b, a, &pairs->items[p]);
+    }
+    hs__buffer_add(b, "]", 1);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const pair_list *pairs = result;
+    const size_t n = pairs->n;
+    int32_t *layer = hs__arrays_add(arrays, "pairs_layer", HS__ELEMENT_I4, 1, n, 0);
+    int32_t *head = hs__arrays_add(arrays, "pairs_head", HS__ELEMENT_I4, 1, n, 0);
+    int32_t *i = hs__arrays_add(arrays, "pairs_i", HS__ELEMENT_I4, 1, n, 0);
+    int32_t *j = hs__arrays_add(arrays, "pairs_j", HS__ELEMENT_I4, 1, n, 0);
+    float *similarity = hs__arrays_add(arrays, "pairs_similarity", HS__ELEMENT_F4, 1, n, 0);
+    float *normalized = hs__arrays_add(arrays, "pairs_normalized", HS__ELEMENT_F4, 1, n, 0);
+    int32_t *distance = hs__arrays_add(arrays, "pairs_distance", HS__ELEMENT_I4, 1, n, 0);
+    uint8_t *same_token = hs__arrays_add(arrays, "pairs_same_token", HS__ELEMENT_BOOL, 1, n, 0);
+    uint8_t *same_sentence = hs__arrays_add(arrays, "pairs_same_sentence", HS__ELEMENT_BOOL, 1, n, 0);
+    for (size_t p = 0; p < n && !arrays->failed; p++) {
+        const hs_pair *pair = &pairs->items[p];
+        layer[p] = pair->layer;
+        head[p] = pair->head;
+        i[p] = pair->i;
+        j[p] = pair->j;
+        similarity[p] = pair->similarity;
+        normalized[p] = pair->normalized;
+        distance[p] = pair->j - pair->i;
+        same_token[p] = is_same_token(a, pair);
+        same_sentence[p] = is_same_sentence(a, pair);
+    }
+}
+
+static size_t n_max(const hs__measures *m)
+{
+    const size_t n = m->n_heads * (m->n_tokens * (m->n_tokens - 1) / 2);
+    return n < m->wanted->max_pairs ? n : m->wanted->max_pairs;
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return n_max(m) * (170 + 2 * m->token + 2 * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return n_max(m) * 32;
+}
+
+static uint64_t total(const void *result)
+{
+    return ((const pair_list *)result)->total;
+}
+
+const hs__structure hs__structure_pairs = {
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, "pairs_total", total,
+};

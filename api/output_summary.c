@@ -1,0 +1,126 @@
+/* output_summary.c - one head in figures: how high its pairs are and what they have in common. */
+#include "api/output_structures.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 1 for [CLS], [SEP] and sentence ends, wherever they stand. */
+static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
+{
+    const hs_encoding *e = a->encoding;
+    for (size_t i = 0; i < e->n_tokens; i++)
+        ret_separators[i] =
+            e->special[i] || e->roles[i] == HS_ROLE_FIRST || e->roles[i] == HS_ROLE_SEPARATOR || a->ends[i];
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t T = a->encoding->n_tokens, n = a->wanted->n_layers * a->wanted->n_heads;
+    assert(n > 0);
+    int32_t *first = malloc(T * sizeof *first);
+    uint8_t *separators = malloc(T);
+    hs_head_summary *summaries = calloc(n, sizeof *summaries);
+    *ret_result = summaries;
+    hs_status st = HS_OK;
+    if (!first || !separators || !summaries) {
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for summaries");
+        goto out;
+    }
+    hs_repeats_find(a->encoding->ids, T, first);
+    mark_separators(a, separators);
+    const hs_text_facts facts = {T, first, a->sentences, separators, a->masked};
+    for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++) {
+        const size_t l = i / a->wanted->n_heads, h = i % a->wanted->n_heads;
+        st = hs_head_summarize(hs__answer_at(a, HS_TAP_ATTENTION, l, h),
+                               hs__answer_at(a, HS_TAP_SIMILARITY, l, h), &facts, a->wanted->threshold,
+                               &summaries[i], err);
+    }
+out:
+    free(first);
+    free(separators);
+    return st;
+}
+
+static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, float value)
+{
+    hs__json_key(b, name);
+    hs__json_float(b, value, (int)a->wanted->digits);
+}
+
+static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    const hs_head_summary *s = &((const hs_head_summary *)result)[at];
+    hs__buffer_text(b, "{\"max_similarity\":");
+    hs__json_float(b, s->max_similarity, (int)a->wanted->digits);
+    hs__json_key(b, "high_pairs");
+    hs__json_integer(b, (int64_t)s->high_pairs);
+    write_figure(b, a, "repeated_share", s->repeated_share);
+    write_figure(b, a, "same_sentence_share", s->same_sentence_share);
+    write_figure(b, a, "repeated_same_sentence_share", s->repeated_same_sentence_share);
+    write_figure(b, a, "mean_distance", s->mean_distance);
+    hs__json_key(b, "focal_token");
+    if (s->focal_token < 0)
+        hs__buffer_text(b, "null,\"focal_position\":null");
+    else {
+        hs__json_token(b, a, (size_t)s->focal_token);
+        hs__json_key(b, "focal_position");
+        hs__json_integer(b, s->focal_token);
+    }
+    write_figure(b, a, "focal_share", s->focal_share);
+    write_figure(b, a, "attention_entropy", s->attention_entropy);
+    write_figure(b, a, "separator_attention", s->separator_attention);
+    write_figure(b, a, "snr_dprime", s->snr_dprime);
+    hs__buffer_add(b, "}", 1);
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    hs__json_heads(b, a, result, write_head);
+}
+
+static void add_figures(hs__arrays *arrays, const hs__answer *a, const hs_head_summary *summaries,
+                        const char *name, size_t offset)
+{
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, 2, n_layers, n_heads);
+    for (size_t i = 0; i < n_layers * n_heads && to; i++)
+        memcpy(&to[i], (const char *)&summaries[i] + offset, sizeof *to);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const hs_head_summary *summaries = result;
+#define FIGURE(name) add_figures(arrays, a, summaries, "summary_" #name, offsetof(hs_head_summary, name))
+    FIGURE(max_similarity);
+    FIGURE(repeated_share);
+    FIGURE(same_sentence_share);
+    FIGURE(repeated_same_sentence_share);
+    FIGURE(mean_distance);
+    FIGURE(focal_share);
+    FIGURE(attention_entropy);
+    FIGURE(separator_attention);
+    FIGURE(snr_dprime);
+#undef FIGURE
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    int64_t *high = hs__arrays_add(arrays, "summary_high_pairs", HS__ELEMENT_I8, 2, n_layers, n_heads);
+    int32_t *focal = hs__arrays_add(arrays, "summary_focal_position", HS__ELEMENT_I4, 2, n_layers, n_heads);
+    for (size_t i = 0; i < n_layers * n_heads && !arrays->failed; i++) {
+        high[i] = (int64_t)summaries[i].high_pairs;
+        focal[i] = summaries[i].focal_token;
+    }
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (400 + m->token + 9 * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * 64;
+}
+
+const hs__structure hs__structure_summary = {
+    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};

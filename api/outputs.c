@@ -1,0 +1,197 @@
+/* outputs.c - the table of outputs, and what is asked of the whole of it. */
+#include "api/outputs.h"
+
+#include "api/output_maps.h"
+#include "api/output_structures.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYER      HS_AXIS_LAYER
+#define STATE      HS_AXIS_STATE
+#define HEAD       HS_AXIS_HEAD
+#define TOKEN      HS_AXIS_TOKEN
+#define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
+#define HIDDEN     HS_AXIS_HIDDEN
+
+/* In the order of the answer. */
+static const hs__output rows[] = {
+    {"attentions",
+     HS_KEEP(ATTENTION),
+     {LAYER, HEAD, TOKEN, TOKEN},
+     hs__part_attentions,
+     HS__RANGE_UNIT,
+     .is_default = true},
+    {"similarities",
+     HS_KEEP(SIMILARITY),
+     {LAYER, HEAD, TOKEN, TOKEN},
+     hs__part_similarities,
+     HS__RANGE_UNIT_IF_NORMALIZED,
+     .is_default = true},
+    {"head_outputs",
+     HS_KEEP(HEAD_OUTPUT),
+     {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+     hs__part_head_outputs,
+     .range = HS__RANGE_ANY},
+    {"hidden_states",
+     HS_KEEP(HIDDEN_STATE),
+     {STATE, TOKEN, HIDDEN},
+     hs__part_hidden_states,
+     .range = HS__RANGE_ANY},
+    {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
+    {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
+    {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
+     .every_head = true},
+    {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+_Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs is an unsigned");
+
+const hs__output *hs__output_at(size_t i)
+{
+    return i < N_ROWS ? &rows[i] : NULL;
+}
+
+const char *hs_output_name(size_t i)
+{
+    return i < N_ROWS ? rows[i].name : NULL;
+}
+
+size_t hs__output_find(const char *name, size_t n_bytes)
+{
+    for (size_t i = 0; name && i < N_ROWS; i++)
+        if (strlen(rows[i].name) == n_bytes && memcmp(rows[i].name, name, n_bytes) == 0)
+            return i;
+    return HS__OUTPUTS_MAX;
+}
+
+void hs__outputs_list(char *ret, size_t n_ret, const char *quote)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < N_ROWS && used < n_ret; i++)
+        used +=
+            (size_t)snprintf(ret + used, n_ret - used, "%s%s%s%s", i ? ", " : "", quote, rows[i].name, quote);
+}
+
+/* ---- sets ---- */
+
+static bool holds(unsigned outputs, size_t i)
+{
+    return outputs >> i & 1;
+}
+
+unsigned hs__outputs_default(void)
+{
+    unsigned outputs = 0;
+    for (size_t i = 0; i < N_ROWS; i++)
+        outputs |= (unsigned)rows[i].is_default << i;
+    return outputs;
+}
+
+unsigned hs__outputs_taps(unsigned outputs)
+{
+    unsigned taps = 0;
+    for (size_t i = 0; i < N_ROWS; i++)
+        taps |= holds(outputs, i) ? rows[i].taps : 0;
+    return taps;
+}
+
+bool hs__outputs_every_head(unsigned outputs)
+{
+    bool every = false;
+    for (size_t i = 0; i < N_ROWS; i++)
+        every |= holds(outputs, i) && rows[i].every_head;
+    return every;
+}
+
+int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *problem)
+{
+    if (wanted->dtype != HS__DTYPE_U1)
+        return 0;
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (!holds(wanted->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
+            continue;
+        if (rows[i].range == HS__RANGE_ANY)
+            return hs__refuse(problem, 422, "/dtype", "u1 holds values in [0, 1]: %s need f4 or f2",
+                              rows[i].name);
+        if (!wanted->normalize)
+            return hs__refuse(problem, 422, "/dtype",
+                              "u1 holds values in [0, 1]: %s need normalize \"max\", or f4 or f2",
+                              rows[i].name);
+    }
+    if (wanted->reduce == HS__REDUCE_SUM)
+        return hs__refuse(problem, 422, "/dtype",
+                          "u1 holds values in [0, 1]: with it reduce must be \"none\" or \"mean\"");
+    return 0;
+}
+
+hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < N_ROWS && !st; i++)
+        if (holds(a->wanted->outputs, i) && rows[i].structure)
+            st = rows[i].structure->compute(a, &a->results[i], err);
+    if (!st && hs__answer_cancelled(a))
+        st = hs_fail(err, HS_CANCELLED, "cancelled");
+    return st;
+}
+
+void hs__outputs_finish(hs__answer *a)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (a->results[i])
+            rows[i].structure->destroy(a->results[i]);
+    free(a->scratch);
+    *a = (hs__answer){0};
+}
+
+/* ---- array outputs ---- */
+
+static bool has_heads(const hs__output *output)
+{
+    return output->axes[1] == HS_AXIS_HEAD;
+}
+
+size_t hs__output_n_walked(const hs__output *output)
+{
+    return has_heads(output) ? 2 : 1;
+}
+
+size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
+                          size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
+{
+    const size_t lengths[] = {
+        [HS_AXIS_LAYER] = wanted->n_layers,
+        [HS_AXIS_STATE] = wanted->n_layers + 1,
+        [HS_AXIS_HEAD] = wanted->reduce == HS__REDUCE_NONE ? wanted->n_heads : 1,
+        [HS_AXIS_TOKEN] = n_tokens,
+        [HS_AXIS_HEAD_WIDTH] = shape->head_width,
+        [HS_AXIS_HIDDEN] = shape->hidden,
+    };
+    size_t n = 0;
+    for (; output->axes[n]; n++)
+        ret_lengths[n] = lengths[output->axes[n]];
+    return n;
+}
+
+const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h)
+{
+    const hs__analysis_request *wanted = a->wanted;
+    if (wanted->reduce == HS__REDUCE_NONE || !has_heads(output))
+        return output->part(a, l, h, a->scratch);
+    const size_t T = a->capture->n_tokens, d = a->capture->head_width;
+    float *sum = a->scratch, *one = a->scratch + T * (T > d ? T : d);
+    const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)wanted->n_heads : 1.0f;
+    size_t lengths[HS_AXES_MAX], n = 1;
+    const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, T, lengths);
+    for (size_t axis = 2; axis < n_axes; axis++)
+        n *= lengths[axis];
+    memset(sum, 0, n * sizeof *sum);
+    for (size_t head = 0; head < wanted->n_heads; head++) {
+        const float *part = output->part(a, l, head, one);
+        for (size_t i = 0; i < n; i++)
+            sum[i] += part[i] * weight;
+    }
+    return sum;
+}

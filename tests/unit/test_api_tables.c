@@ -1,0 +1,231 @@
+/* The tables of fields and outputs, and what api/openapi.json tells of them: each in the other, both ways. */
+#include "api/outputs.h"
+#include "tests/unit/api_fixture.h"
+
+#include <check.h>
+#include <string.h>
+
+static json_t *document;
+
+static void open_document(void)
+{
+    document = json_loadb(hs__openapi_json, hs__openapi_json_bytes, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_ptr_nonnull(document);
+}
+
+static void close_document(void)
+{
+    json_decref(document);
+}
+
+static json_t *member(json_t *from, const char *name)
+{
+    json_t *found = json_object_get(from, name);
+    ck_assert_msg(found != NULL, "api/openapi.json lacks %s", name);
+    return found;
+}
+
+/* The properties of a schema of components. */
+static json_t *properties(const char *schema)
+{
+    return member(member(member(member(document, "components"), "schemas"), schema), "properties");
+}
+
+static const hs_field *field_find(const char *name)
+{
+    for (size_t i = 0; hs_field_at(i); i++)
+        if (strcmp(hs_field_at(i)->name, name) == 0)
+            return hs_field_at(i);
+    return NULL;
+}
+
+static bool is_type(json_t *schema, const char *type)
+{
+    const char *is = json_string_value(json_object_get(schema, "type"));
+    return is && strcmp(is, type) == 0;
+}
+
+/* The enum says what choices say, in their order. */
+static void check_choices(const hs_field *field, json_t *list)
+{
+    size_t i = 0;
+    ck_assert_msg(json_is_array(list), "%s has no enum", field->name);
+    for (const char *choice = field->choices; choice; choice = strchr(choice, '|')) {
+        choice += *choice == '|';
+        const char *told = json_string_value(json_array_get(list, i++));
+        const size_t n = strcspn(choice, "|");
+        ck_assert_msg(told && strlen(told) == n && memcmp(told, choice, n) == 0, "%s: choice %zu",
+                      field->name, i);
+    }
+    ck_assert_uint_eq(json_array_size(list), i);
+}
+
+static void check_whole(const hs_field *field, json_t *schema)
+{
+    ck_assert_msg(is_type(schema, "integer"), "%s", field->name);
+    ck_assert_msg(json_number_value(member(schema, "minimum")) == field->low, "%s: minimum", field->name);
+    if (field->high > 0)
+        ck_assert_msg(json_number_value(member(schema, "maximum")) == field->high, "%s: maximum",
+                      field->name);
+}
+
+static void check_field(const hs_field *field, json_t *schema)
+{
+    json_t *words;
+    switch (field->kind) {
+    case HS_FIELD_TEXT:
+        ck_assert_msg(is_type(schema, "string"), "%s", field->name);
+        break;
+    case HS_FIELD_WORD:
+        check_choices(field, json_object_get(schema, "enum"));
+        break;
+    case HS_FIELD_WORDS:
+        ck_assert_msg(is_type(schema, "array"), "%s", field->name);
+        break;
+    case HS_FIELD_NUMBERS:
+        words = json_array_get(member(schema, "oneOf"), 0);
+        if (json_object_get(words, "enum"))
+            check_choices(field, json_object_get(words, "enum"));
+        else
+            ck_assert_str_eq(json_string_value(member(words, "const")), field->choices);
+        break;
+    case HS_FIELD_WHOLE:
+        check_whole(field, schema);
+        break;
+    case HS_FIELD_SHARE:
+        ck_assert_msg(json_number_value(member(schema, "exclusiveMinimum")) == 0, "%s", field->name);
+        ck_assert_msg(json_number_value(member(schema, "maximum")) == 1, "%s", field->name);
+        break;
+    case HS_FIELD_FLAG:
+        ck_assert_msg(is_type(schema, "boolean"), "%s", field->name);
+        break;
+    }
+}
+
+static void check_request(const char *schema, bool tokens_only)
+{
+    json_t *told = properties(schema), *value;
+    const char *name;
+    for (size_t i = 0; hs_field_at(i); i++)
+        if (hs_field_at(i)->tokenize || !tokens_only)
+            check_field(hs_field_at(i), member(told, hs_field_at(i)->name));
+    json_object_foreach(told, name, value)
+    {
+        const hs_field *field = field_find(name);
+        ck_assert_msg(strcmp(name, "model") == 0 || (field && (field->tokenize || !tokens_only)),
+                      "%s tells of %s, which is not read", schema, name);
+    }
+}
+
+START_TEST(every_field_is_documented)
+{
+    check_request("AnalyzeRequest", false);
+    check_request("TokenizeRequest", true);
+}
+END_TEST
+
+/* How many lists of lists the schema says. */
+static size_t depth(json_t *schema)
+{
+    size_t n = 0;
+    for (; is_type(schema, "array"); n++)
+        schema = json_object_get(schema, "items");
+    return n;
+}
+
+static bool is_total(const char *name)
+{
+    for (size_t i = 0; hs__output_at(i); i++) {
+        const hs__structure *structure = hs__output_at(i)->structure;
+        if (structure && structure->total && strcmp(structure->total_name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(every_output_is_documented)
+{
+    json_t *outputs = member(properties("AnalyzeRequest"), "outputs");
+    json_t *names = member(member(outputs, "items"), "enum"), *usual = member(outputs, "default");
+    json_t *answer = properties("AnalyzeAnswer"), *tokens = properties("Tokens"), *value;
+    const char *name;
+    size_t n = 0, n_usual = 0;
+    for (; hs__output_at(n); n++) {
+        const hs__output *output = hs__output_at(n);
+        ck_assert_str_eq(json_string_value(json_array_get(names, n)), output->name);
+        json_t *schema = member(answer, output->name);
+        for (size_t axes = 0; !output->structure; axes++) {
+            if (output->axes[axes])
+                continue;
+            ck_assert_msg(depth(schema) == axes, "%s has %zu axes", output->name, axes);
+            break;
+        }
+        if (output->is_default)
+            ck_assert_str_eq(json_string_value(json_array_get(usual, n_usual++)), output->name);
+    }
+    ck_assert_uint_eq(json_array_size(names), n);
+    ck_assert_uint_eq(json_array_size(usual), n_usual);
+    json_object_foreach(answer, name, value)
+    {
+        const bool known = json_object_get(tokens, name) || strcmp(name, "layers") == 0 ||
+                           strcmp(name, "heads") == 0 ||
+                           hs__output_find(name, strlen(name)) < HS__OUTPUTS_MAX || is_total(name);
+        ck_assert_msg(known, "AnalyzeAnswer tells of %s, which is not answered", name);
+    }
+}
+END_TEST
+
+START_TEST(every_row_is_whole)
+{
+    for (size_t i = 0; hs__output_at(i); i++) {
+        const hs__output *output = hs__output_at(i);
+        const hs__structure *s = output->structure;
+        ck_assert_uint_eq(hs__output_find(output->name, strlen(output->name)), i);
+        ck_assert_str_eq(hs_output_name(i), output->name);
+        ck_assert_msg(output->taps != 0, "%s", output->name);
+        ck_assert_msg(s ? !output->part : output->part && output->axes[0], "%s", output->name);
+        ck_assert_msg(!s || (s->compute && s->destroy && s->write_json && s->add_arrays &&
+                             s->json_bytes_max && s->array_bytes_max && !s->total == !s->total_name),
+                      "%s", output->name);
+    }
+}
+END_TEST
+
+/* Every output alone, in every format: what was named is there, and nothing else of the table. */
+START_TEST(outputs_are_answered_one_by_one)
+{
+    api_fixture f;
+    api_open(&(hs_api_options){0}, &f);
+    for (size_t i = 0; hs__output_at(i); i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{\"text\":\"The cat sat. The cat slept.\",\"outputs\":[\"%s\"]}",
+                 hs__output_at(i)->name);
+        hs_response response = api_post(&f, "/analyze", body);
+        ck_assert_int_eq(response.status, 200);
+        json_t *answer = api_json(&response);
+        for (size_t k = 0; hs__output_at(k); k++)
+            ck_assert_msg((json_object_get(answer, hs__output_at(k)->name) != NULL) == (k == i), "%s and %s",
+                          hs__output_at(i)->name, hs__output_at(k)->name);
+        json_decref(answer);
+    }
+    api_close(&f);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cases = tcase_create("tables");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, open_document, close_document);
+    tcase_add_test(cases, every_field_is_documented);
+    tcase_add_test(cases, every_output_is_documented);
+    tcase_add_test(cases, every_row_is_whole);
+    tcase_add_test(cases, outputs_are_answered_one_by_one);
+    Suite *suite = suite_create("api tables");
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
