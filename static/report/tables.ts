@@ -56,9 +56,10 @@ const NAMES: Record<string, string> = {
 let figure = "repeated_share";
 
 // Where the viewer is: beside this page when a server answered with it, else at the address `headscope serve` takes.
-function viewerLink(text: string, layer: number, head: number): string {
+function viewerLink({ provenance: { model, options } }: Report, text: string, layer: number, head: number): string {
   const base = location.protocol.startsWith("http") ? new URL("../../", location.href).href : "http://127.0.0.1:8080/";
-  return `${base}#${new URLSearchParams({ view: "head", layer: String(layer), head: String(head), text })}`;
+  const [max, at, k] = [options.max_tokens, layer, head].map(String);
+  return `${base}#${new URLSearchParams({ view: "head", model: model.name, max: max!, layer: at!, head: k!, text })}`;
 }
 
 export function examples(report: Report, pick: Pick): HTMLElement {
@@ -67,7 +68,7 @@ export function examples(report: Report, pick: Pick): HTMLElement {
   const cell = (extremes: Extreme[], head: number): HTMLElement => h("td", {}, extremes.map(([at, value]) => {
     const text = report.examples.texts[at]!;
     return h("details", {}, h("summary", {}, `${+value.toPrecision(3)} · line ${text.line}: ${text.text.slice(0, 60)}…`),
-      h("p", {}, text.text), h("p", {}, h("a", { href: viewerLink(text.text, layer, head), target: "_blank", rel: "noopener" }, "Open in the viewer")));
+      h("p", {}, text.text), h("p", {}, h("a", { href: viewerLink(report, text.text, layer, head), target: "_blank", rel: "noopener" }, "Open in the viewer")));
   }));
   const fill = (): void => body.replaceChildren(...Array.from({ length: report.heads }, (_, k) => h("tr", {},
     h("th", { scope: "row" }, String(k)), cell(report.examples.highest[figure]?.[pick.last]?.[k] ?? [], k),

@@ -2,6 +2,7 @@
 import type { Model, Models, Problem as ProblemBody } from "../../build/openapi";
 import { readAnswer, type Answer, type Timing } from "./answer";
 import type { AnalyzeRequest } from "./requests";
+import { authorization, tellRefusal } from "./token";
 
 export type { Model };
 
@@ -33,14 +34,15 @@ async function problemOf(response: Response): Promise<Problem> {
   return problemFrom(response.status, response.statusText, text, response.headers.get("Retry-After"));
 }
 
-export async function send(path: string, init: RequestInit): Promise<Response> {
+export async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, init);
+    response = await fetch(path, { ...init, headers: { ...init.headers, ...authorization() } });
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new Problem(0, "No answer", "The server does not answer. Is it still running?");
   }
+  if (response.status === 401) tellRefusal();
   if (!response.ok) throw await problemOf(response);
   return response;
 }

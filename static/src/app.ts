@@ -49,6 +49,12 @@ export class App {
     this.draw();
   }
 
+  // As set(), where it would change anything: for what follows from drawing.
+  settle(patch: Partial<State>): void {
+    const news = Object.entries(patch).some(([key, value]) => String(this.state[key as keyof State]) !== String(value));
+    if (news) this.set(patch);
+  }
+
   // Changes the state; a step (another view, head or text) also makes an entry in the browser's history.
   set(patch: Partial<State>, step = false): void {
     if (step) this.write("replaceState");
@@ -112,6 +118,22 @@ export class App {
       layer: layer < 0 ? (Number.isFinite(layers) ? layers - 1 : -1) : Math.min(layer, layers - 1),
       head: head === SUM ? SUM : Math.min(head, heads - 1),
     };
+  }
+
+  // What the address names and the model lacks, in words; empty when it names nothing of the kind.
+  missing(answer: Answer): string {
+    const { layer, head, layer2, head2, view, against } = this.state;
+    const second = view === "compare" && against === "head";
+    const lacks = (name: string, asked: number[], has: number): string => {
+      const beyond = asked.find((n) => n >= has);
+      return beyond === undefined
+        ? ""
+        : `The address names ${name} ${beyond}; ${answer.model} has ${has} ${name}s, counted from 0. The last stands in for it. `;
+    };
+    return (
+      lacks("layer", second ? [layer, layer2] : [layer], answer.layers.length) +
+      lacks("head", second ? [head, head2] : [head], answer.heads.length)
+    ).trim();
   }
 
   // The head on screen: exact as soon as its answer is here, until then from the overview's bytes.

@@ -2,6 +2,7 @@
 import type { CorpusRun, CorpusRuns } from "../../build/openapi";
 import type { Report } from "../report/data";
 import { problemFrom, Problem, send } from "./api";
+import { authorization } from "./token";
 
 export type Run = CorpusRun;
 export type { Report };
@@ -53,6 +54,7 @@ export function startRun(
     request.open("POST", `corpora?${query}`);
     request.setRequestHeader("Content-Type", lines);
     request.setRequestHeader("Accept", "application/json");
+    for (const [name, value] of Object.entries(authorization())) request.setRequestHeader(name, value);
     request.upload.onprogress = (e) => onprogress(e.loaded, e.total);
     request.onload = () => {
       const { status, statusText, responseText } = request;
@@ -66,22 +68,47 @@ export function startRun(
   });
 }
 
-// Calls back at every change until the run has ended or the returned function is called.
-export function watchRun(id: string, onchange: (run: Run) => void, onend: () => void): () => void {
-  const source = new EventSource(path(id, "/events"));
-  const end = (): void => {
-    source.close();
-    onend();
+// Calls back at every change until the run has ended (onend is told so), the stream breaks or the returned function
+// is called. Not by EventSource, which sends no token.
+export function watchRun(id: string, onchange: (run: Run) => void, onend: (ended: boolean) => void): () => void {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const read = async (): Promise<boolean> => {
+    const response = await send(path(id, "/events"), { headers: { Accept: "text/event-stream" }, signal });
+    for await (const data of eventsOf(response.body!)) {
+      const run = JSON.parse(data) as Run;
+      onchange(run);
+      if (!isActive(run)) return true;
+    }
+    return false;
   };
-  source.onmessage = (e: MessageEvent<string>) => {
-    const run = JSON.parse(e.data) as Run;
-    onchange(run);
-    if (!isActive(run)) end();
-  };
-  source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) end(); // else the browser tries again by itself
-  };
-  return () => source.close();
+  void read()
+    .catch(() => false) // the list, asked for anew, tells what is wrong
+    .then((ended) => {
+      if (signal.aborted) return;
+      controller.abort();
+      onend(ended);
+    });
+  return () => controller.abort();
+}
+
+// The data of server-sent events: one line an event, as the service writes them.
+export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split(/\r?\n/);
+    rest = lines.pop()!;
+    for (const line of lines) if (line.startsWith("data:")) yield line.slice(5).trimStart();
+  }
+}
+
+// A report as a file, for a server whose token a link cannot carry.
+export async function fetchReport(id: string, format: "html" | "json" | "npz"): Promise<Blob> {
+  return (await send(reportAddress(id, format), {})).blob();
 }
 
 // What a file's lines are, told from its beginning: a line that reads as JSON with a text makes it NDJSON.

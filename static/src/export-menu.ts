@@ -2,6 +2,7 @@
 import { csvOf, curlOf, npzOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
 import type { App } from "./app";
 import { h, replace } from "./dom";
+import { token } from "./token";
 
 export class ExportMenu {
   readonly element = h("details", { class: "menu" });
@@ -59,11 +60,11 @@ export class ExportMenu {
       seen && item("CSV", "table", saved("csv", csvOf)),
       request && [
         item("npz", "arrays for NumPy", saved("npz", npzOf)),
-        item("curl", "copy the request", copied(curlOf(request, address), "the curl command")),
+        item("curl", "copy the request", copied(curlOf(request, address, token() !== ""), "the curl command")),
         item(
           "Python",
           "copy the request",
-          copied(pythonOf(request, address), "the Python program"),
+          copied(pythonOf(request, address, token() !== ""), "the Python program"),
         ),
       ],
       item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()),

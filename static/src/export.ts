@@ -71,19 +71,22 @@ export function save(blob: Blob, name: string): void {
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-export const curlOf = (request: AnalyzeRequest, address: string): string =>
+// withToken: the token itself is never copied, but read from the environment.
+export const curlOf = (request: AnalyzeRequest, address: string, withToken = false): string =>
   `curl -sS ${quoteShell(`${address}?format=npz`)} -H 'Content-Type: application/json' \\\n` +
+  (withToken ? `  -H "Authorization: Bearer $HEADSCOPE_TOKEN" \\\n` : "") +
   `  -d ${quoteShell(JSON.stringify(request))} -o headscope.npz`;
 
 // A JSON string holds only escapes that Python's json knows too.
-export const pythonOf = (request: AnalyzeRequest, address: string): string =>
+export const pythonOf = (request: AnalyzeRequest, address: string, withToken = false): string =>
   [
-    "import io, json, urllib.request",
+    withToken ? "import io, json, os, urllib.request" : "import io, json, urllib.request",
     "import numpy as np",
     "",
     `request = json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}''')`,
     `call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
     '                              {"Content-Type": "application/json"})',
+    ...(withToken ? ['call.add_header("Authorization", "Bearer " + os.environ["HEADSCOPE_TOKEN"])'] : []),
     "heads = np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
     "print({name: heads[name].shape for name in heads.files})",
     "",

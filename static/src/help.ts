@@ -1,5 +1,6 @@
 // The keys, in a dialog; "?" opens it.
 import { h } from "./dom";
+import { keepToken, token } from "./token";
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
   [
@@ -50,6 +51,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
 
 export class Help {
   readonly element: HTMLDialogElement;
+  private readonly forget = h("button", { type: "button", onclick: () => forgetToken() }, "Forget the token");
   constructor(onhints: () => void) {
     this.element = h(
       "dialog",
@@ -95,12 +97,19 @@ export class Help {
         },
         "Show the first hints again",
       ),
+      this.forget,
     );
     this.element.addEventListener("click", (e) => {
       if (e.target === this.element) this.element.close();
     });
   }
   open(): void {
+    this.forget.hidden = token() === "";
     if (!this.element.open) this.element.showModal();
   }
+}
+
+function forgetToken(): void {
+  keepToken("");
+  location.reload();
 }

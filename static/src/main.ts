@@ -11,6 +11,7 @@ import { bindKeys } from "./keys";
 import { Panel } from "./panel";
 import type { View } from "./state";
 import { watchTheme } from "./theme";
+import { TokenGate } from "./token-gate";
 import { CompareView } from "./views/compare";
 import { CorpusView } from "./views/corpus";
 import { HeadView } from "./views/head";
@@ -35,18 +36,30 @@ const views: Record<View, Shown> = {
 };
 const panel = new Panel(app);
 const hints = new Hints(app);
+const gate = new TokenGate(app);
 const help = new Help(() => hints.reopen());
 const chrome = new Chrome(app, new ExportMenu(app, () => views[app.state.view].exportable()).element, () =>
   help.open(),
 );
 const stage = h("div", { class: "stage", id: "stage", tabindex: -1 });
 
+const missing = h("p", { class: "notice", role: "status", hidden: true });
+
+// What the address names but is not there.
+function tellMissing(): void {
+  const answer = app.state.view === "corpus" ? null : app.overview().answer;
+  const words = answer ? app.missing(answer) : "";
+  if (missing.textContent !== words) missing.textContent = words;
+  missing.hidden = !words;
+}
+
 function render(): void {
   const view = views[app.state.view];
-  if (view.element.parentElement !== stage) stage.replaceChildren(hints.element, view.element);
+  if (view.element.parentElement !== stage) stage.replaceChildren(gate.element, missing, hints.element, view.element);
   chrome.update(app.state.view);
   panel.element.hidden = app.state.view === "corpus"; // which is not about one text
   if (!panel.element.hidden) panel.update();
+  tellMissing();
   hints.update();
   view.update();
 }

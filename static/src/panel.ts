@@ -172,7 +172,7 @@ export class Panel {
       literal: this.isLiteral(),
     };
     const same = next.text === state.text && next.pair === state.pair;
-    this.app.set({ ...next, ...(same ? {} : { pin: [], sel: [] }) }, true);
+    this.app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [] }) }, true);
   }
 
   update(): void {

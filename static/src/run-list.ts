@@ -1,7 +1,9 @@
 // The runs of the server, a card each: how far it is, its report, and what can be done with it.
 import { Problem } from "./api";
-import { cancelRun, deleteRun, isActive, reportAddress, type Run } from "./corpora";
+import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } from "./corpora";
 import { h, replace } from "./dom";
+import { save } from "./export";
+import { token } from "./token";
 
 const STATES: Record<Run["state"], string> = {
   queued: "Waiting",
@@ -89,7 +91,9 @@ class Card {
     this.act.textContent = active ? "Cancel" : "Delete";
     this.act.setAttribute("aria-label", `${active ? "Cancel" : "Delete"} ${nameOfRun(run)}`);
     const link = (text: string, format: "html" | "json" | "npz"): HTMLElement =>
-      h(
+      token()
+        ? h("button", { type: "button", class: "link", onclick: () => void this.save(format) }, `${text} (save)`)
+        : h(
         "a",
         format === "html"
           ? { href: reportAddress(run.id, format), target: "_blank", rel: "noopener" }
@@ -102,6 +106,20 @@ class Card {
     );
   }
 
+  private async save(format: "html" | "json" | "npz"): Promise<void> {
+    this.wrong.hidden = true;
+    try {
+      save(await fetchReport(this.run.id, format), `${nameOfRun(this.run)}.${format}`);
+    } catch (error) {
+      this.tell(error);
+    }
+  }
+
+  private tell(error: unknown): void {
+    this.wrong.hidden = false;
+    this.wrong.textContent = error instanceof Problem ? error.detail || error.title : String(error);
+  }
+
   private async doIt(): Promise<void> {
     const { run } = this;
     if (!isActive(run) && !confirm(`Delete the run ${nameOfRun(run)} and its report?`)) return;
@@ -111,8 +129,7 @@ class Card {
       await (isActive(run) ? cancelRun : deleteRun)(run.id);
       this.changed(run.id);
     } catch (error) {
-      this.wrong.hidden = false;
-      this.wrong.textContent = error instanceof Problem ? error.detail || error.title : String(error);
+      this.tell(error);
     } finally {
       this.act.disabled = false;
     }

@@ -78,9 +78,9 @@ export class Runs {
         this.take(this.list!.map((old) => (old.id === news.id ? news : old)));
         this.onchange();
       },
-      () => {
+      (ended) => {
         this.watched = null;
-        if (this.seen()) void this.refresh();
+        if (ended && this.seen()) void this.refresh();
       },
     );
     this.watched = { id: run.id, stop };

@@ -15,6 +15,7 @@ export const RELATIONS = ["to", "from", "similar"] as const;
 export const ANSWERS = ["any", "yes", "no"] as const;
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export const AGAINST = ["head", "text", "model"] as const;
+export const SIDES = ["first", "second", "both"] as const;
 export const METRICS = [
   "none",
   "high_pairs",
@@ -48,6 +49,7 @@ export type Relation = (typeof RELATIONS)[number];
 export type Answer = (typeof ANSWERS)[number];
 export type MapName = (typeof MAPS)[number];
 export type Against = (typeof AGAINST)[number];
+export type Side = (typeof SIDES)[number];
 export type Metric = (typeof METRICS)[number];
 export type By = (typeof BYS)[number];
 export type RunFigure = (typeof RUN_FIGURE_NAMES)[number];
@@ -74,6 +76,17 @@ const within = (initial: number, low: number, high: number, whole: boolean): Fie
 });
 const whole = (initial: number, low: number, high: number): Field<number> => within(initial, low, high, true);
 const share = (initial: number): Field<number> => within(initial, 0.01, 1, false);
+// Column, row and number of cells in sight of a zoomed map, in hundredths of a cell; none: the whole map.
+const zoom: Field<readonly number[]> = {
+  initial: [],
+  parse: (t) => {
+    const values = t.split(".").map(Number);
+    return values.length === 3 && values.every((v) => Number.isInteger(v) && v >= 0) && values[2]! > 0
+      ? values
+      : undefined;
+  },
+  format: (v) => v.join("."),
+};
 const oneOf = <T extends string>(values: readonly T[], initial: T): Field<T> => ({
   initial,
   parse: (t) => values.find((v) => v === t),
@@ -114,6 +127,7 @@ const FIELDS = {
   diag: oneOf(DIAGONALS, "paper"),
   lines: flag(false), // sentence boundaries upon the maps
   overlay: oneOf(OVERLAYS, "none"),
+  zoom, // in Head, and of the first map in Compare
   pin: indices(2), // the cell held by the cross-hair, as two token positions
   // text
   sel: indices(512),
@@ -134,6 +148,7 @@ const FIELDS = {
   text2: text(""),
   pair2: text(""),
   model2: text(""),
+  side: oneOf(SIDES, "both"), // the map whose cell is held
   layer2: whole(0, -1, 9999),
   head2: whole(0, SUM, 9999),
   // corpus: two runs

@@ -11,7 +11,8 @@ export function statusOf(app: App, entry: Entry): HTMLElement | null {
   if (entry.status === "loading") return progress(app, entry);
   if (entry.status === "cancelled")
     return h("div", { class: "notice", role: "status" }, h("p", {}, "Cancelled."), again(app, entry));
-  const { title, detail, pointer, retryAfter } = entry.problem!;
+  const { status, title, detail, pointer, retryAfter } = entry.problem!;
+  if (status === 401) return null; // the token's place says so
   return h(
     "div",
     { class: "notice problem", role: "alert" },

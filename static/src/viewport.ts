@@ -1,5 +1,7 @@
 // Which cells of a square map are in sight. Linked maps share one viewport; sizes are their own.
 
+const LEAST = 4; // cells in sight at the closest
+
 export class Viewport {
   x = 0; // first cell in sight, a fraction allowed
   y = 0;
@@ -30,7 +32,7 @@ export class Viewport {
 
   // Zooms by a factor (above 1: closer) and keeps the point at (u, v), 0..1 of the plot, where it is.
   zoom(factor: number, u = 0.5, v = 0.5): void {
-    const span = Math.min(this.n, Math.max(Math.min(4, this.n), this.span / factor));
+    const span = Math.min(this.n, Math.max(Math.min(LEAST, this.n), this.span / factor));
     this.x += u * (this.span - span);
     this.y += v * (this.span - span);
     this.span = span;
@@ -49,6 +51,25 @@ export class Viewport {
     this.clamp();
   }
 
+  // As the address says it, in hundredths of a cell: [] for the whole map.
+  get state(): readonly number[] {
+    return this.zoomed ? [this.x, this.y, this.span].map((v) => Math.round(100 * v)) : [];
+  }
+  private restore(state: readonly number[]): void {
+    const [x = 0, y = 0, span = 100 * this.n] = state;
+    this.span = Math.min(this.n, Math.max(Math.min(LEAST, this.n), span / 100));
+    [this.x, this.y] = [x / 100, y / 100];
+    this.clamp();
+  }
+
+  // Takes up the size of a map and what the address says of it, where either is news.
+  follow(n: number, state: readonly number[]): void {
+    const size = Math.max(1, n);
+    if (this.n === size && String(this.state) === String(state)) return;
+    this.n = size;
+    this.restore(state);
+  }
+
   // Moves just enough for a cell to be in sight.
   reveal(row: number, column: number): void {
     this.x = Math.min(column, Math.max(column + 1 - this.span, this.x));
@@ -56,9 +77,12 @@ export class Viewport {
     this.clamp();
   }
 
+  // In hundredths of a cell, as the address has it: a link shows the very same.
   private clamp(): void {
-    this.x = Math.min(this.n - this.span, Math.max(0, this.x));
-    this.y = Math.min(this.n - this.span, Math.max(0, this.y));
+    const round = (v: number): number => Math.round(100 * v) / 100;
+    this.span = round(this.span);
+    this.x = round(Math.min(this.n - this.span, Math.max(0, this.x)));
+    this.y = round(Math.min(this.n - this.span, Math.max(0, this.y)));
     this.changed();
   }
 }

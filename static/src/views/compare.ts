@@ -8,15 +8,15 @@ import { h, replace, segmented } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
+import { entryOf } from "../lens";
 import { headRequest, overviewRequest, secondState } from "../requests";
 import { format } from "../scale";
 import { differenceShade, shadeOf, type Shade } from "../shade";
-import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
+import { INITIAL, SIDES, SUM, type Against, type Scale, type Side, type State } from "../state";
 import { statusOf } from "../status";
 import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
-type Side = "first" | "second" | "both";
 const NAMES: Record<Side, string> = { first: "First map", second: "Second map", both: "Difference map" };
 interface Pair {
   first: Head;
@@ -44,9 +44,9 @@ export class CompareView {
   private readonly table = h("div", { class: "extremes" });
   private readonly contents: Partial<Record<Side, HeatmapContent & Shade>> = {};
   private pair: Pair | null = null;
+  private hovered: { side: Side; cell: Cell } | null = null;
   private shown = "";
   private linking = false;
-  private held: { side: Side; cell: Cell } | null = null;
 
   constructor(private readonly app: App) {
     this.pickers = {
@@ -124,7 +124,7 @@ export class CompareView {
       this.facts,
       this.table,
     );
-    for (const side of ["first", "second", "both"] as const) this.views[side].watch(() => this.link(side));
+    for (const side of SIDES) this.views[side].watch(() => this.link(side));
   }
 
   // Maps of equal size move together.
@@ -135,14 +135,36 @@ export class CompareView {
     for (const view of Object.values(this.views))
       if (view !== this.views[from] && view.n === n) view.show(x, y, span);
     this.linking = false;
+    if (this.pair && this.element.isConnected) this.app.settle({ zoom: this.views.first.state });
+  }
+
+  // The head whose tokens a map's cells are counted in, and a cell's entry on that head's axis.
+  private home(side: Side): Head {
+    return side === "second" ? this.pair!.second : this.pair!.first;
+  }
+  private own(side: Side, t: number): number {
+    return side === "both" ? this.pair!.shared.first[t]! : t;
+  }
+
+  private held(): { side: Side; cell: Cell } | null {
+    const { pin, side } = this.app.state;
+    if (!this.pair || pin.length !== 2) return null;
+    const entries = pin.map((t) => entryOf(this.home(side).axis, t));
+    const cell = side === "both" ? entries.map((t) => this.pair!.shared.first.indexOf(t)) : entries;
+    return cell.every((t) => t >= 0) ? { side, cell: [cell[0]!, cell[1]!] } : null;
   }
 
   private heatmap(side: Side): Heatmap {
+    const { app } = this;
     return new Heatmap(NAMES[side], this.views[side], {
-      hover: (cell) => this.hover(cell ? { side, cell } : null, false),
+      hover: (cell) => {
+        this.hovered = cell && { side, cell };
+        this.hover(this.hovered, false);
+      },
       pick: (cell) => {
-        this.held = { side, cell };
-        this.hover(this.held, true);
+        const { axis } = this.home(side);
+        app.set({ side, pin: cell.map((t) => axis.groups[this.own(side, t)]![0]!) });
+        this.hover({ side, cell }, true);
       },
     });
   }
@@ -223,14 +245,16 @@ export class CompareView {
   private draw(first: Head, second: Head, selections: [Selection, Selection], other: State): void {
     const { state, theme } = this.app;
     const key = [state.what, state.scale, state.map, theme].join(" ");
-    if (this.pair?.first === first && this.pair.second === second && this.shown === key) return;
+    if (this.pair?.first === first && this.pair.second === second && this.shown === key) {
+      for (const side of SIDES) this.views[side].follow(this.views[side].n, state.zoom);
+      return this.hover(this.hovered, false);
+    }
     this.shown = key;
     const values = (head: Head): Float32Array => (state.what === "attention" ? head.attention : head.normalized);
     // By their text: two models may number tokens differently.
     const shared = align(first.axis.labels, second.axis.labels);
     const delta = difference(values(first), first.axis.n, values(second), second.axis.n, shared);
     this.pair = { first, second, shared, delta };
-    this.held = null;
     const both = [values(first), values(second)];
     this.side("first", first, both[0]!, both);
     this.side("second", second, both[1]!, both);
@@ -244,7 +268,7 @@ export class CompareView {
   private side(side: "first" | "second", head: Head, values: Float32Array, both: readonly Float32Array[]): void {
     const { state, theme } = this.app;
     const { axis } = head;
-    if (this.views[side].n !== axis.n) this.views[side].reset(axis.n);
+    this.views[side].follow(axis.n, state.zoom);
     const shade = shadeOf(values, axis.n, state.what, { ...state, theme }, both);
     this.show(side, { ...shade, n: axis.n, labels: axis.labels, faint: axis.special });
   }
@@ -256,7 +280,7 @@ export class CompareView {
   }
 
   private get drawn(): Plate[] {
-    return (["first", "second", "both"] as const).flatMap((side) => {
+    return SIDES.flatMap((side) => {
       const shown = this.contents[side];
       if (!shown?.n) return [];
       const { x, y, span } = this.views[side];
@@ -267,7 +291,7 @@ export class CompareView {
   private difference(first: Head, shared: Alignment, delta: Float32Array): void {
     const { state, theme } = this.app;
     const n = shared.first.length;
-    if (this.views.both.n !== Math.max(1, n)) this.views.both.reset(n);
+    this.views.both.follow(n, state.zoom);
     this.show("both", {
       ...differenceShade(delta, n, { ...state, theme }),
       n,
@@ -409,8 +433,8 @@ export class CompareView {
       if (!known) return null;
       return (side === "both" ? common : common.map((t) => shared[side][t]!)) as unknown as Cell;
     };
-    for (const side of ["first", "second", "both"] as const)
-      this.maps[side].point(on(side), this.held?.side === side ? this.held.cell : null);
+    const held = this.held();
+    for (const side of SIDES) this.maps[side].point(on(side), held?.side === side ? held.cell : null);
     const value = (head: Head, cell: Cell | null): string =>
       cell
         ? format(

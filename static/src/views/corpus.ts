@@ -18,6 +18,7 @@ export class CorpusView {
   private readonly status = h("div");
   private readonly picks: { run: Select; run2: Select };
   private readonly comparison: HTMLElement;
+  private readonly missing = h("div", { class: "notice", role: "status" });
   private readonly waiting = h("div");
   private readonly main: HTMLElement;
   private sides: Side[] = [];
@@ -52,6 +53,7 @@ export class CorpusView {
       h("h2", {}, "Runs"),
       this.status,
       this.list.element,
+      this.missing,
       this.comparison,
     );
     this.element = h("section", { class: "view corpus", "aria-label": "Corpus" }, this.form.element, this.main);
@@ -67,12 +69,15 @@ export class CorpusView {
     this.element.classList.toggle("absent", absent);
     replace(this.status, this.tellStatus(absent));
     this.list.update(absent ? [] : (list ?? []));
-    this.tellComparison(absent ? [] : (list ?? []).filter(({ state }) => state === "done"));
+    const done = absent ? [] : (list ?? []).filter(({ state }) => state === "done");
+    this.tellMissing(list ? absentRuns(this.app.state, done) : []);
+    this.tellComparison(done);
   }
 
   private tellStatus(absent: boolean): HTMLElement | null {
     const { list, problem } = this.runs;
     if (absent) return noService();
+    if (problem?.status === 401) return null; // the token's place says so
     if (problem)
       return h(
         "div",
@@ -85,6 +90,12 @@ export class CorpusView {
     return list.length ? null : nothingYet();
   }
 
+  private tellMissing(ids: readonly string[]): void {
+    const words = ids.map((id) => `The address names the run ${id}, which is not among the finished ones here.`).join(" ");
+    if (this.missing.textContent !== words) this.missing.textContent = words;
+    this.missing.hidden = !words;
+  }
+
   private tellComparison(done: readonly Run[]): void {
     const { state } = this.app;
     this.comparison.hidden = done.length === 0;
@@ -95,6 +106,9 @@ export class CorpusView {
       state.run2 === "-"
         ? undefined
         : (done.find(({ id }) => id === state.run2) ?? done.find((run) => run !== first));
+    // So that a link shows the same two, whatever runs come after.
+    if (!state.run) this.app.settle({ run: first.id });
+    if (!state.run2 && second) this.app.settle({ run2: second.id });
     offer(this.picks.run, done, first.id, false);
     offer(this.picks.run2, done, second?.id ?? "-", true);
     const chosen = second ? [first, second] : [first];
@@ -121,6 +135,9 @@ export class CorpusView {
     return this.sides.length ? this.compare.exportable() : null;
   }
 }
+
+const absentRuns = ({ run, run2 }: { run: string; run2: string }, done: readonly Run[]): string[] =>
+  [run, run2].filter((id) => id && id !== "-" && !done.some((known) => known.id === id));
 
 // A run of that id, named; the second may also be none.
 function offer({ input }: Select, runs: readonly Run[], chosen: string, none: boolean): void {

@@ -119,6 +119,7 @@ export class HeadView {
     );
     this.viewport.watch(() => {
       this.zoomOut.disabled = !this.viewport.zoomed;
+      if (this.head && this.element.isConnected) app.settle({ zoom: this.viewport.state });
     });
     this.table.addEventListener("toggle", () => app.draw());
   }
@@ -162,7 +163,7 @@ export class HeadView {
     this.head = head;
     this.plates.hidden = this.facts.hidden = this.table.hidden = !head;
     if (!head) return;
-    if (this.viewport.n !== head.axis.n) this.viewport.reset(head.axis.n);
+    this.viewport.follow(head.axis.n, state.zoom);
     this.draw(head);
     this.hover(this.hovered);
     this.describeLater();

@@ -1,0 +1,26 @@
+// The token of a server that wants one: entered by hand, kept for this tab's session only, sent with every request.
+const KEY = "headscope-token";
+
+export const token = (): string => sessionStorage.getItem(KEY) ?? "";
+
+export function keepToken(value: string): void {
+  if (value) sessionStorage.setItem(KEY, value);
+  else sessionStorage.removeItem(KEY);
+}
+
+// Header values are bytes: those of the token's UTF-8.
+export function authorization(): Record<string, string> {
+  const bytes = new TextEncoder().encode(token());
+  return bytes.length ? { Authorization: `Bearer ${String.fromCharCode(...bytes)}` } : {};
+}
+
+let refused = false;
+const listeners: (() => void)[] = [];
+// Whether the server has refused a request for want of a right token.
+export const isRefused = (): boolean => refused;
+export const onRefusal = (listener: () => void): void => void listeners.push(listener);
+export function tellRefusal(): void {
+  if (refused) return;
+  refused = true;
+  for (const listener of listeners) listener();
+}
