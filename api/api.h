@@ -44,6 +44,10 @@ typedef struct hs_request {
     size_t body_bytes;
     const atomic_int *cancelled; /* see hs_run_control; may be NULL */
     size_t n_threads;            /* cores this request may use; 0 or 1: one */
+    /* May an answer of at most so many bytes be held until it is sent? Else 503. NULL: it may. Asked at most
+     * once, by the thread that prepares the request. */
+    bool (*hold)(void *data, size_t n_bytes);
+    void *hold_data;
 } hs_request;
 
 typedef enum hs_stage {

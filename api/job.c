@@ -171,6 +171,10 @@ static int check_limits(hs_job *job)
         return hs__refuse(&job->problem, 422, NULL,
                           "the heads would take %.1f MB while they are computed, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
+    if (job->request->hold && !job->request->hold(job->request->hold_data, answer))
+        return hs__refuse(&job->problem, 503, NULL,
+                          "%.1f MB more cannot be held just now: earlier answers were not read yet",
+                          (double)answer / 1e6);
     return 0;
 }
 

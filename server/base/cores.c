@@ -1,19 +1,19 @@
+/* cores.c - the affinity mask, cut to the smallest CPU quota (cgroup v2) from our group to the root. */
 #include "server/base/cores.h"
+
+#include "server/base/cgroup.h"
 
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#define CGROUP_ROOT "/sys/fs/cgroup"
-
-/* The quota of one cgroup folder in cores; INFINITY when it has none. */
+/* The quota of one group in cores; INFINITY when it has none. */
 static double quota_read(const char *folder)
 {
-    char path[4200];
+    char path[8400];
     double quota = INFINITY, limit, period;
-    snprintf(path, sizeof path, CGROUP_ROOT "%s/cpu.max", folder);
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
     FILE *file = fopen(path, "re");
     if (!file)
         return INFINITY;
@@ -25,19 +25,10 @@ static double quota_read(const char *folder)
     return quota;
 }
 
-/* Our cgroup's path, "" for the root or where there is no cgroup v2. */
-static void cgroup_path(char *ret_path, size_t size)
+static void quota_look(const char *folder, void *data)
 {
-    char line[4096];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    *ret_path = '\0';
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::/", 4) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(ret_path, size, "%s", line + 3);
-        }
-    if (file)
-        fclose(file);
+    double *cores = data;
+    *cores = fmin(*cores, quota_read(folder));
 }
 
 size_t hs__cores_usable(void)
@@ -45,14 +36,6 @@ size_t hs__cores_usable(void)
     cpu_set_t set;
     double cores = sched_getaffinity(0, sizeof set, &set) ? (double)sysconf(_SC_NPROCESSORS_ONLN)
                                                           : (double)CPU_COUNT(&set);
-    char path[4096];
-    cgroup_path(path, sizeof path);
-    for (;;) {
-        cores = fmin(cores, quota_read(path));
-        char *slash = strrchr(path, '/');
-        if (!slash)
-            break;
-        *slash = '\0';
-    }
+    hs__cgroup_walk("cpu", quota_look, &cores);
     return cores > 1 ? (size_t)ceil(cores) : 1;
 }

@@ -1,4 +1,5 @@
 #include "server/base/cores.h"
+#include "server/base/memory.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
@@ -10,6 +11,7 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
     return hs__catalog_add(&options->catalog, value, err);
 }
 
+#define BY_MEMORY SIZE_MAX
 #define AT(field) offsetof(hs_server_options, field)
 static const hs_option serve_options[] = {
     {"listen", 0, "HOST:PORT", "where to listen (127.0.0.1:8080); port 0 picks a free one", hs__set_string,
@@ -23,6 +25,10 @@ static const hs_option serve_options[] = {
     {"together", 0, "N", "short ones among them that a worker computes at once (8; 1 for small models)",
      hs__set_count, AT(together_max), 1, HS_TOGETHER_MAX, NULL},
     {"connections", 0, "N", "open connections (1024)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
+    {"connections-per-address", 0, "N", "from one address (half of all; for this machine's own no limit)",
+     hs__set_count, AT(address_connections_max), 1, 1e6, NULL},
+    {"max-held", 0, "BYTES", "bodies and unread answers in memory, half for one client (1G; 1/4 of memory)",
+     hs__set_bytes, AT(held_bytes_max), 65536, 1024.0 * (1 << 30), NULL},
     {"deadline", 0, "SECONDS", "until an answer must be ready (60)", hs__set_seconds, AT(deadline_ms), 0.001,
      86400, NULL},
     {"header-timeout", 0, "SECONDS", "for a request's headers to arrive (10)", hs__set_seconds, AT(header_ms),
@@ -39,12 +45,11 @@ static const hs_option serve_options[] = {
      1024.0 * 1024 * (1 << 30), NULL},
     {"max-answer", 0, "BYTES", "largest answer (256M)", hs__set_bytes, AT(catalog.api.answer_bytes_max), 1024,
      64.0 * (1 << 30), NULL},
-    {"cache", 0, "BYTES", "attention maps kept for follow-up requests (256M); 0: none", hs__set_bytes,
-     AT(catalog.api.cache_bytes_max), 0, 1024.0 * (1 << 30), NULL},
+    {"cache", 0, "BYTES", "attention maps kept for follow-up requests (256M; 1/8 of memory); 0: none",
+     hs__set_bytes, AT(catalog.api.cache_bytes_max), 0, 1024.0 * (1 << 30), NULL},
     {"token-file", 0, "FILE", "requests need 'Authorization: Bearer <token>' with a token of this file",
      hs__set_string, AT(token_file), 0, 0, NULL},
-    {"allow-host", 0, "NAMES",
-     "answer under these names too, with commas between them; on a loopback address only its own",
+    {"allow-host", 0, "NAMES", "on a loopback address: answer under these names too, with commas between",
      hs__set_string, AT(allow_hosts), 0, 0, NULL},
     {"cors", 0, "ORIGIN", "web pages of this origin may ask; * for all", hs__set_string, AT(cors_origin), 0,
      0, NULL},
@@ -54,6 +59,22 @@ static const hs_option serve_options[] = {
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };
+
+/* What was not given follows the memory there is, the container's where it has less than the machine. */
+static void memory_share(hs_server_options *options)
+{
+    const size_t usual = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
+    hs_api_options *api = &options->catalog.api;
+    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : usual;
+    const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
+    if (!options->held_bytes_max)
+        options->held_bytes_max = answers < limit / 4 ? answers : limit / 4;
+    if (api->cache_bytes_max == BY_MEMORY)
+        api->cache_bytes_max = usual < limit / 8 ? usual : limit / 8;
+    /* What can never be held is refused as too large, not as too much for the moment. */
+    api->answer_bytes_max = answer < options->held_bytes_max / 2 ? answer : options->held_bytes_max / 2;
+    api->capture_bytes_max = 4 * usual < limit / 4 ? 4 * usual : limit / 4;
+}
 
 static int serve_main(const hs_command *command, int argc, char **argv)
 {
@@ -70,7 +91,7 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         .body_ms = 30000,
         .log = "text",
         .catalog.n_threads = hs__cores_usable(),
-        .catalog.api.cache_bytes_max = 256 << 20,
+        .catalog.api.cache_bytes_max = BY_MEMORY,
     };
     int operand, exit_code;
     hs_error err = {0};
@@ -80,6 +101,7 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
     if (hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err))
         return hs__command_failed(command, &err);
+    memory_share(&options);
     exit_code = hs__server_run(&options, &err);
     hs_runtime_destroy(options.catalog.runtime);
     return err.status ? hs__command_failed(command, &err) : exit_code;

@@ -114,19 +114,42 @@ void hs__connection_close(hs_connection *connection)
     if (connection->next)
         connection->next->previous = connection->previous;
     server->n_connections--;
+    hs__peer_leave(&server->peers, connection->peer);
     uv_close((uv_handle_t *)&connection->deadline, on_handle_closed);
     uv_close((uv_handle_t *)&connection->departure, on_handle_closed);
 }
 
-static void client_name(struct MHD_Connection *mhd, hs_connection *connection)
+static const struct sockaddr *client_address(struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info ? info->client_addr : NULL;
-    if (!address ||
-        getnameinfo(address,
-                    address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+static void client_name(const struct sockaddr *address, hs_connection *connection)
+{
+    const bool v6 = address->sa_family == AF_INET6;
+    if (getnameinfo(address, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
                     connection->client, sizeof connection->client, NULL, 0, NI_NUMERICHOST))
         connection->client[0] = '\0';
+}
+
+/* A proxy beside us speaks for many, so this machine is limited only where an option says so. */
+static bool peer_has_too_many(const hs_server *server, const hs_peer *peer)
+{
+    const size_t given = server->options->address_connections_max,
+                 half = server->options->connections_max / 2;
+    return peer->n_connections > (given ? given : hs__peer_is_local(peer) ? SIZE_MAX : half + 1);
+}
+
+/* Said before anything is read, or a single address could fill all places with connections that say nothing.
+ */
+static void refuse(int fd)
+{
+    static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+                                 "Content-Type: application/problem+json\r\nContent-Length: 116\r\n\r\n"
+                                 "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
+                                 "\"detail\":\"Too many connections from this address.\"}";
+    (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_RDWR);
 }
 
 static void connection_enter(hs_server *server, hs_connection *connection)
@@ -137,25 +160,43 @@ static void connection_enter(hs_server *server, hs_connection *connection)
     server->connections = connection;
     server->n_connections++;
     server->metrics.connections++;
+    hs__connection_expect(connection, server->options->header_ms);
+    hs__connection_watch(connection, NULL);
+}
+
+/* Its peer and its poll, which needs no ending while it was not started. */
+static bool connection_make(hs_server *server, hs_connection *connection, const struct sockaddr *address)
+{
+    connection->peer = hs__peer_join(&server->peers, address);
+    if (!connection->peer)
+        return false;
+    const bool too_many = peer_has_too_many(server, connection->peer);
+    if (!too_many && !uv_poll_init(&server->loop, &connection->departure, connection->fd))
+        return true;
+    if (too_many) {
+        server->metrics.crowded++;
+        refuse(connection->fd);
+    }
+    hs__peer_leave(&server->peers, connection->peer);
+    return false;
 }
 
 hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd)
 {
     const int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     hs_connection *connection = calloc(1, sizeof *connection);
-    if (!connection || uv_poll_init(&server->loop, &connection->departure, fd)) {
+    if (connection)
+        connection->fd = fd;
+    if (!connection || !connection_make(server, connection, client_address(mhd))) {
         free(connection);
         shutdown(fd, SHUT_RDWR);
         return NULL;
     }
     connection->server = server;
-    connection->fd = fd;
     uv_timer_init(&server->loop, &connection->deadline);
     connection->n_handles = 2;
     connection->deadline.data = connection->departure.data = connection;
-    client_name(mhd, connection);
+    client_name(client_address(mhd), connection);
     connection_enter(server, connection);
-    hs__connection_expect(connection, server->options->header_ms);
-    hs__connection_watch(connection, NULL);
     return connection;
 }

@@ -12,6 +12,7 @@ struct hs_connection {
     hs_connection *previous, *next; /* server->connections */
     int fd;
     char client[64];
+    hs_peer *peer;
     uv_timer_t deadline;
     uv_poll_t departure;
     bool too_slow;         /* cut for missing a deadline */

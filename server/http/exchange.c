@@ -52,7 +52,7 @@ void hs__exchange_destroy(hs_exchange *x)
         return;
     assert(!x->suspended);
     x->server->metrics.in_flight -= x->phase != HS_OPENED;
-    hs__exchange_hold(x, 0);
+    hs__exchange_hold_only(x, 0);
     hs_response_finish(&x->response);
     if (x->own)
         x->own_end(x->own);
@@ -63,13 +63,20 @@ void hs__exchange_destroy(hs_exchange *x)
     free(x);
 }
 
-/* Slow readers can make many large answers wait; above the bound no more are computed. */
-void hs__exchange_hold(hs_exchange *x, size_t n_bytes)
+bool hs__exchange_hold(hs_exchange *x, size_t n_bytes)
 {
-    hs_server *server = x->server;
-    server->held_bytes += n_bytes - x->held_bytes;
+    if (!hs__held_take(&x->connection->peer->held, n_bytes))
+        return false;
+    x->held_bytes += n_bytes;
+    return true;
+}
+
+void hs__exchange_hold_only(hs_exchange *x, size_t n_bytes)
+{
+    hs_held *held = &x->connection->peer->held;
+    hs__held_take_anyway(held, n_bytes);
+    hs__held_give_back(held, x->held_bytes);
     x->held_bytes = n_bytes;
-    hs__tasks_pause(&server->tasks, server->held_bytes >= server->held_bytes_max);
 }
 
 void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, char *body, size_t n_bytes,

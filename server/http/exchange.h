@@ -30,7 +30,7 @@ struct hs_exchange {
     char id[HS_REQUEST_ID_MAX + 1];
     char *body;
     size_t body_bytes, body_capacity, discarded_bytes;
-    size_t held_bytes; /* our part of server->held_bytes */
+    size_t held_bytes; /* of body and answer, taken from the peer's */
     hs_task task;
     hs_disk_call disk_call;
     void (*on_disk)(hs_exchange *exchange); /* what the call calls */
@@ -72,5 +72,8 @@ void hs__exchange_suspend(hs_exchange *exchange);
 /* From libuv's. */
 void hs__exchange_resume(hs_exchange *exchange);
 
-/* Counts so many bytes as held for this exchange. */
-void hs__exchange_hold(hs_exchange *exchange, size_t n_bytes);
+/* So many bytes more are held for this exchange. False: that would be too much. Any thread that has the
+ * exchange. */
+bool hs__exchange_hold(hs_exchange *exchange, size_t n_bytes);
+/* From now on it is so many, whatever that comes to. */
+void hs__exchange_hold_only(hs_exchange *exchange, size_t n_bytes);

@@ -77,6 +77,9 @@ void hs__metrics_print(const hs_metrics *metrics, const hs_routes *routes, FILE 
                      (double)metrics->connections);
     hs__metric_print(out, "connections_cut_off_total", "counter", "Connections ended for being too slow.",
                      (double)metrics->cut_off);
+    hs__metric_print(out, "connections_refused_total", "counter",
+                     "Connections refused for there are too many from their address.",
+                     (double)metrics->crowded);
     hs__metric_print(out, "requests_in_flight", "gauge", "Requests being received, computed or answered.",
                      (double)metrics->in_flight);
 }

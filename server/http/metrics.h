@@ -19,6 +19,7 @@ typedef struct hs_metrics {
     hs_histogram total, queue, stages[HS_STAGE_COUNT];
     uint64_t tokens, bytes_in, bytes_out;
     uint64_t connections, cut_off; /* accepted; ended by us for being too slow */
+    uint64_t crowded;              /* refused: too many from one address */
     size_t in_flight;              /* requests between their headers and their end */
 } hs_metrics;
 

@@ -105,7 +105,9 @@ static void gauges_print(const hs_server *server, FILE *out)
     hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.options.n_workers);
     hs__metric_print(out, "workers_busy", "gauge", "Workers computing.", (double)server->tasks.n_running);
     hs__metric_print(out, "held_bytes", "gauge", "Request bodies and answers in memory.",
-                     (double)server->held_bytes);
+                     (double)atomic_load(&server->held.n_bytes));
+    hs__metric_print(out, "held_limit_bytes", "gauge", "Most of them, all clients together.",
+                     (double)server->held.max);
     hs__metric_print(out, "log_lines_dropped_total", "counter", "Log lines nobody read in time.",
                      (double)hs__log_dropped());
     hs__metric_print(out, "uptime_seconds", "gauge", "Since the start.",

@@ -89,7 +89,7 @@ enum MHD_Result hs__reply(hs_exchange *x)
     x->prepared = NULL;
     free(x->body);
     x->body = NULL;
-    hs__exchange_hold(x, r->body_static ? 0 : r->body_bytes);
+    hs__exchange_hold_only(x, r->body_static ? 0 : r->body_bytes);
     enum MHD_Result result = MHD_NO;
     if (headers_add(x, reply))
         result = MHD_queue_response(x->mhd, (unsigned)r->status, reply);

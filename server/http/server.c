@@ -30,7 +30,6 @@ enum {
     DESCRIPTORS_RESERVED = 64, /* for everything that is not a client */
     THREADS_MORE = HS_DISK_THREADS + 2, /* beside the workers: one loads and hashes, one is for probes */
 };
-#define ANSWER_BYTES_MAX ((size_t)256 << 20)
 
 /* ---- the end ---- */
 
@@ -210,12 +209,12 @@ static hs_status server_open(hs_server *server, hs_error *err)
 
 static hs_status server_init(hs_server *server, const hs_server_options *options, hs_error *err)
 {
-    const size_t answer_bytes_max = options->catalog.api.answer_bytes_max;
     server->options = options;
     server->routes = &hs__routes;
     server->n_cores = hs__cores_usable();
     server->started_ns = hs_clock_ns();
-    server->held_bytes_max = 4 * (answer_bytes_max ? answer_bytes_max : ANSWER_BYTES_MAX);
+    server->held.max = options->held_bytes_max;
+    server->peers = (hs_peers){.all = &server->held, .held_bytes_max = options->held_bytes_max / 2};
     server->disk.loop = &server->loop;
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);

@@ -15,6 +15,7 @@
 #include "server/base/catalog.h"
 #include "server/http/disk.h"
 #include "server/http/metrics.h"
+#include "server/http/peer.h"
 #include "server/http/route.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
@@ -71,8 +72,8 @@ struct hs_server {
     size_t n_cores;
     hs_connection *connections; /* open ones, a list */
     size_t n_connections;
-    size_t held_bytes; /* of bodies received and answers being sent, all requests together */
-    size_t held_bytes_max;
+    hs_peers peers;
+    hs_held held; /* bodies received and answers being sent, all requests together */
     hs_metrics metrics;
     uint64_t started_ns;
     int exit_code;

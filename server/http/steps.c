@@ -141,14 +141,13 @@ static bool body_reserve(hs_exchange *x, size_t n_bytes)
         return true;
     while (capacity < n_bytes)
         capacity *= 2;
-    if (x->server->held_bytes - x->held_bytes + capacity > x->server->held_bytes_max)
+    if (!hs__exchange_hold(x, capacity - x->body_capacity))
         return false;
     char *body = realloc(x->body, capacity);
     if (!body)
-        return false;
+        return false; /* refused, and with the exchange all is given back */
     x->body = body;
     x->body_capacity = capacity;
-    hs__exchange_hold(x, capacity);
     return true;
 }
 
@@ -191,6 +190,12 @@ static void stages_record(const hs_exchange *x)
     metrics->tokens += x->response.n_tokens;
 }
 
+/* For the api, on a worker, once the answer's length is known and before it is computed. */
+static bool answer_hold(void *data, size_t n_bytes)
+{
+    return hs__exchange_hold(data, n_bytes);
+}
+
 /* The worker, or the queue, gave the task back. */
 static void on_task_done(hs_task *task)
 {
@@ -206,6 +211,8 @@ static void on_task_done(hs_task *task)
         hs__exchange_refuse(x, MHD_HTTP_GATEWAY_TIMEOUT,
                             "Not answered within the server's deadline of %g s. Ask for less, or later.",
                             (double)x->server->options->deadline_ms / 1e3);
+    if (x->response.status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        x->retry_after = "1";
     x->answered = true;
     hs__exchange_resume(x);
 }
@@ -221,6 +228,8 @@ static enum MHD_Result on_worker(hs_exchange *x)
         .accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT),
         .accept_encoding = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING),
         .id = x->id,
+        .hold = answer_hold,
+        .hold_data = x,
         .body = x->body ? x->body : "",
         .body_bytes = x->body_bytes,
     };

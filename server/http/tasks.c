@@ -112,7 +112,7 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
 
 static void queue_serve(hs_tasks *tasks)
 {
-    while (tasks->first && tasks->n_idle && !tasks->paused) {
+    while (tasks->first && tasks->n_idle) {
         hs_batch *batch = tasks->idle[--tasks->n_idle];
         batch_fill(tasks, batch);
         batch_start(tasks, batch);
@@ -132,14 +132,14 @@ static void on_loop(uv_work_t *work, int status)
         if (i + 1 == n_members)
             tasks->idle[tasks->n_idle++] = batch; /* from here on it may be filled anew */
         task->state = HS_TASK_OUTSIDE;
-        task->done(task); /* before the queue is served: what becomes of the answer may pause us */
+        task->done(task);
     }
     queue_serve(tasks);
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
 {
-    const bool at_once = tasks->n_idle && !tasks->first && !tasks->paused;
+    const bool at_once = tasks->n_idle && !tasks->first;
     if (!at_once && tasks->n_queued >= tasks->options.queue_max)
         return false;
     task->tasks = tasks;
@@ -151,12 +151,6 @@ bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
     queue_append(tasks, task);
     queue_serve(tasks);
     return true;
-}
-
-void hs__tasks_pause(hs_tasks *tasks, bool paused)
-{
-    tasks->paused = paused;
-    queue_serve(tasks);
 }
 
 void hs__tasks_cancel(hs_task *task, hs_task_end end)

@@ -72,7 +72,6 @@ struct hs_tasks {
     size_t n_queued;
     size_t n_running;  /* batches */
     uint64_t n_shared; /* tasks ever that shared a pass */
-    bool paused;
 };
 
 /* Makes the workers. Any thread, before the first submit. On failure tasks is as if finished. */
@@ -82,9 +81,6 @@ void hs__tasks_finish(hs_tasks *tasks); /* no task inside; zeroed is fine */
 
 /* False: the queue is full and the task was not taken. */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
-/* While paused nothing is started, only queued. */
-void hs__tasks_pause(hs_tasks *tasks, bool paused);
 /* Ends a task early: at once while it waits, within one layer when it runs alone, with its batch otherwise;
- * `done` follows. The first end
- * given stays. Nothing happens to a task that is outside. */
+ * `done` follows. The first end given stays. Nothing happens to a task that is outside. */
 void hs__tasks_cancel(hs_task *task, hs_task_end end);

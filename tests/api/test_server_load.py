@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -276,25 +277,78 @@ def test_unread_log_does_not_stop_the_server(start_server):
     os.close(reading)
 
 
-def test_client_that_does_not_read(start_server):
-    """Large answers to clients that take nothing hold memory up to a bound; others are answered."""
-    server = start_server("--max-answer", "16M", "--cache", "0")
-    body = {"text": "word " * 300, "max_tokens": 220, "layers": "all", "outputs": ["attentions"], "dtype": "f2"}
-    assert len(server.post("/analyze?format=npz", body).body) > 12 << 20
-    clients = []
-    for _ in range(12):
-        client = socket.socket()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect((server.host, server.port))
-        client.sendall(post_bytes(body, "/analyze?format=npz"))
-        clients.append(client)
-    server.wait_metric("requests_in_flight", lambda n: n == 13)
-    server.wait_metric("held_bytes", lambda n: n >= 4 * (16 << 20))
+LARGE = {"text": "word " * 300, "max_tokens": 220, "layers": "all", "outputs": ["attentions"], "dtype": "f2"}
+
+
+def unread(server):
+    """A client that asks for a large answer and takes none of it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((server.host, server.port))
+    client.sendall(post_bytes(LARGE, "/analyze?format=npz"))
+    return client
+
+
+def test_clients_that_do_not_read(start_server):
+    """What is held for them is bounded, others are answered meanwhile, and they are cut after some seconds."""
+    server = start_server("--max-answer", "16M", "--max-held", "64M", "--cache", "0")
+    size = len(server.post("/analyze?format=npz", LARGE).body)
+    assert size > 12 << 20
+    clients = [unread(server) for _ in range(12)]
+    slow = clients.pop(0)  # it reads, but slowly
+    server.wait_metric("held_bytes", lambda n: n >= size)
     server.wait_metric("workers_busy", lambda n: n == 0)
-    assert server.metric("queue_depth") > 0
-    assert server.get("/health").status == 200
-    assert server.metric("held_bytes") < (4 + 3) * (16 << 20)  # the bound, and what was under way
+    refused = server.post("/analyze?format=npz", LARGE)
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    taken = 0
+    while server.metric("connections_cut_off_total") == 0:
+        assert server.post("/analyze", {"text": "a short one"}).status == 200
+        assert server.metric("held_bytes") <= 32 << 20, "half of it is the most for one client"
+        taken += len(slow.recv(16384))
+        time.sleep(0.2)
+    while server.metric("held_bytes") > size:
+        time.sleep(0.1)
+    taken += len(read_until(slow, size - taken))
+    slow.close()
+    assert taken > size, "the slow reader was left in peace"
+    server.wait_metric("held_bytes", lambda n: n == 0)
+    assert len(server.post("/analyze?format=npz", LARGE).body) == size
     for client in clients:
         client.close()
-    server.wait_metric("held_bytes", lambda n: n == 0)
-    assert server.post("/analyze", {"text": "next"}).status == 200
+
+
+def read_until(client, n_bytes):
+    data = b""
+    while len(data) < n_bytes or not data:
+        chunk = client.recv(1 << 20)
+        if not chunk:
+            break
+        data += chunk
+    return data
+
+
+def test_an_answer_that_can_never_be_held_is_too_large(start_server):
+    server = start_server("--max-held", "8M")
+    answer = server.post("/analyze?format=npz", LARGE)
+    assert answer.status == 422 and "the limit is 4.2 MB" in answer.json()["detail"]
+
+
+def test_connections_of_one_address(start_server):
+    server = start_server("--connections-per-address", "3")
+    clients = [server.socket() for _ in range(3)]
+    for client in clients:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(20).startswith(b"HTTP/1.1 200")
+    with server.socket() as more:
+        answer = read_all(more)
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 503") and json.loads(body)["status"] == 503
+    assert int(re.search(rb"Content-Length: (\d+)", head)[1]) == len(body)
+    other = socket.create_connection((server.host, server.port), timeout=PATIENCE, source_address=("127.0.0.2", 0))
+    with other:
+        other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"headscope_connections_refused_total 1\n" in read_all(other)
+    for client in clients:
+        client.close()
+    while server.send(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 503"):
+        pass

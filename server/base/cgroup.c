@@ -1,0 +1,67 @@
+/* cgroup.c - /proc/self/cgroup names our groups; their files lie in /sys/fs/cgroup, for v1 in a folder for
+ * each controller. A container often sees only its own group, mounted as the root, under a path that is the
+ * host's: so every level is tried, and those that are not there say nothing. */
+#include "server/base/cgroup.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOT "/sys/fs/cgroup"
+
+enum { LINE_BYTES = 4096, FOLDER_BYTES = LINE_BYTES + 64 };
+
+/* "memory" in "cpu,memory" */
+static bool has_controller(const char *list, const char *controller)
+{
+    const size_t n = strlen(controller);
+    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+        if (strcspn(at, ",") == n && memcmp(at, controller, n) == 0)
+            return true;
+    return false;
+}
+
+/* "4:memory:/a/b" (v1) or "0::/a/b" (v2); root gets where the path begins. NULL: another controller's. */
+static const char *line_read(char *line, const char *controller, char root[FOLDER_BYTES])
+{
+    char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+    if (!path)
+        return NULL;
+    line[strcspn(line, "\n")] = *path = '\0';
+    list++;
+    if (*list && !has_controller(list, controller))
+        return NULL;
+    snprintf(root, FOLDER_BYTES, *list ? ROOT "/%s" : ROOT, controller);
+    return path + 1;
+}
+
+void hs__cgroup_walk(const char *controller, void (*look)(const char *folder, void *data), void *data)
+{
+    char line[LINE_BYTES], root[FOLDER_BYTES], folder[2 * FOLDER_BYTES];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *path = line_read(line, controller, root);
+        if (!path)
+            continue;
+        snprintf(folder, sizeof folder, "%s%s", root, path);
+        for (size_t n = strlen(folder); n >= strlen(root); folder[n] = '\0') {
+            look(folder, data);
+            while (n && folder[--n] != '/')
+                ;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+uint64_t hs__cgroup_number(const char *folder, const char *name)
+{
+    char path[2 * FOLDER_BYTES + 64], text[32] = "";
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(text, sizeof text, file);
+    if (file)
+        fclose(file);
+    return read && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
+}

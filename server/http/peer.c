@@ -1,0 +1,64 @@
+/* peer.c - a list: there are no more peers than connections, and it is walked once a connection. */
+#include "server/http/peer.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+static void address_read(const struct sockaddr *address, uint8_t ret_address[16])
+{
+    struct sockaddr_in6 v6 = {0};
+    struct sockaddr_in v4 = {0};
+    if (address->sa_family == AF_INET) {
+        memcpy(&v4, address, sizeof v4);
+        memcpy(ret_address, v4_mapped, sizeof v4_mapped);
+        memcpy(ret_address + sizeof v4_mapped, &v4.sin_addr, 4);
+        return;
+    }
+    memcpy(&v6, address, sizeof v6);
+    memcpy(ret_address, &v6.sin6_addr, 16);
+    if (memcmp(ret_address, v4_mapped, sizeof v4_mapped) != 0 && !IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr))
+        memset(ret_address + 8, 0, 8);
+}
+
+hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address)
+{
+    uint8_t key[16];
+    address_read(address, key);
+    hs_peer *peer = peers->first;
+    while (peer && memcmp(peer->address, key, sizeof key) != 0)
+        peer = peer->next;
+    if (!peer) {
+        peer = calloc(1, sizeof *peer);
+        if (!peer)
+            return NULL;
+        memcpy(peer->address, key, sizeof key);
+        peer->held.all = peers->all;
+        peer->held.max = peers->held_bytes_max;
+        peer->next = peers->first;
+        if (peer->next)
+            peer->next->previous = peer;
+        peers->first = peer;
+    }
+    peer->n_connections++;
+    return peer;
+}
+
+void hs__peer_leave(hs_peers *peers, hs_peer *peer)
+{
+    if (--peer->n_connections)
+        return;
+    *(peer->previous ? &peer->previous->next : &peers->first) = peer->next;
+    if (peer->next)
+        peer->next->previous = peer->previous;
+    free(peer);
+}
+
+bool hs__peer_is_local(const hs_peer *peer)
+{
+    static const uint8_t v6[16] = {[15] = 1};
+    return memcmp(peer->address, v6, sizeof v6) == 0 ||
+           (memcmp(peer->address, v4_mapped, sizeof v4_mapped) == 0 && peer->address[12] == 127);
+}
