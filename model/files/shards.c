@@ -7,6 +7,7 @@
 
 #define SINGLE_FILE "model.safetensors"
 #define INDEX_FILE  "model.safetensors.index.json"
+#define PICKLE_FILE "pytorch_model.bin"
 
 static int compare_names(const void *a, const void *b)
 {
@@ -91,6 +92,32 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     return HS_OK;
 }
 
+/* A pickle, which can run code when it is read: not for us to open. */
+static bool has_pickle(const char *dir)
+{
+    static const char *const names[] = {PICKLE_FILE, PICKLE_FILE ".index.json"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hs__mapping mapping;
+        found = !hs__file_map(dir, names[i], &mapping, NULL) || found;
+        hs__file_unmap(&mapping);
+    }
+    return found;
+}
+
+static hs_status refuse_missing(const char *dir, hs_error *err)
+{
+    if (has_pickle(dir))
+        return hs_fail(
+            err, HS_NOT_FOUND,
+            SINGLE_FILE
+            ": not there, only " PICKLE_FILE
+            ", a pickle. Convert it once, in Python with \"from transformers import AutoModel\" and "
+            "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\", or with examples/convert.py of "
+            "headscope's sources");
+    return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": not there, nor " INDEX_FILE);
+}
+
 static hs_status open_single(const char *dir, hs__shards *shards, hs_error *err)
 {
     static const char *const names[] = {SINGLE_FILE};
@@ -98,9 +125,7 @@ static hs_status open_single(const char *dir, hs__shards *shards, hs_error *err)
     shards->file_name = SINGLE_FILE;
     hs_status st = open_shards(dir, names, 1, shards, &reason);
     if (st == HS_NOT_FOUND)
-        return hs_fail(err, st,
-                       SINGLE_FILE ": not there, nor " INDEX_FILE
-                                   " (older formats such as pytorch_model.bin must be converted first)");
+        return refuse_missing(dir, err);
     return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
 }
 

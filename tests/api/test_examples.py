@@ -1,4 +1,5 @@
-"""The notebooks of examples/ run from top to bottom against a real server."""
+"""The notebooks of examples/ run from top to bottom against a real server; convert.py makes what headscope opens."""
+import json
 import os
 import pathlib
 import shutil
@@ -7,7 +8,10 @@ import sys
 
 import pytest
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES, MINI = ROOT / "examples", ROOT / "model" / "mini"
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
+import checkpoint  # noqa: E402
 
 
 @pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
@@ -20,3 +24,48 @@ def test_notebook_runs(notebook, server, headscope, tmp_path):
         env=env, cwd=EXAMPLES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert '"image/png"' in (tmp_path / notebook.name).read_text()
+
+
+def pickle_of(folder, dtype, n_files):
+    """mini's folder with its weights in pytorch_model.bin, or in shards of it."""
+    torch = pytest.importorskip("torch", reason="python3-torch is not installed")
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        shutil.copy(MINI / name, folder)
+    weights = {f"bert.{name}": torch.tensor(values, dtype=getattr(torch, dtype))
+               for name, values in checkpoint.read(MINI, "bert.")[1].items()}
+    weights["cls.predictions.decoder.weight"] = weights["bert.embeddings.word_embeddings.weight"]  # shared memory
+    weights["bert.embeddings.position_ids"] = torch.arange(512)[None]
+    names = sorted(weights)
+    files = ["pytorch_model.bin"] if n_files == 1 else [f"pytorch_model-{k}.bin" for k in range(n_files)]
+    for k, file in enumerate(files):
+        torch.save({name: weights[name] for name in names[k::n_files]}, folder / file)
+    if n_files > 1:
+        weight_map = {name: files[k % n_files] for k, name in enumerate(names)}
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+@pytest.mark.parametrize("dtype, n_files", [("float32", 1), ("float32", 2), ("float16", 1), ("bfloat16", 1)])
+def test_convert(headscope, tmp_path, dtype, n_files):
+    pickle_of(tmp_path, dtype, n_files)
+    refused = subprocess.run([headscope, "models", tmp_path], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "examples/convert.py" in refused.stderr
+    done = subprocess.run([sys.executable, EXAMPLES / "convert.py", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    subprocess.run([headscope, "models", tmp_path], capture_output=True, check=True)
+    converted, original = (checkpoint.read(folder, "bert.")[1] for folder in (tmp_path, MINI))
+    assert set(converted) - {"embeddings.position_ids", "cls.predictions.decoder.weight"} == set(original)
+    if dtype == "float32":
+        assert all((converted[name] == original[name]).all() for name in original)
+
+
+def test_convert_runs_no_code(tmp_path):
+    torch = pytest.importorskip("torch", reason="python3-torch is not installed")
+
+    class Hostile:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    torch.save({"weight": Hostile()}, tmp_path / "pytorch_model.bin")
+    done = subprocess.run([sys.executable, EXAMPLES / "convert.py", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pytorch_model.bin"]

@@ -226,6 +226,19 @@ START_TEST(missing_files_are_named)
 }
 END_TEST
 
+START_TEST(a_pickle_alone_is_refused_with_its_conversion)
+{
+    char path[128];
+    checkpoint_write(&layouts[0], dir);
+    path_of("model.safetensors", path);
+    ck_assert_int_eq(unlink(path), 0);
+    folder_write(dir, "pytorch_model.bin", "PK", 2);
+    check_refused(HS_NOT_FOUND, "model.safetensors: not there, only pytorch_model.bin");
+    check_refused(HS_NOT_FOUND, "\"from transformers import AutoModel\" and "
+                                "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\"");
+}
+END_TEST
+
 START_TEST(a_missing_folder_is_named)
 {
     hs_model *model = NULL;
@@ -461,6 +474,7 @@ int main(void)
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
+    tcase_add_test(tests, a_pickle_alone_is_refused_with_its_conversion);
     tcase_add_test(tests, a_missing_folder_is_named);
     tcase_add_test(tests, a_path_too_long_is_refused);
     tcase_add_loop_test(tests, pipes_and_folders_are_no_files, 0, n_files);
