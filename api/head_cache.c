@@ -9,15 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry and its key, one block: the ids and types lie behind the struct. */
+/* A key as one string of bytes: equal exactly when all of it is. Only hashed and compared. */
+typedef struct content {
+    unsigned char *data; /* owned */
+    size_t size;
+    uint64_t hash;
+} content;
+
 typedef struct entry {
     struct entry *newer, *older; /* the list by last use */
     struct entry *next;          /* of its bucket */
     hs__heads *heads;
-    uint64_t hash;
-    size_t bytes, model, n_tokens;
-    const int32_t *ids;
-    const uint8_t *types;
+    content key; /* owned */
+    size_t bytes;
 } entry;
 
 #define N_BUCKETS 1024 /* a cache holds hundreds of texts: megabytes each */
@@ -30,20 +34,51 @@ struct hs__head_cache {
     entry *buckets[N_BUCKETS];
 };
 
-/* Equality is checked on the content. */
-static uint64_t key_hash(const hs__heads_key *key)
+/* Appends to a content that is measured (data NULL) or filled. */
+static void put(content *c, const void *data, size_t n_bytes)
 {
-    uint64_t hash = hs_hash_bytes(HS_HASH_START, &key->model, sizeof key->model);
-    hash = hs_hash_bytes(hash, key->ids, key->n_tokens * sizeof *key->ids);
-    hash = hs_hash_bytes(hash, key->types, key->n_tokens);
-    return hash ^ (hash >> 32);
+    if (c->data && n_bytes)
+        memcpy(c->data + c->size, data, n_bytes);
+    c->size += n_bytes;
 }
 
-static bool entry_is(const entry *e, const hs__heads_key *key, uint64_t hash)
+/* Lists stand behind their lengths, so that no two keys run together to the same bytes. */
+static void put_key(content *c, const hs__heads_key *key)
 {
-    return e->hash == hash && e->model == key->model && e->n_tokens == key->n_tokens &&
-           memcmp(e->ids, key->ids, key->n_tokens * sizeof *key->ids) == 0 &&
-           memcmp(e->types, key->types, key->n_tokens) == 0;
+    c->size = 0;
+    put(c, &key->model, sizeof key->model);
+    put(c, &key->n_tokens, sizeof key->n_tokens);
+    put(c, key->ids, key->n_tokens * sizeof *key->ids);
+    put(c, key->types, key->n_tokens);
+    for (size_t i = 0; i < key->n_interventions; i++) {
+        const hs_intervention *change = &key->interventions[i];
+        put(c, &change->kind, sizeof change->kind);
+        put(c, &change->factor, sizeof change->factor);
+        put(c, &change->n_layers, sizeof change->n_layers);
+        put(c, change->layers, change->n_layers * sizeof *change->layers);
+        put(c, &change->n_heads, sizeof change->n_heads);
+        put(c, change->heads, change->n_heads * sizeof *change->heads);
+    }
+}
+
+/* data stays NULL when memory is short. */
+static content content_create(const hs__heads_key *key)
+{
+    content c = {0};
+    put_key(&c, key);
+    c.data = malloc(c.size);
+    if (!c.data)
+        return c;
+    put_key(&c, key);
+    c.hash = hs_hash_bytes(HS_HASH_START, c.data, c.size);
+    c.hash ^= c.hash >> 32;
+    return c;
+}
+
+static bool entry_is(const entry *e, const content *key)
+{
+    return e->key.hash == key->hash && e->key.size == key->size &&
+           memcmp(e->key.data, key->data, key->size) == 0;
 }
 
 /* Whether every number of the ascending list a is in the ascending list b. */
@@ -97,7 +132,7 @@ static void heads_destroy(hs__heads *heads)
 /* Takes the entry out, with the mutex held, and puts it on a list (by next) of entries to destroy. */
 static void entry_take(hs__head_cache *cache, entry *e, entry **dropped)
 {
-    entry **link = &cache->buckets[e->hash % N_BUCKETS];
+    entry **link = &cache->buckets[e->key.hash % N_BUCKETS];
     while (*link != e)
         link = &(*link)->next;
     *link = e->next;
@@ -114,6 +149,7 @@ static void entries_destroy(entry *dropped)
     while (dropped) {
         entry *next = dropped->next;
         heads_destroy(dropped->heads);
+        free(dropped->key.data);
         free(dropped);
         dropped = next;
     }
@@ -143,11 +179,11 @@ void hs__head_cache_destroy(hs__head_cache *cache)
 
 hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key, const hs_selection *selection)
 {
-    const uint64_t hash = key_hash(key);
+    content wanted = content_create(key);
     hs__heads *heads = NULL;
     pthread_mutex_lock(&cache->mutex);
-    entry *e = cache->buckets[hash % N_BUCKETS];
-    while (e && !(entry_is(e, key, hash) && covers(e->heads->capture, selection)))
+    entry *e = wanted.data ? cache->buckets[wanted.hash % N_BUCKETS] : NULL;
+    while (e && !(entry_is(e, &wanted) && covers(e->heads->capture, selection)))
         e = e->next;
     if (e) {
         heads = e->heads;
@@ -158,39 +194,34 @@ hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key, 
     cache->hits += e != NULL;
     cache->misses += e == NULL;
     pthread_mutex_unlock(&cache->mutex);
+    free(wanted.data);
     return heads;
 }
 
 static entry *entry_create(const hs__heads_key *key, hs__heads *heads)
 {
-    const size_t key_bytes = key->n_tokens * (sizeof *key->ids + sizeof *key->types);
-    entry *e = calloc(1, sizeof *e + key_bytes);
-    if (!e)
+    const content c = content_create(key);
+    entry *e = c.data ? calloc(1, sizeof *e) : NULL;
+    if (!e) {
+        free(c.data);
         return NULL;
-    int32_t *ids = (int32_t *)(e + 1);
-    uint8_t *types = (uint8_t *)(ids + key->n_tokens);
-    memcpy(ids, key->ids, key->n_tokens * sizeof *ids);
-    memcpy(types, key->types, key->n_tokens);
+    }
     e->heads = heads;
-    e->hash = key_hash(key);
-    e->bytes = sizeof *e + key_bytes + sizeof *heads + heads->capture->bytes;
-    e->model = key->model;
-    e->n_tokens = key->n_tokens;
-    e->ids = ids;
-    e->types = types;
+    e->key = c;
+    e->bytes = sizeof *e + c.size + sizeof *heads + heads->capture->bytes;
     return e;
 }
 
 /* Puts e in, with the mutex held: out go what it covers of the same text, then the oldest until it fits. */
-static void entry_insert(hs__head_cache *cache, entry *e, const hs__heads_key *key, entry **dropped)
+static void entry_insert(hs__head_cache *cache, entry *e, entry **dropped)
 {
     const hs_capture *capture = e->heads->capture;
-    for (entry *old = cache->buckets[e->hash % N_BUCKETS], *next; old; old = next) {
+    for (entry *old = cache->buckets[e->key.hash % N_BUCKETS], *next; old; old = next) {
         next = old->next;
         const hs_capture *other = old->heads->capture;
         const hs_selection selection = {other->layers, other->n_layers, other->heads, other->n_heads,
                                         other->taps};
-        if (entry_is(old, key, e->hash) && covers(capture, &selection))
+        if (entry_is(old, &e->key) && covers(capture, &selection))
             entry_take(cache, old, dropped);
     }
     while (cache->bytes + e->bytes > cache->bytes_max) {
@@ -198,8 +229,8 @@ static void entry_insert(hs__head_cache *cache, entry *e, const hs__heads_key *k
         cache->evictions++;
     }
     e->heads->n_references++;
-    e->next = cache->buckets[e->hash % N_BUCKETS];
-    cache->buckets[e->hash % N_BUCKETS] = e;
+    e->next = cache->buckets[e->key.hash % N_BUCKETS];
+    cache->buckets[e->key.hash % N_BUCKETS] = e;
     list_add(cache, e);
     cache->bytes += e->bytes;
     cache->n_entries++;
@@ -220,12 +251,13 @@ hs__heads *hs__head_cache_add(hs__head_cache *cache, const hs__heads_key *key, h
     if (!e)
         return heads; /* uncached is fine */
     if (e->bytes > cache->bytes_max) {
+        free(e->key.data);
         free(e);
         return heads;
     }
     entry *dropped = NULL;
     pthread_mutex_lock(&cache->mutex);
-    entry_insert(cache, e, key, &dropped);
+    entry_insert(cache, e, &dropped);
     pthread_mutex_unlock(&cache->mutex);
     entries_destroy(dropped);
     return heads;

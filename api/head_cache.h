@@ -1,9 +1,10 @@
 /* head_cache.h - maps of recent texts, kept for follow-up requests.
  *
- * The key is the content: model, token ids and types. So a replica without the entry only computes again,
- * never answers otherwise, and two spellings of a text that tokenize alike share one entry. An entry holds
- * what some request had captured; it serves every request whose layers, heads and arrays are among that.
- * Nothing is captured for the cache's sake: asking for one head must not cost 144.
+ * The key is the content, all that changes a pass: model, token ids and types, interventions. So a replica
+ * without the entry only computes again, never answers otherwise, and two spellings of a text that tokenize
+ * alike share one entry. An entry holds what some request had captured; it serves every request whose layers,
+ * heads and arrays are among that. Nothing is captured for the cache's sake: asking for one head must not
+ * cost 144.
  *
  * Policy: at most bytes_max over all entries (captures and keys), least recently used out first; a capture of
  * more than half of that is not kept, since it would push out everything else; an entry that a new one of the
@@ -11,7 +12,7 @@
  * reads it ends, and is then that job's memory, no longer the cache's. One mutex, held for list work only. */
 #pragma once
 
-#include "engine/capture.h"
+#include "engine/plan.h"
 
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ typedef struct hs__heads_key {
     const int32_t *ids;
     const uint8_t *types;
     size_t n_tokens;
+    const hs_intervention *interventions;
+    size_t n_interventions;
 } hs__heads_key;
 
 /* NULL when memory is short. bytes_max 0 is a cache that never holds anything. */

@@ -18,7 +18,9 @@ typedef struct job_sequence {
     hs_encoding encoding;
     int32_t *sentences; /* [T]; the block holds ends too */
     uint8_t *ends;      /* [T]: 1 where a sentence ends */
-    hs__heads *heads;   /* a reference; NULL until found or computed */
+    const hs_intervention *interventions;
+    size_t n_interventions;
+    hs__heads *heads; /* a reference; NULL until found or computed */
 } job_sequence;
 
 struct hs_job {
@@ -180,7 +182,12 @@ static int check_limits(hs_job *job)
 
 static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 {
-    return (hs__heads_key){job->wanted.model, s->encoding.ids, s->encoding.types, s->encoding.n_tokens};
+    return (hs__heads_key){.model = job->wanted.model,
+                           .ids = s->encoding.ids,
+                           .types = s->encoding.types,
+                           .n_tokens = s->encoding.n_tokens,
+                           .interventions = s->interventions,
+                           .n_interventions = s->n_interventions};
 }
 
 static void prepare_analyze(hs_job *job)
@@ -316,8 +323,11 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
         const hs_encoding *e = &parts[i].sequence->encoding;
-        sequences[i] =
-            (hs_sequence){.ids = e->ids, .types = shape->n_types ? e->types : NULL, .n_tokens = e->n_tokens};
+        sequences[i] = (hs_sequence){.ids = e->ids,
+                                     .types = shape->n_types ? e->types : NULL,
+                                     .n_tokens = e->n_tokens,
+                                     .interventions = parts[i].sequence->interventions,
+                                     .n_interventions = parts[i].sequence->n_interventions};
         st = hs_capture_create(hs_engine_runtime(engine), shape, &parts[i].job->selection, e->n_tokens,
                                &sequences[i].capture, err);
     }

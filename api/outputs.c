@@ -39,6 +39,7 @@ static const hs__output rows[] = {
      {STATE, TOKEN, HIDDEN},
      hs__part_hidden_states,
      .range = HS__RANGE_ANY},
+    {"scores", HS_KEEP(SCORES), {LAYER, HEAD, TOKEN, TOKEN}, hs__part_scores, .range = HS__RANGE_ANY},
     {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
     {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,

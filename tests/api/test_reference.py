@@ -17,12 +17,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
 import checkpoint  # noqa: E402
+import experiments  # noqa: E402
 import family_bert  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 NEAR = 1e-5
-OUTPUTS = "attentions,similarities,head_outputs,hidden_states,pairs,regions,segments,summary"
+OUTPUTS = "attentions,similarities,head_outputs,hidden_states,scores,pairs,regions,segments,summary"
 
 PARAGRAPH = (
     "The police at the airport were new. The airport was built after the war, and the war was long: the city "
@@ -87,6 +88,7 @@ class Case:
         self.special = answer["special_tokens_mask"].astype(bool)
         # An empty text has no pairs, by contract.
         self.keep = ~self.special if masks or self.special.all() else np.ones(len(self.ids), bool)
+        self.model = checkpoint.load(folder)
         self.heads, self.similarities = reference_heads(folder, tuple(self.ids), tuple(types))
         vocab = (folder / "vocab.txt").read_text().split("\n")
         self.ends = {vocab.index(token) for token in ".!?"}
@@ -123,6 +125,13 @@ def check_maps(case):
     for name, expected in (("head_outputs", case.heads.outputs), ("similarities", case.similarities)):
         for l, h in np.ndindex(expected.shape[:2]):
             assert_close(case.answer[name][l, h], expected[l, h], 1e-5 * np.abs(expected[l, h]).max())
+
+
+def check_scores(case):
+    for l, state in enumerate(case.heads.hidden_states[:-1]):
+        queries, keys, _ = experiments.projections(case.model, l, state)
+        expected = experiments.scores(queries, keys)
+        assert_close(case.answer["scores"][l], expected, 1e-5 * np.abs(expected).max())
 
 
 def check_sentences(case):
@@ -193,6 +202,7 @@ def check_summaries(case):
 
 def check_all(case):
     check_maps(case)
+    check_scores(case)
     check_sentences(case)
     check_pairs(case)
     check_regions(case)

@@ -33,7 +33,7 @@ typedef struct text {
 
 static hs__heads_key key_of(const text *t)
 {
-    return (hs__heads_key){0, t->ids, t->types, 2};
+    return (hs__heads_key){0, t->ids, t->types, 2, NULL, 0};
 }
 
 static void add(hs__head_cache *cache, int number, hs_selection selection)
@@ -85,14 +85,46 @@ START_TEST(cache_tells_models_types_and_lengths_apart)
     const int32_t ids[] = {2, 7, 3};
     const uint8_t types[] = {0, 0, 0}, other_types[] = {0, 1, 0};
     const hs_selection selection = first(1, 1, ATT);
-    const hs__heads_key key = {0, ids, types, 3};
+    const hs__heads_key key = {0, ids, types, 3, NULL, 0};
     hs__heads_release(cache, hs__head_cache_add(cache, &key, capture_of(selection, 3), 0));
-    const hs__heads_key others[] = {{1, ids, types, 3}, {0, ids, other_types, 3}, {0, ids, types, 2}};
+    const hs__heads_key others[] = {
+        {1, ids, types, 3, NULL, 0}, {0, ids, other_types, 3, NULL, 0}, {0, ids, types, 2, NULL, 0}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         ck_assert_ptr_null(hs__head_cache_find(cache, &others[i], &selection));
     hs__heads *heads = hs__head_cache_find(cache, &key, &selection);
     ck_assert_ptr_nonnull(heads);
     hs__heads_release(cache, heads);
+    hs__head_cache_destroy(cache);
+}
+END_TEST
+
+START_TEST(cache_tells_interventions_apart)
+{
+    hs__head_cache *cache = hs__head_cache_create(1 << 20);
+    const int32_t ids[] = {2, 7, 3};
+    const uint8_t types[] = {0, 0, 0};
+    const hs_selection selection = first(1, 1, ATT);
+    const hs_intervention changes[] = {
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2},
+        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f},
+        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f},
+        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
+        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
+    };
+    enum { N_CHANGES = sizeof changes / sizeof *changes };
+    hs__heads_key keys[N_CHANGES + 2] = {{0, ids, types, 3, NULL, 0}, {0, ids, types, 3, changes, 2}};
+    for (size_t i = 0; i < N_CHANGES; i++)
+        keys[i + 2] = (hs__heads_key){0, ids, types, 3, &changes[i], 1};
+    for (size_t i = 0; i < N_CHANGES + 2; i++) {
+        ck_assert_ptr_null(hs__head_cache_find(cache, &keys[i], &selection));
+        hs__heads *heads = hs__head_cache_add(cache, &keys[i], capture_of(selection, 3), 0);
+        hs__heads *found = hs__head_cache_find(cache, &keys[i], &selection);
+        ck_assert_ptr_eq(found, heads);
+        hs__heads_release(cache, found);
+        hs__heads_release(cache, heads);
+    }
+    ck_assert_uint_eq(stats_of(cache).entries, N_CHANGES + 2);
     hs__head_cache_destroy(cache);
 }
 END_TEST
@@ -278,6 +310,7 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, cache_finds_what_covers_the_selection);
     tcase_add_test(cases, cache_tells_models_types_and_lengths_apart);
+    tcase_add_test(cases, cache_tells_interventions_apart);
     tcase_add_test(cases, cache_lets_the_least_recently_used_go);
     tcase_add_test(cases, cache_replaces_what_a_new_entry_covers);
     tcase_add_test(cases, cache_keeps_nothing_that_is_too_large);
