@@ -111,7 +111,7 @@ typedef struct hs_head_summary {
     float focal_share;       /* of E: pairs that hold the focal id */
     float attention_entropy; /* mean over rows of -sum_j A_ij ln A_ij */
     float separator_attention; /* share of attention mass on [CLS], [SEP] and sentence ends */
-    float snr_dprime; /* docs/methods.md section 2, "Signal and noise", over this map's pairs */
+    float snr_dprime;          /* docs/methods.md section 2, "Signal and noise", over this map's pairs */
 } hs_head_summary;
 
 /* What the summary must know of the text; arrays are [T]. */

@@ -1,5 +1,6 @@
 """The pretraining recipe of the embedded model, run for a moment on text made here."""
 import json
+import os
 import pathlib
 import random
 import re
@@ -13,24 +14,40 @@ from conftest import HEADSCOPE
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "model" / "mini"
 
 
+WORDS = ["the", "river", "bridge", "boat", "war", "old", "people", "crossed", "left", "closed", "hour", "it"]
+SMALL = ["--device", "cpu", "--hidden", 24, "--heads", 2, "--ffn", 48, "--positions", 64, "--batch-tokens", 512,
+         "--rate", 0.003, "--unit", "steps"]
+
+
 def python(*arguments, folder):
-    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
 
-def test_recipe_makes_a_checkpoint_that_headscope_opens(tmp_path):
+def sentence(rng):
+    return " ".join(rng.choices(WORDS, k=rng.randint(4, 12))).capitalize() + "."
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
     pytest.importorskip("torch", reason="python3-torch is not installed")
-    rng = random.Random(0)
-    words = ["the", "river", "bridge", "boat", "war", "old", "people", "crossed", "left", "closed", "hour", "it"]
-    with open(tmp_path / "articles.jsonl", "w", encoding="utf-8") as f:
+    folder, rng = tmp_path_factory.mktemp("recipe"), random.Random(0)
+    with open(folder / "articles.jsonl", "w", encoding="utf-8") as f:
         for _ in range(60):
-            f.write(json.dumps([" ".join(rng.choices(words, k=120)) + "."]) + "\n")
-    python(RECIPE / "prepare.py", tmp_path / "data", tmp_path / "articles.jsonl", folder=tmp_path)
-    said = python(RECIPE / "pretrain.py", tmp_path / "data", tmp_path / "out", "--device", "cpu", "--hidden", 24,
-                  "--heads", 2, "--ffn", 48, "--positions", 64, "--batch-tokens", 512, "--rate", 0.003,
-                  "--unit", "steps", "--plan", "1:32:250,2:32:150", folder=tmp_path)
-    losses = [float(loss) for loss in re.findall(r"held-out loss ([\d.]+)", said)]
+            f.write(json.dumps([" ".join(sentence(rng) for _ in range(15))]) + "\n")
+    python(RECIPE / "prepare.py", folder / "data", folder / "articles.jsonl", folder=folder)
+    return folder / "data"
+
+
+def held_out_losses(said):
+    return [float(loss) for loss in re.findall(r"held-out loss ([\d.]+)", said)]
+
+
+def test_recipe_makes_a_checkpoint_that_headscope_opens(data, tmp_path):
+    said = python(RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--plan", "1:32:250,2:32:150", folder=tmp_path)
+    losses = held_out_losses(said)
     assert len(losses) == 2 and losses[-1] < 2.8  # a guess among all pieces costs 4.4, among the twelve words 2.5
     done = subprocess.run([HEADSCOPE, "analyze", "--model", str(tmp_path / "out"), "-"], input=b"the old bridge",
                           capture_output=True, check=False)
@@ -38,3 +55,52 @@ def test_recipe_makes_a_checkpoint_that_headscope_opens(tmp_path):
     answer = json.loads(done.stdout)
     assert answer["tokens"] == ["[CLS]", "the", "old", "bridge", "[SEP]"]
     assert len(answer["heads"]) == 2
+
+
+def test_recipe_with_muon_goes_on_where_it_stopped(data, tmp_path):
+    """A plan of one stage, then the same with a second, in the same folder."""
+    def train(plan):
+        return python(RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--muon", "--plan", plan,
+                      "--say-seconds", 0, folder=tmp_path)
+
+    assert held_out_losses(train("1:32:200"))[-1] < 2.9
+    said = train("1:32:200,2:32:20")
+    assert "step 200 " not in said and "step 201 " in said and held_out_losses(said)[-1] < 2.9
+
+
+def test_processes_train_one_model(data, tmp_path):
+    said = python(RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--plan", "1:32:20", "--processes", 2,
+                  "--say-seconds", 0, folder=tmp_path)
+    assert said.count("stage 1:32:20 done") == 1
+    assert "step 20  0.0 M" in said  # 2 x 512 tokens a step
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_a_failing_process_ends_the_others(data, tmp_path):
+    arguments = [sys.executable, RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--plan", "1:99:20",
+                 "--processes", 2]
+    done = subprocess.run(list(map(str, arguments)), cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 1
+
+
+def test_windows_are_as_berts(data):
+    """A third of two segments, at least half beginning with a sentence, nothing masked that is special."""
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(RECIPE))
+    from pretrain import CLS, MASK, SEP, Data
+    read = Data(str(data), "cpu")
+    n, T, generator = 3000, 40, torch.Generator().manual_seed(0)
+    ids, types, special = read.windows(n, T, generator, plain=False, held_out=False)
+    pairs = types.sum(1) > 0
+    assert abs(pairs.float().mean() - 1 / 3) < 0.04
+    assert ((ids == SEP).sum(1) == 1 + pairs.long()).all() and (ids[:, 0] == CLS).all() and (ids[:, -1] == SEP).all()
+    assert (special == ((ids == SEP) | (ids == CLS))).all()
+    follows_separator = torch.cat([torch.zeros(n, 1, dtype=torch.bool), (ids == SEP)[:, :-1]], 1)
+    assert (types == follows_separator.long().cumsum(1).clamp(max=1)).all()
+    start, _, second = read.segments(torch.randint(0, read.split - T, (n,), generator=generator), T, 0, read.split,
+                                     generator)
+    begins = [torch.isin(place, read.starts).float().mean() for place in (start, second)]
+    assert 0.5 < begins[0] < 0.65 and begins[1] > 0.5  # one word in nine begins a sentence by chance
+    masked, _, at, target = read.batch(n, T, generator, 0.2)
+    assert len(at) == n * round(0.2 * T) and not ((target == CLS) | (target == SEP)).any()
+    assert 0.75 < (masked.reshape(-1)[at] == MASK).float().mean() < 0.85

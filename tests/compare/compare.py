@@ -123,7 +123,7 @@ def others():
 
 
 def ask(server, path, body, headers):
-    """(status, headers, body) of one answer, unzipped by the caller."""
+    """(status, headers, body) of one answer."""
     request = urllib.request.Request(server.url + path, body, {"Content-Type": "application/json", **headers})
     try:
         with urllib.request.urlopen(request) as answer:
@@ -206,9 +206,11 @@ def answer_differences(old, new):
     for name in HEADERS:
         if old[1][name] != new[1][name]:
             yield f"{name}: {old[1][name]} | {new[1][name]}"
-    if old[2] != new[2]:
+    old_body, new_body = (gzip.decompress(answer[2]) if answer[1]["Content-Encoding"] == "gzip" else answer[2]
+                          for answer in (old, new))
+    if old_body != new_body:
         kind = old[1]["Content-Type"] or ""
-        yield from differences(fields(kind, old[2]), fields(kind, new[2]))
+        yield from differences(fields(kind, old_body), fields(kind, new_body))
 
 
 # ---- the two side by side ----

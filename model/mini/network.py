@@ -55,9 +55,9 @@ class Bert(nn.Module):
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
 
-    def forward(self, ids, selected, first_position=0):
+    def forward(self, ids, types, selected, first_position=0):
         """Logits [len(selected)][vocab] of the tokens at `selected`, indices into the flattened ids [B][T]."""
-        x = self.word(ids) + self.position[first_position:first_position + ids.shape[1]] + self.token_type[0]
+        x = self.word(ids) + self.position[first_position:first_position + ids.shape[1]] + self.token_type[types]
         x = self.norm(x)
         for layer in self.layers:
             x = layer(x)
