@@ -61,6 +61,7 @@ LIBRARIES = {
     "zlib.h": ["api/formats", "server/corpus"],
     "nettle/": ["model", "api", "server"],
     "jansson.h": ["model", "api", "server"],
+    "curl/": ["server/commands"],
     "cblas.h": ["engine"],
     "dnnl.h": ["engine/linear"],
 }
@@ -156,6 +157,16 @@ def code_only(text):
     return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", blank, text, flags=re.M)
 
 
+def function_name(declared):
+    """The name before the last pair of parentheses that stands in none, or None."""
+    depth = 0
+    for at in range(len(declared.rstrip()) - 1, -1, -1) if declared.rstrip().endswith(")") else ():
+        depth += (declared[at] == ")") - (declared[at] == "(")
+        if depth == 0:
+            return re.search(r"\w*$", declared[:at].rstrip())[0]
+    return None
+
+
 def functions(text):
     """(name, lines from the first of its head to its closing brace) of every function defined in text."""
     text = code_only(text)
@@ -163,13 +174,12 @@ def functions(text):
     for at, sign in ((found.start(), found[0]) for found in re.finditer(r"[{};]", text)):
         if depth == 0 and sign == "{":
             declared = text[head:at]
-            called = re.search(r"(\w+)\s*\([^=]*\)\s*$", declared)
+            called = None if "=" in declared else function_name(declared)
             begin = head + len(declared) - len(declared.lstrip())
         depth += (sign == "{") - (sign == "}")
         if depth == 0:
             if sign == "}" and called:
-                name = re.search(r"(\w+)\s*\(", declared)[1]
-                yield name, text.count("\n", begin, at) + 1
+                yield called, text.count("\n", begin, at) + 1
             head = at + 1
     if depth:
         raise ValueError("braces do not close")
