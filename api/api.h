@@ -1,8 +1,9 @@
 /* api.h - request bytes in, response bytes out; no sockets.
  *
- * hs_api holds the models and the head cache; any thread may use it. It answers POST /analyze, POST
- * /tokenize, GET /models and GET /openapi.json; everything else (health, metrics, viewer, corpora) is the
- * server's. No answer ever fails: a failure is a response with a problem+json body (RFC 9457). */
+ * hs_api holds the models and the head cache; any thread may use it. Its operations are POST
+ * /analyze, POST /tokenize, GET /models and GET /openapi.json; which path and method each has, and everything
+ * else (health, metrics, viewer, corpora), is the server's matter. No answer ever fails: a failure is a
+ * response with a problem+json body (RFC 9457). */
 #pragma once
 
 #include "engine/engine.h"
@@ -36,8 +37,11 @@ HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **re
 void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
 
 /* All borrowed for the call, or until hs_job_destroy. Absent headers and query are NULL. */
+typedef enum hs_operation { HS_ANALYZE, HS_TOKENIZE, HS_MODELS, HS_OPENAPI } hs_operation;
+
 typedef struct hs_request {
-    const char *method, *path, *query; /* query without '?', still percent-encoded */
+    hs_operation operation;
+    const char *query; /* without '?', still percent-encoded */
     const char *content_type, *accept, *accept_encoding;
     const char *id; /* request id */
     const char *body;
@@ -62,7 +66,6 @@ typedef struct hs_response {
     int status; /* HTTP; a cancelled request has 504 */
     const char *content_type;
     const char *content_encoding; /* "gzip" or NULL */
-    const char *allow;            /* for 405, else NULL */
     char *body;                   /* malloc'ed, owned by the response; or borrowed when body_static */
     size_t body_bytes;
     bool body_static;

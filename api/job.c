@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum route { ROUTE_NONE, ROUTE_ANALYZE, ROUTE_TOKENIZE, ROUTE_MODELS, ROUTE_OPENAPI } route;
-
 /* One text through the model. */
 typedef struct job_sequence {
     hs_encoding encoding;
@@ -26,7 +24,6 @@ typedef struct job_sequence {
 struct hs_job {
     hs_api *api;
     const hs_request *request;
-    route route;
     hs__problem problem; /* status 0: none so far */
     hs_error error;
     hs__answer_format format;
@@ -42,37 +39,6 @@ struct hs_job {
 static const hs__served_model *job_model(const hs_job *job)
 {
     return &job->api->models[job->wanted.model];
-}
-
-/* ---- routing ---- */
-
-static const struct {
-    const char *path;
-    route route;
-    bool post;
-} routes[] = {
-    {"/analyze", ROUTE_ANALYZE, true},
-    {"/tokenize", ROUTE_TOKENIZE, true},
-    {"/models", ROUTE_MODELS, false},
-    {"/openapi.json", ROUTE_OPENAPI, false},
-};
-
-static int find_route(const hs_request *request, route *ret_route, hs__problem *problem)
-{
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (strcmp(request->path, routes[i].path) != 0)
-            continue;
-        const char *method = request->method;
-        if (routes[i].post ? strcmp(method, "POST") == 0
-                           : strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) {
-            *ret_route = routes[i].route;
-            return 0;
-        }
-        problem->allow = routes[i].post ? "POST" : "GET, HEAD";
-        return hs__refuse(problem, 405, NULL, "%s answers %s only", routes[i].path, problem->allow);
-    }
-    return hs__refuse(problem, 404, NULL,
-                      "there is nothing at this path; GET /openapi.json lists what there is");
 }
 
 /* ---- prepare ---- */
@@ -230,14 +196,12 @@ hs_job *hs_job_create(hs_api *api, const hs_request *request)
         return NULL;
     job->api = api;
     job->request = request;
-    if (!find_route(request, &job->route, &job->problem)) {
-        if (job->route == ROUTE_ANALYZE)
-            prepare_analyze(job);
-        else if (job->route == ROUTE_TOKENIZE)
-            prepare_tokenize(job);
-        else
-            hs__json_accepted(request->accept, &job->problem);
-    }
+    if (request->operation == HS_ANALYZE)
+        prepare_analyze(job);
+    else if (request->operation == HS_TOKENIZE)
+        prepare_tokenize(job);
+    else
+        hs__json_accepted(request->accept, &job->problem);
     job->stage_ms[HS_STAGE_TOKENIZE] = hs_clock_ms() - start;
     return job;
 }
@@ -411,7 +375,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
 static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
 {
     hs_status st = HS_OK;
-    if (job->route == ROUTE_TOKENIZE) {
+    if (job->request->operation == HS_TOKENIZE) {
         hs__answer_write_tokens(body, answer);
     } else if (job->format == HS__JSON) {
         /* Room for the longest answer at once: nothing is copied for growth, untouched pages cost nothing. */
@@ -470,7 +434,7 @@ static void answer_texts(hs_job *job, hs_response *response)
 static void answer_json(hs_job *job, hs_response *response)
 {
     hs__buffer body = {0};
-    if (job->route == ROUTE_MODELS)
+    if (job->request->operation == HS_MODELS)
         hs__models_write(&body, job->api);
     else
         hs__buffer_add(&body, hs__openapi_json, hs__openapi_json_bytes);
@@ -488,7 +452,7 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
 {
     *ret_response = (hs_response){0};
     if (!job->problem.status) {
-        if (job->route == ROUTE_ANALYZE || job->route == ROUTE_TOKENIZE)
+        if (job->request->operation == HS_ANALYZE || job->request->operation == HS_TOKENIZE)
             answer_texts(job, ret_response);
         else
             answer_json(job, ret_response);

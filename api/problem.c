@@ -124,7 +124,6 @@ void hs__problem_write(const hs__problem *problem, const char *request_id, hs_re
     hs__buffer_text(&body, "}");
     ret_response->status = body.failed ? 500 : problem->status;
     ret_response->content_type = "application/problem+json";
-    ret_response->allow = problem->allow;
     if (body.failed) {
         hs__buffer_finish(&body);
         ret_response->body = no_memory;

@@ -10,7 +10,6 @@ typedef struct hs__problem {
     bool has_pointer;
     char pointer[256];         /* JSON pointer; "" is the whole body */
     size_t line, column, byte; /* where the body stops being JSON; line 0: not told */
-    const char *allow;         /* for 405 */
     char detail[1024];
 } hs__problem;
 

@@ -47,8 +47,7 @@ static hs_status ask(const answerer *who, const answer_format *format, hs_respon
              "{\"text\": \"%s\", \"max_tokens\": %zu, \"layers\": \"%s\", \"outputs\": [\"attentions\", "
              "\"similarities\"]}",
              text, who->n_tokens, format->layers);
-    const hs_request request = {.method = "POST",
-                                .path = "/analyze",
+    const hs_request request = {.operation = HS_ANALYZE,
                                 .query = format->query,
                                 .content_type = "application/json",
                                 .accept_encoding = format->encoding,

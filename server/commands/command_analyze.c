@@ -253,8 +253,7 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
         snprintf(query, sizeof query, "format=%s", format_choose(options));
-        const hs_request request = {.method = "POST",
-                                    .path = "/analyze",
+        const hs_request request = {.operation = HS_ANALYZE,
                                     .query = query,
                                     .content_type = "application/json",
                                     .id = "command-line",

@@ -50,7 +50,7 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
     } headers[] = {
         {"Content-Type", r->content_type},
         {"Content-Encoding", r->content_encoding},
-        {"Allow", *x->allow ? x->allow : r->allow},
+        {"Allow", *x->allow ? x->allow : NULL},
         {"Vary", vary(x)},
         {"ETag", *x->etag ? x->etag : NULL},
         {"Cache-Control", x->cache_control ? x->cache_control : "no-store"},

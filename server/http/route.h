@@ -2,6 +2,8 @@
  * knowing who answers them. */
 #pragma once
 
+#include "api/api.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,7 +12,7 @@ typedef struct hs_exchange hs_exchange;
 typedef enum hs_place {
     HS_ON_LOOP,   /* at once: nothing that waits */
     HS_ON_DISK,   /* as a disk call */
-    HS_ON_WORKER, /* by hs_api_handle: the functions are NULL */
+    HS_ON_WORKER, /* by hs_api_handle, as `operation`: the functions are NULL */
 } hs_place;
 
 typedef struct hs_route {
@@ -25,6 +27,7 @@ typedef struct hs_route {
     void (*begin)(hs_exchange *exchange);
     void (*receive)(hs_exchange *exchange);
     bool (*has)(const char *path); /* instead of comparing with path, or NULL */
+    hs_operation operation;        /* of HS_ON_WORKER */
 } hs_route;
 
 typedef struct hs_routes {

@@ -221,8 +221,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
 {
     hs_server *server = x->server;
     x->task.request = (hs_request){
-        .method = x->method,
-        .path = x->path,
+        .operation = x->route->operation,
         .query = x->query,
         .content_type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE),
         .accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT),

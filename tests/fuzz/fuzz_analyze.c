@@ -83,8 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         *accept++ = '\0';
     const size_t n_skip = line ? n_head + 1 : 0;
     const hs_request request = {
-        .method = "POST",
-        .path = "/analyze",
+        .operation = HS_ANALYZE,
         .query = head,
         .accept = accept,
         .content_type = "application/json",

@@ -24,11 +24,10 @@ void api_close(api_fixture *fixture)
     hs_model_close(fixture->model);
 }
 
-hs_request api_request(const char *path, const char *body)
+hs_request api_request(hs_operation operation, const char *body)
 {
     return (hs_request){
-        .method = "POST",
-        .path = path,
+        .operation = operation,
         .content_type = "application/json",
         .id = "test",
         .body = body,
@@ -36,9 +35,9 @@ hs_request api_request(const char *path, const char *body)
     };
 }
 
-hs_response api_post(api_fixture *fixture, const char *path, const char *body)
+hs_response api_post(api_fixture *fixture, hs_operation operation, const char *body)
 {
-    hs_request request = api_request(path, body);
+    hs_request request = api_request(operation, body);
     hs_response response;
     hs_api_handle(fixture->api, fixture->worker, &request, &response);
     return response;

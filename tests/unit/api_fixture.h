@@ -18,10 +18,10 @@ void api_open(const hs_api_options *options, api_fixture *ret_fixture);
 void api_close(api_fixture *fixture);
 
 /* A JSON request as a client would send it. body is NUL-terminated. */
-hs_request api_request(const char *path, const char *body);
+hs_request api_request(hs_operation operation, const char *body);
 
-/* POST body to path; the caller finishes the response. */
-hs_response api_post(api_fixture *fixture, const char *path, const char *body);
+/* The caller finishes the response. */
+hs_response api_post(api_fixture *fixture, hs_operation operation, const char *body);
 
 /* The body as JSON, which it must be; finishes the response. The caller releases the result. */
 json_t *api_json(hs_response *response);

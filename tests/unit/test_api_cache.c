@@ -235,7 +235,7 @@ END_TEST
 
 static size_t computed(api_fixture *f, const char *body)
 {
-    hs_response response = api_post(f, "/analyze", body);
+    hs_response response = api_post(f, HS_ANALYZE, body);
     const size_t n_tokens = response.n_tokens;
     ck_assert_int_eq(response.status, 200);
     hs_response_finish(&response);
@@ -291,7 +291,7 @@ START_TEST(cached_answers_are_the_computed_ones)
                                         "\"similarities\",\"head_outputs\",\"hidden_states\"]}"),
                       0);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        hs_response a = api_post(&cached, "/analyze", bodies[i]), b = api_post(&plain, "/analyze", bodies[i]);
+        hs_response a = api_post(&cached, HS_ANALYZE, bodies[i]), b = api_post(&plain, HS_ANALYZE, bodies[i]);
         ck_assert_uint_eq(a.n_tokens, 0);
         ck_assert_uint_gt(b.n_tokens, 0);
         ck_assert_uint_eq(a.body_bytes, b.body_bytes);

@@ -60,7 +60,7 @@ START_TEST(jobs_in_one_pass_answer_as_alone)
     hs_job *jobs[N_BODIES];
     size_t n_tokens = 0;
     for (size_t i = 0; i < N_BODIES; i++) {
-        requests[i] = api_request("/analyze", bodies[i]);
+        requests[i] = api_request(HS_ANALYZE, bodies[i]);
         jobs[i] = hs_job_create(f.api, &requests[i]);
         ck_assert_ptr_nonnull(jobs[i]);
         ck_assert_uint_gt(hs_job_tokens(jobs[i]), 0);
@@ -70,7 +70,7 @@ START_TEST(jobs_in_one_pass_answer_as_alone)
     ck_assert_uint_le(n_tokens, hs_job_room(jobs[0]));
     hs_job_run(f.worker, jobs, N_BODIES, NULL);
     for (size_t i = 0; i < N_BODIES; i++) {
-        hs_response together, alone = api_post(&f, "/analyze", bodies[i]);
+        hs_response together, alone = api_post(&f, HS_ANALYZE, bodies[i]);
         ck_assert_uint_eq(hs_job_tokens(jobs[i]), 0);
         hs_job_answer(jobs[i], &together);
         hs_job_destroy(jobs[i]);
@@ -87,19 +87,18 @@ END_TEST
 START_TEST(jobs_that_need_no_pass_have_no_tokens)
 {
     static const struct {
-        const char *method, *path, *body;
+        hs_operation operation;
+        const char *body;
         int status;
     } cases[] = {
-        {"POST", "/analyze", "{\"text\":\"a\",\"outputs\":[]}", 200},
-        {"POST", "/analyze", "{\"text\":1}", 422},
-        {"POST", "/tokenize", "{\"text\":\"a\"}", 200},
-        {"GET", "/models", "", 200},
-        {"HEAD", "/openapi.json", "", 200},
-        {"GET", "/elsewhere", "", 404},
+        {HS_ANALYZE, "{\"text\":\"a\",\"outputs\":[]}", 200},
+        {HS_ANALYZE, "{\"text\":1}", 422},
+        {HS_TOKENIZE, "{\"text\":\"a\"}", 200},
+        {HS_MODELS, "", 200},
+        {HS_OPENAPI, "", 200},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hs_request request = api_request(cases[i].path, cases[i].body);
-        request.method = cases[i].method;
+        hs_request request = api_request(cases[i].operation, cases[i].body);
         hs_job *job = hs_job_create(f.api, &request);
         ck_assert_ptr_nonnull(job);
         ck_assert_uint_eq(hs_job_tokens(job), 0);
@@ -118,7 +117,7 @@ START_TEST(cancelled_requests_end_with_504)
     static const char *const queries[] = {NULL, "format=npz", "format=safetensors"};
     for (size_t i = 0; i < 3; i++) {
         /* Before the pass, and after it: while the answer is made. */
-        hs_request request = api_request("/analyze", bodies[0]);
+        hs_request request = api_request(HS_ANALYZE, bodies[0]);
         request.query = queries[i];
         request.cancelled = &cancelled;
         hs_response response;
@@ -158,7 +157,7 @@ START_TEST(too_much_is_refused_before_it_is_computed)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[4096];
         long_text(body, cases[i].rest);
-        hs_request request = api_request("/analyze", body);
+        hs_request request = api_request(HS_ANALYZE, body);
         request.query = cases[i].query;
         hs_response response;
         hs_api_handle(f.api, f.worker, &request, &response);
@@ -189,7 +188,7 @@ START_TEST(the_bound_on_the_size_holds)
     for (size_t i = 0; i < sizeof rests / sizeof *rests * 3; i++) {
         char body[4096];
         long_text(body, rests[i / 3]);
-        hs_request request = api_request("/analyze", body);
+        hs_request request = api_request(HS_ANALYZE, body);
         request.query = queries[i % 3];
         hs_response response;
         hs_api_handle(f.api, f.worker, &request, &response);
@@ -233,9 +232,9 @@ START_TEST(json_is_packed_for_who_accepts_it)
         {"br, *;q=0", NULL, false},    {"gzip;q=0.1, identity;q=0.5", NULL, false},
         {"gzip", "format=npz", false},
     };
-    hs_response plain = api_post(&f, "/analyze", bodies[3]);
+    hs_response plain = api_post(&f, HS_ANALYZE, bodies[3]);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hs_request request = api_request("/analyze", bodies[3]);
+        hs_request request = api_request(HS_ANALYZE, bodies[3]);
         request.accept_encoding = cases[i].accept_encoding;
         request.query = cases[i].query;
         hs_response response;
@@ -276,7 +275,7 @@ START_TEST(formats_follow_accept_and_query)
         {NULL, "&format=npz&", "application/x-npz"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hs_request request = api_request("/analyze", "{\"text\":\"a\"}");
+        hs_request request = api_request(HS_ANALYZE, "{\"text\":\"a\"}");
         request.accept = cases[i].accept;
         request.query = cases[i].query;
         request.content_type = "application/json; charset=\"UTF-8\"";
@@ -318,7 +317,7 @@ START_TEST(sound_requests_are_taken)
         {"{\"text\":\"a\",\"dtype\":\"u1\",\"outputs\":[]}", "layers", "[11]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        hs_response response = api_post(&f, "/analyze", cases[i].body);
+        hs_response response = api_post(&f, HS_ANALYZE, cases[i].body);
         ck_assert_msg(response.status == 200, "%s: %.*s", cases[i].body, (int)response.body_bytes,
                       response.body);
         json_t *answer = api_json(&response),

@@ -200,7 +200,7 @@ START_TEST(outputs_are_answered_one_by_one)
         char body[200];
         snprintf(body, sizeof body, "{\"text\":\"The cat sat. The cat slept.\",\"outputs\":[\"%s\"]}",
                  hs__output_at(i)->name);
-        hs_response response = api_post(&f, "/analyze", body);
+        hs_response response = api_post(&f, HS_ANALYZE, body);
         ck_assert_int_eq(response.status, 200);
         json_t *answer = api_json(&response);
         for (size_t k = 0; hs__output_at(k); k++)

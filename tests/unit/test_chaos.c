@@ -132,29 +132,29 @@ START_TEST(a_pass_allocates_nothing)
 END_TEST
 
 static const struct {
-    const char *method, *path, *accept, *accept_encoding, *body;
+    hs_operation operation;
+    const char *accept, *accept_encoding, *body;
 } requests[] = {
-    {"POST", "/analyze", NULL, NULL, "{\"text\":\"a b d\"}"},
-    {"POST", "/analyze", NULL, "gzip",
+    {HS_ANALYZE, NULL, NULL, "{\"text\":\"a b d\"}"},
+    {HS_ANALYZE, NULL, "gzip",
      "{\"text\":\"a b d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"similarities\"]}"},
-    {"POST", "/analyze", "application/x-npz", NULL,
+    {HS_ANALYZE, "application/x-npz", NULL,
      "{\"text\":\"a bc "
      "d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"pairs\",\"regions\",\"segments\",\"summary\","
      "\"hidden_states\"]}"},
-    {"POST", "/analyze", "application/x-safetensors", NULL,
+    {HS_ANALYZE, "application/x-safetensors", NULL,
      "{\"text\":\"a bc "
      "d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"pairs\",\"regions\",\"segments\",\"summary\","
      "\"hidden_states\"]}"},
-    {"POST", "/tokenize", NULL, NULL, "{\"text\":\"a bc e\"}"},
-    {"POST", "/analyze", NULL, NULL, "{\"text\":7}"},
-    {"GET", "/models", NULL, NULL, NULL},
+    {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
+    {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},
+    {HS_MODELS, NULL, NULL, NULL},
 };
 
 static hs_request make_request(size_t i)
 {
     return (hs_request){
-        .method = requests[i].method,
-        .path = requests[i].path,
+        .operation = requests[i].operation,
         .content_type = requests[i].body ? "application/json" : NULL,
         .accept = requests[i].accept,
         .accept_encoding = requests[i].accept_encoding,
