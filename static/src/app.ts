@@ -9,7 +9,7 @@ import { perFrame } from "./dom";
 import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
-import { attentionRequest, headRequest, overviewRequest, summaryRequest } from "./requests";
+import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest } from "./requests";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
 export interface Selection {
@@ -147,13 +147,12 @@ export class App {
     return { head: rough, entry, selection };
   }
 
-  // The parts of something to save that are the same in every view.
-  exported(entry: Entry, name: string): Omit<Exportable, "picture" | "rows"> {
-    const { model, sha256 } = entry.answer!;
-    const { request } = entry;
+  // The parts of something to save that are the same in every view. `request`: what gives the arrays seen.
+  exported(answer: Answer, name: string, request: AnalyzeRequest): Omit<Exportable, "picture" | "rows"> {
+    const { model, sha256 } = answer;
     return {
       name: `headscope-${model}-${name}`,
-      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${request.text.slice(0, 80)}${request.text.length > 80 ? "…" : ""}”`,
+      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${request.text!.slice(0, 80)}${request.text!.length > 80 ? "…" : ""}”`,
       provenance: { tool: "headscope", model, model_sha256: sha256, request, page: this.address() },
     };
   }

@@ -1,5 +1,5 @@
 // The menu that saves and shares what is on screen.
-import { csvOf, curlOf, npzOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
+import { arraysOf, csvOf, curlOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
 import type { App } from "./app";
 import { h, replace } from "./dom";
 import { token } from "./token";
@@ -29,7 +29,8 @@ export class ExportMenu {
 
   private fill(): void {
     const seen = this.current();
-    const request = seen?.provenance.request;
+    const { request, second } = seen?.provenance ?? {};
+    const requests = [request, second].filter((one) => one !== undefined);
     this.note.textContent = seen ? "" : "There is nothing to save yet.";
     const item = (label: string, does: string, act: () => unknown): HTMLElement =>
       h(
@@ -59,12 +60,12 @@ export class ExportMenu {
       ],
       seen && item("CSV", "table", saved("csv", csvOf)),
       request && [
-        item("npz", "arrays for NumPy", saved("npz", npzOf)),
-        item("curl", "copy the request", copied(curlOf(request, address, token() !== ""), "the curl command")),
+        item("npz", "arrays for NumPy", saved("npz", arraysOf)),
+        item("curl", "copy the request", copied(curlOf(requests, address, token() !== ""), "the curl command")),
         item(
           "Python",
           "copy the request",
-          copied(pythonOf(request, address, token() !== ""), "the Python program"),
+          copied(pythonOf(requests, address, token() !== ""), "the Python program"),
         ),
       ],
       item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()),

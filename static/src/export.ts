@@ -1,7 +1,9 @@
 // Saving what is seen: PNG, SVG, CSV, npz, each with where it came from; and the request as curl or Python.
 import { download } from "./api";
+import { addSide, npzOf, type Arrays } from "./npz";
 import type { AnalyzeRequest } from "./requests";
 import { withText } from "./png";
+import { parseSafetensors } from "./safetensors";
 import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
 
 export interface Provenance {
@@ -9,7 +11,7 @@ export interface Provenance {
   model?: string;
   model_sha256?: string;
   request?: AnalyzeRequest; // none: not from one text
-  second?: AnalyzeRequest;
+  second?: AnalyzeRequest; // of a comparison
   runs?: unknown[]; // the reports' provenance
   page: string;
 }
@@ -26,7 +28,7 @@ export interface Exportable {
 function inkOf(): Ink {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim();
-  return { ink: read("--ink"), muted: read("--muted"), page: read("--surface"), line: read("--line") };
+  return { ink: read("--ink"), muted: read("--muted"), page: read("--surface"), line: read("--line"), accent: read("--accent") };
 }
 
 export async function pngOf({ picture, provenance }: Exportable): Promise<Blob> {
@@ -59,7 +61,15 @@ export function csvText(rows: (string | number)[][], provenance: Provenance): st
 export const csvOf = ({ rows, provenance }: Exportable): Blob =>
   new Blob([csvText(rows(), provenance)], { type: "text/csv;charset=utf-8" });
 
-export const npzOf = ({ provenance }: Exportable): Promise<Blob> => download(provenance.request!, "npz");
+export async function arraysOf({ provenance: { request, second } }: Exportable): Promise<Blob> {
+  if (!second) return download(request!, "npz");
+  const arrays: Arrays = new Map();
+  for (const [side, asked] of [["first", request!], ["second", second]] as const) {
+    const bytes = await (await download(asked, "safetensors")).arrayBuffer();
+    addSide(arrays, side, parseSafetensors(new Uint8Array(bytes)));
+  }
+  return npzOf(arrays);
+}
 
 export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");
@@ -72,22 +82,34 @@ export function save(blob: Blob, name: string): void {
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 // withToken: the token itself is never copied, but read from the environment.
-export const curlOf = (request: AnalyzeRequest, address: string, withToken = false): string =>
-  `curl -sS ${quoteShell(`${address}?format=npz`)} -H 'Content-Type: application/json' \\\n` +
-  (withToken ? `  -H "Authorization: Bearer $HEADSCOPE_TOKEN" \\\n` : "") +
-  `  -d ${quoteShell(JSON.stringify(request))} -o headscope.npz`;
+export const curlOf = (requests: readonly AnalyzeRequest[], address: string, withToken = false): string =>
+  requests
+    .map(
+      (request, n) =>
+        `curl -sS ${quoteShell(`${address}?format=npz`)} -H 'Content-Type: application/json' \\\n` +
+        (withToken ? `  -H "Authorization: Bearer $HEADSCOPE_TOKEN" \\\n` : "") +
+        `  -d ${quoteShell(JSON.stringify(request))} -o headscope${requests.length > 1 ? `-${n + 1}` : ""}.npz`,
+    )
+    .join("\n");
 
 // A JSON string holds only escapes that Python's json knows too.
-export const pythonOf = (request: AnalyzeRequest, address: string, withToken = false): string =>
+export const pythonOf = (requests: readonly AnalyzeRequest[], address: string, withToken = false): string =>
   [
     withToken ? "import io, json, os, urllib.request" : "import io, json, urllib.request",
     "import numpy as np",
     "",
-    `request = json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}''')`,
-    `call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
-    '                              {"Content-Type": "application/json"})',
-    ...(withToken ? ['call.add_header("Authorization", "Bearer " + os.environ["HEADSCOPE_TOKEN"])'] : []),
-    "heads = np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
-    "print({name: heads[name].shape for name in heads.files})",
+    "def ask(request):",
+    `    call = urllib.request.Request(${JSON.stringify(`${address}?format=npz`)}, json.dumps(request).encode(),`,
+    '                                  {"Content-Type": "application/json"})',
+    ...(withToken ? ['    call.add_header("Authorization", "Bearer " + os.environ["HEADSCOPE_TOKEN"])'] : []),
+    "    return np.load(io.BytesIO(urllib.request.urlopen(call).read()))",
+    "",
+    ...requests.flatMap((request, n) => {
+      const name = requests.length > 1 ? ["first", "second"][n]! : "heads";
+      return [
+        `${name} = ask(json.loads(r'''${JSON.stringify(request).replaceAll("'", "\\u0027")}'''))`,
+        `print({name: ${name}[name].shape for name in ${name}.files})`,
+      ];
+    }),
     "",
   ].join("\n");

@@ -68,6 +68,30 @@ export function layerRequest(state: State, layer: number): AnalyzeRequest {
   };
 }
 
+// What is saved as arrays and copied as a request: floats as the service has them, negatives kept, and the figures at
+// the thresholds of the moment.
+export function savedRequest(
+  state: State,
+  layers: number[] | "all",
+  head: number | "all",
+  outputs: AnalyzeRequest["outputs"],
+  half = false,
+): AnalyzeRequest {
+  const summed = head === SUM;
+  return {
+    ...inputOf(state),
+    layers,
+    heads: head === "all" || summed ? "all" : [head],
+    outputs: summed ? outputs!.filter((name) => name !== "head_outputs") : outputs,
+    ...(summed ? { reduce: "sum" as const } : {}),
+    threshold: state.tau,
+    attention_threshold: state.atau,
+    max_pairs: PAIRS_MOST,
+    dtype: half ? "f2" : "f4",
+  };
+}
+const PAIRS_MOST = 1_000_000;
+
 // The second side of a comparison, as a state of its own: what it does not replace it shares.
 export function secondState(state: State): State {
   return {

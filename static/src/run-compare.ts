@@ -16,6 +16,7 @@ import {
 } from "./run-figures";
 import { nameOfRun } from "./run-list";
 import { RUN_FIGURE_NAMES, type By, type RunFigure } from "./state";
+import { chartsPicture, type Picture } from "./surface";
 
 const SIDES = [
   { colour: "--similarity", dash: undefined, word: "First" },
@@ -370,8 +371,21 @@ export class RunCompare {
       name: `headscope-runs-${names.join("-").replaceAll(/[^\w.-]+/g, "_")}`,
       title: `headscope · ${names.join(" and ")}`,
       provenance: { tool: "headscope", runs: sides.map(({ report }) => report.provenance), page: app.address() },
+      picture: this.picture(names),
       rows,
     };
+  }
+
+  // The charts on screen, with who is who.
+  private picture(names: readonly string[]): Picture {
+    const shown = RUN_FIGURE_NAMES.flatMap((name) => {
+      const { figure, chart } = this.plots[name];
+      const canvas = chart.element.querySelector("canvas");
+      return figure.hidden || !canvas ? [] : [{ title: RUN_FIGURES[name].name, canvas }];
+    });
+    const style = getComputedStyle(this.element);
+    const keys = names.map((name, n) => ({ name, ...SIDES[n]!, colour: style.getPropertyValue(SIDES[n]!.colour).trim() }));
+    return chartsPicture(shown, keys);
   }
 }
 

@@ -4,6 +4,7 @@ import { hueOf, inkOn, lutOf, luminance, toOklab } from "../src/colour.ts";
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/scale.ts";
 import { formatState, INITIAL, MAPS, METRICS, parseState, VIEWS } from "../src/state.ts";
 import { csvText, curlOf, pythonOf } from "../src/export.ts";
+import { addSide, npzOf } from "../src/npz.ts";
 import { crc32, withText } from "../src/png.ts";
 import { strongest } from "../src/heatmap.ts";
 import { pool, rootIndex } from "../src/thumbs.ts";
@@ -255,8 +256,47 @@ test("CSV quotes what it must and says where it came from", () => {
 
 test("copied requests survive quotes", () => {
   const request = { text: 'It\'s "so" \\ \n', max_tokens: 128 };
-  assert.ok(curlOf(request, "http://h/analyze").includes(`It'\\''s`));
-  const python = pythonOf(request, "http://h/analyze");
+  assert.ok(curlOf([request], "http://h/analyze").includes(`It'\\''s`));
+  const python = pythonOf([request], "http://h/analyze");
   const json = /r'''(.*)'''/.exec(python)[1];
   assert.deepEqual(JSON.parse(json), request);
+});
+
+test("two requests are copied both; the token never is", () => {
+  const requests = [{ text: "a" }, { text: "b" }];
+  const curl = curlOf(requests, "http://h/analyze", true);
+  assert.equal(curl.match(/^curl/gm).length, 2);
+  assert.ok(curl.includes("-o headscope-2.npz") && curl.includes("$HEADSCOPE_TOKEN"));
+  const python = pythonOf(requests, "http://h/analyze", true);
+  assert.ok(python.includes("first = ask(") && python.includes("second = ask("));
+  assert.ok(python.includes('os.environ["HEADSCOPE_TOKEN"]'));
+});
+
+test("npz: a ZIP of .npy files as NumPy writes them", async () => {
+  const arrays = new Map();
+  addSide(arrays, "first", {
+    tensors: new Map([["map", { dtype: "F32", shape: [1, 2], data: Float32Array.of(1.5, -2) }]]),
+    metadata: { tokens: '["a","🙂b"]', model: "mini" },
+  });
+  assert.deepEqual([...arrays.keys()], ["first_map", "first_tokens", "first_model"]);
+  const map = arrays.get("first_map");
+  const view = new DataView(map.buffer);
+  const length = view.getUint16(8, true);
+  assert.equal((10 + length) % 64, 0);
+  const header = new TextDecoder().decode(map.subarray(10, 10 + length));
+  assert.equal(header.trimEnd(), "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }");
+  assert.ok(header.endsWith("\n"));
+  assert.deepEqual([view.getFloat32(10 + length, true), view.getFloat32(14 + length, true)], [1.5, -2]);
+  assert.ok(new TextDecoder().decode(arrays.get("first_tokens")).includes("'<U2'"));
+  assert.ok(new TextDecoder().decode(arrays.get("first_model")).includes("'shape': ()"));
+  const zip = Buffer.from(await npzOf(arrays).arrayBuffer());
+  const end = zip.subarray(-22);
+  assert.equal(end.readUInt32LE(0), 0x06054b50);
+  assert.equal(end.readUInt16LE(10), 3);
+  const directory = end.readUInt32LE(16);
+  assert.equal(zip.readUInt32LE(directory), 0x02014b50);
+  assert.equal(zip.readUInt32LE(directory + 16), crc32(map));
+  assert.equal(zip.readUInt32LE(directory + 24), map.length);
+  assert.equal(zip.subarray(directory + 46, directory + 59).toString(), "first_map.npy");
+  assert.equal(directory + end.readUInt32LE(12) + 22, zip.length);
 });

@@ -9,7 +9,7 @@ import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
-import { headRequest, overviewRequest, secondState } from "../requests";
+import { headRequest, overviewRequest, savedRequest, secondState, type AnalyzeRequest } from "../requests";
 import { format } from "../scale";
 import { differenceShade, shadeOf, type Shade } from "../shade";
 import { INITIAL, SIDES, SUM, type Against, type Scale, type Side, type State } from "../state";
@@ -284,7 +284,15 @@ export class CompareView {
       const shown = this.contents[side];
       if (!shown?.n) return [];
       const { x, y, span } = this.views[side];
-      return [{ ...shown, title: this.titles[side].textContent!, window: { x, y, span } }];
+      const held = this.held();
+      return [
+        {
+          ...shown,
+          held: held?.side === side ? held.cell : null,
+          title: this.titles[side].textContent!,
+          window: { x, y, span },
+        },
+      ];
     });
   }
 
@@ -388,10 +396,14 @@ export class CompareView {
         ];
       }),
     ];
-    const made = this.app.exported(first, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`);
+    const ask = (state: State, { layer, head }: Selection): AnalyzeRequest =>
+      savedRequest(state, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
+    const { state } = this.app;
+    const request = ask(state, selections[0]);
+    const made = this.app.exported(first.answer, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`, request);
     return {
       ...made,
-      provenance: { ...made.provenance, second: other.request },
+      provenance: { ...made.provenance, second: ask(secondState(state), selections[1]) },
       picture: pictureOf(this.drawn, made.title),
       rows,
     };

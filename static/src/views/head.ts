@@ -10,6 +10,7 @@ import { entryOf } from "../lens";
 import { FIGURES, valueOf, type Figure } from "../metrics";
 import { countAbove, sortPairs, type Pairs } from "../pairs";
 import { describeCell } from "../readout";
+import { savedRequest } from "../requests";
 import { format } from "../scale";
 import { shadeOf, type Shade } from "../shade";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
@@ -276,6 +277,8 @@ export class HeadView {
     const plates = (["attention", "similarity"] as const).map(
       (quantity): Plate => ({
         ...this.shade(head, quantity),
+        marks: this.marks(head, quantity),
+        held: this.held(),
         title: TITLES[quantity],
         n: axis.n,
         labels: axis.labels,
@@ -294,7 +297,9 @@ export class HeadView {
         head.normalized[i * axis.n + j]!,
       ]),
     ];
-    const made = this.app.exported(entry, `head-${name}`);
+    const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
+    const request = savedRequest(this.app.state, [selection.layer], selection.head, [...outputs]);
+    const made = this.app.exported(entry.answer, `head-${name}`, request);
     return { ...made, picture: pictureOf(plates, made.title), rows };
   }
 

@@ -1,7 +1,7 @@
 // Layers x heads as thumbnails: every head of the text at a glance, sorted and coloured by a figure.
 import type { App } from "../app";
 import type { Answer, Summary } from "../answer";
-import { cssOf, inkOn, lutOf, MIDDLE, type Theme } from "../colour";
+import { cssOf, inkOn, lutOf } from "../colour";
 import { colourBar, type Bar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import type { Exportable } from "../export";
@@ -9,9 +9,10 @@ import { figuresTable } from "../figures-table";
 import { FIGURES, placeIn, rangeOf, soundValueOf, valueOf, writeFigure, type Figure } from "../metrics";
 import { REACH, type Profile } from "../patterns";
 import { percent, type Tick } from "../scale";
-import { METRICS, type MapName, type Metric, type Show } from "../state";
-import { pictureOf, type Plate } from "../surface";
-import { paint, pool, rootIndex } from "../thumbs";
+import { METRICS, type Metric, type Show } from "../state";
+import { savedRequest } from "../requests";
+import { gridPicture, type Picture } from "../surface";
+import { paint, pool } from "../thumbs";
 import { statusOf } from "../status";
 
 type Quantity = "attention" | "similarity";
@@ -226,7 +227,7 @@ export class OverviewView {
     const T = answer.encoding.ids.length;
     if (T * T * this.thumbs.length <= AT_ONCE) for (const l of answer.layers.keys()) layers.add(l);
     const maps = new Map([...layers].map((l) => [l, state.show === "similarity" ? null : app.attention(answer, l)]));
-    const seen = answer.encoding.special.flatMap((special, t) => (special && !state.special ? [] : [t]));
+    const seen = this.seen(answer);
     const side = Math.round((this.thumbs[0]!.button.clientWidth - 2) * devicePixelRatio);
     const look = [answerNumber(answer), state.map, theme, side, seen.length].join(" ");
     const jobs: (() => void)[] = [];
@@ -242,6 +243,11 @@ export class OverviewView {
       if (profile && t.offsets.key !== look) jobs.push(() => this.paintOffsets(t, look, profile));
     }
     this.run(jobs, () => this.mark(answer, look, near));
+  }
+
+  // The tokens shown.
+  private seen(answer: Answer): number[] {
+    return answer.encoding.special.flatMap((special, t) => (special && !this.app.state.special ? [] : [t]));
   }
 
   private run(jobs: readonly (() => void)[], done: () => void): void {
@@ -350,19 +356,35 @@ export class OverviewView {
     const key = JSON.stringify([show, map, app.theme, figure, range]);
     if (this.legend.dataset.key === key) return;
     this.legend.dataset.key = key;
-    replace(
-      this.legend,
-      show !== "similarity" && colourBar({ ...attentionBar(map, app.theme), words: `${ATTENTION_WORDS}; strip: offsets −${NEAR} to +${NEAR}` }),
-      show !== "attention" && colourBar(similarityBar(map, app.theme)),
-      figure &&
-        range &&
-        colourBar({
-          lut: lutOf(map, "figure", app.theme),
-          label: FIGURES[figure].name,
-          ticks: range.map((v, at) => ({ at, label: FIGURES[figure].write(v) })),
-          words: "linear, least to largest",
-        }),
-    );
+    replace(this.legend, this.bars(range).map(colourBar));
+  }
+
+  private bars(range: [number, number] | null): Bar[] {
+    const { app, figure } = this;
+    const { show, map } = app.state;
+    const bars: Bar[] = [];
+    if (show !== "similarity")
+      bars.push({
+        lut: lutOf(map, "attention", app.theme),
+        label: "Attention",
+        ticks: ROOTS,
+        words: `square root, 0 to 1; strip: offsets −${NEAR} to +${NEAR}`,
+      });
+    if (show !== "attention")
+      bars.push({
+        lut: lutOf(map, "signed", app.theme),
+        label: "Similarity",
+        ticks: SIGNED_ROOTS,
+        words: "square root, of each head’s largest |S|",
+      });
+    if (figure && range)
+      bars.push({
+        lut: lutOf(map, "figure", app.theme),
+        label: FIGURES[figure].name,
+        ticks: range.map((v, at) => ({ at, label: FIGURES[figure].write(v) })),
+        words: "linear, least to largest",
+      });
+    return bars;
   }
 
   exportable(): Exportable | null {
@@ -372,16 +394,56 @@ export class OverviewView {
     const { state } = this.app;
     const summary = this.app.figures(answer);
     const names = Object.keys(FIGURES) as Figure[];
+    const order = this.ordered(summary);
     const rows = (): (string | number)[][] => [
       ["layer", "head", ...names],
-      ...answer.layers.flatMap((layer, l) =>
-        answer.heads.map((head, k) => [layer, head, ...names.map((f) => valueOf(summary[l]![k]!, f) ?? "")]),
-      ),
+      ...order.map(({ l, h: k }) => [
+        answer.layers[l]!,
+        answer.heads[k]!,
+        ...names.map((f) => valueOf(summary[l]![k]!, f) ?? ""),
+      ]),
     ];
+    const numbers = 2 * answer.encoding.ids.length ** 2 * this.thumbs.length;
+    const outputs = ["attentions", "similarities", "summary"] as const;
+    const request = savedRequest(state, "all", "all", [...outputs], numbers * 4 > ANSWER_MOST);
+    const made = this.app.exported(answer, "overview", request);
+    return { ...made, rows, picture: this.picture(answer, summary, order, made.title) };
+  }
+
+  // The thumbnails in the order on screen, with their figures and the bars that explain them.
+  private picture(answer: Answer, summary: Summary[][], order: readonly Thumb[], footer: string): Picture {
+    const { state, theme } = this.app;
+    const { figure } = this;
+    const range = figure ? rangeOf(summary, figure, state.least) : null;
+    const lut = lutOf(state.map, "figure", theme);
     const quantities = state.show === "both" ? (["attention", "similarity"] as const) : [state.show];
-    const made = this.app.exported(entry, "overview");
-    const plates = quantities.map((quantity) => this.gridPlate(answer, quantity));
-    return { ...made, rows, picture: pictureOf(plates, made.title) };
+    const cells = order.map((t) => {
+      const head = summary[t.l]![t.h]!;
+      const sound = figure && soundValueOf(head, figure, state.least);
+      const place = range && sound !== null ? placeIn(range, sound) : null;
+      return {
+        name: `${t.l}·${t.h}`,
+        written: figure ? writeFigure(head, figure) : "",
+        ground: place === null ? null : cssOf(lut, place),
+        ink: place === null ? null : inkOn(lut, place),
+        maps: quantities.map((quantity) => this.savedMap(answer, t, quantity)),
+        strip: state.show !== "similarity" && t.offsets.key ? t.offsets.canvas : null,
+      };
+    });
+    return gridPicture(cells, answer.heads.length, this.bars(range), footer);
+  }
+
+  private savedMap(answer: Answer, { l, h: head }: Thumb, quantity: Quantity): HTMLCanvasElement | null {
+    const { app } = this;
+    const { state, theme } = app;
+    const at = l * answer.heads.length + head;
+    const signed = quantity === "similarity";
+    const map = signed ? app.derived(answer).similarity[at] : app.attention(answer, l)?.[head];
+    const { values, side } = map ? pool(map, answer.encoding.ids.length, SAVED, this.seen(answer)) : { values: null, side: 0 };
+    if (!values || !side) return null;
+    const canvas = h("canvas", { width: side, height: side });
+    canvas.getContext("2d")!.putImageData(paint(values, side, lutOf(state.map, signed ? "signed" : "attention", theme)), 0, 0);
+    return canvas;
   }
 
   private tell(l: number, head: number, aloud: boolean): void {
@@ -417,58 +479,10 @@ export class OverviewView {
     target.tabIndex = 0;
     target.focus();
   }
-
-  // All heads as one picture, layers downwards, heads across.
-  private gridPlate(answer: Answer, quantity: Quantity): Plate {
-    const { app } = this;
-    const T = answer.encoding.ids.length;
-    const n = Math.max(answer.layers.length, answer.heads.length) * CELL;
-    const signed = quantity === "similarity";
-    const indices = new Uint8Array(n * n).fill(signed ? MIDDLE : 0);
-    const derived = app.derived(answer);
-    const seen = Array.from({ length: T }, (_, t) => t);
-    answer.layers.forEach((_, l) =>
-      answer.heads.forEach((_, head) => {
-        const map = signed
-          ? derived.similarity[l * answer.heads.length + head]
-          : app.attention(answer, l)?.[head];
-        if (!map) return;
-        const { values, side } = pool(map, T, CELL - 4, seen);
-        for (let i = 0; i < CELL - 4; i++)
-          for (let j = 0; j < CELL - 4; j++) {
-            const at = Math.floor((i * side) / (CELL - 4)) * side + Math.floor((j * side) / (CELL - 4));
-            indices[(l * CELL + i) * n + head * CELL + j] = rootIndex(values[at]!, signed);
-          }
-      }),
-    );
-    const { map } = app.state;
-    return {
-      ...(signed ? similarityBar(map, app.theme) : attentionBar(map, app.theme)),
-      title: `${signed ? "Context similarity" : "Attention"}: layers down, heads across`,
-      n,
-      labels: Array.from({ length: n }, (_, t) => (t % CELL === CELL / 2 ? String(Math.floor(t / CELL)) : "")),
-      indices,
-      middle: signed ? MIDDLE : 0,
-      window: { x: 0, y: 0, span: n },
-    };
-  }
 }
 
-const CELL = 64; // pixels of a head in the saved picture
-
-const ATTENTION_WORDS = "square root, 0 to 1";
-const attentionBar = (map: MapName, theme: Theme): Bar => ({
-  lut: lutOf(map, "attention", theme),
-  label: "Attention",
-  ticks: ROOTS,
-  words: ATTENTION_WORDS,
-});
-const similarityBar = (map: MapName, theme: Theme): Bar => ({
-  lut: lutOf(map, "signed", theme),
-  label: "Similarity",
-  ticks: SIGNED_ROOTS,
-  words: "square root, of each head’s largest |S|",
-});
+const SAVED = 128; // pixels of a map in the saved picture, at most
+const ANSWER_MOST = 200e6; // bytes; the service refuses answers not much larger
 
 const numbers = new WeakMap<Answer, number>();
 let answers = 0;

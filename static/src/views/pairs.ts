@@ -20,6 +20,7 @@ import {
   type Pairs,
 } from "../pairs";
 import { describeCell } from "../readout";
+import { savedRequest } from "../requests";
 import { format, percent } from "../scale";
 import { SUM, type Answer } from "../state";
 import { statusOf } from "../status";
@@ -376,8 +377,11 @@ export class PairsView {
         ];
       }),
     ];
-    const made = this.app.exported(entry, `pairs-${nameOf(selection)}`);
-    return { ...made, picture: textPicture(this.text, this.flow!.flow.tokens, [], made.title), rows };
+    const request = savedRequest(this.app.state, [selection.layer], selection.head, ["pairs", "similarities"]);
+    const made = this.app.exported(entry.answer, `pairs-${nameOf(selection)}`, request);
+    const canvas = this.histogram.element.querySelector("canvas");
+    const charts = canvas ? [{ title: "Distances of the pairs shown; dashed: drawn evenly", canvas }] : [];
+    return { ...made, picture: textPicture(this.text, this.flow!.flow.tokens, { charts }, made.title), rows };
   }
 
   private keydown(e: KeyboardEvent): void {

@@ -2,18 +2,18 @@
 // arcs, segments as bands, sentences as marks.
 import { nameOf, type App } from "../app";
 import { segmentsOf, type Axis, type Head, type Segment } from "../analysis";
-import { colourBar } from "../colourbar";
+import { colourBar, type Bar } from "../colourbar";
 import { cssOf, inkOn, lutOf } from "../colour";
 import { h, perFrame, replace, segmented, svg, toggle } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { countAbove } from "../pairs";
-import { layerRequest } from "../requests";
+import { layerRequest, savedRequest } from "../requests";
 import { format, maximumOf, ticksOf, wordsOf } from "../scale";
 import type { Relation } from "../state";
 import { statusOf } from "../status";
-import { PICTURE_EDGE, textPicture, type Stroke } from "../surface";
+import { textPicture, type Band, type Stroke } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
@@ -54,6 +54,7 @@ export class TextView {
   private segments: readonly Segment[] = [];
   private key = "";
   private pointed = -1;
+  private bar: Bar | null = null;
   private readonly redraw = perFrame(() => this.drawOverlay());
 
   constructor(private readonly app: App) {
@@ -197,7 +198,8 @@ export class TextView {
       similar: "Similarity of each token to all others, on average. ",
     }[relation];
     this.caption.textContent = chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`;
-    replace(this.legend, colourBar({ lut, label: title, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }));
+    this.bar = { lut, label: title, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) };
+    replace(this.legend, colourBar(this.bar));
   }
 
   private list(head: Head): void {
@@ -374,14 +376,29 @@ export class TextView {
     return out;
   }
 
-  // The arcs on screen, moved to where the saved picture puts the paper.
+  // The arcs and bands on screen, for the saved picture.
   private strokes(): Stroke[] {
     return [...this.overlay.querySelectorAll<SVGPathElement>(".arc")].map((arc) => ({
-      d: arc.getAttribute("d")!.replace(/-?[\d.]+/g, (v) => String(Number(v) + PICTURE_EDGE)),
+      d: arc.getAttribute("d")!,
       colour: getComputedStyle(arc).stroke,
       width: parseFloat(arc.style.strokeWidth),
       opacity: Number(arc.style.opacity),
     }));
+  }
+  private shownBands(): Band[] {
+    return [...this.overlay.querySelectorAll("rect")].map((rect) => {
+      const words = rect.nextElementSibling?.matches("text") ? rect.nextElementSibling : null;
+      const read = (name: string): number => Number(rect.getAttribute(name));
+      return {
+        x: read("x"),
+        y: read("y"),
+        width: read("width"),
+        height: read("height"),
+        fill: rect.getAttribute("fill")!,
+        text: words?.textContent ?? "",
+        ink: words?.getAttribute("fill") ?? "",
+      };
+    });
   }
 
   private point(t: number): void {
@@ -429,8 +446,11 @@ export class TextView {
         ...values.map((v) => v[t]!),
       ]),
     ];
-    const made = this.app.exported(entry, `text-${nameOf(selection)}`);
-    return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, this.strokes(), made.title), rows };
+    const outputs = ["attentions", "similarities", "pairs", ...(this.app.state.bands ? (["segments"] as const) : [])] as const;
+    const request = savedRequest(this.app.state, [selection.layer], selection.head, [...outputs]);
+    const made = this.app.exported(entry.answer, `text-${nameOf(selection)}`, request);
+    const around = { strokes: this.strokes(), bands: this.shownBands(), bars: this.bar ? [this.bar] : [] };
+    return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, around, made.title), rows };
   }
 
   private keydown(e: KeyboardEvent): void {
