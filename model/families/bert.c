@@ -26,7 +26,7 @@ void hs__bert_configure(hs__config *config, hs_recipe *recipe)
 {
     recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 1, HS__TYPES_MAX, 2);
     recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
-    recipe->activation = hs__config_activation(config, "hidden_act");
+    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 

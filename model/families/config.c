@@ -75,6 +75,16 @@ double hs__config_number_or(hs__config *config, const char *key, double min, dou
     return min;
 }
 
+bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise)
+{
+    const json_t *value = look_up(config, key);
+    if (!value || json_is_null(value))
+        return otherwise;
+    if (!json_is_boolean(value))
+        hs__config_refuse(config, "%s must be true or false", key);
+    return json_is_true(value);
+}
+
 /* The string under a key, or NULL where there is none to look at. */
 static const char *read_text(hs__config *config, const char *key)
 {
@@ -87,7 +97,7 @@ static const char *read_text(hs__config *config, const char *key)
 }
 
 /* HuggingFace has several ways to write the tanh approximation; they differ in rounding only. */
-hs_activation hs__config_activation(hs__config *config, const char *key)
+hs_activation hs__config_activation(hs__config *config, const char *key, hs_activation otherwise)
 {
     static const struct {
         const char *name;
@@ -101,7 +111,7 @@ hs_activation hs__config_activation(hs__config *config, const char *key)
     };
     const char *text = read_text(config, key);
     if (!text)
-        return HS_GELU;
+        return otherwise;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(text, names[i].name) == 0)
             return names[i].activation;
@@ -109,7 +119,18 @@ hs_activation hs__config_activation(hs__config *config, const char *key)
                       "%s must be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"quick_gelu\", \"relu\" or "
                       "\"silu\"; not supported: \"%s\"",
                       key, text);
-    return HS_GELU;
+    return otherwise;
+}
+
+void hs__config_padding(hs__config *config, size_t padding_id, hs_recipe *recipe)
+{
+    const size_t n_rows = recipe->shape.n_positions;
+    if (n_rows < padding_id + 1 + POSITIONS_MIN) {
+        hs__config_refuse(config, "%zu positions are too few for a padding id of %zu", n_rows, padding_id);
+        return;
+    }
+    recipe->embedding.position_offset = padding_id + 1;
+    recipe->shape.n_positions = n_rows - recipe->embedding.position_offset;
 }
 
 void hs__config_only(hs__config *config, const char *key, const char *only)

@@ -27,10 +27,14 @@ size_t hs__config_size(hs__config *config, const char *key, size_t min, size_t m
 
 /* The rest may be absent and is `otherwise` then. */
 size_t hs__config_size_or(hs__config *config, const char *key, size_t min, size_t max, size_t otherwise);
+bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise);
 double hs__config_number_or(hs__config *config, const char *key, double min, double max, double otherwise);
 
-/* Under any of HuggingFace's names. Absent or null: gelu. */
-hs_activation hs__config_activation(hs__config *config, const char *key);
+/* Under any of HuggingFace's names. Absent or null: `otherwise`. */
+hs_activation hs__config_activation(hs__config *config, const char *key, hs_activation otherwise);
+
+/* Positions that count from the id of padding on, as fairseq's do: the rows up to it are not a token's. */
+void hs__config_padding(hs__config *config, size_t padding_id, hs_recipe *recipe);
 
 /* Absent and null mean HuggingFace's default, which is the one value supported. */
 void hs__config_only(hs__config *config, const char *key, const char *only);

@@ -26,7 +26,7 @@ static const hs__module modules[] = {
 static void configure(hs__config *config, hs_recipe *recipe)
 {
     recipe->norm_eps = 1e-12F;
-    recipe->activation = hs__config_activation(config, "activation");
+    recipe->activation = hs__config_activation(config, "activation", HS_GELU);
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 

@@ -9,7 +9,8 @@
 #define FAMILIES(X)                                                                                          \
     X(bert)                                                                                                  \
     X(distilbert)                                                                                            \
-    X(electra)
+    X(electra)                                                                                               \
+    X(roberta)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)

@@ -31,16 +31,17 @@ typedef struct hs__module {
 } hs__module;
 
 /* One way to name a family's tensors, the prefix left out. Modules that a recipe has no use for are not
- * looked for: token types where n_types is 0, the projection where E is H. NULL: there is none. */
+ * looked for: token types where n_types is 0, the projection where E is H unless it projects always. NULL:
+ * there is none. */
 typedef struct hs__layout {
     const char *word, *position, *type, *embedding_norm, *projection;
     const char *layer, *below; /* what stands before a layer's number, and after it */
     const hs__module *layers;  /* the modules of a layer, up to one without name */
-    const char *final_norm;
-    bool norms_without_bias;
+    const char *score_bias, *final_norm;
+    bool norms_without_bias, projects_always;
 } hs__layout;
 
-#define HS__LAYOUTS_MAX 2
+#define HS__LAYOUTS_MAX 2 /* of a family */
 
 typedef struct hs__family {
     const char *types[4]; /* model_type of config.json: the names that it goes by; NULL after the last */

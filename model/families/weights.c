@@ -196,7 +196,7 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
         enter(b, layout->embedding_norm);
         bind_norm(b, E, &embedding->norm);
     }
-    if (layout->projection && E != H) {
+    if (layout->projection && (E != H || layout->projects_always)) {
         enter(b, layout->projection);
         bind(b, "weight", NULL, H, E, &embedding->projection.weight);
         bind(b, "bias", NULL, 0, H, &embedding->projection.bias);
@@ -240,6 +240,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
                        family->layouts[0].word, family->prefixes[1]);
     bind_embedding(&b, &recipe->shape, &recipe->embedding);
     bind_layers(&b, recipe);
+    bind_table(&b, b.layout->score_bias, HS_DISTANCE_BUCKETS, recipe->shape.n_heads, &recipe->score_bias);
     if (b.layout->final_norm) {
         enter(&b, b.layout->final_norm);
         bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);

@@ -15,11 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
 import family_bert  # noqa: E402
 import family_electra  # noqa: E402
+import family_roberta  # noqa: E402
 from test_reference import TEXTS, assert_close  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
-FAMILIES = {"bert": family_bert, "electra": family_electra}
+FAMILIES = {"bert": family_bert, "electra": family_electra, "roberta": family_roberta}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
 
@@ -38,7 +39,7 @@ def folder_of(tmp_path_factory):
 
 
 def analyze(folder, output, text, *options):
-    first, second = TEXTS[text]
+    first, second = TEXTS.get(text, (text, None))
     pair = ["--text-pair", second] if second is not None else []
     command = [HEADSCOPE, "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o", str(output),
                "--outputs", "attentions,similarities,head_outputs,hidden_states", *pair, *options, "-"]
@@ -68,7 +69,8 @@ def test_maps(folder_of, tmp_path, family, variant, backend):
     check_heads(answer, FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]))
 
 
-@pytest.mark.parametrize("text", ["pair", "word", "empty"])
+# An unknown character and a written padding: ids 1 and 0, one of which moves positions where padding is counted out.
+@pytest.mark.parametrize("text", ["pair", "word", "empty", "the \u6f22 war [PAD] was [MASK] [PAD]\u6f22 long"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_short_texts_and_pairs(folder_of, tmp_path, family, text):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))

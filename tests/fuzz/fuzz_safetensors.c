@@ -61,23 +61,23 @@ static void read_layer(const hs_layer *layer)
     read_norm(&layer->ffn_norm);
 }
 
-/* What SIZES says is the smallest model of a family. */
-#define SIZES                                                                                                \
+/* The smallest model of each family. */
+#define SIZES(positions)                                                                                     \
     "\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":2,\"intermediate_size\":1,"           \
-    "\"max_position_embeddings\":3,\"vocab_size\":2,\"type_vocab_size\":1}"
+    "\"vocab_size\":2,\"type_vocab_size\":1,\"max_position_embeddings\":" positions "}"
 static const char *const configs[] = {
-    "{\"model_type\":\"bert\"," SIZES,
+    "{\"model_type\":\"bert\"," SIZES("3"),
     "{\"model_type\":\"distilbert\",\"n_layers\":1,\"n_heads\":1,\"dim\":2,\"hidden_dim\":1,"
     "\"max_position_embeddings\":3,\"vocab_size\":2}",
-    "{\"model_type\":\"electra\",\"embedding_size\":1," SIZES,
+    "{\"model_type\":\"electra\",\"embedding_size\":1," SIZES("3"),
+    "{\"model_type\":\"roberta\"," SIZES("5"),
 };
 
 static void bind_smallest(const hs__shards *shards, const char *config)
 {
     const hs__family *family;
     hs_recipe recipe;
-    if (hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL))
-        return; /* only when memory runs out */
+    require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL));
     if (!hs__weights_bind(shards, family, &recipe, NULL)) {
         read_tensor(&recipe.embedding.word);
         read_tensor(&recipe.embedding.position);

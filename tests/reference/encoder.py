@@ -71,6 +71,12 @@ def attend(query, key, value, bias=0.0):
     return attention, attention @ value
 
 
+def padded_positions(ids, padding):
+    """Positions of fairseq's models: tokens count from padding + 1 on, padding itself stays where it is."""
+    counts = np.asarray(ids) != padding
+    return np.cumsum(counts) * counts + padding
+
+
 def bert_layer(weights, layer, x, n_heads, eps, activation, bias=0.0):
     """HuggingFace's BertLayer: x after it, its maps and its heads' outputs."""
     query, key, value = (split_heads(dense(weights, f"{layer}attention.self.{name}", x), n_heads)

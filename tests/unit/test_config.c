@@ -84,6 +84,20 @@ START_TEST(electra_keys)
 }
 END_TEST
 
+START_TEST(roberta_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse("{\"model_type\":\"xlm-roberta\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_str_eq(recipe.family, "xlm-roberta");
+    ck_assert_uint_eq(recipe.shape.n_positions, 38);
+    ck_assert_uint_eq(recipe.embedding.position_offset, 2);
+    ck_assert_int_eq(
+        parse("{\"model_type\":\"camembert\",\"pad_token_id\":36," BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_uint_eq(recipe.shape.n_positions, 3);
+    ck_assert_uint_eq(recipe.embedding.position_offset, 37);
+}
+END_TEST
+
 static const struct {
     const char *name;
     hs_activation activation;
@@ -120,9 +134,12 @@ static const struct {
     {BERT("") " x", "end of file expected"},
     {"{}", "model_type is missing"},
     {"{\"model_type\":7," BERT_SIZES "}", "model_type"},
-    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\""},
+    {"{\"model_type\":\"bart\"," BERT_SIZES "}", "one of \"bert\", \"distilbert\", \"electra\", "},
     {"{\"model_type\":\"bart\"," BERT_SIZES "}", "not supported: \"bart\""},
     {"{\"model_type\":\"electra\"," BERT_SIZES "}", "embedding_size is missing"},
+    {"{\"model_type\":\"xlm-roberta-xl\"," BERT_SIZES "}", "not supported: \"xlm-roberta-xl\""},
+    {"{\"model_type\":\"roberta\",\"pad_token_id\":37," BERT_SIZES "}", "40 positions are too few"},
+    {"{\"model_type\":\"roberta\",\"pad_token_id\":-1," BERT_SIZES "}", "pad_token_id must be"},
     {"{\"model_type\":\"bert\"}", "num_hidden_layers is missing"},
     {"{\"model_type\":\"distilbert\"," BERT_SIZES "}", "n_layers is missing"},
     {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
@@ -238,6 +255,7 @@ int main(void)
     tcase_add_test(tests, bert_defaults);
     tcase_add_test(tests, distilbert_keys);
     tcase_add_test(tests, electra_keys);
+    tcase_add_test(tests, roberta_keys);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);

@@ -1,0 +1,23 @@
+/* roberta.c - RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT: BERT whose positions count from the id of
+ * padding on. All three are saved under RoBERTa's prefix. */
+#include "model/families/family.h"
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    hs__bert_configure(config, recipe);
+    hs__config_padding(config, hs__config_size_or(config, "pad_token_id", 0, HS_POSITIONS_MAX, 1), recipe);
+}
+
+const hs__family hs__family_roberta = {
+    .types = {"roberta", "xlm-roberta", "camembert"},
+    .keys = &hs__bert_keys,
+    .prefixes = {"", "roberta.", "model."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .position = "embeddings.position_embeddings",
+                 .type = "embeddings.token_type_embeddings",
+                 .embedding_norm = "embeddings.LayerNorm",
+                 .layer = "encoder.layer.",
+                 .below = ".",
+                 .layers = hs__bert_modules}},
+    .configure = configure,
+};
