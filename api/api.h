@@ -71,7 +71,8 @@ typedef struct hs_response {
     bool body_static;
     bool vary_encoding; /* Accept-Encoding could have changed the body: send Vary */
     double stage_ms[HS_STAGE_COUNT];
-    size_t n_tokens; /* computed for this request, for metrics; 0 when the cache had the heads */
+    size_t n_tokens;   /* computed for this request, for metrics; 0 when the cache had the heads */
+    const char *model; /* that was asked, the api's; NULL: the request did not get so far */
     hs_error error;  /* of a 500: what happened, for the log; the body does not tell */
 } hs_response;
 

@@ -468,4 +468,5 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
     }
     memcpy(ret_response->stage_ms, job->stage_ms, sizeof job->stage_ms);
     ret_response->n_tokens = job->n_tokens_computed;
+    ret_response->model = job->n_sequences ? job_model(job)->name : NULL;
 }

@@ -1,5 +1,7 @@
+/* log.c - a line is made in one piece on the stack and written in one piece, or not at all. */
 #include "server/base/log.h"
 
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096, FIELD_MAX_BYTES = 1024 };
+enum { LINE_BYTES = 4096, FIELD_BYTES = 1024, END_BYTES = 3 /* of a line: "}", its end, NUL */ };
 
 static bool log_json;
 static atomic_uint_fast64_t lines_dropped;
@@ -23,31 +25,40 @@ uint64_t hs__log_dropped(void)
     return atomic_load(&lines_dropped);
 }
 
-static void line_write(const char *line, int n_bytes)
+typedef struct line {
+    char text[LINE_BYTES];
+    size_t n_bytes;
+} line;
+
+/* What does not fit in whole is left out. */
+static void line_add(line *l, const char *format, ...) HS_PRINTF(2, 3);
+static void line_add(line *l, const char *format, ...)
 {
-    const size_t size = n_bytes < LINE_MAX_BYTES ? (size_t)n_bytes : LINE_MAX_BYTES - 1;
+    const size_t room = sizeof l->text - END_BYTES - l->n_bytes;
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(l->text + l->n_bytes, room, format, args);
+    va_end(args);
+    if (n > 0 && (size_t)n < room)
+        l->n_bytes += (size_t)n;
+}
+
+static void line_write(line *l)
+{
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (log_json)
+        l->text[l->n_bytes++] = '}';
+    l->text[l->n_bytes++] = '\n';
     /* A pipe polls writable when PIPE_BUF bytes fit, so this write cannot block. */
-    if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT) || write(STDERR_FILENO, line, size) < 0)
+    if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT) || write(STDERR_FILENO, l->text, l->n_bytes) < 0)
         atomic_fetch_add(&lines_dropped, 1);
 }
 
-static const char *now(char ret_time[40])
-{
-    struct timespec t;
-    struct tm parts;
-    char seconds[24];
-    clock_gettime(CLOCK_REALTIME, &t);
-    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &parts));
-    snprintf(ret_time, 40, "%s.%03ldZ", seconds, t.tv_nsec / 1000000);
-    return ret_time;
-}
-
 /* Printable ASCII as it is, everything else as \u00XX: valid in JSON, and harmless on a terminal. */
-static const char *escaped(const char *text, char ret_text[FIELD_MAX_BYTES])
+static const char *escaped(const char *text, char ret_text[FIELD_BYTES])
 {
     char *out = ret_text;
-    for (; *text && out < ret_text + FIELD_MAX_BYTES - 7; text++) {
+    for (; *text && out < ret_text + FIELD_BYTES - 7; text++) {
         const unsigned char c = (unsigned char)*text;
         if (c < ' ' || c > '~' || c == '"' || c == '\\')
             out += sprintf(out, "\\u%04x", c);
@@ -58,36 +69,47 @@ static const char *escaped(const char *text, char ret_text[FIELD_MAX_BYTES])
     return ret_text;
 }
 
+/* When, how grave, and what. */
+static void line_begin(line *l, const char *level, const char *message)
+{
+    struct timespec t;
+    struct tm parts;
+    char seconds[24], safe[FIELD_BYTES];
+    l->n_bytes = 0;
+    clock_gettime(CLOCK_REALTIME, &t);
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &parts));
+    line_add(l, log_json ? "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":\"%s\"" : "%s.%03ldZ %s %s",
+             seconds, t.tv_nsec / 1000000, level, log_json ? escaped(message, safe) : message);
+}
+
+/* Whole numbers as such, others with three places. */
+static void field_add(line *l, const hs_log_field *field)
+{
+    char safe[FIELD_BYTES];
+    if (field->text)
+        line_add(l, log_json ? ",\"%s\":\"%s\"" : " %s=%s", field->name, escaped(field->text, safe));
+    else
+        line_add(l, log_json ? ",\"%s\":%.*f" : " %s=%.*f", field->name,
+                 field->number == floor(field->number) ? 0 : 3, field->number);
+}
+
 void hs__log(const char *level, const char *format, ...)
 {
-    char message[FIELD_MAX_BYTES], safe[FIELD_MAX_BYTES], time[40], line[LINE_MAX_BYTES];
+    char message[FIELD_BYTES];
+    line l;
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    line_write(line,
-               snprintf(line, sizeof line,
-                        log_json ? "{\"time\":\"%s\",\"level\":\"%s\",\"message\":\"%s\"}\n" : "%s %s %s\n",
-                        now(time), level, log_json ? escaped(message, safe) : message));
+    line_begin(&l, level, message);
+    line_write(&l);
 }
 
-void hs__log_access(const hs_access *access)
+void hs__log_fields(const char *level, const char *message, const hs_log_field *fields, size_t n_fields)
 {
-    static const char json[] = "{\"time\":\"%s\",\"level\":\"info\",\"client\":\"%s\",\"method\":\"%s\","
-                               "\"path\":\"%s\",\"status\":%d,\"bytes_in\":%llu,\"bytes_out\":%llu,"
-                               "\"ms\":%.3f,\"stages\":\"%s\",\"id\":\"%s\"}\n";
-    static const char text[] = "%s %s %s %s %d in=%llu out=%llu ms=%.3f%s%s id=%s\n";
-    char method[FIELD_MAX_BYTES], path[FIELD_MAX_BYTES], time[40], line[LINE_MAX_BYTES];
-    const unsigned long long in = access->bytes_in, out = access->bytes_out;
-    int n;
-    now(time);
-    escaped(access->method, method);
-    escaped(access->path, path);
-    if (log_json)
-        n = snprintf(line, sizeof line, json, time, access->client, method, path, access->status, in, out,
-                     access->total_ms, access->stages, access->id);
-    else
-        n = snprintf(line, sizeof line, text, time, access->client, method, path, access->status, in, out,
-                     access->total_ms, *access->stages ? " " : "", access->stages, access->id);
-    line_write(line, n);
+    line l;
+    line_begin(&l, level, message);
+    for (size_t i = 0; i < n_fields; i++)
+        field_add(&l, &fields[i]);
+    line_write(&l);
 }

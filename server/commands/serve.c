@@ -1,8 +1,11 @@
 #include "server/base/cores.h"
+#include "server/base/log.h"
 #include "server/base/memory.h"
 #include "server/commands/commands.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
+
+#include <string.h>
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
@@ -104,7 +107,12 @@ static int serve_main(const hs_command *command, int argc, char **argv)
     memory_share(&options);
     exit_code = hs__server_run(&options, &err);
     hs_runtime_destroy(options.catalog.runtime);
-    return err.status ? hs__command_failed(command, &err) : exit_code;
+    if (!err.status)
+        return exit_code;
+    if (strcmp(options.log, "json") != 0)
+        return hs__command_failed(command, &err);
+    hs__log("error", "%s", *err.text ? err.text : hs_status_text(err.status));
+    return HS_EXIT_FAILED;
 }
 
 const hs_command hs__command_serve = {

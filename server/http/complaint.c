@@ -5,8 +5,7 @@
  * to it. */
 #include "server/http/complaint.h"
 
-#include "server/base/log.h"
-#include "server/http/exchange.h"
+#include "server/http/access.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,13 +50,7 @@ void hs__complaint_hear(void *cls, const char *format, va_list args)
         return;
     const unsigned status = va_arg(args, unsigned);
     const hs_exchange *x = exchange_judged(server);
-    server->metrics.requests[server->routes->n][status < HS_METRIC_STATUSES ? status : 400]++;
-    hs__log_access(&(hs_access){.id = "-",
-                                .method = "-",
-                                .path = x ? x->target : "-",
-                                .client = x ? x->connection->client : "-",
-                                .status = (int)status,
-                                .stages = ""});
+    hs__access_record_unread(server, x, (int)status);
     if (x)
         answer(x, status);
 }

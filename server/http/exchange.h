@@ -28,6 +28,7 @@ struct hs_exchange {
     const char *malformed; /* what is wrong with the target, or NULL */
     const char *opening;   /* libmicrohttpd's target while it reads that, then NULL */
     char id[HS_REQUEST_ID_MAX + 1];
+    hs_trace trace;
     char *body;
     size_t body_bytes, body_capacity, discarded_bytes;
     size_t held_bytes; /* of body and answer, taken from the peer's */
@@ -51,7 +52,7 @@ struct hs_exchange {
     char allow[64];
     char etag[64];
     char location[64];
-    char stages[256]; /* Server-Timing */
+    char stages[256]; /* Server-Timing; "" when no worker saw it */
 };
 
 /* NULL when memory is short. */

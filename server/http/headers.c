@@ -113,18 +113,30 @@ bool hs__request_id_valid(const char *id)
     return n && n <= HS_REQUEST_ID_MAX && !id[n];
 }
 
-bool hs__accepts_gzip(const char *accept_encoding)
+/* So many digits 0-9 a-f, not all of them 0, and what follows them. */
+static bool id_read(const char *text, size_t n_digits, char end, char *ret_id)
 {
-    for (const char *at = accept_encoding; at && *at;) {
-        at += strspn(at, ", \t");
-        const size_t name = strcspn(at, ",; \t"), item = strcspn(at, ",");
-        if ((name == 4 && strncasecmp(at, "gzip", 4) == 0) || (name == 1 && *at == '*')) {
-            const char *weight = memchr(at, '=', item);
-            return !weight || strtod(weight + 1, NULL) > 0;
-        }
-        at += item;
-    }
-    return false;
+    if (strspn(text, "0123456789abcdef") != n_digits || text[n_digits] != end ||
+        strspn(text, "0") == n_digits)
+        return false;
+    memcpy(ret_id, text, n_digits);
+    ret_id[n_digits] = '\0';
+    return true;
+}
+
+/* "00-" trace "-" parent "-01"; later versions may have more behind, ff is none. */
+void hs__trace_read(const char *traceparent, hs_trace *ret_trace)
+{
+    hs_trace trace = {0};
+    *ret_trace = trace;
+    if (!traceparent || strlen(traceparent) < 55 || strspn(traceparent, "0123456789abcdef") != 2 ||
+        strncmp(traceparent, "ff", 2) == 0 || traceparent[2] != '-')
+        return;
+    const bool longer = traceparent[55] != '\0', first = strncmp(traceparent, "00", 2) == 0;
+    if (id_read(traceparent + 3, 32, '-', trace.trace_id) &&
+        id_read(traceparent + 36, 16, '-', trace.parent_id) &&
+        strspn(traceparent + 53, "0123456789abcdef") == 2 && !(longer && (first || traceparent[55] != '-')))
+        *ret_trace = trace;
 }
 
 bool hs__etag_matches(const char *if_none_match, const char *etag)

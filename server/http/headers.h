@@ -19,8 +19,13 @@ const char *hs__header(struct MHD_Connection *connection, const char *name);
 enum { HS_REQUEST_ID_MAX = 64 };
 bool hs__request_id_valid(const char *id);
 
-/* Does Accept-Encoding (may be NULL) allow gzip? */
-bool hs__accepts_gzip(const char *accept_encoding);
+/* W3C Trace Context: the trace that a request belongs to, and the span that sent it. "" where there is none.
+ */
+typedef struct hs_trace {
+    char trace_id[33], parent_id[17];
+} hs_trace;
+void hs__trace_read(const char *traceparent, hs_trace *ret_trace); /* NULL and nonsense: none */
+
 /* Is the ETag (with its quotes) among those of If-None-Match (may be NULL)? Weak comparison, as for GET. */
 bool hs__etag_matches(const char *if_none_match, const char *etag);
 

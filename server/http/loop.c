@@ -6,7 +6,9 @@
  * a connection ends at its deadline; until then the turns come more and more slowly. */
 #include "server/http/loop.h"
 
-enum { VAIN_TURNS = 32, PAUSE_MS_MAX = 64 };
+#include "model/clock.h"
+
+enum { VAIN_TURNS = 32, PAUSE_MS_MAX = 64, LAG_MS = 100 };
 
 static void on_pause_over(uv_timer_t *timer)
 {
@@ -47,13 +49,28 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     hs__loop_wake(poll->data);
 }
 
+static void on_lag_timer(uv_timer_t *timer)
+{
+    hs_server *server = timer->data;
+    const uint64_t now = hs_clock_ns();
+    if (server->lag_due_ns)
+        hs__histogram_add(&server->metrics.lag,
+                          now > server->lag_due_ns ? (double)(now - server->lag_due_ns) / 1e9 : 0);
+    server->lag_due_ns = now + LAG_MS * UINT64_C(1000000);
+    uv_update_time(timer->loop);
+    uv_timer_start(timer, on_lag_timer, LAG_MS, 0);
+}
+
 void hs__loop_start(hs_server *server)
 {
     uv_poll_init(&server->loop, &server->daemon_poll,
                  MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
     uv_idle_init(&server->loop, &server->daemon_turn);
     uv_timer_init(&server->loop, &server->daemon_pause);
-    server->daemon_poll.data = server->daemon_turn.data = server->daemon_pause.data = server;
+    uv_timer_init(&server->loop, &server->lag_timer);
+    server->daemon_poll.data = server->daemon_turn.data = server->daemon_pause.data = server->lag_timer.data =
+        server;
+    on_lag_timer(&server->lag_timer);
     uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
     hs__loop_wake(server);
 }
@@ -63,4 +80,5 @@ void hs__loop_stop(hs_server *server)
     uv_close((uv_handle_t *)&server->daemon_poll, NULL);
     uv_close((uv_handle_t *)&server->daemon_turn, NULL);
     uv_close((uv_handle_t *)&server->daemon_pause, NULL);
+    uv_close((uv_handle_t *)&server->lag_timer, NULL);
 }

@@ -1,14 +1,20 @@
 /* metrics.c - counters become lines of text when somebody asks. */
 #include "server/http/metrics.h"
 
+#include "server/base/version.h"
+
 #include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Upper bounds in seconds: from a cached answer to the default deadline. */
 static const double bounds[HS_METRIC_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                      0.25,   0.5,   1,      2.5,   5,    10,    60};
-static const char *const stage_names[HS_STAGE_COUNT] = {"tokenize", "forward", "analyze", "encode"};
+static const char *const stage_names[1 + HS_STAGE_COUNT] = {"queue", "tokenize", "forward", "analyze",
+                                                            "encode"};
 
 void hs__histogram_add(hs_histogram *histogram, double seconds)
 {
@@ -49,21 +55,66 @@ static void histogram_print(FILE *out, const char *name, const char *label, cons
             (unsigned long long)histogram->count);
 }
 
-void hs__metrics_print(const hs_metrics *metrics, const hs_routes *routes, FILE *out)
+/* Methods that clients make up would be series without end. */
+static const char *method_known(const char *method)
 {
-    head_print(out, "requests_total", "counter",
-               "Requests answered, by route and status; 499: the client left.");
-    for (size_t route = 0; route <= routes->n; route++)
-        for (int status = 0; status < HS_METRIC_STATUSES; status++)
-            if (metrics->requests[route][status])
-                fprintf(out, "headscope_requests_total{route=\"%s\",status=\"%d\"} %llu\n",
-                        route < routes->n ? routes->rows[route].path : "none", status,
-                        (unsigned long long)metrics->requests[route][status]);
+    static const char *const known[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "none"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(method, known[i]) == 0)
+            return known[i];
+    return "other";
+}
+
+void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
+                       const char *model)
+{
+    const hs_metric_series new = {method_known(method), route, model ? model : "", status, 0};
+    hs_metric_series *s = metrics->series, *end = s + metrics->n_series;
+    while (s < end && (s->status != status || strcmp(s->method, new.method) != 0 ||
+                       strcmp(s->route, route) != 0 || strcmp(s->model, new.model) != 0))
+        s++;
+    if (s == end && metrics->n_series == HS_METRIC_SERIES_MAX)
+        s--; /* more kinds than anybody looks at */
+    else if (s == end)
+        metrics->series[metrics->n_series++] = new;
+    s->count++;
+}
+
+/* A label's value: a model's name may hold anything. */
+static void label_print(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '\n')
+            fputs("\\n", out);
+        else if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else
+            fputc(*text, out);
+}
+
+static void requests_print(const hs_metrics *metrics, FILE *out)
+{
+    head_print(out, "requests_total", "counter", "Requests ended, by kind; status 499: the client left.");
+    for (const hs_metric_series *s = metrics->series; s < metrics->series + metrics->n_series; s++) {
+        fprintf(out, "headscope_requests_total{method=\"%s\",route=\"%s\",status=\"%d\",model=\"", s->method,
+                s->route, s->status);
+        label_print(out, s->model);
+        fprintf(out, "\"} %llu\n", (unsigned long long)s->count);
+    }
+}
+
+void hs__metrics_print(const hs_metrics *metrics, FILE *out)
+{
+    head_print(out, "build_info", "gauge", "1, with the version.");
+    fprintf(out, "headscope_build_info{version=\"" HS_VERSION "\"} 1\n");
+    requests_print(metrics, out);
+    head_print(out, "loop_lag_seconds", "histogram",
+               "How late the loop came to a timer, ten times a second.");
+    histogram_print(out, "loop_lag_seconds", "", &metrics->lag);
     head_print(out, "request_seconds", "histogram", "From the headers read to the answer sent.");
     histogram_print(out, "request_seconds", "", &metrics->total);
     head_print(out, "stage_seconds", "histogram", "Stages of the requests that went to a worker.");
-    histogram_print(out, "stage_seconds", "stage=\"queue\"", &metrics->queue);
-    for (int stage = 0; stage < HS_STAGE_COUNT; stage++) {
+    for (int stage = 0; stage <= HS_STAGE_COUNT; stage++) {
         char label[32];
         snprintf(label, sizeof label, "stage=\"%s\"", stage_names[stage]);
         histogram_print(out, "stage_seconds", label, &metrics->stages[stage]);
@@ -96,10 +147,26 @@ static size_t descriptors_count(void)
     return n > 3 ? n - 3 : 0; /* ".", ".." and this folder itself */
 }
 
-void hs__metrics_print_process(FILE *out)
+/* The fields of /proc/self/stat from the third on, of which 20 (start, in ticks since boot) and 21 (virtual
+ * bytes) are looked at; 0: not to be had. */
+static void stat_read(double *ret_start_s, double *ret_virtual)
+{
+    char text[1024];
+    FILE *file = fopen("/proc/self/stat", "re");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = '\0';
+    if (file)
+        fclose(file);
+    char *at = strrchr(text, ')'); /* of the program's name, which may hold anything */
+    for (int field = 0; at && field < 20; field++)
+        at = strchr(at + 1, ' ');
+    *ret_start_s = at ? strtod(at, &at) / (double)sysconf(_SC_CLK_TCK) : 0;
+    *ret_virtual = at ? strtod(at, NULL) : 0;
+}
+
+static double resident_bytes(void)
 {
     unsigned long long pages = 0;
-    struct timespec cpu = {0};
     FILE *statm = fopen("/proc/self/statm", "re");
     if (statm) {
         /* NOLINTNEXTLINE(cert-err34-c): the count is looked at */
@@ -107,10 +174,34 @@ void hs__metrics_print_process(FILE *out)
             pages = 0;
         fclose(statm);
     }
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    hs__metric_print(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
-                     (double)pages * (double)sysconf(_SC_PAGESIZE));
-    hs__metric_print(out, "process_open_fds", "gauge", "Open file descriptors.", (double)descriptors_count());
-    hs__metric_print(out, "process_cpu_seconds_total", "counter", "User and system CPU time.",
-                     (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec now = {0};
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void process_print(FILE *out, const char *name, const char *type, const char *help, double value)
+{
+    fprintf(out, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, help, name, type,
+            name, value);
+}
+
+void hs__metrics_print_process(FILE *out)
+{
+    struct rlimit limit = {0};
+    double start_s, virtual;
+    stat_read(&start_s, &virtual);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    process_print(out, "cpu_seconds_total", "counter", "User and system CPU time.",
+                  seconds_of(CLOCK_PROCESS_CPUTIME_ID));
+    process_print(out, "resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
+    process_print(out, "virtual_memory_bytes", "gauge", "Virtual memory.", virtual);
+    process_print(out, "open_fds", "gauge", "Open file descriptors.", (double)descriptors_count());
+    process_print(out, "max_fds", "gauge", "Most of them.", (double)limit.rlim_cur);
+    process_print(out, "start_time_seconds", "gauge", "When it began, since 1970.",
+                  seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) + start_s);
 }

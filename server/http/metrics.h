@@ -2,11 +2,10 @@
 #pragma once
 
 #include "api/api.h"
-#include "server/http/route.h"
 
 #include <stdio.h>
 
-enum { HS_METRIC_BUCKETS = 16, HS_METRIC_ROUTES_MAX = 32, HS_METRIC_STATUSES = 600 };
+enum { HS_METRIC_BUCKETS = 16, HS_METRIC_SERIES_MAX = 1024 };
 
 typedef struct hs_histogram {
     uint64_t buckets[HS_METRIC_BUCKETS]; /* not cumulative; the last one is +Inf */
@@ -14,9 +13,17 @@ typedef struct hs_histogram {
     double sum; /* seconds */
 } hs_histogram;
 
+/* Requests of one kind. The texts live as long as the program or the api. */
+typedef struct hs_metric_series {
+    const char *method, *route, *model;
+    int status;
+    uint64_t count;
+} hs_metric_series;
+
 typedef struct hs_metrics {
-    uint64_t requests[HS_METRIC_ROUTES_MAX][HS_METRIC_STATUSES]; /* by number of the route; one more: none */
-    hs_histogram total, queue, stages[HS_STAGE_COUNT];
+    hs_metric_series series[HS_METRIC_SERIES_MAX];
+    size_t n_series;
+    hs_histogram total, lag, stages[1 + HS_STAGE_COUNT]; /* the first stage is waiting for a worker */
     uint64_t tokens, bytes_in, bytes_out;
     uint64_t connections, cut_off; /* accepted; ended by us for being too slow */
     uint64_t crowded;              /* refused: too many from one address */
@@ -27,7 +34,11 @@ void hs__histogram_add(hs_histogram *histogram, double seconds);
 
 /* One counter or gauge: # HELP, # TYPE and its value, under headscope_. */
 void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value);
+/* One request more. method: of the client's, any; model: may be NULL. */
+void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
+                       const char *model);
+
 /* Everything in metrics. */
-void hs__metrics_print(const hs_metrics *metrics, const hs_routes *routes, FILE *out);
-/* This process: memory, descriptors, CPU time, from /proc. */
+void hs__metrics_print(const hs_metrics *metrics, FILE *out);
+/* This process under the names that every program has: memory, descriptors, CPU time, start. From /proc. */
 void hs__metrics_print_process(FILE *out);

@@ -130,7 +130,7 @@ void hs__probe_answer_metrics(hs_exchange *x)
     size_t n_bytes = 0;
     FILE *out = open_memstream(&text, &n_bytes);
     if (out) {
-        hs__metrics_print(&x->server->metrics, x->server->routes, out);
+        hs__metrics_print(&x->server->metrics, out);
         gauges_print(x->server, out);
         hs__metrics_print_process(out);
     }

@@ -28,8 +28,9 @@ static bool cors_headers_add(const hs_exchange *x, struct MHD_Response *reply)
                                       "X-Request-Id, Server-Timing, Retry-After, Location") == MHD_YES;
     if (ok && x->allow_methods)
         ok = MHD_add_response_header(reply, "Access-Control-Allow-Methods", x->allow_methods) == MHD_YES &&
-             MHD_add_response_header(reply, "Access-Control-Allow-Headers",
-                                     "Accept, Authorization, Content-Type, X-Request-Id") == MHD_YES &&
+             MHD_add_response_header(
+                 reply, "Access-Control-Allow-Headers",
+                 "Accept, Authorization, Content-Type, Traceparent, Tracestate, X-Request-Id") == MHD_YES &&
              MHD_add_response_header(reply, "Access-Control-Max-Age", "86400") == MHD_YES;
     return ok;
 }

@@ -36,4 +36,3 @@ static const hs_route rows[] = {
 };
 
 const hs_routes hs__routes = {rows, sizeof rows / sizeof *rows};
-_Static_assert(sizeof rows / sizeof *rows < HS_METRIC_ROUTES_MAX, "metrics count by route");

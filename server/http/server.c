@@ -7,6 +7,7 @@
 #include "model/clock.h"
 #include "server/base/cores.h"
 #include "server/base/log.h"
+#include "server/base/version.h"
 #include "server/http/complaint.h"
 #include "server/http/listen.h"
 #include "server/http/loading.h"
@@ -104,6 +105,33 @@ static void on_signal(uv_signal_t *signal, int number)
 
 /* ---- the beginning ---- */
 
+/* What it is that begins to answer, and within which limits. */
+static void start_log(const hs_server *server)
+{
+    const hs_server_options *o = server->options;
+    char models[1024] = "";
+    for (size_t i = 0, used = 0; i < hs__catalog_places(&o->catalog) && used < sizeof models; i++) {
+        const hs_model_place *place = hs__catalog_place(&o->catalog, i);
+        used += (size_t)snprintf(models + used, sizeof models - used, "%s%.*s", i ? "," : "",
+                                 (int)place->n_name, place->name);
+    }
+    const hs_log_field fields[] = {{"version", HS_VERSION, 0},
+                                   {"address", server->address, 0},
+                                   {"models", models, 0},
+                                   {"token", server->tokens ? "wanted" : "none", 0},
+                                   {"state", o->state_dir ? o->state_dir : "none", 0},
+                                   {"cores", NULL, (double)server->n_cores},
+                                   {"workers", NULL, (double)o->n_workers},
+                                   {"queue", NULL, (double)o->queue_max},
+                                   {"connections", NULL, (double)o->connections_max},
+                                   {"max_body", NULL, (double)o->body_bytes_max},
+                                   {"max_answer", NULL, (double)o->catalog.api.answer_bytes_max},
+                                   {"max_held", NULL, (double)o->held_bytes_max},
+                                   {"cache", NULL, (double)o->catalog.api.cache_bytes_max},
+                                   {"deadline_s", NULL, (double)o->deadline_ms / 1e3}};
+    hs__log_fields("info", "ready", fields, sizeof fields / sizeof *fields);
+}
+
 /* The models are there, or why not. */
 static void on_loaded(hs_server *server)
 {
@@ -118,6 +146,7 @@ static void on_loaded(hs_server *server)
     if (server->corpora &&
         hs__corpora_start(server->corpora, &server->catalog, &server->options->catalog, &err))
         hs__log("error", "corpus runs: %s", err.text);
+    start_log(server);
     printf("headscope is ready on %s\n", server->address);
     fflush(stdout);
 }

@@ -8,6 +8,7 @@
 #include "model/clock.h"
 #include "server/base/identifier.h"
 #include "server/base/log.h"
+#include "server/http/access.h"
 #include "server/http/admission.h"
 #include "server/http/loop.h"
 #include "server/http/reply.h"
@@ -91,9 +92,11 @@ static const char *path_of(const char *url)
     return path ? path : "/";
 }
 
-static void id_take(hs_exchange *x)
+/* Who asks may know the request by names of its own. */
+static void names_take(hs_exchange *x)
 {
     const char *id = hs__header(x->mhd, "X-Request-Id");
+    hs__trace_read(hs__header(x->mhd, "traceparent"), &x->trace);
     if (id && hs__request_id_valid(id))
         snprintf(x->id, sizeof x->id, "%s", id);
     else
@@ -114,7 +117,7 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
     x->head = strcmp(method, "HEAD") == 0;
     x->method = x->head ? "GET" : method;
     x->path = path_of(url);
-    id_take(x);
+    names_take(x);
     hs__connection_expect(x->connection, x->server->options->body_ms);
     if (hs__admission_refuses(x, method, version))
         return reply_and_close(x);
@@ -171,25 +174,6 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
 
 /* ---- answer: the request is whole ---- */
 
-static void stages_format(hs_exchange *x)
-{
-    static const char *const names[HS_STAGE_COUNT] = {"tokenize", "forward", "analyze", "encode"};
-    size_t used = (size_t)snprintf(x->stages, sizeof x->stages, "queue;dur=%.3f",
-                                   (double)(x->task.started_ns - x->task.queued_ns) / 1e6);
-    for (int i = 0; i < HS_STAGE_COUNT && used < sizeof x->stages; i++)
-        used += (size_t)snprintf(x->stages + used, sizeof x->stages - used, ", %s;dur=%.3f", names[i],
-                                 x->response.stage_ms[i]);
-}
-
-static void stages_record(const hs_exchange *x)
-{
-    hs_metrics *metrics = &x->server->metrics;
-    hs__histogram_add(&metrics->queue, (double)(x->task.started_ns - x->task.queued_ns) / 1e9);
-    for (int i = 0; i < HS_STAGE_COUNT; i++)
-        hs__histogram_add(&metrics->stages[i], x->response.stage_ms[i] / 1e3);
-    metrics->tokens += x->response.n_tokens;
-}
-
 /* For the api, on a worker, once the answer's length is known and before it is computed. */
 static bool answer_hold(void *data, size_t n_bytes)
 {
@@ -202,8 +186,7 @@ static void on_task_done(hs_task *task)
     hs_exchange *x = task->data;
     x->response = task->response;
     if (task->end == HS_TASK_DONE && task->started_ns) {
-        stages_format(x);
-        stages_record(x);
+        hs__access_stages(x);
         if (x->response.status >= 500 && *x->response.error.text)
             hs__log("error", "request %s: %s", x->id, x->response.error.text);
     }
@@ -285,36 +268,6 @@ enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char 
 
 /* ---- the end ---- */
 
-static int status_final(const hs_exchange *x)
-{
-    const bool replied = x->answered && x->task.end != HS_TASK_ABANDONED;
-    if (replied && x->response.status > 0 && x->response.status < HS_METRIC_STATUSES)
-        return x->response.status;
-    return x->connection->too_slow ? MHD_HTTP_REQUEST_TIMEOUT : 499; /* as nginx counts clients that left */
-}
-
-static void record(const hs_exchange *x)
-{
-    hs_metrics *metrics = &x->server->metrics;
-    const size_t route = x->route ? (size_t)(x->route - x->server->routes->rows) : x->server->routes->n;
-    const int status = status_final(x);
-    const uint64_t bytes_out = x->head ? 0 : x->response.body_bytes;
-    const double seconds = (double)(hs_clock_ns() - x->begun_ns) / 1e9;
-    metrics->requests[route][status]++;
-    metrics->bytes_in += x->received_bytes;
-    metrics->bytes_out += bytes_out;
-    hs__histogram_add(&metrics->total, seconds);
-    hs__log_access(&(hs_access){.id = x->id,
-                                .method = x->head ? "HEAD" : x->method,
-                                .path = x->target,
-                                .client = x->connection->client,
-                                .status = status,
-                                .bytes_in = x->received_bytes,
-                                .bytes_out = bytes_out,
-                                .total_ms = seconds * 1e3,
-                                .stages = x->stages});
-}
-
 void hs__step_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                         enum MHD_RequestTerminationCode code)
 {
@@ -323,7 +276,7 @@ void hs__step_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     hs__loop_progress(cls);
     if (!x || x->phase == HS_OPENED)
         return;
-    record(x);
+    hs__access_record(x);
     *con_cls = NULL;
     x->connection->exchange = NULL;
     hs__connection_expect(x->connection, IDLE_MS);

@@ -22,7 +22,7 @@ void hs__viewer_answer(hs_exchange *x)
         "form-action 'none'; frame-ancestors 'none'";
     const hs_viewer_file *file = hs__viewer_find(x->path);
     const bool gzip =
-        file->gzip_size < file->size && hs__accepts_gzip(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+        file->gzip_size < file->size && hs_gzip_accepted(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
     snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: plain and gzip bytes have the same one */
     x->security_policy = policy;
     /* Vite puts a content hash into the names under /assets. */

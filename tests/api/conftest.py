@@ -79,7 +79,7 @@ class Server:
             return read_all(client)
 
     def metrics(self):
-        """{'headscope_requests_total{route="/health",status="200"}': 1.0, ...}"""
+        """{'headscope_ready': 1.0, ...}"""
         lines = self.get("/metrics").body.decode().splitlines()
         return {key: float(value) for key, value in
                 (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
@@ -87,12 +87,23 @@ class Server:
     def metric(self, name):
         return self.metrics()["headscope_" + name]
 
-    def wait_metric(self, name, holds):
-        """Until the metric is what it should become; the test fails by its assertion if that never happens."""
+    def requests(self, **labels):
+        """How many requests ended so: requests(route="/analyze", status="499")."""
+        return sum(value for key, value in self.metrics().items() if key.startswith("headscope_requests_total{")
+                   and all(f'{label}="{wanted}"' in key for label, wanted in labels.items()))
+
+    def wait_for(self, measure, holds):
+        """Until what is measured is as it should become; the test fails by its assertion if that never happens."""
         give_up = time.monotonic() + PATIENCE
-        while not holds(value := self.metric(name)) and time.monotonic() < give_up:
+        while not holds(value := measure()) and time.monotonic() < give_up:
             time.sleep(0.01)
-        assert holds(value), f"{name} stayed {value}"
+        assert holds(value), f"it stayed {value}"
+
+    def wait_metric(self, name, holds):
+        self.wait_for(lambda: self.metric(name), holds)
+
+    def wait_requests(self, holds, **labels):
+        self.wait_for(lambda: self.requests(**labels), holds)
 
     def log(self):
         self.stderr.seek(0)

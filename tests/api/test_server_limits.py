@@ -138,7 +138,7 @@ def test_slow_body_is_cut_off(start_server):
                 pass
             except ConnectionError:
                 ended = True
-    server.wait_metric('requests_total{route="/analyze",status="408"}', lambda n: n == 1)
+    server.wait_requests(lambda n: n == 1, method="POST", route="/analyze", status="408")
 
 
 def test_deadline(start_server):

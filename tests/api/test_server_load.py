@@ -95,7 +95,7 @@ def test_leaving_a_batch_leaves_the_others(start_server, leaving):
             if i not in leaving:
                 assert read_all(client).endswith(b"\r\n\r\n" + alone[i])
         server.wait_metric("workers_busy", lambda n: n == 0)
-    assert server.metrics()['headscope_requests_total{route="/analyze",status="499"}'] > 0
+    assert server.requests(route="/analyze", status="499") > 0
     assert server.metric("packed_requests_total") > 0 or len(leaving) == 6
 
 
@@ -113,7 +113,7 @@ def test_vanished_client_frees_its_worker_and_its_place(start_server, how):
         client.close()
     server.wait_metric("workers_busy", lambda n: n == 0)
     assert server.metric("queue_depth") == 0
-    server.wait_metric('requests_total{route="/analyze",status="499"}', lambda n: n >= 2)
+    server.wait_requests(lambda n: n >= 2, route="/analyze", status="499")
     assert server.post("/analyze", {"text": "still here"}).status == 200
 
 
@@ -237,9 +237,9 @@ def test_hammering_leaves_nothing_behind(start_server):
     hammer(150)
     server.wait_metric("requests_in_flight", lambda n: n == 1)
     after = server.metrics()
-    assert after["headscope_process_open_fds"] <= before["headscope_process_open_fds"] + 2
+    assert after["process_open_fds"] <= before["process_open_fds"] + 2
     assert after["headscope_held_bytes"] <= before["headscope_held_bytes"]
-    growth = after["headscope_process_resident_memory_bytes"] - before["headscope_process_resident_memory_bytes"]
+    growth = after["process_resident_memory_bytes"] - before["process_resident_memory_bytes"]
     assert growth < 8 << 20 or is_sanitized(server)
 
 
@@ -254,12 +254,46 @@ def test_json_log_has_a_line_for_each_request(start_server):
     server.get('/nowhere"\\', {"X-Request-Id": "find-me"})
     server.post("/analyze", {"text": "a"}, {"X-Request-Id": "find-me-too"})
     assert server.stop() == 0
-    lines = {line["id"]: line for line in map(json.loads, server.log().splitlines()) if "id" in line}
+    lines = list(map(json.loads, server.log().splitlines()))
+    start = next(line for line in lines if line["message"] == "ready")
+    assert start["version"] and start["address"] == server.url and start["models"] == "mini" and start["max_body"] == 1 << 20
+    lines = {line["id"]: line for line in lines if "id" in line}
     assert lines["find-me"]["status"] == 404 and lines["find-me"]["method"] == "GET"
     found = lines["find-me-too"]
     assert found["bytes_in"] == 13 and found["bytes_out"] > 0 and found["ms"] > 0
-    assert "forward;dur=" in found["stages"]
-    assert found["client"] == "127.0.0.1"
+    assert found["forward_ms"] > 0 and found["queue_ms"] >= 0 and found["model"] == "mini"
+    assert found["client"] == "127.0.0.1" and found["path"] == "/analyze"
+
+
+def test_json_log_from_the_first_line(start_server, tmp_path):
+    (tmp_path / "tokens").write_text("shorty\n")
+    server = start_server("--log", "json", "--token-file", str(tmp_path / "tokens"))
+    assert server.send(b"GET / HTTP/0.1\r\n\r\n").startswith(b"HTTP/1.1 505")
+    assert server.stop() == 0
+    lines = [json.loads(line) for line in server.log().splitlines()]
+    assert {"time", "level", "message"} <= set.intersection(*(set(line) for line in lines))
+    assert [line["level"] for line in lines][:2] == ["warning", "warning"] and any(line.get("status") == 505 for line in lines)
+    done = subprocess.run([HEADSCOPE, "serve", "--log", "json", "--listen", server.url.removeprefix("http://"), "--token-file", "/nowhere"],
+                          capture_output=True, timeout=PATIENCE)
+    failed = json.loads(done.stderr)
+    assert done.returncode == 1 and failed["level"] == "error" and "/nowhere" in failed["message"]
+
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+@pytest.mark.parametrize(("header", "known"), [
+    (f"00-{TRACE}-{PARENT}-01", True), (f"00-{TRACE}-{PARENT}-00", True), (f"cc-{TRACE}-{PARENT}-01-what-is-to-come", True),
+    (f"00-{TRACE}-{PARENT}-01-more", False), (f"ff-{TRACE}-{PARENT}-01", False), (f"00-{'0' * 32}-{PARENT}-01", False),
+    (f"00-{TRACE}-{'0' * 16}-01", False), (f"00-{TRACE.upper()}-{PARENT}-01", False), (f"00-{TRACE}-{PARENT}", False),
+    (f"00-{TRACE[1:]}-{PARENT}0-01", False), ('"' * 55, False), ("", False),
+])
+def test_a_request_is_logged_with_its_trace(start_server, header, known):
+    server = start_server("--log", "json")
+    assert server.get("/models", {"traceparent": header}).status == 200
+    assert server.stop() == 0
+    line = next(line for line in map(json.loads, server.log().splitlines()) if line.get("path") == "/models")
+    assert (line.get("trace_id"), line.get("parent_id")) == ((TRACE, PARENT) if known else (None, None))
 
 
 def test_unread_log_does_not_stop_the_server(start_server):

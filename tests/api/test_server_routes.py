@@ -1,8 +1,13 @@
 """Every path, method and header of the server itself; what /analyze computes is tested elsewhere."""
 import gzip
+import os
 import re
+import time
 
 import pytest
+from conftest import PATIENCE
+
+MINI = os.path.join(os.path.dirname(__file__), "../../model/mini")
 
 
 def test_health_and_ready(server):
@@ -170,23 +175,35 @@ def test_metrics_are_prometheus_text(server):
     server.post("/analyze", {"text": "count me"})
     answer = server.get("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    line = re.compile(r'headscope_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [-+.\deE]+(inf|nan)?')
+    line = re.compile(r'(?:headscope|process)_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [-+.\deE]+(inf|nan)?')
     names = set()
     for text in answer.body.decode().splitlines():
         if text.startswith("# "):
-            assert re.fullmatch(r"# (HELP headscope_\w+ .+|TYPE headscope_\w+ (counter|gauge|histogram))", text)
+            assert re.fullmatch(r"# (HELP (headscope|process)_\w+ .+|TYPE (headscope|process)_\w+ (counter|gauge|histogram))", text)
         else:
             assert line.fullmatch(text), text
             names.add(text)
     assert len(names) == len(answer.body.decode().splitlines()) - len(
         [t for t in answer.body.decode().splitlines() if t.startswith("#")])
     metrics = server.metrics()
-    assert metrics['headscope_requests_total{route="/health",status="200"}'] >= 1
-    assert metrics['headscope_requests_total{route="/analyze",status="200"}'] >= 1
+    assert metrics['headscope_requests_total{method="GET",route="/health",status="200",model=""}'] >= 1
+    assert metrics['headscope_requests_total{method="POST",route="/analyze",status="200",model="mini"}'] >= 1
+    assert metrics["headscope_loop_lag_seconds_count"] >= 1
+    assert [name for name in metrics if name.startswith('headscope_build_info{version="')]
     assert metrics["headscope_tokens_total"] >= 4
     assert metrics['headscope_stage_seconds_count{stage="forward"}'] >= 1
     assert metrics["headscope_requests_in_flight"] == 1  # this one
-    assert metrics["headscope_process_resident_memory_bytes"] > 0
+    assert metrics["process_resident_memory_bytes"] > 0 and metrics["process_max_fds"] >= metrics["process_open_fds"]
+    assert 0 < time.time() - metrics["process_start_time_seconds"] < PATIENCE * 100
+
+
+def test_made_up_methods_and_names_of_models_make_no_odd_series(start_server):
+    server = start_server("--model", f'a"b\\c={MINI}')
+    for method in ["FOO", "BAR", "TRACE"]:
+        assert server.request(method, "/nowhere").status == 404
+    assert server.post("/tokenize", {"text": "a"}).status == 200
+    assert server.requests(method="other", route="none", status="404") == 3
+    assert server.requests(model='a\\"b\\\\c', route="/tokenize", status="200") == 1
 
 
 def test_histograms_add_up(server):
