@@ -13,6 +13,7 @@ printed; the exit status is 1 when there was one.
 The second form, in timing.py, measures them alternating. Run by hand: it needs two builds.
 """
 import argparse
+import ast
 import contextlib
 import gzip
 import io
@@ -166,16 +167,18 @@ def parsed(text):
     return json.loads(text, parse_float=Spelled, parse_int=Spelled)
 
 
-def npy_text(member):
-    """The one string of a .npy of type <U."""
-    shape = member.index(b"\n") + 1
-    return member[shape:].decode("utf-32-le").rstrip("\0")
+def npy_fields(member):
+    """What a .npy holds, however its header is spaced."""
+    header = ast.literal_eval(member[10:member.index(b"\n")].decode())
+    return {**header, "bytes": member[member.index(b"\n") + 1:]}
 
 
 def npz_fields(body):
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        members = {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
-    return {name: parsed(npy_text(data)) if name == "provenance" else data for name, data in members.items()}
+        members = {name.removesuffix(".npy"): npy_fields(archive.read(name)) for name in archive.namelist()}
+    if "provenance" in members:
+        members["provenance"] = parsed(members["provenance"]["bytes"].decode("utf-32-le").rstrip("\0"))
+    return members
 
 
 def safetensors_fields(body):
