@@ -120,6 +120,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_HELPERS) $(LIBRARY)
 fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
 	@set -e; for t in $(FUZZ_TARGETS); do $(BUILD)/fuzz/$$t tests/fuzz/corpus/$$t; done
 
+# A small model in place of the embedded one.
+$(BUILD)/fuzz/analyze $(BUILD)/fuzzer/analyze: $(BUILD)/tests/unit/checkpoint.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(say) LINK $@

@@ -226,10 +226,15 @@ START_TEST(json_is_packed_for_who_accepts_it)
         const char *accept_encoding, *query;
         bool packed;
     } cases[] = {
-        {NULL, NULL, false},           {"gzip, deflate, br", NULL, true},
-        {"GZIP;q=0.5", NULL, true},    {"*", NULL, true},
-        {"identity", NULL, false},     {"gzip;q=0", NULL, false},
-        {"br, *;q=0", NULL, false},    {"gzip;q=0.1, identity;q=0.5", NULL, false},
+        {NULL, NULL, false},
+        {"gzip, deflate, br", NULL, true},
+        {"GZIP;q=0.5", NULL, true},
+        {"*", NULL, true},
+        {"identity", NULL, false},
+        {"gzip;q=0", NULL, false},
+        {"br, *;q=0", NULL, false},
+        {"*;q=0, gzip", NULL, true},
+        {"gzip;q=0.1, identity;q=0.5", NULL, false},
         {"gzip", "format=npz", false},
     };
     hs_response plain = api_post(&f, HS_ANALYZE, bodies[3]);
