@@ -201,6 +201,16 @@ lint: packages-lint all
 layers: $(OBJECTS)
 	$(Q)$(PYTHON) tests/layers.py --objects $(BUILD)
 
+## make install         program, manual page, shell completion below PREFIX (/usr/local); DESTDIR before it
+PREFIX ?= /usr/local
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/headscope
+	$(BINARY) help --man > $(DESTDIR)$(PREFIX)/share/man/man1/headscope.1
+	$(BINARY) help --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/headscope
+
 ## make clean           remove build/
 clean:
 	rm -rf build

@@ -2,6 +2,7 @@
  * them, and the answer is written as it is. */
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
+#include "server/commands/answer_page.h"
 #include "server/commands/commands.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ typedef struct analyze_options {
     hs_catalog_options catalog;
     json_t *fields; /* the request's, without its text */
     const char *format, *output;
+    bool for_a_person; /* the answer is a page on the terminal */
 } analyze_options;
 
 /* "max-tokens" -> "max_tokens": an option sets the request's field of its name. */
@@ -156,7 +158,9 @@ static void table_list_outputs(option_table *table)
         column = (wraps ? 8 : column) + strlen(name) + 2;
     }
     if (to < end)
-        snprintf(to, (size_t)(end - to), ".\nThe answer is that of POST /analyze.");
+        snprintf(to, (size_t)(end - to),
+                 ".\nThe answer is that of POST /analyze; on a terminal, unless outputs or a format are "
+                 "asked for,\na page to read.");
 }
 
 static void table_fill(option_table *table)
@@ -202,6 +206,17 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
     *ret_text = text;
     *ret_n_bytes = n_bytes;
     return HS_OK;
+}
+
+/* What a person reads instead of the JSON. */
+static hs_status answer_show(const hs_response *response, hs_error *err)
+{
+    json_t *answer = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
+    if (!answer)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
+    hs__answer_page_print(answer, stdout);
+    json_decref(answer);
+    return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
 
 /* Written whole or not at all. */
@@ -285,7 +300,8 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     if (answer_make(options, body, &response, &err))
         goto out;
     if (response.status == 200) {
-        if (!answer_write(&response, options->output, &err))
+        if (!(options->for_a_person ? answer_show(&response, &err)
+                                    : answer_write(&response, options->output, &err)))
             exit_code = HS_EXIT_DONE;
     } else {
         problem_tell(&response, &err);
@@ -319,8 +335,11 @@ static int analyze_main(const hs_command *command, int argc, char **argv)
                                     argv[operand + 1]);
     else if (strcmp(format_choose(&options), "json") != 0 && !options.output && isatty(STDOUT_FILENO))
         exit_code = hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
-    else
+    else {
+        options.for_a_person = !options.format && !options.output && isatty(STDOUT_FILENO) &&
+                               hs__answer_page_ask(options.fields);
         exit_code = analyze_run(command, &options, argv[operand]);
+    }
 out:
     json_decref(options.fields);
     return exit_code;

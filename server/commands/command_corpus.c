@@ -102,8 +102,7 @@ static atomic_int stop;
 
 static void on_signal(int number)
 {
-    (void)number;
-    atomic_store(&stop, 1);
+    atomic_store(&stop, number);
 }
 
 /* The first ^C saves and ends; a second one ends at once, as if it were kill -9. */
@@ -246,7 +245,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     hs_runtime_destroy(o->catalog.runtime);
     if (st == HS_CANCELLED) {
         fprintf(stderr, "headscope corpus: stopped and saved. The same command with --resume goes on.\n");
-        return HS_EXIT_FAILED;
+        return HS_EXIT_SIGNAL + atomic_load(&stop);
     }
     if (st)
         return hs__command_failed(command, &err);

@@ -1,6 +1,7 @@
-/* headscope - one program: the server and its commands. */
+/* main.c - one program: the server and its commands, and what they say of themselves. */
 #include "server/base/version.h"
 #include "server/commands/commands.h"
+#include "server/commands/help.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,31 +10,131 @@ static const hs_command *const commands[] = {&hs__command_serve,  &hs__command_a
                                              &hs__command_merge,  &hs__command_report,  &hs__command_pull,
                                              &hs__command_models, &hs__command_bench,   NULL};
 
+static const hs_command *command_find(const char *name)
+{
+    for (const hs_command *const *command = commands; *command; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return *command;
+    return NULL;
+}
+
 static void help_print(FILE *out)
 {
     fprintf(out, "usage: headscope COMMAND [OPTION]...\n"
                  "Shows how BERT-like encoders pay attention.\n\n");
     for (const hs_command *const *command = commands; *command; command++)
         fprintf(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
-    fprintf(out, "\n'headscope COMMAND --help' explains a command; --version tells the version.\n");
+    fprintf(out, "  %-10s %s\n", "help", "Explains a command, as in: headscope help serve");
+    fprintf(out, "  %-10s %s\n", "version", "Tells the version and how this program was built");
+    fprintf(out, "\n'headscope COMMAND --help' explains a command.\n");
+}
+
+static int help_of(const hs_command *command, const char *option)
+{
+    char name[64], given[32];
+    snprintf(name, sizeof name, "%s", command->name);
+    snprintf(given, sizeof given, "%s", option);
+    return command->main(command, 2, (char *[]){name, given, NULL});
+}
+
+/* Every command's section between a page's beginning and its end. */
+static int man_print(void)
+{
+    printf(".TH HEADSCOPE 1 \"\" \"headscope %s\" \"User Commands\"\n"
+           ".SH NAME\nheadscope \\- shows how BERT-like encoders pay attention\n"
+           ".SH SYNOPSIS\n\\fBheadscope\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH COMMANDS\n",
+           HS_VERSION);
+    for (const hs_command *const *command = commands; *command; command++)
+        help_of(*command, "--help=man");
+    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 130 ended by ^C.\n"
+           ".SH SEE ALSO\nThe interface over HTTP is described at /openapi.json of a running server.\n");
+    return HS_EXIT_DONE;
+}
+
+static int completion_print(void)
+{
+    printf("# bash completion for headscope: made by `headscope help --completion`\n"
+           "_headscope() {\n"
+           "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    local command=${COMP_WORDS[1]} options= choices=\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+           "        COMPREPLY=($(compgen -W \"help version");
+    for (const hs_command *const *command = commands; *command; command++)
+        printf(" %s", (*command)->name);
+    printf("\" -- \"$current\"))\n        return\n    fi\n    case $command in\n");
+    for (const hs_command *const *command = commands; *command; command++)
+        help_of(*command, "--help=bash");
+    printf("    esac\n"
+           "    if [ -n \"$choices\" ]; then\n"
+           "        COMPREPLY=($(compgen -W \"$choices\" -- \"$current\"))\n"
+           "    elif [[ $current == -* ]]; then\n"
+           "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+           "    else\n"
+           "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
+           "    fi\n"
+           "}\n"
+           "complete -o filenames -F _headscope headscope\n");
+    return HS_EXIT_DONE;
+}
+
+static int version_print(void)
+{
+#if defined HS_WITH_ONEDNN
+    const char *products = "native, openblas, onednn";
+#else
+    const char *products = "native, openblas";
+#endif
+    printf("headscope %s\ncompiler  %s %s\nproducts  %s\n", HS_VERSION,
+#if defined __clang__
+           "clang", __clang_version__,
+#else
+           "gcc", __VERSION__,
+#endif
+           products);
+    return HS_EXIT_DONE;
+}
+
+static int unknown(const char *name)
+{
+    const char *names[sizeof commands / sizeof *commands + 2] = {"help", "version"};
+    for (size_t i = 0; commands[i]; i++)
+        names[i + 2] = commands[i]->name;
+    const char *nearest = hs__help_nearest(name, names);
+    fprintf(stderr, "headscope: there is no command '%s'%s%s%s\n\n", name, nearest ? "; did you mean " : "",
+            nearest ? nearest : "", nearest ? "?" : "");
+    help_print(stderr);
+    return HS_EXIT_USAGE;
+}
+
+/* headscope help [COMMAND | --man | --completion] */
+static int help_main(const char *about)
+{
+    if (about && strcmp(about, "--man") == 0)
+        return man_print();
+    if (about && strcmp(about, "--completion") == 0)
+        return completion_print();
+    if (about)
+        return command_find(about) ? help_of(command_find(about), "--help") : unknown(about);
+    help_print(stdout);
+    return HS_EXIT_DONE;
+}
+
+static bool is_one_of(const char *name, const char *a, const char *b, const char *c)
+{
+    return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
 }
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
-    for (const hs_command *const *command = commands; name && *command; command++)
-        if (strcmp((*command)->name, name) == 0)
-            return (*command)->main(*command, argc - 1, argv + 1);
-    if (name && strcmp(name, "--help") == 0) {
-        help_print(stdout);
-        return HS_EXIT_DONE;
+    if (!name) {
+        help_print(stderr);
+        return HS_EXIT_USAGE;
     }
-    if (name && strcmp(name, "--version") == 0) {
-        printf("headscope %s\n", HS_VERSION);
-        return HS_EXIT_DONE;
-    }
-    if (name)
-        fprintf(stderr, "headscope: there is no command '%s'\n\n", name);
-    help_print(stderr);
-    return HS_EXIT_USAGE;
+    if (is_one_of(name, "help", "--help", "-h"))
+        return help_main(argc > 2 ? argv[2] : NULL);
+    if (is_one_of(name, "version", "--version", "-V"))
+        return version_print();
+    const hs_command *command = command_find(name);
+    return command ? command->main(command, argc - 1, argv + 1) : unknown(name);
 }

@@ -1,4 +1,8 @@
+/* options.c - getopt_long over a command's one table: options, environment, and what is said when they are
+ * wrong. */
 #include "server/commands/options.h"
+
+#include "server/commands/help.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -111,25 +115,6 @@ static const char *environment_name(const hs_option *option, char ret_name[64])
     return ret_name;
 }
 
-static void help_print(const hs_command *command)
-{
-    printf("usage: headscope %s [OPTION]...%s%s\n%s.\n\n", command->name, *command->operands ? " " : "",
-           command->operands, command->summary);
-    for (size_t i = 0; i < command->n_options; i++) {
-        const hs_option *o = &command->options[i];
-        char left[64];
-        snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
-                 o->letter ? ", " : "  ", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
-        printf("  %-34s %s\n", left, o->help);
-    }
-    printf("  %-34s %s\n", "    --help", "this page");
-    if (command->environment)
-        printf("\nEach option can also be set in the environment, --max-body as HEADSCOPE_MAX_BODY;"
-               " the command line wins.\n");
-    if (command->details)
-        printf("\n%s\n", command->details);
-}
-
 static bool environment_read(const hs_command *command, const bool *given, void *ret_options)
 {
     for (size_t i = 0; i < command->n_options; i++) {
@@ -158,7 +143,8 @@ static void getopt_tables(const hs_command *command, struct option *ret_long, ch
         if (o->letter && o->argument)
             *ret_letters++ = ':';
     }
-    ret_long[command->n_options] = (struct option){"help", no_argument, NULL, HELP};
+    ret_long[command->n_options] = (struct option){"help", optional_argument, NULL, HELP};
+    *ret_letters++ = 'h';
     *ret_letters = '\0';
 }
 
@@ -172,33 +158,69 @@ static const hs_option *option_find(const hs_command *command, int code)
     return NULL;
 }
 
+/* What getopt could not read: an option that is none, or one without its argument. */
+static void option_refuse(const hs_command *command, const char *argument, int code)
+{
+    const char *names[HS_OPTIONS_MAX + 2] = {NULL};
+    char word[64];
+    for (size_t i = 0; i < command->n_options; i++)
+        names[i] = command->options[i].name;
+    names[command->n_options] = "help";
+    if (code == ':') {
+        hs__usage_error(command, "%s needs a value", argument);
+        return;
+    }
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(argument + strspn(argument, "-"), "="),
+             argument + strspn(argument, "-"));
+    const char *nearest = strncmp(argument, "--", 2) == 0 ? hs__help_nearest(word, names) : NULL;
+    if (nearest)
+        hs__usage_error(command, "there is no option '%s'; did you mean --%s?", argument, nearest);
+    else
+        hs__usage_error(command, "there is no option '%s'", argument);
+}
+
+/* --help, -h, --help=man */
+static int help_show(const hs_command *command, const char *form_name)
+{
+    hs__help_form form;
+    if (!hs__help_form_read(form_name, &form))
+        return hs__usage_error(command, "--help has the forms man and bash");
+    hs__help_print(command, form);
+    return HS_EXIT_DONE;
+}
+
+static bool option_store(const hs_command *command, const hs_option *option, const char *value,
+                         void *ret_options)
+{
+    hs_error err = {0};
+    if (!option->set(option, value ? value : "1", ret_options, &err))
+        return true;
+    hs__usage_error(command, "--%s '%s': %s", option->name, value ? value : "", err.text);
+    return false;
+}
+
 bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
                        int *ret_exit)
 {
     struct option longs[HS_OPTIONS_MAX + 2] = {0};
-    char letters[2 * HS_OPTIONS_MAX + 1], program[64];
+    char letters[2 * HS_OPTIONS_MAX + 3] = ":"; /* missing arguments are told apart */
     bool given[HS_OPTIONS_MAX] = {0};
     *ret_exit = HS_EXIT_USAGE;
-    getopt_tables(command, longs, letters);
-    snprintf(program, sizeof program, "headscope %s", command->name);
-    argv[0] = program; /* getopt's own messages begin with it */
+    getopt_tables(command, longs, letters + 1);
     optind = 1;
+    opterr = 0;
     for (int code; (code = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
-        hs_error err = {0};
-        if (code == HELP) {
-            help_print(command);
-            *ret_exit = HS_EXIT_DONE;
-            return false;
-        }
         const hs_option *option = option_find(command, code);
+        if (code == HELP || code == 'h') {
+            *ret_exit = help_show(command, optarg);
+            return false;
+        }
         if (!option) {
-            fprintf(stderr, "Try 'headscope %s --help'.\n", command->name);
+            option_refuse(command, argv[optind - 1], code);
             return false;
         }
-        if (option->set(option, optarg ? optarg : "1", ret_options, &err)) {
-            hs__usage_error(command, "--%s '%s': %s", option->name, optarg ? optarg : "", err.text);
+        if (!option_store(command, option, optarg, ret_options))
             return false;
-        }
         given[option - command->options] = true;
     }
     *ret_operand = optind;

@@ -48,7 +48,7 @@ typedef struct hs_command {
 } hs_command;
 
 /* Exit codes of the program. */
-enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2 };
+enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2, HS_EXIT_SIGNAL = 128 /* + its number */ };
 
 /* Reads argv, and the environment for what argv does not give. Returns true when the command should run, with
  * *ret_operand the index of its first operand; otherwise everything was said and *ret_exit is the program's

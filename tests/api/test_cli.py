@@ -2,6 +2,8 @@
 import io
 import json
 import os
+import pty
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +20,7 @@ def headscope(*arguments, text=None, environment=None):
     return done
 
 
-COMMANDS = ["serve", "analyze", "models", "bench"]
+COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -36,9 +38,83 @@ def test_help_of_a_command(command):
     assert max(len(line) for line in done.stdout.decode().splitlines()) <= 120
 
 
-def test_version():
-    done = headscope("--version")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_by_every_name(command):
+    pages = {headscope(*arguments).stdout for arguments in ((command, "--help"), (command, "-h"), ("help", command))}
+    assert len(pages) == 1
+    assert {headscope(name).stdout for name in ("help", "-h", "--help")} == {headscope("--help").stdout}
+
+
+@pytest.mark.parametrize("name", ["version", "--version", "-V"])
+def test_version(name):
+    done = headscope(name)
     assert done.returncode == 0 and done.stdout.startswith(b"headscope ")
+    assert b"compiler" in done.stdout and b"native, openblas" in done.stdout
+
+
+@pytest.mark.parametrize("arguments,says", [
+    (["serv"], b"did you mean serve?"), (["anlyze"], b"did you mean analyze?"), (["hlep"], b"did you mean help?"),
+    (["serve", "--quue", "3"], b"did you mean --queue?"), (["analyze", "--max-token5=3"], b"did you mean --max-tokens?"),
+    (["help", "modles"], b"did you mean models?"), (["serve", "--queue"], b"--queue needs a value"),
+])
+def test_typos_are_answered_with_what_was_meant(arguments, says):
+    done = headscope(*arguments)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_nothing_is_suggested_for_nonsense():
+    assert b"did you mean" not in headscope("zzzzzzzz").stderr + headscope("serve", "--xyzzy-foo-bar").stderr
+
+
+def test_install(tmp_path):
+    """Program, manual page and completion, each of which knows every command and option."""
+    (tmp_path / "bin").mkdir()
+    page = headscope("help", "--man").stdout.decode()
+    completion = headscope("help", "--completion").stdout.decode()
+    assert page.startswith(".TH HEADSCOPE 1")
+    for command in COMMANDS:
+        assert f".SS headscope {command} " in page and f"    {command})" in completion
+        for line in headscope(command, "--help").stdout.decode().splitlines():
+            for option in re.findall(r"^\s+(?:-\w, )?(--[\w-]+)", line):
+                assert option in completion
+                assert option.replace("-", "\\-") in page or option == "--help"
+    script = completion + """
+COMP_WORDS=(headscope serve --log ""); COMP_CWORD=3; _headscope; echo "${COMPREPLY[*]}"
+COMP_WORDS=(headscope se); COMP_CWORD=1; _headscope; echo "${COMPREPLY[*]}"
+COMP_WORDS=(headscope analyze --max-t); COMP_CWORD=2; _headscope; echo "${COMPREPLY[*]}"
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:3] == ["text json", "serve", "--max-tokens"] and not done.stderr
+
+
+def on_a_terminal(*arguments):
+    """What a person sees: standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([HEADSCOPE, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def test_analyze_on_a_terminal_prints_a_page(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("The old bridge was closed after the war. The war had damaged the bridge.\x1b[2J")
+    code, shown = on_a_terminal("analyze", str(text))
+    assert code == 0 and "tokens" in shown and "[CLS] the old bridge" in shown and "12 heads" in shown
+    assert "\x1b" not in shown and max(len(line) for line in shown.splitlines()[3:]) < 120
+    code, shown = on_a_terminal("analyze", os.devnull)
+    assert code == 0 and "2 tokens" in shown and "none" in shown
+    code, shown = on_a_terminal("analyze", str(text), "--format", "json", "--outputs", "pairs")
+    assert code == 0 and json.loads(shown)["pairs_total"] > 0
 
 
 @pytest.mark.parametrize("arguments", [
@@ -50,7 +126,7 @@ def test_version():
     ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--precision", "half"],
     ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
-    ["models", "extra"], ["models", "--model", "x"], ["bench", "extra"], ["bench", "--cores", "0"],
+    ["models", "--model", "x"], ["bench", "extra"], ["bench", "--cores", "0"],
 ])
 def test_usage_errors(arguments):
     done = headscope(*arguments, text=b"")
@@ -71,6 +147,7 @@ def test_usage_errors(arguments):
     (["analyze", "--model", "/nonexistent"], b"/nonexistent"),
     (["analyze", "-o", "/nonexistent/file"], b"/nonexistent/file"),
     (["models", "--model", "x=/nonexistent"], b"/nonexistent"),
+    (["models", "/nonexistent"], b"/nonexistent"),
 ])
 def test_failures_say_what_failed(arguments, says):
     done = headscope(*arguments, text=b"some text")

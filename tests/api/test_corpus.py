@@ -248,7 +248,7 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
         said = run.communicate(timeout=60)[1].decode()
         if run.returncode == 0:
             pytest.skip("the run was over before the signal came")
-        assert run.returncode == 1 and "--resume" in said
+        assert run.returncode == 128 + number and "--resume" in said
         assert (out / "state").exists() and not (out / "report.json").exists()
     done = corpus(headscope, long_run / "texts.gz", "-o", out, "--resume")
     assert done.returncode == 0, done.stderr
@@ -263,7 +263,7 @@ def test_interrupt_while_waiting_for_input(headscope, tmp_path):
     run.stdin.flush()
     time.sleep(0.5)
     run.send_signal(signal.SIGINT)
-    assert run.wait(60) == 1
+    assert run.wait(60) == 128 + signal.SIGINT
     assert b"--resume" in run.stderr.read()
     done = corpus(headscope, "-", "-o", tmp_path / "out", "--resume", stdin=lines)
     assert done.returncode == 0, done.stderr
