@@ -1,12 +1,13 @@
-/* trie.c - sorted strings -> breadth-first trie. */
+/* trie.c - sorted strings -> breadth-first trie: strings that share their first bytes are neighbours once
+ * sorted, so a node is a range of them, and its children are that range cut by the next byte. */
 #include "model/tokenizer/trie.h"
 
 #include <stdlib.h>
 
-static int compare_tokens(const void *left, const void *right)
+static int compare_entries(const void *left, const void *right)
 {
-    const hs__token *a = left;
-    const hs__token *b = right;
+    const hs__entry *a = left;
+    const hs__entry *b = right;
     const int order = memcmp(a->text, b->text, a->n_bytes < b->n_bytes ? a->n_bytes : b->n_bytes);
     if (order)
         return order;
@@ -16,39 +17,39 @@ static int compare_tokens(const void *left, const void *right)
 }
 
 /* The root and, for each string, one node for every byte that it does not share with the string before. */
-static size_t count_nodes(const hs__token *tokens, size_t n_tokens)
+static size_t count_nodes(const hs__entry *entries, size_t n_entries)
 {
     size_t n = 1;
-    for (size_t i = 0; i < n_tokens; i++) {
+    for (size_t i = 0; i < n_entries; i++) {
         size_t shared = 0;
         if (i)
-            while (shared < tokens[i].n_bytes && shared < tokens[i - 1].n_bytes &&
-                   tokens[i].text[shared] == tokens[i - 1].text[shared])
+            while (shared < entries[i].n_bytes && shared < entries[i - 1].n_bytes &&
+                   entries[i].text[shared] == entries[i - 1].text[shared])
                 shared++;
-        n += tokens[i].n_bytes - shared;
+        n += entries[i].n_bytes - shared;
     }
     return n;
 }
 
-/* While building, node i stands for the sorted tokens low[i] .. high[i], which share their first bytes. */
+/* While building, node i stands for the sorted entries low[i] .. high[i], which share their first bytes. */
 typedef struct ranges {
     uint32_t *low, *high;
 } ranges;
 
 /* Appends the children of a node whose strings share `depth` bytes; returns the new number of nodes. */
-static uint32_t expand(hs__trie *trie, const ranges *r, const hs__token *tokens, uint32_t node, size_t depth,
+static uint32_t expand(hs__trie *trie, const ranges *r, const hs__entry *entries, uint32_t node, size_t depth,
                        uint32_t n_nodes)
 {
     uint32_t i = r->low[node];
     const uint32_t end = r->high[node];
-    trie->id[node] = -1;
-    for (; i < end && tokens[i].n_bytes == depth; i++)
-        trie->id[node] = tokens[i].id;
-    trie->first[node] = n_nodes;
+    trie->nodes[node].id = -1;
+    for (; i < end && entries[i].n_bytes == depth; i++)
+        trie->nodes[node].id = entries[i].id;
+    trie->nodes[node].first = n_nodes;
     while (i < end) {
-        const uint8_t byte = (uint8_t)tokens[i].text[depth];
+        const uint8_t byte = (uint8_t)entries[i].text[depth];
         r->low[n_nodes] = i;
-        while (i < end && (uint8_t)tokens[i].text[depth] == byte)
+        while (i < end && (uint8_t)entries[i].text[depth] == byte)
             i++;
         r->high[n_nodes] = i;
         trie->label[n_nodes++] = byte;
@@ -56,24 +57,23 @@ static uint32_t expand(hs__trie *trie, const ranges *r, const hs__token *tokens,
     return n_nodes;
 }
 
-hs_status hs__trie_build(hs__token *tokens, size_t n_tokens, hs__trie *ret_trie, hs_error *err)
+hs_status hs__trie_build(hs__entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err)
 {
-    if (n_tokens)
-        qsort(tokens, n_tokens, sizeof *tokens, compare_tokens);
-    const size_t n_nodes = count_nodes(tokens, n_tokens);
+    if (n_entries)
+        qsort(entries, n_entries, sizeof *entries, compare_entries);
+    const size_t n_nodes = count_nodes(entries, n_entries);
     ranges r = {malloc(n_nodes * sizeof *r.low), malloc(n_nodes * sizeof *r.high)};
     *ret_trie = (hs__trie){
-        .first = malloc((n_nodes + 1) * sizeof *ret_trie->first),
+        .nodes = malloc((n_nodes + 1) * sizeof *ret_trie->nodes),
         .label = malloc(n_nodes),
-        .id = malloc(n_nodes * sizeof *ret_trie->id),
     };
     hs_status st = HS_OK;
-    if (!r.low || !r.high || !ret_trie->first || !ret_trie->label || !ret_trie->id) {
+    if (!r.low || !r.high || !ret_trie->nodes || !ret_trie->label) {
         st = hs_fail(err, HS_NO_MEMORY, "out of memory");
         goto out;
     }
     r.low[HS__TRIE_ROOT] = 0;
-    r.high[HS__TRIE_ROOT] = (uint32_t)n_tokens;
+    r.high[HS__TRIE_ROOT] = (uint32_t)n_entries;
     ret_trie->label[HS__TRIE_ROOT] = 0;
     uint32_t n = 1;
     uint32_t level_end = 1;
@@ -83,9 +83,9 @@ hs_status hs__trie_build(hs__token *tokens, size_t n_tokens, hs__trie *ret_trie,
             level_end = n;
             depth++;
         }
-        n = expand(ret_trie, &r, tokens, node, depth, n);
+        n = expand(ret_trie, &r, entries, node, depth, n);
     }
-    ret_trie->first[n_nodes] = n;
+    ret_trie->nodes[n_nodes] = (hs__trie_node){n, -1};
     ret_trie->n_nodes = n;
 out:
     free(r.low);
@@ -95,9 +95,8 @@ out:
 
 void hs__trie_finish(hs__trie *trie)
 {
-    free(trie->first);
+    free(trie->nodes);
     free(trie->label);
-    free(trie->id);
     *trie = (hs__trie){0};
 }
 

@@ -11,26 +11,30 @@
 #include <stdint.h>
 #include <string.h>
 
+typedef struct hs__trie_node {
+    uint32_t first; /* its children are the nodes from here up to the next node's first */
+    int32_t id;     /* of the string that ends here, or -1 */
+} hs__trie_node;
+
 typedef struct hs__trie {
-    uint32_t n_nodes; /* 0: empty, nothing matches */
-    uint32_t *first;  /* [n_nodes + 1]: children of node i are first[i] .. first[i + 1] */
-    uint8_t *label;   /* [n_nodes]: the byte that leads to a node, ascending among siblings */
-    int32_t *id;      /* [n_nodes]: of the string that ends here, or -1 */
+    uint32_t n_nodes;     /* 0: empty, nothing matches */
+    hs__trie_node *nodes; /* [n_nodes + 1] */
+    uint8_t *label;       /* [n_nodes]: the byte that leads to a node, ascending among siblings */
 } hs__trie;
 
-/* A string with its id, not NUL-terminated. */
-typedef struct hs__token {
+/* A string with its id, as a vocabulary lists them; not NUL-terminated. */
+typedef struct hs__entry {
     const char *text;
     uint32_t n_bytes;
     int32_t id;
-} hs__token;
+} hs__entry;
 
 #define HS__TRIE_ROOT 0
 #define HS__TRIE_NONE UINT32_MAX
 
-/* Sorts the tokens; of equal ones the highest id counts. Lengths must sum up to less than 2^32 - 1. *ret_trie
- * must be finished, also after HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs__trie_build(hs__token *tokens, size_t n_tokens, hs__trie *ret_trie, hs_error *err);
+/* Sorts the entries; of equal ones the highest id counts. Lengths must sum up to less than 2^32 - 1.
+ * *ret_trie must be finished, also after HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__trie_build(hs__entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err);
 void hs__trie_finish(hs__trie *trie); /* zeroed or finished twice is fine */
 
 /* From a node along a string: the node where it ends, or HS__TRIE_NONE. */
@@ -39,10 +43,14 @@ uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, s
 /* The child of a node along one byte, or HS__TRIE_NONE. */
 static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_t byte)
 {
-    const uint32_t first = trie->first[node];
-    const uint32_t n = trie->first[node + 1] - first;
-    if (n == 1)
-        return trie->label[first] == byte ? first : HS__TRIE_NONE;
+    const uint32_t first = trie->nodes[node].first;
+    const uint32_t n = trie->nodes[node + 1].first - first;
+    if (n <= 4) { /* most nodes: a call would cost more */
+        for (uint32_t i = first; i < first + n; i++)
+            if (trie->label[i] == byte)
+                return i;
+        return HS__TRIE_NONE;
+    }
     const uint8_t *hit = memchr(trie->label + first, byte, n);
     return hit ? (uint32_t)(hit - trie->label) : HS__TRIE_NONE;
 }
@@ -57,8 +65,8 @@ static inline int32_t hs__trie_longest(const hs__trie *trie, uint32_t node, cons
         node = hs__trie_step(trie, node, bytes[i]);
         if (node == HS__TRIE_NONE)
             break;
-        if (trie->id[node] >= 0) {
-            id = trie->id[node];
+        if (trie->nodes[node].id >= 0) {
+            id = trie->nodes[node].id;
             *ret_length = i + 1;
         }
     }

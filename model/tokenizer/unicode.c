@@ -1,4 +1,5 @@
-/* unicode.c - binary searches in the generated tables. */
+/* unicode.c - the class of a character is asked for everywhere and found in two steps, for most blocks of
+ * code points are like another one; the rest is asked for seldom and found by binary search. */
 #include "model/tokenizer/unicode.h"
 
 #include "model/tokenizer/unicode_tables.h"
@@ -22,7 +23,7 @@ static unsigned range_value(const uint32_t *ranges, size_t n_ranges, uint32_t co
 
 unsigned hs__unicode_class(uint32_t code_point)
 {
-    return range_value(class_ranges, COUNT(class_ranges), code_point);
+    return class_blocks[class_block_of[code_point >> 7] << 7 | (code_point & 127)];
 }
 
 uint8_t hs__unicode_combining(uint32_t code_point)

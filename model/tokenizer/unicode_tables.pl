@@ -90,12 +90,12 @@ sub wrapped {
 }
 
 my (@classes, @lower, @combining, @decompositions, @pool);
-my ($last_class, $last_combining) = (-1, -1);
+my $last_combining = -1;
 for my $cp (0 .. 0x10FFFF) {
     my $surrogate = $cp >= 0xD800 && $cp <= 0xDFFF;
     my $c = $surrogate ? 'x' : chr $cp;
     my $class = $surrogate ? 0 : class($cp);
-    push @classes, sprintf '0x%x', $cp << 8 | ($last_class = $class) if $class != $last_class;
+    push @classes, $class;
 
     my $combining = $surrogate ? 0 : combining($cp);
     push @combining, sprintf '0x%x', $cp << 8 | ($last_combining = $combining)
@@ -120,8 +120,20 @@ for my $cp (0 .. 0x10FFFF) {
 
 print "/* unicode_tables.h - written by unicode_tables.pl, which says what is in it and why. */\n";
 print "/* clang-format off */\n#pragma once\n\n#include <stdint.h>\n\n";
-print "/* code point << 8 | class: from this code point on. */\n";
-print "static const uint32_t class_ranges[] = {\n", wrapped(@classes), "};\n\n";
+# Most blocks of 128 code points are like another one.
+my (%number, @block_of, @blocks);
+while (my @block = splice @classes, 0, 128) {
+    my $key = "@block";
+    if (!exists $number{$key}) {
+        push @blocks, @block;
+        $number{$key} = @blocks / 128 - 1;
+    }
+    push @block_of, $number{$key};
+}
+die 'too many blocks' if keys %number > 256;
+print "/* The block of code points 128 i to 128 i + 127; blocks, 128 classes each. */\n";
+print "static const uint8_t class_block_of[] = {\n", wrapped(@block_of), "};\n";
+print "static const uint8_t class_blocks[] = {\n", wrapped(@blocks), "};\n\n";
 print "/* code point << 8 | canonical combining class: from this code point on. */\n";
 print "static const uint32_t combining_ranges[] = {\n", wrapped(@combining), "};\n\n";
 print "/* first, last, step, what to add for the lower case. */\n";

@@ -1,0 +1,121 @@
+/* model_wordpiece.c - WordPiece: the longest entry of the vocabulary that a word begins with, then the
+ * longest that continues it ("##ing"), and so on; a word with a rest that nothing continues is one unknown
+ * token. */
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/parts.h"
+
+#include <stdlib.h>
+
+#define WORD_CHARS_MAX 256 /* bounds max_input_chars_per_word, 100 in every BERT */
+
+typedef struct wordpiece {
+    hs__part part;
+    const char *unknown_text, *prefix; /* until bound */
+    size_t word_chars_max;             /* longer words are unknown */
+    const hs__trie *entries;
+    uint32_t continuation; /* node of entries after the prefix "##", or HS__TRIE_NONE */
+    int32_t unknown;
+} wordpiece;
+
+static hs_status read_word_max(const json_t *options, size_t *value, hs_error *err)
+{
+    const json_t *member = json_object_get(options, "max_input_chars_per_word");
+    if (!member)
+        return HS_OK;
+    const json_int_t number = json_is_integer(member) ? json_integer_value(member) : 0;
+    if (number < 1 || number > WORD_CHARS_MAX)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.max_input_chars_per_word must be 1 to %d",
+                       WORD_CHARS_MAX);
+    *value = (size_t)number;
+    return HS_OK;
+}
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    static const char file[] = "tokenizer.json";
+    wordpiece made = {
+        .part.type = &hs__wordpiece, .unknown_text = "[UNK]", .prefix = "##", .word_chars_max = 100};
+    hs_status st = read_word_max(options, &made.word_chars_max, err);
+    if (!st)
+        st = hs__option_text(options, file, "unk_token", &made.unknown_text, err);
+    if (!st)
+        st = hs__option_text(options, file, "continuing_subword_prefix", &made.prefix, err);
+    if (st)
+        return st;
+    wordpiece *self = malloc(sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    *self = made;
+    *ret_part = &self->part;
+    return HS_OK;
+}
+
+static void destroy(hs__part *part)
+{
+    free(part);
+}
+
+static bool recognize(const json_t *options)
+{
+    return json_object_get(options, "max_input_chars_per_word") != NULL;
+}
+
+static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+{
+    return hs__entries_read(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
+}
+
+static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
+{
+    wordpiece *self = (wordpiece *)part;
+    self->entries = &vocabulary->entries;
+    self->continuation = hs__trie_walk(self->entries, HS__TRIE_ROOT, self->prefix, strlen(self->prefix));
+    const hs_status st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
+    self->unknown_text = self->prefix = NULL;
+    return st;
+}
+
+static int32_t unknown(const hs__part *part)
+{
+    return ((const wordpiece *)part)->unknown;
+}
+
+static bool is_too_long(const wordpiece *self, const unsigned char *bytes, size_t n_bytes)
+{
+    return n_bytes > self->word_chars_max &&
+           hs_utf8_count((const char *)bytes, n_bytes) > self->word_chars_max;
+}
+
+static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces)
+{
+    const wordpiece *self = (const wordpiece *)part;
+    const hs__range *sources = text->sources;
+    const size_t n_before = pieces->n;
+    uint32_t node = HS__TRIE_ROOT;
+    size_t at = word.start;
+    if (is_too_long(self, text->bytes + at, word.end - at))
+        node = HS__TRIE_NONE;
+    for (size_t length = 0; at < word.end; at += length, node = self->continuation) {
+        const int32_t id = node == HS__TRIE_NONE ? -1
+                                                 : hs__trie_longest(self->entries, node, text->bytes + at,
+                                                                    word.end - at, &length);
+        if (id < 0) {
+            pieces->n = n_before;
+            return hs__pieces_put(pieces, self->unknown,
+                                  (hs__range){sources[word.start].start, sources[word.end - 1].end});
+        }
+        if (!hs__pieces_put(pieces, id, (hs__range){sources[at].start, sources[at + length - 1].end}))
+            return false;
+    }
+    return true;
+}
+
+const hs__part_type hs__wordpiece = {.stage = HS__MODEL,
+                                     .name = "WordPiece",
+                                     .create = create,
+                                     .bind = bind,
+                                     .destroy = destroy,
+                                     .tokenize = tokenize,
+                                     .recognize = recognize,
+                                     .list = list,
+                                     .unknown = unknown};

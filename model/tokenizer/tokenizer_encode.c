@@ -1,0 +1,283 @@
+/* tokenizer_encode.c - texts through the pipeline.
+ *
+ * Added tokens are cut out of the text; what lies between them is normalised; added tokens that are looked
+ * for in normalised text are cut out of that; the rest is cut into words, and each word into pieces. The
+ * pieces of one or two texts are truncated and go into the template.
+ *
+ * Where the parts allow it a text goes through in stretches of a few kilobytes: then the buffers stay in the
+ * cache, and a long text of which little is kept is not read to its end. */
+#include "model/tokenizer/tokenizer_internal.h"
+#include "model/tokenizer/unicode.h"
+
+#include <stdlib.h>
+
+/* A token of most texts has about four bytes with its space; behind that many, little is left to find. */
+enum { STRETCH_MIN = 64, STRETCH_MAX = 4096, TOKEN_BYTES = 4 };
+
+/* One text on its way. */
+typedef struct passage {
+    const hs_tokenizer *tokenizer;
+    const bool *skipped; /* added tokens that are only text, or NULL */
+    hs__aligned_text
+        normalized; /* of the segment at hand: what lies between two added tokens, or a stretch */
+    hs__split split;
+    hs__pieces *pieces;
+    size_t n_enough; /* stop behind the word that makes the pieces as many */
+    bool enough;     /* that word has come: what follows is ignored */
+} passage;
+
+/* ---- words ---- */
+
+/* Bytes [start, end) of the normalised segment to words, words to pieces. */
+static bool words_put(passage *p, size_t start, size_t end)
+{
+    const hs__part *pre_tokenizer = p->tokenizer->parts[HS__PRE_TOKENIZER];
+    const hs__part *model = p->tokenizer->parts[HS__MODEL];
+    p->split.text = &p->normalized;
+    p->split.words.n = 0;
+    if (!hs__spans_put(&p->split.words, start, end) || !pre_tokenizer->type->split(pre_tokenizer, &p->split))
+        return false;
+    for (size_t i = 0; i < p->split.words.n && !p->enough; i++) {
+        if (!model->type->tokenize(model, p->split.text, p->split.words.items[i], p->pieces))
+            return false;
+        p->pieces->word++;
+        p->enough = p->pieces->n >= p->n_enough;
+    }
+    return true;
+}
+
+/* An added token is a word of its own. It does not count towards enough until the next word ends, as in the
+ * oracle. */
+static bool added_put(passage *p, int32_t id, hs__range source)
+{
+    if (p->enough)
+        return true;
+    const bool ok = hs__pieces_put(p->pieces, id, source);
+    p->pieces->word++;
+    return ok;
+}
+
+/* ---- segments ---- */
+
+/* Cuts the added tokens out of the normalised segment; what lies between them becomes words. */
+static bool normalized_put(passage *p)
+{
+    const unsigned char *bytes = p->normalized.bytes;
+    const size_t n_bytes = p->normalized.n_bytes;
+    hs__added_search search = {.set = &p->tokenizer->added.normalized, .skipped = p->skipped};
+    bool ok = true;
+    for (size_t at = 0; at < n_bytes && ok && !p->enough;) {
+        const unsigned char *hit =
+            hs__added_search_next(&search, bytes + at, bytes + n_bytes, bytes + n_bytes);
+        const size_t stop = hit ? (size_t)(hit - bytes) : n_bytes;
+        ok = words_put(p, at, stop);
+        at = stop;
+        if (ok && hit) {
+            const hs__range *sources = p->normalized.sources + at;
+            ok = added_put(p, search.id, (hs__range){sources[0].start, sources[search.n_bytes - 1].end});
+            at += search.n_bytes;
+        }
+    }
+    return ok;
+}
+
+static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, uint32_t first)
+{
+    const hs__part *normalizer = p->tokenizer->parts[HS__NORMALIZER];
+    const hs__text_view view = {.bytes = bytes, .n_bytes = n_bytes, .first = first};
+    p->normalized.n_bytes = 0;
+    if (!normalizer->type->normalize(normalizer, &view, &p->normalized))
+        return false;
+    if (!p->tokenizer->added.normalized.any)
+        return words_put(p, 0, p->normalized.n_bytes);
+    return normalized_put(p);
+}
+
+/* ---- the text ---- */
+
+/* Whether a text may go in stretches: a token that is looked for in normalised text could reach over a cut.
+ */
+static bool has_stretches(const hs_tokenizer *tokenizer)
+{
+    return tokenizer->parts[HS__NORMALIZER]->type->cuts_at_punctuation &&
+           tokenizer->parts[HS__PRE_TOKENIZER]->type->cuts_at_punctuation && !tokenizer->added.normalized.any;
+}
+
+/* How far to go at once for the pieces that are missing. */
+static size_t stretch_bytes(const passage *p)
+{
+    const size_t n_missing = p->n_enough > p->pieces->n ? p->n_enough - p->pieces->n : 0;
+    if (n_missing <= STRETCH_MIN / TOKEN_BYTES)
+        return STRETCH_MIN;
+    return n_missing < STRETCH_MAX / TOKEN_BYTES ? n_missing * TOKEN_BYTES : STRETCH_MAX;
+}
+
+/* Where a stretch that begins at `at` ends: behind the first white space or punctuation after n_bytes. */
+static const unsigned char *stretch_end(const unsigned char *at, const unsigned char *end, size_t n_bytes)
+{
+    if ((size_t)(end - at) <= n_bytes)
+        return end;
+    at += n_bytes;
+    while (hs_utf8_continues(*at))
+        at--;
+    while (at < end) {
+        const unsigned class = hs__unicode_class(hs_utf8_next(&at));
+        if ((class & (HS__SPACE | HS__PUNCTUATION)) && !(class & HS__DROPPED))
+            break;
+    }
+    return at;
+}
+
+static uint32_t count_chars(const unsigned char *start, const unsigned char *end)
+{
+    return (uint32_t)hs_utf8_count((const char *)start, (size_t)(end - start));
+}
+
+static bool passage_run(passage *p, const hs_text *text)
+{
+    const bool stretches = has_stretches(p->tokenizer);
+    const unsigned char *at = (const unsigned char *)(text->n_bytes ? text->bytes : "");
+    const unsigned char *end = at + text->n_bytes;
+    hs__added_search search = {.set = &p->tokenizer->added.raw, .skipped = p->skipped};
+    uint32_t index = 0; /* code points before `at` */
+    bool ok = true;
+    while (at < end && ok && !p->enough) {
+        const unsigned char *stretch = stretches ? stretch_end(at, end, stretch_bytes(p)) : end;
+        const unsigned char *hit = hs__added_search_next(&search, at, stretch, end);
+        const unsigned char *stop = hit ? hit : stretch;
+        ok = stop == at || segment_put(p, at, (size_t)(stop - at), index);
+        index += count_chars(at, stop);
+        at = stop;
+        if (ok && hit) {
+            const uint32_t behind = index + count_chars(at, at + search.n_bytes);
+            ok = added_put(p, search.id, (hs__range){index, behind});
+            at += search.n_bytes;
+            index = behind;
+        }
+    }
+    return ok;
+}
+
+static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *text,
+                             const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
+{
+    passage p = {.tokenizer = tokenizer,
+                 .skipped = options->split_special_tokens ? tokenizer->added.special : NULL,
+                 .pieces = pieces,
+                 .n_enough = options->tokens_max};
+    const bool ok = passage_run(&p, text);
+    hs__aligned_text_finish(&p.normalized);
+    free(p.split.words.items);
+    free(p.split.uncut.items);
+    return ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "out of memory");
+}
+
+/* ---- the encoding ---- */
+
+static hs_status check_text(const hs_text *text, const char *name, hs_error *err)
+{
+    if (text->n_bytes > INT32_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "%s has %zu bytes, more than %d", name, text->n_bytes, INT32_MAX);
+    const size_t valid = hs_utf8_valid(text->bytes, text->n_bytes);
+    if (valid < text->n_bytes)
+        return hs_fail(err, HS_BAD_REQUEST, "%s is not valid UTF-8 at byte %zu", name, valid);
+    return HS_OK;
+}
+
+/* Longest first, as the oracle does it: the shorter text keeps up to half of the room, the longer one gets
+ * what is left. */
+static void share_room(size_t n_room, size_t n[2])
+{
+    if (n[0] + n[1] <= n_room)
+        return;
+    const size_t shorter = n[0] > n[1] ? 1 : 0;
+    if (n[shorter] > n_room / 2)
+        n[shorter] = n_room / 2;
+    n[1 - shorter] = n_room - n[shorter];
+}
+
+static bool allocate(size_t n_tokens, hs_encoding *ret)
+{
+    *ret = (hs_encoding){0};
+    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 3));
+    if (!block)
+        return false;
+    ret->ids = (int32_t *)(void *)block;
+    ret->word_ids = ret->ids + n_tokens;
+    ret->starts = (uint32_t *)(void *)(ret->word_ids + n_tokens);
+    ret->ends = ret->starts + n_tokens;
+    ret->types = (uint8_t *)(ret->ends + n_tokens);
+    ret->special = ret->types + n_tokens;
+    ret->roles = ret->special + n_tokens;
+    return true;
+}
+
+static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, const hs__piece *piece,
+                      uint8_t type, bool special)
+{
+    const size_t i = encoding->n_tokens++;
+    encoding->ids[i] = piece->id;
+    encoding->word_ids[i] = piece->word;
+    encoding->starts[i] = piece->source.start;
+    encoding->ends[i] = piece->source.end;
+    encoding->types[i] = type;
+    encoding->special[i] = special;
+    encoding->roles[i] = tokenizer->roles[piece->id];
+}
+
+/* The first n[k] pieces of each text, where the form has the text. */
+static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form *form,
+                          const hs__pieces pieces[2], const size_t n[2], hs_encoding *ret_encoding,
+                          hs_error *err)
+{
+    hs_encoding encoding;
+    if (!allocate(form->n_special + n[0] + n[1], &encoding))
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t k = 0; k < form->n_steps; k++) {
+        const hs__template_step *step = &form->steps[k];
+        const hs__piece special = {.id = step->id, .word = -1};
+        if (step->id >= 0)
+            put_token(tokenizer, &encoding, &special, step->type, true);
+        for (size_t i = 0; step->id < 0 && i < n[step->text]; i++)
+            put_token(tokenizer, &encoding, &pieces[step->text].items[i], step->type, false);
+    }
+    *ret_encoding = encoding;
+    return HS_OK;
+}
+
+/* Both texts go up to the word that reaches tokens_max: the oracle looks no further (since its release 0.23),
+ * so that of two texts that are both longer it takes neither for the longer one. */
+hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
+                              const hs_encode_options *options, hs_encoding *ret_encoding, hs_error *err)
+{
+    const hs__part *post_processor = tokenizer->parts[HS__POST_PROCESSOR];
+    const hs__template_form *form = &post_processor->type->template(post_processor)->forms[pair != NULL];
+    if (options->tokens_max < form->n_special)
+        return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
+                       options->tokens_max);
+    const size_t n_room = options->tokens_max - form->n_special;
+    hs__pieces pieces[2] = {{.n_kept = n_room}, {.n_kept = n_room}};
+    hs_status st = check_text(text, "the text", err);
+    if (!st && pair)
+        st = check_text(pair, "the second text", err);
+    if (!st)
+        st = pieces_find(tokenizer, text, options, &pieces[0], err);
+    if (!st && pair)
+        st = pieces_find(tokenizer, pair, options, &pieces[1], err);
+    size_t n[2] = {pieces[0].n, pieces[1].n};
+    const size_t n_all = n[0] + n[1];
+    share_room(n_room, n);
+    if (!st)
+        st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
+    if (!st)
+        ret_encoding->truncated = n[0] + n[1] < n_all;
+    free(pieces[0].items);
+    free(pieces[1].items);
+    return st;
+}
+
+void hs_encoding_finish(hs_encoding *encoding)
+{
+    free(encoding->ids);
+    *encoding = (hs_encoding){0};
+}
