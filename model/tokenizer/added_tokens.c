@@ -34,7 +34,9 @@ static hs_status normalized_build(const hs__added_list *list, const hs__part *no
 {
     hs__aligned_text text = {0};
     hs__entry *entries = calloc(list->n + 1, sizeof *entries);
-    hs_status st = entries ? HS_OK : hs_fail(err, HS_NO_MEMORY, "out of memory");
+    if (!entries)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    hs_status st = HS_OK;
     size_t n = 0;
     for (size_t i = 0; !st && i < list->n; i++)
         if (list->items[i].normalized) {

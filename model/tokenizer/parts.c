@@ -3,11 +3,16 @@
 
 #include <stdio.h>
 
+/* clang-format off */
 static const hs__part_type *const types[] = {
-    &hs__bert_normalizer, &hs__bert_pre_tokenizer,  &hs__wordpiece,
-    &hs__bert_processing, &hs__template_processing,
+    &hs__bert_normalizer,
+    &hs__bert_pre_tokenizer,
+    &hs__wordpiece,
+    &hs__bert_processing,
+    &hs__template_processing,
+    NULL,
 };
-enum { N_TYPES = sizeof types / sizeof *types };
+/* clang-format on */
 
 static bool is_of(const hs__part_type *type, const json_t *options, const char *name)
 {
@@ -19,7 +24,7 @@ static hs_status refuse(hs__stage stage, const char *name, hs_error *err)
     static const char *const keys[] = {"normalizer", "pre_tokenizer", "model.type", "post_processor"};
     char supported[256] = "";
     size_t used = 0;
-    for (size_t i = 0; i < N_TYPES && used < sizeof supported; i++)
+    for (size_t i = 0; types[i] && used < sizeof supported; i++)
         if (types[i]->stage == stage)
             used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%s", used ? ", " : "",
                                      types[i]->name);
@@ -30,7 +35,7 @@ static hs_status refuse(hs__stage stage, const char *name, hs_error *err)
 hs_status hs__part_create(hs__stage stage, const json_t *options, hs__part **ret_part, hs_error *err)
 {
     const char *name = json_string_value(json_object_get(options, "type"));
-    for (size_t i = 0; i < N_TYPES; i++)
+    for (size_t i = 0; types[i]; i++)
         if (types[i]->stage == stage && is_of(types[i], options, name))
             return types[i]->create(options, ret_part, err);
     return refuse(stage, name, err);
