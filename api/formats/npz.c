@@ -19,6 +19,7 @@
 #define ALIGNMENT     64
 #define NPY_MAX       256 /* longest header below: magic, dictionary, padding */
 
+/* n_bytes is at most 8. */
 static char *put(char *to, size_t n_bytes, uint64_t value)
 {
     for (size_t i = 0; i < n_bytes; i++)
@@ -182,7 +183,7 @@ static void write_entry(hs_npz *npz, const hs__npz_member *m)
         return;
     to = put(put_text(to, "PK\x01\x02"), 2, zip64 ? 45 : 20);
     to = put_fields(to, m, zip64, zip64 ? ZIP64_CENTRAL : 0);
-    to = put(to, 10, 0); /* no comment, first disk, no attributes */
+    to = put(put(to, 8, 0), 2, 0); /* no comment, first disk, no attributes */
     to = put(to, 4, zip64 ? UINT32_MAX : m->offset);
     to = put_text(to, m->name);
     if (zip64)
