@@ -81,7 +81,7 @@ static void print_map(const json_t *answer, size_t n_tokens, FILE *out)
  * memory. */
 static unsigned *heads_count(const json_t *pairs, size_t n_tokens)
 {
-    unsigned *counts = calloc(n_tokens * n_tokens, sizeof *counts);
+    unsigned *counts = calloc(n_tokens * n_tokens + 1, sizeof *counts);
     for (size_t p = 0; counts && p < json_array_size(pairs); p++) {
         const json_t *pair = json_array_get(pairs, p);
         const json_int_t i = json_integer_value(json_object_get(pair, "i"));

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hs_command *const commands[] = {&hs__command_serve,  &hs__command_analyze, &hs__command_corpus,
-                                             &hs__command_merge,  &hs__command_report,  &hs__command_pull,
-                                             &hs__command_models, &hs__command_bench,   NULL};
+enum { COMMANDS_MAX = 16 };
+static const hs_command *const commands[COMMANDS_MAX] = {
+    &hs__command_serve,  &hs__command_analyze, &hs__command_corpus,
+    &hs__command_merge,  &hs__command_report,  &hs__command_pull,
+    &hs__command_models, &hs__command_bench,   NULL};
 
 static const hs_command *command_find(const char *name)
 {
@@ -96,7 +98,7 @@ static int version_print(void)
 
 static int unknown(const char *name)
 {
-    const char *names[sizeof commands / sizeof *commands + 2] = {"help", "version"};
+    const char *names[COMMANDS_MAX + 2] = {"help", "version"};
     for (size_t i = 0; commands[i]; i++)
         names[i + 2] = commands[i]->name;
     const char *nearest = hs__help_nearest(name, names);
