@@ -2,6 +2,7 @@
  * column, for which a picture in the viewer is the next step. */
 #include "server/commands/answer_page.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +82,7 @@ static void print_map(const json_t *answer, size_t n_tokens, FILE *out)
  * memory. */
 static unsigned *heads_count(const json_t *pairs, size_t n_tokens)
 {
-    unsigned *counts = calloc(n_tokens * n_tokens + 1, sizeof *counts);
+    unsigned *counts = calloc(n_tokens * n_tokens, sizeof *counts);
     for (size_t p = 0; counts && p < json_array_size(pairs); p++) {
         const json_t *pair = json_array_get(pairs, p);
         const json_int_t i = json_integer_value(json_object_get(pair, "i"));
@@ -124,6 +125,7 @@ static void print_pairs(const json_t *answer, size_t n_tokens, FILE *out)
 void hs__answer_page_print(const json_t *answer, FILE *out)
 {
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
+    assert(n_tokens > 0); /* an empty text has its two special tokens */
     fprintf(out, "%s: %zu tokens%s\n", json_string_value(json_object_get(answer, "model")), n_tokens,
             json_is_true(json_object_get(answer, "truncated")) ? ", the text was cut (--max-tokens)" : "");
     for (size_t i = 0; i < n_tokens; i++)
