@@ -109,6 +109,8 @@ typedef struct hs_recipe {
     hs_embedding embedding;
     hs_layer *layers;     /* [n_layers] */
     hs_tensor score_bias; /* [HS_DISTANCE_BUCKETS][n_heads]: added to q k' / sqrt(d) in every layer */
+    bool alibi;           /* -s_h |j - i| is: ALiBi's slopes, s_h = 2^(-8 (h + 1) / n_heads) where n_heads is
+                             a power of two */
     hs_norm final_norm;
 } hs_recipe;
 

@@ -23,6 +23,9 @@ typedef struct hs__kernels {
     void (*add_norm)(size_t n_rows, size_t H, const float *x, const float *r, const float *gamma,
                      const float *beta, float eps, float *y);
 
+    /* y[i] *= x[i]. */
+    void (*multiply)(size_t n, const float *x, float *y);
+
     /* y[i][j] += bias[j]. */
     void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy);
 

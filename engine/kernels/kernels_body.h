@@ -210,6 +210,15 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
+static void multiply(size_t n, const float *x, float *y)
+{
+    const size_t whole = n / LANES * LANES, rest = n - whole;
+    for (size_t i = 0; i < whole; i += LANES)
+        store(y + i, load(y + i) * load(x + i));
+    if (rest)
+        store_part(y + whole, rest, load_part(y + whole, rest, 0) * load_part(x + whole, rest, 0));
+}
+
 #define DEFINE_ACTIVATION(function)                                                                          \
     static void function##_rows(size_t n_rows, size_t n, float *y, size_t ldy)                               \
     {                                                                                                        \
@@ -330,6 +339,7 @@ const hs__kernels KERNELS = {
     .softmax = softmax,
     .add_norm = add_norm,
     .add_bias = add_bias,
+    .multiply = multiply,
     .activate = {[HS_GELU] = gelu_rows,
                  [HS_GELU_TANH] = gelu_tanh_rows,
                  [HS_QUICK_GELU] = quick_gelu_rows,

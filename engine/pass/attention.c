@@ -1,65 +1,179 @@
-/* attention.c - one head: A = softmax(Q K' / sqrt(d)), O = A V, S = O O'.
+/* attention.c - one head: A = softmax(Q K' / sqrt(d) + bias), O = A V, S = O O'.
  *
  * Each step is done while what it reads is in the nearest cache: a few rows of A are computed in the slot
  * where they are kept, turned into probabilities, summed by column and multiplied with V before the next rows
- * begin. */
+ * begin. Where a window hides keys, only the panels that these rows see are computed. */
 #include "engine/pass/cpu.h"
+#include "model/clones.h"
 
 #include <math.h>
 #include <string.h>
 
-size_t hs__attention_rows(const hs__kernels *kernels, size_t n_tokens)
+enum { ROWS_FLOATS = 5120 }; /* 20 KB of a map at once: leaves the first-level cache room for panels */
+
+/* Keys that one query sees, at most. */
+static size_t keys_max(size_t window, size_t n_tokens)
 {
-    const size_t floats = 5120; /* 20 KB: leaves the first-level cache room for panels */
-    const size_t n_tiles = floats / n_tokens / kernels->tile_rows;
+    return window > 0 && 2 * window + 1 < n_tokens ? 2 * window + 1 : n_tokens;
+}
+
+/* Rows of a map that are computed at once, so that they are still in the first-level cache when the softmax
+ * and then the product with V read them. */
+static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
+{
+    const size_t n_tiles = ROWS_FLOATS / n_keys / kernels->tile_rows;
     return kernels->tile_rows * (n_tiles > 0 ? n_tiles : 1);
 }
 
-/* y [n_rows][n_columns] = x B, B [K][n_columns] in panels. */
-static void multiply(const hs__kernels *kernels, size_t n_rows, size_t K, const float *x, size_t ldx,
-                     const float *panels, size_t n_columns, float *y, size_t ldy)
+/* Without a window rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text. With one that is
+ * shorter than the text, a row is as wide as the keys that all rows see, in whole panels. */
+size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
-    for (size_t c = 0; c < n_columns; c += kernels->panel) {
-        const size_t n = n_columns - c < kernels->panel ? n_columns - c : kernels->panel;
-        kernels->product(n_rows, K, x, ldx, panels + K * c, n, NULL, NULL, y + c, ldy);
+    const hs__kernels *kernels = engine->kernels;
+    size_t n = kernels->tile_rows * n_tokens;
+    n = n > ROWS_FLOATS ? n : ROWS_FLOATS;
+    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+        const size_t n_keys = keys_max(engine->layers[l].window, n_tokens);
+        const size_t rows = rows_at_once(kernels, n_keys),
+                     windowed = rows * (n_keys + rows + 2 * kernels->panel);
+        if (n_keys < n_tokens && windowed > n)
+            n = windowed;
+    }
+    return n;
+}
+
+/* Some rows of the map of a head: queries [first, first + n), and the keys [from, to) that any of them sees,
+ * in whole panels. values is that part of the map. */
+typedef struct strip {
+    size_t first, n, from, to;
+    float *values; /* [n][ld] */
+    size_t ld;
+} strip;
+
+static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head,
+                      size_t first, size_t n_rows)
+{
+    const size_t T = head->T, w = head->window, panel = kernels->panel;
+    strip s = {.first = first, .n = T - first < n_rows ? T - first : n_rows, .to = T};
+    if (w > 0) {
+        s.from = first > w ? (first - w) / panel * panel : 0;
+        const size_t end = (first + s.n + w + panel - 1) / panel * panel;
+        s.to = end < T ? end : T;
+    }
+    s.ld = head->attention ? T : s.to - s.from;
+    s.values = head->attention ? head->attention + first * T + s.from : scratch->rows;
+    return s;
+}
+
+/* The keys that query i sees. */
+static void keys_of(const hs__head *head, size_t i, size_t *ret_first, size_t *ret_end)
+{
+    const size_t w = head->window > 0 ? head->window : head->T;
+    *ret_first = i > w ? i - w : 0;
+    *ret_end = head->T - i > w ? i + w + 1 : head->T;
+}
+
+static void fill(float *values, size_t from, size_t to, float value)
+{
+    for (size_t j = from; j < to; j++)
+        values[j] = value;
+}
+
+/* Q K' of the strip, as the softmax reads it: scores times sqrt(d). Two equal texts differ in no bit,
+ * whatever their head keeps. */
+static void scores_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                           const hs__head *head, const strip *s)
+{
+    const size_t D = head->D, ldq = 3 * head->H;
+    for (size_t c = s->from; c < s->to; c += kernels->panel) {
+        const size_t n = s->to - c < kernels->panel ? s->to - c : kernels->panel;
+        kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, scratch->keys + D * c, n, NULL, NULL,
+                         s->values + (c - s->from), s->ld);
+    }
+    for (size_t i = 0; i < s->n && (head->bias || head->window > 0); i++) {
+        float *row = s->values + i * s->ld;
+        size_t first, end;
+        keys_of(head, s->first + i, &first, &end);
+        if (head->bias)
+            kernels->add_bias(1, s->to - s->from, head->bias + s->from - (s->first + i), row, s->ld);
+        fill(row, 0, first - s->from, -INFINITY);
+        fill(row, end - s->from, s->to - s->from, -INFINITY);
     }
 }
 
-/* n rows of A from row `first` on, where an intervention says what A is. */
-static void map_replace(const hs__head *head, size_t first, size_t n, float *map)
+/* A copy of the scores, for the softmax works in place. */
+static void scores_keep(const hs__head *head, const strip *s, float scale)
 {
     const size_t T = head->T;
-    const float everywhere = head->change.uniform ? 1 / (float)T : 0;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < T; j++)
-            map[i * T + j] = everywhere;
-        if (head->change.identity)
-            map[i * T + first + i] = 1;
-        for (size_t j = 0; head->columns && j < T; j++)
-            head->columns[j] += map[i * T + j];
+    for (size_t i = 0; i < s->n; i++) {
+        float *to = head->scores + (s->first + i) * T;
+        fill(to, 0, s->from, -INFINITY);
+        for (size_t j = s->from; j < s->to; j++)
+            to[j] = s->values[i * s->ld + j - s->from] * scale;
+        fill(to, s->to, T, -INFINITY);
+    }
+}
+
+/* The strip of A where an intervention says what A is. */
+static void map_replace(const hs__head *head, const strip *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        float *row = s->values + i * s->ld;
+        size_t first, end;
+        keys_of(head, s->first + i, &first, &end);
+        fill(row, 0, s->to - s->from, 0);
+        if (head->change.uniform)
+            fill(row, first - s->from, end - s->from, 1 / (float)(end - first));
+        else
+            row[s->first + i - s->from] = 1;
+        for (size_t j = s->from; head->columns && j < s->to; j++)
+            head->columns[j] += row[j - s->from];
+    }
+}
+
+/* Of a map that is kept, what no query of the strip sees is 0. */
+static void hidden_clear(const hs__head *head, const strip *s)
+{
+    for (size_t i = 0; head->attention && i < s->n; i++) {
+        fill(head->attention + (s->first + i) * head->T, 0, s->from, 0);
+        fill(head->attention + (s->first + i) * head->T, s->to, head->T, 0);
+    }
+}
+
+/* O of the strip: its part of A times the rows of V that it sees. */
+static void output_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                           const hs__head *head, const strip *s)
+{
+    const size_t T = head->T, D = head->D;
+    for (size_t c = 0; c < D; c += kernels->panel) {
+        const size_t n = D - c < kernels->panel ? D - c : kernels->panel;
+        const float *panel = scratch->values + T * c + hs__panels_floats(kernels, s->from, n);
+        kernels->product(s->n, s->to - s->from, s->values, s->ld, panel, n, NULL, NULL,
+                         head->context + s->first * head->H + c, head->H);
     }
 }
 
 static void compute_map(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                         const hs__head *head)
 {
-    const size_t T = head->T, D = head->D, ld = 3 * head->H, rows_max = hs__attention_rows(kernels, T);
-    const float scale = 1 / sqrtf((float)D);
+    const size_t T = head->T, n_rows = rows_at_once(kernels, keys_max(head->window, T));
+    const float scale = 1 / sqrtf((float)head->D);
     const bool replaced = head->change.uniform || head->change.identity;
     if (head->columns)
         memset(head->columns, 0, T * sizeof *head->columns);
-    for (size_t row = 0; row < T; row += rows_max) {
-        const size_t n = T - row < rows_max ? T - row : rows_max;
-        float *map = head->attention ? head->attention + row * T : scratch->rows;
+    for (size_t row = 0; row < T; row += n_rows) {
+        const strip s = strip_of(kernels, scratch, head, row, n_rows);
         if (!replaced || head->scores)
-            multiply(kernels, n, D, head->qkv + row * ld, ld, scratch->keys, T, map, T);
-        for (size_t i = 0; head->scores && i < n * T; i++)
-            head->scores[row * T + i] = map[i] * scale;
+            scores_compute(kernels, scratch, head, &s);
+        if (head->scores)
+            scores_keep(head, &s, scale);
         if (replaced)
-            map_replace(head, row, n, map);
+            map_replace(head, &s);
         else
-            kernels->softmax(n, T, scale, map, T, head->columns);
-        multiply(kernels, n, T, map, T, scratch->values, D, head->context + row * head->H, head->H);
+            kernels->softmax(s.n, s.to - s.from, scale, s.values, s.ld,
+                             head->columns ? head->columns + s.from : NULL);
+        hidden_clear(head, &s);
+        output_compute(kernels, scratch, head, &s);
     }
 }
 
@@ -101,9 +215,27 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
         head->similarity[i * T + i] = 0;
 }
 
+/* (a, b) turned by their position's angles, a and b the halves of a row. */
+HS_CLONES static void rotate(const hs__rotation *rotation, size_t T, size_t half, float *x, size_t ld)
+{
+    for (size_t t = 0; t < T; t++) {
+        const float *cosines = rotation->cosines + t * half, *sines = rotation->sines + t * half;
+        float *a = x + t * ld, *b = a + half;
+        for (size_t m = 0; m < half; m++) {
+            const float turned = a[m] * cosines[m] - b[m] * sines[m];
+            b[m] = b[m] * cosines[m] + a[m] * sines[m];
+            a[m] = turned;
+        }
+    }
+}
+
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head)
 {
     const size_t T = head->T, D = head->D, H = head->H;
+    if (head->rotation) {
+        rotate(head->rotation, T, D / 2, head->qkv, 3 * H);
+        rotate(head->rotation, T, D / 2, head->qkv + H, 3 * H);
+    }
     kernels->pack(D, T, head->qkv + H, 1, 3 * H, scratch->keys);       /* B = K' */
     kernels->pack(T, D, head->qkv + 2 * H, 3 * H, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);

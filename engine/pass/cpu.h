@@ -6,15 +6,25 @@
 #include "engine/linear/linear.h"
 
 typedef struct hs__packed_norm {
-    float *gamma, *beta; /* [H], beta 0 where the model has none */
+    float *gamma, *beta; /* [H], beta 0 where the model has none; gamma NULL: the identity */
 } hs__packed_norm;
 
+/* Rotary positions: of position t and pair m of a head's columns (m, d / 2 + m), the angle's cosine and sine.
+ */
+typedef struct hs__rotation {
+    double base;            /* theta */
+    float *cosines, *sines; /* [n_positions][d / 2] */
+} hs__rotation;
+
 typedef struct hs__packed_layer {
-    hs__linear *qkv;     /* [3H][H]: query, key, value */
-    hs__linear *output;  /* [H][H] */
-    hs__linear *ffn_in;  /* [F][H], with the activation */
-    hs__linear *ffn_out; /* [H][F] */
+    hs__linear *qkv;      /* [3H][H]: query, key, value */
+    hs__linear *output;   /* [H][H] */
+    hs__linear *ffn_gate; /* [F][H], with the activation; NULL: no gate */
+    hs__linear *ffn_in;   /* [F][H], with the activation where there is no gate */
+    hs__linear *ffn_out;  /* [H][F] */
     hs__packed_norm attention_norm, ffn_norm;
+    const hs__rotation *rotation; /* or NULL */
+    size_t window;                /* as in hs_layer */
 } hs__packed_layer;
 
 /* The embedding tables stay in the model's tensors. */
@@ -25,17 +35,30 @@ typedef struct hs__cpu_engine {
     const hs__linear_kind *linear;
     const hs__kernels *kernels;
     const hs__bf16_kernels *bf16; /* NULL: fp32 */
-    hs__packed_norm embedding_norm;
+    hs__packed_norm embedding_norm, final_norm;
     hs__linear *projection;   /* [H][E], or NULL: E is H */
-    hs__packed_layer *layers; /* [n_layers] */
-    void *norms;              /* the block that all of them are in */
+    hs__packed_layer *layers; /* [n_layers]; those that share weights share these */
+    bool gated;               /* some layer is */
+    hs__rotation *rotations;  /* [n_layers] at most, one for each base */
+    size_t n_rotations;
+    float *score_bias; /* [n_heads][2 n_positions - 1], by j - i + n_positions - 1, times sqrt(d); or NULL */
+    void *block;       /* in which norms, rotations and biases are */
 } hs__cpu_engine;
+
+/* Reads and packs all that the recipe points to. engine->base, shape, kernels, linear and n_threads are set;
+ * finish is called whether it fails or not. */
+hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err);
+void hs__weights_finish(hs__cpu_engine *engine);
+
+/* Fill in tables of positions.c where their memory is. */
+void hs__rotation_fill(hs__rotation *rotation, size_t n_positions, size_t head_width);
+void hs__score_bias_fill(const hs_recipe *recipe, float *bias);
 
 /* What one thread needs to attend with one head, T = min(N, n_positions). */
 typedef struct hs__attention_scratch {
     float *keys;   /* K' in panels, later O' in panels */
     float *values; /* V in panels */
-    float *rows;   /* [rows_max][T]: rows of a map that nobody keeps */
+    float *rows;   /* rows of a map that nobody keeps */
 } hs__attention_scratch;
 
 /* Scratch for N = tokens_max rows; W = max(H, E). */
@@ -46,13 +69,14 @@ typedef struct hs__cpu_workspace {
     float *context;    /* [N][H]  head outputs side by side, as the output product reads them */
     float *inner;      /* [N][F]  between the feed-forward products */
     float *update;     /* [N][W]  what a sublayer adds to x */
+    float *normed;     /* [N][H]  x as a block reads it, where norms are before the blocks */
+    float *gate;       /* [N][F]  what inner is multiplied by, where there is a gate */
     uint32_t *operand; /* [N][max(W, F) / 2] what a product reads as pairs of bfloat16, or NULL */
     hs__attention_scratch *attention; /* [n_threads] */
 } hs__cpu_workspace;
 
-/* Rows of a map that are computed at once, so that they are still in the first-level cache when the softmax
- * and then the product with V read them. */
-size_t hs__attention_rows(const hs__kernels *kernels, size_t n_tokens);
+/* Floats for the rows of a map that are computed at once and not kept, for texts of up to n_tokens. */
+size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens);
 
 /* What is changed in a head, all interventions that meet in it taken together. */
 typedef struct hs__head_change {
@@ -64,7 +88,10 @@ typedef struct hs__head_change {
  * first column. Every destination may be NULL but context. */
 typedef struct hs__head {
     size_t T, H, D;
-    const float *qkv;
+    float *qkv; /* queries and keys are rotated in place */
+    const hs__rotation *rotation;
+    const float *bias; /* of distance j - i = 0, times sqrt(d), or NULL */
+    size_t window;     /* 0: none */
     hs__head_change change;
     float *context;
     float *scores;     /* [T][T] */

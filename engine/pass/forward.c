@@ -8,6 +8,8 @@
  *     x = norm(x + O Wo' + b)
  *     x = norm(x + act(x Wi' + b) Wf' + b)
  *
+ * or with the norms before the blocks, as recipe.h says.
+ *
  * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
  * begins when all are done. One thread runs the same steps, those between heads for some rows at a time. */
 #include "engine/pass/cpu.h"
@@ -24,13 +26,16 @@ typedef struct pass {
     size_t N;                 /* tokens of all sequences */
     size_t first_row, n_rows; /* those that go from one layer's heads to the next ones' now */
     size_t n_row_chunks, n_threads;
-    size_t index; /* of the layer */
-    const hs__packed_layer *layer;
-    bool last; /* nothing after this layer's heads is wanted */
+    size_t index;                  /* of the layer */
+    const hs__packed_layer *layer; /* whose heads are computed */
+    bool last;                     /* nothing after this layer's heads is wanted */
     /* the product being computed */
     const hs__linear *linear;
     const float *from;
     float *to;
+    /* the block being ended */
+    const hs__packed_norm *norm; /* or NULL */
+    bool adds;
     atomic_int status; /* the first failure of a task */
 } pass;
 
@@ -119,10 +124,16 @@ static void task_attend(void *context, size_t task, size_t slot)
         .T = capture->n_tokens,
         .H = H,
         .D = D,
+        .rotation = p->layer->rotation,
+        .window = p->layer->window,
         .change = change_of(&p->plan->sequences[s], p->index, index),
         .qkv = p->ws->qkv + row * 3 * H + index * D,
         .context = p->ws->context + row * H + index * D,
     };
+    if (p->engine->score_bias) {
+        const size_t last = shape->n_positions - 1;
+        head.bias = p->engine->score_bias + index * (2 * last + 1) + last;
+    }
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, &head);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
@@ -131,27 +142,54 @@ static void task_attend(void *context, size_t task, size_t slot)
                                 &(hs_observed_head){head.attention, head.similarity, head.columns});
 }
 
-static void add_update(const pass *p, const hs__packed_norm *norm, size_t task)
+/* Rows of x where a block ends: the block's output is added and, where norms are after the blocks, they are
+ * normed; where norms are before the blocks, what the next one reads is set aside. */
+static void task_join(void *context, size_t task, size_t slot)
 {
+    (void)slot;
+    const pass *p = context;
+    const hs__kernels *kernels = p->engine->kernels;
+    const hs__packed_norm *norm = p->norm;
     const size_t H = p->engine->shape.hidden;
+    const float eps = p->engine->base.recipe->norm_eps;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
-    p->engine->kernels->add_norm(r.n, H, p->ws->update + r.first * H, x, norm->gamma, norm->beta,
-                                 p->engine->base.recipe->norm_eps, x);
+    const float *update = p->ws->update + r.first * H;
+    if (!p->engine->base.recipe->norms_before && norm->gamma) {
+        kernels->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
+        return;
+    }
+    if (p->adds)
+        kernels->add_bias(1, r.n * H, update, x, r.n * H);
+    if (norm && norm->gamma)
+        kernels->add_norm(r.n, H, x, NULL, norm->gamma, norm->beta, eps, p->ws->normed + r.first * H);
 }
 
-static void task_attention_norm(void *context, size_t task, size_t slot)
+/* Ends a block, or begins the first one where `adds` is false. norm is the block's own, or the next one's
+ * where norms are before the blocks. */
+static void join(pass *p, hs__team *team, bool adds, const hs__packed_norm *norm)
+{
+    p->adds = adds;
+    p->norm = norm;
+    hs__team_share(team, p->n_row_chunks, task_join, p);
+}
+
+/* Rows as the block reads them whose norm this is. */
+static const float *block_input(const pass *p, const hs__packed_norm *norm)
+{
+    return p->engine->base.recipe->norms_before && norm->gamma
+               ? p->ws->normed
+               : p->ws->x + p->first_row * p->engine->shape.hidden;
+}
+
+/* inner = gate * inner */
+static void task_gate(void *context, size_t task, size_t slot)
 {
     (void)slot;
     const pass *p = context;
-    add_update(p, &p->layer->attention_norm, task);
-}
-
-static void task_ffn_norm(void *context, size_t task, size_t slot)
-{
-    (void)slot;
-    const pass *p = context;
-    add_update(p, &p->layer->ffn_norm, task);
+    const size_t F = p->engine->shape.ffn;
+    const rows r = rows_of_task(p, task);
+    p->engine->kernels->multiply(r.n * F, p->ws->gate + r.first * F, p->ws->inner + r.first * F);
 }
 
 /* Rows of `from` as bfloat16. */
@@ -186,22 +224,34 @@ static size_t piece_rows(const pass *p)
     return p->n_threads == 1 && n >= rows_min ? n : p->N;
 }
 
+/* Some rows from the heads of a layer to x behind it. next is the layer after, if it is wanted. */
+static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *layer,
+                           const hs__packed_layer *next)
+{
+    const hs__cpu_workspace *ws = p->ws;
+    const bool before = p->engine->base.recipe->norms_before;
+    multiply(p, team, layer->output, ws->context + p->first_row * p->engine->shape.hidden, ws->update);
+    join(p, team, true, before ? &layer->ffn_norm : &layer->attention_norm);
+    const float *x = block_input(p, &layer->ffn_norm);
+    multiply(p, team, layer->ffn_in, x, ws->inner);
+    if (layer->ffn_gate) {
+        multiply(p, team, layer->ffn_gate, x, ws->gate);
+        hs__team_share(team, p->n_row_chunks, task_gate, p);
+    }
+    multiply(p, team, layer->ffn_out, ws->inner, ws->update);
+    join(p, team, true, !before ? &layer->ffn_norm : next ? &next->attention_norm : NULL);
+}
+
 /* Some rows from the heads of a layer, or from the embedding, to q, k and v of the next one, if wanted. */
 static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
 {
-    const hs__cpu_workspace *ws = p->ws;
-    const size_t H = p->engine->shape.hidden;
-    float *x = ws->x + p->first_row * H;
-    if (from) {
-        p->layer = from;
-        multiply(p, team, from->output, ws->context + p->first_row * H, ws->update);
-        hs__team_share(team, p->n_row_chunks, task_attention_norm, p);
-        multiply(p, team, from->ffn_in, x, ws->inner);
-        multiply(p, team, from->ffn_out, ws->inner, ws->update);
-        hs__team_share(team, p->n_row_chunks, task_ffn_norm, p);
-    }
+    if (from)
+        run_layer_rows(p, team, from, to);
+    else if (p->engine->base.recipe->norms_before)
+        join(p, team, false, &to->attention_norm);
     if (to)
-        multiply(p, team, to->qkv, x, ws->qkv + p->first_row * 3 * H);
+        multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
+                 p->ws->qkv + p->first_row * 3 * p->engine->shape.hidden);
 }
 
 static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
@@ -230,6 +280,16 @@ static void embed(pass *p, hs__team *team)
         multiply(p, team, engine->projection, ws->update, ws->x);
 }
 
+/* x = norm(x) behind the last layer. */
+static void final_norm(const pass *p)
+{
+    const hs__packed_norm *norm = &p->engine->final_norm;
+    const hs__cpu_engine *engine = p->engine;
+    if (norm->gamma)
+        engine->kernels->add_norm(p->N, engine->shape.hidden, p->ws->x, NULL, norm->gamma, norm->beta,
+                                  engine->base.recipe->norm_eps, p->ws->x);
+}
+
 /* Copies x into the captures that keep hidden states: state 0 when layer is -1. */
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
@@ -253,6 +313,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
             return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
         const hs__packed_layer *layer = &p->engine->layers[l];
         p->index = l;
+        p->layer = layer;
         p->last = p->plan->heads_only && l + 1 == n_layers;
         if (l == 0)
             run_between(p, team, NULL, layer);
@@ -261,6 +322,8 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
             run_between(p, team, layer, l + 1 < n_layers ? layer + 1 : NULL);
         if (atomic_load_explicit(&p->status, memory_order_relaxed))
             return hs_fail(err, (hs_status)atomic_load(&p->status), "out of memory inside a library");
+        if (l + 1 == p->engine->shape.n_layers && !p->last)
+            final_norm(p);
         if (!p->last)
             keep_hidden_states(p, (ptrdiff_t)l);
     }

@@ -35,13 +35,13 @@ hs_tensor random_tensor(size_t n_rows, size_t n_columns, float middle, float spr
     return (hs_tensor){values, n_rows, n_columns, HS_F32};
 }
 
-static hs_dense random_dense(size_t n_out, size_t n_in)
+hs_dense random_dense(size_t n_out, size_t n_in)
 {
     return (hs_dense){random_tensor(n_out, n_in, 0, 1 / sqrtf((float)n_in)),
                       random_tensor(1, n_out, 0, 0.1F)};
 }
 
-static hs_norm random_norm(size_t n)
+hs_norm random_norm(size_t n)
 {
     return (hs_norm){random_tensor(1, n, 1, 0.1F), random_tensor(1, n, 0, 0.1F)};
 }
@@ -136,13 +136,22 @@ static double *embed(const hs_recipe *recipe, const hs_sequence *s)
 {
     const hs_embedding *e = &recipe->embedding;
     const size_t T = s->n_tokens, E = e->width;
-    double *x = calloc(T * E, sizeof *x);
+    double *x = calloc(T * E, sizeof *x), n_masked = 0;
     for (size_t t = 0; t < T; t++)
+        n_masked += s->ids[t] == e->mask_id;
+    for (size_t t = 0, position = e->position_offset; t < T; t++) {
+        const bool padding = e->position_offset > 0 && s->ids[t] == (int32_t)e->position_offset - 1;
         for (size_t i = 0; i < E; i++) {
             x[t * E + i] = at(&e->word, (size_t)s->ids[t], i);
-            x[t * E + i] += e->position.data ? at(&e->position, t, i) : 0;
+            if (e->token_dropout > 0)
+                x[t * E + i] *=
+                    s->ids[t] == e->mask_id ? 0 : (1 - e->token_dropout) / (1 - n_masked / (double)T);
+            x[t * E + i] +=
+                e->position.data ? at(&e->position, padding ? e->position_offset - 1 : position, i) : 0;
             x[t * E + i] += e->type.data ? at(&e->type, s->types ? s->types[t] : 0, i) : 0;
         }
+        position += !padding;
+    }
     norm(&e->norm, recipe->norm_eps, T, E, x);
     if (e->projection.weight.data) {
         double *projected = dense(&e->projection, T, x);
@@ -182,13 +191,50 @@ static void softmax(size_t T, const double *scores, double *ret)
         ret[j] /= sum;
 }
 
-static double score(const hs_recipe *recipe, const double *q, const double *k, size_t i, size_t j, size_t h)
+/* q or k [T][H], every head turned by its positions. Angles are float32, as in HuggingFace's models. */
+static void rotate(const hs_recipe *recipe, double base, size_t T, double *x)
+{
+    const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
+    for (size_t t = 0; base > 0 && t < T; t++)
+        for (size_t h = 0; h < recipe->shape.n_heads; h++)
+            for (size_t m = 0; m < D / 2; m++) {
+                const float inverse = 1 / powf((float)base, (float)(2 * m) / (float)D),
+                            angle = (float)t * inverse;
+                double *a = x + t * H + h * D + m, *b = a + D / 2;
+                const double turned = *a * cos((double)angle) - *b * sin((double)angle);
+                *b = *b * cos((double)angle) + *a * sin((double)angle);
+                *a = turned;
+            }
+}
+
+static double score_bias(const hs_recipe *recipe, size_t i, size_t j, size_t h)
+{
+    const double m = fabs((double)i - (double)j), n_heads = (double)recipe->shape.n_heads;
+    double bias = 0;
+    if (recipe->score_bias.data) {
+        double bucket = m < 8 ? m : fmin(15, 8 + floor(log(m / 8) / log(16) * 8 + 1e-9));
+        bias += at(&recipe->score_bias, (size_t)bucket + (j > i ? 16 : 0), h);
+    }
+    if (recipe->alibi) {
+        double power = 1;
+        while (2 * power <= n_heads)
+            power *= 2;
+        bias -= m * ((double)h < power ? pow(2, -8 * ((double)h + 1) / power)
+                                       : pow(2, -8 * (2 * ((double)h - power) + 1) / (2 * power)));
+    }
+    return bias;
+}
+
+static double score(const hs_recipe *recipe, size_t window, const double *q, const double *k, size_t i,
+                    size_t j, size_t h)
 {
     const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
     double sum = 0;
+    if (window > 0 && (i > j ? i - j : j - i) > window)
+        return -INFINITY;
     for (size_t d = 0; d < D; d++)
         sum += q[i * H + h * D + d] * k[j * H + h * D + d];
-    return sum / sqrt((double)D);
+    return sum / sqrt((double)D) + score_bias(recipe, i, j, h);
 }
 
 /* O of one head, [T][d], with its interventions. */
@@ -221,6 +267,8 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
     const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
     double *q = dense(&layer->query, T, x), *k = dense(&layer->key, T, x), *v = dense(&layer->value, T, x);
     double *context = calloc(T * H, sizeof *context);
+    rotate(recipe, recipe->layers[l].rotation_base, T, q);
+    rotate(recipe, recipe->layers[l].rotation_base, T, k);
     for (size_t h = 0; h < recipe->shape.n_heads; h++) {
         const size_t map = l * recipe->shape.n_heads + h;
         double *scores = r->scores + map * T * T, *A = r->attention + map * T * T;
@@ -229,7 +277,7 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
         for (size_t i = 0; i < T; i++) {
             for (size_t j = 0; j < T; j++)
-                scores[i * T + j] = score(recipe, q, k, i, j, h);
+                scores[i * T + j] = score(recipe, recipe->layers[l].window, q, k, i, j, h);
             softmax(T, scores + i * T, A + i * T);
             size_t n_seen = 0;
             for (size_t j = 0; j < T; j++)
@@ -250,24 +298,51 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
 }
 
 /* The feed-forward part: [T][H]. */
-static double *feed(const hs_recipe *recipe, size_t l, size_t T, const double *x)
+static double *feed(const hs_recipe *recipe, const hs_layer *layer, size_t T, const double *x)
 {
-    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
-    double *inner = dense(&layer->ffn_in, T, x);
+    const bool gated = layer->ffn_gate.weight.data;
+    double *inner = dense(&layer->ffn_in, T, x), *gate = gated ? dense(&layer->ffn_gate, T, x) : NULL;
     for (size_t i = 0; i < T * recipe->shape.ffn; i++)
-        inner[i] = activate(recipe->activation, inner[i]);
+        inner[i] =
+            gated ? activate(recipe->activation, gate[i]) * inner[i] : activate(recipe->activation, inner[i]);
     double *y = dense(&layer->ffn_out, T, inner);
-    free(inner);
+    free(inner), free(gate);
     return y;
 }
 
-/* x = norm(x + y), and y is done with. */
+/* What a block reads: x, normed where norms are before. */
+static double *block_input(const hs_recipe *recipe, const hs_norm *before, size_t T, const double *x)
+{
+    double *input = calloc(T * recipe->shape.hidden, sizeof *input);
+    memcpy(input, x, T * recipe->shape.hidden * sizeof *x);
+    if (recipe->norms_before)
+        norm(before, recipe->norm_eps, T, recipe->shape.hidden, input);
+    return input;
+}
+
+/* x + y, normed where norms are after; y is done with. */
 static void join(const hs_recipe *recipe, const hs_norm *after, size_t T, double *x, double *y)
 {
     for (size_t i = 0; i < T * recipe->shape.hidden; i++)
         x[i] += y[i];
-    norm(after, recipe->norm_eps, T, recipe->shape.hidden, x);
+    if (!recipe->norms_before)
+        norm(after, recipe->norm_eps, T, recipe->shape.hidden, x);
     free(y);
+}
+
+static void layer_run(const hs_recipe *recipe, const hs_sequence *s, size_t l, double *x, reference *r)
+{
+    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
+    const size_t T = s->n_tokens;
+    double *input = block_input(recipe, &layer->attention_norm, T, x);
+    double *context = attend(recipe, s, l, input, r);
+    join(recipe, &layer->attention_norm, T, x, dense(&layer->output, T, context));
+    free(input), free(context);
+    input = block_input(recipe, &layer->ffn_norm, T, x);
+    join(recipe, &layer->ffn_norm, T, x, feed(recipe, layer, T, input));
+    free(input);
+    if (l + 1 == recipe->shape.n_layers)
+        norm(&recipe->final_norm, recipe->norm_eps, T, recipe->shape.hidden, x);
 }
 
 reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
@@ -283,11 +358,7 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
     double *x = embed(recipe, s);
     memcpy(r.states, x, T * H * sizeof *x);
     for (size_t l = 0; l < L; l++) {
-        const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
-        double *context = attend(recipe, s, l, x, &r);
-        join(recipe, &layer->attention_norm, T, x, dense(&layer->output, T, context));
-        free(context);
-        join(recipe, &layer->ffn_norm, T, x, feed(recipe, l, T, x));
+        layer_run(recipe, s, l, x, &r);
         memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);
     }
     free(x);

@@ -22,5 +22,9 @@ void reference_free(reference *r);
 hs_recipe random_recipe(const hs_shape *shape, size_t E);
 void random_recipe_free(void); /* every tensor made so far */
 
+/* Of random weights too. */
+hs_dense random_dense(size_t n_out, size_t n_in);
+hs_norm random_norm(size_t n);
+
 /* A tensor of random values around `middle`. */
 hs_tensor random_tensor(size_t n_rows, size_t n_columns, float middle, float spread);

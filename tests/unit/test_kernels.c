@@ -337,6 +337,21 @@ START_TEST(bias_is_added_to_every_row)
 }
 END_TEST
 
+START_TEST(multiply_is_element_by_element)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t s = 0; s < N_SIZES; s++) {
+            const size_t n = sizes[s];
+            float *x = make_floats(n, 1), *y = make_floats(n, 1), *before = copy_floats(y, n);
+            kernels->multiply(n, x, y);
+            for (size_t i = 0; i < n; i++)
+                ck_assert_float_eq(y[i], before[i] * x[i]);
+            free(x), free(y), free(before);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernels");
@@ -354,6 +369,7 @@ int main(void)
     tcase_add_loop_test(tcase, activations_far_out, 0, N_ACTIVATIONS);
     tcase_add_test(tcase, norm_agrees_with_doubles);
     tcase_add_test(tcase, bias_is_added_to_every_row);
+    tcase_add_test(tcase, multiply_is_element_by_element);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

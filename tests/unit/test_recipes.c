@@ -42,12 +42,12 @@ static hs_engine *engine_make(const hs_recipe *recipe, hs_products products)
     return engine;
 }
 
-/* Keeps everything of a text of T tokens under these interventions. */
-static hs_capture *pass(const hs_engine *engine, size_t T, const hs_intervention *interventions,
-                        size_t n_interventions, size_t n_threads)
+/* Of all layers and heads of a text of T tokens under these interventions. */
+static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
+                        const hs_intervention *interventions, size_t n_interventions, size_t n_threads)
 {
     const hs_shape *shape = hs_engine_shape(engine);
-    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads, EVERYTHING};
+    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads, taps};
     hs_sequence sequence = {.ids = ids,
                             .types = types,
                             .n_tokens = T,
@@ -106,7 +106,7 @@ static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
                                   .n_interventions = n_interventions};
     reference expected = reference_make(recipe, &sequence);
     for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
-        hs_capture *got = pass(engine, T, interventions, n_interventions, n_threads);
+        hs_capture *got = pass(engine, T, EVERYTHING, interventions, n_interventions, n_threads);
         compare_all(got, &expected);
         hs_capture_destroy(got);
     }
@@ -118,7 +118,7 @@ static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
 
 /* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
 static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20};
-static const size_t lengths[] = {1, 2, 17, 70};
+static const size_t lengths[] = {1, 2, 17, 70, 150};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
 static hs_recipe recipe_plain(void)
@@ -181,6 +181,111 @@ static hs_recipe recipe_bare(void)
     return recipe;
 }
 
+/* RoBERTa: id 3, which our texts hold, is padding. */
+static hs_recipe recipe_padding(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.embedding.position_offset = 4;
+    recipe.embedding.position = random_tensor(small.n_positions + 4, small.hidden, 0, 0.5F);
+    return recipe;
+}
+
+static hs_recipe recipe_token_dropout(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.embedding.token_dropout = 0.12;
+    recipe.embedding.mask_id = 8;
+    recipe.embedding.norm = (hs_norm){0};
+    return recipe;
+}
+
+/* MPNet. */
+static hs_recipe recipe_distance_bias(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, small.n_heads, 0, 1);
+    return recipe;
+}
+
+/* Three heads: slopes of two, and one in between. */
+static hs_recipe recipe_alibi(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.alibi = true;
+    return recipe;
+}
+
+/* ALBERT: one layer's weights for all. */
+static hs_recipe recipe_shared(void)
+{
+    hs_recipe recipe = random_recipe(&small, 16);
+    recipe.activation = HS_GELU_TANH;
+    recipe.layers[1] = recipe.layers[2] = (hs_layer){.same_as = 0};
+    return recipe;
+}
+
+static hs_recipe recipe_gated(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_SILU;
+    for (size_t l = 0; l < small.n_layers; l++)
+        recipe.layers[l].ffn_gate = random_dense(small.ffn, small.hidden);
+    return recipe;
+}
+
+static hs_recipe recipe_rotated(void)
+{
+    hs_recipe recipe = recipe_plain();
+    for (size_t l = 0; l < small.n_layers; l++)
+        recipe.layers[l].rotation_base = l == 1 ? 100 : 10000;
+    return recipe;
+}
+
+/* Of none of the lengths, of some, of a single neighbour. */
+static hs_recipe recipe_windows(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.layers[0].window = 1;
+    recipe.layers[1].window = 16;
+    return recipe;
+}
+
+/* ESM: norms before every block, and a final one. */
+static hs_recipe recipe_norms_before(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.norms_before = true;
+    recipe.final_norm = random_norm(small.hidden);
+    return recipe;
+}
+
+/* ModernBERT: all of it at once, the first norm the identity, no biases. */
+static hs_recipe recipe_modern(void)
+{
+    hs_recipe recipe = recipe_bare();
+    recipe.norms_before = true;
+    recipe.final_norm.gamma = random_tensor(1, small.hidden, 1, 0.1F);
+    for (size_t l = 0; l < small.n_layers; l++) {
+        hs_layer *layer = &recipe.layers[l];
+        layer->ffn_gate.weight = random_tensor(small.ffn, small.hidden, 0, 0.1F);
+        layer->window = l == 0 ? 0 : 5;
+        layer->rotation_base = l == 0 ? 160000 : 10000;
+    }
+    recipe.layers[0].attention_norm = (hs_norm){0};
+    return recipe;
+}
+
+/* Windows, biases and shared weights in one: no model we know of, but nothing in a recipe forbids it. */
+static hs_recipe recipe_mixed(void)
+{
+    hs_recipe recipe = recipe_rotated();
+    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, small.n_heads, 0, 1);
+    recipe.layers[2].same_as = 0;
+    recipe.layers[1].window = 3;
+    recipe.layers[2].window = 30;
+    return recipe;
+}
+
 static const struct {
     const char *name;
     hs_recipe (*make)(void);
@@ -193,6 +298,17 @@ static const struct {
     {"projected", recipe_projected},
     {"projected from wide", recipe_projected_from_wide},
     {"bare", recipe_bare},
+    {"padding", recipe_padding},
+    {"token dropout", recipe_token_dropout},
+    {"distance bias", recipe_distance_bias},
+    {"alibi", recipe_alibi},
+    {"shared", recipe_shared},
+    {"gated", recipe_gated},
+    {"rotated", recipe_rotated},
+    {"windows", recipe_windows},
+    {"norms before", recipe_norms_before},
+    {"modern", recipe_modern},
+    {"mixed", recipe_mixed},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
 
@@ -202,6 +318,27 @@ START_TEST(recipes_agree_with_doubles)
     for (size_t t = 0; t < N_LENGTHS; t++)
         check_pass(&recipe, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
     check_pass(&recipe, HS_PRODUCTS_OPENBLAS, 33, NULL, 0);
+#if defined HS_WITH_ONEDNN
+    check_pass(&recipe, HS_PRODUCTS_ONEDNN, 33, NULL, 0);
+#endif
+}
+END_TEST
+
+/* What a pass keeps changes nothing of what it computes: windows make their maps elsewhere when nobody keeps
+ * them. */
+START_TEST(outputs_do_not_depend_on_what_is_kept)
+{
+    const hs_recipe recipe = recipes[_i].make();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    hs_capture *all = pass(engine, 150, EVERYTHING, NULL, 0, 1);
+    hs_capture *few = pass(engine, 150, HS_KEEP(HEAD_OUTPUT) | HS_KEEP(HIDDEN_STATE), NULL, 0, 1);
+    const size_t n = all->n_layers * all->n_heads * all->n_tokens * all->head_width;
+    ck_assert_mem_eq(few->arrays[HS_TAP_HEAD_OUTPUT], all->arrays[HS_TAP_HEAD_OUTPUT], n * sizeof(float));
+    ck_assert_mem_eq(few->arrays[HS_TAP_HIDDEN_STATE], all->arrays[HS_TAP_HIDDEN_STATE],
+                     (1 + all->n_layers) * all->n_tokens * all->hidden * sizeof(float));
+    hs_capture_destroy(all);
+    hs_capture_destroy(few);
+    hs_engine_destroy(engine);
 }
 END_TEST
 
@@ -229,9 +366,11 @@ enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
 
 START_TEST(interventions_agree_with_doubles)
 {
-    const hs_recipe recipe = recipe_plain();
-    for (size_t t = 0; t < N_LENGTHS; t++)
-        check_pass(&recipe, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
+    const hs_recipe plain = recipe_plain(), mixed = recipe_mixed();
+    for (size_t t = 0; t < N_LENGTHS; t++) {
+        check_pass(&plain, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
+        check_pass(&mixed, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
+    }
 }
 END_TEST
 
@@ -250,7 +389,8 @@ START_TEST(a_scale_of_1_changes_no_bit)
     const hs_intervention nothing = {numbers, 3, numbers, 3, HS_INTERVENE_SCALE, 1};
     const hs_recipe recipe = recipe_plain();
     hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
-    hs_capture *plain = pass(engine, 31, NULL, 0, 1), *scaled = pass(engine, 31, &nothing, 1, 1);
+    hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1),
+               *scaled = pass(engine, 31, EVERYTHING, &nothing, 1, 1);
     const size_t n = maps_floats(plain);
     assert_same_bits(plain, scaled, HS_TAP_SCORES, n);
     assert_same_bits(plain, scaled, HS_TAP_ATTENTION, n);
@@ -270,10 +410,10 @@ START_TEST(changed_outputs_in_the_last_layer_change_no_map)
     static const hs_intervention_kind kinds[] = {HS_INTERVENE_ZERO, HS_INTERVENE_SCALE, HS_INTERVENE_MEAN};
     const hs_recipe recipe = recipe_plain();
     hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
-    hs_capture *plain = pass(engine, 31, NULL, 0, 1);
+    hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1);
     for (size_t k = 0; k < 3; k++) {
         const hs_intervention change = {last, 1, one, 1, kinds[k], 2};
-        hs_capture *changed = pass(engine, 31, &change, 1, 1);
+        hs_capture *changed = pass(engine, 31, EVERYTHING, &change, 1, 1);
         assert_same_bits(plain, changed, HS_TAP_ATTENTION, maps_floats(plain));
         for (size_t h = 0; h < 3; h++)
             ck_assert_int_eq(memcmp(hs_capture_at(plain, HS_TAP_HEAD_OUTPUT, 2, h),
@@ -297,7 +437,7 @@ START_TEST(the_order_of_interventions_does_not_matter)
     const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
     const hs_recipe recipe = recipe_plain();
     hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
-    hs_capture *a = pass(engine, 20, there, 4, 1), *b = pass(engine, 20, back, 4, 1);
+    hs_capture *a = pass(engine, 20, EVERYTHING, there, 4, 1), *b = pass(engine, 20, EVERYTHING, back, 4, 1);
     assert_same_bits(a, b, HS_TAP_ATTENTION, maps_floats(a));
     assert_same_bits(a, b, HS_TAP_HIDDEN_STATE, (1 + a->n_layers) * 20 * a->hidden);
     const float *zero = hs_capture_at(a, HS_TAP_HEAD_OUTPUT, 1, 2);
@@ -316,7 +456,8 @@ START_TEST(interventions_stay_in_their_sequence)
     const hs_recipe recipe = recipe_plain();
     hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
     const hs_selection all = {numbers, 3, numbers, 3, EVERYTHING};
-    hs_capture *alone[] = {pass(engine, 25, NULL, 0, 1), pass(engine, 25, &zero, 1, 1)};
+    hs_capture *alone[] = {pass(engine, 25, EVERYTHING, NULL, 0, 1),
+                           pass(engine, 25, EVERYTHING, &zero, 1, 1)};
     hs_sequence both[2];
     hs_workspace *ws = NULL;
     hs_plan plan;
@@ -400,6 +541,7 @@ int main(void)
     tcase_set_timeout(cases, 300);
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
+    tcase_add_loop_test(cases, outputs_do_not_depend_on_what_is_kept, 0, N_RECIPES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);

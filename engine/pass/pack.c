@@ -1,0 +1,215 @@
+/* pack.c - from a recipe's tensors to what a pass reads: products packed once, small things copied side by
+ * side. */
+#include "engine/arena.h"
+#include "engine/pass/cpu.h"
+#include "engine/pass/team.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- norms, rotations, biases ---- */
+
+static void norm_layout(const hs_norm *source, hs__packed_norm *norm, hs__arena *arena)
+{
+    *norm = (hs__packed_norm){0};
+    if (!source->gamma.data)
+        return;
+    norm->gamma = hs__arena_floats(arena, source->gamma.n_columns);
+    norm->beta = hs__arena_floats(arena, source->gamma.n_columns);
+}
+
+static void norm_read(const hs_norm *source, hs__packed_norm *norm)
+{
+    if (!source->gamma.data)
+        return;
+    hs_tensor_read(&source->gamma, 0, 1, norm->gamma);
+    if (source->beta.data)
+        hs_tensor_read(&source->beta, 0, 1, norm->beta);
+    else
+        memset(norm->beta, 0, source->gamma.n_columns * sizeof *norm->beta);
+}
+
+static bool is_biased(const hs_recipe *recipe)
+{
+    return recipe->score_bias.data || recipe->alibi;
+}
+
+static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
+{
+    const hs_recipe *recipe = engine->base.recipe;
+    const hs_shape *shape = &engine->shape;
+    norm_layout(&recipe->embedding.norm, &engine->embedding_norm, arena);
+    norm_layout(&recipe->final_norm, &engine->final_norm, arena);
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        norm_layout(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm, arena);
+        norm_layout(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm, arena);
+    }
+    for (size_t r = 0; r < engine->n_rotations; r++) {
+        engine->rotations[r].cosines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
+        engine->rotations[r].sines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
+    }
+    if (is_biased(recipe))
+        engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
+}
+
+static void block_fill(hs__cpu_engine *engine)
+{
+    const hs_recipe *recipe = engine->base.recipe;
+    norm_read(&recipe->embedding.norm, &engine->embedding_norm);
+    norm_read(&recipe->final_norm, &engine->final_norm);
+    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+        norm_read(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm);
+        norm_read(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
+    }
+    for (size_t r = 0; r < engine->n_rotations; r++)
+        hs__rotation_fill(&engine->rotations[r], engine->shape.n_positions, engine->shape.head_width);
+    if (is_biased(recipe))
+        hs__score_bias_fill(recipe, engine->score_bias);
+}
+
+/* The rotation of this base: one of those there are, or a new one. NULL: none. */
+static const hs__rotation *rotation_find(hs__cpu_engine *engine, double base)
+{
+    if (base <= 0)
+        return NULL;
+    for (size_t r = 0; r < engine->n_rotations; r++)
+        if (engine->rotations[r].base == base)
+            return &engine->rotations[r];
+    engine->rotations[engine->n_rotations].base = base;
+    return &engine->rotations[engine->n_rotations++];
+}
+
+static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
+{
+    const hs_recipe *recipe = engine->base.recipe;
+    hs__arena arena = {0};
+    engine->layers = calloc(engine->shape.n_layers, sizeof *engine->layers);
+    engine->rotations = calloc(engine->shape.n_layers, sizeof *engine->rotations);
+    if (!engine->layers || !engine->rotations)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
+    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+        const hs_layer *layer = &recipe->layers[l];
+        assert(recipe->layers[layer->same_as].same_as == layer->same_as);
+        engine->layers[l].window = layer->window;
+        engine->layers[l].rotation = rotation_find(engine, layer->rotation_base);
+        engine->gated |= layer->ffn_gate.weight.data != NULL;
+    }
+    block_layout(engine, &arena);
+    engine->block = hs_memory_create(arena.used);
+    if (!engine->block)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
+    arena = (hs__arena){.base = engine->block};
+    block_layout(engine, &arena);
+    return HS_OK;
+}
+
+/* ---- products ---- */
+
+/* Products to pack, each a task: those of the layers, then the embedding's projection. */
+typedef struct packings {
+    hs__cpu_engine *engine;
+    atomic_int status; /* the first failure */
+} packings;
+
+enum { PRODUCTS = 5 }; /* of a layer */
+
+/* A product to pack, and where its packed form goes. */
+typedef struct packing {
+    const hs_dense *parts[3];
+    size_t n_parts;
+    hs__activate *activate;
+    hs__linear **ret_linear;
+} packing;
+
+/* The largest come first, so that no thread is left with one at the end. Without parts: nothing to pack. */
+static packing packing_of(hs__cpu_engine *engine, size_t task)
+{
+    const hs_recipe *recipe = engine->base.recipe;
+    if (task == PRODUCTS * engine->shape.n_layers)
+        return (packing){{&recipe->embedding.projection}, 1, NULL, &engine->projection};
+    const size_t l = task / PRODUCTS;
+    const hs_layer *source = &recipe->layers[l];
+    hs__packed_layer *layer = &engine->layers[l];
+    hs__activate *activate = engine->kernels->activate[recipe->activation];
+    const bool gated = source->ffn_gate.weight.data != NULL;
+    const packing products[PRODUCTS] = {
+        {{&source->ffn_in}, 1, gated ? NULL : activate, &layer->ffn_in},
+        {{&source->ffn_gate}, gated, activate, &layer->ffn_gate},
+        {{&source->ffn_out}, 1, NULL, &layer->ffn_out},
+        {{&source->query, &source->key, &source->value}, 3, NULL, &layer->qkv},
+        {{&source->output}, 1, NULL, &layer->output},
+    };
+    return source->same_as == l ? products[task % PRODUCTS] : (packing){.n_parts = 0};
+}
+
+static void task_pack(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    packings *all = context;
+    const hs__cpu_engine *engine = all->engine;
+    const packing product = packing_of(all->engine, task);
+    const hs__linear_source source = {product.parts, product.n_parts, product.activate};
+    if (product.n_parts == 0 || atomic_load(&all->status))
+        return;
+    const hs_status st =
+        engine->linear->create(&source, engine->kernels, engine->base.precision, product.ret_linear, NULL);
+    if (st)
+        atomic_store(&all->status, (int)st);
+}
+
+static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
+{
+    const bool projected = engine->base.recipe->embedding.projection.weight.data != NULL;
+    packings all = {.engine = engine};
+    hs__team team;
+    hs__team_start(&team, engine->base.runtime, engine->n_threads);
+    hs__team_share(&team, PRODUCTS * engine->shape.n_layers + projected, task_pack, &all);
+    hs__team_finish(&team);
+    const hs_status st = (hs_status)atomic_load(&all.status);
+    return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
+}
+
+/* Layers of the same weights get the same products and norms; windows and rotations are each layer's own. */
+static void layers_share(hs__cpu_engine *engine)
+{
+    for (size_t l = 0; l < engine->shape.n_layers; l++) {
+        hs__packed_layer *layer = &engine->layers[l];
+        hs__packed_layer shared = engine->layers[engine->base.recipe->layers[l].same_as];
+        shared.window = layer->window;
+        shared.rotation = layer->rotation;
+        *layer = shared;
+    }
+}
+
+hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
+{
+    hs_status st = engine_allocate(engine, err);
+    if (st)
+        return st;
+    if (engine->n_rotations > 0 && engine->shape.head_width % 2 != 0)
+        return hs_fail(err, HS_UNSUPPORTED, "rotary positions need heads of an even width, not %zu",
+                       engine->shape.head_width);
+    block_fill(engine);
+    st = products_pack(engine, err);
+    if (!st)
+        layers_share(engine);
+    return st;
+}
+
+void hs__weights_finish(hs__cpu_engine *engine)
+{
+    for (size_t l = 0; engine->layers && l < engine->shape.n_layers; l++) {
+        hs__packed_layer *layer = &engine->layers[l];
+        if (engine->base.recipe->layers[l].same_as != l)
+            continue;
+        hs__linear_destroy(layer->qkv);
+        hs__linear_destroy(layer->output);
+        hs__linear_destroy(layer->ffn_gate);
+        hs__linear_destroy(layer->ffn_in);
+        hs__linear_destroy(layer->ffn_out);
+    }
+    hs__linear_destroy(engine->projection);
+    free(engine->block);
+    free(engine->rotations);
+    free(engine->layers);
+}
