@@ -1,4 +1,4 @@
-/* The interface's description, linked in: api/openapi.json as it lies in the tree. */
+/* openapi.S - the interface's description, linked in: api/openapi.json as it lies in the tree. */
     .section .note.GNU-stack, "", %progbits
     .section .rodata
     .balign 8

@@ -1,4 +1,4 @@
-/* corpus.c - the state of the corpus statistics: made, merged, saved, loaded. */
+/* statistics.c - the state of the corpus statistics: made, merged, saved, loaded. */
 #include "engine/arena.h"
 #include "engine/statistics/statistics_state.h"
 #include "model/hash.h"

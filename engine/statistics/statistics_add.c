@@ -1,4 +1,4 @@
-/* corpus_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
+/* statistics_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
  *
  * A map is read right after it was computed, so that nothing but the sums has to come from memory; and the
  * large sums of a head come once for all texts of a batch. What is summed over the heads of a layer is kept
@@ -425,7 +425,7 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
     if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
         return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
                        HS_CORPUS_BATCH, n_texts);
-    if (n_texts > HS_CORPUS_TEXTS_MAX - hs_corpus_stats_texts(stats))
+    if (n_texts > HS_CORPUS_TEXTS_MAX - (uint64_t)stats->fields[HS__F_TEXTS][0])
         return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
                        (unsigned long long)HS_CORPUS_TEXTS_MAX);
     for (size_t k = 0; k < n_texts; k++) {

@@ -1,5 +1,5 @@
-/* corpus_add.h - between corpus_add.c, which walks texts, layers and heads, and the kernels that read maps.
- */
+/* statistics_add.h - between statistics_add.c, which walks texts, layers and heads, and the kernels that read
+ * maps. */
 #pragma once
 
 #include "engine/statistics/statistics_state.h"

@@ -1,4 +1,4 @@
-/* corpus_attention.c - sums of attention maps over texts. Those of a batch fit 32 bits, and the cache. */
+/* statistics_attention.c - sums of attention maps over texts. Those of a batch fit 32 bits, and the cache. */
 #include "engine/statistics/statistics_add.h"
 
 #include "model/clones.h"

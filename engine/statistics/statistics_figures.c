@@ -1,4 +1,4 @@
-/* corpus_figures.c - the figures of a report: shares, lifts, spreads, d', areas. */
+/* statistics_figures.c - the figures of a report: shares, lifts, spreads, d', areas. */
 #include "engine/statistics/statistics_state.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* corpus_similarity.c - one similarity map read for the corpus statistics.
+/* statistics_similarity.c - one similarity map read for the corpus statistics.
  *
  * The map is read once. That reading leaves, beside its sums, maps of bytes: how many thresholds each N
  * reaches, the same with each row moved to begin at its diagonal, and the histogram bin. What is counted per
@@ -70,6 +70,15 @@ typedef struct row_places {
     float *similarity_sum, *normalized_sum;
 } row_places;
 
+static inline __attribute__((always_inline)) void layer_sum_add(float *sums, const hs__floats *values,
+                                                                bool first)
+{
+    if (first)
+        *(hs__floats *)sums = *values;
+    else
+        *(hs__floats *)sums += *values;
+}
+
 /* Row i from the vector that holds the diagonal: levels, bins, sums. Elements j <= i, and those past the end,
  * count as S = 0. The sums begin with the first head. */
 static inline __attribute__((always_inline)) void
@@ -92,15 +101,8 @@ row_read(const row_places *places, const float *row, size_t i, size_t n_tokens, 
         const hs__ints signal = (hs__ints)((ints_unsigned)(index - from) < to);
         s = (hs__floats)((hs__ints)s & (index > (int32_t)i));
         const hs__floats n = s * reciprocal;
-        hs__floats *similarity_sum = (hs__floats *)(places->similarity_sum + j);
-        hs__floats *normalized_sum = (hs__floats *)(places->normalized_sum + j);
-        if (first) {
-            *similarity_sum = s;
-            *normalized_sum = n;
-        } else {
-            *similarity_sum += s;
-            *normalized_sum += n;
-        }
+        layer_sum_add(places->similarity_sum + j, &s, first);
+        layer_sum_add(places->normalized_sum + j, &n, first);
 
         hs__ints level = {0};
         for (size_t t = 0; t < n_thresholds; t++)

@@ -1,4 +1,4 @@
-/* corpus_state.h - the inside of hs_corpus_stats, shared by the files corpus*.c.
+/* statistics_state.h - the inside of hs_corpus_stats, shared by the files statistics*.c.
  *
  * A state is one block: a header that holds the options, then fields of int64. Counts are counts. Real
  * numbers are in fixed point: an attention in units of 2^-28 (it is at most 1, and carries a rounding error

@@ -1,4 +1,4 @@
-/* viewer.h - the web viewer's files, linked into the program by static/embed.mjs. */
+/* viewer_files.h - the web viewer's files, linked into the program by static/embed.mjs. */
 #pragma once
 
 #include <stddef.h>

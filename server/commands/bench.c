@@ -1,3 +1,5 @@
+/* bench.c - `headscope bench`: one model on this machine, as tables and as JSON. The measurements are in
+ * bench_passes.c and bench_encoding.c; here are start-up, memory and what the machine is. */
 #include "server/commands/bench.h"
 #include "engine/pass/measure.h"
 #include "server/base/cores.h"
@@ -15,18 +17,6 @@ typedef struct bench_options {
     const char *json; /* file to write, or NULL */
     bool quick;
 } bench_options;
-
-static int compare_values(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double hs__bench_median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_values);
-    return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
 
 /* A line of /proc/self/status in bytes ("VmRSS", "VmHWM"), 0 where there is none. */
 static size_t memory_read(const char *field)
