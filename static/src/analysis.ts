@@ -8,6 +8,7 @@ export interface Axis {
   n: number;
   labels: string[];
   groups: number[][]; // token positions that make each entry, ascending
+  unknown: boolean[]; // not in the vocabulary
   keys: string[]; // equal for equal token values
   sentences: number[];
   special: boolean[];
@@ -15,6 +16,10 @@ export interface Axis {
   offsets: [number, number][];
   positions: number[]; // what distances are counted in: token positions, or entries for words
 }
+
+// What stands along a map: tokens, with their positions when asked.
+export const labelsOf = ({ labels, positions }: Axis, withPositions: boolean): readonly string[] =>
+  withPositions ? labels.map((label, k) => `${label} ${positions[k]}`) : labels;
 
 export interface Head {
   axis: Axis;

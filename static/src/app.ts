@@ -10,6 +10,7 @@ import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
 import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest } from "./requests";
+import { visible } from "./visible";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
 export interface Selection {
@@ -152,7 +153,7 @@ export class App {
     const { model, sha256 } = answer;
     return {
       name: `headscope-${model}-${name}`,
-      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${request.text!.slice(0, 80)}${request.text!.length > 80 ? "…" : ""}”`,
+      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${visible(request.text!.slice(0, 80))}${request.text!.length > 80 ? "…" : ""}”`,
       provenance: { tool: "headscope", model, model_sha256: sha256, request, page: this.address() },
     };
   }

@@ -22,6 +22,7 @@ export class ExportMenu {
     });
     this.element.addEventListener("keydown", (e) => {
       if (e.key !== "Escape") return;
+      e.stopPropagation(); // the held cell stays
       this.element.open = false;
       this.element.querySelector("summary")!.focus();
     });

@@ -11,6 +11,7 @@ export function bindKeys(app: App, panel: Panel, help: Help): void {
     if (typing || e.ctrlKey || e.metaKey || e.altKey || help.element.open) return;
     const view = VIEWS[Number(e.key) - 1];
     if (view) app.set({ view }, true);
+    else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
     else if (e.key === "?") help.open();
     else if (e.key === "/") panel.focus();
     else if ("[]{}".includes(e.key)) step(app, e.key);

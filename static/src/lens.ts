@@ -2,6 +2,7 @@
 import { partAt, type Answer, type Encoding } from "./answer";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
 import { fromHalves, similarityOf } from "./similarity";
+import { visible } from "./visible";
 
 export interface Lens {
   special: boolean;
@@ -9,7 +10,10 @@ export interface Lens {
 }
 
 // Word pieces lose their ## where they continue a merged word.
-const label = (tokens: readonly string[]): string => tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join("");
+const label = (tokens: readonly string[]): string =>
+  visible(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join(""));
+
+const UNKNOWN = /^(\[UNK\]|<unk>)$/i;
 
 export function axisOf(encoding: Encoding, lens: Lens): Axis {
   const groups: number[][] = [];
@@ -28,6 +32,7 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
     n: groups.length,
     groups,
     labels: groups.map((g) => label(g.map((t) => encoding.tokens[t]!))),
+    unknown: groups.map((g) => g.some((t) => UNKNOWN.test(encoding.tokens[t]!))),
     keys: groups.map((g) => g.map((t) => encoding.ids[t]).join(" ")),
     sentences: first.map((t) => encoding.sentences[t]!),
     special: first.map((t) => encoding.special[t]!),

@@ -77,9 +77,8 @@ document.querySelector("#app")!.append(
     },
     "Skip to the view",
   ),
-  h("h1", { class: "hidden" }, "headscope: how an encoder pays attention"),
   chrome.top,
-  h("main", {}, panel.element, stage),
+  h("main", {}, h("h1", { class: "hidden" }, "headscope: how an encoder pays attention"), panel.element, stage),
   chrome.bottom,
   help.element,
 );

@@ -3,7 +3,11 @@ import type { App } from "./app";
 import { h, replace, select, slider, toggle } from "./dom";
 import { EXAMPLES } from "./examples";
 import { fieldOf, type FieldName } from "./problems";
+import { axisOf } from "./lens";
 import { MAPS, type MapName } from "./state";
+import { visible } from "./visible";
+
+const ALL = { special: true, words: false };
 
 export class Panel {
   readonly element: HTMLDetailsElement;
@@ -17,6 +21,7 @@ export class Panel {
   private readonly atau;
   private readonly hide;
   private readonly words;
+  private readonly positions;
   private readonly map;
   private readonly facts = h("p", { class: "muted facts-line" });
   private readonly excerpt = h("span", { class: "excerpt" });
@@ -53,6 +58,9 @@ export class Panel {
       "Merge word pieces",
       "Attention to a word is the sum over its pieces, from it their mean",
       (words) => app.set({ words }),
+    );
+    this.positions = toggle("Positions beside tokens", "Each token of a map with its place in the text", (positions) =>
+      app.set({ positions }),
     );
     this.map = select(
       "Colours",
@@ -92,7 +100,7 @@ export class Panel {
         this.error("tau", this.tau.element),
         this.error("atau", this.atau.element),
       ),
-      h("div", { class: "group" }, h("h2", {}, "Display"), this.hide.element, this.words.element, this.map.element),
+      h("div", { class: "group" }, h("h2", {}, "Display"), this.hide.element, this.words.element, this.positions.element, this.map.element),
     );
     for (const field of [this.text, this.pair, this.max]) field.addEventListener("input", () => this.edited());
     this.model.addEventListener("change", () => this.analyse());
@@ -181,6 +189,7 @@ export class Panel {
     this.atau.set(state.atau);
     this.hide.set(!state.special);
     this.words.set(state.words);
+    this.positions.set(state.positions);
     this.map.set(state.map);
     if (this.model.options.length !== models.length)
       replace(
@@ -202,18 +211,20 @@ export class Panel {
     this.pairBox.open ||= state.pair !== "";
     this.max.value = String(state.max);
     this.literal.set(state.literal);
-    this.excerpt.textContent = state.text.slice(0, 60);
+    this.excerpt.textContent = visible(state.text.slice(0, 60));
     this.edited();
   }
 
   private tellFacts(): void {
     const answer = this.app.overview().answer;
     const ms = answer ? Object.values(answer.timing).reduce((a, b) => a + b, 0) : 0;
+    const unknown = answer ? axisOf(answer.encoding, ALL).unknown.filter(Boolean).length : 0;
     replace(
       this.facts,
       answer && [
         `${answer.encoding.ids.length} tokens`,
         answer.truncated ? h("strong", {}, " (cut)") : null,
+        unknown > 0 && h("strong", {}, ` · ${unknown} unknown`),
         ` · ${answer.layers.length} × ${answer.heads.length} heads`,
         ms > 0 ? ` · ${ms.toFixed(0)} ms` : "",
       ],

@@ -14,7 +14,7 @@ import {
   type Rank,
   type Row,
 } from "./run-figures";
-import { nameOfRun } from "./run-list";
+import { nameOfRun } from "./run-names";
 import { RUN_FIGURE_NAMES, type By, type RunFigure } from "./state";
 import { chartsPicture, type Picture } from "./surface";
 

@@ -3,6 +3,7 @@ import { Problem } from "./api";
 import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } from "./corpora";
 import { h, replace } from "./dom";
 import { save } from "./export";
+import { nameOfRun } from "./run-names";
 import { token } from "./token";
 
 const STATES: Record<Run["state"], string> = {
@@ -17,7 +18,6 @@ const STATES: Record<Run["state"], string> = {
 const hasReport = ({ state, texts_done }: Run): boolean =>
   state === "done" || (state === "cancelled" && texts_done > 0);
 
-export const nameOfRun = (run: Run): string => run.name || run.id;
 const count = (n: number, one: string): string => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
 export function duration(seconds: number): string {
@@ -49,6 +49,7 @@ class Card {
   private readonly wrong = h("p", { class: "error", role: "alert", hidden: true }); // what was asked of it
   private readonly links = h("span", { class: "links" });
   private readonly act = h("button", { type: "button", onclick: () => void this.doIt() });
+  private readonly title = h("h3", {});
   private run: Run;
   private shown = "";
 
@@ -60,7 +61,7 @@ class Card {
     const name = nameOfRun(run);
     this.bar.setAttribute("aria-label", `Progress of ${name}`);
     this.element.append(
-      h("div", { class: "head" }, h("h3", {}, name), this.state),
+      h("div", { class: "head" }, this.title, this.state),
       this.words,
       this.bar,
       this.why,
@@ -70,10 +71,11 @@ class Card {
     );
   }
 
-  update(run: Run): void {
+  update(run: Run, title: string): void {
     this.run = run;
-    const shown = JSON.stringify(run);
+    const shown = JSON.stringify([run, title]);
     if (shown === this.shown) return;
+    this.title.textContent = title;
     this.shown = shown;
     const active = isActive(run);
     this.element.dataset.state = run.state;
@@ -148,14 +150,17 @@ export class RunList {
   private readonly cards = new Map<string, Card>();
 
   // changed: a run was cancelled or deleted.
-  constructor(private readonly changed: (id: string) => void) {}
+  constructor(
+    private readonly changed: (id: string) => void,
+    private readonly title: (run: Run) => string,
+  ) {}
 
   update(runs: readonly Run[]): void {
     for (const id of this.cards.keys()) if (!runs.some((run) => run.id === id)) this.cards.delete(id);
     const wanted = runs.map((run) => {
       let card = this.cards.get(run.id);
       if (!card) this.cards.set(run.id, (card = new Card(run, this.changed)));
-      card.update(run);
+      card.update(run, this.title(run));
       return card.element;
     });
     // Only when it differs: to put an element in its place anew takes the focus from it.

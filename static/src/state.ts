@@ -114,6 +114,7 @@ const FIELDS = {
   atau: share(0.3),
   special: flag(true), // false: special tokens hidden and left out of every figure
   words: flag(false), // word pieces merged to words
+  positions: flag(false), // beside the tokens of a map
   map: oneOf(MAPS, "ink"),
   // overview
   show: oneOf(SHOWS, "both"),

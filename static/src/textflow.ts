@@ -2,6 +2,7 @@
 // was cut off at the end in grey.
 import type { Axis } from "./analysis";
 import { h, type Child } from "./dom";
+import { visible } from "./visible";
 
 export interface Flow {
   element: HTMLElement;
@@ -29,18 +30,22 @@ export function flowOf(axis: Axis, text: string, pair: string): Flow {
       const [from, to] = axis.special[t]
         ? [at, at]
         : (axis.offsets[t]!.map((o) => units[o] ?? source.length) as [number, number]);
-      if (from > at) parts.push(source.slice(at, from));
+      if (from > at) parts.push(visible(source.slice(at, from)));
       const token = h(
         "span",
-        { class: axis.special[t] ? "token special" : "token", "data-t": t },
-        axis.special[t] || to <= from ? axis.labels[t] : source.slice(Math.max(from, at), to),
+        {
+          class: `token${axis.special[t] ? " special" : ""}${axis.unknown[t] ? " unknown" : ""}`,
+          title: axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : undefined,
+          "data-t": t,
+        },
+        axis.special[t] || to <= from ? axis.labels[t] : visible(source.slice(Math.max(from, at), to)),
       );
       tokens[t] = token;
       parts.push(token);
       at = Math.max(at, to);
     }
     if (at < source.length)
-      parts.push(h("span", { class: "rest", title: "Cut off: not analysed" }, source.slice(at)));
+      parts.push(h("span", { class: "rest", title: "Cut off: not analysed" }, visible(source.slice(at))));
     return any || source ? h("p", {}, h("span", { class: "lines" }, parts)) : null;
   });
   return { element: h("div", { class: "flow" }, paragraphs), tokens };

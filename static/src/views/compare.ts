@@ -1,6 +1,6 @@
 // Two heads, two texts or two models side by side, and their difference on a diverging scale.
 import { nameOf, type App, type Selection } from "../app";
-import type { Head } from "../analysis";
+import { labelsOf, type Head } from "../analysis";
 import { align, difference, type Alignment } from "../align";
 import type { Entry } from "../cache";
 import { colourBar } from "../colourbar";
@@ -244,7 +244,7 @@ export class CompareView {
 
   private draw(first: Head, second: Head, selections: [Selection, Selection], other: State): void {
     const { state, theme } = this.app;
-    const key = [state.what, state.scale, state.map, theme].join(" ");
+    const key = [state.what, state.scale, state.map, state.positions, theme].join(" ");
     if (this.pair?.first === first && this.pair.second === second && this.shown === key) {
       for (const side of SIDES) this.views[side].follow(this.views[side].n, state.zoom);
       return this.hover(this.hovered, false);
@@ -270,7 +270,7 @@ export class CompareView {
     const { axis } = head;
     this.views[side].follow(axis.n, state.zoom);
     const shade = shadeOf(values, axis.n, state.what, { ...state, theme }, both);
-    this.show(side, { ...shade, n: axis.n, labels: axis.labels, faint: axis.special });
+    this.show(side, { ...shade, n: axis.n, labels: labelsOf(axis, state.positions), faint: axis.special });
   }
 
   private show(side: Side, content: HeatmapContent & Shade): void {
@@ -303,7 +303,7 @@ export class CompareView {
     this.show("both", {
       ...differenceShade(delta, n, { ...state, theme }),
       n,
-      labels: shared.first.map((t) => first.axis.labels[t]!),
+      labels: shared.first.map((t) => labelsOf(first.axis, state.positions)[t]!),
       faint: shared.first.map((t) => first.axis.special[t]!),
     });
   }

@@ -6,7 +6,8 @@ import { h, replace, select, type Select } from "../dom";
 import type { Exportable } from "../export";
 import { RunCompare, type Side } from "../run-compare";
 import { RunForm } from "../run-form";
-import { nameOfRun, progressOf, RunList } from "../run-list";
+import { progressOf, RunList } from "../run-list";
+import { nameOfRun } from "../run-names";
 import { Runs } from "../runs";
 
 export class CorpusView {
@@ -33,7 +34,7 @@ export class CorpusView {
     this.list = new RunList((id) => {
       this.runs.forget(id);
       void this.runs.refresh();
-    });
+    }, (run) => this.runs.title(run));
     this.compare = new RunCompare(app);
     this.picks = {
       run: select("First run", [], (run) => app.set({ run }, true)),
@@ -109,10 +110,11 @@ export class CorpusView {
     // So that a link shows the same two, whatever runs come after.
     if (!state.run) this.app.settle({ run: first.id });
     if (!state.run2 && second) this.app.settle({ run2: second.id });
-    offer(this.picks.run, done, first.id, false);
-    offer(this.picks.run2, done, second?.id ?? "-", true);
+    const named = done.map((run) => [run.id, this.runs.title(run)] as const);
+    offer(this.picks.run, named, first.id);
+    offer(this.picks.run2, [...named, ["-", "none"]], second?.id ?? "-");
     const chosen = second ? [first, second] : [first];
-    const loaded = chosen.map((run) => ({ run, ...this.runs.report(run.id) }));
+    const loaded = chosen.map((run) => ({ run: { ...run, name: this.runs.title(run) }, ...this.runs.report(run.id) }));
     const failed = loaded.find(({ problem }) => problem);
     const ready = loaded.every(({ report }) => report);
     replace(
@@ -139,12 +141,7 @@ export class CorpusView {
 const absentRuns = ({ run, run2 }: { run: string; run2: string }, done: readonly Run[]): string[] =>
   [run, run2].filter((id) => id && id !== "-" && !done.some((known) => known.id === id));
 
-// A run of that id, named; the second may also be none.
-function offer({ input }: Select, runs: readonly Run[], chosen: string, none: boolean): void {
-  const options = [
-    ...runs.map((run) => [run.id, nameOfRun(run)] as const),
-    ...(none ? [["-", "none"] as const] : []),
-  ];
+function offer({ input }: Select, options: readonly (readonly [string, string])[], chosen: string): void {
   const key = JSON.stringify(options);
   if (input.dataset.key !== key) {
     input.dataset.key = key;

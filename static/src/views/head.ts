@@ -1,6 +1,6 @@
 // One head in full: attention and similarity side by side under one cross-hair.
 import { nameOf, type App } from "../app";
-import { averagedRegions, columnProfile, highTokens, runsOf, type Head } from "../analysis";
+import { averagedRegions, columnProfile, highTokens, labelsOf, runsOf, type Head } from "../analysis";
 import { colourBar } from "../colourbar";
 import { h, perFrame, replace, segmented, select, toggle } from "../dom";
 import type { Exportable } from "../export";
@@ -180,13 +180,14 @@ export class HeadView {
   });
 
   private draw(head: Head): void {
-    const { scale, overlay, diag, map, lines, tau, atau } = this.app.state;
+    const { scale, overlay, diag, map, lines, tau, atau, positions } = this.app.state;
     const key = [
       scale,
       overlay,
       diag,
       map,
       lines,
+      positions,
       overlay === "pairs" ? tau : 0,
       overlay === "mask" || overlay === "regions" ? atau : 0,
       this.app.theme,
@@ -201,7 +202,7 @@ export class HeadView {
       this.maps[quantity].show({
         ...shade,
         n: axis.n,
-        labels: axis.labels,
+        labels: labelsOf(axis, positions),
         faint: axis.special,
         ...this.marks(head, quantity),
       });
@@ -281,7 +282,7 @@ export class HeadView {
         held: this.held(),
         title: TITLES[quantity],
         n: axis.n,
-        labels: axis.labels,
+        labels: labelsOf(axis, this.app.state.positions),
         window: { x, y, span },
       }),
     );

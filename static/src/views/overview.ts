@@ -44,6 +44,7 @@ const SIGNED_ROOTS: Tick[] = [
   { at: 1, label: "1" },
 ];
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
+const FEW = 5; // heads a layer: layers then stand beside each other, and one header fits none of them
 const NEAR = 3; // offsets in the strip, either way
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
 
@@ -207,7 +208,7 @@ export class OverviewView {
       answer.heads.map((head) => h("div", { role: "columnheader" }, sorted ? "" : `H${head}`)),
     );
     this.grid.classList.toggle("sorted", sorted);
-    replace(this.grid, sorted ? null : header, rows);
+    replace(this.grid, sorted || heads <= FEW ? null : header, rows);
     if (focused instanceof HTMLElement && this.grid.contains(focused)) focused.focus();
   }
 

@@ -1,0 +1,168 @@
+// It works where people are: screen readers, phones, other scripts, other shapes of models.
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page } from "@playwright/test";
+import { expect, open, readout, test, view } from "./viewer";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+interface Violation {
+  id: string;
+  impact: string;
+  nodes: { target: string[]; failureSummary: string }[];
+}
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { violations } = await (window as unknown as { axe: { run(o: unknown): Promise<{ violations: Violation[] }> } }).axe.run({
+      rules: { "label-content-name-mismatch": { enabled: true } },
+    });
+    return violations
+      .filter(({ impact }) => impact !== "minor")
+      .map(({ id, nodes }) => `${id} ×${nodes.length}: ${nodes[0]!.target} ${nodes[0]!.failureSummary}`);
+  });
+}
+
+for (const [name, width, fragment, act] of [
+  ["sorted overview", 1280, "sort=repeated_share", ""],
+  ["tinted overview with its table", 1280, "tint=high_pairs", "table"],
+  ["phone with Export open", 390, "layer=1&head=4", "export"],
+  ["head with held cell and table", 1280, "view=head&layer=1&head=4&pin=2.5&overlay=pairs", "table"],
+  ["text with a chosen token", 390, "view=text&layer=1&head=4&sel=3&bands=1", ""],
+  ["pairs", 390, "view=pairs&layer=1&head=4", ""],
+  ["comparison of texts", 1280, "view=compare&against=text&text2=A+dog+ran.&layer=1&head=4", ""],
+  ["wrong address", 1280, "view=head&layer=40", ""],
+  ["dark corpus on a phone", 390, "view=corpus", "dark"],
+] as const)
+  test(`axe finds nothing serious or moderate: ${name}`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height: 800 });
+    if (act === "dark") await page.emulateMedia({ colorScheme: "dark" });
+    await open(page, home, fragment);
+    await page.waitForTimeout(700);
+    if (act === "export") await page.locator(".menu summary").click();
+    if (act === "table") await page.locator(".alternative summary").click();
+    await page.waitForTimeout(200);
+    expect(await findings(page)).toEqual([]);
+  });
+
+test("Escape releases the held cell", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4&pin=2.5");
+  await expect(readout(page)).toContainText("→");
+  await page.keyboard.press("Escape");
+  await expect(page).not.toHaveURL(/pin=/);
+  await page.mouse.move(5, 400);
+  await expect(readout(page)).toContainText("Point at a map");
+});
+
+test("the readout is whole on a phone", async ({ watched: page, home }) => {
+  await page.setViewportSize({ width: 390, height: 800 });
+  await open(page, home, "view=head&layer=1&head=4&pin=2.5");
+  await expect(readout(page)).toContainText("sentence");
+  const { inside, wide } = await readout(page).evaluate((line) => ({
+    inside: line.scrollWidth <= line.clientWidth && line.scrollHeight <= line.parentElement!.clientHeight,
+    wide: line.getBoundingClientRect().right,
+  }));
+  expect(inside).toBe(true);
+  expect(wide).toBeLessThanOrEqual(390);
+});
+
+test("characters that turn the direction are shown, unknown tokens are marked", async ({ watched: page, home }) => {
+  await open(page, home, `view=text&layer=1&head=4&text=${encodeURIComponent("safe\u202eelif\u2066 ok 𓀀 end")}`);
+  await expect(page.locator(".flow")).toContainText("⟨RLO⟩");
+  await expect(page.locator(".flow")).toContainText("⟨LRI⟩");
+  expect(await page.locator(".flow").textContent()).not.toMatch(/[\u202e\u2066]/);
+  await expect(page.locator(".token.unknown")).toHaveText("𓀀");
+  await expect(page.locator(".facts-line")).toContainText("1 unknown");
+});
+
+test("without JavaScript the page says what it needs", async ({ browser, home }) => {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(home);
+  const words = page.locator("noscript");
+  expect(await words.evaluate((e) => (e as HTMLElement).innerText)).toContain("allow JavaScript");
+  expect((await words.boundingBox())!.y).toBeLessThan(200);
+  await context.close();
+});
+
+test("axes say which tokens they name, and their positions when asked", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4");
+  await expect(page.locator(".map-note").first()).toHaveText(/One token in \d is named\./);
+  const map = (): Promise<string> =>
+    page.locator(".heatmap canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+  await page.waitForTimeout(300);
+  const before = await map();
+  await page.getByLabel("Positions beside tokens").check();
+  await expect.poll(map).not.toBe(before);
+  await expect(page).toHaveURL(/positions=1/);
+});
+
+test("the pictures that choose a head are of what the view shows", async ({ watched: page, home }) => {
+  const shape = (): Promise<number[]> =>
+    page.locator(".strip-heads canvas").first().evaluate((c) => {
+      const canvas = c as HTMLCanvasElement;
+      return [canvas.width, canvas.height];
+    });
+  const picture = (): Promise<string> =>
+    page.locator(".strip-heads canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+  await open(page, home, "view=head&layer=1&head=4");
+  await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(2); // both, one above the other
+  await open(page, home, "view=text&layer=1&head=4");
+  await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(1);
+  await page.waitForTimeout(300);
+  const similar = await picture();
+  await page.getByRole("radio", { name: "Attends to" }).check();
+  await expect.poll(picture).not.toBe(similar);
+});
+
+test("thumbnails of a model of 24 layers by 2 heads stay thumbnails", async ({ page }) => {
+  const folder = join(mkdtempSync(join(tmpdir(), "headscope-deep-")), "model");
+  const made = spawnSync(
+    "/usr/bin/python3",
+    ["-c", `import checkpoint; checkpoint.write_random(${JSON.stringify(folder)}, n_layers=24, n_heads=2)`],
+    { cwd: "../tests/reference" },
+  );
+  test.skip(made.status !== 0, "needs the tests' Python");
+  const server: ChildProcess = spawn(
+    process.env.HEADSCOPE ?? "../build/headscope",
+    ["serve", "--listen", "127.0.0.1:0", "--model", `deep=${folder}`],
+    { stdio: ["ignore", "pipe", "ignore"] },
+  );
+  const home = await new Promise<string>((ready) => {
+    server.stdout!.on("data", (data) => {
+      const address = /http:\/\/\S+/.exec(String(data))?.[0];
+      if (address) ready(`${address.replace(/\/$/, "")}/`);
+    });
+  });
+  await open(page, home, "text=one+two+three");
+  await expect(page.locator(".thumb")).toHaveCount(48);
+  const widths = await page.locator(".thumb").evaluateAll((all) => all.map((t) => t.getBoundingClientRect().width));
+  server.kill("SIGTERM");
+  expect(Math.max(...widths)).toBeLessThanOrEqual(130);
+  expect(Math.min(...widths)).toBeGreaterThan(40);
+});
+
+test("runs of one name carry their date; narrow windows hold the comparison", async ({ watched: page, home, request }) => {
+  for (const text of ["A dog ran. It sat.", "A cat sat. It ran."]) {
+    const made = await request.post(`${home}corpora?name=same-name&max_tokens=32`, {
+      headers: { "Content-Type": "text/plain" },
+      data: `${text}\n${text} Twice.`,
+    });
+    const { id } = await made.json();
+    await expect
+      .poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state, { timeout: 40_000 })
+      .toBe("done");
+  }
+  for (const width of [700, 1000]) {
+    await page.setViewportSize({ width, height: 800 });
+    await open(page, home, "view=corpus");
+    await expect(page.getByRole("heading", { name: /^same-name · 20\d\d-\d\d-\d\d \d\d:\d\d/ })).toHaveCount(2);
+    await expect(page.locator(".plot canvas").first()).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    const main = await view(page, "Corpus").locator(".corpus-main").evaluate((e) => e.getBoundingClientRect().width);
+    expect(main).toBeGreaterThan(600);
+  }
+});
