@@ -105,10 +105,10 @@ static void add_special(hs__added_list *list, const char *text)
 static hs_status check_class(const hs__tokenizer_files *files, bool has_json, bool *ret_generic,
                              hs_error *err)
 {
-    static const char *const known[] = {"BertTokenizer",           "BertTokenizerFast",
-                                        "DistilBertTokenizer",     "DistilBertTokenizerFast",
-                                        "PreTrainedTokenizerFast", "TokenizersBackend"};
-    const size_t n_bert = 4;
+    static const char *const known[] = {
+        "BertTokenizer",    "BertTokenizerFast",    "DistilBertTokenizer",     "DistilBertTokenizerFast",
+        "ElectraTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"};
+    const size_t n_bert = 6;
     const char *class = NULL;
     *ret_generic = false;
     const hs_status st = hs__option_text(files->config, CONFIG_NAME, "tokenizer_class", &class, err);

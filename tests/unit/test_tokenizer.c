@@ -289,6 +289,7 @@ static const struct {
     {"[UNK]\r[CLS]\r[SEP]\ra\r", NULL, "a", "[CLS] a.w0.t0[0,1] [SEP]"},
     {SPECIAL "\n\na\n\n", NULL, "a", "[CLS] a.w0.t0[0,1] [SEP]"},
     {plain_vocab, "{}", "Naïve", "[CLS] naive.w0.t0[0,5] [SEP]"},
+    {plain_vocab, "{\"tokenizer_class\":\"ElectraTokenizer\"}", "Naïve", "[CLS] naive.w0.t0[0,5] [SEP]"},
     {plain_vocab, "{\"do_lower_case\":false}", "Naïve", "[CLS] Na.w0.t0[0,2] ##ïve.w0.t0[2,5] [SEP]"},
     {plain_vocab, "{\"do_lower_case\":true,\"strip_accents\":false}", "Naïve",
      "[CLS] na.w0.t0[0,2] ##ïve.w0.t0[2,5] [SEP]"},
