@@ -2,6 +2,7 @@
 #include "api/problem.h"
 
 #include "api/formats/json_text.h"
+#include "model/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,11 +41,7 @@ int hs__http_status(hs_status status)
 
 int hs__clip(const char *text, size_t n_bytes, size_t n_max)
 {
-    if (n_bytes <= n_max)
-        return (int)n_bytes;
-    while (n_max > 0 && ((unsigned char)text[n_max] & 0xc0) == 0x80)
-        n_max--;
-    return (int)n_max;
+    return (int)(n_bytes <= n_max ? n_bytes : hs_utf8_whole(text, n_max));
 }
 
 static const char *title(int status)

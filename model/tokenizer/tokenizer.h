@@ -1,4 +1,4 @@
-/* tokenizer.h - text to WordPiece token ids, exactly as HuggingFace's fast BERT tokenizer.
+/* tokenizer.h - text to token ids with words, offsets and roles, exactly as HuggingFace's fast tokenizers.
  *
  * A tokenizer never changes once created: any thread may use it.
  *

@@ -2,6 +2,8 @@
  * column, for which a picture in the viewer is the next step. */
 #include "server/commands/answer_page.h"
 
+#include "model/utf8.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -31,8 +33,7 @@ static void print_label(FILE *out, const char *token, int width)
 {
     int n = 0;
     for (const char *c = token; *c; c++) {
-        const bool starts = ((unsigned char)*c & 0xc0) != 0x80;
-        if (starts && ++n > width)
+        if (!hs_utf8_continues((unsigned char)*c) && ++n > width)
             break;
         if ((unsigned char)*c >= ' ' && *c != 0x7f)
             fputc(*c, out);

@@ -1,5 +1,7 @@
 #include "server/corpus/corpus_worker.h"
 
+#include "model/utf8.h"
+
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -157,15 +159,9 @@ static char *text_reached(const text *t)
     uint32_t n_points = 0;
     for (size_t i = 0; i < t->encoding.n_tokens; i++)
         n_points = t->encoding.ends[i] > n_points ? t->encoding.ends[i] : n_points;
-    size_t n = 0;
-    while (n < t->bytes.n_bytes && n < EXAMPLE_BYTES && t->bytes.bytes[n]) {
-        if ((t->bytes.bytes[n] & 0xc0) != 0x80 && !n_points--)
-            break;
-        n++;
-    }
-    while (n && n < t->bytes.n_bytes && (t->bytes.bytes[n] & 0xc0) == 0x80)
-        n--; /* the bound fell into a character */
-    return strndup(t->bytes.bytes, n);
+    const size_t n_most = t->bytes.n_bytes < EXAMPLE_BYTES ? t->bytes.n_bytes : EXAMPLE_BYTES;
+    const size_t n = hs_utf8_whole(t->bytes.bytes, strnlen(t->bytes.bytes, n_most));
+    return strndup(t->bytes.bytes, hs_utf8_offset(t->bytes.bytes, n, n_points));
 }
 
 static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
