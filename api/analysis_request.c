@@ -5,6 +5,7 @@
 #include "api/fields.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int parse_body(const hs_request *request, json_t **ret_body, hs__problem *problem)
@@ -109,6 +110,28 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
                       json_string_value(value), names);
 }
 
+/* Exactly one input, and only what belongs to it. */
+static int check_input(const json_t *body, hs__problem *problem)
+{
+    static const char *const inputs[] = {"text", "words", "input_ids"};
+    const char *input = NULL;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof pointer, "/%s", inputs[i]);
+        if (json_object_get(body, inputs[i]) && input)
+            return hs__refuse(problem, 422, pointer, "'%s' and '%s' exclude each other", input, inputs[i]);
+        input = json_object_get(body, inputs[i]) ? inputs[i] : input;
+    }
+    if (!input)
+        return hs__refuse(problem, 422, "/text",
+                          "the field 'text' is required: the text to analyse; or 'words', or 'input_ids'");
+    if (json_object_get(body, "text_pair") && strcmp(input, "text") != 0)
+        return hs__refuse(problem, 422, "/text_pair", "'text_pair' goes with 'text' only");
+    if (json_object_get(body, "token_type_ids") && strcmp(input, "input_ids") != 0)
+        return hs__refuse(problem, 422, "/token_type_ids", "'token_type_ids' go with 'input_ids' only");
+    return 0;
+}
+
 int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
                               hs__analysis_request *ret_wanted, hs__problem *problem)
 {
@@ -124,13 +147,16 @@ int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool
         return problem->status;
     const hs__served_model *model = &api->models[ret_wanted->model];
     hs__fields_default(model, ret_wanted);
-    if (!json_object_get(body, "text"))
-        return hs__refuse(problem, 422, "/text", "the field 'text' is required: the text to analyse");
+    if (check_input(body, problem))
+        return problem->status;
     return hs__fields_read(model, body, ret_wanted, problem);
 }
 
 void hs__analysis_request_finish(hs__analysis_request *wanted)
 {
     json_decref(wanted->body);
-    wanted->body = NULL;
+    free(wanted->words);
+    free(wanted->input_ids);
+    free(wanted->token_type_ids);
+    *wanted = (hs__analysis_request){0};
 }

@@ -14,9 +14,15 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 #define HS__SENTENCE_ENDS_MAX 64
 
 typedef struct hs__analysis_request {
-    json_t *body;            /* owns the texts */
+    json_t *body; /* owns the texts */
+    /* One of three inputs; the others are NULL. */
     hs_text text, text_pair; /* no pair: bytes NULL */
-    size_t model;            /* number in the api's list */
+    hs_text *words;          /* [n_words], owned */
+    size_t n_words;
+    int32_t *input_ids;      /* [n_ids], owned */
+    uint8_t *token_type_ids; /* [n_ids], owned, or NULL */
+    size_t n_ids;
+    size_t model; /* number in the api's list */
     size_t max_tokens;
     unsigned outputs;                                    /* a set of rows of api/outputs.h */
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */

@@ -68,7 +68,10 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
-    write_each(b, a, "offset_mapping", T, write_offsets);
+    if (a->wanted->input_ids)
+        hs__buffer_text(b, ",\"offset_mapping\":null");
+    else
+        write_each(b, a, "offset_mapping", T, write_offsets);
     write_each(b, a, "sentence_ids", T, write_sentence);
     write_each(b, a, "word_ids", T, write_word);
 }

@@ -73,7 +73,7 @@ typedef struct hs_response {
     double stage_ms[HS_STAGE_COUNT];
     size_t n_tokens;   /* computed for this request, for metrics; 0 when the cache had the heads */
     const char *model; /* that was asked, the api's; NULL: the request did not get so far */
-    hs_error error;  /* of a 500: what happened, for the log; the body does not tell */
+    hs_error error;    /* of a 500: what happened, for the log; the body does not tell */
 } hs_response;
 
 /* A whole request: the three steps below for one job. */
@@ -91,6 +91,7 @@ typedef enum hs_field_kind {
     HS_FIELD_WORD,    /* one of choices */
     HS_FIELD_WORDS,   /* a list of strings */
     HS_FIELD_NUMBERS, /* one of choices, or a list of whole numbers */
+    HS_FIELD_IDS,     /* a list of whole numbers */
     HS_FIELD_WHOLE,   /* a whole number, low to high; high 0: as far as the model goes */
     HS_FIELD_SHARE,   /* a number above 0, at most 1 */
     HS_FIELD_FLAG,    /* true or false */

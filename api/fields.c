@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct reading reading;
@@ -166,6 +167,80 @@ static int read_word(const reading *r)
 
 /* ---- readers of one field ---- */
 
+static int refuse_memory(const reading *r)
+{
+    return hs__refuse(r->problem, 500, NULL, "no memory for %s", r->row->field.name);
+}
+
+static int read_words(const reading *r)
+{
+    const size_t n = json_array_size(r->value);
+    if (!json_is_array(r->value))
+        return refuse(r, "a list of strings");
+    hs_text *words = r->wanted->words = calloc(n + 1, sizeof *words);
+    if (!words)
+        return refuse_memory(r);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *word = json_array_get(r->value, i);
+        if (!json_is_string(word))
+            return refuse_element(r, i, "a string");
+        words[i] = (hs_text){json_string_value(word), json_string_length(word)};
+    }
+    r->wanted->n_words = n;
+    return 0;
+}
+
+/* Each from 0 to `last`; the value is a list. */
+static int check_ids(const reading *r, size_t last)
+{
+    char must[64];
+    snprintf(must, sizeof must, "an integer from 0 to %zu", last);
+    for (size_t i = 0; i < json_array_size(r->value); i++)
+        if (!is_integer(json_array_get(r->value, i), 0, (double)last))
+            return refuse_element(r, i, must);
+    return 0;
+}
+
+static int read_input_ids(const reading *r)
+{
+    const hs_shape *shape = r->model->shape;
+    const size_t n = json_array_size(r->value);
+    if (n < 1 || n > shape->n_positions) {
+        char must[96];
+        snprintf(must, sizeof must, "a list of 1 to %zu token ids, as many as the model has positions",
+                 shape->n_positions);
+        return json_is_array(r->value)
+                   ? hs__refuse(r->problem, 422, r->pointer, "input_ids must be %s; there are %zu", must, n)
+                   : refuse(r, must);
+    }
+    if (check_ids(r, shape->vocab_size - 1))
+        return r->problem->status;
+    r->wanted->input_ids = malloc(n * sizeof *r->wanted->input_ids);
+    if (!r->wanted->input_ids)
+        return refuse_memory(r);
+    for (size_t i = 0; i < n; i++)
+        r->wanted->input_ids[i] = (int32_t)json_real_value(json_array_get(r->value, i));
+    r->wanted->n_ids = n;
+    return 0;
+}
+
+/* Models without types may still be told of a second text: sentences do not go on into it. */
+static int read_token_type_ids(const reading *r)
+{
+    const size_t n = r->wanted->n_ids, n_types = r->model->shape->n_types;
+    if (!json_is_array(r->value) || json_array_size(r->value) != n)
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "token_type_ids must be a list of %zu integers, one for each of input_ids", n);
+    if (check_ids(r, n_types == 1 ? 0 : 1))
+        return r->problem->status;
+    r->wanted->token_type_ids = malloc(n);
+    if (!r->wanted->token_type_ids)
+        return refuse_memory(r);
+    for (size_t i = 0; i < n; i++)
+        r->wanted->token_type_ids[i] = (uint8_t)json_real_value(json_array_get(r->value, i));
+    return 0;
+}
+
 static int read_max_tokens(const reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
@@ -270,11 +345,21 @@ static int read_sentence_ends(const reading *r)
 
 #define AT(name) offsetof(hs__analysis_request, name)
 
-/* In the order of reading: text_pair decides about max_tokens. model, which all depend on, is read before by
- * api/analysis_request.c. */
+/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids. model, which
+ * all depend on, is read before by api/analysis_request.c. */
 static const row rows[] = {
     {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
     {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true}, read_text, AT(text_pair)},
+    {{"words", HS_FIELD_WORDS, "LIST", "instead of a text: its words, split already", .tokenize = true},
+     read_words,
+     0},
+    {{"input_ids", HS_FIELD_IDS, "LIST", "instead of a text: token ids, special ones included",
+      .tokenize = true},
+     read_input_ids,
+     0},
+    {{"token_type_ids", HS_FIELD_IDS, "LIST", "0 or 1 for each of the input ids (0)", .tokenize = true},
+     read_token_type_ids,
+     0},
     {{"max_tokens", HS_FIELD_WHOLE, "N", "cut after this many tokens (128)", .low = 2, .tokenize = true},
      read_max_tokens,
      AT(max_tokens)},

@@ -64,17 +64,30 @@ static bool ends_sentence(const hs__analysis_request *wanted, const hs_encoding 
     return false;
 }
 
+/* Of whichever input there is. */
+static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_error *err)
+{
+    const hs__analysis_request *wanted = &job->wanted;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
+    const hs_encode_options options = {wanted->max_tokens, wanted->split_special_tokens};
+    if (wanted->input_ids)
+        return hs_tokenizer_encode_ids(tokenizer, wanted->input_ids, wanted->token_type_ids, wanted->n_ids,
+                                       ret_encoding, err);
+    if (wanted->words)
+        return hs_tokenizer_encode_words(tokenizer, wanted->words, wanted->n_words, &options, ret_encoding,
+                                         err);
+    return hs_tokenizer_encode(tokenizer, &wanted->text, wanted->text_pair.bytes ? &wanted->text_pair : NULL,
+                               &options, ret_encoding, err);
+}
+
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *wanted = &job->wanted;
-    const hs_encode_options options = {wanted->max_tokens, wanted->split_special_tokens};
     job->sequences = calloc(1, sizeof *job->sequences);
     if (!job->sequences)
         return refuse_memory(job, "the tokens");
     job_sequence *s = &job->sequences[job->n_sequences++];
-    if (hs_tokenizer_encode(hs_model_tokenizer(job_model(job)->model), &wanted->text,
-                            wanted->text_pair.bytes ? &wanted->text_pair : NULL, &options, &s->encoding,
-                            &job->error))
+    if (encode_input(job, &s->encoding, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &s->encoding;
     s->sentences = malloc(e->n_tokens * (sizeof *s->sentences + 1));

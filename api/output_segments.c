@@ -74,8 +74,8 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     ret_slices[0] = ret_slices[1] = (slice){.bytes = ""};
     for (size_t i = segment->start; i < segment->end; i++) {
         slice *s = &ret_slices[e->types[i] != 0];
-        if (e->special[i])
-            continue;
+        if (e->special[i] || !a->wanted->text.bytes)
+            continue; /* without a text there is no place in it */
         if (!s->present)
             s->start = e->starts[i];
         s->present = true;

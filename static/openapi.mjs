@@ -12,11 +12,12 @@ function typeOf(schema) {
   if (schema.$ref) return schema.$ref.split("/").pop();
   if ("const" in schema) return JSON.stringify(schema.const);
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
+  // Alternatives of an object say which members must be there together: types have no word for that.
+  if (schema.type === "object" || schema.properties) return objectOf(schema);
   for (const some of [schema.oneOf, schema.anyOf]) if (some) return some.map((s) => `(${typeOf(s)})`).join(" | ");
   if (schema.allOf) return schema.allOf.map((s) => `(${typeOf(s)})`).join(" & ");
   if (Array.isArray(schema.type)) return schema.type.map((type) => `(${typeOf({ ...schema, type })})`).join(" | ");
   if (schema.type === "array") return schema.items ? `(${typeOf(schema.items)})[]` : "unknown[]";
-  if (schema.type === "object" || schema.properties) return objectOf(schema);
   if (PLAIN[schema.type]) return PLAIN[schema.type];
   throw new Error(`no type for ${JSON.stringify(schema).slice(0, 200)}`);
 }

@@ -57,6 +57,17 @@ typedef struct hs_encoding {
 HS_MUST_USE hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text,
                                           const hs_text *pair, const hs_encode_options *options,
                                           hs_encoding *ret_encoding, hs_error *err);
+/* The same for one text that is split already: each word goes through the tokenizer alone, word_ids count the
+ * words given and offsets are within each. */
+HS_MUST_USE hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, const hs_text *words,
+                                                size_t n_words, const hs_encode_options *options,
+                                                hs_encoding *ret_encoding, hs_error *err);
+/* Ids that were made elsewhere, special ones included: nothing is added or cut, there are no words and no
+ * offsets (0, 0), and what the template adds, or pads with, counts as special. ids are below the vocabulary's
+ * size; types may be NULL: all 0. */
+HS_MUST_USE hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *ids,
+                                              const uint8_t *types, size_t n_ids, hs_encoding *ret_encoding,
+                                              hs_error *err);
 void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
 
 /* The vocabulary entry of an id, as written in vocab.txt ("##ing"). NUL-terminated, borrowed; ids out of

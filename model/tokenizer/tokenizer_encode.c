@@ -158,14 +158,28 @@ static bool passage_run(passage *p, const hs_text *text)
     return ok;
 }
 
-static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *text,
+/* Pieces from number n on are of this word, whatever words were found in it. */
+static void pieces_name(hs__pieces *pieces, size_t n, size_t word)
+{
+    for (size_t i = n; i < pieces->n && i < pieces->n_kept; i++)
+        pieces->items[i].word = (int32_t)word;
+}
+
+/* The pieces of one text, or of n_texts > 0 words that stand for themselves. */
+static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts, size_t n_texts, bool words,
                              const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
 {
     passage p = {.tokenizer = tokenizer,
                  .skipped = options->split_special_tokens ? tokenizer->added.special : NULL,
                  .pieces = pieces,
                  .n_enough = options->tokens_max};
-    const bool ok = passage_run(&p, text);
+    bool ok = true;
+    for (size_t i = 0; i < n_texts && ok && !p.enough; i++) {
+        const size_t n = pieces->n;
+        ok = passage_run(&p, &texts[i]);
+        if (words)
+            pieces_name(pieces, n, i);
+    }
     hs__aligned_text_finish(&p.normalized);
     free(p.split.words.items);
     free(p.split.uncut.items);
@@ -222,7 +236,7 @@ static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, cons
     encoding->ends[i] = piece->source.end;
     encoding->types[i] = type;
     encoding->special[i] = special;
-    encoding->roles[i] = tokenizer->roles[piece->id];
+    encoding->roles[i] = (uint8_t)hs_tokenizer_role(tokenizer, piece->id);
 }
 
 /* The first n[k] pieces of each text, where the form has the text. */
@@ -245,13 +259,18 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form
     return HS_OK;
 }
 
+static const hs__template_form *form_of(const hs_tokenizer *tokenizer, bool pair)
+{
+    const hs__part *post_processor = tokenizer->parts[HS__POST_PROCESSOR];
+    return &post_processor->type->template(post_processor)->forms[pair];
+}
+
 /* Both texts go up to the word that reaches tokens_max: the oracle looks no further (since its release 0.23),
  * so that of two texts that are both longer it takes neither for the longer one. */
 hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
                               const hs_encode_options *options, hs_encoding *ret_encoding, hs_error *err)
 {
-    const hs__part *post_processor = tokenizer->parts[HS__POST_PROCESSOR];
-    const hs__template_form *form = &post_processor->type->template(post_processor)->forms[pair != NULL];
+    const hs__template_form *form = form_of(tokenizer, pair != NULL);
     if (options->tokens_max < form->n_special)
         return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
                        options->tokens_max);
@@ -261,9 +280,9 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     if (!st && pair)
         st = check_text(pair, "the second text", err);
     if (!st)
-        st = pieces_find(tokenizer, text, options, &pieces[0], err);
+        st = pieces_find(tokenizer, text, 1, false, options, &pieces[0], err);
     if (!st && pair)
-        st = pieces_find(tokenizer, pair, options, &pieces[1], err);
+        st = pieces_find(tokenizer, pair, 1, false, options, &pieces[1], err);
     size_t n[2] = {pieces[0].n, pieces[1].n};
     const size_t n_all = n[0] + n[1];
     share_room(n_room, n);
@@ -274,6 +293,47 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
     free(pieces[0].items);
     free(pieces[1].items);
     return st;
+}
+
+hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, const hs_text *words, size_t n_words,
+                                    const hs_encode_options *options, hs_encoding *ret_encoding,
+                                    hs_error *err)
+{
+    const hs__template_form *form = form_of(tokenizer, false);
+    hs_status st = HS_OK;
+    if (options->tokens_max < form->n_special)
+        return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
+                       options->tokens_max);
+    const size_t n_room = options->tokens_max - form->n_special;
+    hs__pieces pieces[2] = {{.n_kept = n_room}, {.n = 0}};
+    for (size_t i = 0; i < n_words && !st; i++)
+        st = check_text(&words[i], "a word", err);
+    if (!st)
+        st = pieces_find(tokenizer, words, n_words, true, options, &pieces[0], err);
+    const size_t n[2] = {pieces[0].n < n_room ? pieces[0].n : n_room, 0};
+    if (!st)
+        st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
+    if (!st)
+        ret_encoding->truncated = n[0] < pieces[0].n;
+    free(pieces[0].items);
+    return st;
+}
+
+hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *ids, const uint8_t *types,
+                                  size_t n_ids, hs_encoding *ret_encoding, hs_error *err)
+{
+    hs_encoding encoding;
+    if (!allocate(n_ids, &encoding))
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < n_ids; i++) {
+        const hs__piece piece = {.id = ids[i], .word = -1};
+        const hs_role role = hs_tokenizer_role(tokenizer, ids[i]);
+        const bool special = role == HS_ROLE_FIRST || role == HS_ROLE_SEPARATOR ||
+                             ids[i] == hs_tokenizer_special_ids(tokenizer)->pad;
+        put_token(tokenizer, &encoding, &piece, types ? types[i] : 0, special);
+    }
+    *ret_encoding = encoding;
+    return HS_OK;
 }
 
 void hs_encoding_finish(hs_encoding *encoding)

@@ -75,7 +75,8 @@ static hs_status set_numbers(const hs_option *option, const char *value, void *r
         const long long number = strtoll(at, &end, 10);
         if (errno || end == at || (*end && *end != ',')) {
             json_decref(list);
-            return hs_fail(err, HS_INVALID, "expected one of %s, or numbers like 0,3,-1", option->choices);
+            return hs_fail(err, HS_INVALID, "expected %s%snumbers like 0,3,-1",
+                           option->choices ? option->choices : "", option->choices ? ", or " : "");
         }
         json_array_append_new(list, json_integer(number));
         at = end;
@@ -120,8 +121,8 @@ enum { N_OWN = sizeof own_options / sizeof *own_options };
 
 static const hs_option_set set_kinds[] = {
     [HS_FIELD_TEXT] = set_word,       [HS_FIELD_WORD] = set_word,   [HS_FIELD_WORDS] = set_words,
-    [HS_FIELD_NUMBERS] = set_numbers, [HS_FIELD_WHOLE] = set_whole, [HS_FIELD_SHARE] = set_real,
-    [HS_FIELD_FLAG] = set_flag,
+    [HS_FIELD_NUMBERS] = set_numbers, [HS_FIELD_IDS] = set_numbers, [HS_FIELD_WHOLE] = set_whole,
+    [HS_FIELD_SHARE] = set_real,      [HS_FIELD_FLAG] = set_flag,
 };
 
 /* The options: each field of the request, by the api's table, then our own. */
@@ -290,9 +291,15 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     char *text = NULL, *body = NULL;
     size_t n_bytes = 0;
     int exit_code = HS_EXIT_FAILED;
-    if (text_read(path, &text, &n_bytes, &err))
+    const bool has_input =
+        json_object_get(options->fields, "words") || json_object_get(options->fields, "input_ids");
+    if (has_input && path)
+        return hs__usage_error(command, "--words and --input-ids stand instead of a text: leave '%s' out",
+                               path);
+    if (!has_input && text_read(path, &text, &n_bytes, &err))
         goto out;
-    if (json_object_set_new(options->fields, "text", json_stringn(text ? text : "", n_bytes)) ||
+    if ((!has_input &&
+         json_object_set_new(options->fields, "text", json_stringn(text ? text : "", n_bytes))) ||
         !(body = json_dumps(options->fields, JSON_COMPACT))) {
         hs_fail(&err, HS_BAD_REQUEST, "the text is not valid UTF-8; convert it, for example with iconv");
         goto out;

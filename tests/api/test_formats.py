@@ -232,6 +232,28 @@ def test_segments_quote_the_text(server):
             assert segment[quoted] == text[start:end]
 
 
+@pytest.mark.parametrize("pair", [{}, {"text_pair": "Was it? It was."}])
+def test_ids_of_a_text_answer_as_the_text(server, pair):
+    """What a text was turned into, handed back as ids."""
+    options = {"layers": "all", "outputs": [*MAPS, "pairs", "regions", "summary"], "digits": 9}
+    text = ask(server, {"text": TEXT, **pair, **options}).json()
+    ids = {name: text[name] for name in ["input_ids", "token_type_ids"]}
+    answer = ask(server, {**ids, **options}).json()
+    assert answer.pop("offset_mapping") is None and set(answer.pop("word_ids")) == {None}
+    assert answer == {name: text[name] for name in answer}
+
+
+def test_words_answer_as_the_text_they_are_of(server):
+    text = ask(server, {"text": "The war ended in Paris"}).json()
+    words = ask(server, {"words": ["The", "war", "ended", "in", "Paris"]}).json()
+    offsets = words.pop("offset_mapping")
+    assert words == {name: text[name] for name in words}
+    starts = {0: 0, 1: 4, 2: 8, 3: 14, 4: 17}
+    moved = [[start + starts.get(word, 0), end + starts.get(word, 0)]
+             for (start, end), word in zip(offsets, words["word_ids"])]
+    assert moved == text["offset_mapping"]
+
+
 def test_both_binary_formats_carry_request_and_model(server):
     model = server.get("/models").json()["models"][0]
     body = json.dumps(FULL, ensure_ascii=False).encode()

@@ -80,6 +80,7 @@ static void check_field(const hs_field *field, json_t *schema)
         check_choices(field, json_object_get(schema, "enum"));
         break;
     case HS_FIELD_WORDS:
+    case HS_FIELD_IDS:
         ck_assert_msg(is_type(schema, "array"), "%s", field->name);
         break;
     case HS_FIELD_NUMBERS:
