@@ -1,11 +1,12 @@
 /* taps.h - the points of a pass that can be kept: each has a name and axes.
  *
- *     SCORES        [l][h][T][T]   q k' / sqrt(d) with biases, before the softmax; -inf where a window hides
- *     ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries
- *     COLUMNS       [l][h][T]      sum over rows of A; kept whenever ATTENTION is
- *     HEAD_OUTPUT   [l][h][T][d]   O = A V
+ *     QUERY, KEY    [l][h][T][d]   as they meet in the scores, turned by their positions where a model does
+ * so VALUE         [l][h][T][d] SCORES        [l][h][T][T]   q k' / sqrt(d) with biases, before the softmax;
+ * -inf where a window hides ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries COLUMNS
+ * [l][h][T]      sum over rows of A; kept whenever ATTENTION is HEAD_OUTPUT   [l][h][T][d]   O = A V
  *     SIMILARITY    [l][h][T][T]   S = O O', its diagonal 0
- *     HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer in order
+ *     HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer in order; the
+ * model's last one is behind the final norm, where there is one
  *
  * l and h count selected layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
 #pragma once
@@ -13,6 +14,9 @@
 #include <stddef.h>
 
 typedef enum hs_tap {
+    HS_TAP_QUERY,
+    HS_TAP_KEY,
+    HS_TAP_VALUE,
     HS_TAP_SCORES,
     HS_TAP_ATTENTION,
     HS_TAP_COLUMNS,

@@ -6,6 +6,7 @@
 #include "engine/pass/cpu.h"
 #include "model/clones.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static size_t keys_max(size_t window, size_t n_tokens)
  * and then the product with V read them. */
 static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
 {
+    assert(n_keys > 0);
     const size_t n_tiles = ROWS_FLOATS / n_keys / kernels->tile_rows;
     return kernels->tile_rows * (n_tiles > 0 ? n_tiles : 1);
 }
@@ -229,6 +231,13 @@ HS_CLONES static void rotate(const hs__rotation *rotation, size_t T, size_t half
     }
 }
 
+/* ret [T][D], which may be NULL, gets the head's columns of rows ld apart. */
+static void rows_keep(const hs__head *head, const float *x, size_t ld, float *ret)
+{
+    for (size_t i = 0; ret && i < head->T; i++)
+        memcpy(ret + i * head->D, x + i * ld, head->D * sizeof *ret);
+}
+
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head)
 {
     const size_t T = head->T, D = head->D, H = head->H;
@@ -236,13 +245,15 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
         rotate(head->rotation, T, D / 2, head->qkv, 3 * H);
         rotate(head->rotation, T, D / 2, head->qkv + H, 3 * H);
     }
+    rows_keep(head, head->qkv, 3 * H, head->query);
+    rows_keep(head, head->qkv + H, 3 * H, head->key);
+    rows_keep(head, head->qkv + 2 * H, 3 * H, head->value);
     kernels->pack(D, T, head->qkv + H, 1, 3 * H, scratch->keys);       /* B = K' */
     kernels->pack(T, D, head->qkv + 2 * H, 3 * H, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
-    for (size_t i = 0; head->output && i < T; i++)
-        memcpy(head->output + i * D, head->context + i * H, D * sizeof(float));
+    rows_keep(head, head->context, H, head->output);
     if (head->similarity)
         compute_similarity(kernels, scratch, head);
 }

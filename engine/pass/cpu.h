@@ -94,12 +94,13 @@ typedef struct hs__head {
     size_t window;     /* 0: none */
     hs__head_change change;
     float *context;
-    float *scores;     /* [T][T] */
-    float *attention;  /* [T][T] */
-    float *columns;    /* [T], with attention */
-    float *output;     /* [T][D] */
-    float *similarity; /* [T][T] */
-    bool upper_only;   /* of similarity nothing below the diagonal is wanted */
+    float *query, *key, *value; /* [T][D] */
+    float *scores;              /* [T][T] */
+    float *attention;           /* [T][T] */
+    float *columns;             /* [T], with attention */
+    float *output;              /* [T][D] */
+    float *similarity;          /* [T][T] */
+    bool upper_only;            /* of similarity nothing below the diagonal is wanted */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 

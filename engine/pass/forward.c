@@ -81,26 +81,31 @@ static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size
     return change;
 }
 
+/* Where a tap of a head is kept, or NULL. */
+static float *place(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
+{
+    return capture->arrays[tap] ? hs_capture_at(capture, tap, l, h) : NULL;
+}
+
 /* Where a head that the capture lists goes: into what it keeps and, for an observer, aside. */
 static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, hs__head *head)
 {
-    if (p->plan->observer) {
-        head->attention = p->plan->observer->attention;
-        head->columns = p->plan->observer->columns;
-        head->similarity = p->plan->observer->similarity;
+    const hs_observer *observer = p->plan->observer;
+    head->query = place(capture, HS_TAP_QUERY, l, h);
+    head->key = place(capture, HS_TAP_KEY, l, h);
+    head->value = place(capture, HS_TAP_VALUE, l, h);
+    head->scores = place(capture, HS_TAP_SCORES, l, h);
+    head->attention = place(capture, HS_TAP_ATTENTION, l, h);
+    head->columns = place(capture, HS_TAP_COLUMNS, l, h);
+    head->output = place(capture, HS_TAP_HEAD_OUTPUT, l, h);
+    head->similarity = place(capture, HS_TAP_SIMILARITY, l, h);
+    if (observer && !head->attention)
+        head->attention = observer->attention;
+    if (observer && !head->columns)
+        head->columns = observer->columns;
+    if (observer && !head->similarity) {
+        head->similarity = observer->similarity;
         head->upper_only = true;
-    }
-    if (capture->arrays[HS_TAP_SCORES])
-        head->scores = hs_capture_at(capture, HS_TAP_SCORES, l, h);
-    if (capture->arrays[HS_TAP_ATTENTION]) {
-        head->attention = hs_capture_at(capture, HS_TAP_ATTENTION, l, h);
-        head->columns = hs_capture_at(capture, HS_TAP_COLUMNS, l, h);
-    }
-    if (capture->arrays[HS_TAP_HEAD_OUTPUT])
-        head->output = hs_capture_at(capture, HS_TAP_HEAD_OUTPUT, l, h);
-    if (capture->arrays[HS_TAP_SIMILARITY]) {
-        head->similarity = hs_capture_at(capture, HS_TAP_SIMILARITY, l, h);
-        head->upper_only = false;
     }
 }
 

@@ -85,11 +85,26 @@ double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds)
 
 /* ---- products ---- */
 
-double hs_measure_flops(const hs_shape *shape, size_t n_tokens)
+/* Pairs of a query and a key that it sees. */
+static double pairs_seen(size_t n_tokens, size_t window)
 {
+    const double T = (double)n_tokens, w = (double)window;
+    return window == 0 || w >= T ? T * T : T * (2 * w + 1) - w * (w + 1); /* a band less its two corners */
+}
+
+double hs_measure_flops(const hs_recipe *recipe, size_t n_tokens)
+{
+    const hs_shape *shape = &recipe->shape;
     const double T = (double)n_tokens, H = (double)shape->hidden, F = (double)shape->ffn;
-    const double L = (double)shape->n_layers;
-    return L * (6 * T * H * H + 4 * T * T * H + T * (T - 1) * H) + (L - 1) * (2 * T * H * H + 4 * T * H * F);
+    double flops = 0;
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        const double n_pairs = pairs_seen(n_tokens, recipe->layers[l].window);
+        const double n_products = recipe->layers[recipe->layers[l].same_as].ffn_gate.weight.data ? 3 : 2;
+        flops += 6 * T * H * H + 4 * n_pairs * H + T * (T - 1) * H;
+        if (l + 1 < shape->n_layers)
+            flops += 2 * T * H * H + n_products * 2 * T * H * F;
+    }
+    return flops;
 }
 
 typedef struct product {
@@ -132,6 +147,8 @@ double hs_measure_products(const hs_engine *base, hs_workspace *base_ws, size_t 
         if (l + 1 == engine->shape.n_layers)
             break;
         product_share(&team, (product){layer->output, operand(ws, ws->context), ws->update, N, n});
+        if (layer->ffn_gate)
+            product_share(&team, (product){layer->ffn_gate, operand(ws, ws->x), ws->gate, N, n});
         product_share(&team, (product){layer->ffn_in, operand(ws, ws->x), ws->inner, N, n});
         product_share(&team, (product){layer->ffn_out, operand(ws, ws->inner), ws->update, N, n});
     }

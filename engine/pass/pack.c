@@ -20,7 +20,7 @@ static void norm_layout(const hs_norm *source, hs__packed_norm *norm, hs__arena 
 
 static void norm_read(const hs_norm *source, hs__packed_norm *norm)
 {
-    if (!source->gamma.data)
+    if (!norm->gamma || !norm->beta) /* the identity has neither */
         return;
     hs_tensor_read(&source->gamma, 0, 1, norm->gamma);
     if (source->beta.data)

@@ -14,8 +14,8 @@ void hs__rotation_fill(hs__rotation *rotation, size_t n_positions, size_t head_w
         const float inverse = 1 / (float)pow(rotation->base, exponent);
         for (size_t t = 0; t < n_positions; t++) {
             const float angle = (float)t * inverse;
-            rotation->cosines[t * half + m] = (float)cos(angle);
-            rotation->sines[t * half + m] = (float)sin(angle);
+            rotation->cosines[t * half + m] = (float)cos((double)angle);
+            rotation->sines[t * half + m] = (float)sin((double)angle);
         }
     }
 }

@@ -154,7 +154,8 @@ static hs_status measure(bench *b, const hs_bench_subject *subject, json_t *figu
             const hs_status st = run_rounds(b, &r, subject->quick, err);
             if (st)
                 return st;
-            json_array_append_new(figures, rounds_tell(&r, hs_measure_flops(shape, lengths[i])));
+            json_array_append_new(figures,
+                                  rounds_tell(&r, hs_measure_flops(hs_engine_recipe(b->engine), lengths[i])));
             if (n_cores == subject->n_cores)
                 break;
         }

@@ -260,6 +260,13 @@ static void output(const hs_recipe *recipe, const hs_sequence *s, size_t l, size
     }
 }
 
+/* A head's columns, [T][D]. */
+static void take_head(size_t T, size_t H, size_t D, const double *x, double *ret)
+{
+    for (size_t t = 0; t < T; t++)
+        memcpy(ret + t * D, x + t * H, D * sizeof *x);
+}
+
 /* The attention part: [T][H], head outputs side by side. */
 static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, const double *x, reference *r)
 {
@@ -272,6 +279,9 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
     for (size_t h = 0; h < recipe->shape.n_heads; h++) {
         const size_t map = l * recipe->shape.n_heads + h;
         double *scores = r->scores + map * T * T, *A = r->attention + map * T * T;
+        take_head(T, H, D, q + h * D, r->query + map * T * D);
+        take_head(T, H, D, k + h * D, r->key + map * T * D);
+        take_head(T, H, D, v + h * D, r->value + map * T * D);
         double *O = r->output + map * T * D, *S = r->similarity + map * T * T, unused = 1;
         const bool uniform = meets(s, HS_INTERVENE_UNIFORM, l, h, &unused);
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
@@ -349,11 +359,15 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
 {
     const size_t T = s->n_tokens, H = recipe->shape.hidden, L = recipe->shape.n_layers;
     const size_t n_maps = L * recipe->shape.n_heads, n = n_maps * T * T;
+    const size_t n_rows = n_maps * T * recipe->shape.head_width;
     reference r = {.T = T,
+                   .query = calloc(n_rows, sizeof(double)),
+                   .key = calloc(n_rows, sizeof(double)),
+                   .value = calloc(n_rows, sizeof(double)),
                    .states = calloc((L + 1) * T * H, sizeof(double)),
                    .scores = calloc(n, sizeof(double)),
                    .attention = calloc(n, sizeof(double)),
-                   .output = calloc(n_maps * T * recipe->shape.head_width, sizeof(double)),
+                   .output = calloc(n_rows, sizeof(double)),
                    .similarity = calloc(n, sizeof(double))};
     double *x = embed(recipe, s);
     memcpy(r.states, x, T * H * sizeof *x);
@@ -367,5 +381,6 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
 
 void reference_free(reference *r)
 {
-    free(r->states), free(r->scores), free(r->attention), free(r->output), free(r->similarity);
+    free(r->query), free(r->key), free(r->value), free(r->states), free(r->scores), free(r->attention),
+        free(r->output), free(r->similarity);
 }

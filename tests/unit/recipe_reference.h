@@ -7,11 +7,12 @@
 /* Of one sequence of T tokens; everything of every layer and head. */
 typedef struct reference {
     size_t T;
-    double *states;     /* [L + 1][T][H] */
-    double *scores;     /* [L][heads][T][T] */
-    double *attention;  /* [L][heads][T][T] */
-    double *output;     /* [L][heads][T][d] */
-    double *similarity; /* [L][heads][T][T], diagonal 0 */
+    double *states;              /* [L + 1][T][H] */
+    double *query, *key, *value; /* [L][heads][T][d] */
+    double *scores;              /* [L][heads][T][T] */
+    double *attention;           /* [L][heads][T][T] */
+    double *output;              /* [L][heads][T][d] */
+    double *similarity;          /* [L][heads][T][T], diagonal 0 */
 } reference;
 
 reference reference_make(const hs_recipe *recipe, const hs_sequence *sequence);
