@@ -1,3 +1,4 @@
+/* serve.c - `headscope serve`: options, and limits that follow the memory there is where none were given. */
 #include "server/base/cores.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
@@ -26,7 +27,7 @@ static const hs_option serve_options[] = {
      1000, NULL},
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
     {"together", 0, "N", "short ones among them that a worker computes at once (8; 1 for small models)",
-     hs__set_count, AT(together_max), 1, HS_TOGETHER_MAX, NULL},
+     hs__set_count, AT(together_max), 1, HS_BATCH_MAX, NULL},
     {"connections", 0, "N", "open connections (1024)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
     {"connections-per-address", 0, "N", "from one address (half of all; for this machine's own no limit)",
      hs__set_count, AT(address_connections_max), 1, 1e6, NULL},

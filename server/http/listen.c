@@ -1,3 +1,5 @@
+/* listen.c - "HOST:PORT" is cut at its last colon; the resolver and the first address that binds do the rest.
+ */
 #include "server/http/listen.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@ static size_t together_best(const hs_catalog *catalog)
     const size_t cached_bytes = (size_t)32 << 20;
     for (size_t i = 0; i < catalog->n_models; i++)
         if (hs_model_bytes(catalog->models[i]) > cached_bytes)
-            return HS_TOGETHER_MAX;
+            return HS_BATCH_MAX;
     return 1;
 }
 

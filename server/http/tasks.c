@@ -1,7 +1,9 @@
+/* tasks.c - a first-come queue before the model workers: no worker idle, no place in the queue, an honest
+ * 503. */
 #include "server/http/tasks.h"
 
 #include "model/clock.h"
-#include "server/http/together.h"
+#include "server/http/batch.h"
 
 #include <stdlib.h>
 
@@ -65,7 +67,7 @@ static void on_worker(uv_work_t *work)
     hs_batch *batch = work->data;
     const hs_run_control control = {.cancelled = &batch->cancelled, .n_threads = batch->n_threads};
     batch->n_shared =
-        hs__together_answer(batch->tasks->api, batch->worker, batch->members, batch->n_members, &control);
+        hs__batch_answer(batch->tasks->api, batch->worker, batch->members, batch->n_members, &control);
 }
 
 static void on_loop(uv_work_t *work, int status);

@@ -2,10 +2,10 @@
  *
  * One thread holds a task at a time; the arrows are the only hand-overs, so there is no lock:
  *
- *     loop: hs__tasks_submit -> worker: hs__together_answer -> loop: done
+ *     loop: hs__tasks_submit -> worker: hs__batch_answer -> loop: done
  *
  * uv_queue_work has no bound, so the bound is here: a task goes to a thread only with an idle worker, waits
- * in our own first-come queue otherwise, and is refused when that is full. Everything but hs__together_answer
+ * in our own first-come queue otherwise, and is refused when that is full. Everything but hs__batch_answer
  * happens on the loop thread.
  *
  * What goes to a worker is a batch. Nobody waits for company: with a worker idle a task starts at once and
@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-enum { HS_TOGETHER_MAX = 8 }; /* tasks of a batch */
+enum { HS_BATCH_MAX = 8 }; /* tasks of a batch */
 
 typedef struct hs_task hs_task;
 typedef struct hs_batch hs_batch;
@@ -47,7 +47,7 @@ struct hs_task {
 struct hs_batch {
     hs_tasks *tasks;
     hs_api_worker *worker;
-    hs_task *members[HS_TOGETHER_MAX];
+    hs_task *members[HS_BATCH_MAX];
     size_t n_members, n_unended; /* unended: not cancelled */
     size_t n_shared;             /* members that shared a pass; the worker's until the batch is back */
     size_t n_threads;
@@ -58,7 +58,7 @@ struct hs_batch {
 typedef struct hs_tasks_options {
     size_t n_workers, n_cores;
     size_t queue_max; /* tasks waiting */
-    size_t batch_max; /* tasks of a batch, 1 .. HS_TOGETHER_MAX */
+    size_t batch_max; /* tasks of a batch, 1 .. HS_BATCH_MAX */
 } hs_tasks_options;
 
 struct hs_tasks {

@@ -136,7 +136,7 @@ MINI = os.path.join(os.path.dirname(__file__), "../../model/mini")
 @pytest.mark.parametrize("path", ["/metrics", "/ready", "/models", "/corpora"])
 def test_a_request_in_flight_when_the_models_fail_to_load(tmp_path, path):
     models = ",".join([f"m{i}={MINI}" for i in range(8)] + [f"none={tmp_path}/nowhere"])
-    process, port, client = listening("--model", models, "--state", str(tmp_path / "state"))
+    process, port, client = listening("--model", models, "--state", str(tmp_path / "state"), "--header-timeout", "600")
     with client:
         client.sendall(b"GET %s HTTP/1.1\r\n" % path.encode())
         while True:  # until it drains: then new connections are refused

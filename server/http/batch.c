@@ -1,4 +1,6 @@
-#include "server/http/together.h"
+/* batch.c - short texts of one model and depth are packed into a pass, first fit, as long as there are any.
+ */
+#include "server/http/batch.h"
 
 /* With mini and with BERT-base's shape the gain was there at 64 to 128 tokens; more only delays answers. */
 #define PASS_TOKENS ((size_t)128)
@@ -30,10 +32,10 @@ static size_t pass_fill(hs_task *const *tasks, hs_job *const *jobs, size_t n, hs
     return n_pass;
 }
 
-size_t hs__together_answer(hs_api *api, hs_api_worker *worker, hs_task *const *tasks, size_t n,
-                           const hs_run_control *control)
+size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *tasks, size_t n,
+                        const hs_run_control *control)
 {
-    hs_job *jobs[HS_TOGETHER_MAX] = {0}, *pass[HS_TOGETHER_MAX];
+    hs_job *jobs[HS_BATCH_MAX] = {0}, *pass[HS_BATCH_MAX];
     size_t n_shared = 0;
     for (size_t i = 0; i < n; i++)
         if (!atomic_load(&tasks[i]->cancelled))
