@@ -314,6 +314,18 @@ static void file_end(void *data)
     free(file);
 }
 
+/* Takes fd; NULL when memory is short. */
+static struct MHD_Response *file_stream(hs_exchange *x, int fd, uint64_t n_bytes)
+{
+    hs_stream_source source = {file_fill, file_end, malloc(sizeof(file_source))};
+    if (!source.data) {
+        close(fd);
+        return NULL;
+    }
+    *(file_source *)source.data = (file_source){.fd = fd};
+    return hs__stream_create(x, n_bytes, &source);
+}
+
 static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)
 {
     /* The page holds its own script and styles, and asks for nothing. */
@@ -321,12 +333,7 @@ static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *me
                                  "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
                                  "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
                                  "allow-popups-to-escape-sandbox";
-    file_source *file = malloc(sizeof *file);
-    if (file)
-        *file = (file_source){.fd = fd};
-    else
-        close(fd);
-    x->prepared = file ? hs__stream_create(x, n_bytes, &(hs_stream_source){file_fill, file_end, file}) : NULL;
+    x->prepared = file_stream(x, fd, n_bytes);
     if (!x->prepared) {
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
         return;
@@ -417,6 +424,18 @@ static void watcher_end(void *data)
     free(w);
 }
 
+/* Its watcher, as a stream; NULL when memory is short. */
+static struct MHD_Response *watch(hs_exchange *x, const char *id)
+{
+    hs_stream_source source = {event_fill, watcher_end, calloc(1, sizeof(watcher))};
+    watcher *w = source.data;
+    if (!w)
+        return NULL;
+    w->corpora = x->server->corpora;
+    snprintf(w->id, sizeof w->id, "%s", id);
+    return hs__stream_create(x, MHD_SIZE_UNKNOWN, &source);
+}
+
 void hs__corpora_answer_events(hs_exchange *x)
 {
     char id[HS_CORPORA_ID_MAX + 1];
@@ -428,12 +447,7 @@ void hs__corpora_answer_events(hs_exchange *x)
         refuse_unknown(x, id);
         return;
     }
-    watcher *w = calloc(1, sizeof *w);
-    if (w) {
-        w->corpora = x->server->corpora;
-        memcpy(w->id, id, sizeof id);
-        x->prepared = hs__stream_create(x, MHD_SIZE_UNKNOWN, &(hs_stream_source){event_fill, watcher_end, w});
-    }
+    x->prepared = watch(x, id);
     if (!x->prepared) {
         hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
         return;
