@@ -33,7 +33,7 @@ void hs__bert_configure(hs__config *config, hs_recipe *recipe)
 const hs__family hs__family_bert = {
     .types = {"bert"},
     .old_key = "hidden_size",
-    .keys = &hs__bert_keys,
+    .keys = {&hs__bert_keys},
     .prefixes = {"", "bert.", "model."},
     .layouts = {{.word = "embeddings.word_embeddings",
                  .position = "embeddings.position_embeddings",

@@ -66,7 +66,7 @@ void hs__config_shape(hs__config *config, const hs__shape_keys *names, hs_shape 
 double hs__config_number_or(hs__config *config, const char *key, double min, double max, double otherwise)
 {
     const json_t *value = look_up(config, key);
-    if (!value)
+    if (!value || json_is_null(value))
         return otherwise;
     double number = json_number_value(value);
     if (json_is_number(value) && number >= min && number <= max)
@@ -85,8 +85,7 @@ bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise)
     return json_is_true(value);
 }
 
-/* The string under a key, or NULL where there is none to look at. */
-static const char *read_text(hs__config *config, const char *key)
+const char *hs__config_text(hs__config *config, const char *key)
 {
     const json_t *value = look_up(config, key);
     if (!value || json_is_null(value))
@@ -109,7 +108,7 @@ hs_activation hs__config_activation(hs__config *config, const char *key, hs_acti
         {"silu", HS_SILU},          {"quick_gelu", HS_QUICK_GELU},
         {"swish", HS_SILU},
     };
-    const char *text = read_text(config, key);
+    const char *text = hs__config_text(config, key);
     if (!text)
         return otherwise;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -133,9 +132,25 @@ void hs__config_padding(hs__config *config, size_t padding_id, hs_recipe *recipe
     recipe->shape.n_positions = n_rows - recipe->embedding.position_offset;
 }
 
+double hs__config_theta_or(hs__config *config, const char *part, double otherwise)
+{
+    const json_t *all = look_up(config, "rope_parameters");
+    hs__config rope = {.keys = part ? json_object_get(all, part) : all, .err = config->err};
+    if (!rope.keys || json_is_null(rope.keys))
+        return otherwise;
+    if (!json_is_object(rope.keys))
+        hs__config_refuse(&rope, "rope_parameters must be an object");
+    hs__config_only(&rope, "rope_type", "default");
+    if (hs__config_number_or(&rope, "partial_rotary_factor", 0, 1, 1) != 1)
+        hs__config_refuse(&rope, "partial_rotary_factor must be 1");
+    const double theta = hs__config_number_or(&rope, "rope_theta", 1, 1e12, otherwise);
+    config->status = rope.status;
+    return theta;
+}
+
 void hs__config_only(hs__config *config, const char *key, const char *only)
 {
-    const char *text = read_text(config, key);
+    const char *text = hs__config_text(config, key);
     if (text && strcmp(text, only) != 0)
         hs__config_refuse(config, "%s must be \"%s\"; not supported: \"%s\"", key, only, text);
 }

@@ -25,7 +25,7 @@ void hs__config_shape(hs__config *config, const hs__shape_keys *names, hs_shape 
 /* An integer from min to max that must be there. */
 size_t hs__config_size(hs__config *config, const char *key, size_t min, size_t max);
 
-/* The rest may be absent and is `otherwise` then. */
+/* The rest may be absent, flags and numbers also null, and is `otherwise` then. */
 size_t hs__config_size_or(hs__config *config, const char *key, size_t min, size_t max, size_t otherwise);
 bool hs__config_flag_or(hs__config *config, const char *key, bool otherwise);
 double hs__config_number_or(hs__config *config, const char *key, double min, double max, double otherwise);
@@ -35,6 +35,12 @@ hs_activation hs__config_activation(hs__config *config, const char *key, hs_acti
 
 /* Positions that count from the id of padding on, as fairseq's do: the rows up to it are not a token's. */
 void hs__config_padding(hs__config *config, size_t padding_id, hs_recipe *recipe);
+
+/* A string; NULL where it is absent or null. */
+const char *hs__config_text(hs__config *config, const char *key);
+
+/* The base of rotary positions, rope_theta, in rope_parameters or in `part` of them where layers differ. */
+double hs__config_theta_or(hs__config *config, const char *part, double otherwise);
 
 /* Absent and null mean HuggingFace's default, which is the one value supported. */
 void hs__config_only(hs__config *config, const char *key, const char *only);

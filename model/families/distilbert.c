@@ -33,7 +33,7 @@ static void configure(hs__config *config, hs_recipe *recipe)
 const hs__family hs__family_distilbert = {
     .types = {"distilbert"},
     .old_key = "dim",
-    .keys = &keys,
+    .keys = {&keys},
     .prefixes = {"", "distilbert.", "model."},
     .layouts = {{.word = "embeddings.word_embeddings",
                  .position = "embeddings.position_embeddings",

@@ -10,7 +10,7 @@ static void configure(hs__config *config, hs_recipe *recipe)
 
 const hs__family hs__family_electra = {
     .types = {"electra"},
-    .keys = &hs__bert_keys,
+    .keys = {&hs__bert_keys},
     .prefixes = {"", "electra.", "model."},
     .layouts = {{.word = "embeddings.word_embeddings",
                  .position = "embeddings.position_embeddings",

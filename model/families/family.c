@@ -10,7 +10,12 @@
     X(bert)                                                                                                  \
     X(distilbert)                                                                                            \
     X(electra)                                                                                               \
-    X(roberta)
+    X(roberta)                                                                                               \
+    X(mpnet)                                                                                                 \
+    X(albert)                                                                                                \
+    X(nomic_bert)                                                                                            \
+    X(modernbert)                                                                                            \
+    X(esm)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -75,6 +80,22 @@ static const hs__family *find(hs__config *config, const char **ret_type)
     return NULL;
 }
 
+static const hs__shape_keys *find_keys(const hs__config *config, const hs__family *family)
+{
+    for (size_t i = 0; family->keys[i]; i++)
+        if (json_object_get(config->keys, family->keys[i]->n_layers))
+            return family->keys[i];
+    return family->keys[0];
+}
+
+static bool is_rotated(const hs_recipe *recipe)
+{
+    for (size_t i = 0; i < recipe->shape.n_layers; i++)
+        if (recipe->layers[i].rotation_base > 0)
+            return true;
+    return false;
+}
+
 static hs_status read_recipe(hs__config *config, const hs__family **ret_family, hs_recipe *recipe)
 {
     static const char *const unused[] = {"is_decoder", "is_encoder_decoder", "add_cross_attention",
@@ -82,7 +103,7 @@ static hs_status read_recipe(hs__config *config, const hs__family **ret_family, 
     const hs__family *family = find(config, &recipe->family);
     if (!family)
         return config->status;
-    hs__config_shape(config, family->keys, &recipe->shape);
+    hs__config_shape(config, find_keys(config, family), &recipe->shape);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     if (config->status)
@@ -94,6 +115,8 @@ static hs_status read_recipe(hs__config *config, const hs__family **ret_family, 
         recipe->layers[i].same_as = i;
     recipe->embedding.width = recipe->shape.hidden;
     family->configure(config, recipe);
+    if (is_rotated(recipe) && recipe->shape.head_width % 2 != 0)
+        hs__config_refuse(config, "heads of an odd width (%zu) cannot be rotated", recipe->shape.head_width);
     *ret_family = family;
     return config->status;
 }

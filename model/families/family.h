@@ -46,8 +46,8 @@ typedef struct hs__layout {
 typedef struct hs__family {
     const char *types[4]; /* model_type of config.json: the names that it goes by; NULL after the last */
     const char *old_key;  /* a config without model_type that has this key is one; or NULL */
-    const hs__shape_keys *keys;
-    const char *prefixes[4]; /* of tensors' names; NULL after the last */
+    const hs__shape_keys *keys[3]; /* the first whose n_layers a config has; NULL after the last */
+    const char *prefixes[4];       /* of tensors' names; NULL after the last */
     hs__layout layouts[HS__LAYOUTS_MAX];
     /* Reads all of a recipe that is not a weight; shape and layers are there, each the same as itself. */
     void (*configure)(hs__config *config, hs_recipe *recipe);

@@ -10,7 +10,7 @@ static void configure(hs__config *config, hs_recipe *recipe)
 
 const hs__family hs__family_roberta = {
     .types = {"roberta", "xlm-roberta", "camembert"},
-    .keys = &hs__bert_keys,
+    .keys = {&hs__bert_keys},
     .prefixes = {"", "roberta.", "model."},
     .layouts = {{.word = "embeddings.word_embeddings",
                  .position = "embeddings.position_embeddings",

@@ -13,14 +13,20 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
+import family_albert  # noqa: E402
 import family_bert  # noqa: E402
 import family_electra  # noqa: E402
+import family_esm  # noqa: E402
+import family_modernbert  # noqa: E402
+import family_mpnet  # noqa: E402
+import family_nomic_bert  # noqa: E402
 import family_roberta  # noqa: E402
 from test_reference import TEXTS, assert_close  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
-FAMILIES = {"bert": family_bert, "electra": family_electra, "roberta": family_roberta}
+FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
+            "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
 

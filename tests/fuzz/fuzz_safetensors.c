@@ -33,7 +33,7 @@ static void check_tensors(const hs__safetensors *file, const uint8_t *end)
 
 static void read_tensor(const hs_tensor *tensor)
 {
-    float values[16];
+    float values[64];
     require(tensor->n_rows * tensor->n_columns <= sizeof values / sizeof *values);
     if (tensor->data)
         hs_tensor_read(tensor, 0, tensor->n_rows, values);
@@ -62,15 +62,20 @@ static void read_layer(const hs_layer *layer)
 }
 
 /* The smallest model of each family. */
-#define SIZES(positions)                                                                                     \
+#define SIZES(positions, types)                                                                              \
     "\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":2,\"intermediate_size\":1,"           \
-    "\"vocab_size\":2,\"type_vocab_size\":1,\"max_position_embeddings\":" positions "}"
+    "\"vocab_size\":2,\"type_vocab_size\":" types ",\"max_position_embeddings\":" positions "}"
 static const char *const configs[] = {
-    "{\"model_type\":\"bert\"," SIZES("3"),
+    "{\"model_type\":\"bert\"," SIZES("3", "1"),
     "{\"model_type\":\"distilbert\",\"n_layers\":1,\"n_heads\":1,\"dim\":2,\"hidden_dim\":1,"
     "\"max_position_embeddings\":3,\"vocab_size\":2}",
-    "{\"model_type\":\"electra\",\"embedding_size\":1," SIZES("3"),
-    "{\"model_type\":\"roberta\"," SIZES("5"),
+    "{\"model_type\":\"electra\",\"embedding_size\":1," SIZES("3", "2"),
+    "{\"model_type\":\"roberta\"," SIZES("5", "1"),
+    "{\"model_type\":\"mpnet\"," SIZES("5", "1"),
+    "{\"model_type\":\"albert\",\"embedding_size\":1," SIZES("3", "2"),
+    "{\"model_type\":\"nomic_bert\"," SIZES("3", "1"),
+    "{\"model_type\":\"modernbert\"," SIZES("3", "1"),
+    "{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," SIZES("3", "1"),
 };
 
 static void bind_smallest(const hs__shards *shards, const char *config)
@@ -79,6 +84,7 @@ static void bind_smallest(const hs__shards *shards, const char *config)
     hs_recipe recipe;
     require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL));
     if (!hs__weights_bind(shards, family, &recipe, NULL)) {
+        read_tensor(&recipe.score_bias);
         read_tensor(&recipe.embedding.word);
         read_tensor(&recipe.embedding.position);
         read_tensor(&recipe.embedding.type);

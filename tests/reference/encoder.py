@@ -98,3 +98,14 @@ def run_layers(x, n_layers, layer):
         attentions.append(attention)
         outputs.append(output)
     return Heads(np.array(attentions), np.array(outputs), np.array(states))
+
+
+def rotate(x, base):
+    """Rotary positions on [h][T][d], halves against each other. Angles are float32, as HuggingFace takes them."""
+    half = x.shape[-1] // 2
+    exponents = np.arange(0, 2 * half, 2, dtype=np.float32) / np.float32(2 * half)
+    inverse = 1 / (float(base) ** exponents.astype(float)).astype(np.float32)
+    angles = (np.arange(x.shape[1], dtype=np.float32)[:, None] * inverse).astype(float)
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate([first * np.cos(angles) - second * np.sin(angles),
+                           second * np.cos(angles) + first * np.sin(angles)], -1)

@@ -6,12 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All of a recipe but its layers, which are gone again. */
-static hs_status parse(const char *text, hs_recipe *recipe, hs_error *err)
+/* All of a recipe but its layers, which are the caller's. */
+static hs_status parse_layers(const char *text, hs_recipe *recipe, hs_error *err)
 {
     const hs_bytes bytes = {text, strlen(text)};
     const hs__family *family = NULL;
-    const hs_status st = hs__family_configure(&bytes, &family, recipe, err);
+    return hs__family_configure(&bytes, &family, recipe, err);
+}
+
+/* Its layers are gone again. */
+static hs_status parse(const char *text, hs_recipe *recipe, hs_error *err)
+{
+    const hs_status st = parse_layers(text, recipe, err);
     if (!st)
         free(recipe->layers);
     return st;
@@ -98,6 +104,108 @@ START_TEST(roberta_keys)
 }
 END_TEST
 
+START_TEST(mpnet_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse("{\"model_type\":\"mpnet\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_uint_eq(recipe.shape.n_positions, 38);
+    ck_assert_uint_eq(recipe.shape.n_types, 0);
+}
+END_TEST
+
+START_TEST(albert_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse_layers("{\"model_type\":\"albert\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
+    ck_assert_uint_eq(recipe.embedding.width, 128);
+    ck_assert_int_eq(recipe.activation, HS_GELU_TANH);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(recipe.layers[i].same_as, 0);
+    free(recipe.layers);
+    ck_assert_int_eq(
+        parse_layers("{\"model_type\":\"albert\",\"num_hidden_groups\":3," BERT_SIZES "}", &recipe, NULL),
+        HS_OK);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(recipe.layers[i].same_as, i);
+    free(recipe.layers);
+}
+END_TEST
+
+START_TEST(nomic_bert_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(
+        parse_layers("{\"model_type\":\"nomic_bert\",\"n_layer\":1,\"n_head\":2,\"n_embd\":4,\"n_inner\":257,"
+                     "\"n_positions\":8192,\"vocab_size\":65,\"pad_vocab_size_multiple\":64,"
+                     "\"activation_function\":\"geglu\",\"rotary_emb_fraction\":1.0,"
+                     "\"rotary_emb_base\":500,\"rotary_scaling_factor\":2,\"rotary_emb_scale_base\":null}",
+                     &recipe, NULL),
+        HS_OK);
+    ck_assert_uint_eq(recipe.shape.ffn, 512);
+    ck_assert_uint_eq(recipe.shape.vocab_size, 128);
+    ck_assert_uint_eq(recipe.shape.n_positions, 2048);
+    ck_assert_int_eq(recipe.activation, HS_GELU);
+    ck_assert(recipe.layers[0].rotation_base == 500);
+    free(recipe.layers);
+    ck_assert_int_eq(
+        parse_layers("{\"model_type\":\"nomic_bert\",\"type_vocab_size\":0," BERT_SIZES "}", &recipe, NULL),
+        HS_OK);
+    ck_assert_uint_eq(recipe.shape.ffn, 7);
+    ck_assert_uint_eq(recipe.shape.n_types, 0);
+    ck_assert_int_eq(recipe.activation, HS_SILU);
+    ck_assert(recipe.layers[2].rotation_base == 1000);
+    free(recipe.layers);
+}
+END_TEST
+
+/* More keys, and the window and base of its three layers. */
+static const struct {
+    const char *keys;
+    size_t windows[3];
+    double bases[3];
+} modern[] = {
+    {"", {0, 64, 64}, {160000, 10000, 10000}},
+    {",\"global_attn_every_n_layers\":2,\"local_attention\":7,\"global_rope_theta\":9,\"local_rope_theta\":8",
+     {0, 3, 0},
+     {9, 8, 9}},
+    {",\"local_rope_theta\":null", {0, 64, 64}, {160000, 160000, 160000}},
+    {",\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"],\"global_rope_"
+     "theta\":9,"
+     "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\",\"rope_theta\":50.0},\"sliding_"
+     "attention\":null}",
+     {64, 0, 64},
+     {10000, 50, 10000}},
+};
+
+START_TEST(modernbert_keys)
+{
+    char config[1024];
+    hs_recipe recipe;
+    snprintf(config, sizeof config, "{\"model_type\":\"modernbert\"," BERT_SIZES "%s}", modern[_i].keys);
+    ck_assert_int_eq(parse_layers(config, &recipe, NULL), HS_OK);
+    ck_assert(recipe.norms_before && recipe.norm_eps == 1e-5F);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(recipe.layers[i].window, modern[_i].windows[i]);
+        ck_assert(recipe.layers[i].rotation_base == modern[_i].bases[i]);
+    }
+    free(recipe.layers);
+}
+END_TEST
+
+START_TEST(esm_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(
+        parse("{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":true,"
+              "\"mask_token_id\":32," BERT_SIZES "}",
+              &recipe, NULL),
+        HS_OK);
+    ck_assert(recipe.norms_before && recipe.embedding.token_dropout > 0.119 &&
+              recipe.embedding.token_dropout < 0.121);
+    ck_assert_int_eq(recipe.embedding.mask_id, 32);
+}
+END_TEST
+
 static const struct {
     const char *name;
     hs_activation activation;
@@ -124,6 +232,11 @@ START_TEST(every_activation_by_its_names)
 }
 END_TEST
 
+#define NOMIC(more)                                                                                          \
+    "{\"model_type\":\"nomic_bert\",\"n_layer\":1,\"n_head\":2,\"n_embd\":4,\"n_inner\":8,\"n_positions\":"  \
+    "40,\"vocab_size\":9," more "}"
+#define MODERN(more) "{\"model_type\":\"modernbert\"," BERT_SIZES more "}"
+
 /* A config and the words that its refusal must contain. */
 static const struct {
     const char *config, *message;
@@ -142,6 +255,38 @@ static const struct {
     {"{\"model_type\":\"roberta\",\"pad_token_id\":-1," BERT_SIZES "}", "pad_token_id must be"},
     {"{\"model_type\":\"bert\"}", "num_hidden_layers is missing"},
     {"{\"model_type\":\"distilbert\"," BERT_SIZES "}", "n_layers is missing"},
+    {"{\"model_type\":\"mpnet\",\"relative_attention_num_buckets\":64," BERT_SIZES "}",
+     "relative_attention_num_buckets"},
+    {"{\"model_type\":\"albert\",\"num_hidden_groups\":2," BERT_SIZES "}",
+     "is not a multiple of num_hidden_groups (2)"},
+    {"{\"model_type\":\"albert\",\"inner_group_num\":2," BERT_SIZES "}", "inner_group_num"},
+    {NOMIC("\"prenorm\":true"), "prenorm is not supported"},
+    {NOMIC("\"rotary_emb_interleaved\":true"), "rotary_emb_interleaved"},
+    {NOMIC("\"rotary_emb_fraction\":1,\"activation_function\":\"glu\""), "not supported: \"glu\""},
+    {NOMIC("\"activation_function\":\"swiglu\",\"rotary_emb_fraction\":0.5"),
+     "rotary_emb_fraction must be 1"},
+    {"{\"model_type\":\"nomic_bert\",\"head_dim\":13," BERT_SIZES "}", "head_dim"},
+    {"{\"model_type\":\"nomic_bert\",\"rope_parameters\":{\"rope_type\":\"yarn\"}," BERT_SIZES "}",
+     "not supported: \"yarn\""},
+    {"{\"model_type\":\"nomic_bert\",\"rope_parameters\":7," BERT_SIZES "}",
+     "rope_parameters must be an object"},
+    {MODERN(",\"norm_bias\":true"), "norm_bias is not supported"},
+    {MODERN(",\"layer_types\":[\"full_attention\"]"), "for layer 1"},
+    {MODERN(",\"layer_types\":7"), "for layer 0"},
+    {MODERN(",\"local_attention\":1"), "local_attention"},
+    {MODERN(",\"global_attn_every_n_layers\":0"), "global_attn_every_n_layers"},
+    {MODERN(",\"rope_parameters\":{\"full_attention\":{\"partial_rotary_factor\":0.5}}"),
+     "partial_rotary_factor"},
+    {"{\"model_type\":\"modernbert\",\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":7,"
+     "\"intermediate_size\":7,\"max_position_embeddings\":40,\"vocab_size\":300}",
+     "heads of an odd width (7) cannot be rotated"},
+    {"{\"model_type\":\"esm\"," BERT_SIZES "}", "position_embedding_type is missing"},
+    {"{\"model_type\":\"esm\",\"position_embedding_type\":\"absolute\"," BERT_SIZES "}",
+     "not supported: \"absolute\""},
+    {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":true," BERT_SIZES "}",
+     "mask_token_id is missing"},
+    {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":1," BERT_SIZES "}",
+     "token_dropout must be true or false"},
     {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
     {BERT(",\"hidden_act\":\"mish\""), "not supported: \"mish\""},
     {BERT(",\"hidden_act\":1"), "hidden_act must be a string"},
@@ -256,6 +401,11 @@ int main(void)
     tcase_add_test(tests, distilbert_keys);
     tcase_add_test(tests, electra_keys);
     tcase_add_test(tests, roberta_keys);
+    tcase_add_test(tests, mpnet_keys);
+    tcase_add_test(tests, albert_keys);
+    tcase_add_test(tests, nomic_bert_keys);
+    tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
+    tcase_add_test(tests, esm_keys);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);

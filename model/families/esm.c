@@ -1,0 +1,46 @@
+/* esm.c - ESM-2 (Lin et al. 2023), an encoder of proteins: norms before, rotary positions. A rotated model
+ * has no use for the position table that some of its files carry. */
+#include "model/families/family.h"
+
+static const hs__module modules[] = {
+    {.name = "attention.self.query", .parts = {HS__QUERY}},
+    {.name = "attention.self.key", .parts = {HS__KEY}},
+    {.name = "attention.self.value", .parts = {HS__VALUE}},
+    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},
+    {.name = "attention.LayerNorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
+    {.name = "output.dense", .parts = {HS__FFN_OUT}},
+    {.name = "LayerNorm", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    if (!hs__config_text(config, "position_embedding_type"))
+        hs__config_refuse(config, "position_embedding_type is missing");
+    hs__config_only(config, "position_embedding_type", "rotary");
+    hs__config_only(config, "hidden_act", "gelu"); /* its code has no other */
+    hs__config_unused(config, "emb_layer_norm_before");
+    hs__config_unused(config, "is_folding_model");
+    recipe->norms_before = true;
+    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    recipe->activation = HS_GELU;
+    if (hs__config_flag_or(config, "token_dropout", false)) {
+        recipe->embedding.token_dropout = 0.15 * 0.8; /* in every model's training */
+        recipe->embedding.mask_id = (int32_t)hs__config_size(config, "mask_token_id", 0, HS_VOCAB_MAX);
+    }
+    for (size_t i = 0; i < recipe->shape.n_layers; i++)
+        recipe->layers[i].rotation_base = 10000;
+}
+
+const hs__family hs__family_esm = {
+    .types = {"esm"},
+    .keys = {&hs__bert_keys},
+    .prefixes = {"", "esm."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .layer = "encoder.layer.",
+                 .below = ".",
+                 .layers = modules,
+                 .final_norm = "encoder.emb_layer_norm_after"}},
+    .configure = configure,
+};

@@ -1,0 +1,73 @@
+/* modernbert.c - ModernBERT (Warner et al. 2024): norms before, rotary positions, most layers within a
+ * window, a gated feed-forward part, no biases. The first layer's first norm is the embedding's own. */
+#include "model/families/family.h"
+
+#include <string.h>
+
+static const hs__module modules[] = {
+    {.name = "attn.Wqkv", .parts = {HS__QUERY, HS__KEY, HS__VALUE}, .no_bias = true},
+    {.name = "attn_norm", .parts = {HS__ATTENTION_NORM}, .first_layer = 1},
+    {.name = "attn.Wo", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "mlp_norm", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.Wi", .parts = {HS__FFN_GATE, HS__FFN_IN}, .no_bias = true},
+    {.name = "mlp.Wo", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {0},
+};
+
+/* Whether a layer attends within a window: by its name in layer_types, which newer configs have, or because
+ * it is not the first of its few. */
+static bool is_local(hs__config *config, size_t layer, size_t every)
+{
+    const json_t *types = json_object_get(config->keys, "layer_types");
+    if (!types || json_is_null(types))
+        return layer % every != 0;
+    const char *type = json_string_value(json_array_get(types, layer));
+    const bool local = type && strcmp(type, "sliding_attention") == 0;
+    if (!local && (!type || strcmp(type, "full_attention") != 0))
+        hs__config_refuse(
+            config, "layer_types must name \"full_attention\" or \"sliding_attention\" for layer %zu", layer);
+    return local;
+}
+
+/* Bases of rotation under their newer or their older keys; an older null stands for the global one. */
+static double read_local_base(hs__config *config, double global)
+{
+    const char *key = "local_rope_theta";
+    const bool is_null = json_is_null(json_object_get(config->keys, key));
+    return hs__config_theta_or(config, "sliding_attention",
+                               is_null ? global : hs__config_number_or(config, key, 1, 1e12, 10000));
+}
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    static const char *const unused[] = {"norm_bias", "attention_bias", "mlp_bias", "rope_scaling"};
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        hs__config_unused(config, unused[i]);
+    recipe->norms_before = true;
+    recipe->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
+    recipe->activation = hs__config_activation(config, "hidden_activation", HS_GELU);
+    const size_t every = hs__config_size_or(config, "global_attn_every_n_layers", 1, HS_LAYERS_MAX, 3);
+    const size_t window = hs__config_size_or(config, "local_attention", 2, HS_POSITIONS_MAX, 128) / 2;
+    const double global = hs__config_theta_or(
+        config, "full_attention", hs__config_number_or(config, "global_rope_theta", 1, 1e12, 160000));
+    const double local = read_local_base(config, global);
+    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
+        const bool within = is_local(config, i, every);
+        recipe->layers[i].window = within ? window : 0;
+        recipe->layers[i].rotation_base = within ? local : global;
+    }
+}
+
+const hs__family hs__family_modernbert = {
+    .types = {"modernbert"},
+    .keys = {&hs__bert_keys},
+    .prefixes = {"", "model."},
+    .layouts = {{.word = "embeddings.tok_embeddings",
+                 .embedding_norm = "embeddings.norm",
+                 .layer = "layers.",
+                 .below = ".",
+                 .layers = modules,
+                 .final_norm = "final_norm",
+                 .norms_without_bias = true}},
+    .configure = configure,
+};

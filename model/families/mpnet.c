@@ -1,0 +1,38 @@
+/* mpnet.c - MPNet (Song et al. 2020): BERT without token types, with a bias by distance that all layers
+ * share. Positions count from 2 on in its code, whatever the config calls padding. */
+#include "model/families/family.h"
+
+static const hs__module modules[] = {
+    {.name = "attention.attn.q", .parts = {HS__QUERY}},
+    {.name = "attention.attn.k", .parts = {HS__KEY}},
+    {.name = "attention.attn.v", .parts = {HS__VALUE}},
+    {.name = "attention.attn.o", .parts = {HS__OUTPUT}},
+    {.name = "attention.LayerNorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
+    {.name = "output.dense", .parts = {HS__FFN_OUT}},
+    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    hs__config_size_or(config, "relative_attention_num_buckets", HS_DISTANCE_BUCKETS, HS_DISTANCE_BUCKETS,
+                       HS_DISTANCE_BUCKETS);
+    hs__config_padding(config, 1, recipe);
+}
+
+const hs__family hs__family_mpnet = {
+    .types = {"mpnet"},
+    .keys = {&hs__bert_keys},
+    .prefixes = {"", "mpnet.", "model."},
+    .layouts = {{.word = "embeddings.word_embeddings",
+                 .position = "embeddings.position_embeddings",
+                 .embedding_norm = "embeddings.LayerNorm",
+                 .layer = "encoder.layer.",
+                 .below = ".",
+                 .layers = modules,
+                 .score_bias = "encoder.relative_attention_bias"}},
+    .configure = configure,
+};

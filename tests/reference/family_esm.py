@@ -1,0 +1,60 @@
+"""ESM-2 (Lin et al. 2023): norms before, rotary positions, rows of masks left out and the others scaled for it."""
+
+import numpy as np
+from checkpoint import Weights, read, save
+from encoder import attend, dense, gelu, join_heads, layer_norm, rotate, run_layers, split_heads
+
+# What differs from 3 layers, 4 heads, hidden 48, prefix "esm.".
+VARIANTS = {
+    "esm2": dict(),
+    "no_prefix_f16": dict(prefix="", n_layers=1, n_heads=5, hidden=70, ffn=3, dtype="F16"),
+    "no_dropout_bf16": dict(token_dropout=False, dtype="BF16", n_shards=4, n_layers=6),
+}
+
+
+def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=100, vocab=300, positions=160,
+                 token_dropout=True, prefix="esm.", dtype="F32", n_shards=1):
+    weights = Weights(seed)
+    weights.table("embeddings.word_embeddings", vocab, hidden)
+    weights.table("embeddings.position_embeddings", positions, hidden)  # there, and of no use
+    for number in range(n_layers):
+        layer = f"encoder.layer.{number}."
+        for name, scale in (("query", 1.5), ("key", 1.5), ("value", 1)):
+            weights.dense(f"{layer}attention.self.{name}", hidden, hidden, scale)
+        weights.dense(layer + "attention.output.dense", hidden, hidden, scale=0.3)
+        weights.norm(layer + "attention.LayerNorm", hidden)
+        weights.dense(layer + "intermediate.dense", ffn, hidden)
+        weights.dense(layer + "output.dense", hidden, ffn, scale=0.3)
+        weights.norm(layer + "LayerNorm", hidden)
+    weights.norm("encoder.emb_layer_norm_after", hidden)
+    weights.rename(prefix)
+    config = dict(
+        model_type="esm", num_hidden_layers=n_layers, num_attention_heads=n_heads, hidden_size=hidden,
+        intermediate_size=ffn, hidden_act="gelu", layer_norm_eps=1e-5, max_position_embeddings=positions,
+        vocab_size=vocab, position_embedding_type="rotary", emb_layer_norm_before=False, is_folding_model=False,
+        token_dropout=token_dropout, mask_token_id=4, pad_token_id=0,
+    )
+    return save(folder, config, weights, dtype, n_shards)
+
+
+def forward(folder, ids, types=None):
+    config, weights = read(folder, "esm.")
+    eps, n_heads = config["layer_norm_eps"], config["num_attention_heads"]
+    x = weights["embeddings.word_embeddings.weight"][ids]
+    if config["token_dropout"]:
+        masked = np.asarray(ids) == config["mask_token_id"]
+        x = np.where(masked[:, None], 0, x) * (1 - 0.15 * 0.8) / (1 - masked.mean())
+
+    def layer(number, y):
+        name = f"encoder.layer.{number}."
+        normed = layer_norm(weights, name + "attention.LayerNorm", y, eps)
+        q, k, v = (split_heads(dense(weights, f"{name}attention.self.{part}", normed), n_heads)
+                   for part in ("query", "key", "value"))
+        attention, output = attend(rotate(q, 10000), rotate(k, 10000), v)
+        y = y + dense(weights, name + "attention.output.dense", join_heads(output))
+        wide = gelu(dense(weights, name + "intermediate.dense", layer_norm(weights, name + "LayerNorm", y, eps)))
+        return y + dense(weights, name + "output.dense", wide), attention, output
+
+    heads = run_layers(x, config["num_hidden_layers"], layer)
+    heads.hidden_states[-1] = layer_norm(weights, "encoder.emb_layer_norm_after", heads.hidden_states[-1], eps)
+    return heads
