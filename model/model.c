@@ -96,6 +96,15 @@ static void free_files(hs_model_files *files)
     free((void *)files->tokenizer_config.data);
 }
 
+/* The table of words was read only to see that it is finite; its rows come back as texts need them. */
+static void release_words(const hs_model *model)
+{
+    const hs_tensor *words = &model->recipe.embedding.word;
+    const size_t n_bytes = words->n_rows * words->n_columns * (words->dtype == HS_F32 ? 4 : 2);
+    const size_t before = (uintptr_t)words->data % (size_t)sysconf(_SC_PAGESIZE);
+    madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
+}
+
 hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
 {
     hs_model *model = model_create(err);
@@ -113,6 +122,7 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
         hs_model_close(model);
         return hs_fail(err, st, "%s: %s", dir, reason.text);
     }
+    release_words(model);
     *ret_model = model;
     return HS_OK;
 }
