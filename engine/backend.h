@@ -16,6 +16,7 @@ typedef struct hs_backend {
     void (*destroy)(hs_engine *engine);
     hs_status (*workspace_create)(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                   hs_error *err);
+    size_t (*workspace_bytes)(const hs_engine *engine, size_t tokens_max);
     void (*workspace_destroy)(hs_workspace *ws);
     /* The plan is of this recipe and fits the workspace. */
     hs_status (*run)(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,

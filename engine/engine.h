@@ -51,6 +51,8 @@ const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                           hs_error *err);
 void hs_workspace_destroy(hs_workspace *ws); /* NULL is fine */
+/* What one takes. */
+size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max);
 
 /* How a run behaves beside others. NULL stands for {0}. */
 typedef struct hs_run_control {

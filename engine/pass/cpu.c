@@ -95,18 +95,23 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
     }
 }
 
-static hs_status cpu_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
-                                      hs_error *err)
+static size_t cpu_workspace_bytes(const hs_engine *engine, size_t tokens_max)
 {
     hs__cpu_workspace measured = {.base = {.engine = engine, .tokens_max = tokens_max}};
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof measured);
     workspace_layout(&measured, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
+    return arena.used;
+}
+
+static hs_status cpu_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
+                                      hs_error *err)
+{
+    hs__arena arena = {.base = hs_memory_create(cpu_workspace_bytes(engine, tokens_max))};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a workspace of %zu tokens", tokens_max);
     hs__cpu_workspace *ws = hs__arena_take(&arena, sizeof *ws);
-    *ws = measured;
+    *ws = (hs__cpu_workspace){.base = {.engine = engine, .tokens_max = tokens_max}};
     workspace_layout(ws, &arena);
     *ret_ws = &ws->base;
     return HS_OK;
@@ -122,6 +127,7 @@ const hs_backend hs__backend_cpu = {
     .create = cpu_create,
     .destroy = cpu_destroy,
     .workspace_create = cpu_workspace_create,
+    .workspace_bytes = cpu_workspace_bytes,
     .workspace_destroy = cpu_workspace_destroy,
     .run = hs__cpu_run,
 };

@@ -40,6 +40,11 @@ const char *hs_engine_precision(const hs_engine *engine)
     return engine->precision == HS_PRECISION_BF16 ? "bf16" : "fp32";
 }
 
+size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max)
+{
+    return engine->backend->workspace_bytes(engine, tokens_max);
+}
+
 hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                               hs_error *err)
 {

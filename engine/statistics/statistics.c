@@ -64,6 +64,11 @@ static uint64_t words_count(const hs__corpus_header *header)
     return n;
 }
 
+static uint64_t saved_bytes(const hs__corpus_header *header)
+{
+    return sizeof *header + words_count(header) * sizeof(int64_t);
+}
+
 /* ---- options ---- */
 
 static hs_status check_range(const char *name, uint64_t value, uint64_t minimum, uint64_t maximum,
@@ -187,7 +192,7 @@ static hs__corpus_header *header_place(const hs__corpus_header *header, void *bl
 /* An empty state under a header that was checked; NULL when memory is short. */
 static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *err)
 {
-    const uint64_t n_bytes = sizeof *header + words_count(header) * sizeof(int64_t);
+    const uint64_t n_bytes = saved_bytes(header);
     hs_corpus_stats *stats = calloc(1, sizeof *stats);
     if (stats) {
         stats->block = calloc(1, n_bytes + HS_LINE_BYTES);
@@ -211,15 +216,34 @@ static hs_corpus_stats *stats_make(const hs__corpus_header *header, hs_error *er
     return stats;
 }
 
-hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats, hs_error *err)
+hs_status hs__corpus_header_make(const hs_corpus_options *options, hs__corpus_header *ret_header,
+                                 hs_error *err)
 {
-    hs__corpus_header header = {0};
-    header_fill(&header, options);
-    hs_status st = check_counts(&header, err);
+    *ret_header = (hs__corpus_header){0};
+    header_fill(ret_header, options);
+    const hs_status st = check_counts(ret_header, err);
     if (st)
         return st;
-    header_fill_lists(&header, options);
-    st = check_header(&header, err);
+    header_fill_lists(ret_header, options);
+    return check_header(ret_header, err);
+}
+
+hs_status hs_corpus_stats_measure(const hs_corpus_options *options, hs_corpus_size *ret_size, hs_error *err)
+{
+    hs__corpus_header header;
+    const hs_status st = hs__corpus_header_make(options, &header, err);
+    if (st)
+        return st;
+    ret_size->saved_bytes = saved_bytes(&header);
+    ret_size->memory_bytes =
+        sizeof(hs_corpus_stats) + ret_size->saved_bytes + HS_LINE_BYTES + hs__corpus_scratch_bytes(&header);
+    return HS_OK;
+}
+
+hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats, hs_error *err)
+{
+    hs__corpus_header header;
+    const hs_status st = hs__corpus_header_make(options, &header, err);
     if (st)
         return st;
     hs_corpus_stats *stats = stats_make(&header, err);
@@ -281,7 +305,7 @@ _Static_assert(sizeof(hs__corpus_header) % sizeof(uint64_t) == 0,
 const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
 {
     stats->header->checksum = checksum(stats->header);
-    *ret_n_bytes = sizeof *stats->header + stats->header->n_words * sizeof(int64_t);
+    *ret_n_bytes = saved_bytes(stats->header);
     return stats->header;
 }
 
@@ -307,8 +331,8 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
     hs_status st = check_header(&header, err);
     if (st)
         return st;
-    const uint64_t n_words = words_count(&header), n_due = sizeof header + n_words * sizeof(int64_t);
-    if (header.n_words != n_words || n_bytes != n_due)
+    const uint64_t n_due = saved_bytes(&header);
+    if (header.n_words != words_count(&header) || n_bytes != n_due)
         return hs_fail(err, HS_INVALID, "corpus statistics: %zu bytes where %llu are due", n_bytes,
                        (unsigned long long)n_due);
     hs_corpus_stats *stats = stats_make(&header, err);

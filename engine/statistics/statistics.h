@@ -52,6 +52,13 @@ HS_MUST_USE hs_status hs_corpus_stats_create(const hs_corpus_options *options, h
                                              hs_error *err);
 void hs_corpus_stats_destroy(hs_corpus_stats *stats); /* NULL is fine */
 
+/* What statistics of these options take: in memory, and saved. HS_INVALID as create. */
+typedef struct hs_corpus_size {
+    uint64_t memory_bytes, saved_bytes;
+} hs_corpus_size;
+HS_MUST_USE hs_status hs_corpus_stats_measure(const hs_corpus_options *options, hs_corpus_size *ret_size,
+                                              hs_error *err);
+
 /* What create was given. Borrowed from stats. */
 hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats);
 uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats); /* added so far */
@@ -115,6 +122,9 @@ typedef struct hs_corpus_array {
 /* Lists the arrays, in the order of docs/methods.md; returns how many. Maps are full:
  * symmetric ones are mirrored, `location` is 0 for i >= j. */
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
+/* The same of statistics that are not made yet; 0 when the options are out of range. */
+size_t hs_corpus_arrays_of(const hs_corpus_options *options,
+                           hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
 
 /* Writes elements [first, first + n) in row-major order to ret: int64_t or double. */
 void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *array, size_t first, size_t n,

@@ -33,6 +33,7 @@ struct hs__corpus_scratch {
 
 static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, hs__arena *arena)
 {
+    s->stride = s->map.stride = hs__corpus_stride(header->tokens_max);
     const size_t W = header->tokens_max, P = s->stride, n_thresholds = header->n_thresholds;
     for (size_t k = 0; k < HS_CORPUS_BATCH; k++) {
         hs__corpus_facts *facts = &s->facts[k];
@@ -63,23 +64,28 @@ static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *heade
     s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
 }
 
+size_t hs__corpus_scratch_bytes(const hs__corpus_header *header)
+{
+    hs__corpus_scratch unused;
+    hs__arena arena = {0};
+    scratch_layout(&unused, header, &arena);
+    return sizeof unused + arena.used;
+}
+
 hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header)
 {
     hs__corpus_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)
         return NULL;
-    scratch->stride = hs__corpus_stride(header->tokens_max);
-    scratch->map.stride = scratch->stride;
     scratch->map.n_thresholds = header->n_thresholds;
-    hs__arena arena = {0};
-    scratch_layout(scratch, header, &arena);
-    scratch->block = hs_memory_create(arena.used);
+    const size_t n_bytes = hs__corpus_scratch_bytes(header) - sizeof *scratch;
+    scratch->block = hs_memory_create(n_bytes);
     if (!scratch->block) {
         free(scratch);
         return NULL;
     }
-    memset(scratch->block, 0, arena.used);
-    arena = (hs__arena){.base = scratch->block};
+    memset(scratch->block, 0, n_bytes);
+    hs__arena arena = {.base = scratch->block};
     scratch_layout(scratch, header, &arena);
     return scratch;
 }

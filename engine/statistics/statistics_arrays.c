@@ -77,19 +77,30 @@ static const struct array_source {
 enum { N_ARRAYS = sizeof sources / sizeof *sources };
 _Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX has room for all");
 
-size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
+static size_t arrays_list(const hs__corpus_header *header, hs_corpus_array *ret_arrays)
 {
     for (size_t k = 0; k < N_ARRAYS; k++) {
         hs_corpus_array array = {
             .name = sources[k].name, .is_float = sources[k].is_float, .n_elements = 1, .field = k};
         for (const char *axis = sources[k].axes; *axis; axis++) {
-            const size_t n = *axis == 'f' ? HS_CORPUS_FOCUS_MAX : hs__corpus_axis(stats->header, *axis);
+            const size_t n = *axis == 'f' ? HS_CORPUS_FOCUS_MAX : hs__corpus_axis(header, *axis);
             array.axes[array.n_axes++] = n;
             array.n_elements *= n;
         }
         ret_arrays[k] = array;
     }
     return N_ARRAYS;
+}
+
+size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
+{
+    return arrays_list(stats->header, ret_arrays);
+}
+
+size_t hs_corpus_arrays_of(const hs_corpus_options *options, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
+{
+    hs__corpus_header header;
+    return hs__corpus_header_make(options, &header, NULL) ? 0 : arrays_list(&header, ret_arrays);
 }
 
 /* ---- elements ---- */

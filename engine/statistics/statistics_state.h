@@ -83,11 +83,15 @@ struct hs_corpus_stats {
     hs__corpus_scratch *scratch; /* of add */
 };
 
+/* HS_INVALID when an option is out of range. */
+HS_MUST_USE hs_status hs__corpus_header_make(const hs_corpus_options *options, hs__corpus_header *ret_header,
+                                             hs_error *err);
 /* Length of an axis. */
 size_t hs__corpus_axis(const hs__corpus_header *header, char axis);
 /* Number of words of a field. */
 size_t hs__corpus_field_words(const hs__corpus_header *header, hs__field field);
 
+size_t hs__corpus_scratch_bytes(const hs__corpus_header *header);
 /* NULL when memory is short. */
 hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header);
 void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch);

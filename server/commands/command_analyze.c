@@ -2,6 +2,7 @@
  * them, and the answer is written as it is. */
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
+#include "server/base/whole_files.h"
 #include "server/commands/answer_page.h"
 #include "server/commands/commands.h"
 
@@ -220,21 +221,13 @@ static hs_status answer_show(const hs_response *response, hs_error *err)
     return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
 
-/* Written whole or not at all. */
-static hs_status answer_write(const hs_response *response, const char *path, hs_error *err)
+/* An hs__file_write of an hs_response's body. */
+static hs_status body_write(FILE *file, void *data, hs_error *err)
 {
-    FILE *file = path ? fopen(path, "we") : stdout;
-    if (!file)
-        return hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno));
-    bool ok = fwrite(response->body, 1, response->body_bytes, file) == response->body_bytes;
-    ok &= fflush(file) == 0;
-    const int why = errno;
-    if (path)
-        ok &= fclose(file) == 0;
-    if (!ok && path)
-        unlink(path);
-    return ok ? HS_OK
-              : hs_fail(err, HS_IO, "cannot write '%s': %s", path ? path : "standard output", strerror(why));
+    const hs_response *response = data;
+    (void)err;
+    fwrite(response->body, 1, response->body_bytes, file);
+    return HS_OK;
 }
 
 static const char *format_choose(const analyze_options *options)
@@ -308,7 +301,7 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
         goto out;
     if (response.status == 200) {
         if (!(options->for_a_person ? answer_show(&response, &err)
-                                    : answer_write(&response, options->output, &err)))
+                                    : hs__path_write(options->output, body_write, &response, &err)))
             exit_code = HS_EXIT_DONE;
     } else {
         problem_tell(&response, &err);

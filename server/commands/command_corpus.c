@@ -1,7 +1,9 @@
+/* command_corpus.c - a run from the command line: its options, its shard, how many workers fit, and how far
+ * it is. */
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
 #include "server/commands/commands.h"
-#include "server/corpus/corpus_run.h"
+#include "server/corpus/corpus_needs.h"
 
 #include <math.h>
 #include <signal.h>
@@ -56,6 +58,8 @@ static const hs_option corpus_table[] = {
 typedef struct teller {
     bool terminal;
     double told; /* seconds of the run */
+    uint64_t n_bad;
+    json_t *bad; /* the bad lines there were when there were n_bad, or NULL */
 } teller;
 
 static const char *duration(double seconds, char ret[32])
@@ -72,6 +76,11 @@ static void progress_print(const hs__corpus_progress *p, void *data)
 {
     teller *t = data;
     char bar[BAR_CELLS + 1], left[64] = "", time[32], bad[48] = "";
+    if (p->bad_lines != t->n_bad) {
+        json_decref(t->bad);
+        t->bad = hs__corpus_bad_save(p->bad, NULL);
+        t->n_bad = p->bad_lines;
+    }
     if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
         return;
     t->told = p->seconds;
@@ -166,25 +175,40 @@ static hs_status shard_choose(const corpus_options *o, hs__corpus_job *job, char
 
 /* ---- the command ---- */
 
-static void bad_lines_print(const char *dir)
+static void bad_lines_print(const json_t *bad, char *const *inputs)
 {
-    hs__corpus_record record;
-    if (hs__corpus_record_load(dir, &record, NULL))
-        return;
-    json_t *bad = hs__corpus_bad_save(record.bad, json_object_get(record.names, "inputs"));
     const json_t *lines = json_object_get(bad, "lines");
     const size_t n = json_array_size(lines);
     for (size_t i = 0; i < n && i < 10; i++) {
         const json_t *line = json_array_get(lines, i);
-        fprintf(stderr, "  %s:%lld: %s\n", json_string_value(json_object_get(line, "file")),
+        fprintf(stderr, "  %s:%lld: %s\n", inputs[json_integer_value(json_object_get(line, "file"))],
                 json_integer_value(json_object_get(line, "line")),
                 json_string_value(json_object_get(line, "why")));
     }
     if (n)
         fprintf(stderr, "%lld bad lines were passed over; report.json lists up to %d\n",
                 json_integer_value(json_object_get(bad, "count")), HS__CORPUS_BAD_LISTED_MAX);
-    json_decref(bad);
-    hs__corpus_record_finish(&record);
+}
+
+/* The whole run must fit before it begins; of the workers those that do. */
+static hs_status room_find(hs__corpus_job *job, hs_error *err)
+{
+    hs__corpus_needs needs;
+    const size_t n_wanted = job->n_workers;
+    hs_status st = hs__corpus_needs_measure(job, &needs, err);
+    if (!st)
+        st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_wanted, &job->n_workers, err);
+    if (st)
+        return st;
+    const uint64_t free_bytes = hs__corpus_disk_free(job->dir), there = hs__folder_bytes(job->dir);
+    if (needs.disk > free_bytes && needs.disk - free_bytes > there)
+        return hs_fail(err, HS_TOO_LARGE, "the run needs %llu MB in '%.200s', where %llu MB are free",
+                       (unsigned long long)(needs.disk >> 20), job->dir,
+                       (unsigned long long)(free_bytes >> 20));
+    if (job->n_workers < n_wanted)
+        fprintf(stderr, "headscope corpus: memory is enough for %zu of %zu workers\n", job->n_workers,
+                n_wanted);
+    return HS_OK;
 }
 
 static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs__corpus_job *job,
@@ -202,7 +226,7 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
     hs_status st = hs__corpus_thresholds_parse(o->thresholds, thresholds, &job->n_thresholds, err);
     if (!st)
         st = hs__corpus_layers_parse(o->layers, shape->n_layers, layers, &job->n_layers, err);
-    return st;
+    return st ? st : room_find(job, err);
 }
 
 static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
@@ -243,15 +267,16 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     }
     hs__catalog_close(&catalog);
     hs_runtime_destroy(o->catalog.runtime);
+    if (!st) {
+        bad_lines_print(t.bad, inputs);
+        printf("%s/report.html\n", dir);
+    }
+    json_decref(t.bad);
     if (st == HS_CANCELLED) {
         fprintf(stderr, "headscope corpus: stopped and saved. The same command with --resume goes on.\n");
         return HS_EXIT_SIGNAL + atomic_load(&stop);
     }
-    if (st)
-        return hs__command_failed(command, &err);
-    bad_lines_print(dir);
-    printf("%s/report.html\n", dir);
-    return HS_EXIT_DONE;
+    return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
 }
 
 static int corpus_main(const hs_command *command, int argc, char **argv)

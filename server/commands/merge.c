@@ -49,7 +49,7 @@ static int merge_main(const hs_command *command, int argc, char **argv)
     if (!st)
         st = hs__corpus_record_save(&record, options.output, &err);
     if (!st)
-        st = hs__corpus_report_write(&record, options.output, &err);
+        st = hs__corpus_report_write(&record, options.output, NULL, &err);
     const size_t n = json_array_size(record.shards);
     const long long due = json_integer_value(json_object_get(record.identity, "n_shards"));
     hs__corpus_record_finish(&record);
@@ -106,17 +106,13 @@ static int report_main(const hs_command *command, int argc, char **argv)
         snprintf(path, sizeof path, "%s", options.output);
     else
         snprintf(path, sizeof path, "%s/" HS__REPORT_HTML, argv[operand]);
-    char *slash = strrchr(path, '/');
-    const char *dir = slash == path ? "/" : slash ? path : ".", *name = slash ? slash + 1 : path;
-    if (slash)
-        *slash = '\0';
     hs_status st = hs__corpus_record_load(argv[operand], &record, &err);
     if (!st)
-        st = hs__file_replace(dir, name, page_write, &record, &err);
+        st = hs__path_write(path, page_write, &record, &err);
     hs__corpus_record_finish(&record);
     if (st)
         return hs__command_failed(command, &err);
-    printf("%s%s%s\n", slash ? dir : "", slash && slash != path ? "/" : "", name);
+    printf("%s\n", path);
     return HS_EXIT_DONE;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block that long lines made larger than this gives its memory back. */
+/* Up to here a block's memory doubles; one that long lines made larger gives it back. */
 #define KEPT_BYTES ((size_t)1 << 20)
 
 hs_status hs__queue_init(hs__block_queue *queue, size_t n_blocks, hs_error *err)
@@ -44,13 +44,14 @@ hs__block *hs__queue_free_block(hs__block_queue *queue, unsigned milliseconds)
 {
     const struct timespec end = hs_clock_after_ms(milliseconds);
     pthread_mutex_lock(&queue->lock);
-    while (!queue->free && wait_until(queue, &end))
+    while ((!queue->free || queue->n_bytes > HS__QUEUE_BYTES) && wait_until(queue, &end))
         ;
-    hs__block *block = queue->free;
+    hs__block *block = queue->n_bytes > HS__QUEUE_BYTES ? NULL : queue->free;
     if (block) {
         queue->free = block->next;
         queue->n_free--;
         block->n_lines = block->n_bytes = 0;
+        block->pushed = false;
     }
     pthread_mutex_unlock(&queue->lock);
     return block;
@@ -61,8 +62,10 @@ hs_status hs__block_add(hs__block *block, const hs__corpus_line *line, hs_error 
     const size_t n = line->too_long ? 0 : line->n_bytes; /* nobody looks at the beginning of such a line */
     if (block->n_bytes + n > block->capacity) {
         size_t capacity = block->capacity ? block->capacity : 16384;
-        while (capacity < block->n_bytes + n)
+        while (capacity < block->n_bytes + n && capacity < KEPT_BYTES)
             capacity *= 2;
+        if (capacity < block->n_bytes + n)
+            capacity = block->n_bytes + n;
         char *more = realloc(block->bytes, capacity);
         if (!more)
             return hs_fail(err, HS_NO_MEMORY, "no memory for texts");
@@ -86,25 +89,49 @@ void hs__queue_push(hs__block_queue *queue, hs__block *block)
 {
     pthread_mutex_lock(&queue->lock);
     block->next = NULL;
+    block->pushed = true;
     *(queue->ready ? &queue->last->next : &queue->ready) = block;
     queue->last = block;
+    queue->n_bytes += block->n_bytes;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
 }
 
-void hs__queue_return(hs__block_queue *queue, hs__block *block)
+/* The lock is held. */
+static void block_free(hs__block_queue *queue, hs__block *block)
 {
     if (block->capacity > KEPT_BYTES) {
         free(block->bytes);
         block->bytes = NULL;
         block->capacity = 0;
     }
-    pthread_mutex_lock(&queue->lock);
     block->next = queue->free;
     queue->free = block;
     queue->n_free++;
     pthread_cond_broadcast(&queue->changed);
+}
+
+void hs__queue_return(hs__block_queue *queue, hs__block *block)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->n_bytes -= block->pushed ? block->n_bytes : 0;
+    block_free(queue, block);
     pthread_mutex_unlock(&queue->lock);
+}
+
+bool hs__queue_drop(hs__block_queue *queue, hs__corpus_place *ret_place)
+{
+    pthread_mutex_lock(&queue->lock);
+    const bool any = queue->ready != NULL;
+    if (any)
+        *ret_place = queue->ready->before;
+    for (hs__block *block; (block = queue->ready);) {
+        queue->ready = block->next;
+        queue->n_bytes -= block->n_bytes;
+        block_free(queue, block);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return any;
 }
 
 bool hs__queue_idle(hs__block_queue *queue, unsigned milliseconds)

@@ -1,3 +1,5 @@
+/* corpus_record.c - the state as one file: JSON for what is small, the statistics as they lie in memory, a
+ * checksum for each. */
 #include "server/corpus/corpus_record.h"
 
 #include <errno.h>
@@ -57,7 +59,7 @@ static hs_status state_write(FILE *file, void *data, hs_error *err)
 
 hs_status hs__corpus_record_save(hs__corpus_record *record, const char *dir, hs_error *err)
 {
-    return hs__file_replace(dir, HS__CORPUS_STATE, state_write, record, err);
+    return hs__file_replace(dir, HS__CORPUS_STATE, NULL, state_write, record, err);
 }
 
 /* ---- loading ---- */

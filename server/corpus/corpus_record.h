@@ -3,13 +3,13 @@
  * A folder of a run holds `state`, and once all is done report.json, report.npz and report.html. The state
  * is one file: a line
  *     headscope-corpus 1 <bytes of JSON> <CRC-32 of the JSON, hex>
- * the JSON of what is below, and the statistics as hs_corpus_stats_save gives them. It is replaced whole or
- * not at all: temporary file, fsync, rename, fsync of the folder.
+ * the JSON of what is below, and the statistics as hs_corpus_stats_save gives them.
  *
  * Two records merge when their identities agree and they are different shards. */
 #pragma once
 
 #include "engine/statistics/statistics.h"
+#include "server/base/whole_files.h"
 #include "server/corpus/corpus_bad.h"
 #include "server/corpus/corpus_input.h"
 #include "server/corpus/corpus_sample.h"
@@ -46,12 +46,3 @@ HS_MUST_USE hs_status hs__corpus_record_merge(hs__corpus_record *record, hs__cor
 
 /* A threshold as it was written: 0.1, not the float's 0.100000001490116. */
 double hs__corpus_decimal(float value);
-
-/* ---- files, whole or not at all ---- */
-
-/* Writes dir/name through a temporary file: write(FILE, data) fills it; the file may be read and sought. */
-typedef hs_status (*hs__file_write)(FILE *file, void *data, hs_error *err);
-HS_MUST_USE hs_status hs__file_replace(const char *dir, const char *name, hs__file_write write, void *data,
-                                       hs_error *err);
-/* The folder and those above it. */
-HS_MUST_USE hs_status hs__folder_make(const char *dir, hs_error *err);

@@ -1,3 +1,5 @@
+/* corpus_report.c - report.json: arrays, the figures that follow from them, findings and examples as one
+ * tree, which the page has too. */
 #include "server/corpus/corpus_report.h"
 
 #include "server/base/version.h"
@@ -40,6 +42,11 @@ static bool is_map(const hs_corpus_array *array)
     return false;
 }
 
+bool hs__report_lists(const hs_corpus_array *array)
+{
+    return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
+}
+
 static bool arrays_add(json_t *report, const hs_corpus_stats *stats)
 {
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
@@ -47,7 +54,7 @@ static bool arrays_add(json_t *report, const hs_corpus_stats *stats)
     double *values = malloc(JSON_ELEMENTS_MAX * sizeof *values); /* or int64_t */
     for (size_t i = 0; values && i < n; i++) {
         size_t at = 0;
-        if (arrays[i].n_elements > JSON_ELEMENTS_MAX || is_map(&arrays[i]))
+        if (!hs__report_lists(&arrays[i]))
             continue;
         hs_corpus_array_read(stats, &arrays[i], 0, arrays[i].n_elements, values);
         json_object_set_new(report, arrays[i].name, nested(&arrays[i], 0, values, &at));
@@ -277,16 +284,17 @@ static hs_status html_write(FILE *file, void *data, hs_error *err)
     return hs__corpus_html_write(file, w->stats, w->report, err);
 }
 
-hs_status hs__corpus_report_write(hs__corpus_record *record, const char *dir, hs_error *err)
+hs_status hs__corpus_report_write(hs__corpus_record *record, const char *dir, const atomic_int *stop,
+                                  hs_error *err)
 {
     writing w = {record->stats, hs__corpus_report_json(record)};
     if (!w.report)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    hs_status st = hs__file_replace(dir, HS__REPORT_NPZ, npz_write, &w, err);
+    hs_status st = hs__file_replace(dir, HS__REPORT_NPZ, stop, npz_write, &w, err);
     if (!st)
-        st = hs__file_replace(dir, HS__REPORT_HTML, html_write, &w, err);
+        st = hs__file_replace(dir, HS__REPORT_HTML, stop, html_write, &w, err);
     if (!st)
-        st = hs__file_replace(dir, HS__REPORT_JSON, json_write, &w, err);
+        st = hs__file_replace(dir, HS__REPORT_JSON, stop, json_write, &w, err);
     json_decref((json_t *)w.report);
     return st;
 }

@@ -13,11 +13,15 @@
 #define HS__REPORT_NPZ  "report.npz"
 #define HS__REPORT_HTML "report.html"
 
-/* All three, into dir. */
-HS_MUST_USE hs_status hs__corpus_report_write(hs__corpus_record *record, const char *dir, hs_error *err);
+/* All three, into dir. HS_CANCELLED once *stop (stop may be NULL) is not zero. */
+HS_MUST_USE hs_status hs__corpus_report_write(hs__corpus_record *record, const char *dir,
+                                              const atomic_int *stop, hs_error *err);
 
 /* The content of report.json; NULL when memory is short. */
 json_t *hs__corpus_report_json(hs__corpus_record *record);
+
+/* Whether report.json has this array: the large ones and the maps are in report.npz only. */
+bool hs__report_lists(const hs_corpus_array *array);
 
 /* NAN is null, as JSON has it. */
 json_t *hs__report_number(double value);

@@ -1,9 +1,13 @@
+/* corpus_run.c - the caller's thread reads and saves, workers count. A save waits until every block that was
+ * read is counted: place and sums then say the same. A stop does not wait for blocks that no worker has
+ * begun, it steps back before them. */
 #include "server/corpus/corpus_run.h"
 
 #include "model/clock.h"
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_worker.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,7 @@ typedef struct run {
     hs__corpus_input *input;
     uint64_t n_blocks; /* read, this session and before */
     uint64_t texts_before;
+    uint64_t n_saves; /* of this session */
     double seconds_before;
     double started, saved, told; /* seconds of a clock that only runs forward */
 } run;
@@ -122,15 +127,12 @@ static hs_status workers_start(run *r, hs_error *err)
     r->workers = calloc(n, sizeof *r->workers);
     if (!r->workers)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
-    for (size_t i = 0; i < n; i++) {
-        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, err);
+    for (size_t i = 0; i < n; i++) { /* what was counted before goes on in the first worker */
+        hs_corpus_stats *stats = r->record.stats;
+        r->record.stats = NULL;
+        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, stats, err);
         if (st)
             return st;
-    }
-    if (r->record.stats) { /* what was counted before goes on in the first worker */
-        hs_corpus_stats_destroy(r->workers[0].stats);
-        r->workers[0].stats = r->record.stats;
-        r->record.stats = NULL;
     }
     r->texts_before = hs_corpus_stats_texts(r->workers[0].stats);
     /* Signals are for the thread that reads: they shall end a read that waits. */
@@ -172,6 +174,7 @@ static void tell(run *r, bool always)
     r->job->progress(&(hs__corpus_progress){.texts = r->texts_before + done,
                                             .bad_lines = hs__corpus_bad_count(r->record.bad),
                                             .bad = r->record.bad,
+                                            .saves = r->n_saves,
                                             .seconds = seconds,
                                             .texts_per_second = seconds > 0 ? (double)done / seconds : 0,
                                             .share = hs__corpus_input_progress(r->input)},
@@ -189,12 +192,27 @@ static hs_status failure(run *r, hs_error *err)
     return st;
 }
 
+/* What no worker has begun is not waited for, and those who give way to everybody do so no longer, as far as
+ * the system allows. */
+static void hurry(run *r)
+{
+    if (hs__queue_drop(&r->shared.queue, &r->record.place))
+        r->record.done = false;
+    for (size_t i = 0; r->job->yielding && i < r->job->n_workers; i++)
+        (void)pthread_setschedparam(r->workers[i].thread, SCHED_OTHER, &(struct sched_param){0});
+}
+
 /* Every block read is counted; all statistics are in the first worker's. */
 static hs_status gather(run *r, hs_error *err)
 {
     hs_corpus_stats *all = r->workers[0].stats;
-    while (!hs__queue_idle(&r->shared.queue, PROGRESS_MS))
+    for (;;) {
+        if (stopped(r))
+            hurry(r);
+        if (hs__queue_idle(&r->shared.queue, PROGRESS_MS))
+            break;
         tell(r, false);
+    }
     hs_status st = failure(r, err);
     for (size_t i = 1; !st && i < r->job->n_workers; i++) {
         hs__corpus_worker *worker = &r->workers[i];
@@ -243,6 +261,7 @@ static hs_status save(run *r, hs_error *err)
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;
     r->saved = hs_clock_seconds();
+    r->n_saves += st == HS_OK;
     return st;
 }
 
@@ -278,6 +297,7 @@ static hs_status block_pass(run *r, hs_error *err)
         if (stopped(r))
             return HS_OK; /* nothing was taken from the input */
     }
+    block->before = r->record.place;
     hs_status st = block_read(r, block, &n, err);
     if (!st && n)
         hs__queue_push(&r->shared.queue, block);
@@ -315,7 +335,7 @@ static hs_status run_through(run *r, hs_error *err)
 static hs_status finish(run *r, hs_error *err)
 {
     r->record.stats = r->workers[0].stats;
-    const hs_status st = hs__corpus_report_write(&r->record, r->job->dir, err);
+    const hs_status st = hs__corpus_report_write(&r->record, r->job->dir, r->job->stop, err);
     r->record.stats = NULL;
     return st;
 }
@@ -328,6 +348,7 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     r->job = r->shared.job = job;
     hs__corpus_shared_init(&r->shared);
     pthread_mutex_init(&r->shared.failure_lock, NULL);
+    hs__leftovers_remove(job->dir);
     hs_status st = hs__queue_init(&r->shared.queue, 3 * job->n_workers, err);
     if (st) {
         pthread_mutex_destroy(&r->shared.failure_lock);

@@ -19,6 +19,7 @@
 typedef struct hs__corpus_progress {
     uint64_t texts, bad_lines; /* counted, resumed ones included */
     hs__corpus_bad *bad;       /* lists them; for the length of the call */
+    uint64_t saves;            /* of this session */
     double seconds;            /* of this session */
     double texts_per_second;   /* of this session */
     double share;              /* of the input, below 0 when not known */

@@ -1,14 +1,16 @@
+/* corpus_worker.c - a block at a time: its lines become texts, its texts share passes of the engine, and an
+ * observer counts each head's maps where they are made. Nothing of a line is kept but its tokens, and for an
+ * example its beginning. */
 #include "server/corpus/corpus_worker.h"
 
 #include "model/utf8.h"
 
-#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens of one pass: a large window takes fewer texts at a time. */
+/* Tokens of one pass. */
 #define TOGETHER_TOKENS ((size_t)4096)
 /* An example keeps the text as far as the window reaches; this bounds it for very long words. */
 #define EXAMPLE_BYTES 16384
@@ -24,39 +26,54 @@ static size_t threshold_main(const hs__corpus_job *job)
     return best;
 }
 
+hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
+{
+    const hs_shape *shape = hs_model_shape(job->model);
+    return (hs_corpus_options){.layers = job->layers,
+                               .n_layers = job->n_layers,
+                               .n_heads = shape->n_heads,
+                               .tokens_max = job->max_tokens,
+                               .vocab_size = shape->vocab_size,
+                               .thresholds = job->thresholds,
+                               .n_thresholds = job->n_thresholds,
+                               .threshold_main = threshold_main(job),
+                               .attention_threshold = 0.3f,
+                               .n_parts = 4};
+}
+
+size_t hs__corpus_together(size_t tokens_max)
+{
+    const size_t n = tokens_max < TOGETHER_TOKENS ? TOGETHER_TOKENS / tokens_max : 1;
+    return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
+}
+
+size_t hs__corpus_maps_floats(size_t tokens_max)
+{
+    return 2 * tokens_max * tokens_max + tokens_max;
+}
+
 void hs__corpus_shared_init(hs__corpus_shared *shared)
 {
     const hs__corpus_job *job = shared->job;
     const hs_shape *shape = hs_model_shape(job->model);
-    shared->options = (hs_corpus_options){.layers = job->layers,
-                                          .n_layers = job->n_layers,
-                                          .n_heads = shape->n_heads,
-                                          .tokens_max = job->max_tokens,
-                                          .vocab_size = shape->vocab_size,
-                                          .thresholds = job->thresholds,
-                                          .n_thresholds = job->n_thresholds,
-                                          .threshold_main = threshold_main(job),
-                                          .attention_threshold = 0.3f,
-                                          .n_parts = 4};
+    shared->options = hs__corpus_options_of(job);
     for (size_t h = 0; h < shape->n_heads; h++)
         shared->heads[h] = (uint16_t)h;
     shared->selection = (hs_selection){
         .layers = job->layers, .n_layers = job->n_layers, .heads = shared->heads, .n_heads = shape->n_heads};
 }
 
-hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_error *err)
+hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *stats,
+                                 hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->max_tokens;
-    *worker = (hs__corpus_worker){.shared = shared};
-    worker->n_together = T < TOGETHER_TOKENS ? TOGETHER_TOKENS / T : 1;
-    if (worker->n_together > HS_CORPUS_BATCH)
-        worker->n_together = HS_CORPUS_BATCH;
-    worker->maps = malloc((2 * T * T + T) * sizeof *worker->maps);
+    *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(T)};
+    worker->maps = malloc(hs__corpus_maps_floats(T) * sizeof *worker->maps);
     if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
-    return st ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
+    return st || stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
 void hs__corpus_worker_finish(hs__corpus_worker *worker)
@@ -76,8 +93,7 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
 /* One text of a block, tokenized. */
 typedef struct text {
     const hs__block_line *line;
-    json_t *json; /* holds the bytes of a JSON line's text */
-    hs_text bytes;
+    char *reached; /* its beginning, where it may become an example; else NULL */
     hs_encoding encoding;
 } text;
 
@@ -92,77 +108,84 @@ static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, cons
                    (unsigned long long)line->line, why);
 }
 
-/* NULL, or why the line has no text. */
-static const char *line_parse(const hs__block_line *line, const char *bytes, text *ret_text, char why[128])
+/* NULL, or why the line has no text. *ret_json is what a JSON line's text lies in. */
+static const char *line_parse(const hs__block_line *line, const char *bytes, hs_text *ret_text,
+                              json_t **ret_json, char why[128])
 {
     json_error_t error;
-    ret_text->bytes = (hs_text){bytes, line->n_bytes};
+    *ret_text = (hs_text){bytes, line->n_bytes};
     if (line->too_long) {
         snprintf(why, 128, "longer than %zu bytes", HS__CORPUS_LINE_MAX);
         return why;
     }
     if (!line->json)
         return NULL;
-    ret_text->json = json_loadb(bytes, line->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!ret_text->json) {
+    json_t *json = *ret_json = json_loadb(bytes, line->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    if (!json) {
         snprintf(why, 128, "not JSON: %.90s", error.text);
         return why;
     }
-    const json_t *value =
-        json_is_object(ret_text->json) ? json_object_get(ret_text->json, "text") : ret_text->json;
+    const json_t *value = json_is_object(json) ? json_object_get(json, "text") : json;
     if (!json_is_string(value))
-        return json_is_object(ret_text->json) ? "an object without a text that is a string"
-                                              : "neither an object with text nor a string";
-    ret_text->bytes = (hs_text){json_string_value(value), json_string_length(value)};
+        return json_is_object(json) ? "an object without a text that is a string"
+                                    : "neither an object with text nor a string";
+    *ret_text = (hs_text){json_string_value(value), json_string_length(value)};
     return NULL;
 }
 
 static void text_finish(text *t)
 {
-    json_decref(t->json);
+    free(t->reached);
     hs_encoding_finish(&t->encoding);
+}
+
+/* The text as far as its tokens reach, up to the first NUL. NULL when memory is short. */
+static char *text_reached(const hs_text *text, const hs_encoding *encoding)
+{
+    uint32_t n_points = 0;
+    for (size_t i = 0; i < encoding->n_tokens; i++)
+        n_points = encoding->ends[i] > n_points ? encoding->ends[i] : n_points;
+    const size_t n_most = text->n_bytes < EXAMPLE_BYTES ? text->n_bytes : EXAMPLE_BYTES;
+    const size_t n = hs_utf8_whole(text->bytes, strnlen(text->bytes, n_most));
+    return strndup(text->bytes, hs_utf8_offset(text->bytes, n, n_points));
+}
+
+/* HS_BAD_REQUEST: it is not UTF-8. */
+static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, text *t, hs_error *err)
+{
+    const hs_encode_options options = {.tokens_max = shared->job->max_tokens};
+    const hs_status st =
+        hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), bytes, NULL, &options, &t->encoding, err);
+    if (st || !hs__corpus_sample_wants(shared->sample, t->line->number))
+        return st;
+    t->reached = text_reached(bytes, &t->encoding);
+    return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
 
 /* Adds the line's text to texts, or to the bad lines. */
 static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, const hs__block_line *line,
                           text *texts, size_t *n_texts, hs_error *err)
 {
-    const hs_encode_options options = {.tokens_max = shared->job->max_tokens};
     text *t = &texts[*n_texts];
     char detail[128];
     hs_error why_not = {0};
+    hs_text bytes;
+    json_t *json = NULL;
     *t = (text){.line = line};
-    const char *why = line_parse(line, block->bytes + line->start, t, detail);
-    if (!why) {
-        const hs_status st = hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), &t->bytes, NULL,
-                                                 &options, &t->encoding, &why_not);
-        if (!st) {
-            (*n_texts)++;
-            return HS_OK;
-        }
-        if (st != HS_BAD_REQUEST) {
-            text_finish(t);
-            return hs_fail(err, st, "%s", why_not.text);
-        }
-        why = "not valid UTF-8";
+    const char *why = line_parse(line, block->bytes + line->start, &bytes, &json, detail);
+    hs_status st = why ? HS_BAD_REQUEST : text_encode(shared, &bytes, t, &why_not);
+    json_decref(json);
+    if (!st) {
+        (*n_texts)++;
+        return HS_OK;
     }
-    const hs_status st = bad(shared, line, why, err);
     text_finish(t);
-    return st;
+    if (st == HS_BAD_REQUEST)
+        return bad(shared, line, why ? why : "not valid UTF-8", err);
+    return hs_fail(err, st, "%s", why_not.text);
 }
 
 /* ---- examples ---- */
-
-/* The text as far as its tokens reach, up to the first NUL. NULL when memory is short. */
-static char *text_reached(const text *t)
-{
-    uint32_t n_points = 0;
-    for (size_t i = 0; i < t->encoding.n_tokens; i++)
-        n_points = t->encoding.ends[i] > n_points ? t->encoding.ends[i] : n_points;
-    const size_t n_most = t->bytes.n_bytes < EXAMPLE_BYTES ? t->bytes.n_bytes : EXAMPLE_BYTES;
-    const size_t n = hs_utf8_whole(t->bytes.bytes, strnlen(t->bytes.bytes, n_most));
-    return strndup(t->bytes.bytes, hs_utf8_offset(t->bytes.bytes, n, n_points));
-}
 
 static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
 {
@@ -175,31 +198,27 @@ static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
 }
 
 /* Room for the figures of text k, where it may become an example. */
-static hs_status example_begin(hs__corpus_worker *worker, size_t k, uint64_t number, hs_error *err)
+static hs_status example_begin(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
 {
     const hs_corpus_options *o = &worker->shared->options;
-    if (!hs__corpus_sample_wants(worker->shared->sample, number))
+    if (!t->reached)
         return HS_OK;
     worker->figures[k] = calloc(o->n_layers * o->n_heads * HS__EXAMPLE_FIGURES, sizeof(float));
     return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
 
-static hs_status example_end(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+static void example_end(hs__corpus_worker *worker, size_t k, text *t)
 {
     if (!worker->figures[k])
-        return HS_OK;
+        return;
     hs__example example = {.number = t->line->number,
                            .file = (uint32_t)t->line->file,
                            .line = t->line->line,
-                           .text = text_reached(t),
+                           .text = t->reached,
                            .figures = worker->figures[k]};
     worker->figures[k] = NULL;
-    if (!example.text) {
-        hs__example_finish(&example);
-        return hs_fail(err, HS_NO_MEMORY, "no memory for an example");
-    }
+    t->reached = NULL;
     hs__corpus_sample_add(worker->shared->sample, &example);
-    return HS_OK;
 }
 
 /* ---- a block ---- */
@@ -228,7 +247,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 }
 
 /* One pass over n <= n_together texts, and its figures. */
-static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_t n, hs_error *err)
+static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, hs_error *err)
 {
     hs__corpus_shared *shared = worker->shared;
     const size_t T = shared->job->max_tokens;
@@ -245,7 +264,7 @@ static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_
         const hs_encoding *e = &texts[k].encoding;
         st = capture_fit(worker, k, e->n_tokens, err);
         if (!st)
-            st = example_begin(worker, k, texts[k].line->number, err);
+            st = example_begin(worker, k, &texts[k], err);
         sequences[k] = (hs_sequence){
             .ids = e->ids, .types = e->types, .n_tokens = e->n_tokens, .capture = worker->captures[k]};
         counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special, e->roles};
@@ -257,7 +276,7 @@ static hs_status texts_count(hs__corpus_worker *worker, const text *texts, size_
     if (!st)
         st = hs_engine_run(shared->job->engine, worker->workspace, &plan, NULL, err);
     for (size_t k = 0; !st && k < n; k++)
-        st = example_end(worker, k, &texts[k], err);
+        example_end(worker, k, &texts[k]);
     if (!st)
         atomic_fetch_add(&shared->n_texts, n);
     return st;

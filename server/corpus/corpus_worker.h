@@ -26,16 +26,24 @@ typedef struct hs__corpus_worker {
     hs_corpus_stats *stats;
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
-    float *maps;                           /* an attention, a similarity and columns of max_tokens */
+    float *maps;                           /* [hs__corpus_maps_floats(max_tokens)] */
     float *figures[HS_CORPUS_BATCH];       /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
+
+/* The statistics' options. Borrows from the job. */
+hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
+/* Texts of one pass: a large window takes fewer at a time. */
+size_t hs__corpus_together(size_t tokens_max);
+/* Floats of a worker's maps: an attention, a similarity and columns of tokens_max. */
+size_t hs__corpus_maps_floats(size_t tokens_max);
 
 /* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);
 
-/* shared must not move. On failure the worker can be finished. */
+/* shared must not move. Takes stats, what was counted before; NULL: nothing was. On failure the worker can be
+ * finished. */
 HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
-                                             hs_error *err);
+                                             hs_corpus_stats *stats, hs_error *err);
 void hs__corpus_worker_finish(hs__corpus_worker *worker);
 
 /* The thread: takes blocks until the queue is closed. Failures go into shared; blocks are passed on unlooked

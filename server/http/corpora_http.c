@@ -20,11 +20,13 @@ enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
 /* True when this server keeps runs; otherwise the exchange is refused. */
 static bool kept(hs_exchange *x)
 {
-    if (x->loaded && hs__corpora_started(x->server->corpora))
+    hs_error err = {0};
+    if (x->loaded && x->server->corpora && !hs__corpora_check(x->server->corpora, &err))
         return true;
-    if (x->server->options->state_dir) {
+    if (x->server->corpora) {
         x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "The models are being loaded.");
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+                            *err.text ? err.text : "The models are being loaded.");
     } else {
         hs__exchange_refuse(
             x, MHD_HTTP_NOT_IMPLEMENTED,
@@ -63,9 +65,12 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
     const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
                        : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
                        : st == HS_TOO_LARGE ? MHD_HTTP_INSUFFICIENT_STORAGE
+                       : st == HS_NO_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
                                             : MHD_HTTP_INTERNAL_SERVER_ERROR;
     char pointer[32];
     snprintf(pointer, sizeof pointer, "/%s", option ? option : "");
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        x->retry_after = "10";
     if (status == MHD_HTTP_INTERNAL_SERVER_ERROR)
         hs__log("error", "request %s: %s", x->id, err->text);
     hs__exchange_refuse_at(x, status, option ? pointer : NULL, "%s",
@@ -233,10 +238,27 @@ void hs__corpora_queue(hs_exchange *x)
 
 /* ---- runs ---- */
 
+/* A whole number of the query, from 1 to max; usual when it is not given. False: refused. */
+static bool number_read(hs_exchange *x, const char *name, uint64_t max, uint64_t usual, uint64_t *ret)
+{
+    const char *text = MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
+    const size_t n = text ? strspn(text, "0123456789") : 0;
+    char pointer[32];
+    *ret = text ? strtoull(text, NULL, 10) : usual;
+    if (!text || (n && n < 19 && !text[n] && *ret >= 1 && *ret <= max))
+        return true;
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer, "%s must be an integer from 1 to %llu",
+                           name, (unsigned long long)max);
+    return false;
+}
+
 void hs__corpora_answer_list(hs_exchange *x)
 {
-    if (kept(x))
-        answer_json(x, MHD_HTTP_OK, hs__corpora_list(x->server->corpora));
+    uint64_t before, limit;
+    if (kept(x) && number_read(x, "before", INT64_MAX, 0, &before) &&
+        number_read(x, "limit", HS_CORPORA_PAGE_MAX, HS_CORPORA_PAGE, &limit))
+        answer_json(x, MHD_HTTP_OK, hs__corpora_list(x->server->corpora, before, limit));
 }
 
 static void answer_run(hs_exchange *x, int status, const char *id)

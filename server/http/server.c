@@ -56,6 +56,7 @@ static void on_check(uv_check_t *check)
 static void server_drain(hs_server *server)
 {
     server->state = HS_DRAINING;
+    hs__corpora_stop(server->corpora);
     MHD_run(server->daemon); /* takes those already waiting to be accepted */
     const int fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0)
@@ -254,7 +255,8 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
 static void server_finish(hs_server *server)
 {
     uv_loop_close(&server->loop);
-    hs__corpora_close(server->corpora);
+    if (!hs__corpora_close(server->corpora))
+        _exit(server->exit_code); /* all that was acknowledged is on disk */
     hs__tasks_finish(&server->tasks);
     hs__catalog_close(&server->catalog);
     free(server->tokens);

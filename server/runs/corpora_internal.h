@@ -1,7 +1,7 @@
 /* corpora_internal.h - what the files of corpora share: rows of corpora.db, and the runs' folders. */
 #pragma once
 
-#include "server/corpus/corpus_run.h"
+#include "server/corpus/corpus_needs.h"
 #include "server/runs/corpora.h"
 
 #include <pthread.h>
@@ -18,30 +18,45 @@ struct hs_corpora {
     const hs_catalog_options *options;
     pthread_t thread;
     bool started;
+    atomic_bool stopping;
+    atomic_int stop; /* of the current run */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
-    sqlite3 *db;
-    uint64_t bytes_stored, bytes_coming; /* of runs' files; of uploads under way */
-    bool stopping;
+    sqlite3 *db;                         /* NULL as long as the disk is full */
+    uint64_t bytes_kept;                 /* of runs' files, and reserved for runs that have not ended */
+    uint64_t bytes_reserved;             /* the latter */
+    uint64_t bytes_coming;               /* of uploads under way, with what their runs will take */
+    uint64_t memory_free;                /* for runs, when the current one began */
     char current[HS_CORPORA_ID_MAX + 1]; /* "" when none runs */
-    atomic_int stop;                     /* of the current run */
     bool cancel;                         /* it shall not go on later */
     hs__corpus_progress progress;        /* its */
     char *bad_lines;                     /* its, as JSON; NULL: those in its row */
 };
 
 /* A row's copy. */
-typedef struct hs__corpora_task {
+typedef struct hs__run_row {
     char id[HS_CORPORA_ID_MAX + 1], model[256], layers[2048], thresholds[256];
     size_t max_tokens;
     hs__corpus_lines lines;
+    int starts;                   /* of the program while it was under way, since it was saved last */
     hs__corpus_progress progress; /* counts only */
-} hs__corpora_task;
+} hs__run_row;
+
+/* What a row asks for, as a job borrows it. */
+typedef struct hs__run_plan {
+    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
+    uint16_t layers[HS_LAYERS_MAX];
+    hs__corpus_job job;
+    hs__corpus_needs needs;
+} hs__run_plan;
 
 /* ---- rows; the lock is held ---- */
 
+/* HS_TOO_LARGE when the disk is full, HS_INVALID when the file is no database. */
 HS_MUST_USE hs_status hs__rows_open(hs_corpora *c, hs_error *err);
+/* What SQLite says of the last call: HS_TOO_LARGE when the disk is full, else HS_IO. */
+hs_status hs__rows_fail(const hs_corpora *c, hs_error *err);
 /* Prepares sql and binds texts to ?1, ?2, ... NULL when SQLite cannot. */
 sqlite3_stmt *hs__row_statement(hs_corpora *c, const char *sql, const char *first, const char *second);
 /* Steps and finalizes: true when no row came, as of all that is not a query. NULL: false. */
@@ -49,12 +64,15 @@ bool hs__row_done(sqlite3_stmt *s);
 /* "" where it is null, or memory short. */
 const char *hs__row_text(sqlite3_stmt *s, int column);
 bool hs__row_state_set(hs_corpora *c, const char *id, const char *state, const char *error);
-/* "" when there is no such run. */
+/* "" when there is no such run, as far as clients see: none that is being uploaded or deleted. */
 void hs__row_state_get(hs_corpora *c, const char *id, char ret_state[16]);
 /* The number that a query gives; 0 when SQLite cannot. */
 uint64_t hs__row_number(hs_corpora *c, const char *sql);
-/* Into c->bytes_stored: after each change of a row's bytes. */
+/* Into c->bytes_kept and c->bytes_reserved: after each change of a row's bytes. */
 void hs__rows_count_bytes(hs_corpora *c);
+/* The one that was begun, else the oldest that waits (by when its upload began, so one begun may be younger);
+ * false when there is none. */
+bool hs__row_next(hs_corpora *c, hs__run_row *ret_row);
 
 /* ---- folders ---- */
 
@@ -62,6 +80,21 @@ void hs__rows_count_bytes(hs_corpora *c);
 void hs__run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX]);
 /* With what a save left that was cut short. */
 void hs__run_files_remove(const hs_corpora *c, const char *id);
-uint64_t hs__run_files_measure(const hs_corpora *c, const char *id);
-/* Those of uploads that never ended and of runs whose removal was cut short. The lock is held. */
-void hs__run_strays_remove(hs_corpora *c);
+/* Takes the folder, opens its database, ends what was being uploaded or deleted, puts aside what no row
+ * knows, and removes what killed writes left. HS_TOO_LARGE: the disk is full. The lock is held, or nobody has
+ * c yet. */
+HS_MUST_USE hs_status hs__run_folders_open(hs_corpora *c, hs_error *err);
+
+/* ---- plans ---- */
+
+/* Fills the plan, which must not move; the job's files and threads are the caller's to add. HS_NOT_FOUND: the
+ * model is not served. */
+HS_MUST_USE hs_status hs__run_plan_make(const hs_corpora *c, const hs__run_row *row, hs__run_plan *ret_plan,
+                                        hs_error *err);
+/* Memory for runs: what is free, less what requests and the head cache may still take. */
+uint64_t hs__corpora_memory(const hs_corpora *c);
+
+/* ---- the thread ---- */
+
+/* Takes the runs in turn until c->stopping. data: the hs_corpora. */
+void *hs__corpora_main(void *data);

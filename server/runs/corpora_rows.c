@@ -1,12 +1,11 @@
-/* corpora_rows.c - runs as rows of corpora.db and as folders. */
+/* corpora_rows.c - runs as rows of corpora.db. A row says what was acknowledged; its state goes
+ * uploading -> queued -> running -> done, failed or cancelled, with cancelling and deleting for what a crash
+ * shall not undo. */
 #include "server/runs/corpora_internal.h"
 
-#include <dirent.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char schema[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
@@ -16,8 +15,7 @@ static const char schema[] =
     " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
     " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
     " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
-    /* an upload that never ended, and a run that a crash kept from ending */
-    "DELETE FROM runs WHERE state = 'uploading';"
+    /* a run that a crash kept from ending */
     "UPDATE runs SET state = 'cancelled' WHERE state = 'cancelling';";
 
 /* Folders of earlier versions have no such columns. */
@@ -26,10 +24,23 @@ static const struct {
 } added[] = {
     {"bad_lines_total", "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
                         "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);"},
-    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"}, /* hs__corpus_lines */
+    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"},   /* hs__corpus_lines */
+    {"starts", "ALTER TABLE runs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"}, /* of hs__run_row */
+    {"reserved",
+     "ALTER TABLE runs ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0"}, /* bytes, until it ends */
 };
 
-hs_status hs__rows_open(hs_corpora *c, hs_error *err)
+hs_status hs__rows_fail(const hs_corpora *c, hs_error *err)
+{
+    const int code = sqlite3_errcode(c->db) & 0xff, why = sqlite3_system_errno(c->db);
+    const bool io = code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+    const bool full = code == SQLITE_FULL || (io && (why == ENOSPC || why == EDQUOT || why == EFBIG));
+    return hs_fail(err, full ? HS_TOO_LARGE : HS_IO, "corpora.db: %s",
+                   io && why ? strerror(why) : sqlite3_errmsg(c->db));
+}
+
+/* corpora.db, as far as SQLite can use it. */
+static bool rows_prepare(hs_corpora *c)
 {
     char path[HS__RUN_PATH_MAX];
     snprintf(path, sizeof path, "%s/corpora.db", c->dir);
@@ -39,15 +50,26 @@ hs_status hs__rows_open(hs_corpora *c, hs_error *err)
         ok = sqlite3_table_column_metadata(c->db, NULL, "runs", added[i].name, NULL, NULL, NULL, NULL,
                                            NULL) == SQLITE_OK ||
              sqlite3_exec(c->db, added[i].sql, NULL, NULL, NULL) == SQLITE_OK;
-    if (!ok)
-        return hs_fail(err, HS_IO, "cannot use '%s': %s", path, sqlite3_errmsg(c->db));
-    return HS_OK;
+    return ok;
+}
+
+hs_status hs__rows_open(hs_corpora *c, hs_error *err)
+{
+    if (rows_prepare(c))
+        return HS_OK;
+    const int code = sqlite3_errcode(c->db) & 0xff;
+    hs_status st = hs__rows_fail(c, err);
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+        st = HS_INVALID;
+    sqlite3_close(c->db);
+    c->db = NULL;
+    return st;
 }
 
 sqlite3_stmt *hs__row_statement(hs_corpora *c, const char *sql, const char *first, const char *second)
 {
     sqlite3_stmt *s = NULL;
-    if (sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
+    if (!c->db || sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
         return NULL;
     if (first)
         sqlite3_bind_text(s, 1, first, -1, SQLITE_TRANSIENT);
@@ -79,7 +101,8 @@ bool hs__row_state_set(hs_corpora *c, const char *id, const char *state, const c
 
 void hs__row_state_get(hs_corpora *c, const char *id, char ret_state[16])
 {
-    sqlite3_stmt *s = hs__row_statement(c, "SELECT state FROM runs WHERE id = ?1", id, NULL);
+    sqlite3_stmt *s = hs__row_statement(
+        c, "SELECT state FROM runs WHERE id = ?1 AND state NOT IN ('uploading', 'deleting')", id, NULL);
     ret_state[0] = '\0';
     if (s && sqlite3_step(s) == SQLITE_ROW)
         snprintf(ret_state, 16, "%s", hs__row_text(s, 0));
@@ -96,60 +119,30 @@ uint64_t hs__row_number(hs_corpora *c, const char *sql)
 
 void hs__rows_count_bytes(hs_corpora *c)
 {
-    c->bytes_stored = hs__row_number(c, "SELECT total(bytes) FROM runs");
+    c->bytes_reserved = hs__row_number(c, "SELECT total(reserved) FROM runs");
+    c->bytes_kept = c->bytes_reserved + hs__row_number(c, "SELECT total(bytes) FROM runs");
 }
 
-void hs__run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX])
+bool hs__row_next(hs_corpora *c, hs__run_row *ret)
 {
-    snprintf(ret_path, HS__RUN_PATH_MAX, "%s/runs/%s%s%s", c->dir, id, *name ? "/" : "", name);
-}
-
-void hs__run_files_remove(const hs_corpora *c, const char *id)
-{
-    char path[HS__RUN_PATH_MAX];
-    hs__run_path(c, id, "", path);
-    DIR *folder = opendir(path);
-    if (!folder)
-        return;
-    for (const struct dirent *entry; (entry = readdir(folder));)
-        unlinkat(dirfd(folder), entry->d_name, 0); /* "." and ".." are refused */
-    closedir(folder);
-    rmdir(path);
-}
-
-uint64_t hs__run_files_measure(const hs_corpora *c, const char *id)
-{
-    char path[HS__RUN_PATH_MAX];
-    struct stat file;
-    uint64_t bytes = 0;
-    hs__run_path(c, id, "", path);
-    DIR *folder = opendir(path);
-    if (!folder)
-        return 0;
-    for (const struct dirent *entry; (entry = readdir(folder));)
-        if (!fstatat(dirfd(folder), entry->d_name, &file, 0) && S_ISREG(file.st_mode))
-            bytes += (uint64_t)file.st_size;
-    closedir(folder);
-    return bytes;
-}
-
-/* An id without a row; a database that cannot be read makes no strays. */
-static bool is_stray(hs_corpora *c, const char *name)
-{
-    if (strspn(name, "0123456789abcdef") != HS_CORPORA_ID_MAX || name[HS_CORPORA_ID_MAX])
-        return false;
-    return hs__row_done(hs__row_statement(c, "SELECT 1 FROM runs WHERE id = ?1", name, NULL));
-}
-
-void hs__run_strays_remove(hs_corpora *c)
-{
-    char path[HS__RUN_PATH_MAX];
-    hs__run_path(c, "", "", path);
-    DIR *runs = opendir(path);
-    if (!runs)
-        return;
-    for (const struct dirent *entry; (entry = readdir(runs));)
-        if (is_stray(c, entry->d_name))
-            hs__run_files_remove(c, entry->d_name);
-    closedir(runs);
+    sqlite3_stmt *s = hs__row_statement(c,
+                                        "SELECT id, model, layers, thresholds, max_tokens, texts_done,"
+                                        " bad_lines_total, lines, starts FROM runs"
+                                        " WHERE state IN ('running', 'queued')"
+                                        " ORDER BY state = 'running' DESC, number LIMIT 1",
+                                        NULL, NULL);
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        snprintf(ret->id, sizeof ret->id, "%s", hs__row_text(s, 0));
+        snprintf(ret->model, sizeof ret->model, "%s", hs__row_text(s, 1));
+        snprintf(ret->layers, sizeof ret->layers, "%s", hs__row_text(s, 2));
+        snprintf(ret->thresholds, sizeof ret->thresholds, "%s", hs__row_text(s, 3));
+        ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
+        ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 5),
+                                              .bad_lines = (uint64_t)sqlite3_column_int64(s, 6)};
+        ret->lines = (hs__corpus_lines)sqlite3_column_int(s, 7);
+        ret->starts = sqlite3_column_int(s, 8);
+    }
+    sqlite3_finalize(s);
+    return found;
 }

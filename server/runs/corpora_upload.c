@@ -1,4 +1,5 @@
-/* corpora_upload.c - a run on its way in: its options, and its texts to disk. */
+/* corpora_upload.c - a run on its way in: its options are read, what it will take is reserved, its texts go
+ * to disk. It is accepted once they are there and its row says so. */
 #include "server/runs/corpora_internal.h"
 
 #include "model/utf8.h"
@@ -20,13 +21,15 @@ struct hs_upload {
     char id[HS_CORPORA_ID_MAX + 1];
     int fd;
     uint64_t n_bytes, flushed, n_lines;
-    bool line_has_text, packed;
+    uint64_t run_bytes; /* that the run will take beside its input */
+    unsigned char first[2];
+    bool line_has_text;
 };
 
 /* ---- options ---- */
 
 /* NULL: there is no such model. */
-static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__corpora_task *ret)
+static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__run_row *ret)
 {
     const hs_model_place *first = hs__catalog_place(c->options, 0);
     snprintf(ret->model, sizeof ret->model, "%.*s", (int)(*text ? strlen(text) : first->n_name),
@@ -35,8 +38,7 @@ static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__cor
     return model == SIZE_MAX ? NULL : hs_model_shape(c->catalog->models[model]);
 }
 
-static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__corpora_task *ret,
-                                 hs_error *err)
+static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__run_row *ret, hs_error *err)
 {
     const size_t most = hs__corpus_tokens_most(shape);
     char *end = NULL;
@@ -48,7 +50,7 @@ static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__co
     return HS_OK;
 }
 
-static hs_status layers_read(const char *text, const hs_shape *shape, hs__corpora_task *ret, hs_error *err)
+static hs_status layers_read(const char *text, const hs_shape *shape, hs__run_row *ret, hs_error *err)
 {
     uint16_t layers[HS_LAYERS_MAX];
     size_t n;
@@ -60,7 +62,7 @@ static hs_status layers_read(const char *text, const hs_shape *shape, hs__corpor
     return HS_OK;
 }
 
-static hs_status thresholds_read(const char *text, hs__corpora_task *ret, hs_error *err)
+static hs_status thresholds_read(const char *text, hs__run_row *ret, hs_error *err)
 {
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
     size_t n;
@@ -82,7 +84,7 @@ static hs_status name_check(const char *name, hs_error *err)
 }
 
 /* All but ret->id. *ret_option: the one looked at last. */
-static hs_status request_read(const hs_corpora *c, const hs_corpora_request *request, hs__corpora_task *ret,
+static hs_status request_read(const hs_corpora *c, const hs_corpora_request *request, hs__run_row *ret,
                               const char **ret_option, hs_error *err)
 {
     *ret_option = "model";
@@ -105,7 +107,7 @@ static hs_status request_read(const hs_corpora *c, const hs_corpora_request *req
     return name_check(request->name, err);
 }
 
-static bool row_insert(hs_corpora *c, const hs__corpora_task *t, const char *name)
+static bool row_insert(hs_corpora *c, const hs__run_row *t, const char *name)
 {
     sqlite3_stmt *s =
         hs__row_statement(c,
@@ -124,23 +126,57 @@ static bool row_insert(hs_corpora *c, const hs__corpora_task *t, const char *nam
 
 /* ---- the upload ---- */
 
-static uint64_t room(const hs_corpora *c)
+static hs_status no_room(const char *where, uint64_t needed, uint64_t left, hs_error *err)
 {
-    const uint64_t used = c->bytes_stored + c->bytes_coming;
-    return used < c->bytes_max ? c->bytes_max - used : 0;
+    return hs_fail(err, HS_TOO_LARGE, "The run takes up to %llu MB; %s %llu MB. Delete old runs.",
+                   (unsigned long long)(needed >> 20) + 1, where, (unsigned long long)(left >> 20));
 }
 
-static const char no_room[] = "The server's room for corpus runs is used up. Delete old ones.";
+/* Room on the disk for so many bytes more. The lock is held. */
+static hs_status room_check(const hs_corpora *c, uint64_t needed, hs_error *err)
+{
+    const uint64_t used = c->bytes_kept + c->bytes_coming, promised = c->bytes_reserved + c->bytes_coming;
+    const uint64_t left = used < c->bytes_max ? c->bytes_max - used : 0,
+                   free_bytes = hs__corpus_disk_free(c->dir);
+    const uint64_t on_disk = promised < free_bytes ? free_bytes - promised : 0;
+    if (needed > left)
+        return no_room("the server's room for runs has", needed, left, err);
+    return needed > on_disk ? no_room("its disk has", needed, on_disk, err) : HS_OK;
+}
+
+/* Memory for one worker at least: ever, and when its turn comes as far as that can be said now. The lock is
+ * held. */
+static hs_status memory_check(const hs_corpora *c, const hs__corpus_needs *needs, hs_error *err)
+{
+    size_t n;
+    hs_error why = {0};
+    const uint64_t free_bytes = *c->current ? c->memory_free : hs__corpora_memory(c);
+    if (hs__corpus_workers_fit(needs, hs__corpus_memory_all(), 1, &n, &why))
+        return hs_fail(err, HS_INVALID, "%s", why.text);
+    return hs__corpus_workers_fit(needs, free_bytes, 1, &n, err);
+}
 
 /* Its row, when there is room. The lock is held. */
-static hs_status upload_enter(hs_corpora *c, const hs__corpora_task *t, const char *name,
-                              uint64_t bytes_expected, hs_error *err)
+static hs_status upload_enter(hs_upload *u, const hs__run_row *row, const char *name,
+                              const hs__corpus_needs *needs, uint64_t bytes_expected, hs_error *err)
 {
+    hs_corpora *c = u->corpora;
     if (hs__row_number(c, "SELECT count(*) FROM runs") >= RUNS_MAX)
         return hs_fail(err, HS_TOO_LARGE, "The server keeps %d runs already. Delete old ones.", RUNS_MAX);
-    if (bytes_expected > room(c))
-        return hs_fail(err, HS_TOO_LARGE, no_room);
-    return row_insert(c, t, name) ? HS_OK : hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+    hs_status st = memory_check(c, needs, err);
+    if (!st)
+        st = room_check(c, needs->disk + bytes_expected, err);
+    if (!st && !row_insert(c, row, name))
+        st = hs__rows_fail(c, err);
+    if (!st)
+        c->bytes_coming += u->run_bytes = needs->disk;
+    return st;
+}
+
+static hs_status write_failed(hs_error *err)
+{
+    const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    return hs_fail(err, full ? HS_TOO_LARGE : HS_IO, "The upload could not be written: %s.", strerror(errno));
 }
 
 static hs_status upload_open(hs_upload *u, hs_error *err)
@@ -148,32 +184,34 @@ static hs_status upload_open(hs_upload *u, hs_error *err)
     char path[HS__RUN_PATH_MAX];
     hs__run_path(u->corpora, u->id, "", path);
     if (mkdir(path, 0777))
-        return hs_fail(err, HS_IO, "cannot make '%s': %s", path, strerror(errno));
+        return write_failed(err);
     hs__run_path(u->corpora, u->id, "input", path);
     u->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return u->fd < 0 ? hs_fail(err, HS_IO, "cannot write '%s': %s", path, strerror(errno)) : HS_OK;
+    return u->fd < 0 ? write_failed(err) : HS_OK;
 }
 
 hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uint64_t bytes_expected,
                            hs_upload **ret_upload, const char **ret_option, hs_error *err)
 {
     char id[HS_IDENTIFIER_BYTES];
-    hs__corpora_task t;
-    hs_status st = request_read(c, request, &t, ret_option, err);
+    hs__run_row row = {.lines = request->lines};
+    hs__run_plan plan;
+    hs_status st = request_read(c, request, &row, ret_option, err);
     if (st)
         return st;
     *ret_option = NULL;
-    t.lines = request->lines;
+    st = hs__run_plan_make(c, &row, &plan, err);
+    if (st)
+        return st;
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
     hs__identifier_make(id);
-    u->corpora = c;
-    u->fd = -1;
+    *u = (hs_upload){.corpora = c, .fd = -1};
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
-    memcpy(t.id, u->id, sizeof t.id);
+    memcpy(row.id, u->id, sizeof row.id);
     pthread_mutex_lock(&c->lock);
-    st = upload_enter(c, &t, request->name, bytes_expected, err);
+    st = upload_enter(u, &row, request->name, &plan.needs, bytes_expected, err);
     pthread_mutex_unlock(&c->lock);
     if (!st)
         st = upload_open(u, err);
@@ -187,8 +225,8 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
 /* Lines that are not blank, as the run will count them. */
 static void lines_count(hs_upload *u, const char *bytes, size_t n)
 {
-    if (!u->n_bytes && n >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0)
-        u->packed = true;
+    for (size_t i = 0; i < n && u->n_bytes + i < sizeof u->first; i++) /* they may come one by one */
+        u->first[u->n_bytes + i] = (unsigned char)bytes[i];
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
             u->n_lines += u->line_has_text;
@@ -199,25 +237,29 @@ static void lines_count(hs_upload *u, const char *bytes, size_t n)
     }
 }
 
+static bool is_gzip(const hs_upload *u)
+{
+    return u->n_bytes >= sizeof u->first && u->first[0] == 0x1f && u->first[1] == 0x8b;
+}
+
 hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_error *err)
 {
     hs_corpora *c = u->corpora;
     lines_count(u, bytes, n_bytes);
     pthread_mutex_lock(&c->lock);
-    const bool fits = n_bytes <= room(c);
-    if (fits)
+    const hs_status st = room_check(c, n_bytes, err);
+    if (!st)
         c->bytes_coming += n_bytes;
     pthread_mutex_unlock(&c->lock);
-    if (!fits)
-        return hs_fail(err, HS_TOO_LARGE, no_room);
+    if (st)
+        return st;
     u->n_bytes += n_bytes;
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t n = write(u->fd, bytes + done, n_bytes - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
-                           "The upload could not be written: %s.", strerror(errno));
+            return write_failed(err);
         done += (size_t)n;
     }
     if (u->n_bytes - u->flushed >= FLUSH_BYTES) { /* so that the sync at the end is short */
@@ -232,18 +274,20 @@ static hs_status upload_queue(hs_corpora *c, const hs_upload *u, hs_error *err)
     hs_status st = HS_OK;
     pthread_mutex_lock(&c->lock);
     sqlite3_stmt *s = hs__row_statement(
-        c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3 WHERE id = ?1", u->id, NULL);
+        c, "UPDATE runs SET state = 'queued', bytes = ?2, texts_total = ?3, reserved = ?4 WHERE id = ?1",
+        u->id, NULL);
     if (s) {
         sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
-        if (!u->packed)
+        if (!is_gzip(u))
             sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)u->run_bytes);
     }
     if (hs__row_done(s)) {
-        c->bytes_coming -= u->n_bytes;
+        c->bytes_coming -= u->n_bytes + u->run_bytes;
         hs__rows_count_bytes(c);
         pthread_cond_broadcast(&c->changed);
     } else {
-        st = hs_fail(err, HS_IO, "corpora.db: %s", sqlite3_errmsg(c->db));
+        st = hs__rows_fail(c, err);
     }
     pthread_mutex_unlock(&c->lock);
     return st;
@@ -253,8 +297,7 @@ hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs
 {
     hs_status st = HS_OK;
     if (fsync(u->fd))
-        st = hs_fail(err, errno == ENOSPC || errno == EDQUOT ? HS_TOO_LARGE : HS_IO,
-                     "The upload could not be written: %s.", strerror(errno));
+        st = write_failed(err);
     if (!st)
         st = upload_queue(u->corpora, u, err);
     memcpy(ret_id, u->id, sizeof u->id);
@@ -274,9 +317,11 @@ void hs__upload_abandon(hs_upload *u)
     hs_corpora *c = u->corpora;
     if (u->fd >= 0)
         close(u->fd);
+    pthread_mutex_lock(&c->lock);
+    c->bytes_coming -= u->n_bytes + u->run_bytes;
+    pthread_mutex_unlock(&c->lock);
     hs__run_files_remove(c, u->id);
     pthread_mutex_lock(&c->lock);
-    c->bytes_coming -= u->n_bytes;
     /* where this fails, the next start does it */
     (void)hs__row_done(hs__row_statement(c, "DELETE FROM runs WHERE id = ?1", u->id, NULL));
     pthread_mutex_unlock(&c->lock);

@@ -21,8 +21,18 @@ export const reportAddress = (id: string, format: "html" | "json" | "npz"): stri
   path(id, `/report?format=${format}`);
 
 export async function listRuns(): Promise<Run[]> {
-  const response = await send("corpora", { headers: { Accept: "application/json" } });
-  return ((await response.json()) as CorpusRuns).corpora;
+  const runs: Run[] = [];
+  for (let at: string | null = "corpora?limit=200"; at; ) {
+    const response = await send(at, { headers: { Accept: "application/json" } });
+    const page = (await response.json()) as CorpusRuns;
+    runs.push(...page.corpora);
+    at = page.next && page.next.slice(1); // relative: the server may be behind a path
+  }
+  return runs;
+}
+
+export async function loadRun(id: string): Promise<Run> {
+  return (await (await send(path(id), { headers: { Accept: "application/json" } })).json()) as Run;
 }
 
 export async function cancelRun(id: string): Promise<void> {

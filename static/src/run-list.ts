@@ -139,10 +139,10 @@ class Card {
 }
 
 const BAD_SHOWN = 12;
-function badOf({ bad_lines: bad, bad_lines_total: total = bad?.length ?? 0 }: Run): string {
-  if (!bad?.length) return "";
-  const some = bad.slice(0, BAD_SHOWN).join(", ");
-  return `Left out ${count(total, "line")}: ${some}${total > BAD_SHOWN ? ", …" : ""}`;
+function badOf({ bad_lines: bad = [], bad_lines_total: total = bad.length }: Run): string {
+  if (!total) return "";
+  const some = bad.slice(0, BAD_SHOWN).join(", "); // none in a list of runs: their own pages have them
+  return `Left out ${count(total, "line")}${some && `: ${some}`}${some && total > BAD_SHOWN ? ", …" : ""}`;
 }
 
 export class RunList {

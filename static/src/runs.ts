@@ -1,5 +1,5 @@
 // The server's corpus runs, kept up to date while they are on screen, and the reports asked for.
-import { isActive, listRuns, loadReport, watchRun, type Report, type Run } from "./corpora";
+import { isActive, listRuns, loadReport, loadRun, watchRun, type Report, type Run } from "./corpora";
 import { Problem } from "./api";
 import { nameOfRun } from "./run-names";
 
@@ -46,7 +46,9 @@ export class Runs {
     this.asked = true;
     clearTimeout(this.timer);
     try {
-      this.take(await listRuns());
+      const list = await listRuns();
+      await Promise.all(list.map((run) => this.tellLines(run)));
+      this.take(list);
       this.problem = null;
     } catch (error) {
       this.problem = asProblem(error);
@@ -57,6 +59,13 @@ export class Runs {
       this.timer = setTimeout(() => void this.refresh(), AGAIN_MS);
     }
     this.onchange();
+  }
+
+  // A list says how many lines were left out; which ones, only the run's own page.
+  private async tellLines(run: Run): Promise<void> {
+    const old = this.list?.find(({ id }) => id === run.id);
+    if (old?.bad_lines_total === run.bad_lines_total) run.bad_lines = old?.bad_lines;
+    if (run.bad_lines_total && !run.bad_lines?.length) run.bad_lines = (await loadRun(run.id)).bad_lines;
   }
 
   private take(list: Run[]): void {

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -289,3 +290,38 @@ def test_models():
     header, *rows = done.stdout.decode().splitlines()
     assert header.split()[:4] == ["NAME", "TYPE", "LAYERS", "HEADS"]
     assert [row.split()[:4] for row in rows] == [["mini", "bert", "12", "12"], ["copy", "bert", "12", "12"]]
+
+
+def small_files():
+    """Writes past 4 KiB fail with EFBIG, as if the disk were full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def test_an_older_file_stays_when_the_answer_cannot_be_written(tmp_path):
+    old = tmp_path / "answer.npz"
+    old.write_text("precious")
+    done = subprocess.run([HEADSCOPE, "analyze", "-o", old], input=b"Paris is the [MASK] of France.", capture_output=True,
+                          preexec_fn=small_files, check=False, timeout=PATIENCE)
+    assert done.returncode == 1 and b"File too large" in done.stderr
+    assert old.read_text() == "precious" and list(tmp_path.iterdir()) == [old]
+
+
+def test_an_answer_replaces_what_a_link_points_at_and_keeps_its_permissions(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "real").chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    assert headscope("analyze", "-o", tmp_path / "link", text=b"a").returncode == 0
+    assert (tmp_path / "link").is_symlink() and json.loads((tmp_path / "real").read_bytes())["tokens"]
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_pipes_and_devices_are_written_to_as_they_are(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([HEADSCOPE, "analyze", "-o", pipe], stdin=subprocess.DEVNULL)
+    assert json.loads(pipe.read_bytes())["tokens"] == ["[CLS]", "[SEP]"]
+    assert process.wait(PATIENCE) == 0 and list(tmp_path.iterdir()) == [pipe]
+    done = headscope("analyze", "-o", "/dev/full", text=b"a")
+    assert done.returncode == 1 and b"No space left" in done.stderr and os.path.exists("/dev/full")

@@ -1,8 +1,11 @@
 """/corpora: a run over HTTP, from its upload to its report, through restarts."""
 import contextlib
 import gzip
+import http.client
 import io
 import json
+import re
+import resource
 import signal
 import socket
 import sqlite3
@@ -22,6 +25,7 @@ from corpus_runs import arrays, corpus, ndjson, texts
 OPTIONS = "layers=0,2&max_tokens=24"
 NDJSON = {"Content-Type": "application/x-ndjson"}
 PATIENCE = 120
+NO_RUNS = {"corpora": [], "next": None}
 
 
 def body_of(lines):
@@ -56,7 +60,8 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     assert path == f"/corpora/{run['id']}" and run["name"] == "first one" and run["texts_total"] == 301
     run = wait(keeping, path)
     assert run["state"] == "done" and run["texts_done"] == 300 and run["bad_lines"] == [201] and run["error"] is None
-    assert keeping.get("/corpora").json() == {"corpora": [run]}
+    short = {name: value for name, value in run.items() if name != "bad_lines"}
+    assert keeping.get("/corpora").json() == {"corpora": [short], "next": None}
 
     (tmp_path / "in").write_bytes(body_of(lines[:200]) + b"not JSON\n\n" + body_of(lines[200:]))
     corpus(headscope, tmp_path / "in", "-o", tmp_path / "out")
@@ -96,13 +101,13 @@ def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
     answer = send(keeping, b'"a"\n', query)
     problem = answer.json()
     assert answer.status == status and problem["status"] == status and problem.get("pointer") == pointer
-    assert keeping.get("/corpora").json() == {"corpora": []}
+    assert keeping.get("/corpora").json() == NO_RUNS
 
 
 @pytest.mark.parametrize("headers", [{"Content-Type": "application/json"}, {}])
 def test_other_media_types_are_refused(keeping, headers):
     assert send(keeping, b'"a"\n', "", headers).status == 415
-    assert keeping.get("/corpora").json() == {"corpora": []}
+    assert keeping.get("/corpora").json() == NO_RUNS
 
 
 @pytest.mark.parametrize(("kind", "body", "texts_done", "bad_lines"), [
@@ -139,32 +144,67 @@ def test_a_server_without_a_folder_says_so(server):
 
 
 def test_limits_leave_nothing_behind(start_server, tmp_path):
-    server = start_server("--state", str(tmp_path / "state"), "--max-corpus", "10K", "--max-state", "15K")
+    server = start_server("--state", str(tmp_path / "state"), "--max-corpus", "10K", "--max-state", "1G")
     assert send(server, b'"a"\n' * 5000).status == 413
     answer = server.request("POST", f"/corpora?{OPTIONS}", iter([b'"a text"\n' * 500] * 4), NDJSON)
     assert answer.status == 413
-    answer = send(server, b'"some text"\n' * 800)
-    assert answer.status == 202
-    wait(server, answer.headers["Location"])
-    assert send(server, b'"some text"\n' * 800).status == 507
-    assert len(list((tmp_path / "state" / "runs").iterdir())) == 1
-    assert server.request("DELETE", answer.headers["Location"]).status == 204
-    assert send(server, b'"some text"\n' * 800).status == 202
+    assert server.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
+
+
+def test_room_is_reserved_for_all_that_a_run_will_write(start_server, tmp_path):
+    state = tmp_path / "state"
+    server = start_server("--state", str(state), "--max-state", "1M")
+    answer = send(server, b'"a"\n')
+    assert answer.status == 507 and server.get("/corpora").json() == NO_RUNS and not list((state / "runs").iterdir())
+    needed = int(re.search(r"takes up to (\d+) MB", answer.json()["detail"])[1])
+    server.stop()
+    server = start_server("--state", str(state), "--max-state", f"{needed * 3 // 2}M")
+    first = send(server, body_of(texts(20000, seed=25)))
+    assert first.status == 202 and send(server, b'"a"\n').status == 507
+    assert server.request("POST", first.headers["Location"] + "/cancel", b"").status == 202
+    wait(server, first.headers["Location"])
+    second = send(server, b'"a"\n')  # what the first had reserved and did not use is free again
+    assert second.status == 202 and wait(server, second.headers["Location"])["state"] == "done"
+    with contextlib.closing(sqlite3.connect(state / "corpora.db")) as db:
+        rows = db.execute("SELECT id, bytes, reserved FROM runs").fetchall()
+    for run, size, reserved in rows:
+        on_disk = sum(file.stat().st_size for file in (state / "runs" / run).iterdir())
+        assert reserved == 0 and size == on_disk <= needed << 20
 
 
 def test_uploads_at_the_same_time_share_the_room(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
-    head = b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
-    chunk = b"%x\r\n" % 700_000 + b"a text\n" * 100_000 + b"\r\n"
+    needed = int(re.search(r"takes up to (\d+) MB", send(server, b"", "", {"Content-Type": "text/plain"}).json()["detail"])[1])
+    server.stop()
+    server = start_server("--state", str(tmp_path / "state"), "--max-state", f"{2 * needed + 8}M")
+    head = b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n" % 7_000_000 + b"a text\n" * 1_000_000 + b"\r\n"
     with server.socket() as first, server.socket() as second:
         first.sendall(head + chunk)
         deadline = time.monotonic() + PATIENCE
-        while sum(f.stat().st_size for f in (tmp_path / "state" / "runs").glob("*/input")) < 500_000 and time.monotonic() < deadline:
+        while sum(f.stat().st_size for f in (tmp_path / "state" / "runs").glob("*/input")) < 5_900_000 and time.monotonic() < deadline:
             time.sleep(0.01)
-        second.sendall(head + chunk + b"0\r\n\r\n")
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            second.sendall(head + chunk + b"0\r\n\r\n")
         assert b" 507 " in second.recv(4096).split(b"\r\n")[0]
+        while len(list((tmp_path / "state" / "runs").iterdir())) > 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
         first.sendall(b"0\r\n\r\n")
         assert b" 202 " in first.recv(4096).split(b"\r\n")[0]
+
+
+def test_a_run_that_memory_can_never_be_enough_for_is_refused_at_once(start_server, tmp_path):
+    checkpoint.write_random(tmp_path / "model", n_layers=12, n_heads=128, hidden=256, positions=4096)
+    server = start_server("--state", str(tmp_path / "state"), "--model", f"wide={tmp_path / 'model'}")
+    answer = send(server, b'"a"\n', "max_tokens=4096")  # hundreds of gigabytes
+    assert answer.status == 422 and "memory" in answer.json()["detail"]
+    assert server.get("/corpora").json() == NO_RUNS
+    assert send(server, b'"a"\n', "max_tokens=16&layers=0").status == 202
+
+
+def kill(server):
+    server.process.kill()
+    server.process.wait(PATIENCE)
 
 
 def test_what_a_crash_left_is_removed(start_server, tmp_path):
@@ -173,19 +213,155 @@ def test_what_a_crash_left_is_removed(start_server, tmp_path):
     path = send(server, body_of(texts(10))).headers["Location"]
     wait(server, path)
     with server.socket() as client:
-        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\na text\n")
+        client.sendall(b"POST /corpora HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\na text\n")
         deadline = time.monotonic() + PATIENCE
         while len(list(runs.iterdir())) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        server.process.kill()
-        server.process.wait(PATIENCE)
+        kill(server)
     kept = runs / path.rsplit("/", 1)[1]
-    (kept / ".state.12345").write_bytes(b"half a save")
+    (kept / ".state.0123456789abcdef.unfinished").write_bytes(b"half a save")
     (runs / "notes").mkdir()
     again = start_server("--state", str(tmp_path / "state"))
     assert sorted(runs.iterdir()) == sorted([kept, runs / "notes"])
+    assert not [file for file in kept.iterdir() if file.name.startswith(".")]
     assert again.request("DELETE", path).status == 204
     assert list(runs.iterdir()) == [runs / "notes"]
+
+
+@pytest.mark.parametrize("what", ["lost", "damaged", "restored from another day"])
+def test_no_run_is_deleted_because_the_database_does_not_know_it(start_server, tmp_path, what):
+    state = tmp_path / "state"
+    server = start_server("--state", str(state))
+    path = send(server, body_of(texts(10))).headers["Location"]
+    wait(server, path)
+    server.stop()
+    name = path.rsplit("/", 1)[1]
+    files = sorted(file.name for file in (state / "runs" / name).iterdir())
+    if what == "restored from another day":
+        with contextlib.closing(sqlite3.connect(state / "corpora.db")) as db, db:
+            db.execute("DELETE FROM runs")
+    else:
+        for file in state.glob("corpora.db*"):
+            file.unlink()
+    if what == "damaged":
+        (state / "corpora.db").write_bytes(b"no database " * 1000)
+    again = start_server("--state", str(state))
+    assert again.get("/corpora").json() == NO_RUNS
+    assert sorted(file.name for file in (state / "aside" / name).iterdir()) == files
+    assert f"runs/{name}" in again.log()
+    if what == "damaged":
+        assert (state / "aside" / "corpora.db").read_bytes().startswith(b"no database")
+    answer = send(again, b'"a"\n')
+    assert wait(again, answer.headers["Location"])["state"] == "done"
+
+
+def test_a_run_during_which_the_server_was_killed_twice_is_failed(start_server, tmp_path):
+    path = None
+    for _ in range(2):
+        server = start_server("--state", str(tmp_path / "state"))
+        path = path or send(server, body_of(texts(50000, seed=26))).headers["Location"]
+        wait(server, path, ("running",))
+        kill(server)
+    server = start_server("--state", str(tmp_path / "state"))
+    run = wait(server, path)
+    assert run["state"] == "failed" and "killed 2 times" in run["error"]
+    assert server.request("DELETE", path).status == 204
+
+
+def test_orderly_stops_do_not_count_as_kills(start_server, tmp_path):
+    path = None
+    for _ in range(4):
+        server = start_server("--state", str(tmp_path / "state"))
+        path = path or send(server, body_of(texts(50000, seed=27))).headers["Location"]
+        wait(server, path, ("running",))
+        assert server.stop() == 0
+    server = start_server("--state", str(tmp_path / "state"))
+    assert wait(server, path, ("running", "failed"))["state"] == "running"
+    server.request("POST", path + "/cancel", b"")
+    wait(server, path)
+
+
+def test_a_stop_does_not_wait_for_texts_that_are_still_to_be_counted(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    path = send(server, body_of(["the cat sat on the mat. " * 90] * 3000), "max_tokens=512").headers["Location"]
+    wait(server, path, ("running",))
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    try:
+        time.sleep(1)
+        assert server.stop() == 0
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    server = start_server("--state", str(tmp_path / "state"))
+    assert wait(server, path, ("running", "failed"))["state"] == "running"
+    server.request("POST", path + "/cancel", b"")
+    wait(server, path)
+
+
+def test_clients_are_not_told_where_the_server_keeps_its_files(keeping, tmp_path):
+    run = wait(keeping, send(keeping, gzip.compress(b"a\n" * 99)[:-6]).headers["Location"])
+    assert run["state"] == "failed" and str(tmp_path) not in run["error"] and "'input'" in run["error"]
+
+
+@pytest.mark.parametrize("first", [1, 2, 100])
+def test_gzip_is_known_however_its_bytes_come(keeping, first):
+    packed = gzip.compress(b"\n".join(b"%d" % (n * 7919) for n in range(300)))
+    with keeping.socket() as client:
+        client.sendall(b"POST /corpora?%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" %
+                       (OPTIONS.encode(), len(packed)) + packed[:first])
+        time.sleep(0.2)
+        client.sendall(packed[first:])
+        answer = b""
+        while b"}" not in answer:
+            answer += client.recv(65536)
+    run = json.loads(answer.split(b"\r\n\r\n")[1])
+    assert run["texts_total"] is None and wait(keeping, f"/corpora/{run['id']}")["texts_done"] == 300
+
+
+def small_files():
+    """Writes past 4 KiB fail with EFBIG, as if the disk were full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def test_a_full_disk_refuses_runs_and_not_the_start(tmp_path):
+    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--state", tmp_path / "state"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, preexec_fn=small_files)
+    port = int(re.search(rb":(\d+)\s*$", process.stdout.readline())[1])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.request("POST", "/analyze", '{"text": "a"}', {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 200 and answer.read()
+    connection.request("POST", "/corpora", b'"a"\n', NDJSON)
+    answer = connection.getresponse()
+    detail = json.loads(answer.read())["detail"]
+    assert answer.status == 503 and answer.headers["Retry-After"] and "full" in detail and str(tmp_path) not in detail
+    connection.close()
+    process.terminate()
+    said = process.communicate()[1].decode()
+    assert process.returncode == 0 and "File too large" in said
+
+
+def test_the_list_comes_in_pages(start_server, tmp_path):
+    start_server("--state", str(tmp_path / "state")).stop()
+    with contextlib.closing(sqlite3.connect(tmp_path / "state" / "corpora.db")) as db, db:
+        db.executemany("INSERT INTO runs (id, name, model, max_tokens, layers, thresholds, state, bad_lines) "
+                       "VALUES (?, '', 'mini', 24, 'all', '0.3', 'done', '[1,2,3]')", [(f"{n:016x}",) for n in range(120)])
+    server = start_server("--state", str(tmp_path / "state"))
+    seen, path, pages = [], "/corpora?limit=50", []
+    while path:
+        page = server.get(path).json()
+        pages.append(len(page["corpora"]))
+        seen += [int(run["id"], 16) for run in page["corpora"]]
+        assert all("bad_lines" not in run for run in page["corpora"])
+        path = page["next"]
+    assert seen == list(range(119, -1, -1)) and pages == [50, 50, 20]
+    assert len(server.get("/corpora").json()["corpora"]) == 50
+    assert server.get(f"/corpora/{119:016x}").json()["bad_lines"] == [1, 2, 3]
+    for query in ("limit=0", "limit=201", "limit=x", "limit=", "before=0", "before=-1", "before=99999999999999999999"):
+        answer = server.get("/corpora?" + query)
+        assert answer.status == 422 and answer.json()["pointer"] == "/" + query.split("=")[0], query
 
 
 def test_the_number_of_runs_is_bounded(start_server, tmp_path):
@@ -212,7 +388,7 @@ def test_client_that_leaves_in_the_middle(keeping, tmp_path):
     while list((tmp_path / "state" / "runs").iterdir()) and time.monotonic() < end:
         time.sleep(0.05)
     assert not list((tmp_path / "state" / "runs").iterdir())
-    assert keeping.get("/corpora").json() == {"corpora": []}
+    assert keeping.get("/corpora").json() == NO_RUNS
 
 
 def test_events_tell_the_run_to_its_end(keeping):

@@ -1,8 +1,10 @@
 """`headscope corpus`, `merge` and `report`: formats, bad lines, interruptions, shards."""
+import fcntl
 import gzip
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -417,3 +419,37 @@ def test_report_draws_the_page_again(headscope, plain_run, tmp_path):
     assert (tmp_path / "page.html").read_bytes() == (plain_run / "out" / "report.html").read_bytes()
     done = subprocess.run(command(headscope, "report", tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "state" in done.stderr
+
+
+def limited(limit):
+    """Writes past this many bytes of a file fail with EFBIG, as if the disk were full."""
+    def prepare():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    return prepare
+
+
+def test_a_full_disk_is_told_as_it_is_and_the_last_save_stays(headscope, half_done, long_run):
+    before = (half_done / "state").read_bytes()
+    done = subprocess.run([headscope, "corpus", long_run / "texts.gz", "-o", half_done, "--resume", *SMALL], capture_output=True,
+                          preexec_fn=limited(65536), check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 1 and "File too large" in said and "Input/output" not in said
+    assert (half_done / "state").read_bytes() == before
+    assert not [file for file in half_done.iterdir() if file.name.startswith(".")]
+
+
+def test_a_run_without_enough_memory_is_refused_before_it_begins(headscope, tmp_path):
+    checkpoint.write_random(tmp_path / "model", n_layers=12, n_heads=128, hidden=256, positions=4096)
+    done = corpus(headscope, "-", "-o", tmp_path / "out", "--model", tmp_path / "model", "--max-tokens", "4096", stdin=b"a\n",
+                  small=False)
+    assert done.returncode == 1 and "MB of memory" in done.stderr and not list((tmp_path / "out").iterdir())
+
+
+def test_leftovers_of_a_killed_save_go_when_the_run_goes_on(headscope, half_done, long_run):
+    (half_done / ".state.0123456789abcdef.unfinished").write_bytes(b"half a save")
+    held = half_done / ".report.npz.0123456789abcdef.unfinished"
+    with held.open("wb") as file:  # another process is writing it
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert corpus(headscope, long_run / "texts.gz", "-o", half_done, "--resume").returncode == 0
+        assert [name for name in half_done.iterdir() if name.name.startswith(".")] == [held]

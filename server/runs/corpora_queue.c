@@ -1,0 +1,243 @@
+/* corpora_queue.c - the thread that takes the runs in turn. What becomes of one is in its row before the next
+ * begins; where that cannot be written, the same run comes again and finds its work done. */
+#include "server/runs/corpora_internal.h"
+
+#include "model/clock.h"
+#include "server/base/log.h"
+#include "server/base/whole_files.h"
+#include "server/corpus/corpus_report.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAVE_MS  30000
+#define AGAIN_MS 3000 /* after the disk was full, or memory short */
+
+/* Times that the program may be killed while a run is under way, before it is saved again. */
+enum { STARTS_MAX = 2, MEMORY_TRIES = 20 };
+
+/* ---- while it runs ---- */
+
+/* "[3,7]": the numbers of those listed. NULL when memory is short. */
+static char *bad_lines_text(hs__corpus_bad *list)
+{
+    json_t *bad = hs__corpus_bad_save(list, NULL), *numbers = json_array();
+    const json_t *lines = json_object_get(bad, "lines");
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        json_array_append(numbers, json_object_get(json_array_get(lines, i), "line"));
+    char *text = json_dumps(numbers, JSON_COMPACT);
+    json_decref(numbers);
+    json_decref(bad);
+    return text;
+}
+
+static void on_progress(const hs__corpus_progress *progress, void *data)
+{
+    hs_corpora *c = data;
+    const bool news = !c->bad_lines || progress->bad_lines != c->progress.bad_lines;
+    char *bad_lines = news ? bad_lines_text(progress->bad) : NULL;
+    pthread_mutex_lock(&c->lock);
+    const bool saved = progress->saves != c->progress.saves;
+    c->progress = *progress;
+    if (bad_lines) {
+        free(c->bad_lines);
+        c->bad_lines = bad_lines;
+    }
+    if (saved) /* a start that came so far is none to count; where this fails, the next save does it */
+        (void)hs__row_done(
+            hs__row_statement(c, "UPDATE runs SET starts = 0 WHERE id = ?1", c->current, NULL));
+    pthread_mutex_unlock(&c->lock);
+}
+
+static hs_status run_through(hs_corpora *c, const hs__run_row *row, hs__run_plan *plan, hs_error *err)
+{
+    static const char *const names[] = {"upload"};
+    char dir[HS__RUN_PATH_MAX], input[HS__RUN_PATH_MAX];
+    const char *inputs[] = {input};
+    hs__corpus_job *job = &plan->job;
+    hs__run_path(c, row->id, "", dir);
+    hs__run_path(c, row->id, "input", input);
+    job->inputs = inputs;
+    job->input_names = names;
+    job->n_inputs = job->n_shards = 1;
+    job->dir = dir;
+    job->save_ms = SAVE_MS;
+    job->resume = job->yielding = true;
+    job->stop = &c->stop;
+    job->progress = on_progress;
+    job->progress_data = c;
+    return hs__corpus_run(job, err);
+}
+
+/* Of what was counted until the run was cancelled, when that is a text at least. */
+static hs_status part_report(const hs_corpora *c, const char *id, hs_error *err)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__corpus_record record;
+    hs__run_path(c, id, "", dir);
+    hs_status st = hs__corpus_record_load(dir, &record, err);
+    if (!st && hs_corpus_stats_texts(record.stats))
+        st = hs__corpus_report_write(&record, dir, NULL, err);
+    hs__corpus_record_finish(&record);
+    return st;
+}
+
+/* ---- before and after ---- */
+
+/* What clients are told names files as the run has them, not where the server keeps them. */
+static void folder_strip(const hs_corpora *c, const char *id, char *text)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    const size_t n = strlen(dir);
+    for (char *at; (at = strstr(text, dir));)
+        memmove(at, at + n + (at[n] == '/'), strlen(at + n + (at[n] == '/')) + 1);
+}
+
+/* The row's new state; NULL: the run goes on later. */
+static const char *state_after(const hs_corpora *c, hs_status st)
+{
+    if (st == HS_OK)
+        return "done";
+    if (st != HS_CANCELLED)
+        return "failed";
+    return c->cancel ? "cancelled" : NULL;
+}
+
+/* What came of it goes into the row. The lock is held. False when that cannot be. */
+static bool row_end(hs_corpora *c, const char *id, const char *state, const char *error)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    sqlite3_stmt *s =
+        hs__row_statement(c,
+                          "UPDATE runs SET bad_lines = coalesce(?1, bad_lines), bad_lines_total = ?3,"
+                          " texts_done = ?4, starts = 0, state = coalesce(?5, state), error = ?6,"
+                          " bytes = iif(?5 IS NULL, bytes, ?7), reserved = iif(?5 IS NULL, reserved, 0)"
+                          " WHERE id = ?2",
+                          c->bad_lines, id);
+    if (s) {
+        sqlite3_bind_int64(s, 3, (sqlite3_int64)c->progress.bad_lines);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)c->progress.texts);
+        sqlite3_bind_text(s, 5, state, -1, SQLITE_STATIC);
+        sqlite3_bind_text(s, 6, error, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(s, 7, (sqlite3_int64)hs__folder_bytes(dir));
+    }
+    const bool ok = hs__row_done(s);
+    hs__rows_count_bytes(c);
+    if (!ok)
+        hs__log("error", "corpus run %s: its end could not be written down: %s", id, sqlite3_errmsg(c->db));
+    return ok;
+}
+
+/* The lock is held. */
+static bool run_end(hs_corpora *c, const hs__run_row *row, hs_status st, hs_error *err)
+{
+    const char *state = state_after(c, st);
+    folder_strip(c, row->id, err->text);
+    const bool ok = row_end(c, row->id, state, st && st != HS_CANCELLED ? err->text : NULL);
+    c->current[0] = '\0';
+    free(c->bad_lines);
+    c->bad_lines = NULL;
+    hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", row->id,
+            st == HS_OK          ? "done"
+            : st == HS_CANCELLED ? "stopped"
+                                 : err->text);
+    return ok;
+}
+
+/* The lock is held. */
+static void run_begin(hs_corpora *c, const hs__run_row *row)
+{
+    snprintf(c->current, sizeof c->current, "%s", row->id);
+    c->cancel = false;
+    c->progress = row->progress;
+    atomic_store(&c->stop, c->stopping);
+    /* when this fails, 'queued' serves as well */
+    (void)hs__row_done(hs__row_statement(
+        c, "UPDATE runs SET state = 'running', starts = starts + 1 WHERE id = ?1", row->id, NULL));
+}
+
+/* Ends early when something else happens. The lock is held. */
+static void wait_ms(hs_corpora *c, unsigned milliseconds)
+{
+    const struct timespec end = hs_clock_after_ms(milliseconds);
+    if (!c->stopping)
+        pthread_cond_clockwait(&c->changed, &c->lock, CLOCK_MONOTONIC, &end);
+}
+
+/* Plans the run and finds memory for it, of which requests may hold some just now: waits a while. The lock is
+ * held, and given up while it waits. */
+static hs_status run_prepare(hs_corpora *c, const hs__run_row *row, hs__run_plan *ret_plan, hs_error *err)
+{
+    if (row->starts >= STARTS_MAX)
+        return hs_fail(
+            err, HS_INVALID,
+            "the server was killed %d times while this run was under way, perhaps for memory: send it "
+            "again with fewer layers or a smaller window",
+            row->starts);
+    hs_status st = hs__run_plan_make(c, row, ret_plan, err);
+    for (int tries = 0; !st; tries++) {
+        hs_error why = {0};
+        c->memory_free = hs__corpora_memory(c);
+        const hs_status fits = hs__corpus_workers_fit(&ret_plan->needs, c->memory_free, c->n_workers,
+                                                      &ret_plan->job.n_workers, &why);
+        if (!fits)
+            return HS_OK;
+        if (c->stopping || c->cancel)
+            return HS_CANCELLED;
+        if (tries == MEMORY_TRIES)
+            return hs_fail(err, fits, "%s", why.text);
+        wait_ms(c, AGAIN_MS);
+    }
+    return st;
+}
+
+/* One run, as far as it comes. The lock is held, and given up meanwhile. False: its end could not be written
+ * down. */
+static bool run_one(hs_corpora *c, const hs__run_row *row, hs__run_plan *plan)
+{
+    hs_error err = {0}, why = {0};
+    run_begin(c, row);
+    hs_status st = run_prepare(c, row, plan, &err);
+    if (!st) {
+        if (plan->job.n_workers < c->n_workers)
+            hs__log("warning", "corpus run %s: memory is enough for %zu of %zu workers", row->id,
+                    plan->job.n_workers, c->n_workers);
+        pthread_mutex_unlock(&c->lock);
+        st = run_through(c, row, plan, &err);
+        pthread_mutex_lock(&c->lock);
+    }
+    if (st == HS_CANCELLED && c->cancel) {
+        pthread_mutex_unlock(&c->lock);
+        if (part_report(c, row->id, &why) && why.status != HS_NOT_FOUND)
+            hs__log("error", "corpus run %s was cancelled and has no report: %s", row->id, why.text);
+        pthread_mutex_lock(&c->lock);
+    }
+    return run_end(c, row, st, &err);
+}
+
+void *hs__corpora_main(void *data)
+{
+    hs_corpora *c = data;
+    hs__run_plan *plan = calloc(1, sizeof *plan);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_mutex_lock(&c->lock);
+    while (plan && !c->stopping) {
+        hs__run_row row;
+        hs_error err = {0};
+        if (!c->db && hs__run_folders_open(c, &err))
+            wait_ms(c, AGAIN_MS);
+        else if (!hs__row_next(c, &row))
+            pthread_cond_wait(&c->changed, &c->lock);
+        else if (!run_one(c, &row, plan))
+            wait_ms(c, AGAIN_MS); /* it comes again, but not at once and for ever */
+    }
+    pthread_mutex_unlock(&c->lock);
+    free(plan);
+    return NULL;
+}

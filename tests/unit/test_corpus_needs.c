@@ -1,0 +1,132 @@
+/* test_corpus_needs.c - what a run is said to need, beside what it takes. */
+#include "server/corpus/corpus_needs.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MB (UINT64_C(1) << 20)
+
+static hs_model *model;
+static hs_engine *engine;
+static char dir[] = "/tmp/headscope-needs-XXXXXX", input[64];
+static const float thresholds[] = {0.1f, 0.3f};
+static uint16_t layers[HS_LAYERS_MAX];
+
+static void setup(void)
+{
+    ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_create(model, &(hs_engine_options){.n_threads = 1}, &engine, NULL), HS_OK);
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(input, sizeof input, "%s/input", dir);
+    FILE *file = fopen(input, "w");
+    for (int i = 0; i < 200; i++)
+        fprintf(file, "The %d. text of them tells of a river, and of the town beside it.\n", i);
+    fclose(file);
+    for (uint16_t l = 0; l < HS_LAYERS_MAX; l++)
+        layers[l] = l;
+}
+
+static void teardown(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+    hs_engine_destroy(engine);
+    hs_model_close(model);
+}
+
+static hs__corpus_job job_make(const char *const *inputs, size_t n_layers, size_t max_tokens)
+{
+    return (hs__corpus_job){.model = model,
+                            .engine = engine,
+                            .model_name = HS_EMBEDDED_NAME,
+                            .inputs = inputs,
+                            .n_inputs = 1,
+                            .dir = dir,
+                            .max_tokens = max_tokens,
+                            .thresholds = thresholds,
+                            .n_thresholds = 2,
+                            .layers = layers,
+                            .n_layers = n_layers,
+                            .n_workers = 1,
+                            .n_shards = 1,
+                            .save_ms = 1000000};
+}
+
+static uint64_t file_bytes(const char *name)
+{
+    char path[100];
+    struct stat file;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    ck_assert_int_eq(stat(path, &file), 0);
+    return (uint64_t)file.st_size;
+}
+
+static uint64_t memory_peak(void)
+{
+    char line[200];
+    uint64_t peak = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            peak = 1024 * strtoull(line + 6, NULL, 10);
+    fclose(status);
+    return peak;
+}
+
+static const struct {
+    size_t n_layers, max_tokens;
+} sizes[] = {{1, 8}, {2, 64}, {12, 32}, {12, 128}};
+
+START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
+{
+    const char *const inputs[] = {input};
+    const hs__corpus_job job = job_make(inputs, sizes[_i].n_layers, sizes[_i].max_tokens);
+    hs__corpus_needs needs;
+    ck_assert_int_eq(hs__corpus_needs_measure(&job, &needs, NULL), HS_OK);
+    const uint64_t before = memory_peak();
+    ck_assert_int_eq(hs__corpus_run(&job, NULL), HS_OK);
+    const uint64_t taken = memory_peak() - before, state = file_bytes("state");
+    const uint64_t reports = file_bytes("report.npz") + file_bytes("report.html") + file_bytes("report.json");
+    ck_assert_uint_le(taken, needs.memory + needs.memory_worker);
+    ck_assert_uint_le(state + (state > reports ? state : reports), needs.disk);
+    ck_assert_uint_ge(needs.disk, 2 * state);
+}
+END_TEST
+
+START_TEST(workers_are_as_many_as_memory_is_enough_for)
+{
+    const hs__corpus_needs needs = {.memory = 10 * MB, .memory_worker = 100 * MB};
+    size_t n = 0;
+    hs_error err = {0};
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 110 * MB - 1, 4, &n, &err), HS_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "110 MB"));
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 110 * MB, 4, &n, NULL), HS_OK);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, 399 * MB, 4, &n, NULL), HS_OK);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_int_eq(hs__corpus_workers_fit(&needs, UINT64_MAX, 4, &n, NULL), HS_OK);
+    ck_assert_uint_eq(n, 4);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("corpus_needs");
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 0);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, a_run_takes_no_more_than_it_is_said_to_need, 0,
+                        (int)(sizeof sizes / sizeof *sizes));
+    tcase_add_test(tests, workers_are_as_many_as_memory_is_enough_for);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
