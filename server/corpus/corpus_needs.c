@@ -2,7 +2,7 @@
  * element. */
 #include "server/corpus/corpus_needs.h"
 
-#include "server/base/memory.h"
+#include "server/base/memory_left.h"
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_worker.h"
 

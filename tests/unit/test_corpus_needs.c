@@ -12,6 +12,7 @@
 
 static hs_model *model;
 static hs_engine *engine;
+static hs_runtime *runtime;
 static char dir[] = "/tmp/headscope-needs-XXXXXX", input[64];
 static const float thresholds[] = {0.1f, 0.3f};
 static uint16_t layers[HS_LAYERS_MAX];
@@ -19,7 +20,9 @@ static uint16_t layers[HS_LAYERS_MAX];
 static void setup(void)
 {
     ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
-    ck_assert_int_eq(hs_engine_create(model, &(hs_engine_options){.n_threads = 1}, &engine, NULL), HS_OK);
+    ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL), HS_OK);
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(input, sizeof input, "%s/input", dir);
     FILE *file = fopen(input, "w");
@@ -36,6 +39,7 @@ static void teardown(void)
     snprintf(command, sizeof command, "rm -r %s", dir);
     ck_assert_int_eq(system(command), 0);
     hs_engine_destroy(engine);
+    hs_runtime_destroy(runtime);
     hs_model_close(model);
 }
 

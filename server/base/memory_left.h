@@ -1,4 +1,5 @@
-/* memory.h - how much memory there is for this process: the machine's, or its control groups' (v1 and v2). */
+/* memory_left.h - how much memory there is for this process: the machine's, or its control groups' (v1 and
+ * v2). */
 #pragma once
 
 #include <stdint.h>

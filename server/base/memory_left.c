@@ -1,5 +1,5 @@
-/* memory.c - the least of what the machine and each control group above us leave. */
-#include "server/base/memory.h"
+/* memory_left.c - the least of what the machine and each control group above us leave. */
+#include "server/base/memory_left.h"
 
 #include "server/base/cgroup.h"
 
