@@ -140,14 +140,14 @@ static void text_finish(text *t)
 }
 
 /* The text as far as its tokens reach, up to the first NUL. NULL when memory is short. */
-static char *text_reached(const hs_text *text, const hs_encoding *encoding)
+static char *text_reached(const hs_text *bytes, const hs_encoding *encoding)
 {
     uint32_t n_points = 0;
     for (size_t i = 0; i < encoding->n_tokens; i++)
         n_points = encoding->ends[i] > n_points ? encoding->ends[i] : n_points;
-    const size_t n_most = text->n_bytes < EXAMPLE_BYTES ? text->n_bytes : EXAMPLE_BYTES;
-    const size_t n = hs_utf8_whole(text->bytes, strnlen(text->bytes, n_most));
-    return strndup(text->bytes, hs_utf8_offset(text->bytes, n, n_points));
+    const size_t n_most = bytes->n_bytes < EXAMPLE_BYTES ? bytes->n_bytes : EXAMPLE_BYTES;
+    const size_t n = hs_utf8_whole(bytes->bytes, strnlen(bytes->bytes, n_most));
+    return strndup(bytes->bytes, hs_utf8_offset(bytes->bytes, n, n_points));
 }
 
 /* HS_BAD_REQUEST: it is not UTF-8. */
