@@ -156,6 +156,8 @@ void hs__analysis_request_finish(hs__analysis_request *wanted)
 {
     json_decref(wanted->body);
     free(wanted->words);
+    free(wanted->interventions);
+    free(wanted->numbers);
     free(wanted->input_ids);
     free(wanted->token_type_ids);
     *wanted = (hs__analysis_request){0};

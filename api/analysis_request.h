@@ -12,6 +12,7 @@ enum { HS__REDUCE_NONE, HS__REDUCE_SUM, HS__REDUCE_MEAN };
 enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 
 #define HS__SENTENCE_ENDS_MAX 64
+#define HS__INTERVENTIONS_MAX 256
 
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
@@ -34,7 +35,10 @@ typedef struct hs__analysis_request {
     bool split_special_tokens;
     unsigned special_tokens; /* 1: masked */
     size_t digits;
-    unsigned dtype;         /* HS__DTYPE_... */
+    unsigned dtype;                     /* HS__DTYPE_... */
+    hs_intervention *interventions;     /* [n_interventions], owned */
+    uint16_t (*numbers)[HS_LAYERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
+    size_t n_interventions;
     bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;

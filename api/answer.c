@@ -26,6 +26,10 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
         return HS_OK;
     locate(a->wanted->layers, a->wanted->n_layers, a->capture->layers, a->layer_at);
     locate(a->wanted->heads, a->wanted->n_heads, a->capture->heads, a->head_at);
+    if (a->baseline) {
+        locate(a->wanted->layers, a->wanted->n_layers, a->baseline->layers, a->baseline_layer_at);
+        locate(a->wanted->heads, a->wanted->n_heads, a->baseline->heads, a->baseline_head_at);
+    }
     const size_t T = a->capture->n_tokens, d = a->capture->head_width;
     a->scratch = malloc(2 * T * (T > d ? T : d) * sizeof(float));
     return a->scratch ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer's maps");
@@ -34,6 +38,11 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
 const float *hs__answer_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
 {
     return hs_capture_at(a->capture, tap, a->layer_at[l], a->head_at[h]);
+}
+
+const float *hs__answer_baseline_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
+{
+    return hs_capture_at(a->baseline, tap, a->baseline_layer_at[l], a->baseline_head_at[h]);
 }
 
 const char *hs__answer_token(const hs__answer *a, size_t i)

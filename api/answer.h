@@ -16,12 +16,14 @@ typedef struct hs__answer {
     const hs_request *request;
     const hs__analysis_request *wanted;
     const hs_encoding *encoding;
-    const int32_t *sentences;  /* [T] */
-    const uint8_t *ends;       /* [T]: 1 where a sentence ends */
-    const uint8_t *masked;     /* [T] or NULL */
-    const hs_capture *capture; /* NULL when the outputs need none */
+    const int32_t *sentences;   /* [T] */
+    const uint8_t *ends;        /* [T]: 1 where a sentence ends */
+    const uint8_t *masked;      /* [T] or NULL */
+    const hs_capture *capture;  /* NULL when the outputs need none */
+    const hs_capture *baseline; /* of the pass without interventions; NULL when there are none */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
+    uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
     float *scratch;                 /* owned: two maps of T * max(T, d), for array outputs */
     void *results[HS__OUTPUTS_MAX]; /* owned: what an output computed, by its number; see outputs.h */
 } hs__answer;
@@ -31,6 +33,9 @@ HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
 
 /* The captured array of one head asked for. */
 const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
+
+/* The same of the baseline. */
+const float *hs__answer_baseline_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
 /* The vocabulary's name of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);

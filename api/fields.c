@@ -341,11 +341,106 @@ static int read_sentence_ends(const reading *r)
     return 0;
 }
 
+/* ---- interventions ---- */
+
+/* One member of an intervention as a reading of its own; pointer is room for its JSON pointer. */
+static reading member_reading(const reading *r, size_t i, const char *name, char pointer[64])
+{
+    reading m = *r;
+    m.value = json_object_get(json_array_get(r->value, i), name);
+    snprintf(pointer, 64, "%s/%zu/%s", r->pointer, i, name);
+    m.pointer = pointer;
+    return m;
+}
+
+/* "all", which it also is when left out, or a list of numbers below n. */
+static int read_which(const reading *r, size_t i, const char *name, size_t n, uint16_t *ret_numbers,
+                      size_t *ret_n)
+{
+    char pointer[64], what[16];
+    const reading m = member_reading(r, i, name, pointer);
+    *ret_n = choose_all(ret_numbers, n);
+    if (!m.value || find_choice(m.value, "all") == 0)
+        return 0;
+    snprintf(what, sizeof what, "%.*s", (int)strlen(name) - 1, name);
+    if (json_array_size(m.value) == 0) {
+        char must[64];
+        snprintf(must, sizeof must, "\"all\" or a list of at least one %s number", what);
+        return refuse(&m, must);
+    }
+    return read_numbers(&m, what, n, ret_numbers, ret_n);
+}
+
+static int read_kind(const reading *r, size_t i, hs_intervention *ret)
+{
+    static const char kinds[] = "zero|scale|mean|uniform|identity"; /* as hs_intervention_kind */
+    char pointer[64], factor_pointer[64];
+    const reading m = member_reading(r, i, "kind", pointer);
+    const reading factor = member_reading(r, i, "factor", factor_pointer);
+    const int kind = m.value ? find_choice(m.value, kinds) : -1;
+    if (kind < 0)
+        return hs__refuse(r->problem, 422, pointer,
+                          "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\" or "
+                          "\"identity\"");
+    ret->kind = (hs_intervention_kind)kind;
+    ret->factor = (float)json_real_value(factor.value);
+    if (ret->kind == HS_INTERVENE_SCALE && !(json_is_real(factor.value) && isfinite(ret->factor)))
+        return hs__refuse(r->problem, 422, factor_pointer, "scale needs a factor, a number within floats");
+    if (ret->kind != HS_INTERVENE_SCALE && factor.value)
+        return hs__refuse(r->problem, 422, factor_pointer, "only scale has a factor");
+    return 0;
+}
+
+static int read_intervention(const reading *r, size_t i)
+{
+    static const char *const members[] = {"layers", "heads", "kind", "factor"};
+    hs__analysis_request *wanted = r->wanted;
+    json_t *object = json_array_get(r->value, i);
+    uint16_t *layers = wanted->numbers[2 * i], *heads = wanted->numbers[2 * i + 1];
+    hs_intervention *intervention = &wanted->interventions[i];
+    size_t n_known = 0;
+    if (!json_is_object(object))
+        return refuse_element(r, i,
+                              "an object such as {\"layers\": [0], \"heads\": [1], \"kind\": \"zero\"}");
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+        n_known += json_object_get(object, members[k]) != NULL;
+    if (n_known != json_object_size(object))
+        return refuse_element(r, i, "an object of layers, heads, kind and factor, and nothing else");
+    if (read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers) ||
+        read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
+        read_kind(r, i, intervention))
+        return r->problem->status;
+    intervention->layers = layers;
+    intervention->heads = heads;
+    return 0;
+}
+
+static int read_interventions(const reading *r)
+{
+    hs__analysis_request *wanted = r->wanted;
+    const size_t n = json_array_size(r->value);
+    if (!json_is_array(r->value) || n > HS__INTERVENTIONS_MAX)
+        return refuse(r, "a list of at most 256 objects");
+    if (n == 0)
+        return 0;
+    wanted->interventions = calloc(n, sizeof *wanted->interventions);
+    wanted->numbers = calloc(2 * n, sizeof *wanted->numbers);
+    if (!wanted->interventions || !wanted->numbers)
+        return refuse_memory(r);
+    for (size_t i = 0; i < n; i++)
+        if (read_intervention(r, i))
+            return r->problem->status;
+    wanted->n_interventions = n;
+    wanted->outputs |= hs__outputs_implied(r->row->field.name);
+    return 0;
+}
+
 /* ---- the table ---- */
 
 #define AT(name) offsetof(hs__analysis_request, name)
 
-/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids. model, which
+/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, outputs
+ * come before interventions, which add to them. model, which
  * all depend on, is read before by api/analysis_request.c. */
 static const row rows[] = {
     {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
@@ -376,6 +471,10 @@ static const row rows[] = {
     {{"outputs", HS_FIELD_WORDS, "LIST", "what to answer, see below (attentions,similarities,pairs)",
       .choices = NULL},
      read_outputs,
+     0},
+    {{"interventions", HS_FIELD_OBJECTS, "JSON", "what to change in which heads; changes are answered too",
+      .choices = NULL},
+     read_interventions,
      0},
     {{"normalize", HS_FIELD_WORD, "HOW", "similarities as they are or as N = S / max: none or max (none)",
       .choices = "none|max"},

@@ -11,11 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One text through the model. */
-typedef struct job_sequence {
+/* The tokens of one text. */
+typedef struct job_text {
     hs_encoding encoding;
     int32_t *sentences; /* [T]; the block holds ends too */
     uint8_t *ends;      /* [T]: 1 where a sentence ends */
+} job_text;
+
+/* A text through the model, changed or not. */
+typedef struct job_sequence {
+    const hs_encoding *encoding;
     const hs_intervention *interventions;
     size_t n_interventions;
     hs__heads *heads; /* a reference; NULL until found or computed */
@@ -28,9 +33,10 @@ struct hs_job {
     hs_error error;
     hs__answer_format format;
     hs__analysis_request wanted;
-    job_sequence *sequences;
+    job_text text;
+    job_sequence sequences[2]; /* what is answered, and with interventions the baseline beside it */
     size_t n_sequences;
-    uint16_t all_heads[HS_HEADS_MAX];
+    uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     hs_selection selection; /* what each sequence's capture must hold; taps 0: no pass is needed */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
@@ -83,21 +89,29 @@ static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_e
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *wanted = &job->wanted;
-    job->sequences = calloc(1, sizeof *job->sequences);
-    if (!job->sequences)
-        return refuse_memory(job, "the tokens");
-    job_sequence *s = &job->sequences[job->n_sequences++];
-    if (encode_input(job, &s->encoding, &job->error))
+    job_text *text = &job->text;
+    if (encode_input(job, &text->encoding, &job->error))
         return refuse_error(job);
-    const hs_encoding *e = &s->encoding;
-    s->sentences = malloc(e->n_tokens * (sizeof *s->sentences + 1));
-    if (!s->sentences)
+    const hs_encoding *e = &text->encoding;
+    text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
+    if (!text->sentences)
         return refuse_memory(job, "the sentences");
-    s->ends = (uint8_t *)(s->sentences + e->n_tokens);
+    text->ends = (uint8_t *)(text->sentences + e->n_tokens);
     for (size_t i = 0; i < e->n_tokens; i++)
-        s->ends[i] = ends_sentence(wanted, e, i);
-    hs_sentences_find(s->ends, e->types, e->special, e->n_tokens, s->sentences);
+        text->ends[i] = ends_sentence(wanted, e, i);
+    hs_sentences_find(text->ends, e->types, e->special, e->n_tokens, text->sentences);
+    job->sequences[job->n_sequences++] = (job_sequence){
+        .encoding = e, .interventions = wanted->interventions, .n_interventions = wanted->n_interventions};
+    if (wanted->n_interventions)
+        job->sequences[job->n_sequences++] = (job_sequence){.encoding = e};
     return 0;
+}
+
+static const uint16_t *count_up(uint16_t *ret_numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ret_numbers[i] = (uint16_t)i;
+    return ret_numbers;
 }
 
 /* What the outputs need of the pass. */
@@ -114,15 +128,17 @@ static void plan(hs_job *job)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
     if (hs__outputs_every_head(wanted->outputs)) {
         selection->n_heads = job_model(job)->shape->n_heads;
-        for (size_t h = 0; h < selection->n_heads; h++)
-            job->all_heads[h] = (uint16_t)h;
-        selection->heads = job->all_heads;
+        selection->heads = count_up(job->all_heads, selection->n_heads);
+    }
+    if (hs__outputs_every_layer(wanted->outputs)) {
+        selection->n_layers = job_model(job)->shape->n_layers;
+        selection->layers = count_up(job->all_layers, selection->n_layers);
     }
 }
 
 static size_t answer_bytes_max(const hs_job *job)
 {
-    return hs__answer_bytes_max(&job->wanted, job->format, job_model(job), &job->sequences[0].encoding,
+    return hs__answer_bytes_max(&job->wanted, job->format, job_model(job), &job->text.encoding,
                                 job->request->body_bytes);
 }
 
@@ -131,7 +147,7 @@ static size_t capture_bytes(const hs_job *job)
     size_t n_bytes = 0;
     for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
         n_bytes +=
-            hs_capture_bytes(job_model(job)->shape, &job->selection, job->sequences[i].encoding.n_tokens);
+            hs_capture_bytes(job_model(job)->shape, &job->selection, job->sequences[i].encoding->n_tokens);
     return n_bytes;
 }
 
@@ -162,9 +178,9 @@ static int check_limits(hs_job *job)
 static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 {
     return (hs__heads_key){.model = job->wanted.model,
-                           .ids = s->encoding.ids,
-                           .types = s->encoding.types,
-                           .n_tokens = s->encoding.n_tokens,
+                           .ids = s->encoding->ids,
+                           .types = s->encoding->types,
+                           .n_tokens = s->encoding->n_tokens,
                            .interventions = s->interventions,
                            .n_interventions = s->n_interventions};
 }
@@ -225,10 +241,9 @@ void hs_job_destroy(hs_job *job)
         return;
     for (size_t i = 0; i < job->n_sequences; i++) {
         hs__heads_release(job->api->cache, job->sequences[i].heads);
-        hs_encoding_finish(&job->sequences[i].encoding);
-        free(job->sequences[i].sentences);
     }
-    free(job->sequences);
+    hs_encoding_finish(&job->text.encoding);
+    free(job->text.sentences);
     hs__analysis_request_finish(&job->wanted);
     free(job);
 }
@@ -243,7 +258,7 @@ size_t hs_job_tokens(const hs_job *job)
 {
     size_t n_tokens = 0;
     for (size_t i = 0; i < job->n_sequences; i++)
-        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding.n_tokens : 0;
+        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
     return n_tokens;
 }
 
@@ -280,7 +295,7 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS
     for (size_t i = 0; i < n_jobs; i++) {
         for (size_t k = 0; k < jobs[i]->n_sequences; k++) {
             job_sequence *s = &jobs[i]->sequences[k];
-            const size_t T = s->encoding.n_tokens;
+            const size_t T = s->encoding->n_tokens;
             if (!is_pending(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]))
                 continue;
             parts[n++] = (pass_part){jobs[i], s};
@@ -299,7 +314,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
     hs_plan plan;
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
-        const hs_encoding *e = &parts[i].sequence->encoding;
+        const hs_encoding *e = parts[i].sequence->encoding;
         sequences[i] = (hs_sequence){.ids = e->ids,
                                      .types = shape->n_types ? e->types : NULL,
                                      .n_tokens = e->n_tokens,
@@ -318,7 +333,7 @@ static void part_finish(const pass_part *part, hs_capture *capture, double forwa
 {
     hs_job *job = part->job;
     const hs__heads_key key = sequence_key(job, part->sequence);
-    job->n_tokens_computed += part->sequence->encoding.n_tokens;
+    job->n_tokens_computed += part->sequence->encoding->n_tokens;
     job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
     part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);
     if (!part->sequence->heads)
@@ -335,9 +350,9 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
     const double forward_ms = hs_clock_ms() - start;
     size_t n_tokens = 0;
     for (size_t i = 0; i < n; i++)
-        n_tokens += parts[i].sequence->encoding.n_tokens;
+        n_tokens += parts[i].sequence->encoding->n_tokens;
     for (size_t i = 0; i < n; i++) {
-        const double share = (double)parts[i].sequence->encoding.n_tokens / (double)n_tokens;
+        const double share = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
         if (!st) {
             part_finish(&parts[i], sequences[i].capture, forward_ms, share);
             continue;
@@ -369,15 +384,17 @@ static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs
 static hs_status analyze(hs_job *job, hs__answer *answer)
 {
     const double start = hs_clock_ms();
-    const job_sequence *s = &job->sequences[0];
+    const job_text *text = &job->text;
+    const hs__heads *heads = job->sequences[0].heads, *baseline = job->sequences[1].heads;
     *answer = (hs__answer){.model = job_model(job),
                            .request = job->request,
                            .wanted = &job->wanted,
-                           .encoding = &s->encoding,
-                           .sentences = s->sentences,
-                           .ends = s->ends,
-                           .masked = masked_tokens(&job->wanted, &s->encoding),
-                           .capture = s->heads ? s->heads->capture : NULL};
+                           .encoding = &text->encoding,
+                           .sentences = text->sentences,
+                           .ends = text->ends,
+                           .masked = masked_tokens(&job->wanted, &text->encoding),
+                           .capture = heads ? heads->capture : NULL,
+                           .baseline = baseline ? baseline->capture : NULL};
     hs_status st = hs__answer_init(answer, &job->error);
     if (!st && answer->capture)
         st = hs__outputs_compute(answer, &job->error);
@@ -413,7 +430,7 @@ static void pack(hs_job *job, hs__buffer *body, hs_response *response)
 {
     if (job->format == HS__JSON) {
         response->vary_encoding = true;
-        const hs__heads *heads = job->sequences ? job->sequences[0].heads : NULL;
+        const hs__heads *heads = job->sequences[0].heads;
         const double forward_ms = heads ? heads->forward_ms : 0;
         if (hs_gzip_accepted(job->request->accept_encoding) &&
             hs__gzip(body, GZIP_SHARE * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))

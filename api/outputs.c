@@ -45,6 +45,8 @@ static const hs__output rows[] = {
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
      .every_head = true},
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
+    {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
+     .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 _Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs is an unsigned");
@@ -56,13 +58,17 @@ const hs__output *hs__output_at(size_t i)
 
 const char *hs_output_name(size_t i)
 {
-    return i < N_ROWS ? rows[i].name : NULL;
+    for (size_t row = 0; row < N_ROWS; row++)
+        if (!rows[row].implied_by && i-- == 0)
+            return rows[row].name;
+    return NULL;
 }
 
 size_t hs__output_find(const char *name, size_t n_bytes)
 {
     for (size_t i = 0; name && i < N_ROWS; i++)
-        if (strlen(rows[i].name) == n_bytes && memcmp(rows[i].name, name, n_bytes) == 0)
+        if (!rows[i].implied_by && strlen(rows[i].name) == n_bytes &&
+            memcmp(rows[i].name, name, n_bytes) == 0)
             return i;
     return HS__OUTPUTS_MAX;
 }
@@ -70,9 +76,9 @@ size_t hs__output_find(const char *name, size_t n_bytes)
 void hs__outputs_list(char *ret, size_t n_ret, const char *quote)
 {
     size_t used = 0;
-    for (size_t i = 0; i < N_ROWS && used < n_ret; i++)
-        used +=
-            (size_t)snprintf(ret + used, n_ret - used, "%s%s%s%s", i ? ", " : "", quote, rows[i].name, quote);
+    for (size_t i = 0; hs_output_name(i) && used < n_ret; i++)
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s%s%s%s", i ? ", " : "", quote,
+                                 hs_output_name(i), quote);
 }
 
 /* ---- sets ---- */
@@ -104,6 +110,22 @@ bool hs__outputs_every_head(unsigned outputs)
     for (size_t i = 0; i < N_ROWS; i++)
         every |= holds(outputs, i) && rows[i].every_head;
     return every;
+}
+
+bool hs__outputs_every_layer(unsigned outputs)
+{
+    bool every = false;
+    for (size_t i = 0; i < N_ROWS; i++)
+        every |= holds(outputs, i) && rows[i].every_layer;
+    return every;
+}
+
+unsigned hs__outputs_implied(const char *field)
+{
+    unsigned outputs = 0;
+    for (size_t i = 0; i < N_ROWS; i++)
+        outputs |= (unsigned)(rows[i].implied_by && strcmp(rows[i].implied_by, field) == 0) << i;
+    return outputs;
 }
 
 int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *problem)

@@ -53,13 +53,15 @@ typedef struct hs__output {
 
     const hs__structure *structure; /* NULL: an array */
 
-    bool is_default; /* answered when no outputs are named */
-    bool every_head; /* looks at all heads of a layer, whichever were asked for */
+    bool is_default;        /* answered when no outputs are named */
+    bool every_head;        /* looks at all heads of a layer, whichever were asked for */
+    bool every_layer;       /* and at all layers */
+    const char *implied_by; /* answered when this field is there, and not asked for by name; or NULL */
 } hs__output;
 
 /* Row i; NULL past the last. */
 const hs__output *hs__output_at(size_t i);
-/* The number of the row of that name (NULL: none), or HS__OUTPUTS_MAX. */
+/* The number of the row that is asked for by that name (NULL: none), or HS__OUTPUTS_MAX. */
 size_t hs__output_find(const char *name, size_t n_bytes);
 /* All names, in quotes of that kind: "a", "b". */
 void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
@@ -69,6 +71,9 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 unsigned hs__outputs_default(void);
 unsigned hs__outputs_taps(unsigned outputs);
 bool hs__outputs_every_head(unsigned outputs);
+bool hs__outputs_every_layer(unsigned outputs);
+/* What the field of that name adds. */
+unsigned hs__outputs_implied(const char *field);
 
 /* 422 when dtype u1, which holds [0, 1] only, is asked of arrays that leave that range. */
 int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *problem);

@@ -39,6 +39,14 @@ static hs_status set_word(const hs_option *option, const char *value, void *ret,
     return field_set(option, json_string(value), ret, err);
 }
 
+static hs_status set_json(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    json_error_t error;
+    json_t *json = json_loads(value, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    return json ? field_set(option, json, ret, err)
+                : hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
+}
+
 static hs_status set_flag(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
     (void)value;
@@ -123,7 +131,7 @@ enum { N_OWN = sizeof own_options / sizeof *own_options };
 static const hs_option_set set_kinds[] = {
     [HS_FIELD_TEXT] = set_word,       [HS_FIELD_WORD] = set_word,   [HS_FIELD_WORDS] = set_words,
     [HS_FIELD_NUMBERS] = set_numbers, [HS_FIELD_IDS] = set_numbers, [HS_FIELD_WHOLE] = set_whole,
-    [HS_FIELD_SHARE] = set_real,      [HS_FIELD_FLAG] = set_flag,
+    [HS_FIELD_SHARE] = set_real,      [HS_FIELD_FLAG] = set_flag,   [HS_FIELD_OBJECTS] = set_json,
 };
 
 /* The options: each field of the request, by the api's table, then our own. */

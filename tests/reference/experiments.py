@@ -4,8 +4,11 @@ Arrays are [h][T][d] or [h][T][T]. `model` is what checkpoint.load gives, of a f
 """
 
 import math
+from collections import namedtuple
 
-from encoder import dense, split_heads
+import family_bert
+import numpy as np
+from encoder import ACTIVATIONS, Heads, dense, join_heads, layer_norm, softmax, split_heads
 
 
 def projections(model, number, state):
@@ -17,3 +20,47 @@ def projections(model, number, state):
 def scores(queries, keys):
     """What the softmax is taken of."""
     return queries @ keys.transpose(0, 2, 1) / math.sqrt(queries.shape[-1])
+
+
+# layers and heads: lists of numbers; kind as in a request.
+Intervention = namedtuple("Intervention", "layers heads kind factor", defaults=[None])
+
+
+def change_map(attention, changes):
+    for change in changes:
+        if change.kind == "uniform":
+            attention[change.heads] = 1 / attention.shape[-1]
+        if change.kind == "identity":
+            attention[change.heads] = np.eye(attention.shape[-1])
+    return attention
+
+
+def change_output(output, changes):
+    for change in changes:
+        if change.kind == "mean":
+            output[change.heads] = output[change.heads].mean(1, keepdims=True)
+    for change in changes:
+        if change.kind in ("zero", "scale"):
+            output[change.heads] *= change.factor or 0
+    return output
+
+
+def forward(model, ids, types, interventions):
+    """What family_bert.forward gives, with heads changed."""
+    x = family_bert.embed(model, np.asarray(ids), np.asarray(types))
+    states, attentions, outputs = [x], [], []
+    for number in range(model.n_layers):
+        changes = [change for change in interventions if number in change.layers]
+        layer = f"encoder.layer.{number}."
+        queries, keys, values = projections(model, number, x)
+        attention = change_map(softmax(scores(queries, keys)), changes)
+        output = change_output(attention @ values, changes)
+        x = layer_norm(model.weights, layer + "attention.output.LayerNorm",
+                       x + dense(model.weights, layer + "attention.output.dense", join_heads(output)), model.eps)
+        wide = ACTIVATIONS[model.activation](dense(model.weights, layer + "intermediate.dense", x))
+        x = layer_norm(model.weights, layer + "output.LayerNorm",
+                       x + dense(model.weights, layer + "output.dense", wide), model.eps)
+        states.append(x)
+        attentions.append(attention)
+        outputs.append(output)
+    return Heads(np.array(attentions), np.array(outputs), np.array(states))

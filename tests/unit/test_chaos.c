@@ -146,6 +146,11 @@ static const struct {
      "{\"text\":\"a bc "
      "d\",\"layers\":\"all\",\"outputs\":[\"attentions\",\"pairs\",\"regions\",\"segments\",\"summary\","
      "\"hidden_states\"]}"},
+    {HS_ANALYZE, NULL, NULL,
+     "{\"words\":[\"a\",\"bc\"],\"interventions\":[{\"kind\":\"mean\",\"layers\":[0]},{\"kind\":\"zero\","
+     "\"heads\":[1]}]}"},
+    {HS_ANALYZE, "application/x-npz", NULL,
+     "{\"input_ids\":[2,5,3],\"token_type_ids\":[0,0,1],\"interventions\":[{\"kind\":\"uniform\"}]}"},
     {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},
     {HS_MODELS, NULL, NULL, NULL},

@@ -1,0 +1,113 @@
+/* output_changes.c - how far interventions moved what the pass computes: every norm is divided by the
+ * baseline's. */
+#include "api/output_structures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct changes {
+    size_t n_layers, n_heads, n_states, n_tokens;
+    float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
+    float hidden[];                   /* [L + 1][T]; the others follow */
+} changes;
+
+static float relative(const float *changed, const float *baseline, size_t n)
+{
+    double difference = 0, whole = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = (double)changed[i] - (double)baseline[i];
+        difference += d * d;
+        whole += (double)baseline[i] * (double)baseline[i];
+    }
+    return (float)(sqrt(difference) / sqrt(whole)); /* NAN where nothing was and nothing is */
+}
+
+/* All layers are captured in both passes. */
+static void measure_hidden(const hs__answer *a, changes *c)
+{
+    const size_t H = a->capture->hidden;
+    for (size_t s = 0; s < c->n_states; s++) {
+        const float *changed = hs_capture_at(a->capture, HS_TAP_HIDDEN_STATE, s, 0);
+        const float *baseline = hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, s, 0);
+        for (size_t t = 0; t < c->n_tokens; t++)
+            c->hidden[s * c->n_tokens + t] = relative(changed + t * H, baseline + t * H, H);
+    }
+}
+
+static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_t n_heads, float *ret)
+{
+    const size_t T = a->capture->n_tokens;
+    for (size_t l = 0; l < n_layers && !hs__answer_cancelled(a); l++)
+        for (size_t h = 0; h < n_heads; h++)
+            ret[l * n_heads + h] =
+                relative(hs__answer_at(a, tap, l, h), hs__answer_baseline_at(a, tap, l, h), T * T);
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t n_states = a->model->shape->n_layers + 1, T = a->capture->n_tokens;
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    changes *c = calloc(1, sizeof *c + (n_states * T + 2 * n_layers * n_heads) * sizeof(float));
+    if (!c)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for changes");
+    c->n_layers = n_layers;
+    c->n_heads = n_heads;
+    c->n_states = n_states;
+    c->n_tokens = T;
+    c->attentions = c->hidden + n_states * T;
+    c->similarities = c->attentions + n_layers * n_heads;
+    measure_hidden(a, c);
+    measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions);
+    measure_maps(a, HS_TAP_SIMILARITY, n_layers, n_heads, c->similarities);
+    *ret_result = c;
+    return HS_OK;
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    const changes *c = result;
+    const size_t states[] = {c->n_states, c->n_tokens}, heads[] = {c->n_layers, c->n_heads};
+    const int digits = (int)a->wanted->digits;
+    hs__buffer_text(b, "{\"hidden\":");
+    hs__json_block(b, c->hidden, 2, states, digits);
+    hs__json_key(b, "attentions");
+    hs__json_block(b, c->attentions, 2, heads, digits);
+    hs__json_key(b, "similarities");
+    hs__json_block(b, c->similarities, 2, heads, digits);
+    hs__buffer_text(b, "}");
+}
+
+static void add(hs__arrays *arrays, const char *name, const float *values, size_t n_rows, size_t n_columns)
+{
+    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, 2, n_rows, n_columns);
+    for (size_t i = 0; to && i < n_rows * n_columns; i++)
+        to[i] = values[i];
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const changes *c = result;
+    (void)a;
+    add(arrays, "changes_hidden", c->hidden, c->n_states, c->n_tokens);
+    add(arrays, "changes_attentions", c->attentions, c->n_layers, c->n_heads);
+    add(arrays, "changes_similarities", c->similarities, c->n_layers, c->n_heads);
+}
+
+static size_t count(const hs__measures *m)
+{
+    return (m->shape->n_layers + 1) * m->n_tokens + 2 * m->n_heads;
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return 4 * count(m);
+}
+
+const hs__structure hs__structure_changes = {
+    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};
