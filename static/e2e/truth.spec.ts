@@ -96,6 +96,26 @@ test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail
   for (const dark of strong) expect(dark).toBeGreaterThan(0.75 * full);
 });
 
+test("512 tokens: little is fetched before anything is opened", async ({ watched: page, home }) => {
+  let bytes = 0;
+  const asked: string[] = [];
+  page.on("response", (response) => void response.body().then((body) => (bytes += body.length), () => {}));
+  page.on("request", (r) => asked.push(r.postData() ?? ""));
+  await open(page, home, `max=512&text=${encodeURIComponent(LONG)}`);
+  await expect
+    .poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length))
+    .toBe(1);
+  await page.waitForTimeout(500);
+  expect(bytes).toBeGreaterThan(3e6);
+  expect(bytes).toBeLessThan(20e6);
+  expect(asked.some((body) => body.includes('"similarities"'))).toBe(false);
+  const layers = (): Set<string> =>
+    new Set(asked.filter((body) => body.includes('"attentions"')).map((body) => /"layers":\[(\d+)/.exec(body)![1]!));
+  expect(layers().has("11")).toBe(false);
+  await page.locator(".thumb").last().scrollIntoViewIfNeeded();
+  await expect.poll(() => layers().has("11")).toBe(true);
+});
+
 test("a share says of how many pairs; heads of few pairs come last, either way", async ({ watched: page, home }) => {
   await open(page, home, "sort=repeated_share");
   const captions = async (): Promise<[number, number][]> =>
@@ -123,8 +143,8 @@ test("the figures' table sorts by every column", async ({ watched: page, home })
   await open(page, home);
   await page.getByText("All figures as a table").click();
   const heads = page.locator(".alternative thead th");
-  await expect(heads).toHaveCount(9);
-  for (const n of [1, 4, 8]) {
+  await expect(heads).toHaveCount(19);
+  for (const n of [2, 5, 9, 11]) {
     await heads.nth(n).getByRole("button").click();
     await expect(heads.nth(n)).toHaveAttribute("aria-sort", "descending");
     const values = (await page.locator(`.alternative tbody td:nth-child(${n + 1}):not(.muted)`).allTextContents())
@@ -132,8 +152,8 @@ test("the figures' table sorts by every column", async ({ watched: page, home })
       .map((t) => parseFloat(t.replaceAll(",", "").replace("−", "-")));
     expect(values).toEqual([...values].sort((a, b) => b - a));
   }
-  await heads.nth(8).getByRole("button").click();
-  await expect(heads.nth(8)).toHaveAttribute("aria-sort", "ascending");
+  await heads.nth(11).getByRole("button").click();
+  await expect(heads.nth(11)).toHaveAttribute("aria-sort", "ascending");
 });
 
 test("an empty text has no pairs, in every view", async ({ watched: page, home }) => {

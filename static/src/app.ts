@@ -9,6 +9,7 @@ import { perFrame } from "./dom";
 import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
+import type { Known } from "./metrics";
 import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest } from "./requests";
 import { visible } from "./visible";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
@@ -178,11 +179,24 @@ export class App {
     return this.remember(answer, `${layer} ${head}`, () => roughHeadOf(answer, maps[head]!, layer, head, this.state));
   }
 
+  // What is known of each head: its figures, and its profile once its map was here.
+  private joined: { counted: Summary[][]; made: number; heads: Known[][] } | null = null;
+  figures(overview: Answer): Known[][] {
+    const counted = this.counted(overview);
+    const { profiles, made } = this.derived(overview);
+    if (this.joined?.counted !== counted || this.joined.made !== made) {
+      const H = overview.heads.length;
+      const heads = counted.map((row, l) => row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h] })));
+      this.joined = { counted, made, heads };
+    }
+    return this.joined.heads;
+  }
+
   // Each head's figures at the threshold of the moment: exact when known, else counted here from half precision.
   private settled = INITIAL.tau;
   private settling = { tau: INITIAL.tau, timer: 0 };
   private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
-  figures(overview: Answer): Summary[][] {
+  private counted(overview: Answer): Summary[][] {
     const { tau } = this.state;
     if (tau === INITIAL.tau) return overview.summary!;
     const request = summaryRequest(this.state);

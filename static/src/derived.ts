@@ -16,7 +16,7 @@ export interface Derived {
 export class Deriver {
   private worker: Worker | null = null;
   private readonly known = new WeakMap<Answer, Derived>();
-  private readonly waiting = new Map<number, { derived: Derived; from: number; left: number }>();
+  private readonly waiting = new Map<number, { derived: Derived; from: number }>();
   private orders = 0;
 
   constructor(private readonly changed: () => void) {}
@@ -67,7 +67,7 @@ export class Deriver {
   private order(overview: Answer, l: number, order: Order): void {
     const derived = this.of(overview);
     order.key = this.orders++;
-    this.waiting.set(order.key, { derived, from: l * overview.heads.length, left: order.heads.length });
+    this.waiting.set(order.key, { derived, from: l * overview.heads.length });
     this.worker ??= this.start();
     this.worker.postMessage(order);
   }
@@ -79,14 +79,15 @@ export class Deriver {
   }
 
   private take(reply: Reply): void {
-    const order = this.waiting.get(reply.key)!;
-    const { derived, from } = order;
-    if (reply.kind === "similarity") {
-      derived.similarity[from + reply.head] = reply.bytes;
-      derived.levels[from + reply.head] = reply.levels;
-    } else derived.profiles[from + reply.head] = reply.profile;
+    const { derived, from } = this.waiting.get(reply.key)!;
+    this.waiting.delete(reply.key);
+    if (reply.kind === "attention") reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
+    else
+      reply.heads.forEach(({ bytes, levels }, h) => {
+        derived.similarity[from + h] = bytes;
+        derived.levels[from + h] = levels;
+      });
     derived.made++;
-    if (--order.left === 0) this.waiting.delete(reply.key);
     this.changed();
   }
 }

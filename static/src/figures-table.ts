@@ -1,19 +1,19 @@
 // Every head's figures as a table: what the thumbnails say, for screen readers and for copying. Each column sorts.
-import type { Answer, Summary } from "./answer";
+import type { Answer } from "./answer";
 import type { App } from "./app";
 import { h, replace } from "./dom";
-import { FIGURES, soundValueOf, writeFigure, type Figure } from "./metrics";
+import { FIGURES, patternOf, soundValueOf, writeFigure, type Figure, type Known } from "./metrics";
 
 const NAMES = Object.keys(FIGURES) as Figure[];
-const shown = new WeakMap<Element, { summary: Summary[][]; column: string; least: number }>();
+const shown = new WeakMap<Element, { summary: Known[][]; column: string; least: number }>();
 
 interface Row {
   l: number;
   head: number;
-  summary: Summary;
+  summary: Known;
 }
 
-export function figuresTable(place: HTMLElement, app: App, answer: Answer, summary: Summary[][]): void {
+export function figuresTable(place: HTMLElement, app: App, answer: Answer, summary: Known[][]): void {
   const { column, least } = app.state;
   const last = shown.get(place);
   if (last?.summary === summary && last.column === column && last.least === least) return;
@@ -32,7 +32,7 @@ export function figuresTable(place: HTMLElement, app: App, answer: Answer, summa
         "table",
         { class: "sortable" },
         h("caption", {}, `Shares are of high pairs, their number beside; of fewer than ${least} they are sorted last.`),
-        h("thead", {}, h("tr", {}, columnHead(app, "head", "Head", "By layer and head"), NAMES.map((name) => columnHead(app, name, FIGURES[name].name, FIGURES[name].title)))),
+        h("thead", {}, h("tr", {}, columnHead(app, "head", "Head", "By layer and head"), columnHead(app, "pattern", "Pattern", "Where most of its attention goes, by name"), NAMES.map((name) => columnHead(app, name, FIGURES[name].name, FIGURES[name].title)))),
         h("tbody", {}, orderRows(rows, column, least).map((row) => bodyRow(app, row, least))),
       ),
     ),
@@ -44,6 +44,11 @@ export function figuresTable(place: HTMLElement, app: App, answer: Answer, summa
 export function orderRows(rows: readonly Row[], column: string, least: number): Row[] {
   const name = NAMES.find((n) => n === column.replace(/^-/, ""));
   const sign = column.startsWith("-") ? -1 : 1;
+  if (column.endsWith("pattern"))
+    return [...rows].sort((a, b) => {
+      const [p, q] = [patternOf(a.summary), patternOf(b.summary)];
+      return Number(!p) - Number(!q) || sign * p.localeCompare(q) || a.l - b.l || a.head - b.head;
+    });
   if (!name) return sign > 0 ? [...rows] : [...rows].reverse();
   const value = (row: Row): number => {
     const v = soundValueOf(row.summary, name, least);
@@ -53,10 +58,11 @@ export function orderRows(rows: readonly Row[], column: string, least: number): 
   return [...rows].sort((a, b) => difference(value(a), value(b)) || a.l - b.l || a.head - b.head);
 }
 
-function columnHead(app: App, column: Figure | "head", name: string, title: string): HTMLElement {
+function columnHead(app: App, column: Figure | "head" | "pattern", name: string, title: string): HTMLElement {
   const sorted = app.state.column === column ? "ascending" : app.state.column === `-${column}` ? "descending" : undefined;
-  const first = column === "head" ? column : `-${column}`;
-  const other = column === "head" ? `-${column}` : column;
+  const words = column === "head" || column === "pattern";
+  const first = words ? column : `-${column}`;
+  const other = words ? `-${column}` : column;
   const sort = (): void => app.set({ column: app.state.column === first ? other : first });
   return h(
     "th",
@@ -71,6 +77,7 @@ function bodyRow(app: App, { l, head, summary }: Row, least: number): HTMLElemen
     "tr",
     {},
     h("th", { scope: "row" }, h("button", { type: "button", class: "link", onclick: open }, `L${l} H${head}`)),
+    h("td", {}, patternOf(summary) || "–"),
     NAMES.map((name) =>
       h("td", { class: soundValueOf(summary, name, least) === null ? "muted" : "" }, writeFigure(summary, name)),
     ),

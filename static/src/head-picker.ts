@@ -3,6 +3,7 @@ import type { Answer } from "./answer";
 import type { App, Selection } from "./app";
 import { lutOf } from "./colour";
 import { h, replace } from "./dom";
+import { patternOf } from "./metrics";
 import { SUM } from "./state";
 import { paint, pool } from "./thumbs";
 
@@ -70,6 +71,11 @@ export class HeadPicker {
     const quantities = this.quantities();
     const maps = quantities.map((quantity) => this.mapsOf(answer, chosen.layer, quantity));
     const made = maps.map((of) => of.filter(Boolean).length);
+    const known = this.app.figures(answer)[chosen.layer] ?? [];
+    answer.heads.forEach((head, k) => {
+      const pattern = known[k] && patternOf(known[k]);
+      this.buttons[k]!.title = pattern ? `Head ${head}: ${pattern}` : `Head ${head}`;
+    });
     const key = [chosen.layer, theme, state.map, state.special, quantities, made].join(" ");
     if (this.answer === answer && this.painted === key) return;
     this.answer = answer;

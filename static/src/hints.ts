@@ -18,7 +18,7 @@ interface Hint {
 export class Hints {
   readonly element = h("aside", { class: "hints", "aria-label": "Where to begin" });
   private open = localStorage.getItem(KEY) === null;
-  private shownFor: Summary[][] | null = null;
+  private shown = "";
 
   constructor(private readonly app: App) {}
 
@@ -38,8 +38,10 @@ export class Hints {
     this.element.hidden = !answer;
     if (!answer) return;
     const summary = this.app.figures(answer);
-    if (this.shownFor === summary) return;
-    this.shownFor = summary;
+    const hints = hintsOf(summary, this.app.state.least);
+    const shown = JSON.stringify(hints);
+    if (this.shown === shown) return;
+    this.shown = shown;
     replace(
       this.element,
       h(
@@ -50,7 +52,7 @@ export class Hints {
       h(
         "div",
         { class: "cards" },
-        hintsOf(summary, this.app.state.least).map((hint) =>
+        hints.map((hint) =>
           h(
             "section",
             {},
@@ -128,7 +130,7 @@ function distanceHint(summary: Summary[][]): Hint {
     why: "Tokens that a head finds alike can be neighbours or lie a whole text apart; layers differ in it.",
     here:
       near && far && near !== far
-        ? `Here high pairs of layer ${far.l} lie ${far.distance.toFixed(0)} tokens apart, those of layer ${near.l} ${near.distance.toFixed(0)}.`
+        ? `Here high pairs of layer ${far.l} lie ${far.distance.toFixed(0)} tokens apart, those of layer ${near.l} only ${near.distance.toFixed(0)}.`
         : "Here no two layers have enough high pairs at this threshold to compare.",
     show: { tint: "mean_distance", sort: "none", show: "similarity" },
   };

@@ -1,9 +1,15 @@
 // The figures a head can be sorted and coloured by: how they are named and written.
 import type { Summary } from "./answer";
+import { labelOf, PATTERNS, strengthOf, type Pattern, type Profile } from "./patterns";
 import { format, percent } from "./scale";
 import type { Metric } from "./state";
 
 export type Figure = Exclude<Metric, "none">;
+
+// What is known of one head; the profile comes with its attention map.
+export interface Known extends Summary {
+  profile?: Profile;
+}
 interface About {
   name: string;
   short: string;
@@ -12,7 +18,9 @@ interface About {
   write(value: number | null): string;
 }
 
-export const FIGURES: Record<Figure, About> = {
+type Counted = Exclude<Figure, Pattern>;
+
+const COUNTED: Record<Counted, About> = {
   high_pairs: {
     name: "High pairs",
     short: "pairs",
@@ -67,17 +75,51 @@ export const FIGURES: Record<Figure, About> = {
   },
 };
 
-export const valueOf = (summary: Summary, figure: Figure): number | null => {
-  const value = summary[figure];
+const attends = (name: string, short: string, title: string): About => ({ name, short, title, write: percent });
+// Shares of attention, and in words what a head of the pattern does: what a search finds.
+const ATTENDED: Record<Pattern, About> = {
+  previous: attends("Attention one back", "previous", "Looks at the token before: one word back"),
+  next: attends("Attention one ahead", "next", "Looks at the token after: one word ahead"),
+  self: attends("Attention on itself", "self", "Looks at the token itself: the diagonal"),
+  first: attends("Attention on the first", "first", "Looks at the first token, [CLS]"),
+  separator: attends("Attention on [SEP]", "separator", "Looks at the separators, [SEP]"),
+  punctuation: attends("Attention on punctuation", "punctuation", "Looks at full stops, commas and the like"),
+  repeated: attends("Attention on repeats", "repeated", "Looks at the same token elsewhere in the text"),
+  sentence: attends("Attention in the sentence", "sentence", "Looks at tokens of the same sentence"),
+  broad: attends("Evenness of attention", "broad", "Looks everywhere: entropy over that of an even spread"),
+};
+
+export const FIGURES: Record<Figure, About> = { ...COUNTED, ...ATTENDED };
+
+const isPattern = (figure: Figure): figure is Pattern => (PATTERNS as readonly string[]).includes(figure);
+export const needsProfiles = isPattern;
+
+export const valueOf = (head: Known, figure: Figure): number | null => {
+  const value = isPattern(figure) ? head.profile && strengthOf(head.profile, figure) : head[figure];
   return value === null || value === undefined || Number.isNaN(value) ? null : value;
 };
 
+// The head's pattern in one word; "" without one, or before it is known.
+export const patternOf = ({ profile }: Known): Pattern | "" => (profile && labelOf(profile)) ?? "";
+
+// Whether a head is meant by "7·5", "L7 H5", "layer 7" or words of its pattern.
+export function isSought(l: number, h: number, head: Known, sought: string): boolean {
+  const pattern = patternOf(head);
+  const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${pattern} ${pattern && FIGURES[pattern].title}`.toLowerCase();
+  const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
+  if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);
+  return sought
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => words.includes(word));
+}
+
 // None also where it is about fewer high pairs than `least`.
-export const soundValueOf = (summary: Summary, figure: Figure, least: number): number | null =>
+export const soundValueOf = (summary: Known, figure: Figure, least: number): number | null =>
   FIGURES[figure].ofPairs && summary.high_pairs < least ? null : valueOf(summary, figure);
 
 // With the number of pairs it is about.
-export const writeFigure = (summary: Summary, figure: Figure): string => {
+export const writeFigure = (summary: Known, figure: Figure): string => {
   const value = valueOf(summary, figure);
   const written = FIGURES[figure].write(value);
   return FIGURES[figure].ofPairs && value !== null
@@ -86,7 +128,7 @@ export const writeFigure = (summary: Summary, figure: Figure): string => {
 };
 
 // Smallest and largest over all heads that have the figure.
-export function rangeOf(summary: Summary[][], figure: Figure, least: number): [number, number] {
+export function rangeOf(summary: Known[][], figure: Figure, least: number): [number, number] {
   const values = summary
     .flat()
     .map((s) => soundValueOf(s, figure, least))

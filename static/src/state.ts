@@ -3,6 +3,7 @@
 // The address holds the whole state in its fragment, so a link restores the view and the text never travels
 // in a URL to the server. Values equal to their default are left out.
 import { EXAMPLES } from "./examples";
+import { PATTERNS } from "./patterns";
 
 export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)
 
@@ -26,7 +27,9 @@ export const METRICS = [
   "focal_share",
   "attention_entropy",
   "snr_dprime",
+  ...PATTERNS,
 ] as const;
+export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
 
 export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
 export const RUN_FIGURE_NAMES = [
@@ -50,6 +53,7 @@ export type Answer = (typeof ANSWERS)[number];
 export type MapName = (typeof MAPS)[number];
 export type Against = (typeof AGAINST)[number];
 export type Side = (typeof SIDES)[number];
+export type Only = (typeof ONLY)[number];
 export type Metric = (typeof METRICS)[number];
 export type By = (typeof BYS)[number];
 export type RunFigure = (typeof RUN_FIGURE_NAMES)[number];
@@ -122,6 +126,8 @@ const FIELDS = {
   down: flag(true), // largest first
   least: whole(10, 0, 1 << 20), // high pairs a head needs to be ranked by a figure about them
   tint: oneOf(METRICS, "none"),
+  only: oneOf(ONLY, "all"),
+  seek: text(""), // heads by number or by words of their pattern
   column: text("head"), // the table's order; a leading minus: falling
   // head
   scale: oneOf(SCALES, "linear"),

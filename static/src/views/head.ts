@@ -7,11 +7,12 @@ import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
-import { FIGURES, valueOf, type Figure } from "../metrics";
+import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../metrics";
+import { PATTERNS } from "../patterns";
 import { countAbove, sortPairs, type Pairs } from "../pairs";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
-import { format } from "../scale";
+import { format, percent } from "../scale";
 import { shadeOf, type Shade } from "../shade";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
 import { statusOf } from "../status";
@@ -258,6 +259,7 @@ export class HeadView {
     this.facts.dataset.exact = String(head.exact);
     replace(
       this.facts,
+      summary?.profile && patternTerm(summary, term),
       term("Maximum m", format(head.maximum), "Largest similarity of two different tokens"),
       term("High pairs", pairs.toLocaleString("en"), `Pairs with N ≥ ${this.app.state.tau}`),
       summary && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(summary, f)), FIGURES[f].title)),
@@ -348,6 +350,15 @@ export class HeadView {
       ),
     );
   }
+}
+
+// The pattern in one word, and where the attention goes, strongest first.
+function patternTerm(known: Known, term: (name: string, value: string, title: string) => HTMLElement): HTMLElement {
+  const named = PATTERNS.filter((p) => p !== "broad")
+    .map((pattern) => ({ pattern, value: valueOf(known, pattern) ?? 0 }))
+    .sort((a, b) => b.value - a.value);
+  const written = named.map(({ pattern, value }) => `${FIGURES[pattern].short} ${percent(value)}`);
+  return term("Pattern", `${patternOf(known) || "mixed"} (${written.slice(0, 2).join(", ")})`, `Shares of attention: ${written.join(", ")}`);
 }
 
 // Rows and columns in sight, row by row.

@@ -1,15 +1,27 @@
 // Layers x heads as thumbnails: every head of the text at a glance, sorted and coloured by a figure.
 import type { App } from "../app";
-import type { Answer, Summary } from "../answer";
+import type { Answer } from "../answer";
 import { cssOf, inkOn, lutOf } from "../colour";
 import { colourBar, type Bar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import type { Exportable } from "../export";
 import { figuresTable } from "../figures-table";
-import { FIGURES, placeIn, rangeOf, soundValueOf, valueOf, writeFigure, type Figure } from "../metrics";
+import {
+  FIGURES,
+  isSought,
+  needsProfiles,
+  patternOf,
+  placeIn,
+  rangeOf,
+  soundValueOf,
+  valueOf,
+  writeFigure,
+  type Figure,
+  type Known,
+} from "../metrics";
 import { REACH, type Profile } from "../patterns";
 import { percent, type Tick } from "../scale";
-import { METRICS, type Metric, type Show } from "../state";
+import { METRICS, ONLY, type Metric, type Only, type Show } from "../state";
 import { savedRequest } from "../requests";
 import { gridPicture, type Picture } from "../surface";
 import { paint, pool } from "../thumbs";
@@ -44,9 +56,24 @@ const SIGNED_ROOTS: Tick[] = [
   { at: 1, label: "1" },
 ];
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
+const URGENT_MS = 40; // while there are maps in sight that are blank
 const FEW = 5; // heads a layer: layers then stand beside each other, and one header fits none of them
 const NEAR = 3; // offsets in the strip, either way
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
+
+const ONLY_NAMES: Partial<Record<Only, string>> = {
+  all: "anywhere (all)",
+  previous: "one back",
+  next: "one ahead",
+  self: "at itself",
+  first: "at the first token",
+  separator: "at separators",
+  punctuation: "at punctuation",
+  repeated: "at repeats of the token",
+  sentence: "within the sentence",
+  broad: "everywhere (broad)",
+  none: "in no such way",
+};
 
 const METRIC_OPTIONS = (none: string): [string, string][] =>
   METRICS.map((m) => [m, m === "none" ? none : FIGURES[m].name]);
@@ -60,6 +87,13 @@ export class OverviewView {
   private readonly show;
   private readonly sort;
   private readonly tint;
+  private readonly only;
+  private readonly seek = h("input", {
+    type: "search",
+    placeholder: "7·5, layer 3, back …",
+    title: "By layer and head, or by words of what the head looks at",
+  });
+  private readonly none = h("p", { class: "notice", role: "status" }, "No head is of this kind. Widen the filter or the search.");
   private readonly direction = h("button", { type: "button", onclick: () => this.app.set({ down: !this.app.state.down }) });
   private readonly least = h("input", {
     type: "number",
@@ -84,6 +118,12 @@ export class OverviewView {
     );
     this.sort = select("Sort by", METRIC_OPTIONS("layer and head"), (sort) => app.set({ sort: sort as Metric }));
     this.tint = select("Colour by", METRIC_OPTIONS("none"), (tint) => app.set({ tint: tint as Metric }));
+    this.only = select(
+      "Heads that look",
+      ONLY.map((name) => [name, ONLY_NAMES[name] ?? name] as const),
+      (only) => app.set({ only: only as Only }),
+    );
+    this.seek.addEventListener("input", () => app.set({ seek: this.seek.value }));
     this.least.addEventListener("input", () => {
       const least = this.least.valueAsNumber;
       if (Number.isInteger(least) && least >= 0) app.set({ least });
@@ -98,10 +138,13 @@ export class OverviewView {
         this.sort.element,
         this.direction,
         this.tint.element,
+        this.only.element,
+        h("label", { class: "field seek" }, h("span", {}, "Find heads"), this.seek),
         h("label", { class: "field least" }, h("span", {}, "High pairs at least"), this.least),
         this.legend,
       ),
       this.status,
+      this.none,
       this.grid,
       this.table,
     );
@@ -121,10 +164,13 @@ export class OverviewView {
     this.tint.set(state.tint);
     this.direction.textContent = state.down ? "↓ largest first" : "↑ smallest first";
     this.direction.hidden = state.sort === "none";
+    this.only.set(state.only);
+    if (document.activeElement !== this.seek) this.seek.value = state.seek;
     if (document.activeElement !== this.least) this.least.value = String(state.least);
     const entry = app.overview();
     replace(this.status, statusOf(app, entry));
     this.grid.hidden = this.table.hidden = this.legend.hidden = !entry.answer;
+    this.none.hidden = true;
     if (!entry.answer) return;
     if (this.known !== entry.answer) performance.mark("overview-answered");
     this.known = entry.answer;
@@ -169,34 +215,58 @@ export class OverviewView {
     this.grid.style.setProperty("--heads", String(answer.heads.length));
   }
 
-  private ordered(summary: Summary[][]): Thumb[] {
+  // Whether heads are chosen by what their maps show: all maps are then fetched.
+  private get byPattern(): boolean {
+    const { sort, tint, only, seek } = this.app.state;
+    return only !== "all" || seek !== "" || [sort, tint].some((m) => m !== "none" && needsProfiles(m));
+  }
+
+  private chosenHeads(summary: Known[][]): Thumb[] {
+    const { only, seek } = this.app.state;
+    return this.thumbs.filter(({ l, h: k }) => {
+      const known = summary[l]![k]!;
+      const pattern = patternOf(known) || "none";
+      return (only === "all" || (pattern === only && known.profile)) && (!seek.trim() || isSought(l, k, known, seek));
+    });
+  }
+
+  private ordered(summary: Known[][]): Thumb[] {
     const { sort, down, least } = this.app.state;
-    if (sort === "none") return this.thumbs;
+    const chosen = this.chosenHeads(summary);
+    if (sort === "none") return chosen;
     // Heads without the figure, or with too few pairs for it, come last either way.
     const value = (t: Thumb): number => {
       const v = soundValueOf(summary[t.l]![t.h]!, sort, least);
       return v === null ? -Infinity : down ? v : -v;
     };
-    return [...this.thumbs].sort((a, b) => value(b) - value(a) || a.l - b.l || a.h - b.h);
+    const difference = (a: number, b: number): number => (a === b ? 0 : a - b);
+    return chosen.sort((a, b) => difference(value(b), value(a)) || a.l - b.l || a.h - b.h);
   }
 
-  private arrange(answer: Answer, summary: Summary[][]): void {
-    const sorted = this.app.state.sort !== "none";
+  // Whether the heads stand otherwise than by layer and head.
+  private get mixed(): boolean {
+    const { sort, only, seek } = this.app.state;
+    return sort !== "none" || only !== "all" || seek.trim() !== "";
+  }
+
+  private arrange(answer: Answer, summary: Known[][]): void {
+    const sorted = this.mixed;
     const order = this.ordered(summary);
+    this.none.hidden = order.length > 0;
     const key = `${sorted} ${order.map((t) => `${t.l}.${t.h}`).join(" ")}`;
     if (key === this.arranged) return;
     this.arranged = key;
     const focused = document.activeElement;
     const heads = answer.heads.length;
     const cell = (t: Thumb): HTMLElement => h("div", { role: "gridcell" }, t.button);
-    const rows = answer.layers.map((layer, r) =>
+    const rows = Array.from({ length: Math.ceil(order.length / heads) }, (_, r) =>
       h(
         "div",
         { class: "row", role: "row" },
         h(
           "div",
           { class: "side", role: "rowheader" },
-          sorted ? `${r * heads + 1}–${(r + 1) * heads}` : `L${layer}`,
+          sorted ? `${r * heads + 1}–${Math.min(order.length, (r + 1) * heads)}` : `L${answer.layers[r]}`,
         ),
         order.slice(r * heads, (r + 1) * heads).map(cell),
       ),
@@ -221,15 +291,20 @@ export class OverviewView {
   private fill(answer: Answer): void {
     const { app } = this;
     const { state, theme } = app;
-    if (!this.thumbs[0]!.button.clientWidth) return;
-    const near = this.thumbs.filter((t) => this.inSight(t));
+    const width = this.thumbs.find(({ button }) => button.clientWidth)?.button.clientWidth;
+    if (!width) {
+      if (this.byPattern) for (const l of answer.layers.keys()) app.attention(answer, l);
+      return;
+    }
+    const near = this.thumbs.filter((t) => t.button.isConnected && this.inSight(t));
     const layers = new Set(near.map(({ l }) => l));
     const derived = app.derived(answer, layers);
     const T = answer.encoding.ids.length;
-    if (T * T * this.thumbs.length <= AT_ONCE) for (const l of answer.layers.keys()) layers.add(l);
-    const maps = new Map([...layers].map((l) => [l, state.show === "similarity" ? null : app.attention(answer, l)]));
+    if (T * T * this.thumbs.length <= AT_ONCE || this.byPattern) for (const l of answer.layers.keys()) layers.add(l);
+    const wanted = state.show !== "similarity" || this.byPattern;
+    const maps = new Map([...layers].map((l) => [l, wanted ? app.attention(answer, l) : null]));
     const seen = this.seen(answer);
-    const side = Math.round((this.thumbs[0]!.button.clientWidth - 2) * devicePixelRatio);
+    const side = Math.round((width - 2) * devicePixelRatio);
     const look = [answerNumber(answer), state.map, theme, side, seen.length].join(" ");
     const jobs: (() => void)[] = [];
     for (const t of new Set([...near, ...this.thumbs])) {
@@ -243,7 +318,7 @@ export class OverviewView {
       const profile = derived.profiles[at];
       if (profile && t.offsets.key !== look) jobs.push(() => this.paintOffsets(t, look, profile));
     }
-    this.run(jobs, () => this.mark(answer, look, near));
+    this.run(jobs, 3 * near.length, () => this.mark(answer, look, near));
   }
 
   // The tokens shown.
@@ -251,10 +326,10 @@ export class OverviewView {
     return answer.encoding.special.flatMap((special, t) => (special && !this.app.state.special ? [] : [t]));
   }
 
-  private run(jobs: readonly (() => void)[], done: () => void): void {
+  private run(jobs: readonly (() => void)[], urgent: number, done: () => void): void {
     cancelAnimationFrame(this.painting);
     const step = (from: number): void => {
-      const end = performance.now() + CHUNK_MS;
+      const end = performance.now() + (from < urgent ? URGENT_MS : CHUNK_MS);
       let n = from;
       while (n < jobs.length && performance.now() < end) jobs[n++]!();
       if (n < jobs.length) this.painting = requestAnimationFrame(() => step(n));
@@ -305,10 +380,10 @@ export class OverviewView {
     });
   }
 
-  private annotate(answer: Answer, summary: Summary[][]): void {
+  private annotate(answer: Answer, summary: Known[][]): void {
     const { state, theme } = this.app;
     const figure = this.figure;
-    const sorted = state.sort !== "none";
+    const sorted = this.mixed;
     const range = figure ? rangeOf(summary, figure, state.least) : null;
     const lut = lutOf(state.map, "figure", theme);
     const chosen = this.app.selection(answer);
@@ -318,7 +393,8 @@ export class OverviewView {
       const head = summary[t.l]![t.h]!;
       const sound = figure ? soundValueOf(head, figure, state.least) : null;
       const written = figure ? writeFigure(head, figure) : "";
-      this.caption(t, sorted ? `${t.l}·${t.h}` : "", written, sound !== null);
+      const pattern = patternOf(head);
+      this.caption(t, sorted ? `${t.l}·${t.h}` : "", figure ? written : pattern, sound !== null || !figure);
       const place = range && sound !== null ? placeIn(range, sound) : null;
       t.figure.style.background = place === null ? "" : cssOf(lut, place);
       t.figure.style.color = place === null ? "" : inkOn(lut, place);
@@ -327,8 +403,8 @@ export class OverviewView {
       t.button.tabIndex = tabStop ? (t.button === tabStop ? 0 : -1) : isChosen ? 0 : -1;
       t.button.setAttribute(
         "aria-label",
-        [sorted && `${t.l}·${t.h}`, written].filter(Boolean).join(" ") +
-          (sorted || written ? ", layer" : "Layer") +
+        [sorted && `${t.l}·${t.h}`, figure ? written : pattern].filter(Boolean).join(" ") +
+          (sorted || written || pattern ? ", layer" : "Layer") +
           ` ${t.l}, head ${t.h}` +
           (figure ? `: ${FIGURES[figure].name}` : ""),
       );
@@ -343,7 +419,6 @@ export class OverviewView {
     if (t.written === key) return;
     t.written = key;
     replace(t.figure, name && h("b", {}, name), name && " ", written && h("span", { class: sound ? "" : "few" }, written));
-    t.figure.hidden = !name && !written;
   }
 
   private get figure(): Figure | null {
@@ -412,7 +487,7 @@ export class OverviewView {
   }
 
   // The thumbnails in the order on screen, with their figures and the bars that explain them.
-  private picture(answer: Answer, summary: Summary[][], order: readonly Thumb[], footer: string): Picture {
+  private picture(answer: Answer, summary: Known[][], order: readonly Thumb[], footer: string): Picture {
     const { state, theme } = this.app;
     const { figure } = this;
     const range = figure ? rangeOf(summary, figure, state.least) : null;
@@ -424,7 +499,7 @@ export class OverviewView {
       const place = range && sound !== null ? placeIn(range, sound) : null;
       return {
         name: `${t.l}·${t.h}`,
-        written: figure ? writeFigure(head, figure) : "",
+        written: figure ? writeFigure(head, figure) : patternOf(head),
         ground: place === null ? null : cssOf(lut, place),
         ink: place === null ? null : inkOn(lut, place),
         maps: quantities.map((quantity) => this.savedMap(answer, t, quantity)),
@@ -451,12 +526,13 @@ export class OverviewView {
     const answer = this.app.overview().answer;
     if (!answer) return;
     const s = this.app.figures(answer)[l]![head]!;
-    const profile = this.app.derived(answer).profiles[l * answer.heads.length + head];
     const parts = (
       ["high_pairs", "repeated_share", "same_sentence_share", "mean_distance", "separator_attention"] as const
     ).map((f) => `${FIGURES[f].short} ${FIGURES[f].write(valueOf(s, f))}`);
-    const { previous, self, next } = profile?.shares ?? {};
-    if (profile) parts.unshift(`looks back ${percent(previous)}   at itself ${percent(self)}   ahead ${percent(next)}`);
+    if (s.profile) {
+      const { previous, self, next } = s.profile.shares;
+      parts.unshift(`looks back ${percent(previous)}   at itself ${percent(self)}   ahead ${percent(next)}`);
+    }
     this.app.readout(`Layer ${l} · Head ${head}   ${parts.join("   ")}`, aloud);
   }
 
