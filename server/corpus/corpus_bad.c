@@ -1,3 +1,5 @@
+/* corpus_bad.c - a sorted list of fixed length under a lock: the first bad lines stay, whoever finds them
+ * first. */
 #include "server/corpus/corpus_bad.h"
 
 #include "model/utf8.h"

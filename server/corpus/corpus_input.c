@@ -1,3 +1,5 @@
+/* corpus_input.c - files one after the other through zlib, which reads plain ones too, into one buffer; a
+ * line that leaves it is gathered in a block of its own, up to the bound. */
 #include "server/corpus/corpus_input.h"
 
 #include <errno.h>

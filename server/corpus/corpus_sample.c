@@ -1,3 +1,5 @@
+/* corpus_sample.c - the texts with the lowest hashes, sorted by them, under a lock: adding a text and merging
+ * two samples are the same insertion. */
 #include "server/corpus/corpus_sample.h"
 
 #include <math.h>
