@@ -6,6 +6,40 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How a model knows where a token is: all that apply. */
+static void write_positions(hs__buffer *b, const hs_recipe *recipe)
+{
+    const struct {
+        bool applies;
+        const char *name;
+    } schemes[] = {
+        {recipe->embedding.position.data != NULL, "\"learned\""},
+        {recipe->layers[0].rotation_base > 0, "\"rotary\""},
+        {recipe->score_bias.data != NULL || recipe->alibi, "\"bias\""},
+    };
+    const char *separator = "";
+    hs__buffer_text(b, ",\"positions\":[");
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (schemes[i].applies) {
+            hs__buffer_text(b, separator);
+            hs__buffer_text(b, schemes[i].name);
+            separator = ",";
+        }
+    hs__buffer_text(b, "]");
+}
+
+static void write_windows(hs__buffer *b, const hs_recipe *recipe)
+{
+    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
+        char text[32] = "null";
+        if (recipe->layers[i].window > 0)
+            snprintf(text, sizeof text, "%zu", recipe->layers[i].window);
+        hs__buffer_text(b, i ? "," : ",\"windows\":[");
+        hs__buffer_text(b, text);
+    }
+    hs__buffer_text(b, "]");
+}
+
 /* GET /models. Names as in HuggingFace's config.json where it has one. */
 void hs__models_write(hs__buffer *b, hs_api *api)
 {
@@ -16,15 +50,18 @@ void hs__models_write(hs__buffer *b, hs_api *api)
         char text[512];
         hs__buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
         hs__json_string(b, model->name, strlen(model->name));
-        snprintf(
-            text, sizeof text,
-            ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
-            "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
-            "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\",\"sha256\":",
-            i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads, s->hidden,
-            s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions, hs_model_bytes(model->model),
-            hs_engine_products(model->engine), hs_engine_precision(model->engine));
+        snprintf(text, sizeof text,
+                 ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
+                 "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
+                 "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\"",
+                 i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads,
+                 s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
+                 hs_model_bytes(model->model), hs_engine_products(model->engine),
+                 hs_engine_precision(model->engine));
         hs__buffer_text(b, text);
+        write_positions(b, hs_model_recipe(model->model));
+        write_windows(b, hs_model_recipe(model->model));
+        hs__buffer_text(b, ",\"sha256\":");
         if (atomic_load(&model->hashed))
             hs__json_string(b, model->sha256, strlen(model->sha256));
         else

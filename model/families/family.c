@@ -98,8 +98,8 @@ static bool is_rotated(const hs_recipe *recipe)
 
 static hs_status read_recipe(hs__config *config, const hs__family **ret_family, hs_recipe *recipe)
 {
-    static const char *const unused[] = {"is_decoder", "is_encoder_decoder", "add_cross_attention",
-                                         "pruned_heads", "quantization_config"};
+    static const char *const unused[] = {"is_decoder",   "is_encoder_decoder",  "add_cross_attention",
+                                         "pruned_heads", "quantization_config", "rope_scaling"};
     const hs__family *family = find(config, &recipe->family);
     if (!family)
         return config->status;

@@ -8,8 +8,8 @@
 
 #define HS__TYPES_MAX 256 /* token types are stored in a byte */
 
-/* What a module of a layer is, or some of its rows; the end of a list. */
-typedef enum hs__part {
+/* Which weight of a layer a module is, or some of its rows; the end of a list. */
+typedef enum hs__weight {
     HS__END,
     HS__QUERY,
     HS__KEY,
@@ -20,12 +20,12 @@ typedef enum hs__part {
     HS__FFN_OUT,
     HS__ATTENTION_NORM,
     HS__FFN_NORM
-} hs__part;
+} hs__weight;
 
 /* A module of a layer: <name>.weight, and <name>.bias unless it has none. */
 typedef struct hs__module {
     const char *name;
-    hs__part parts[4]; /* from its first rows to its last */
+    hs__weight parts[4]; /* from its first rows to its last; HS__END after them */
     bool no_bias;
     size_t first_layer; /* earlier layers are without */
 } hs__module;

@@ -40,7 +40,7 @@ static double read_local_base(hs__config *config, double global)
 
 static void configure(hs__config *config, hs_recipe *recipe)
 {
-    static const char *const unused[] = {"norm_bias", "attention_bias", "mlp_bias", "rope_scaling"};
+    static const char *const unused[] = {"norm_bias", "attention_bias", "mlp_bias"};
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     recipe->norms_before = true;

@@ -102,7 +102,7 @@ static void enter_layer(binder *b, size_t number, const char *module)
              module);
 }
 
-static hs_dense *dense_of(hs_layer *layer, hs__part part)
+static hs_dense *dense_of(hs_layer *layer, hs__weight part)
 {
     hs_dense *const dense[] = {
         [HS__QUERY] = &layer->query,     [HS__KEY] = &layer->key,       [HS__VALUE] = &layer->value,

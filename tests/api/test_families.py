@@ -91,6 +91,17 @@ def test_models_tells_the_family(folder_of, family):
     assert done.stdout.splitlines()[1].split()[:2] == [folder.name, family]
 
 
+@pytest.mark.parametrize("family, variant, positions, windows", [
+    ("bert", "relu", ["learned"], [None] * 3),
+    ("mpnet", "base", ["learned", "bias"], [None] * 3),
+    ("modernbert", "old_keys", ["rotary"], [None, 8, 8, None, 8]),
+])
+def test_models_tells_positions_and_windows(folder_of, start_server, family, variant, positions, windows):
+    server = start_server("--model", f"x={folder_of(family, variant)}")
+    model, = server.get("/models").json()["models"]
+    assert (model["type"], model["positions"], model["windows"]) == (family, positions, windows)
+
+
 def test_the_interface_lists_every_type(server, tmp_path):
     """Types of `GET /models` in openapi.json are those that the program knows."""
     for name in ("vocab.txt", "model.safetensors"):
