@@ -35,8 +35,6 @@ struct hs_exchange {
     hs_task task;
     hs_disk_call disk_call;
     void (*on_disk)(hs_exchange *exchange); /* what the call calls */
-    hs_exchange *next_asking;               /* of hs_probe */
-    void (*probe_answer)(hs_exchange *exchange);
     hs_response response;
     bool head, answered, suspended, close;
     bool loaded; /* as a disk call began: the models were there */

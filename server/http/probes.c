@@ -1,9 +1,8 @@
 /* probes.c - alive means: the loop turns and threads come and go.
  *
- * libmicrohttpd alone could answer "ok" for ever while nothing else gets a turn. So a probe's answer waits
- * for an empty work item to go to the pool and back. There is at most one such item, whoever asks meanwhile
- * shares it or the next one, and the pool has a thread for it: busy workers and a slow disk do not hold it
- * up. */
+ * libmicrohttpd alone could answer "ok" for ever while nothing else gets a turn. So every second an empty
+ * work item goes to the pool and back to the loop, and a probe is answered by how long ago that happened
+ * last. The pool has a thread for it: busy workers and a slow disk do not hold it up. */
 #include "server/http/probes.h"
 
 #include "model/clock.h"
@@ -13,28 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void answer_health(hs_exchange *x)
-{
-    static char alive[] = "{\"status\":\"ok\",\"version\":\"" HS_VERSION "\"}\n";
-    hs__exchange_answer(x, MHD_HTTP_OK, "application/json", alive, sizeof alive - 1, true);
-}
+enum { ROUND_MS = 1000, STALE_MS = 10000 };
 
-static void answer_ready(hs_exchange *x)
-{
-    static char ready[] = "{\"status\":\"ready\"}\n";
-    if (x->server->state == HS_SERVING) {
-        hs__exchange_answer(x, MHD_HTTP_OK, "application/json", ready, sizeof ready - 1, true);
-        return;
-    }
-    x->retry_after = "1";
-    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-                        x->server->state == HS_LOADING ? "The models are being loaded."
-                                                       : "The server is finishing its last requests.");
-}
-
-/* ---- the round trip ---- */
-
-static void round_start(hs_server *server);
+/* ---- the round ---- */
 
 static void on_thread(uv_work_t *work)
 {
@@ -44,49 +24,65 @@ static void on_thread(uv_work_t *work)
 static void on_loop(uv_work_t *work, int status)
 {
     hs_server *server = work->data;
-    hs_exchange *asking = server->probe.asking;
     (void)status;
     server->probe.running = false;
-    server->probe.asking = NULL;
-    while (asking) {
-        hs_exchange *x = asking;
-        asking = x->next_asking;
-        x->probe_answer(x);
-        hs__exchange_resume(x);
-    }
-    round_start(server);
+    server->probe.round_ns = hs_clock_ns();
 }
 
-static void round_start(hs_server *server)
+static void on_timer(uv_timer_t *timer)
 {
-    hs_probe *probe = &server->probe;
-    if (probe->running || !probe->next)
+    hs_server *server = timer->data;
+    if (server->probe.running)
         return;
-    probe->asking = probe->next;
-    probe->next = NULL;
-    probe->running = true;
-    probe->work.data = server;
-    uv_queue_work(&server->loop, &probe->work, on_thread, on_loop);
+    server->probe.running = true;
+    server->probe.work.data = server;
+    uv_queue_work(&server->loop, &server->probe.work, on_thread, on_loop);
 }
 
-static void ask(hs_exchange *x, void (*answer)(hs_exchange *exchange))
+void hs__probe_start(hs_server *server)
 {
-    hs_probe *probe = &x->server->probe;
-    x->probe_answer = answer;
-    x->next_asking = probe->next;
-    probe->next = x;
-    hs__exchange_suspend(x);
-    round_start(x->server);
+    uv_timer_init(&server->loop, &server->probe.timer);
+    server->probe.timer.data = server;
+    server->probe.round_ns = hs_clock_ns();
+    uv_timer_start(&server->probe.timer, on_timer, 0, ROUND_MS);
+}
+
+void hs__probe_stop(hs_server *server)
+{
+    uv_close((uv_handle_t *)&server->probe.timer, NULL);
+}
+
+/* False, and refused, when the last round is too long ago. */
+static bool goes_round(hs_exchange *x)
+{
+    const double seconds = (double)(hs_clock_ns() - x->server->probe.round_ns) / 1e9;
+    if (seconds * 1000 <= STALE_MS)
+        return true;
+    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                        "The server's loop and its threads have not come round for %.0f s.", seconds);
+    return false;
 }
 
 void hs__probe_answer_health(hs_exchange *x)
 {
-    ask(x, answer_health);
+    static char alive[] = "{\"status\":\"ok\",\"version\":\"" HS_VERSION "\"}\n";
+    if (goes_round(x))
+        hs__exchange_answer(x, MHD_HTTP_OK, "application/json", alive, sizeof alive - 1, true);
 }
 
 void hs__probe_answer_ready(hs_exchange *x)
 {
-    ask(x, answer_ready);
+    static char ready[] = "{\"status\":\"ready\"}\n";
+    if (!goes_round(x))
+        return;
+    if (x->server->state == HS_SERVING) {
+        hs__exchange_answer(x, MHD_HTTP_OK, "application/json", ready, sizeof ready - 1, true);
+        return;
+    }
+    x->retry_after = "1";
+    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+                        x->server->state == HS_LOADING ? "The models are being loaded."
+                                                       : "The server is finishing its last requests.");
 }
 
 /* ---- metrics ---- */

@@ -12,6 +12,7 @@
 #include "server/http/listen.h"
 #include "server/http/loading.h"
 #include "server/http/loop.h"
+#include "server/http/probes.h"
 #include "server/http/routes.h"
 #include "server/http/steps.h"
 #include "server/http/token_file.h"
@@ -38,6 +39,7 @@ enum {
 static void server_stop(hs_server *server)
 {
     hs__loop_stop(server);
+    hs__probe_stop(server);
     MHD_stop_daemon(server->daemon);
     server->daemon = NULL;
     uv_close((uv_handle_t *)&server->end_check, NULL);
@@ -189,6 +191,7 @@ static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
 static void handles_start(hs_server *server)
 {
     hs__loop_start(server);
+    hs__probe_start(server);
     uv_check_init(&server->loop, &server->end_check);
     uv_signal_init(&server->loop, &server->on_terminate);
     uv_signal_init(&server->loop, &server->on_interrupt);

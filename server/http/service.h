@@ -31,11 +31,12 @@ typedef enum hs_server_state { HS_LOADING, HS_SERVING, HS_DRAINING, HS_STOPPING 
 typedef struct hs_connection hs_connection;
 typedef struct hs_server hs_server;
 
-/* One round trip through a thread of the pool and back to the loop, for all that ask meanwhile; probes.c. */
+/* A round from the loop through a thread of the pool and back, every second; probes.c. */
 typedef struct hs_probe {
+    uv_timer_t timer;
     uv_work_t work;
     bool running;
-    hs_exchange *asking, *next; /* those it runs for; those that came later */
+    uint64_t round_ns; /* when the last one ended */
 } hs_probe;
 
 /* What a thread makes while the service is LOADING: nobody else looks at it. */
