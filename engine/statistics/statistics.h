@@ -82,16 +82,16 @@ HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_cor
                                             size_t n_texts, hs_error *err);
 
 /* What one head does in one text at the main threshold: figures of hs_head_summary. */
-typedef struct hs_corpus_sight {
+typedef struct hs_corpus_observation {
     uint64_t high_pairs;
     float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
     float separator_attention;
-} hs_corpus_sight;
+} hs_corpus_observation;
 
 /* Adds head h of layer l of the batch's text k. Heads come in the order in which an hs_observer is shown
- * them: layer after layer, each head of it, of each text. Allocates nothing. ret_sight may be NULL. */
+ * them: layer after layer, each head of it, of each text. Allocates nothing. ret_observation may be NULL. */
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
-                          hs_corpus_sight *ret_sight);
+                          hs_corpus_observation *ret_observation);
 
 /* Adds what `from` holds. HS_INVALID when their options differ, HS_TOO_LARGE as above. */
 HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from,

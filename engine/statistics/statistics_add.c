@@ -332,7 +332,7 @@ static float share_of(uint64_t part, uint64_t size)
     return size ? (float)((double)part / (double)size) : NAN;
 }
 
-static void sight_similarity(const head_tally *tally, hs_corpus_sight *ret)
+static void observe_similarity(const head_tally *tally, hs_corpus_observation *ret)
 {
     ret->high_pairs = tally->high;
     ret->repeated_share = share_of(tally->repeated, tally->high);
@@ -342,7 +342,7 @@ static void sight_similarity(const head_tally *tally, hs_corpus_sight *ret)
 }
 
 static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *similarity,
-                           hs_corpus_sight *ret_sight)
+                           hs_corpus_observation *ret_observation)
 {
     hs__corpus_scratch *s = stats->scratch;
     const hs__corpus_header *header = stats->header;
@@ -355,15 +355,15 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
         tally_add(stats, facts, &tallies[t], t, l, h);
         focal_at(stats, k, t)[h] = tallies[t].focal;
     }
-    if (ret_sight)
-        sight_similarity(&tallies[header->threshold_main], ret_sight);
+    if (ret_observation)
+        observe_similarity(&tallies[header->threshold_main], ret_observation);
 }
 
 /* ---- attention ---- */
 
 /* H of one map: which ids it holds, where it is, how the profile is spread; who gets the attention. */
 static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const float *columns,
-                        hs_corpus_sight *ret_sight)
+                        hs_corpus_observation *ret_observation)
 {
     const hs__corpus_header *header = stats->header;
     const size_t index = hs__corpus_index(stats, l, h);
@@ -385,9 +385,9 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
     }
     for (size_t role = 0; role < HS_ROLE_COUNT; role++)
         fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
-    if (ret_sight) {
+    if (ret_observation) {
         const double separators = mass[HS_ROLE_FIRST] + mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END];
-        ret_sight->separator_attention =
+        ret_observation->separator_attention =
             (float)(separators / (separators + mass[HS_ROLE_COMMA] + mass[HS_ROLE_OTHER]));
     }
 }
@@ -463,14 +463,14 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
 }
 
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
-                          hs_corpus_sight *ret_sight)
+                          hs_corpus_observation *ret_observation)
 {
     hs__corpus_scratch *s = stats->scratch;
     const size_t W = stats->header->tokens_max;
     if (h == 0)
         memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
-    similarity_add(stats, k, l, h, head->similarity, ret_sight);
-    columns_add(stats, k, l, h, head->columns, ret_sight);
+    similarity_add(stats, k, l, h, head->similarity, ret_observation);
+    columns_add(stats, k, l, h, head->columns, ret_observation);
     hs__corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
     if (k + 1 == s->n_texts) {
         const size_t offset = hs__corpus_index(stats, l, h) * W * W;

@@ -187,14 +187,14 @@ static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, con
 
 /* ---- examples ---- */
 
-static void figures_take(const hs_corpus_sight *sight, float *ret_figures)
+static void figures_take(const hs_corpus_observation *observation, float *ret_figures)
 {
-    ret_figures[HS__EXAMPLE_REPEATED] = sight->repeated_share;
-    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = sight->same_sentence_share;
-    ret_figures[HS__EXAMPLE_DISTANCE] = sight->mean_distance;
-    ret_figures[HS__EXAMPLE_FOCAL] = sight->focal_share;
-    ret_figures[HS__EXAMPLE_HIGH] = (float)sight->high_pairs;
-    ret_figures[HS__EXAMPLE_SEPARATOR] = sight->separator_attention;
+    ret_figures[HS__EXAMPLE_REPEATED] = observation->repeated_share;
+    ret_figures[HS__EXAMPLE_SAME_SENTENCE] = observation->same_sentence_share;
+    ret_figures[HS__EXAMPLE_DISTANCE] = observation->mean_distance;
+    ret_figures[HS__EXAMPLE_FOCAL] = observation->focal_share;
+    ret_figures[HS__EXAMPLE_HIGH] = (float)observation->high_pairs;
+    ret_figures[HS__EXAMPLE_SEPARATOR] = observation->separator_attention;
 }
 
 /* Room for the figures of text k, where it may become an example. */
@@ -240,10 +240,10 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 {
     hs__corpus_worker *worker = data;
     float *figures = worker->figures[k];
-    hs_corpus_sight sight;
-    hs_corpus_batch_head(worker->stats, k, l, h, head, figures ? &sight : NULL);
+    hs_corpus_observation observation;
+    hs_corpus_batch_head(worker->stats, k, l, h, head, figures ? &observation : NULL);
     if (figures)
-        figures_take(&sight, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
+        figures_take(&observation, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
 }
 
 /* One pass over n <= n_together texts, and its figures. */

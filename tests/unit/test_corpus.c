@@ -638,7 +638,7 @@ static void assert_same_figure(float actual, float wanted)
 }
 
 /* What a batch says of each head is what its summary says. */
-START_TEST(sights_are_those_of_summaries)
+START_TEST(observations_are_those_of_summaries)
 {
     hs_corpus_stats *stats = stats_of(0, 0, 1);
     for (size_t k = 0; k < n_texts; k++) {
@@ -654,18 +654,18 @@ START_TEST(sights_are_those_of_summaries)
         for (size_t l = 0; l < N_LAYERS; l++)
             for (size_t h = 0; h < N_HEADS; h++) {
                 const hs_observed_head head = head_of(k, l, h);
-                hs_corpus_sight sight;
+                hs_corpus_observation observation;
                 hs_head_summary summary;
-                hs_corpus_batch_head(stats, 0, l, h, &head, &sight);
+                hs_corpus_batch_head(stats, 0, l, h, &head, &observation);
                 ck_assert_int_eq(hs_head_summarize(head.attention, head.similarity, &facts,
                                                    thresholds[options.threshold_main], &summary, NULL),
                                  HS_OK);
-                ck_assert_uint_eq(sight.high_pairs, summary.high_pairs);
-                assert_same_figure(sight.repeated_share, summary.repeated_share);
-                assert_same_figure(sight.same_sentence_share, summary.same_sentence_share);
-                assert_same_figure(sight.mean_distance, summary.mean_distance);
-                assert_same_figure(sight.focal_share, summary.focal_share);
-                assert_same_figure(sight.separator_attention, summary.separator_attention);
+                ck_assert_uint_eq(observation.high_pairs, summary.high_pairs);
+                assert_same_figure(observation.repeated_share, summary.repeated_share);
+                assert_same_figure(observation.same_sentence_share, summary.same_sentence_share);
+                assert_same_figure(observation.mean_distance, summary.mean_distance);
+                assert_same_figure(observation.focal_share, summary.focal_share);
+                assert_same_figure(observation.separator_attention, summary.separator_attention);
             }
     }
     hs_corpus_stats_destroy(stats);
@@ -842,7 +842,7 @@ int main(void)
     tcase_add_test(tc, damaged_bytes_are_refused);
     tcase_add_test(tc, options_out_of_range_are_refused);
     tcase_add_test(tc, texts_that_do_not_fit_are_refused);
-    tcase_add_test(tc, sights_are_those_of_summaries);
+    tcase_add_test(tc, observations_are_those_of_summaries);
     tcase_add_test(tc, broken_maps_are_survived);
     tcase_add_loop_test(tc, refused_allocations_are_survived, 0, 2);
     tcase_add_test(tc, figures_follow_from_the_arrays);
