@@ -15,38 +15,82 @@ def documents(name):
     return list(yaml.safe_load_all((ROOT / "deploy" / name).read_text()))
 
 
-def test_kubernetes_probes_the_paths_that_there_are(server):
-    deployment, service = documents("kubernetes.yaml")
-    pod = deployment["spec"]["template"]["spec"]
-    container, = pod["containers"]
+def pods():
+    """The workloads of kubernetes.yaml, each with the Service that selects it."""
+    found = {(one["kind"], one["metadata"]["name"]): one for one in documents("kubernetes.yaml")}
+    return [(one, found["Service", name]) for (kind, name), one in found.items() if kind in ("Deployment", "StatefulSet")]
+
+
+def compose():
+    return documents("compose.yaml")[0]
+
+
+@pytest.mark.parametrize(("workload", "service"), pods(), ids=lambda one: one["metadata"]["name"])
+def test_kubernetes_probes_the_paths_that_there_are(server, workload, service):
+    container, = workload["spec"]["template"]["spec"]["containers"]
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"]:
         get = container[probe]["httpGet"]
         assert server.get(get["path"]).status == 200
         assert get["port"] == container["ports"][0]["name"]
-    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
-    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert service["spec"]["selector"] == workload["spec"]["selector"]["matchLabels"]
+    assert service["spec"]["selector"].items() <= workload["spec"]["template"]["metadata"]["labels"].items()
     assert service["spec"]["ports"][0]["targetPort"] == container["ports"][0]["name"]
 
 
 def test_containers_are_confined():
-    pod = documents("kubernetes.yaml")[0]["spec"]["template"]["spec"]
-    container, = pod["containers"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
-                                            "capabilities": {"drop": ["ALL"]}}
-    assert {"cpu", "memory"} == set(container["resources"]["limits"])
-    compose = documents("compose.yaml")[0]["services"]["headscope"]
-    assert compose["read_only"] and compose["cap_drop"] == ["ALL"]
-    assert all(port.startswith("127.0.0.1:") for port in compose["ports"])
+    for workload, _ in pods():
+        pod = workload["spec"]["template"]["spec"]
+        container, = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                "capabilities": {"drop": ["ALL"]}}
+        assert {"cpu", "memory"} == set(container["resources"]["limits"]) == set(container["resources"]["requests"])
+    service = compose()["services"]["headscope"]
+    assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["mem_limit"] and service["pids_limit"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
-@pytest.mark.parametrize("arguments", [
-    pytest.param(documents("kubernetes.yaml")[0]["spec"]["template"]["spec"]["containers"][0]["args"], id="kubernetes"),
-    pytest.param(documents("compose.yaml")[0]["services"]["headscope"]["command"], id="compose"),
-])
-def test_commands_are_understood(start_server, arguments):
-    assert arguments[0] == "serve"
-    start_server(*arguments[1:])
+def test_a_network_policy_covers_every_pod():
+    policy, = (one["spec"] for one in documents("kubernetes.yaml") if one["kind"] == "NetworkPolicy")
+    selected, = policy["podSelector"]["matchExpressions"]
+    assert set(selected["values"]) == {workload["metadata"]["name"] for workload, _ in pods()}
+    assert policy["policyTypes"] == ["Ingress", "Egress"] and "egress" not in policy
+
+
+def arguments_of(command, tmp_path):
+    """As the container gets them, with its folders in tmp_path."""
+    (tmp_path / "token").write_text("0123456789abcdef" * 4 + "\n")
+    (tmp_path / "token").chmod(0o600)
+    return [re.sub(r"^/.*/(token|headscope)$", lambda path: str(tmp_path / path[1]), argument) for argument in command]
+
+
+COMMANDS = [pytest.param(workload["spec"]["template"]["spec"]["containers"][0]["args"], id=workload["metadata"]["name"])
+            for workload, _ in pods()] + [pytest.param(compose()["services"]["headscope"]["command"], id="compose")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_understood_and_want_a_token(start_server, tmp_path, command):
+    assert command[0] == "serve"
+    server = start_server(*arguments_of(command[1:], tmp_path))
+    assert server.post("/analyze", {"text": "a"}).status == 401
+    runs = server.get("/corpora", {"Authorization": "Bearer " + "0123456789abcdef" * 4})
+    assert runs.status == (200 if "--state" in command else 501)
+
+
+def test_state_lies_in_a_volume():
+    workload, = (one for one, _ in pods() if one["kind"] == "StatefulSet")
+    container, = workload["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    folder = container["args"][container["args"].index("--state") + 1]
+    assert mounted[folder] == workload["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+    assert workload["spec"]["replicas"] == 1 and workload["spec"]["template"]["spec"]["securityContext"]["fsGroup"] == 10001
+    command = compose()["services"]["headscope"]["command"]
+    volume, path = compose()["services"]["headscope"]["volumes"][0].split(":")
+    assert volume in compose()["volumes"] and path == command[command.index("--state") + 1] == folder
+    assert f"install -d -o 10001 -g 10001 -m 0700 {folder}" in (ROOT / "Dockerfile").read_text()
+    unit = (ROOT / "deploy" / "headscope.service").read_text()
+    for line in ["StateDirectory=headscope", "MemoryMax=", "TasksMax=", "SystemCallFilter=sched_setscheduler"]:
+        assert f"\n{line}" in unit
 
 
 def test_image_has_the_libraries_that_the_program_needs():
@@ -66,7 +110,7 @@ def test_image_has_the_libraries_that_the_program_needs():
 def test_image_runs_as_nobody_special():
     text = (ROOT / "Dockerfile").read_text()
     assert re.search(r"^USER 10001:10001$", text, re.M)
-    assert documents("kubernetes.yaml")[0]["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 10001
+    assert all(workload["spec"]["template"]["spec"]["securityContext"]["runAsUser"] == 10001 for workload, _ in pods())
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd here")
