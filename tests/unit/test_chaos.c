@@ -150,12 +150,14 @@ static const struct {
      "{\"words\":[\"a\",\"bc\"],\"interventions\":[{\"kind\":\"mean\",\"layers\":[0]},{\"kind\":\"zero\","
      "\"heads\":[1]}]}"},
     {HS_ANALYZE, "application/x-npz", NULL,
-     "{\"input_ids\":[2,5,3],\"token_type_ids\":[0,0,1],\"interventions\":[{\"kind\":\"uniform\"}]}"},
+     "{\"input_ids\":[2,5,3],\"interventions\":[{\"kind\":\"uniform\"}]}"},
     {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},
     {HS_MODELS, NULL, NULL, NULL},
 };
 
+/* No string of more than 13 characters: jansson 2.14 ignores that its buffer could not grow beyond 16 bytes
+ * and reads past it. */
 static hs_request make_request(size_t i)
 {
     return (hs_request){
