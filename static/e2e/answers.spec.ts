@@ -1,6 +1,6 @@
 // The next question: which head does X, who ties these two, what changed.
 import type { Page } from "@playwright/test";
-import { expect, open, readout, test, view } from "./viewer";
+import { expect, open, readout, test } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
@@ -51,4 +51,37 @@ test("a head says its pattern; the table sorts by it", async ({ watched: page, h
   const column = (await page.locator(".alternative tbody td:nth-child(2)").allTextContents()).filter((t) => t !== "–");
   expect(column).toEqual([...column].sort());
   expect(column).toContain("previous");
+});
+
+test("who ties these two: all heads ranked, either way and by similarity", async ({ watched: page, home, request }) => {
+  const text = "The cat sat on the mat. The dog saw the cat.";
+  const query = `text=${encodeURIComponent(text)}`;
+  const { attentions, similarities } = await (
+    await request.post(`${home}analyze`, {
+      data: { text, layers: "all", outputs: ["attentions", "similarities"], normalize: "max" },
+    })
+  ).json();
+  const best = (value: (l: number, h: number) => number): string[] =>
+    (attentions as number[][][][])
+      .flatMap((layer, l) => layer.map((_, h) => ({ name: `Layer ${l} head ${h}`, value: value(l, h) })))
+      .sort((a, b) => b.value - a.value)
+      .slice(0, 2)
+      .map(({ name }) => name);
+  const listed = async (): Promise<string[]> =>
+    (await page.locator(".ranked button").allTextContents()).slice(0, 2);
+  await open(page, home, `view=text&layer=1&head=4&${query}`);
+  await page.locator(".token").nth(2).click();
+  await page.locator(".token").nth(12).click({ modifiers: ["Shift"] });
+  await page.getByText("Who ties “cat” 2 and “cat” 12").click();
+  await expect.poll(async () => (await listed())[0]).toBe(best((l, h) => attentions[l][h][2][12])[0]);
+  await page.getByRole("radio", { name: "Second attends to first" }).check();
+  await expect.poll(async () => (await listed())[0]).toBe(best((l, h) => attentions[l][h][12][2])[0]);
+  await page.locator(".ties").getByRole("radio", { name: "Similarity" }).check();
+  await expect.poll(async () => (await listed())[0]).toBe(best((l, h) => similarities[l][h][2][12])[0]);
+  await expect(page.locator(".head-map td")).toHaveCount(144);
+  await open(page, home, `view=head&layer=1&head=4&pin=2.12&ties=1&${query}`);
+  await expect.poll(async () => (await listed())[0]).toBe(best((l, h) => attentions[l][h][2][12])[0]);
+  await page.locator(".head-map td").nth(5 * 12 + 3).click();
+  await expect(page).toHaveURL(/layer=5&head=3/);
+  await expect(readout(page)).toContainText("cat 2 → cat 12");
 });

@@ -3,6 +3,7 @@
 // The address holds the whole state in its fragment, so a link restores the view and the text never travels
 // in a URL to the server. Values equal to their default are left out.
 import { EXAMPLES } from "./examples";
+import { TIES } from "./pair-heads";
 import { PATTERNS } from "./patterns";
 
 export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)
@@ -136,6 +137,9 @@ const FIELDS = {
   overlay: oneOf(OVERLAYS, "none"),
   zoom, // in Head, and of the first map in Compare
   pin: indices(2), // the cell held by the cross-hair, as two token positions
+  // who ties the two chosen tokens
+  ties: flag(false),
+  tie: oneOf(TIES, "to"),
   // text
   sel: indices(512),
   relation: oneOf(RELATIONS, "similar"),

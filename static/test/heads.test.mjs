@@ -4,6 +4,7 @@ import test from "node:test";
 import { figuresAt, levelsOf, tokensOf } from "../src/levels.ts";
 import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/patterns.ts";
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/similarity.ts";
+import { attentionBetween, rankHeads, similarityBetween } from "../src/pair-heads.ts";
 import { orderRows } from "../src/figures-table.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
@@ -160,4 +161,24 @@ test("the figures' table: few pairs come last in either direction", () => {
   assert.deepEqual(order("-repeated_share", 1), [0, 2, 1, 3]);
   assert.deepEqual(order("-high_pairs", 10), [1, 2, 0, 3]);
   assert.deepEqual(order("-head", 10), [3, 2, 1, 0]);
+});
+
+test("what a head has between two words is over their pieces", () => {
+  const A = Float32Array.from({ length: 16 }, () => random());
+  close(attentionBetween(A, 4, 1, [0, 1], [2, 3]), (A[2] + A[3] + A[6] + A[7]) / 2);
+  close(attentionBetween(A, 4, 1 / 255, [3], [0]), A[12] / 255);
+  const O = Float32Array.from({ length: 12 }, () => random() - 0.5);
+  const dot = (i, j) => [0, 1, 2].reduce((sum, k) => sum + O[i * 3 + k] * O[j * 3 + k], 0);
+  close(similarityBetween(O, 4, [0, 1], [2]), (dot(0, 2) + dot(1, 2)) / 2);
+  assert.deepEqual(
+    rankHeads([
+      [0.1, null],
+      [0.4, -1],
+    ]).map(({ l, h }) => [l, h]),
+    [
+      [1, 0],
+      [0, 0],
+      [1, 1],
+    ],
+  );
 });

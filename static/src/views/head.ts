@@ -16,6 +16,7 @@ import { format, percent } from "../scale";
 import { shadeOf, type Shade } from "../shade";
 import { SUM, type Diagonal, type Overlay, type Scale, type State } from "../state";
 import { statusOf } from "../status";
+import { Ties } from "../ties";
 import { pictureOf, type Plate } from "../surface";
 import { Viewport } from "../viewport";
 
@@ -33,6 +34,7 @@ export class HeadView {
   private readonly plates: HTMLElement;
   private readonly facts = h("dl", { class: "facts" });
   private readonly table = h("details", { class: "alternative" }, h("summary", {}, "Held row as a table"));
+  private readonly ties: Ties;
   private readonly zoomOut: HTMLButtonElement;
   private hovered: Cell | null = null;
   private head: Head | null = null;
@@ -40,6 +42,7 @@ export class HeadView {
   private shownHead: Head | null = null;
 
   constructor(private readonly app: App) {
+    this.ties = new Ties(app);
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => ["attention", "similarity"]);
     this.controls = {
       scale: segmented<Scale>(
@@ -117,6 +120,7 @@ export class HeadView {
       this.status,
       this.plates,
       this.facts,
+      this.ties.element,
       this.table,
     );
     this.viewport.watch(() => {
@@ -164,7 +168,9 @@ export class HeadView {
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
     this.head = head;
     this.plates.hidden = this.facts.hidden = this.table.hidden = !head;
+    this.ties.element.hidden = !head;
     if (!head) return;
+    this.ties.update(head.axis, this.held() as [number, number] | null);
     this.viewport.follow(head.axis.n, state.zoom);
     this.draw(head);
     this.hover(this.hovered);

@@ -24,6 +24,7 @@ import { savedRequest } from "../requests";
 import { format, percent } from "../scale";
 import { SUM, type Answer } from "../state";
 import { statusOf } from "../status";
+import { Ties } from "../ties";
 import { textPicture } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
@@ -64,6 +65,7 @@ export class PairsView {
   private readonly scroller: HTMLElement;
   private readonly table: HTMLTableElement;
   private readonly text = h("div", { class: "text-side" });
+  private readonly ties: Ties;
   private readonly histogram: Histogram;
   private readonly figures = h("dl", { class: "facts" });
   private flow: { axis: Axis; flow: Flow } | null = null;
@@ -71,6 +73,7 @@ export class PairsView {
   private key = "";
 
   constructor(private readonly app: App) {
+    this.ties = new Ties(app);
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => ["similarity"]);
     this.find = h("input", {
       type: "search",
@@ -143,6 +146,7 @@ export class PairsView {
         this.within.element,
       ),
       this.status,
+      this.ties.element,
       this.body,
     );
     this.text.addEventListener("pointerover", (e) => this.point(tokenAt(e.target)));
@@ -184,8 +188,10 @@ export class PairsView {
     this.same.set(state.same);
     this.within.set(state.within);
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
-    this.body.hidden = !head;
+    this.body.hidden = this.ties.element.hidden = !head;
     if (!head) return;
+    const held = state.pin.map((t) => entryOf(head.axis, t)).filter((t) => t >= 0);
+    this.ties.update(head.axis, held.length === 2 ? [held[0]!, held[1]!] : null);
     this.select(head, selection.head);
     this.fillRows();
   }

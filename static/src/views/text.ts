@@ -3,16 +3,17 @@
 import { nameOf, type App } from "../app";
 import { segmentsOf, type Axis, type Head, type Segment } from "../analysis";
 import { colourBar, type Bar } from "../colourbar";
-import { cssOf, inkOn, lutOf } from "../colour";
+import { cssOf, inkOn, lutOf, MIDDLE } from "../colour";
 import { h, perFrame, replace, segmented, svg, toggle } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { countAbove } from "../pairs";
 import { layerRequest, savedRequest } from "../requests";
-import { format, maximumOf, ticksOf, wordsOf } from "../scale";
+import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../scale";
 import type { Relation } from "../state";
 import { statusOf } from "../status";
+import { Ties } from "../ties";
 import { textPicture, type Band, type Stroke } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
@@ -39,6 +40,7 @@ export function relationOf(head: Head, chosen: readonly number[], relation: Rela
 
 export class TextView {
   readonly element: HTMLElement;
+  private readonly ties: Ties;
   private readonly picker: HeadPicker;
   private readonly relation;
   private readonly toggles;
@@ -58,6 +60,7 @@ export class TextView {
   private readonly redraw = perFrame(() => this.drawOverlay());
 
   constructor(private readonly app: App) {
+    this.ties = new Ties(app);
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => [RELATIONS[app.state.relation].quantity]);
     this.relation = segmented<Relation>(
       "Colour the text by",
@@ -77,7 +80,7 @@ export class TextView {
       ),
       sentences: toggle("Sentences", "A mark where a sentence begins", (sentences) => app.set({ sentences })),
     };
-    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper), this.lists);
+    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper, this.ties.element), this.lists);
     this.element = h(
       "section",
       { class: "view text-view", "aria-label": "Text" },
@@ -133,6 +136,8 @@ export class TextView {
     this.body.hidden = this.legend.hidden = !head;
     this.head = head;
     if (!head) return;
+    const chosen = this.chosen();
+    this.ties.update(head.axis, chosen.length === 2 ? [chosen[0]!, chosen[1]!] : null);
     const layer = state.bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
     const key = [
       state.relation,
@@ -180,14 +185,17 @@ export class TextView {
     const chosen = this.chosen();
     const values = relationOf(head, chosen, relation);
     const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
+    const low = Math.min(0, minimumOf(others));
     // Similarities below the threshold stay pale, however small their own maximum.
-    const top = relation === "similar" ? Math.max(maximumOf(others), this.app.state.tau) : maximumOf(others);
-    const lut = lutOf(map, quantity, this.app.theme);
+    const top = relation === "similar" ? Math.max(sizeOf(others), this.app.state.tau) : maximumOf(others);
+    const lut = lutOf(map, low < 0 ? "signed" : quantity, this.app.theme);
     this.flow!.flow.tokens.forEach((token, t) => {
       const isChosen = chosen.includes(t);
-      const share = top > 0 && !isChosen ? Math.max(0, values[t]! / top) : 0;
-      token.style.background = share > 0.02 ? cssOf(lut, share) : "";
-      token.style.color = share > 0.02 ? inkOn(lut, share) : "";
+      const share = top > 0 && !isChosen ? values[t]! / top : 0;
+      const place = low < 0 ? (MIDDLE + (255 - MIDDLE) * share) / 255 : share;
+      const strong = Math.abs(share) > 0.02;
+      token.style.background = strong ? cssOf(lut, place) : "";
+      token.style.color = strong ? inkOn(lut, place) : "";
       token.classList.toggle("chosen", isChosen);
       token.setAttribute("aria-selected", String(isChosen));
     });
@@ -198,7 +206,8 @@ export class TextView {
       similar: "Similarity of each token to all others, on average. ",
     }[relation];
     this.caption.textContent = chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`;
-    this.bar = { lut, label: title, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) };
+    const ticks = low < 0 ? signedTicksOf(top, "linear") : ticksOf(top, "linear");
+    this.bar = { lut, label: title, ticks, words: wordsOf("linear", low, top) };
     replace(this.legend, colourBar(this.bar));
   }
 
@@ -231,7 +240,7 @@ export class TextView {
               h(
                 "p",
                 { class: "muted" },
-                "Click a token; Shift or Ctrl adds another. Then here stands what it attends to, what attends to it and what it is similar to.",
+                "Click a token; Shift or Ctrl adds another. Then here stands what it attends to, what attends to it and what it is similar to. With two, all heads are ranked by what ties them.",
               ),
             ),
             this.segmentList(head),
