@@ -219,4 +219,4 @@ clean:
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
--include $(OBJECTS:.o=.d) $(wildcard $(BUILD)/tests/*/*.d)
+-include $(OBJECTS:.o=.d) $(wildcard $(BUILD)/tests/*/*.d $(BUILD)/tests/*/*/*.d)

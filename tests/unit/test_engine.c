@@ -12,15 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined __SANITIZE_THREAD__
-/* oneDNN is not instrumented: the sanitizer sees its accesses to the heap but not its locks. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "race:libdnnl.so";
-}
-#endif
-
 typedef struct random_model {
     hs_model *model;
     char *config, *safetensors, *vocab;

@@ -118,6 +118,7 @@ int main(int argc, char **argv)
     must(hs_model_open(argv[1], &model, &err), &err);
     must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
     must(hs_engine_create(runtime, hs_model_recipe(model), &options, &engine, &err), &err);
+    hs_model_release_pages(model);
     must(hs_workspace_create(engine, hs_model_shape(model)->n_positions, &ws, &err), &err);
     printf("ready\n");
     fflush(stdout);
