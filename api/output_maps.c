@@ -1,6 +1,24 @@
 /* output_maps.c - what was kept is handed on where it lies; only what changes is copied. */
 #include "api/output_maps.h"
 
+const float *hs__part_queries(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_QUERY, l, h);
+}
+
+const float *hs__part_keys(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_KEY, l, h);
+}
+
+const float *hs__part_values(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_VALUE, l, h);
+}
+
 const float *hs__part_scores(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)into;

@@ -39,7 +39,16 @@ static const hs__output rows[] = {
      {STATE, TOKEN, HIDDEN},
      hs__part_hidden_states,
      .range = HS__RANGE_ANY},
+    {"queries", HS_KEEP(QUERY), {LAYER, HEAD, TOKEN, HEAD_WIDTH}, hs__part_queries, .range = HS__RANGE_ANY},
+    {"keys", HS_KEEP(KEY), {LAYER, HEAD, TOKEN, HEAD_WIDTH}, hs__part_keys, .range = HS__RANGE_ANY},
+    {"values", HS_KEEP(VALUE), {LAYER, HEAD, TOKEN, HEAD_WIDTH}, hs__part_values, .range = HS__RANGE_ANY},
     {"scores", HS_KEEP(SCORES), {LAYER, HEAD, TOKEN, TOKEN}, hs__part_scores, .range = HS__RANGE_ANY},
+    {"value_norms", HS_KEEP(VALUE), {LAYER, HEAD, TOKEN}, hs__part_value_norms, .prepare = hs__prepare_norms},
+    {"weighted_norms",
+     HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+     {LAYER, HEAD, TOKEN, TOKEN},
+     hs__part_weighted_norms,
+     .prepare = hs__prepare_norms},
     {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
     {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
@@ -152,9 +161,14 @@ int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *pro
 hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t i = 0; i < N_ROWS && !st; i++)
-        if (holds(a->wanted->outputs, i) && rows[i].structure)
+    for (size_t i = 0; i < N_ROWS && !st; i++) {
+        if (!holds(a->wanted->outputs, i))
+            continue;
+        if (rows[i].structure)
             st = rows[i].structure->compute(a, &a->results[i], err);
+        else if (rows[i].prepare)
+            st = rows[i].prepare(a, err);
+    }
     if (!st && hs__answer_cancelled(a))
         st = hs_fail(err, HS_CANCELLED, "cancelled");
     return st;

@@ -50,6 +50,7 @@ typedef struct hs__output {
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__range range;
+    hs_status (*prepare)(const hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
 

@@ -23,7 +23,7 @@ import family_bert  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 NEAR = 1e-5
-OUTPUTS = "attentions,similarities,head_outputs,hidden_states,scores,pairs,regions,segments,summary"
+OUTPUTS = "attentions,similarities,head_outputs,hidden_states,queries,keys,values,scores,value_norms,weighted_norms,pairs,regions,segments,summary"
 
 PARAGRAPH = (
     "The police at the airport were new. The airport was built after the war, and the war was long: the city "
@@ -127,11 +127,14 @@ def check_maps(case):
             assert_close(case.answer[name][l, h], expected[l, h], 1e-5 * np.abs(expected[l, h]).max())
 
 
-def check_scores(case):
+def check_projections(case):
     for l, state in enumerate(case.heads.hidden_states[:-1]):
-        queries, keys, _ = experiments.projections(case.model, l, state)
-        expected = experiments.scores(queries, keys)
-        assert_close(case.answer["scores"][l], expected, 1e-5 * np.abs(expected).max())
+        queries, keys, values = experiments.projections(case.model, l, state)
+        norms = experiments.value_norms(case.model, l, values)
+        for name, expected in [("queries", queries), ("keys", keys), ("values", values),
+                               ("scores", experiments.scores(queries, keys)), ("value_norms", norms),
+                               ("weighted_norms", case.heads.attentions[l] * norms[:, None])]:
+            assert_close(case.answer[name][l], expected, 1e-5 * np.abs(expected).max())
 
 
 def check_sentences(case):
@@ -202,7 +205,7 @@ def check_summaries(case):
 
 def check_all(case):
     check_maps(case)
-    check_scores(case)
+    check_projections(case)
     check_sentences(case)
     check_pairs(case)
     check_regions(case)

@@ -64,3 +64,10 @@ def forward(model, ids, types, interventions):
         attentions.append(attention)
         outputs.append(output)
     return Heads(np.array(attentions), np.array(outputs), np.array(states))
+
+
+def value_norms(model, number, values):
+    """[h][T]: of f(x) = v W_O of each head."""
+    weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
+    parts = weight.reshape(len(weight), len(values), -1)
+    return np.linalg.norm(np.einsum("htd,ohd->hto", values, parts), axis=-1)
