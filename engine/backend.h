@@ -21,6 +21,8 @@ typedef struct hs_backend {
     /* The plan is of this recipe and fits the workspace. */
     hs_status (*run)(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                      const hs_run_control *control, hs_error *err);
+    hs_status (*predict)(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
+                         size_t n_threads, float *logits, hs_error *err);
 } hs_backend;
 
 extern const hs_backend hs__backend_cpu;

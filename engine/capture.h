@@ -17,6 +17,7 @@ typedef struct hs_selection {
 typedef struct hs_capture {
     hs_runtime *runtime; /* whose memory and cores serve it, or NULL */
     size_t n_tokens, n_layers, n_heads, head_width, hidden;
+    size_t depth; /* layers of the model */
     unsigned taps;
     const uint16_t *layers, *heads; /* own copies, in the selection's order */
     float *arrays[HS_N_TAPS];       /* NULL when not kept */

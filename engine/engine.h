@@ -65,3 +65,10 @@ typedef struct hs_run_control {
  * side; no text sees another. */
 HS_MUST_USE hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                                     const hs_run_control *control, hs_error *err);
+
+/* What the head for masked tokens makes of n_states states: states [n_states][H], of which the first n_inner
+ * are of inner layers (a lens) and the others of the last one, as the taps LAST_STATE and EVERY_STATE hold
+ * them; logits [n_states][vocab_size]. A state's logits do not depend on what stands beside it.
+ * HS_UNSUPPORTED when the checkpoint has no such head (hs_recipe.predictor). */
+HS_MUST_USE hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states,
+                                        size_t n_inner, size_t n_threads, float *logits, hs_error *err);

@@ -1,14 +1,15 @@
 /* taps.h - the points of a pass that can be kept: each has a name and axes.
  *
- *     QUERY, KEY    [l][h][T][d]   as they meet in the scores, turned by their positions where a model does
- * so VALUE         [l][h][T][d] SCORES        [l][h][T][T]   q k' / sqrt(d) with biases, before the softmax;
- * -inf where a window hides ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries COLUMNS
- * [l][h][T]      sum over rows of A; kept whenever ATTENTION is HEAD_OUTPUT   [l][h][T][d]   O = A V
- *     SIMILARITY    [l][h][T][T]   S = O O', its diagonal 0
- *     HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer in order; the
- * model's last one is behind the final norm, where there is one
+ *     QUERY, KEY    [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
+ * so VALUE         [l][h][T][d] SCORES        [l][h][T][T]   q k' / sqrt(d) with biases; -inf where a window
+ * hides a key ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries COLUMNS       [l][h][T] sum
+ * over rows of A; kept whenever ATTENTION is HEAD_OUTPUT   [l][h][T][d]   O = A V SIMILARITY    [l][h][T][T]
+ * S = O O', its diagonal 0 HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer
+ * in order LAST_STATE    [T][H]         after the model's last layer, whichever are selected EVERY_STATE   [L
+ * + 1][T][H]  the embeddings (0), then after each of the model's layers
  *
- * l and h count selected layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
+ * States after the model's last layer are behind the final norm, where there is one. l and h count selected
+ * layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
 #pragma once
 
 #include <stddef.h>
@@ -23,16 +24,19 @@ typedef enum hs_tap {
     HS_TAP_HEAD_OUTPUT,
     HS_TAP_SIMILARITY,
     HS_TAP_HIDDEN_STATE,
+    HS_TAP_LAST_STATE,
+    HS_TAP_EVERY_STATE,
     HS_N_TAPS
 } hs_tap;
 
 #define HS_KEEP(tap) (1U << HS_TAP_##tap)
 
-/* STATE counts one more than the selected layers. */
+/* STATE counts one more than the selected layers, DEPTH one more than the model's. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
     HS_AXIS_STATE,
+    HS_AXIS_DEPTH,
     HS_AXIS_HEAD,
     HS_AXIS_TOKEN,
     HS_AXIS_HEAD_WIDTH,

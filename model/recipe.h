@@ -5,8 +5,9 @@
  *
  *     norms after:   x = norm(x + attend(x)),  x = norm(x + feed(x))
  *     norms before:  x = x + attend(norm(x)),  x = x + feed(norm(x)),  and `final_norm` after the last layer
- *     attend: O = softmax(q k' / sqrt(d) + bias) v, O Wo' + b;  q, k turned by their positions where a layer
- * says so feed:   act(x Wi' + b) Wf' + b, or (act(x Wg') * (x Wi')) Wf' + b where there is a gate
+ *     attend: O = softmax(q k' / sqrt(d) + bias) v, then O Wo' + b; q and k are turned by their positions
+ *             where a layer says so
+ *     feed:   act(x Wi' + b) Wf' + b, or (act(x Wg') * (x Wi')) Wf' + b where there is a gate
  *
  * What a model does without is a tensor whose data is NULL. An engine refuses, by name, what it cannot do. */
 #pragma once
@@ -100,6 +101,15 @@ typedef struct hs_layer {
     double rotation_base; /* theta of rotary positions, halves rotated (NeoX); 0: none */
 } hs_layer;
 
+/* The head that predicts masked tokens: logits = norm(act(dense(h))) decoder' + bias, h after final_norm. */
+typedef struct hs_predictor {
+    hs_dense dense; /* [P][H] */
+    hs_activation activation;
+    hs_norm norm;      /* over P, with the recipe's eps */
+    hs_tensor decoder; /* [vocab_size][P]; NULL: the checkpoint has no such head */
+    hs_tensor bias;    /* [1][vocab_size] */
+} hs_predictor;
+
 typedef struct hs_recipe {
     const char *family; /* model_type of HuggingFace's config.json; static */
     hs_shape shape;
@@ -112,6 +122,7 @@ typedef struct hs_recipe {
     bool alibi;           /* -s_h |j - i| is: ALiBi's slopes, s_h = 2^(-8 (h + 1) / n_heads) where n_heads is
                              a power of two */
     hs_norm final_norm;
+    hs_predictor predictor;
 } hs_recipe;
 
 /* Converts n_rows rows of a tensor, from row_first on, to floats: ret is [n_rows][n_columns]. */

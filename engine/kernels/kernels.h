@@ -47,6 +47,11 @@ typedef struct hs__kernels {
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
                     const float *bias, const float *next, float *y, size_t ldy);
 
+    /* y[i][j] = sum over k of x[i][k] w[j][k], y [n_rows][n_columns]: for right matrices that are read once,
+     * as they lie. Each sum runs in the same order whatever stands beside it. */
+    void (*dots)(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_columns, const float *w,
+                 size_t ldw, float *y, size_t ldy);
+
     /* Completes a symmetric s [n][n] of which each panel's columns were computed down to the panel's last
      * row: copies what is above the rest of it to the left. */
     void (*mirror)(size_t n, float *s);

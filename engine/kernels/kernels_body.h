@@ -328,6 +328,45 @@ static void mirror(size_t n, float *s)
     }
 }
 
+/* Sums of DOT_ROWS rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time
+ * that an addition takes. Where fewer rows are left the last one stands for those that are missing. */
+#define DOT_ROWS    4
+#define DOT_COLUMNS 2
+static void dot_tile(size_t K, const float *const x[DOT_ROWS], const float *const w[DOT_COLUMNS],
+                     vec sums[DOT_ROWS][DOT_COLUMNS])
+{
+    const size_t whole = K / LANES * LANES, rest = K - whole;
+    vec s[DOT_ROWS][DOT_COLUMNS] = {0};
+    for (size_t k = 0; k < whole; k += LANES)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < DOT_ROWS; i++)
+#pragma GCC unroll 2
+            for (size_t j = 0; j < DOT_COLUMNS; j++)
+                s[i][j] += load(x[i] + k) * load(w[j] + k);
+    for (size_t i = 0; i < DOT_ROWS; i++)
+        for (size_t j = 0; j < DOT_COLUMNS; j++)
+            sums[i][j] = rest ? s[i][j] + load_part(x[i] + whole, rest, 0) * load_part(w[j] + whole, rest, 0)
+                              : s[i][j];
+}
+
+static void dots(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_columns, const float *w,
+                 size_t ldw, float *y, size_t ldy)
+{
+    for (size_t j = 0; j < n_columns; j += DOT_COLUMNS)
+        for (size_t i = 0; i < n_rows; i += DOT_ROWS) {
+            const float *rows[DOT_ROWS], *columns[DOT_COLUMNS];
+            vec sums[DOT_ROWS][DOT_COLUMNS];
+            for (size_t r = 0; r < DOT_ROWS; r++)
+                rows[r] = x + (i + r < n_rows ? i + r : n_rows - 1) * ldx;
+            for (size_t c = 0; c < DOT_COLUMNS; c++)
+                columns[c] = w + (j + c < n_columns ? j + c : n_columns - 1) * ldw;
+            dot_tile(K, rows, columns, sums);
+            for (size_t r = 0; r < DOT_ROWS && i + r < n_rows; r++)
+                for (size_t c = 0; c < DOT_COLUMNS && j + c < n_columns; c++)
+                    y[(i + r) * ldy + j + c] = sum_lanes(sums[r][c]);
+        }
+}
+
 const hs__kernels KERNELS = {
     .name = KERNELS_NAME,
     .panel = PANEL,
@@ -335,6 +374,7 @@ const hs__kernels KERNELS = {
     .tile_rows = TILE_ROWS,
     .pack = pack,
     .product = product,
+    .dots = dots,
     .mirror = mirror,
     .softmax = softmax,
     .add_norm = add_norm,

@@ -23,6 +23,8 @@ static const hs_axis tap_axes[HS_N_TAPS][HS_AXES_MAX + 1] = {
     [HS_TAP_HEAD_OUTPUT] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_HEAD_WIDTH},
     [HS_TAP_SIMILARITY] = {HS_AXIS_LAYER, HS_AXIS_HEAD, HS_AXIS_TOKEN, HS_AXIS_TOKEN},
     [HS_TAP_HIDDEN_STATE] = {HS_AXIS_STATE, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
+    [HS_TAP_LAST_STATE] = {HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
+    [HS_TAP_EVERY_STATE] = {HS_AXIS_DEPTH, HS_AXIS_TOKEN, HS_AXIS_HIDDEN},
 };
 
 const hs_axis *hs_tap_axes(hs_tap tap)
@@ -36,6 +38,7 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
         [HS_AXIS_NONE] = 1,
         [HS_AXIS_LAYER] = capture->n_layers,
         [HS_AXIS_STATE] = 1 + capture->n_layers,
+        [HS_AXIS_DEPTH] = 1 + capture->depth,
         [HS_AXIS_HEAD] = capture->n_heads,
         [HS_AXIS_TOKEN] = capture->n_tokens,
         [HS_AXIS_HEAD_WIDTH] = capture->head_width,
@@ -73,6 +76,7 @@ static hs_capture capture_describe(hs_runtime *runtime, const hs_shape *shape, c
         .n_heads = selection->n_heads,
         .head_width = shape->head_width,
         .hidden = shape->hidden,
+        .depth = shape->n_layers,
         .taps = selection->taps | (selection->taps & HS_KEEP(ATTENTION) ? HS_KEEP(COLUMNS) : 0),
     };
 }

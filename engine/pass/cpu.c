@@ -130,4 +130,5 @@ const hs_backend hs__backend_cpu = {
     .workspace_bytes = cpu_workspace_bytes,
     .workspace_destroy = cpu_workspace_destroy,
     .run = hs__cpu_run,
+    .predict = hs__cpu_predict,
 };

@@ -27,6 +27,13 @@ typedef struct hs__packed_layer {
     size_t window;                /* as in hs_layer */
 } hs__packed_layer;
 
+/* The head for masked tokens, but its decoder, which is read where it lies. */
+typedef struct hs__packed_predictor {
+    hs__linear *dense; /* [P][H] with the activation, in fp32; NULL: there is no head */
+    hs__packed_norm norm;
+    float *bias; /* [vocab_size] */
+} hs__packed_predictor;
+
 /* The embedding tables stay in the model's tensors. */
 typedef struct hs__cpu_engine {
     hs_engine base;
@@ -42,7 +49,8 @@ typedef struct hs__cpu_engine {
     hs__rotation *rotations;  /* [n_layers] at most, one for each base */
     size_t n_rotations;
     float *score_bias; /* [n_heads][2 n_positions - 1], by j - i + n_positions - 1, times sqrt(d); or NULL */
-    void *block;       /* in which norms, rotations and biases are */
+    hs__packed_predictor predictor;
+    void *block; /* in which norms, rotations and biases are */
 } hs__cpu_engine;
 
 /* Reads and packs all that the recipe points to. engine->base, shape, kernels, linear and n_threads are set;
@@ -110,3 +118,7 @@ void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float 
 /* The pass itself: an hs_backend's run. */
 hs_status hs__cpu_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                       const hs_run_control *control, hs_error *err);
+
+/* predict.c: an hs_backend's predict. */
+hs_status hs__cpu_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
+                          size_t n_threads, float *logits, hs_error *err);

@@ -71,3 +71,11 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
                        ws->tokens_max);
     return engine->backend->run(engine, ws, plan, control ? control : &alone, err);
 }
+
+hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
+                            size_t n_threads, float *logits, hs_error *err)
+{
+    if (!engine->recipe->predictor.decoder.data)
+        return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no head that predicts masked tokens");
+    return engine->backend->predict(engine, states, n_states, n_inner, n_threads, logits, err);
+}

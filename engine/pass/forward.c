@@ -295,18 +295,27 @@ static void final_norm(const pass *p)
                                   engine->base.recipe->norm_eps, p->ws->x);
 }
 
-/* Copies x into the captures that keep hidden states: state 0 when layer is -1. */
+/* Copies the state x into whatever of a capture keeps it. */
+static void keep_state(const hs_capture *capture, ptrdiff_t layer, const float *x)
+{
+    const size_t bytes = capture->n_tokens * capture->hidden * sizeof *x;
+    const ptrdiff_t l = layer < 0 ? -1 : hs__list_find(capture->layers, capture->n_layers, (size_t)layer);
+    if (capture->arrays[HS_TAP_HIDDEN_STATE] && (layer < 0 || l >= 0))
+        memcpy(hs_capture_at(capture, HS_TAP_HIDDEN_STATE, (size_t)(l + 1), 0), x, bytes);
+    if (capture->arrays[HS_TAP_EVERY_STATE])
+        memcpy(hs_capture_at(capture, HS_TAP_EVERY_STATE, (size_t)(layer + 1), 0), x, bytes);
+    if (capture->arrays[HS_TAP_LAST_STATE] && layer + 1 == (ptrdiff_t)capture->depth)
+        memcpy(capture->arrays[HS_TAP_LAST_STATE], x, bytes);
+}
+
+/* After a layer, or after the embeddings: -1. */
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
     const float *x = p->ws->x;
     for (size_t s = 0; s < p->plan->n_sequences; s++) {
         const hs_capture *capture = p->plan->sequences[s].capture;
-        const size_t floats = capture->n_tokens * capture->hidden;
-        const ptrdiff_t l = layer < 0 ? -1 : hs__list_find(capture->layers, capture->n_layers, (size_t)layer);
-        if (capture->arrays[HS_TAP_HIDDEN_STATE] && (layer < 0 || l >= 0))
-            memcpy(capture->arrays[HS_TAP_HIDDEN_STATE] + (size_t)(l + 1) * floats, x,
-                   floats * sizeof(float));
-        x += floats;
+        keep_state(capture, layer, x);
+        x += capture->n_tokens * capture->hidden;
     }
 }
 

@@ -48,6 +48,10 @@ static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
         engine->rotations[r].cosines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
         engine->rotations[r].sines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
     }
+    if (recipe->predictor.decoder.data) {
+        norm_layout(&recipe->predictor.norm, &engine->predictor.norm, arena);
+        engine->predictor.bias = hs__arena_floats(arena, shape->vocab_size);
+    }
     if (is_biased(recipe))
         engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
 }
@@ -60,6 +64,10 @@ static void block_fill(hs__cpu_engine *engine)
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         norm_read(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm);
         norm_read(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
+    }
+    if (recipe->predictor.decoder.data) {
+        norm_read(&recipe->predictor.norm, &engine->predictor.norm);
+        hs_tensor_read(&recipe->predictor.bias, 0, 1, engine->predictor.bias);
     }
     for (size_t r = 0; r < engine->n_rotations; r++)
         hs__rotation_fill(&engine->rotations[r], engine->shape.n_positions, engine->shape.head_width);
@@ -169,6 +177,19 @@ static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
     return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
 }
 
+/* The dense product of the head for masked tokens; its rows are few, so it stays in fp32 whatever the
+ * precision. */
+static hs_status predictor_pack(hs__cpu_engine *engine, hs_error *err)
+{
+    const hs_predictor *source = &engine->base.recipe->predictor;
+    const hs_dense *dense = &source->dense;
+    const hs__linear_source linear = {&dense, 1, engine->kernels->activate[source->activation]};
+    if (!source->decoder.data)
+        return HS_OK;
+    return hs__linear_native.create(&linear, engine->kernels, HS_PRECISION_FP32, &engine->predictor.dense,
+                                    err);
+}
+
 /* Layers of the same weights get the same products and norms; windows and rotations are each layer's own. */
 static void layers_share(hs__cpu_engine *engine)
 {
@@ -193,7 +214,7 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
     st = products_pack(engine, err);
     if (!st)
         layers_share(engine);
-    return st;
+    return st ? st : predictor_pack(engine, err);
 }
 
 void hs__weights_finish(hs__cpu_engine *engine)
@@ -209,6 +230,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
         hs__linear_destroy(layer->ffn_out);
     }
     hs__linear_destroy(engine->projection);
+    hs__linear_destroy(engine->predictor.dense);
     free(engine->block);
     free(engine->rotations);
     free(engine->layers);

@@ -78,16 +78,19 @@ static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequen
     return st ? st : interventions_check(shape, sequence, err);
 }
 
-/* Layers are needed up to the last one that any capture lists; of that one the heads only, unless hidden
- * states of it are kept. */
+/* Layers are needed up to the last one that any capture lists, or all of them where the model's last state is
+ * kept; of the last one needed the heads only, unless a state behind it is kept. */
 static void depth_find(hs_plan *plan)
 {
     plan->heads_only = true;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
-        const size_t n = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
-        if (n > plan->n_layers || (n == plan->n_layers && capture->arrays[HS_TAP_HIDDEN_STATE]))
-            plan->heads_only = !capture->arrays[HS_TAP_HIDDEN_STATE];
+        const bool all = capture->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE));
+        const bool states = all || capture->taps & HS_KEEP(HIDDEN_STATE);
+        const size_t listed = capture->n_layers > 0 ? (size_t)capture->layers[capture->n_layers - 1] + 1 : 0;
+        const size_t n = all ? capture->depth : listed;
+        if (n > plan->n_layers || (n == plan->n_layers && states))
+            plan->heads_only = !states;
         plan->n_layers = n > plan->n_layers ? n : plan->n_layers;
     }
 }

@@ -42,5 +42,9 @@ const hs__family hs__family_bert = {
                  .layer = "encoder.layer.",
                  .below = ".",
                  .layers = hs__bert_modules}},
+    .predictor = {.dense = "cls.predictions.transform.dense",
+                  .norm = "cls.predictions.transform.LayerNorm",
+                  .decoder = "cls.predictions.decoder",
+                  .biases = {"cls.predictions", "cls.predictions.decoder"}},
     .configure = hs__bert_configure,
 };

@@ -41,5 +41,9 @@ const hs__family hs__family_distilbert = {
                  .layer = "transformer.layer.",
                  .below = ".",
                  .layers = modules}},
+    .predictor = {.dense = "vocab_transform",
+                  .norm = "vocab_layer_norm",
+                  .decoder = "vocab_projector",
+                  .biases = {"vocab_projector"}},
     .configure = configure,
 };

@@ -20,5 +20,10 @@ const hs__family hs__family_electra = {
                  .layer = "encoder.layer.",
                  .below = ".",
                  .layers = hs__bert_modules}},
+    .predictor = {.dense = "generator_predictions.dense",
+                  .norm = "generator_predictions.LayerNorm",
+                  .decoder = "generator_lm_head",
+                  .biases = {"generator_lm_head"},
+                  .exact_gelu = true},
     .configure = configure,
 };

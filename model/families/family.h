@@ -41,6 +41,15 @@ typedef struct hs__layout {
     bool norms_without_bias, projects_always;
 } hs__layout;
 
+/* The modules of the head that predicts masked tokens. Their names stand beside the model's, without its
+ * prefix. A checkpoint has the head when it has dense, norm and bias; without decoder that is the word
+ * embedding. */
+typedef struct hs__predictor_names {
+    const char *dense, *norm, *decoder; /* dense NULL: the family has no such head */
+    const char *biases[2];              /* modules whose bias is the logits', the first that is there */
+    bool exact_gelu;                    /* whatever the config's activation */
+} hs__predictor_names;
+
 #define HS__LAYOUTS_MAX 2 /* of a family */
 
 typedef struct hs__family {
@@ -49,6 +58,7 @@ typedef struct hs__family {
     const hs__shape_keys *keys[3]; /* the first whose n_layers a config has; NULL after the last */
     const char *prefixes[4];       /* of tensors' names; NULL after the last */
     hs__layout layouts[HS__LAYOUTS_MAX];
+    hs__predictor_names predictor;
     /* Reads all of a recipe that is not a weight; shape and layers are there, each the same as itself. */
     void (*configure)(hs__config *config, hs_recipe *recipe);
 } hs__family;

@@ -19,5 +19,10 @@ const hs__family hs__family_roberta = {
                  .layer = "encoder.layer.",
                  .below = ".",
                  .layers = hs__bert_modules}},
+    .predictor = {.dense = "lm_head.dense",
+                  .norm = "lm_head.layer_norm",
+                  .decoder = "lm_head.decoder",
+                  .biases = {"lm_head", "lm_head.decoder"},
+                  .exact_gelu = true},
     .configure = configure,
 };

@@ -203,13 +203,47 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
     }
 }
 
-/* Whether the module that was entered has a weight. */
-static bool is_there(const binder *b)
+/* Whether there is a tensor <module>.<parameter>. */
+static bool has(const binder *b, const char *module, const char *parameter)
 {
     char name[2 * NAME_BYTES];
     hs__entry entry;
-    snprintf(name, sizeof name, "%s.weight", b->module);
+    snprintf(name, sizeof name, "%s.%s", module, parameter);
     return hs__shards_find(b->shards, name, &entry) != NULL;
+}
+
+/* Checkpoints of sentence encoders may hold parts of the head: half of one is none. */
+static const char *predictor_bias(const binder *b, const hs__predictor_names *names)
+{
+    if (!names->dense || !has(b, names->dense, "weight") ||
+        (!has(b, names->norm, "weight") && !has(b, names->norm, "gamma")))
+        return NULL;
+    for (size_t i = 0; i < 2 && names->biases[i]; i++)
+        if (has(b, names->biases[i], "bias"))
+            return names->biases[i];
+    return NULL;
+}
+
+static void bind_predictor(binder *b, const hs__predictor_names *names, hs_recipe *recipe)
+{
+    const char *bias = predictor_bias(b, names);
+    hs_predictor *predictor = &recipe->predictor;
+    if (!bias)
+        return;
+    const size_t P = recipe->embedding.width, V = recipe->shape.vocab_size;
+    b->prefix = "";
+    enter(b, names->dense);
+    bind(b, "weight", NULL, P, recipe->shape.hidden, &predictor->dense.weight);
+    if (has(b, names->dense, "bias"))
+        bind(b, "bias", NULL, 0, P, &predictor->dense.bias);
+    enter(b, names->norm);
+    bind_norm(b, P, &predictor->norm);
+    enter(b, bias);
+    bind(b, "bias", NULL, 0, V, &predictor->bias);
+    predictor->decoder = recipe->embedding.word;
+    if (has(b, names->decoder, "weight"))
+        bind_table(b, names->decoder, V, P, &predictor->decoder);
+    predictor->activation = names->exact_gelu ? HS_GELU : recipe->activation;
 }
 
 /* Layout and prefix are the first under which there are word embeddings and, if it must be, the first module
@@ -221,9 +255,9 @@ static bool find_layout(binder *b, const hs__family *family, bool with_layer)
         for (size_t k = 0; family->prefixes[k]; k++) {
             b->prefix = family->prefixes[k];
             enter(b, b->layout->word);
-            bool found = is_there(b);
+            bool found = has(b, b->module, "weight");
             enter_layer(b, 0, b->layout->layers[0].name);
-            found = found && (!with_layer || is_there(b));
+            found = found && (!with_layer || has(b, b->module, "weight"));
             if (found)
                 return true;
         }
@@ -245,5 +279,6 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
         enter(&b, b.layout->final_norm);
         bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);
     }
+    bind_predictor(&b, &family->predictor, recipe);
     return b.status;
 }

@@ -1,0 +1,45 @@
+/* analysis_predictions.c - one row of logits, read twice: for its maximum and the top, then for the sums of
+ * e^x. */
+#include "engine/analysis/predictions.h"
+
+#include <math.h>
+
+/* Keeps the k largest so far in descending order; most logits fail the first comparison. */
+static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
+{
+    size_t at = p->n_top;
+    if (at == k && (k == 0 || !(logit > p->top_probabilities[k - 1])))
+        return;
+    p->n_top += at < k;
+    at = p->n_top - 1;
+    for (; at > 0 && logit > p->top_probabilities[at - 1]; at--) {
+        p->top_probabilities[at] = p->top_probabilities[at - 1];
+        p->top_ids[at] = p->top_ids[at - 1];
+    }
+    p->top_probabilities[at] = logit;
+    p->top_ids[at] = id;
+}
+
+void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size_t top_k,
+                        hs_prediction *ret_prediction)
+{
+    hs_prediction *p = ret_prediction;
+    const float asked = logits[id];
+    float most = -INFINITY;
+    *p = (hs_prediction){.rank = 1};
+    for (size_t i = 0; i < vocab_size; i++) {
+        most = logits[i] > most ? logits[i] : most;
+        p->rank += logits[i] > asked;
+        top_insert(p, logits[i], (int32_t)i, top_k);
+    }
+    double sum = 0, weighted = 0; /* of e^(x - most), and of it times x - most */
+    for (size_t i = 0; i < vocab_size; i++) {
+        const float x = logits[i] - most, e = expf(x);
+        sum += (double)e;
+        weighted += (double)e * (double)x;
+    }
+    p->probability = (float)(exp((double)(asked - most)) / sum);
+    p->entropy = (float)(log(sum) - weighted / sum);
+    for (size_t i = 0; i < p->n_top; i++)
+        p->top_probabilities[i] = (float)(exp((double)(p->top_probabilities[i] - most)) / sum);
+}
