@@ -14,6 +14,15 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 #define HS__SENTENCE_ENDS_MAX 64
 #define HS__INTERVENTIONS_MAX 256
 
+/* The field predictions. */
+enum { HS__PREDICT_MASKED, HS__PREDICT_ALL, HS__PREDICT_LISTED };
+typedef struct hs__prediction_request {
+    unsigned where;    /* HS__PREDICT_... */
+    size_t *positions; /* [n_positions], ascending, unique, owned: those listed */
+    size_t n_positions, top_k;
+    bool lens;
+} hs__prediction_request;
+
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     /* One of three inputs; the others are NULL. */
@@ -42,6 +51,7 @@ typedef struct hs__analysis_request {
     bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;
+    hs__prediction_request predictions;
 } hs__analysis_request;
 
 /* Reads the body for /analyze, or with tokens_only the fewer fields of /tokenize. Release with

@@ -56,6 +56,7 @@ static const hs__output rows[] = {
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
+    {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 _Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs is an unsigned");

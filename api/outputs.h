@@ -58,6 +58,7 @@ typedef struct hs__output {
     bool every_head;        /* looks at all heads of a layer, whichever were asked for */
     bool every_layer;       /* and at all layers */
     const char *implied_by; /* answered when this field is there, and not asked for by name; or NULL */
+    bool needs_predictor;   /* the checkpoint's head for masked tokens */
 } hs__output;
 
 /* Row i; NULL past the last. */

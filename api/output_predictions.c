@@ -1,0 +1,276 @@
+/* output_predictions.c - what the model would put at some positions, by its head for masked tokens; with a lens, what it
+ * would put there after every layer.
+ *
+ * Logits of a position are as many as the vocabulary has entries, so they are made for some positions at a time and
+ * only what they say is kept. */
+#include "api/output_structures.h"
+
+#include "engine/analysis/predictions.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
+
+typedef struct prediction_list {
+    size_t n, n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
+    size_t *positions;  /* [n] */
+    hs_prediction *items; /* [n][n_states] */
+} prediction_list;
+
+static bool is_mask(const hs__answer *a, size_t position)
+{
+    return a->encoding->ids[position] == hs_tokenizer_special(hs_model_tokenizer(a->model->model))->mask;
+}
+
+/* ---- computing ---- */
+
+static hs_status positions_choose(const hs__answer *a, prediction_list *list, hs_error *err)
+{
+    const hs__prediction_request *wanted = &a->wanted->predictions;
+    const size_t T = a->encoding->n_tokens;
+    list->positions = malloc((wanted->n_positions + T) * sizeof *list->positions);
+    if (!list->positions)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    for (size_t i = 0; i < wanted->n_positions; i++) {
+        if (wanted->positions[i] >= T)
+            return hs_fail(err, HS_INVALID, "predictions: position %zu is asked for, the text has %zu tokens",
+                           wanted->positions[i], T);
+        list->positions[list->n++] = wanted->positions[i];
+    }
+    for (size_t i = 0; i < T && wanted->where != HS__PREDICT_LISTED; i++)
+        if (wanted->where == HS__PREDICT_ALL || is_mask(a, i))
+            list->positions[list->n++] = i;
+    return HS_OK;
+}
+
+/* State number `state` of all n * n_states: position by position, with a lens each from the embeddings up. */
+static const float *state_at(const hs__answer *a, const prediction_list *list, size_t state)
+{
+    const size_t position = list->positions[state / list->n_states], depth = state % list->n_states;
+    const float *states = list->n_states == 1 ? hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0)
+                                              : hs_capture_at(a->capture, HS_TAP_EVERY_STATE, depth, 0);
+    return states + position * a->capture->hidden;
+}
+
+static bool is_inner(const prediction_list *list, size_t state)
+{
+    return state % list->n_states + 1 < list->n_states;
+}
+
+/* Some states, those of inner layers first, as the engine wants them; order[i] is which one row i is. */
+static size_t gather(const hs__answer *a, const prediction_list *list, size_t first, size_t n, float *rows,
+                     size_t *order)
+{
+    const size_t H = a->capture->hidden;
+    size_t at = 0, n_inner = 0;
+    for (int inner = 1; inner >= 0; inner--) {
+        for (size_t s = first; s < first + n; s++) {
+            if (is_inner(list, s) != inner)
+                continue;
+            memcpy(rows + at * H, state_at(a, list, s), H * sizeof *rows);
+            order[at++] = s;
+        }
+        n_inner = inner ? at : n_inner;
+    }
+    return n_inner;
+}
+
+static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
+{
+    const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, all = list->n * list->n_states;
+    const size_t fits = LOGITS_BYTES_MAX / (V * sizeof(float)), room = fits < 1 ? 1 : fits < all ? fits : all;
+    float *rows = malloc((room * (V + H) + 1) * sizeof *rows), *logits = rows + room * H;
+    size_t *order = malloc((room + 1) * sizeof *order);
+    hs_status st = rows && order ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    for (size_t first = 0; !st && first < all && !hs__answer_cancelled(a); first += room) {
+        const size_t n = all - first < room ? all - first : room;
+        const size_t n_inner = gather(a, list, first, n, rows, order);
+        st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
+        for (size_t i = 0; !st && i < n; i++)
+            hs_prediction_read(logits + i * V, V, a->encoding->ids[list->positions[order[i] / list->n_states]],
+                               a->wanted->predictions.top_k, &list->items[order[i]]);
+    }
+    free(order);
+    free(rows);
+    return st;
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    prediction_list *list = calloc(1, sizeof *list);
+    *ret_result = list;
+    if (!list)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    list->n_states = a->wanted->predictions.lens ? a->model->shape->n_layers + 1 : 1;
+    const hs_status st = positions_choose(a, list, err);
+    if (st)
+        return st;
+    list->items = malloc((list->n * list->n_states + 1) * sizeof *list->items);
+    return list->items ? predict(a, list, err) : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+}
+
+static void destroy(void *result)
+{
+    prediction_list *list = result;
+    free(list->positions);
+    free(list->items);
+    free(list);
+}
+
+/* What is predicted at position k: with a lens the last state says it. */
+static const hs_prediction *prediction_at(const prediction_list *list, size_t k)
+{
+    return &list->items[k * list->n_states + list->n_states - 1];
+}
+
+/* ---- JSON ---- */
+
+static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, float value)
+{
+    hs__json_key(b, name);
+    hs__json_float(b, value, (int)a->wanted->digits);
+}
+
+/* From "probability" to "top", without braces. */
+static void write_reading(hs__buffer *b, const hs__answer *a, const hs_prediction *p, bool mask)
+{
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
+    hs__buffer_text(b, "\"probability\":");
+    if (mask) {
+        hs__buffer_text(b, "null,\"rank\":null");
+    } else {
+        hs__json_float(b, p->probability, (int)a->wanted->digits);
+        hs__json_key(b, "rank");
+        hs__json_integer(b, p->rank);
+    }
+    write_figure(b, a, "entropy", p->entropy);
+    hs__json_key(b, "top");
+    hs__buffer_text(b, "[");
+    for (size_t i = 0; i < p->n_top; i++) {
+        const char *token = hs_tokenizer_token(tokenizer, p->top_ids[i]);
+        hs__json_comma(b, i);
+        hs__buffer_text(b, "{\"id\":");
+        hs__json_integer(b, p->top_ids[i]);
+        hs__json_key(b, "token");
+        hs__json_string(b, token, strlen(token));
+        write_figure(b, a, "probability", p->top_probabilities[i]);
+        hs__buffer_text(b, "}");
+    }
+    hs__buffer_text(b, "]");
+}
+
+static void write_position(hs__buffer *b, const hs__answer *a, const prediction_list *list, size_t k)
+{
+    const size_t position = list->positions[k];
+    const bool mask = is_mask(a, position);
+    hs__buffer_text(b, "{\"position\":");
+    hs__json_integer(b, (int64_t)position);
+    hs__json_key(b, "token");
+    hs__json_token(b, a, position);
+    hs__buffer_text(b, ",");
+    write_reading(b, a, prediction_at(list, k), mask);
+    if (a->wanted->predictions.lens) {
+        hs__json_key(b, "layers");
+        for (size_t s = 0; s < list->n_states; s++) {
+            hs__buffer_text(b, s ? ",{" : "[{");
+            write_reading(b, a, &list->items[k * list->n_states + s], mask);
+            hs__buffer_text(b, "}");
+        }
+        hs__buffer_text(b, "]");
+    }
+    hs__buffer_text(b, "}");
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    const prediction_list *list = result;
+    hs__buffer_text(b, "[");
+    for (size_t k = 0; k < list->n; k++) {
+        hs__json_comma(b, k);
+        write_position(b, a, list, k);
+    }
+    hs__buffer_text(b, "]");
+}
+
+/* ---- arrays ---- */
+
+/* Columns over the positions, or over positions and states. */
+typedef struct columns {
+    float *probability, *entropy, *top_probability;
+    int64_t *rank;
+    int32_t *top_ids;
+} columns;
+
+/* The array that was added last gets these dimensions; its size does not change. */
+static void reshape(hs__arrays *arrays, size_t n_dimensions, size_t d0, size_t d1, size_t d2)
+{
+    hs__array *array = &arrays->items[arrays->n - 1];
+    array->n_dimensions = n_dimensions;
+    array->shape[0] = d0;
+    array->shape[1] = d1;
+    array->shape[2] = d2;
+}
+
+static void put(const columns *to, size_t at, const hs_prediction *p, bool mask, size_t k)
+{
+    to->probability[at] = mask ? NAN : p->probability;
+    to->rank[at] = mask ? 0 : p->rank;
+    to->entropy[at] = p->entropy;
+    memcpy(to->top_ids + at * k, p->top_ids, p->n_top * sizeof *p->top_ids);
+    memcpy(to->top_probability + at * k, p->top_probabilities, p->n_top * sizeof *p->top_probabilities);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const prediction_list *list = result;
+    const size_t n = list->n, D = list->n_states, k = list->n ? prediction_at(list, 0)->n_top : 0;
+    int32_t *position = hs__arrays_add(arrays, "predictions_position", HS__ELEMENT_I4, 1, n, 0);
+    columns to = {
+        .probability = hs__arrays_add(arrays, "predictions_probability", HS__ELEMENT_F4, 1, n, 0),
+        .rank = hs__arrays_add(arrays, "predictions_rank", HS__ELEMENT_I8, 1, n, 0),
+        .entropy = hs__arrays_add(arrays, "predictions_entropy", HS__ELEMENT_F4, 1, n, 0),
+        .top_ids = hs__arrays_add(arrays, "predictions_top_ids", HS__ELEMENT_I4, 2, n, k),
+        .top_probability = hs__arrays_add(arrays, "predictions_top_probability", HS__ELEMENT_F4, 2, n, k),
+    };
+    for (size_t i = 0; i < n && !arrays->failed; i++) {
+        position[i] = (int32_t)list->positions[i];
+        put(&to, i, prediction_at(list, i), is_mask(a, list->positions[i]), k);
+    }
+    if (!a->wanted->predictions.lens)
+        return;
+    to.probability = hs__arrays_add(arrays, "predictions_layers_probability", HS__ELEMENT_F4, 2, n, D);
+    to.rank = hs__arrays_add(arrays, "predictions_layers_rank", HS__ELEMENT_I8, 2, n, D);
+    to.entropy = hs__arrays_add(arrays, "predictions_layers_entropy", HS__ELEMENT_F4, 2, n, D);
+    to.top_ids = hs__arrays_add(arrays, "predictions_layers_top_ids", HS__ELEMENT_I4, 2, n * D, k);
+    reshape(arrays, 3, n, D, k);
+    to.top_probability = hs__arrays_add(arrays, "predictions_layers_top_probability", HS__ELEMENT_F4, 2, n * D, k);
+    reshape(arrays, 3, n, D, k);
+    for (size_t i = 0; i < n * D && !arrays->failed; i++)
+        put(&to, i, &list->items[i], is_mask(a, list->positions[i / D]), k);
+}
+
+/* ---- sizes ---- */
+
+static size_t n_readings_max(const hs__measures *m)
+{
+    const hs__prediction_request *wanted = &m->wanted->predictions;
+    const size_t n = wanted->where == HS__PREDICT_LISTED ? wanted->n_positions : m->n_tokens;
+    return n * (wanted->lens ? m->shape->n_layers + 2 : 1);
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return n_readings_max(m) * (160 + m->token + 3 * m->number +
+                                m->wanted->predictions.top_k * (60 + m->token + 2 * m->number));
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return n_readings_max(m) * (32 + 8 * m->wanted->predictions.top_k) + 4096;
+}
+
+const hs__structure hs__structure_predictions = {
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};
