@@ -160,5 +160,6 @@ void hs__analysis_request_finish(hs__analysis_request *wanted)
     free(wanted->numbers);
     free(wanted->input_ids);
     free(wanted->token_type_ids);
+    free(wanted->predictions.positions);
     *wanted = (hs__analysis_request){0};
 }

@@ -53,9 +53,10 @@ void hs__models_write(hs__buffer *b, hs_api *api)
         snprintf(text, sizeof text,
                  ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
                  "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
-                 "\"max_tokens\":%zu,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\"",
+                 "\"max_tokens\":%zu,\"mlm\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\"",
                  i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads,
                  s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
+                 hs_model_recipe(model->model)->predictor.decoder.data ? "true" : "false",
                  hs_model_bytes(model->model), hs_engine_products(model->engine),
                  hs_engine_precision(model->engine));
         hs__buffer_text(b, text);

@@ -95,7 +95,7 @@ typedef enum hs_field_kind {
     HS_FIELD_WHOLE,   /* a whole number, low to high; high 0: as far as the model goes */
     HS_FIELD_SHARE,   /* a number above 0, at most 1 */
     HS_FIELD_FLAG,    /* true or false */
-    HS_FIELD_OBJECTS, /* a list of objects */
+    HS_FIELD_OBJECTS, /* an object, or a list of them */
 } hs_field_kind;
 
 typedef struct hs_field {

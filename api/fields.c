@@ -5,6 +5,7 @@
 #include "api/fields.h"
 
 #include "api/outputs.h"
+#include "engine/analysis/predictions.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -302,6 +303,92 @@ static int read_heads(const reading *r)
     return read_numbers(r, "head", r->model->shape->n_heads, wanted->heads, &wanted->n_heads);
 }
 
+/* 422 where the checkpoint has no head for masked tokens. */
+static int refuse_without_predictor(const reading *r)
+{
+    if (hs_model_recipe(r->model->model)->predictor.decoder.data)
+        return 0;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "the checkpoint of %s has no head that predicts masked tokens (GET /models says which have)",
+        r->model->name);
+}
+
+/* Positions of the text in ascending order, each once; whether the text is so long is seen later. */
+static int read_positions(const reading *r)
+{
+    hs__prediction_request *wanted = &r->wanted->predictions;
+    const size_t n = json_array_size(r->value), last = r->model->shape->n_positions - 1;
+    const int choice = find_choice(r->value, "masked|all");
+    if (choice < 0 && n == 0) /* also what is no list */
+        return refuse(r, "\"masked\", \"all\" or a list of at least one position");
+    wanted->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
+    if (choice >= 0)
+        return 0;
+    if (check_ids(r, last))
+        return r->problem->status;
+    bool *chosen = calloc(last + 1, sizeof *chosen);
+    wanted->positions = malloc((last + 1) * sizeof *wanted->positions);
+    for (size_t i = 0; chosen && i < n; i++)
+        chosen[(size_t)json_real_value(json_array_get(r->value, i))] = true;
+    for (size_t i = 0; chosen && wanted->positions && i <= last; i++)
+        if (chosen[i])
+            wanted->positions[wanted->n_positions++] = i;
+    const bool read = chosen && wanted->positions;
+    free(chosen);
+    return read ? 0 : refuse_memory(r);
+}
+
+static int read_top_k(const reading *r)
+{
+    if (!is_integer(r->value, 1, HS_TOP_MAX)) {
+        char must[64];
+        snprintf(must, sizeof must, "an integer from 1 to %d", HS_TOP_MAX);
+        return refuse(r, must);
+    }
+    r->wanted->predictions.top_k = (size_t)json_real_value(r->value);
+    return 0;
+}
+
+static int read_lens(const reading *r)
+{
+    if (!json_is_boolean(r->value))
+        return refuse(r, "true or false");
+    r->wanted->predictions.lens = json_is_true(r->value);
+    return 0;
+}
+
+static int read_predictions(const reading *r)
+{
+    static const struct {
+        const char *name;
+        field_reader *read;
+    } members[] = {{"positions", read_positions}, {"top_k", read_top_k}, {"lens", read_lens}};
+    const char *name;
+    json_t *value;
+    if (!json_is_object(r->value))
+        return refuse(r, "an object with positions, top_k, lens");
+    if (refuse_without_predictor(r))
+        return r->problem->status;
+    r->wanted->outputs |= 1U << hs__output_find("predictions", strlen("predictions"));
+    json_object_foreach((json_t *)r->value, name, value)
+    {
+        char pointer[64];
+        size_t m = 0;
+        while (m < 3 && strcmp(members[m].name, name) != 0)
+            m++;
+        if (m == 3)
+            return hs__refuse(r->problem, 422, r->pointer,
+                              "unknown member '%.*s'; allowed: positions, top_k, lens",
+                              hs__clip(name, strlen(name), 64), name);
+        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
+        const reading member = {r->row, value, pointer, r->model, r->wanted, r->problem};
+        if (members[m].read(&member))
+            return r->problem->status;
+    }
+    return 0;
+}
+
 static int read_outputs(const reading *r)
 {
     char names[1024], must[1100];
@@ -317,6 +404,8 @@ static int read_outputs(const reading *r)
         snprintf(must, sizeof must, "one of %s", names);
         if (output == HS__OUTPUTS_MAX)
             return refuse_element(r, i, must);
+        if (hs__output_at(output)->needs_predictor && refuse_without_predictor(r))
+            return r->problem->status;
         r->wanted->outputs |= 1U << output;
     }
     return 0;
@@ -476,6 +565,11 @@ static const row rows[] = {
       .choices = NULL},
      read_interventions,
      0},
+    {{"predictions", HS_FIELD_OBJECTS, "JSON",
+      "of the model's head for masked tokens: {\"positions\": \"masked\", \"top_k\": 5, \"lens\": false}",
+      .choices = NULL},
+     read_predictions,
+     0},
     {{"normalize", HS_FIELD_WORD, "HOW", "similarities as they are or as N = S / max: none or max (none)",
       .choices = "none|max"},
      read_word,
@@ -522,6 +616,7 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     ret_wanted->attention_threshold = 0.3f;
     ret_wanted->max_pairs = 10000;
     ret_wanted->digits = 6;
+    ret_wanted->predictions.top_k = 5;
 }
 
 int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,

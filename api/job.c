@@ -121,6 +121,8 @@ static void plan(hs_job *job)
     hs_selection *selection = &job->selection;
     *selection = (hs_selection){wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
                                 hs__outputs_taps(wanted->outputs)};
+    if (wanted->predictions.lens)
+        selection->taps |= HS_KEEP(EVERY_STATE);
     /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept
      * along, d columns beside two times T, they spare that request a pass. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
@@ -275,6 +277,8 @@ size_t hs_job_room(const hs_job *job)
 size_t hs_job_layers(const hs_job *job)
 {
     const hs_selection *selection = &job->selection;
+    if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
+        return job_model(job)->shape->n_layers;
     return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
 }
 

@@ -1,8 +1,8 @@
-/* output_predictions.c - what the model would put at some positions, by its head for masked tokens; with a lens, what it
- * would put there after every layer.
+/* output_predictions.c - what the model would put at some positions, by its head for masked tokens; with a
+ * lens, what it would put there after every layer.
  *
- * Logits of a position are as many as the vocabulary has entries, so they are made for some positions at a time and
- * only what they say is kept. */
+ * Logits of a position are as many as the vocabulary has entries, so they are made for some positions at a
+ * time and only what they say is kept. */
 #include "api/output_structures.h"
 
 #include "engine/analysis/predictions.h"
@@ -14,14 +14,15 @@
 #define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
 
 typedef struct prediction_list {
-    size_t n, n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
-    size_t *positions;  /* [n] */
+    size_t n,
+        n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
+    size_t *positions;    /* [n] */
     hs_prediction *items; /* [n][n_states] */
 } prediction_list;
 
 static bool is_mask(const hs__answer *a, size_t position)
 {
-    return a->encoding->ids[position] == hs_tokenizer_special(hs_model_tokenizer(a->model->model))->mask;
+    return a->encoding->ids[position] == hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask;
 }
 
 /* ---- computing ---- */
@@ -89,7 +90,8 @@ static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *e
         const size_t n_inner = gather(a, list, first, n, rows, order);
         st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
         for (size_t i = 0; !st && i < n; i++)
-            hs_prediction_read(logits + i * V, V, a->encoding->ids[list->positions[order[i] / list->n_states]],
+            hs_prediction_read(logits + i * V, V,
+                               a->encoding->ids[list->positions[order[i] / list->n_states]],
                                a->wanted->predictions.top_k, &list->items[order[i]]);
     }
     free(order);
@@ -245,7 +247,8 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     to.entropy = hs__arrays_add(arrays, "predictions_layers_entropy", HS__ELEMENT_F4, 2, n, D);
     to.top_ids = hs__arrays_add(arrays, "predictions_layers_top_ids", HS__ELEMENT_I4, 2, n * D, k);
     reshape(arrays, 3, n, D, k);
-    to.top_probability = hs__arrays_add(arrays, "predictions_layers_top_probability", HS__ELEMENT_F4, 2, n * D, k);
+    to.top_probability =
+        hs__arrays_add(arrays, "predictions_layers_top_probability", HS__ELEMENT_F4, 2, n * D, k);
     reshape(arrays, 3, n, D, k);
     for (size_t i = 0; i < n * D && !arrays->failed; i++)
         put(&to, i, &list->items[i], is_mask(a, list->positions[i / D]), k);
@@ -262,8 +265,8 @@ static size_t n_readings_max(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    return n_readings_max(m) * (160 + m->token + 3 * m->number +
-                                m->wanted->predictions.top_k * (60 + m->token + 2 * m->number));
+    return n_readings_max(m) *
+           (160 + m->token + 3 * m->number + m->wanted->predictions.top_k * (60 + m->token + 2 * m->number));
 }
 
 static size_t array_bytes_max(const hs__measures *m)

@@ -39,7 +39,7 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
         weighted += (double)e * (double)x;
     }
     p->probability = (float)(exp((double)(asked - most)) / sum);
-    p->entropy = (float)(log(sum) - weighted / sum);
+    p->entropy = (float)(log(fmax(sum, 1)) - weighted / sum); /* the largest counts 1 */
     for (size_t i = 0; i < p->n_top; i++)
         p->top_probabilities[i] = (float)(exp((double)(p->top_probabilities[i] - most)) / sum);
 }

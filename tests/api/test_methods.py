@@ -50,7 +50,8 @@ def body(server):
     schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
     outputs = schema["properties"]["outputs"]["items"]["enum"]
     return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
-            "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}]}
+            "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}],
+            "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}}
 
 
 @pytest.mark.parametrize("read, is_told_apart", [(npz, False), (lambda *asked: safetensors(*asked)[1], True)])
@@ -60,7 +61,7 @@ def test_answer_arrays(server, body, read, is_told_apart):
     assert set(arrays) == set(described)
     assert_described(arrays, described, {
         "T": len(arrays["input_ids"]), "l": 2, "h": 3, "l+1": 3, "L+1": 13, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
-        "P": len(arrays["pairs_i"]), "G": len(arrays["segments_layer"])}, "float16")
+        "P": len(arrays["pairs_i"]), "M": 3, "K": 4, "G": len(arrays["segments_layer"])}, "float16")
 
 
 def test_safetensors_metadata(server, body):

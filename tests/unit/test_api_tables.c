@@ -82,7 +82,7 @@ static void check_field(const hs_field *field, json_t *schema)
     case HS_FIELD_WORDS:
     case HS_FIELD_IDS:
     case HS_FIELD_OBJECTS:
-        ck_assert_msg(is_type(schema, "array"), "%s", field->name);
+        ck_assert_msg(is_type(schema, "object") || is_type(schema, "array"), "%s", field->name);
         break;
     case HS_FIELD_NUMBERS:
         words = json_array_get(member(schema, "oneOf"), 0);

@@ -1,0 +1,50 @@
+"""The head for masked tokens of each family in float64: logits = LN(act(dense(h))) W' + b, and random heads to add to
+random checkpoints."""
+import json
+
+import numpy as np
+from checkpoint import read_safetensors, write_safetensors
+from encoder import ACTIVATIONS, dense, layer_norm, softmax
+
+# dense, norm, decoder, module of the bias, activation if it is not the config's
+HEADS = {
+    "bert": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder",
+             "cls.predictions", None),
+    "distilbert": ("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector", None),
+    "electra": ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head",
+                "generator_lm_head", "gelu"),
+    "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
+}
+
+
+def _word_embeddings(weights):
+    return next(values for name, values in weights.items() if name.endswith("embeddings.word_embeddings.weight"))
+
+
+def add(folder, tied=True, dtype="F32", seed=7):
+    """Gives the checkpoint of one file in the folder a random head."""
+    config = json.loads((folder / "config.json").read_text())
+    dense_name, norm, decoder, bias, _ = HEADS[config["model_type"]]
+    weights = read_safetensors(folder / "model.safetensors")
+    words = _word_embeddings(weights)
+    rng, width = np.random.default_rng(seed), words.shape[1]
+    hidden = config.get("hidden_size") or config["dim"]
+    weights[dense_name + ".weight"] = rng.normal(0, 1 / np.sqrt(hidden), (width, hidden))
+    weights[dense_name + ".bias"] = rng.normal(0, 0.1, width)
+    weights[norm + ".weight"], weights[norm + ".bias"] = rng.normal(1, 0.1, width), rng.normal(0, 0.1, width)
+    weights[bias + ".bias"] = rng.normal(0, 1, len(words))
+    if not tied:
+        weights[decoder + ".weight"] = rng.normal(0, 0.5, words.shape)
+    write_safetensors(folder / "model.safetensors", weights, dtype)
+    return folder
+
+
+def probabilities(folder, states):
+    """[n][V] of states [n][H]."""
+    config = json.loads((folder / "config.json").read_text())
+    weights = read_safetensors(folder / "model.safetensors")
+    dense_name, norm, decoder, bias, activation = HEADS[config["model_type"]]
+    x = ACTIVATIONS[activation or config.get("hidden_act") or config["activation"]](dense(weights, dense_name, states))
+    x = layer_norm(weights, norm, x, config.get("layer_norm_eps", 1e-12))
+    table = weights.get(decoder + ".weight", _word_embeddings(weights))
+    return softmax(x @ table.T + weights[bias + ".bias"])
