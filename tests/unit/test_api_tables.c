@@ -81,6 +81,8 @@ static void check_field(const hs_field *field, json_t *schema)
         break;
     case HS_FIELD_WORDS:
     case HS_FIELD_IDS:
+        ck_assert_msg(is_type(schema, "array"), "%s", field->name);
+        break;
     case HS_FIELD_OBJECTS:
         ck_assert_msg(is_type(schema, "object") || is_type(schema, "array"), "%s", field->name);
         break;
