@@ -99,7 +99,7 @@ static int tokenize(hs_job *job)
     text->ends = (uint8_t *)(text->sentences + e->n_tokens);
     for (size_t i = 0; i < e->n_tokens; i++)
         text->ends[i] = ends_sentence(wanted, e, i);
-    hs_sentences_find(text->ends, e->types, e->special, e->n_tokens, text->sentences);
+    hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
     job->sequences[job->n_sequences++] = (job_sequence){
         .encoding = e, .interventions = wanted->interventions, .n_interventions = wanted->n_interventions};
     if (wanted->n_interventions)

@@ -73,7 +73,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     const hs_encoding *e = a->encoding;
     ret_slices[0] = ret_slices[1] = (slice){.bytes = ""};
     for (size_t i = segment->start; i < segment->end; i++) {
-        slice *s = &ret_slices[e->types[i] != 0];
+        slice *s = &ret_slices[e->texts[i]];
         if (e->special[i] || !a->wanted->text.bytes)
             continue; /* without a text there is no place in it */
         if (!s->present)

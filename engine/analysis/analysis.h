@@ -15,9 +15,9 @@
 
 /* Sentence number of each token, from 0. A sentence ends after a run of tokens with ends[i] set (those of
  * HS_ROLE_SENTENCE_END, unless somebody wants others), and where a special token is followed by the other
- * segment's type (the first [SEP] of a text pair). Special tokens begin no sentence otherwise: [CLS] belongs
- * to the first, a final [SEP] to the last. types may be NULL: no pair. Arrays are [T]. */
-void hs_sentences_find(const uint8_t *ends, const uint8_t *types, const uint8_t *special, size_t n_tokens,
+ * text of a pair (behind its first [SEP]). Special tokens begin no sentence otherwise: [CLS] belongs to the
+ * first, a final [SEP] to the last. texts, 0 or 1, may be NULL: no pair. Arrays are [T]. */
+void hs_sentences_find(const uint8_t *ends, const uint8_t *texts, const uint8_t *special, size_t n_tokens,
                        int32_t *ret_sentences);
 
 /* Position of the first token with the same id, so that tokens i and j repeat each other when

@@ -1,7 +1,7 @@
 /* analysis_text.c - what the analysis must know of a text: its sentences and its repeated tokens. */
 #include "engine/analysis/analysis.h"
 
-void hs_sentences_find(const uint8_t *ends, const uint8_t *types, const uint8_t *special, size_t n_tokens,
+void hs_sentences_find(const uint8_t *ends, const uint8_t *texts, const uint8_t *special, size_t n_tokens,
                        int32_t *ret_sentences)
 {
     int32_t sentence = 0;
@@ -15,7 +15,7 @@ void hs_sentences_find(const uint8_t *ends, const uint8_t *types, const uint8_t 
         }
         ret_sentences[i] = sentence;
         after_end = after_end || is_end;
-        after_text = types && special[i] && i + 1 < n_tokens && types[i + 1] != types[i];
+        after_text = texts && special[i] && i + 1 < n_tokens && texts[i + 1] != texts[i];
     }
 }
 

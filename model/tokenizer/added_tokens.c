@@ -6,12 +6,12 @@
 
 /* Appends the normalised token to text and moves the entry there; offsets until the text has stopped growing.
  */
-static hs_status normalize_entry(const hs__part *normalizer, const hs__added_list *list, hs__entry *entry,
-                                 hs__aligned_text *text, hs_error *err)
+static hs_status normalize_entry(const hs__parts *normalizers, const hs__added_list *list, hs__entry *entry,
+                                 hs__aligned_text scratch[2], hs__aligned_text *text, hs_error *err)
 {
     const hs__text_view view = {.bytes = (const unsigned char *)entry->text, .n_bytes = entry->n_bytes};
     const size_t start = text->n_bytes;
-    if (!normalizer->type->normalize(normalizer, &view, text))
+    if (!hs__parts_normalize(normalizers, &view, scratch, text))
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     if (text->n_bytes == start)
         return hs_fail(err, HS_BAD_MODEL,
@@ -29,10 +29,11 @@ static hs_status set_build(hs__entry *entries, size_t n, hs__added_set *ret_set,
     return hs__trie_build(entries, n, &ret_set->trie, err);
 }
 
-static hs_status normalized_build(const hs__added_list *list, const hs__part *normalizer,
+static hs_status normalized_build(const hs__added_list *list, const hs__parts *normalizers,
                                   hs__added_set *ret_set, hs_error *err)
 {
     hs__aligned_text text = {0};
+    hs__aligned_text scratch[2] = {{0}, {0}};
     hs__entry *entries = calloc(list->n + 1, sizeof *entries);
     if (!entries)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
@@ -41,7 +42,7 @@ static hs_status normalized_build(const hs__added_list *list, const hs__part *no
     for (size_t i = 0; !st && i < list->n; i++)
         if (list->items[i].normalized) {
             entries[n] = list->items[i].entry;
-            st = normalize_entry(normalizer, list, &entries[n++], &text, err);
+            st = normalize_entry(normalizers, list, &entries[n++], scratch, &text, err);
         }
     const char *at = (const char *)text.bytes;
     for (size_t i = 0; !st && i < n; at += entries[i++].n_bytes)
@@ -50,6 +51,8 @@ static hs_status normalized_build(const hs__added_list *list, const hs__part *no
         st = set_build(entries, n, ret_set, err);
     free(entries);
     hs__aligned_text_finish(&text);
+    hs__aligned_text_finish(&scratch[0]);
+    hs__aligned_text_finish(&scratch[1]);
     return st;
 }
 
@@ -67,7 +70,7 @@ static hs_status raw_build(const hs__added_list *list, hs__added_set *ret_set, h
     return st;
 }
 
-hs_status hs__added_tokens_build(const hs__added_list *list, const hs__part *normalizer, size_t vocab_size,
+hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers, size_t vocab_size,
                                  hs__added_tokens *ret_added, hs_error *err)
 {
     ret_added->special = calloc(vocab_size, sizeof *ret_added->special);
@@ -76,7 +79,7 @@ hs_status hs__added_tokens_build(const hs__added_list *list, const hs__part *nor
     for (size_t i = 0; i < list->n; i++)
         ret_added->special[list->items[i].entry.id] |= list->items[i].special;
     const hs_status st = raw_build(list, &ret_added->raw, err);
-    return st ? st : normalized_build(list, normalizer, &ret_added->normalized, err);
+    return st ? st : normalized_build(list, normalizers, &ret_added->normalized, err);
 }
 
 void hs__added_tokens_finish(hs__added_tokens *added)

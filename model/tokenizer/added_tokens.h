@@ -19,7 +19,7 @@ typedef struct hs__added_tokens {
 
 /* The list's ids are known. Must be finished, also after an error. HS_BAD_MODEL when normalising leaves
  * nothing of a token. */
-HS_MUST_USE hs_status hs__added_tokens_build(const hs__added_list *list, const hs__part *normalizer,
+HS_MUST_USE hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers,
                                              size_t vocab_size, hs__added_tokens *ret_added, hs_error *err);
 void hs__added_tokens_finish(hs__added_tokens *added);
 

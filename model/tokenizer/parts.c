@@ -1,7 +1,9 @@
-/* parts.c - the parts there are. A file's object names one of its stage; any other is refused by name. */
+/* parts.c - the parts there are, and lists of them. A file's object names one of its stage; any other is
+ * refused by name. */
 #include "model/tokenizer/parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* clang-format off */
 static const hs__part_type *const types[] = {
@@ -9,10 +11,22 @@ static const hs__part_type *const types[] = {
     &hs__bert_pre_tokenizer,
     &hs__wordpiece,
     &hs__bert_processing,
+    &hs__roberta_processing,
     &hs__template_processing,
     NULL,
 };
 /* clang-format on */
+
+/* What tokenizer.json calls a stage, and the parts of its Sequence. */
+static const struct {
+    const char *key, *list;
+    bool optional; /* null is no part */
+} stages[] = {{"normalizer", "normalizers", true},
+              {"pre_tokenizer", "pretokenizers", true},
+              {"model.type", NULL, false},
+              {"post_processor", "processors", false}};
+
+/* ---- create ---- */
 
 static bool is_of(const hs__part_type *type, const json_t *options, const char *name)
 {
@@ -21,28 +35,91 @@ static bool is_of(const hs__part_type *type, const json_t *options, const char *
 
 static hs_status refuse(hs__stage stage, const char *name, hs_error *err)
 {
-    static const char *const keys[] = {"normalizer", "pre_tokenizer", "model.type", "post_processor"};
     char supported[256] = "";
     size_t used = 0;
     for (size_t i = 0; types[i] && used < sizeof supported; i++)
         if (types[i]->stage == stage)
             used += (size_t)snprintf(supported + used, sizeof supported - used, "%s%s", used ? ", " : "",
                                      types[i]->name);
-    return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s is '%.64s'; supported: %s", keys[stage],
+    return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s is '%.64s'; supported: %s", stages[stage].key,
                    name ? name : "none", supported);
 }
 
-hs_status hs__part_create(hs__stage stage, const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status part_append(hs__stage stage, const json_t *options, hs__parts *parts, hs_error *err)
 {
     const char *name = json_string_value(json_object_get(options, "type"));
-    for (size_t i = 0; types[i]; i++)
-        if (types[i]->stage == stage && is_of(types[i], options, name))
-            return types[i]->create(options, ret_part, err);
+    if (parts->n == HS__STAGE_PARTS_MAX)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s has more than %d parts", stages[stage].key,
+                       HS__STAGE_PARTS_MAX);
+    for (size_t i = 0; types[i]; i++) {
+        if (types[i]->stage != stage || !is_of(types[i], options, name))
+            continue;
+        const hs_status st = types[i]->create(options, &parts->items[parts->n], err);
+        parts->n += st == HS_OK;
+        return st;
+    }
     return refuse(stage, name, err);
 }
 
-void hs__part_destroy(hs__part *part)
+hs_status hs__parts_create(hs__stage stage, const json_t *options, hs__parts *ret_parts, hs_error *err)
 {
-    if (part)
-        part->type->destroy(part);
+    const char *name = json_string_value(json_object_get(options, "type"));
+    if (stages[stage].optional && json_is_null(options))
+        return HS_OK;
+    if (!stages[stage].list || !name || strcmp(name, "Sequence") != 0)
+        return part_append(stage, options, ret_parts, err);
+    const json_t *list = json_object_get(options, stages[stage].list);
+    if (!json_is_array(list))
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: %s is a Sequence without '%s'", stages[stage].key,
+                       stages[stage].list);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < json_array_size(list); i++)
+        st = part_append(stage, json_array_get(list, i), ret_parts, err);
+    return st;
+}
+
+void hs__parts_finish(hs__parts *parts)
+{
+    for (size_t i = 0; i < parts->n; i++)
+        parts->items[i]->type->destroy(parts->items[i]);
+    parts->n = 0;
+}
+
+void hs__split_finish(hs__split *split)
+{
+    free(split->words.items);
+    free(split->uncut.items);
+    hs__aligned_text_finish(&split->rewritten[0]);
+    hs__aligned_text_finish(&split->rewritten[1]);
+}
+
+/* ---- normalize ---- */
+
+static bool copy(const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    const unsigned char *at = view->bytes;
+    const unsigned char *end = at + view->n_bytes;
+    bool ok = hs__aligned_text_reserve(ret_text, view->n_bytes);
+    for (uint32_t index = view->first; ok && at < end; index++) {
+        const hs__range source = hs__text_view_source(view, at, index);
+        ok = hs__aligned_text_put(ret_text, hs_utf8_next(&at), source);
+    }
+    return ok;
+}
+
+bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
+                         hs__aligned_text *ret_text)
+{
+    if (parts->n == 0)
+        return copy(view, ret_text);
+    hs__text_view from = *view;
+    bool ok = true;
+    for (size_t i = 0; ok && i + 1 < parts->n; i++) {
+        hs__aligned_text *to = &scratch[i % 2];
+        to->n_bytes = 0;
+        ok = parts->items[i]->type->normalize(parts->items[i], &from, to);
+        from = (hs__text_view){.bytes = to->bytes, .n_bytes = to->n_bytes, .sources = to->sources};
+    }
+    const hs__part *last = parts->items[parts->n - 1];
+    return ok && last->type->normalize(last, &from, ret_text);
 }

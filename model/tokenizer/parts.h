@@ -2,9 +2,13 @@
  *
  *     stage            from -> to                                 parts
  *     normalizer       text -> text as the vocabulary has it      BertNormalizer
- *     pre-tokenizer    text -> words                              BertPreTokenizer
- *     model            word -> pieces with ids                    WordPiece
- *     post-processor   pieces -> a sequence with special tokens   BertProcessing, TemplateProcessing
+ *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel
+ *     model            word -> pieces with ids                    WordPiece, BPE
+ *     post-processor   pieces -> a sequence with special tokens   BertProcessing, RobertaProcessing,
+ *                                                                 TemplateProcessing, ByteLevel
+ *
+ * A stage is a list of parts, each working on what the one before it made: none where the file says null,
+ * several where it says Sequence.
  *
  * A part is one file: it reads its own JSON object of tokenizer.json, refuses by name whatever would change
  * ids and is not supported, and never changes once bound. Its hs__part_type is registered with one line in
@@ -25,10 +29,19 @@ typedef enum hs__stage {
 
 /* A text being cut into words. */
 typedef struct hs__split {
-    const hs__aligned_text *text; /* what spans are of; a part that rewrites it points to its own */
-    hs__spans words;              /* in order; a part replaces each by those it is cut into */
-    hs__spans uncut;              /* scratch: what words were before */
+    const hs__aligned_text *text;  /* what spans are of; a part that rewrites it points to its own */
+    hs__spans words;               /* in order; a part replaces each by those it is cut into */
+    hs__spans uncut;               /* scratch: what words were before */
+    hs__aligned_text rewritten[2]; /* for parts that rewrite: the one that text does not point to */
 } hs__split;
+
+void hs__split_finish(hs__split *split);
+
+/* What a post-processor does to offsets. */
+typedef struct hs__trim {
+    bool spaces;      /* tokens reach over their letters only, not over the white space that they include */
+    bool keeps_first; /* but for a single space at the start of the text, which was put there */
+} hs__trim;
 
 typedef struct hs__part hs__part;
 
@@ -60,22 +73,37 @@ typedef struct hs__part_type {
     bool (*recognize)(const json_t *options);
     /* The model's entries; the caller frees ret_entries->items, also after an error. */
     hs_status (*list)(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err);
-    /* The unknown token. */
+    /* The unknown token, or -1. */
     int32_t (*unknown)(const hs__part *part);
 
-    /* Where the special tokens go. */
+    /* Where the special tokens go; NULL: it adds none. */
     const hs__template *(*template)(const hs__part *part);
+    /* NULL: offsets stay as they are. */
+    hs__trim (*trim)(const hs__part *part);
 } hs__part_type;
 
 struct hs__part {
     const hs__part_type *type;
 };
 
-/* From the object's "type"; HS_BAD_MODEL when no part of the stage is called so. */
-HS_MUST_USE hs_status hs__part_create(hs__stage stage, const json_t *options, hs__part **ret_part,
-                                      hs_error *err);
-void hs__part_destroy(hs__part *part); /* NULL is fine */
+#define HS__STAGE_PARTS_MAX 16
+
+/* The parts of a stage, in order. */
+typedef struct hs__parts {
+    hs__part *items[HS__STAGE_PARTS_MAX]; /* [n] */
+    size_t n;
+} hs__parts;
+
+/* From the object's "type", or from each of a Sequence. HS_BAD_MODEL when no part of the stage is called so,
+ * and when there is none and the stage needs one. Must be finished, also after an error. */
+HS_MUST_USE hs_status hs__parts_create(hs__stage stage, const json_t *options, hs__parts *ret_parts,
+                                       hs_error *err);
+void hs__parts_finish(hs__parts *parts);
+
+/* Appends the view, normalised by each part in turn, to ret_text. False when memory is short. */
+bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
+                         hs__aligned_text *ret_text);
 
 /* One line each. */
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__wordpiece, hs__bert_processing,
-    hs__template_processing;
+    hs__roberta_processing, hs__template_processing;

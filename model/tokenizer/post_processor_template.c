@@ -1,24 +1,29 @@
-/* post_processor_template.c - TemplateProcessing and BertProcessing: special tokens around the texts.
+/* post_processor_template.c - TemplateProcessing, BertProcessing and RobertaProcessing: special tokens around
+ * the texts.
  *
- * Both come down to the same steps; BertProcessing names its two tokens and leaves the order to its name.
- * Only BERT's order is supported: the types of a pair tell the engine's texts apart. */
+ * All come down to the same steps; the latter two name their tokens and leave the order to their name. */
+#include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
 #include <stdlib.h>
 
+#define FILE_NAME "tokenizer.json"
+
 typedef struct template_processing {
     hs__part part;
-    const char *first, *separator; /* until bound */
     hs__template template;
+    hs__trim trim;
+    /* until bound */
+    const char *names[2][HS__TEMPLATE_STEPS_MAX]; /* of the steps' special tokens; NULL: a text */
+    const json_t *special_tokens;                 /* what the file says of their ids, or NULL */
 } template_processing;
 
-static hs_status create(const hs__part_type *type, const char *first, const char *separator,
-                        hs__part **ret_part, hs_error *err)
+static hs_status create(const template_processing *made, hs__part **ret_part, hs_error *err)
 {
-    template_processing *self = calloc(1, sizeof *self);
+    template_processing *self = malloc(sizeof *self);
     if (!self)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = (template_processing){.part.type = type, .first = first, .separator = separator};
+    *self = *made;
     *ret_part = &self->part;
     return HS_OK;
 }
@@ -33,37 +38,84 @@ static const hs__template *template_of(const hs__part *part)
     return &((const template_processing *)part)->template;
 }
 
-/* [CLS] A [SEP], [CLS] A [SEP] B [SEP] */
+static hs__trim trim_of(const hs__part *part)
+{
+    return ((const template_processing *)part)->trim;
+}
+
+static void add_special(template_processing *self, size_t form, const char *name, uint8_t type)
+{
+    hs__template_form *f = &self->template.forms[form];
+    const uint8_t text = f->n_steps && f->steps[f->n_steps - 1].text;
+    self->names[form][f->n_steps] = name;
+    f->steps[f->n_steps++] = (hs__template_step){.text = text, .type = type};
+    f->n_special++;
+}
+
+static void add_text(template_processing *self, size_t form, uint8_t text, uint8_t type)
+{
+    hs__template_form *f = &self->template.forms[form];
+    f->steps[f->n_steps++] = (hs__template_step){.id = -1, .text = text, .type = type};
+}
+
+/* A special token is itself: a file that gives it other ids means another tokenizer. */
+static hs_status check_ids(const json_t *special_tokens, const char *name, int32_t id, hs_error *err)
+{
+    const json_t *ids = json_object_get(json_object_get(special_tokens, name), "ids");
+    if (ids && (json_array_size(ids) != 1 || json_integer_value(json_array_get(ids, 0)) != id))
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": post_processor: the special token '%.64s' must stand for its own id, %d",
+                       name, id);
+    return HS_OK;
+}
+
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
 {
     template_processing *self = (template_processing *)part;
     hs__template *template = &self->template;
-    hs_status st = hs__vocabulary_need(vocabulary, self->first, &template->first, err);
-    if (!st)
-        st = hs__vocabulary_need(vocabulary, self->separator, &template->separator, err);
-    self->first = self->separator = NULL;
-    if (st)
-        return st;
-    const hs__template_step steps[] = {
-        {template->first, 0, 0},     {-1, 0, 0}, {template->separator, 0, 0}, {-1, 1, 1},
-        {template->separator, 0, 1},
-    };
-    for (size_t form = 0; form < 2; form++) {
-        template->forms[form] = (hs__template_form){.n_steps = 3 + 2 * form, .n_special = 2 + form};
-        memcpy(template->forms[form].steps, steps, (3 + 2 * form) * sizeof *steps);
-    }
+    hs_status st = HS_OK;
+    for (size_t form = 0; form < 2; form++)
+        for (size_t i = 0; !st && i < template->forms[form].n_steps; i++) {
+            const char *name = self->names[form][i];
+            int32_t *id = &template->forms[form].steps[i].id;
+            if (name)
+                st = hs__vocabulary_need(vocabulary, name, id, err);
+            if (!st && name)
+                st = check_ids(self->special_tokens, name, *id, err);
+        }
+    template->first = template->forms[0].steps[0].id;
+    template->separator = template->forms[0].steps[template->forms[0].n_steps - 1].id;
+    return st;
+}
+
+/* ---- BertProcessing, RobertaProcessing: "cls": ["[CLS]", 101], "sep": ["[SEP]", 102] ---- */
+
+static hs_status read_names(const json_t *options, const char **ret_cls, const char **ret_sep, hs_error *err)
+{
+    *ret_cls = json_string_value(json_array_get(json_object_get(options, "cls"), 0));
+    *ret_sep = json_string_value(json_array_get(json_object_get(options, "sep"), 0));
+    if (!*ret_cls || !*ret_sep)
+        return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": post_processor needs 'cls' and 'sep'");
     return HS_OK;
 }
 
-/* ---- BertProcessing: "cls": ["[CLS]", 101], "sep": ["[SEP]", 102] ---- */
-
+/* [CLS] A [SEP], [CLS] A [SEP] B [SEP] */
 static hs_status bert_create(const json_t *options, hs__part **ret_part, hs_error *err)
 {
-    const char *cls = json_string_value(json_array_get(json_object_get(options, "cls"), 0));
-    const char *sep = json_string_value(json_array_get(json_object_get(options, "sep"), 0));
-    if (!cls || !sep)
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: post_processor needs 'cls' and 'sep'");
-    return create(&hs__bert_processing, cls, sep, ret_part, err);
+    template_processing made = {.part.type = &hs__bert_processing};
+    const char *cls;
+    const char *sep;
+    const hs_status st = read_names(options, &cls, &sep, err);
+    for (size_t form = 0; !st && form < 2; form++) {
+        add_special(&made, form, cls, 0);
+        add_text(&made, form, 0, 0);
+        add_special(&made, form, sep, 0);
+    }
+    if (st)
+        return st;
+    add_text(&made, 1, 1, 1);
+    add_special(&made, 1, sep, 1);
+    return create(&made, ret_part, err);
 }
 
 const hs__part_type hs__bert_processing = {.stage = HS__POST_PROCESSOR,
@@ -73,45 +125,87 @@ const hs__part_type hs__bert_processing = {.stage = HS__POST_PROCESSOR,
                                            .destroy = destroy,
                                            .template = template_of};
 
+/* <s> A </s>, <s> A </s> </s> B </s>; all of type 0 */
+static hs_status roberta_create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    template_processing made = {.part.type = &hs__roberta_processing, .trim = {true, true}};
+    const char *cls;
+    const char *sep;
+    hs_status st = read_names(options, &cls, &sep, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "trim_offsets", &made.trim.spaces, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "add_prefix_space", &made.trim.keeps_first, err);
+    for (size_t form = 0; !st && form < 2; form++) {
+        add_special(&made, form, cls, 0);
+        add_text(&made, form, 0, 0);
+        add_special(&made, form, sep, 0);
+    }
+    if (st)
+        return st;
+    add_special(&made, 1, sep, 0);
+    add_text(&made, 1, 1, 0);
+    add_special(&made, 1, sep, 0);
+    return create(&made, ret_part, err);
+}
+
+const hs__part_type hs__roberta_processing = {.stage = HS__POST_PROCESSOR,
+                                              .name = "RobertaProcessing",
+                                              .create = roberta_create,
+                                              .bind = bind,
+                                              .destroy = destroy,
+                                              .template = template_of,
+                                              .trim = trim_of};
+
 /* ---- TemplateProcessing ---- */
 
-/* One step: {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", ...}}. With *text
- * NULL, any special token will do and is told; otherwise it must be this one. */
-static bool step_is(const json_t *step, const char *kind, const char **text, json_int_t type)
+/* {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", "type_id": 0}} */
+static bool read_step(template_processing *self, size_t form, const json_t *step)
 {
-    const json_t *body = json_object_get(step, kind);
+    const json_t *special = json_object_get(step, "SpecialToken");
+    const json_t *body = special ? special : json_object_get(step, "Sequence");
     const char *id = json_string_value(json_object_get(body, "id"));
     const json_t *type_id = json_object_get(body, "type_id");
-    if (!id || !json_is_integer(type_id) || json_integer_value(type_id) != type)
+    const json_int_t type = json_is_integer(type_id) ? json_integer_value(type_id) : -1;
+    if (!id || type < 0 || type > 1)
         return false;
-    if (!*text)
-        *text = id;
-    return strcmp(*text, id) == 0;
+    if (special)
+        add_special(self, form, id, (uint8_t)type);
+    else if (strcmp(id, "A") == 0 || strcmp(id, "B") == 0)
+        add_text(self, form, id[0] == 'B', (uint8_t)type);
+    else
+        return false;
+    return true;
+}
+
+/* Each text once and in order, special tokens around them. */
+static bool read_form(template_processing *self, size_t form, const json_t *list)
+{
+    const size_t n = json_array_size(list);
+    if (n > HS__TEMPLATE_STEPS_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!read_step(self, form, json_array_get(list, i)))
+            return false;
+    const hs__template_form *f = &self->template.forms[form];
+    uint8_t n_texts = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!self->names[form][i] && f->steps[i].text != n_texts++)
+            return false;
+    return n_texts == form + 1 && self->names[form][0] && self->names[form][n - 1];
 }
 
 static hs_status template_create(const json_t *options, hs__part **ret_part, hs_error *err)
 {
-    const json_t *single = json_object_get(options, "single");
-    const json_t *pair = json_object_get(options, "pair");
-    const char *cls = NULL;
-    const char *sep = NULL;
-    const char *first = "A";
-    const char *second = "B";
-    const bool known = json_array_size(single) == 3 && json_array_size(pair) == 5 &&
-                       step_is(json_array_get(single, 0), "SpecialToken", &cls, 0) &&
-                       step_is(json_array_get(single, 1), "Sequence", &first, 0) &&
-                       step_is(json_array_get(single, 2), "SpecialToken", &sep, 0) &&
-                       step_is(json_array_get(pair, 0), "SpecialToken", &cls, 0) &&
-                       step_is(json_array_get(pair, 1), "Sequence", &first, 0) &&
-                       step_is(json_array_get(pair, 2), "SpecialToken", &sep, 0) &&
-                       step_is(json_array_get(pair, 3), "Sequence", &second, 1) &&
-                       step_is(json_array_get(pair, 4), "SpecialToken", &sep, 1);
-    if (!known)
-        return hs_fail(
-            err, HS_BAD_MODEL,
-            "tokenizer.json: post_processor: only '[CLS] A [SEP]' and '[CLS] A [SEP] B [SEP]' with "
-            "types 0 0 0 and 0 0 0 1 1 are supported");
-    return create(&hs__template_processing, cls, sep, ret_part, err);
+    template_processing made = {.part.type = &hs__template_processing,
+                                .special_tokens = json_object_get(options, "special_tokens")};
+    if (!read_form(&made, 0, json_object_get(options, "single")) ||
+        !read_form(&made, 1, json_object_get(options, "pair")))
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": post_processor: only templates like '[CLS] A [SEP]' and '[CLS] A [SEP] B "
+                                 "[SEP]', begun and ended by special tokens, with types 0 and 1 are "
+                                 "supported");
+    return create(&made, ret_part, err);
 }
 
 const hs__part_type hs__template_processing = {.stage = HS__POST_PROCESSOR,

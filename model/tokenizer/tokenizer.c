@@ -8,8 +8,8 @@
 
 /* ---- create ---- */
 
-/* Each part from its own object. */
-static hs_status create_parts(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
+/* Each stage from its own object. */
+static hs_status create_stages(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
 {
     static const struct {
         hs__stage stage;
@@ -21,38 +21,58 @@ static hs_status create_parts(hs_tokenizer *tokenizer, hs__tokenizer_files *file
     const json_t *model = json_object_get(files->json, "model");
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < HS__N_STAGES; i++) {
-        hs__part **part = &tokenizer->parts[keys[i].stage];
-        st = hs__part_create(keys[i].stage, json_object_get(files->json, keys[i].key), part, err);
+        hs__parts *stage = &tokenizer->stages[keys[i].stage];
+        st = hs__parts_create(keys[i].stage, json_object_get(files->json, keys[i].key), stage, err);
         if (!st && keys[i].stage == HS__MODEL && !files->entries.items)
-            st = (*part)->type->list(model, files->vocab_size, &files->entries, err);
+            st = stage->items[0]->type->list(model, files->vocab_size, &files->entries, err);
     }
     return st;
+}
+
+/* One post-processor at the end says where the special tokens go, one at most what offsets reach over. */
+static hs_status find_template(hs_tokenizer *tokenizer, hs_error *err)
+{
+    const hs__parts *stage = &tokenizer->stages[HS__POST_PROCESSOR];
+    size_t n_trims = 0;
+    for (size_t i = 0; i < stage->n; i++) {
+        const hs__part *part = stage->items[i];
+        if ((part->type->template != NULL) != (i + 1 == stage->n))
+            return hs_fail(err, HS_BAD_MODEL,
+                           "tokenizer.json: post_processor: the last part, and only that, must add special "
+                           "tokens; here part %zu is '%s'",
+                           i + 1, part->type->name);
+        const hs__trim trim = part->type->trim ? part->type->trim(part) : (hs__trim){0};
+        if (trim.spaces && n_trims++)
+            return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: post_processor trims offsets twice");
+        if (trim.spaces)
+            tokenizer->trim = trim;
+    }
+    if (!stage->n)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: post_processor adds no special tokens");
+    const hs__part *last = stage->items[stage->n - 1];
+    tokenizer->template = last->type->template(last);
+    return HS_OK;
 }
 
 /* Post-processor first: a vocabulary that is none has no [CLS]. */
 static hs_status bind_parts(hs_tokenizer *tokenizer, hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t stage = HS__N_STAGES; !st && stage-- > 0;) {
-        hs__part *part = tokenizer->parts[stage];
-        if (part->type->bind)
-            st = part->type->bind(part, &tokenizer->vocabulary, err);
-    }
+    for (size_t stage = HS__N_STAGES; !st && stage-- > 0;)
+        for (size_t i = 0; !st && i < tokenizer->stages[stage].n; i++) {
+            hs__part *part = tokenizer->stages[stage].items[i];
+            if (part->type->bind)
+                st = part->type->bind(part, &tokenizer->vocabulary, err);
+        }
     return st;
-}
-
-static const hs__template *template_of(const hs_tokenizer *tokenizer)
-{
-    const hs__part *post_processor = tokenizer->parts[HS__POST_PROCESSOR];
-    return post_processor->type->template(post_processor);
 }
 
 static void find_special(hs_tokenizer *tokenizer, const hs__tokenizer_files *files)
 {
-    const hs__part *model = tokenizer->parts[HS__MODEL];
+    const hs__part *model = tokenizer->stages[HS__MODEL].items[0];
     tokenizer->special = (hs_special_ids){
-        .cls = template_of(tokenizer)->first,
-        .sep = template_of(tokenizer)->separator,
+        .cls = tokenizer->template->first,
+        .sep = tokenizer->template->separator,
         .pad = hs_tokenizer_id(tokenizer, files->pad, strlen(files->pad)),
         .unk = model->type->unknown(model),
         .mask = hs_tokenizer_id(tokenizer, files->mask, strlen(files->mask)),
@@ -62,17 +82,19 @@ static void find_special(hs_tokenizer *tokenizer, const hs__tokenizer_files *fil
 static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
 {
     hs__vocabulary *vocabulary = &tokenizer->vocabulary;
-    hs_status st = create_parts(tokenizer, files, err);
+    hs_status st = create_stages(tokenizer, files, err);
+    if (!st)
+        st = find_template(tokenizer, err);
     if (!st)
         st = hs__vocabulary_build(&files->entries, &files->added, files->vocab_size, files->vocab_file,
                                   vocabulary, err);
     if (!st)
-        st = hs__added_tokens_build(&files->added, tokenizer->parts[HS__NORMALIZER], files->vocab_size,
+        st = hs__added_tokens_build(&files->added, &tokenizer->stages[HS__NORMALIZER], files->vocab_size,
                                     &tokenizer->added, err);
     if (!st)
         st = bind_parts(tokenizer, err);
     if (!st)
-        st = hs__roles_find(vocabulary, template_of(tokenizer), &tokenizer->roles, err);
+        st = hs__roles_find(vocabulary, tokenizer->template, &tokenizer->roles, err);
     if (!st)
         find_special(tokenizer, files);
     return st;
@@ -104,7 +126,7 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
     if (!tokenizer)
         return;
     for (size_t stage = 0; stage < HS__N_STAGES; stage++)
-        hs__part_destroy(tokenizer->parts[stage]);
+        hs__parts_finish(&tokenizer->stages[stage]);
     hs__vocabulary_finish(&tokenizer->vocabulary);
     hs__added_tokens_finish(&tokenizer->added);
     free(tokenizer->roles);

@@ -47,6 +47,7 @@ typedef struct hs_encoding {
     uint32_t *starts;  /* half-open, in Unicode code points of the text (of the pair for type 1); */
     uint32_t *ends;    /* 0, 0 for special tokens */
     uint8_t *types;    /* token_type_ids */
+    uint8_t *texts;    /* 1 for the pair and what follows it, whatever its type */
     uint8_t *special;  /* special_tokens_mask: 1 for the [CLS] and [SEP] added here */
     uint8_t *roles;    /* hs_role */
 } hs_encoding;

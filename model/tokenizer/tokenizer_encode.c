@@ -20,6 +20,7 @@ typedef struct passage {
     const bool *skipped; /* added tokens that are only text, or NULL */
     hs__aligned_text
         normalized; /* of the segment at hand: what lies between two added tokens, or a stretch */
+    hs__aligned_text scratch[2];
     hs__split split;
     hs__pieces *pieces;
     size_t n_enough; /* stop behind the word that makes the pieces as many */
@@ -28,14 +29,23 @@ typedef struct passage {
 
 /* ---- words ---- */
 
+/* Bytes [start, end) of the normalised segment, cut by each pre-tokenizer in turn. */
+static bool split_words(passage *p, size_t start, size_t end)
+{
+    const hs__parts *pre_tokenizers = &p->tokenizer->stages[HS__PRE_TOKENIZER];
+    p->split.text = &p->normalized;
+    p->split.words.n = 0;
+    bool ok = hs__spans_put(&p->split.words, start, end);
+    for (size_t i = 0; ok && i < pre_tokenizers->n; i++)
+        ok = pre_tokenizers->items[i]->type->split(pre_tokenizers->items[i], &p->split);
+    return ok;
+}
+
 /* Bytes [start, end) of the normalised segment to words, words to pieces. */
 static bool words_put(passage *p, size_t start, size_t end)
 {
-    const hs__part *pre_tokenizer = p->tokenizer->parts[HS__PRE_TOKENIZER];
-    const hs__part *model = p->tokenizer->parts[HS__MODEL];
-    p->split.text = &p->normalized;
-    p->split.words.n = 0;
-    if (!hs__spans_put(&p->split.words, start, end) || !pre_tokenizer->type->split(pre_tokenizer, &p->split))
+    const hs__part *model = p->tokenizer->stages[HS__MODEL].items[0];
+    if (!split_words(p, start, end))
         return false;
     for (size_t i = 0; i < p->split.words.n && !p->enough; i++) {
         if (!model->type->tokenize(model, p->split.text, p->split.words.items[i], p->pieces))
@@ -83,10 +93,9 @@ static bool normalized_put(passage *p)
 
 static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, uint32_t first)
 {
-    const hs__part *normalizer = p->tokenizer->parts[HS__NORMALIZER];
     const hs__text_view view = {.bytes = bytes, .n_bytes = n_bytes, .first = first};
     p->normalized.n_bytes = 0;
-    if (!normalizer->type->normalize(normalizer, &view, &p->normalized))
+    if (!hs__parts_normalize(&p->tokenizer->stages[HS__NORMALIZER], &view, p->scratch, &p->normalized))
         return false;
     if (!p->tokenizer->added.normalized.any)
         return words_put(p, 0, p->normalized.n_bytes);
@@ -95,12 +104,20 @@ static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, 
 
 /* ---- the text ---- */
 
+static bool all_cut_at_punctuation(const hs__parts *parts)
+{
+    for (size_t i = 0; i < parts->n; i++)
+        if (!parts->items[i]->type->cuts_at_punctuation)
+            return false;
+    return parts->n > 0;
+}
+
 /* Whether a text may go in stretches: a token that is looked for in normalised text could reach over a cut.
  */
 static bool has_stretches(const hs_tokenizer *tokenizer)
 {
-    return tokenizer->parts[HS__NORMALIZER]->type->cuts_at_punctuation &&
-           tokenizer->parts[HS__PRE_TOKENIZER]->type->cuts_at_punctuation && !tokenizer->added.normalized.any;
+    return all_cut_at_punctuation(&tokenizer->stages[HS__NORMALIZER]) &&
+           all_cut_at_punctuation(&tokenizer->stages[HS__PRE_TOKENIZER]) && !tokenizer->added.normalized.any;
 }
 
 /* How far to go at once for the pieces that are missing. */
@@ -181,8 +198,9 @@ static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts
             pieces_name(pieces, n, i);
     }
     hs__aligned_text_finish(&p.normalized);
-    free(p.split.words.items);
-    free(p.split.uncut.items);
+    hs__aligned_text_finish(&p.scratch[0]);
+    hs__aligned_text_finish(&p.scratch[1]);
+    hs__split_finish(&p.split);
     return ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "out of memory");
 }
 
@@ -213,7 +231,7 @@ static void share_room(size_t n_room, size_t n[2])
 static bool allocate(size_t n_tokens, hs_encoding *ret)
 {
     *ret = (hs_encoding){0};
-    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 3));
+    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 4));
     if (!block)
         return false;
     ret->ids = (int32_t *)(void *)block;
@@ -221,20 +239,22 @@ static bool allocate(size_t n_tokens, hs_encoding *ret)
     ret->starts = (uint32_t *)(void *)(ret->word_ids + n_tokens);
     ret->ends = ret->starts + n_tokens;
     ret->types = (uint8_t *)(ret->ends + n_tokens);
-    ret->special = ret->types + n_tokens;
+    ret->texts = ret->types + n_tokens;
+    ret->special = ret->texts + n_tokens;
     ret->roles = ret->special + n_tokens;
     return true;
 }
 
 static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, const hs__piece *piece,
-                      uint8_t type, bool special)
+                      const hs__template_step *step, bool special)
 {
     const size_t i = encoding->n_tokens++;
     encoding->ids[i] = piece->id;
     encoding->word_ids[i] = piece->word;
     encoding->starts[i] = piece->source.start;
     encoding->ends[i] = piece->source.end;
-    encoding->types[i] = type;
+    encoding->types[i] = step->type;
+    encoding->texts[i] = step->text;
     encoding->special[i] = special;
     encoding->roles[i] = (uint8_t)hs_tokenizer_role(tokenizer, piece->id);
 }
@@ -251,9 +271,9 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form
         const hs__template_step *step = &form->steps[k];
         const hs__piece special = {.id = step->id, .word = -1};
         if (step->id >= 0)
-            put_token(tokenizer, &encoding, &special, step->type, true);
+            put_token(tokenizer, &encoding, &special, step, true);
         for (size_t i = 0; step->id < 0 && i < n[step->text]; i++)
-            put_token(tokenizer, &encoding, &pieces[step->text].items[i], step->type, false);
+            put_token(tokenizer, &encoding, &pieces[step->text].items[i], step, false);
     }
     *ret_encoding = encoding;
     return HS_OK;
@@ -261,8 +281,7 @@ static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form
 
 static const hs__template_form *form_of(const hs_tokenizer *tokenizer, bool pair)
 {
-    const hs__part *post_processor = tokenizer->parts[HS__POST_PROCESSOR];
-    return &post_processor->type->template(post_processor)->forms[pair];
+    return &tokenizer->template->forms[pair];
 }
 
 /* Both texts go up to the word that reaches tokens_max: the oracle looks no further (since its release 0.23),
@@ -330,7 +349,9 @@ hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, const int32_t *
         const hs_role role = hs_tokenizer_role(tokenizer, ids[i]);
         const bool special = role == HS_ROLE_FIRST || role == HS_ROLE_SEPARATOR ||
                              ids[i] == hs_tokenizer_special_ids(tokenizer)->pad;
-        put_token(tokenizer, &encoding, &piece, types ? types[i] : 0, special);
+        const uint8_t type = types ? types[i] : 0;
+        const hs__template_step step = {.text = type != 0, .type = type};
+        put_token(tokenizer, &encoding, &piece, &step, special);
     }
     *ret_encoding = encoding;
     return HS_OK;

@@ -12,7 +12,9 @@
 struct hs_tokenizer {
     hs__vocabulary vocabulary;
     hs__added_tokens added;
-    hs__part *parts[HS__N_STAGES];
+    hs__parts stages[HS__N_STAGES];
+    const hs__template *template;
+    hs__trim trim;
     hs_special_ids special;
     uint8_t *roles; /* [vocabulary.size] hs_role */
 };

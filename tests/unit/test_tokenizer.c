@@ -452,7 +452,7 @@ static const struct {
     {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," POST "}", "pre_tokenizer"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":null}", "post_processor is 'none'"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"BertProcessing\"}}", "needs 'cls'"},
-    {"{" MODEL("") NORMALIZER PRE TEMPLATE("0") "}", "post_processor: only"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("2") "}", "post_processor: only"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"TemplateProcessing\"}}",
      "post_processor: only"},
     {"{" MODEL("") NORMALIZER PRE POST ",\"added_tokens\":{}}", "added_tokens must be an array"},
