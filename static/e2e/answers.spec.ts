@@ -85,3 +85,65 @@ test("who ties these two: all heads ranked, either way and by similarity", async
   await expect(page).toHaveURL(/layer=5&head=3/);
   await expect(readout(page)).toContainText("cat 2 → cat 12");
 });
+
+test("what changed between two texts: changed words included, second segments kept", async ({
+  watched: page,
+  home,
+  request,
+}) => {
+  const first = { text: "The black cat sat on the mat.", text_pair: "It slept." };
+  const second = { text: "The white cat sat on the mat.", text_pair: "It slept." };
+  await open(page, home, `view=compare&against=text&layer=1&head=4&text=${encodeURIComponent(first.text)}&pair=It+slept.`);
+  await page.getByLabel("Second text", { exact: true }).fill(second.text);
+  await expect(page.getByLabel("Second segment of the second text")).toHaveValue("It slept.");
+  await page.getByRole("button", { name: "Compare", exact: true }).last().click();
+  await expect(page.locator(".facts")).toContainText(/Tokens compared\d+, \d+ of them changed/);
+  await expect(page).toHaveURL(/pair2=It\+slept/);
+  await page.getByText("What changed: all heads").click();
+  await expect(page.locator(".head-map td")).toHaveCount(144);
+  await expect.poll(() => page.locator(".head-map tbody tr").count()).toBe(12);
+  const ask = async (data: object): Promise<number[][][][]> =>
+    (
+      await (
+        await request.post(`${home}analyze`, { data: { ...data, layers: "all", outputs: ["similarities"], digits: 9 } })
+      ).json()
+    ).similarities;
+  const [a, b] = [await ask(first), await ask(second)];
+  if (a[0]![0]!.length !== b[0]![0]!.length) return; // the vocabulary cuts the two words differently
+  const change = (l: number, h: number): number => {
+    let moved = 0,
+      whole = 0;
+    a[l]![h]!.forEach((row, i) =>
+      row.forEach((v, j) => {
+        if (i !== j) ((moved += (v - b[l]![h]![i]![j]!) ** 2), (whole += v * v));
+      }),
+    );
+    return Math.sqrt(moved / whole);
+  };
+  const best = a
+    .flatMap((layer, l) => layer.map((_, h) => ({ name: `Layer ${l} head ${h}`, value: change(l, h) })))
+    .sort((p, q) => q.value - p.value);
+  await expect(page.locator(".ranked button").first()).toHaveText(best[0]!.name);
+  const shown = Number(await page.locator(".ranked b").first().textContent());
+  expect(Math.abs(shown - best[0]!.value)).toBeLessThan(0.02 * best[0]!.value);
+});
+
+test("what changes when a head is switched off: nothing before it", async ({ watched: page, home }) => {
+  await open(page, home, "view=compare&against=off&layer=9&head=3&layer2=5&head2=2&changes=1&text=The+cat+sat.+It+ran.");
+  await expect(page.locator(".plate").nth(1)).toContainText("head 2 of layer 5 switched off");
+  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
+  const rows = await page.locator(".head-map tbody tr").evaluateAll((all) =>
+    all.map((row) => [...row.querySelectorAll("td")].map((td) => td.textContent)),
+  );
+  expect(rows.slice(0, 5).flat().every((v) => Number(v) < 1e-3)).toBe(true);
+  expect(rows.slice(6).flat().some((v) => Number(v) > 0.001)).toBe(true);
+  await page.getByRole("radio", { name: "Attention", exact: true }).check();
+  await expect(page.locator(".head-map")).toContainText("Change of attention");
+});
+
+test("two models: the same model changes nothing", async ({ watched: page, home }) => {
+  await open(page, home, "view=compare&against=model&model2=twin&layer=1&head=4&layer2=1&head2=4&changes=1&text=A+dog+ran.");
+  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
+  const cells = await page.locator(".head-map td").allTextContents();
+  expect(cells.every((v) => Number(v) < 1e-3)).toBe(true);
+});

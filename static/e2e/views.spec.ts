@@ -172,7 +172,7 @@ test("compare: two heads, then two texts over the tokens they share", async ({ w
   await expect(page.locator(".plates .heatmap")).toHaveCount(3);
   await expect(page.locator(".facts")).toContainText("Correlation");
   await page.getByRole("radio", { name: "Another text" }).check();
-  await page.getByLabel("Second text").fill("The black cat sat on the mat.");
+  await page.getByLabel("Second text", { exact: true }).fill("The black cat sat on the mat.");
   await page.getByRole("button", { name: "Compare", exact: true }).last().click();
   await expect(page.locator(".facts div").first()).toContainText("9");
   await expect(page.locator(".extremes tbody tr")).toHaveCount(8);

@@ -1,4 +1,4 @@
-// Longest common subsequence of two token lists: which entries of two texts stand for each other.
+// Which entries of two texts stand for each other: the longest common subsequence, and changed words between.
 
 export interface Alignment {
   first: number[];
@@ -21,7 +21,19 @@ export function align(a: readonly string[], b: readonly string[]): Alignment {
     else if (best[(i + 1) * width + j]! >= best[i * width + j + 1]!) i++;
     else j++;
   }
-  return { first, second };
+  return withChanged({ first, second }, a.length, b.length);
+}
+
+// Between two shared entries, as many others in both stand for each other: the words that were changed.
+function withChanged({ first, second }: Alignment, n: number, m: number): Alignment {
+  const out: Alignment = { first: [], second: [] };
+  for (let k = 0; k <= first.length; k++) {
+    const [i, j] = k ? [first[k - 1]! + 1, second[k - 1]! + 1] : [0, 0];
+    const [end, other] = k < first.length ? [first[k]!, second[k]!] : [n, m];
+    if (end - i === other - j) for (let t = 0; t < end - i; t++) (out.first.push(i + t), out.second.push(j + t));
+    if (k < first.length) (out.first.push(end), out.second.push(other));
+  }
+  return out;
 }
 
 // first - second over the aligned entries, [k][k].

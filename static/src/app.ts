@@ -10,7 +10,7 @@ import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
 import type { Known } from "./metrics";
-import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest } from "./requests";
+import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
 import { visible } from "./visible";
 import { formatState, INITIAL, parseState, SUM, type State } from "./state";
 
@@ -100,7 +100,7 @@ export class App {
   }
 
   // A layer's attention maps as bytes, one a head, with those it travels with; null until they are here.
-  attention(overview: Answer, l: number, state = this.state): Uint8Array[] | null {
+  attention(overview: Answer, l: number, state: Asked = this.state): Uint8Array[] | null {
     const { layers, heads, encoding } = overview;
     const T = encoding.ids.length;
     const together = Math.max(1, Math.floor(BLOCK_BYTES / (heads.length * T * T)));
@@ -125,7 +125,7 @@ export class App {
   // What the address names and the model lacks, in words; empty when it names nothing of the kind.
   missing(answer: Answer): string {
     const { layer, head, layer2, head2, view, against } = this.state;
-    const second = view === "compare" && against === "head";
+    const second = view === "compare" && (against === "head" || against === "off");
     const lacks = (name: string, asked: number[], has: number): string => {
       const beyond = asked.find((n) => n >= has);
       return beyond === undefined

@@ -6,12 +6,16 @@ export type { AnalyzeRequest };
 
 type Input = Pick<
   AnalyzeRequest,
-  "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" | "special_tokens"
+  "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" | "special_tokens" | "interventions"
 >;
 
-function inputOf(state: State): Input {
+// What is asked for: a state, and what is changed in the pass.
+export type Asked = State & Pick<AnalyzeRequest, "interventions">;
+
+function inputOf(state: Asked): Input {
   return {
     text: state.text,
+    ...(state.interventions ? { interventions: state.interventions } : {}),
     ...(state.pair ? { text_pair: state.pair } : {}),
     ...(state.model ? { model: state.model } : {}),
     max_tokens: state.max,
@@ -21,7 +25,7 @@ function inputOf(state: State): Input {
 }
 
 // Every head's outputs, of which its similarities are made, with its figures: what the overview begins with.
-export function overviewRequest(state: State, threshold: number): AnalyzeRequest {
+export function overviewRequest(state: Asked, threshold: number): AnalyzeRequest {
   return {
     ...inputOf(state),
     layers: "all",
@@ -33,17 +37,17 @@ export function overviewRequest(state: State, threshold: number): AnalyzeRequest
 }
 
 // Some layers' attention maps as bytes.
-export function attentionRequest(state: State, layers: number[]): AnalyzeRequest {
+export function attentionRequest(state: Asked, layers: number[]): AnalyzeRequest {
   return { ...inputOf({ ...state, special: true }), layers, heads: "all", outputs: ["attentions"], dtype: "u1" };
 }
 
 // The figures alone, at the threshold of the moment.
-export function summaryRequest(state: State): AnalyzeRequest {
+export function summaryRequest(state: Asked): AnalyzeRequest {
   return { ...inputOf(state), layers: "all", heads: "all", outputs: ["summary"], threshold: state.tau };
 }
 
 // One head exactly, or the layer's heads summed.
-export function headRequest(state: State, layer: number, head: number): AnalyzeRequest {
+export function headRequest(state: Asked, layer: number, head: number): AnalyzeRequest {
   const summed = head === SUM;
   return {
     ...inputOf(state),
@@ -56,7 +60,7 @@ export function headRequest(state: State, layer: number, head: number): AnalyzeR
 }
 
 // The layer's heads averaged, N in place of S: what segments are made of.
-export function layerRequest(state: State, layer: number): AnalyzeRequest {
+export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
   return {
     ...inputOf(state),
     layers: [layer],
@@ -71,7 +75,7 @@ export function layerRequest(state: State, layer: number): AnalyzeRequest {
 // What is saved as arrays and copied as a request: floats as the service has them, negatives kept, and the figures at
 // the thresholds of the moment.
 export function savedRequest(
-  state: State,
+  state: Asked,
   layers: number[] | "all",
   head: number | "all",
   outputs: AnalyzeRequest["outputs"],
@@ -93,10 +97,18 @@ export function savedRequest(
 const PAIRS_MOST = 1_000_000;
 
 // The second side of a comparison, as a state of its own: what it does not replace it shares.
-export function secondState(state: State): State {
+export function secondState(state: State): Asked {
+  const { against, layer2, head2 } = state;
   return {
     ...state,
-    ...(state.against === "text" ? { text: state.text2, pair: state.pair2 } : {}),
-    ...(state.against === "model" ? { model: state.model2 } : {}),
+    ...(against === "text" ? { text: state.text2, pair: state.pair2 } : {}),
+    ...(against === "model" ? { model: state.model2 } : {}),
+    ...(against === "off" ? { interventions: [switchedOff(layer2, head2)] } : {}),
   };
 }
+
+const switchedOff = (layer: number, head: number): NonNullable<AnalyzeRequest["interventions"]>[number] => ({
+  layers: [layer],
+  heads: head === SUM ? "all" : [head],
+  kind: "zero",
+});

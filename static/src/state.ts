@@ -16,7 +16,7 @@ export const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attent
 export const RELATIONS = ["to", "from", "similar"] as const;
 export const ANSWERS = ["any", "yes", "no"] as const;
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
-export const AGAINST = ["head", "text", "model"] as const;
+export const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with a head switched off
 export const SIDES = ["first", "second", "both"] as const;
 export const METRICS = [
   "none",
@@ -159,6 +159,7 @@ const FIELDS = {
   text2: text(""),
   pair2: text(""),
   model2: text(""),
+  changes: flag(false), // what changed, over all heads
   side: oneOf(SIDES, "both"), // the map whose cell is held
   layer2: whole(0, -1, 9999),
   head2: whole(0, SUM, 9999),

@@ -271,7 +271,9 @@ test("pairs: filters, orders, figures, distances", () => {
 
 test("alignment finds what two texts share; differences stand on it", () => {
   const found = align(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]);
-  assert.deepEqual(found, { first: [0, 2, 3], second: [0, 2, 3] });
+  assert.deepEqual(found, { first: [0, 1, 2, 3], second: [0, 1, 2, 3] }); // b was changed to x; e has no counterpart
+  assert.deepEqual(align(["a", "b", "c"], ["a", "c"]), { first: [0, 2], second: [0, 1] });
+  assert.deepEqual(align(["a", "b", "c", "d"], ["a", "x", "y", "c", "z"]), { first: [0, 2, 3], second: [0, 3, 4] });
   assert.deepEqual(align([], ["a"]), { first: [], second: [] });
   const d = difference(Float32Array.of(1, 2, 3, 4), 2, Float32Array.of(0, 1, 0, 1), 2, {
     first: [0, 1],

@@ -5,6 +5,7 @@ import { figuresAt, levelsOf, tokensOf } from "../src/levels.ts";
 import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/patterns.ts";
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/similarity.ts";
 import { attentionBetween, rankHeads, similarityBetween } from "../src/pair-heads.ts";
+import { attentionChange, similarityChange } from "../src/change.ts";
 import { orderRows } from "../src/figures-table.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
@@ -180,5 +181,30 @@ test("what a head has between two words is over their pieces", () => {
       [0, 0],
       [1, 1],
     ],
+  );
+});
+
+test("how far a head moved is the norm of the difference over the norm", () => {
+  const [T, U, d, e] = [6, 5, 3, 2];
+  const O = Float32Array.from({ length: T * d }, () => random() - 0.5);
+  const P = Float32Array.from({ length: U * e }, () => random() - 0.5);
+  const rows = [
+    [0, 2, 3, 5],
+    [0, 1, 3, 4],
+  ];
+  const S = similarityOf(O, T),
+    R = similarityOf(P, U);
+  const over = (f) => rows[0].reduce((sum, _, n) => rows[0].reduce((inner, _, m) => inner + f(n, m), sum), 0);
+  const at = (map, size, list) => (n, m) => map[list[n] * size + list[m]];
+  const [first, second] = [at(S, T, rows[0]), at(R, U, rows[1])];
+  const expected = Math.sqrt(over((n, m) => (first(n, m) - second(n, m)) ** 2) / over((n, m) => first(n, m) ** 2));
+  close(similarityChange(O, P, [T, U], rows), expected, 1e-5);
+  close(similarityChange(O, O, [T, T], [rows[0], rows[0]]), 0, 1e-6);
+  assert.equal(similarityChange(new Float32Array(6), O, [2, T], [[0], [0]]), null);
+  const [A, B] = [T, U].map((n) => Float32Array.from({ length: n * n }, () => random()));
+  const [p, q] = [at(A, T, rows[0]), at(B, U, rows[1])];
+  close(
+    attentionChange(A, B, [T, U], rows),
+    Math.sqrt(over((n, m) => (p(n, m) - q(n, m)) ** 2) / over((n, m) => p(n, m) ** 2)),
   );
 });

@@ -2,14 +2,16 @@
 import { nameOf, type App, type Selection } from "../app";
 import { labelsOf, type Head } from "../analysis";
 import { align, difference, type Alignment } from "../align";
+import type { Answer } from "../answer";
 import type { Entry } from "../cache";
+import { Changes, type ChangedSide } from "../changes";
 import { colourBar } from "../colourbar";
 import { h, replace, segmented } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
-import { headRequest, overviewRequest, savedRequest, secondState, type AnalyzeRequest } from "../requests";
+import { headRequest, overviewRequest, savedRequest, secondState, type AnalyzeRequest, type Asked } from "../requests";
 import { format } from "../scale";
 import { differenceShade, shadeOf, type Shade } from "../shade";
 import { INITIAL, SIDES, SUM, type Against, type Scale, type Side, type State } from "../state";
@@ -32,9 +34,12 @@ export class CompareView {
   private readonly bars: Record<Side, HTMLElement> = { first: h("div"), second: h("div"), both: h("div") };
   private readonly titles: Record<Side, HTMLElement> = { first: h("h2"), second: h("h2"), both: h("h2") };
   private readonly notes: Record<Side, HTMLElement>;
-  private readonly pickers: { first: HeadPicker; second: HeadPicker };
+  private readonly pickers: { first: HeadPicker; second: HeadPicker; off: HeadPicker };
+  private readonly changes: Changes;
   private readonly controls;
   private readonly text = h("textarea", { rows: 4, spellcheck: "false", "aria-label": "Second text" });
+  private readonly segment = h("textarea", { rows: 2, spellcheck: "false", "aria-label": "Second segment of the second text" });
+  private readonly segmentField = h("label", { class: "field" }, h("span", {}, "Its second segment"), this.segment);
   private readonly textForm: HTMLElement;
   private readonly model = h("select", { onchange: () => this.app.set({ model2: this.model.value }, true) });
   private readonly modelField = h("label", { class: "field" }, h("span", {}, "Second model"), this.model);
@@ -52,7 +57,9 @@ export class CompareView {
     this.pickers = {
       first: new HeadPicker(app, "First: layer", (layer, head) => app.set({ layer, head }, true), () => [app.state.what]),
       second: new HeadPicker(app, "Second: layer", (layer2, head2) => app.set({ layer2, head2 }, true), () => [app.state.what]),
+      off: new HeadPicker(app, "Switched off: layer", (layer2, head2) => app.set({ layer2, head2 }, true), () => [app.state.what]),
     };
+    this.changes = new Changes(app);
     this.controls = {
       against: segmented<Against>(
         "Compare with",
@@ -60,6 +67,7 @@ export class CompareView {
           { value: "head", label: "Another head" },
           { value: "text", label: "Another text" },
           { value: "model", label: "Another model" },
+          { value: "off", label: "A head switched off" },
         ],
         (against) => app.set({ against }, true),
       ),
@@ -87,10 +95,11 @@ export class CompareView {
         class: "second-text",
         onsubmit: (e: Event) => {
           e.preventDefault();
-          app.set({ text2: this.text.value }, true);
+          app.set({ text2: this.text.value, pair2: this.segment.value }, true);
         },
       },
       h("label", { class: "field" }, h("span", {}, "Second text: change a word of the first, say"), this.text),
+      this.segmentField,
       h("button", { type: "submit", class: "primary" }, "Compare"),
     );
     this.maps = { first: this.heatmap("first"), second: this.heatmap("second"), both: this.heatmap("both") };
@@ -118,10 +127,11 @@ export class CompareView {
         this.controls.scale.element,
       ),
       this.textForm,
-      h("div", { class: "toolbar" }, this.pickers.first.element, this.modelField, this.pickers.second.element),
+      h("div", { class: "toolbar" }, this.pickers.first.element, this.modelField, this.pickers.second.element, this.pickers.off.element),
       this.status,
       this.plates,
       this.facts,
+      this.changes.element,
       this.table,
     );
     for (const side of SIDES) this.views[side].watch(() => this.link(side));
@@ -169,7 +179,7 @@ export class CompareView {
     });
   }
 
-  private sides(): { first: Entry; second: Entry | null; selections: [Selection, Selection]; other: State } {
+  private sides(): { first: Entry; second: Entry | null; selections: [Selection, Selection]; other: Asked } {
     const { app } = this;
     const { state } = app;
     const other = secondState(state);
@@ -185,10 +195,10 @@ export class CompareView {
   }
 
   // Another text is seen through the same head; another head or model has a choice of its own.
-  private secondSelection(other: State): Selection {
+  private secondSelection(other: Asked): Selection {
     const { app } = this;
     const { against, layer, head, layer2, head2 } = app.state;
-    if (against === "text") return app.selection(app.overview().answer, layer, head);
+    if (against === "text" || against === "off") return app.selection(app.overview().answer, layer, head);
     const answer =
       against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
     return app.selection(answer, layer2, head2);
@@ -202,6 +212,8 @@ export class CompareView {
     this.controls.scale.set(state.scale);
     this.textForm.hidden = state.against !== "text";
     if (document.activeElement !== this.text) this.text.value = state.text2 || state.text;
+    this.segmentField.hidden = !state.pair && !state.pair2;
+    if (document.activeElement !== this.segment) this.segment.value = state.text2 ? state.pair2 : state.pair;
     this.modelField.hidden = state.against !== "model";
     if (this.model.options.length !== app.models.length)
       replace(
@@ -211,7 +223,10 @@ export class CompareView {
     this.model.value = state.model2 || app.models[0]?.name || "";
     const { first, second, selections, other } = this.sides();
     this.pickers.first.update(app.overview().answer, selections[0]);
-    this.pickers.second.element.hidden = state.against === "text";
+    this.pickers.second.element.hidden = state.against === "text" || state.against === "off";
+    this.pickers.off.element.hidden = state.against !== "off";
+    const overview = app.overview().answer;
+    this.pickers.off.update(overview, app.selection(overview, state.layer2, state.head2));
     const shape =
       state.against === "model"
         ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer
@@ -221,8 +236,24 @@ export class CompareView {
     replace(this.status, waiting ? statusOf(app, waiting) : second ? null : this.explainMissing());
     const ready = first.answer && second?.answer;
     this.plates.hidden = this.facts.hidden = this.table.hidden = !ready;
-    if (!ready) return void (this.pair = null);
+    if (!ready) {
+      this.changes.element.hidden = true;
+      return void (this.pair = null);
+    }
     this.draw(app.exactHead(first.answer!), app.exactHead(second!.answer!), selections, other);
+    this.rank(other);
+  }
+
+  private rank(other: Asked): void {
+    const { app } = this;
+    const { first, second, shared } = this.pair!;
+    const side = (overview: Answer | null, asked: Asked, { axis }: Head): ChangedSide | null =>
+      overview && { overview, asked, axis };
+    const { changes, against } = app.state;
+    const wanted = changes && against !== "head" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : null;
+    const one = app.overview().answer;
+    // Closed it needs nothing of the other side but to be offered.
+    this.changes.update(side(one, app.state, first), side(changes ? wanted : one, other, second), shared);
   }
 
   private explainMissing(): HTMLElement {
@@ -258,7 +289,7 @@ export class CompareView {
     const both = [values(first), values(second)];
     this.side("first", first, both[0]!, both);
     this.side("second", second, both[1]!, both);
-    this.difference(first, shared, delta);
+    this.difference(first, second, shared, delta);
     this.name(selections, other);
     this.describe();
     this.hover(null, false);
@@ -296,14 +327,17 @@ export class CompareView {
     });
   }
 
-  private difference(first: Head, shared: Alignment, delta: Float32Array): void {
+  private difference(first: Head, second: Head, shared: Alignment, delta: Float32Array): void {
     const { state, theme } = this.app;
     const n = shared.first.length;
     this.views.both.follow(n, state.zoom);
     this.show("both", {
       ...differenceShade(delta, n, { ...state, theme }),
       n,
-      labels: shared.first.map((t) => labelsOf(first.axis, state.positions)[t]!),
+      labels: shared.first.map((t, k) => {
+        const [was, is] = [labelsOf(first.axis, state.positions)[t]!, second.axis.labels[shared.second[k]!]!];
+        return first.axis.labels[t] === is ? was : `${was}→${is}`;
+      }),
       faint: shared.first.map((t) => first.axis.special[t]!),
     });
   }
@@ -318,23 +352,31 @@ export class CompareView {
     this.titles.second.textContent = head(b);
     this.titles.both.textContent = "Difference";
     const own = (h0: Head, s: State, which: string): string =>
-      `${state.against === "text" ? `${which} text` : model(s)} · ${h0.axis.n} tokens`;
+      `${this.sideName(which, model(s))} · ${h0.axis.n} tokens`;
     this.notes.first.textContent = own(first, state, "first");
     this.notes.second.textContent = own(second, other, "second");
     const n = shared.first.length;
     const whole = shared.first.length === first.axis.n && shared.second.length === second.axis.n;
-    this.notes.both.textContent = whole ? "amber: first, blue: second" : `the ${n} tokens both have`;
+    this.notes.both.textContent = whole ? "amber: first, blue: second" : `the ${n} tokens that correspond`;
+  }
+
+  private sideName(which: string, model: string): string {
+    const { against, layer2, head2 } = this.app.state;
+    if (against === "text") return `${which} text`;
+    if (against !== "off") return model;
+    return which === "first" ? "as it is" : `${head2 === SUM ? "all heads" : `head ${head2}`} of layer ${layer2} switched off`;
   }
 
   private describe(): void {
-    const { first, shared, delta } = this.pair!;
+    const { first, second, shared, delta } = this.pair!;
     const n = shared.first.length;
+    const changed = shared.first.filter((t, k) => first.axis.labels[t] !== second.axis.labels[shared.second[k]!]).length;
     const order = [...delta.keys()].sort((a, b) => Math.abs(delta[b]!) - Math.abs(delta[a]!)).slice(0, 8);
     const mean = delta.length ? delta.reduce((sum, v) => sum + Math.abs(v), 0) / delta.length : NaN;
     const term = (name: string, value: string): HTMLElement => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     replace(
       this.facts,
-      term("Tokens both have", String(n)),
+      term("Tokens compared", changed ? `${n}, ${changed} of them changed` : String(n)),
       term("Mean |difference|", format(mean)),
       term("Correlation", format(this.correlation())),
     );
@@ -396,7 +438,7 @@ export class CompareView {
         ];
       }),
     ];
-    const ask = (state: State, { layer, head }: Selection): AnalyzeRequest =>
+    const ask = (state: Asked, { layer, head }: Selection): AnalyzeRequest =>
       savedRequest(state, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
     const { state } = this.app;
     const request = ask(state, selections[0]);
