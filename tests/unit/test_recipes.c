@@ -1,6 +1,7 @@
 /* What a recipe and a plan can ask of the engine, held against the same in loops over doubles
  * (recipe_reference.h): every feature of recipe.h, every intervention, on odd shapes. */
 #include "engine/engine.h"
+#include "engine/pass/runtime_parts.h"
 #include "tests/unit/recipe_reference.h"
 
 #include <check.h>
@@ -327,6 +328,19 @@ START_TEST(recipes_agree_with_doubles)
 }
 END_TEST
 
+/* Panels and tiles have other widths in each. */
+START_TEST(every_instruction_set_agrees_with_doubles)
+{
+    const hs_recipe recipe = recipes[_i].make();
+    const hs__kernels *kernels;
+    for (size_t set = 1; (kernels = hs__kernels_at(set)); set++) { /* 0 is what all other tests run on */
+        runtime->kernels = kernels;
+        check_pass(&recipe, HS_PRODUCTS_NATIVE, 70, NULL, 0);
+        check_pass(&recipe, HS_PRODUCTS_NATIVE, 150, NULL, 0);
+    }
+}
+END_TEST
+
 /* What a pass keeps changes nothing of what it computes: windows make their maps elsewhere when nobody keeps
  * them. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
@@ -546,6 +560,7 @@ int main(void)
     tcase_set_timeout(cases, 300);
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
+    tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_RECIPES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
