@@ -28,7 +28,8 @@ static const char *line_read(char *line, const char *controller, char root[FOLDE
     char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
     if (!path)
         return NULL;
-    line[strcspn(line, "\n")] = *path = '\0';
+    path[strcspn(path, "\n")] = '\0';
+    *path = '\0';
     list++;
     if (*list && !has_controller(list, controller))
         return NULL;

@@ -230,12 +230,15 @@ void *hs__corpora_main(void *data)
     while (plan && !c->stopping) {
         hs__run_row row;
         hs_error err = {0};
-        if (!c->db && hs__run_folders_open(c, &err))
-            wait_ms(c, AGAIN_MS);
-        else if (!hs__row_next(c, &row))
+        bool failed = false;
+        if (!c->db)
+            failed = hs__run_folders_open(c, &err) != HS_OK;
+        else if (hs__row_next(c, &row))
+            failed = !run_one(c, &row, plan);
+        else
             pthread_cond_wait(&c->changed, &c->lock);
-        else if (!run_one(c, &row, plan))
-            wait_ms(c, AGAIN_MS); /* it comes again, but not at once and for ever */
+        if (failed) /* it comes again, but not at once and for ever */
+            wait_ms(c, AGAIN_MS);
     }
     pthread_mutex_unlock(&c->lock);
     free(plan);

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import io
 import json
+import os
 import re
 import resource
 import signal
@@ -574,3 +575,45 @@ def test_analyze_is_answered_while_a_run_goes_on(keeping):
     keeping.request("POST", f"{path}/cancel", b"")
     assert beside < 10 * alone + 0.1, (alone, beside)
     wait(keeping, path)
+
+
+@pytest.fixture
+def small_group():
+    """A memory control group of 300 MB."""
+    v1 = Path("/sys/fs/cgroup/memory")
+    group = (v1 if v1.is_dir() else v1.parent) / f"headscope-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(300 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory control group can be made: {error}")
+    yield group
+    for _ in range(100):  # until the last process is gone
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            break
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif("," in HEADSCOPE or "thread" in HEADSCOPE, reason="sanitizers take memory of their own")
+def test_a_run_fits_the_container_or_is_refused(tmp_path, small_group):
+    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--state", tmp_path / "state"], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL,
+                               preexec_fn=lambda: (small_group / "cgroup.procs").write_text(str(os.getpid())))
+    connection = http.client.HTTPConnection("127.0.0.1", int(re.search(rb":(\d+)\s*$", process.stdout.readline())[1]), timeout=PATIENCE)
+
+    def ask(method, path, body=None):
+        connection.request(method, path, body, NDJSON)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    status, problem = ask("POST", "/corpora?max_tokens=512", b'"a"\n')
+    assert status == 422 and "MB of memory" in problem["detail"]
+    status, run = ask("POST", "/corpora", body_of(texts(300, seed=28)))
+    assert status == 202
+    end = time.monotonic() + PATIENCE
+    while (run := ask("GET", f"/corpora/{run['id']}")[1])["state"] in ("queued", "running") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert run["state"] == "done" and process.poll() is None
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
