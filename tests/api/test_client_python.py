@@ -160,5 +160,5 @@ def test_its_readme(headscope, tmp_path):
     code = code.replace("build/headscope", headscope)
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(CLIENT)},
                           capture_output=True, text=True, check=True)
-    assert "[MASK]" in done.stdout and "(12, 12, 9, 9)" in done.stdout
+    assert "[MASK]" in done.stdout and "(12, 12, 11, 11)" in done.stdout
     assert json.dumps(done.stderr) == '""'

@@ -3,8 +3,8 @@
     import headscope
 
     with headscope.start() as client:                  # a server of one's own; or headscope.Client("http://host:8080")
-        answer = client.analyze("Paris is the [MASK] of France.", layers="all")
-        answer.attentions.shape                        # (12, 12, 9, 9): layer, head, query, key
+        answer = client.analyze("The old bridge [MASK] closed after the war.", layers="all")
+        answer.attentions.shape                        # (12, 12, 11, 11): layer, head, query, key
         answer.to_pandas()                             # the strongest pairs
 
 Only NumPy is needed. What other libraries want (BertViz, CircuitsVis, pandas) is imported when it is asked for.
