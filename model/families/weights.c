@@ -203,6 +203,68 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
     }
 }
 
+/* ---- what is not in the tables ---- */
+
+/* What follows a layer's number in the name of one of its tensors; NULL: it is of no layer. */
+static const char *below_layer(const binder *b, const char *name)
+{
+    const size_t n_prefix = strlen(b->prefix), n_layer = strlen(b->layout->layer);
+    if (strncmp(name, b->prefix, n_prefix) != 0 || strncmp(name + n_prefix, b->layout->layer, n_layer) != 0)
+        return NULL;
+    const char *rest = name + n_prefix + n_layer;
+    return rest + strspn(rest, "0123456789");
+}
+
+static bool is_norm(const hs__module *module)
+{
+    return module->parts[0] == HS__ATTENTION_NORM || module->parts[0] == HS__FFN_NORM;
+}
+
+/* Whether a parameter is one that a module has, under its newer or its older name. */
+static bool is_of(const hs__module *module, const char *parameter, const hs__layout *layout)
+{
+    const bool biased = is_norm(module) ? !layout->norms_without_bias : !module->no_bias;
+    if (strcmp(parameter, "weight") == 0 || (is_norm(module) && strcmp(parameter, "gamma") == 0))
+        return true;
+    return biased && (strcmp(parameter, "bias") == 0 || (is_norm(module) && strcmp(parameter, "beta") == 0));
+}
+
+static bool is_known(const hs__layout *layout, const char *rest)
+{
+    const size_t n_below = strlen(layout->below);
+    if (strncmp(rest, layout->below, n_below) != 0)
+        return false;
+    rest += n_below;
+    for (const hs__module *module = layout->layers; module->name; module++) {
+        const size_t n = strlen(module->name);
+        if (strncmp(rest, module->name, n) == 0 && rest[n] == '.' && is_of(module, rest + n + 1, layout))
+            return true;
+    }
+    /* Frequencies of rotary positions follow from the config; older code saved them too. */
+    const char *last = strrchr(rest, '.');
+    return last && strcmp(last, ".inv_freq") == 0;
+}
+
+/* A weight in a layer that nothing here computes with, say a norm of queries, is a model of another kind
+ * under a known name: its maps would be wrong. */
+static void refuse_strange(binder *b)
+{
+    for (size_t i = 0; i < b->shards->n_shards && !b->status; i++) {
+        const hs__safetensors *tensors = &b->shards->shards[i].tensors;
+        for (void *at = json_object_iter(tensors->header); at && !b->status;
+             at = json_object_iter_next(tensors->header, at)) {
+            const char *name = json_object_iter_key(at), *rest = below_layer(b, name);
+            if (rest && !is_known(b->layout, rest))
+                b->status =
+                    hs_fail(b->err, HS_BAD_MODEL,
+                            "%s: %s has no place in this family's layers: the model is of another kind",
+                            tensors->file_name, name);
+        }
+    }
+}
+
+/* ---- the head ---- */
+
 /* Whether there is a tensor <module>.<parameter>. */
 static bool has(const binder *b, const char *module, const char *parameter)
 {
@@ -246,6 +308,8 @@ static void bind_predictor(binder *b, const hs__predictor_names *names, hs_recip
     predictor->activation = names->exact_gelu ? HS_GELU : recipe->activation;
 }
 
+/* ---- which names ---- */
+
 /* Layout and prefix are the first under which there are word embeddings and, if it must be, the first module
  * of the first layer. */
 static bool find_layout(binder *b, const hs__family *family, bool with_layer)
@@ -279,6 +343,7 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
         enter(&b, b.layout->final_norm);
         bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);
     }
+    refuse_strange(&b);
     bind_predictor(&b, &family->predictor, recipe);
     return b.status;
 }

@@ -195,7 +195,9 @@ void checkpoint_write(const checkpoint *options, const char *dir)
 {
     static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##c\nd\n";
     checkpoint_tensor tensors[CHECKPOINT_TENSORS_MAX];
-    const size_t n_tensors = checkpoint_list(options, tensors);
+    size_t n_tensors = checkpoint_list(options, tensors);
+    if (options->more)
+        add(tensors, &n_tensors, 0, CHECKPOINT_HIDDEN, "%s", options->more);
     const size_t n_files = options->n_shards ? options->n_shards : 1;
     char index[16384] = "{\"metadata\":{\"total_size\":1},\"weight_map\":{";
     size_t index_bytes = strlen(index);

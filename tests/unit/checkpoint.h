@@ -15,6 +15,7 @@ typedef struct checkpoint {
     const char *drop;   /* a tensor to leave out, without prefix */
     const char *misfit; /* a tensor to give one more row */
     const char *as_i64; /* a tensor to store as I64 */
+    const char *more;   /* a vector to add */
     const char *with;   /* a tensor whose last value is `unsound` */
     float unsound;      /* a NaN or an infinity */
 } checkpoint;

@@ -205,6 +205,38 @@ START_TEST(every_unsound_tensor_is_named)
 }
 END_TEST
 
+static const char *const strange[] = {
+    "encoder.layer.0.attention.self.layer_norm_q.weight",
+    "encoder.layer.1.output.dense.weight_scale",
+    "encoder.layer.12.output.dense2.bias",
+    "encoder.layer.0.intermediate.dense.gamma",
+    "encoder.layer.0",
+};
+
+START_TEST(a_weight_that_nothing_computes_with_is_refused)
+{
+    const checkpoint broken = {.prefix = "bert.", .more = strange[_i], .n_shards = 2};
+    checkpoint_write(&broken, dir);
+    check_refused(HS_BAD_MODEL, strange[_i]);
+    check_refused(HS_BAD_MODEL, "has no place in this family's layers");
+}
+END_TEST
+
+static const char *const harmless[] = {
+    "pooler.dense.weight",
+    "embeddings.position_ids",
+    "encoder.layer.1.attention.self.rotary_embeddings.inv_freq",
+    "encoder.layer.12.output.dense.bias",
+};
+
+START_TEST(other_tensors_are_left_alone)
+{
+    const checkpoint sound = {.more = harmless[_i]};
+    checkpoint_write(&sound, dir);
+    hs_model_close(open_checked());
+}
+END_TEST
+
 START_TEST(unknown_prefix_is_refused)
 {
     const checkpoint broken = {.prefix = "roberta."};
@@ -471,6 +503,9 @@ int main(void)
     tcase_add_loop_test(tests, every_missing_tensor_is_named, 0, n_layouts);
     tcase_add_loop_test(tests, every_misshapen_tensor_is_named, 0, n_layouts);
     tcase_add_loop_test(tests, every_unsound_tensor_is_named, 0, n_layouts);
+    tcase_add_loop_test(tests, a_weight_that_nothing_computes_with_is_refused, 0,
+                        sizeof strange / sizeof *strange);
+    tcase_add_loop_test(tests, other_tensors_are_left_alone, 0, sizeof harmless / sizeof *harmless);
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);
     tcase_add_test(tests, missing_files_are_named);
