@@ -47,8 +47,8 @@ static hs_engine *engine_make(const hs_recipe *recipe, hs_products products)
 static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
                         const hs_intervention *interventions, size_t n_interventions, size_t n_threads)
 {
-    const hs_shape *shape = hs_engine_shape(engine);
-    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads, taps};
+    const hs_shape *s = hs_engine_shape(engine);
+    const hs_selection all = {numbers, s->n_layers, numbers, s->n_heads, taps};
     hs_sequence sequence = {.ids = ids,
                             .types = types,
                             .n_tokens = T,
@@ -58,7 +58,7 @@ static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
     hs_workspace *ws = NULL;
     hs_plan plan;
     ck_assert_int_eq(hs_workspace_create(engine, T, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_capture_create(runtime, shape, &all, T, &sequence.capture, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequence.capture, NULL), HS_OK);
     ck_assert_msg(!hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, &err), "%s", err.text);
     ck_assert_msg(!hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_threads}, &err), "%s",
                   err.text);
@@ -122,12 +122,14 @@ static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
 
 /* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
 static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20};
+static const hs_shape large = {3, 4, 256, 64, 300, TOKENS_MAX, 2, 20}; /* enough work for threads to share */
+static const hs_shape *shape = &small;                                 /* of the recipes below */
 static const size_t lengths[] = {1, 2, 17, 70, 150};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
 static hs_recipe recipe_plain(void)
 {
-    return random_recipe(&small, small.hidden);
+    return random_recipe(shape, shape->hidden);
 }
 
 static hs_recipe recipe_gelu_tanh(void)
@@ -161,12 +163,12 @@ static hs_recipe recipe_silu(void)
 /* ELECTRA's narrow embedding, and one wider than everything else. */
 static hs_recipe recipe_projected(void)
 {
-    return random_recipe(&small, 10);
+    return random_recipe(shape, 10);
 }
 
 static hs_recipe recipe_projected_from_wide(void)
 {
-    return random_recipe(&small, 200);
+    return random_recipe(shape, 200);
 }
 
 /* Neither positions nor types, nor a bias anywhere. */
@@ -176,7 +178,7 @@ static hs_recipe recipe_bare(void)
     const hs_tensor none = {0};
     recipe.shape.n_types = 0;
     recipe.embedding.type = recipe.embedding.position = recipe.embedding.norm.beta = none;
-    for (size_t l = 0; l < small.n_layers; l++) {
+    for (size_t l = 0; l < shape->n_layers; l++) {
         hs_layer *layer = &recipe.layers[l];
         layer->query.bias = layer->key.bias = layer->value.bias = layer->output.bias = none;
         layer->ffn_in.bias = layer->ffn_out.bias = none;
@@ -190,7 +192,7 @@ static hs_recipe recipe_padding(void)
 {
     hs_recipe recipe = recipe_plain();
     recipe.embedding.position_offset = 4;
-    recipe.embedding.position = random_tensor(small.n_positions + 4, small.hidden, 0, 0.5F);
+    recipe.embedding.position = random_tensor(shape->n_positions + 4, shape->hidden, 0, 0.5F);
     return recipe;
 }
 
@@ -207,7 +209,7 @@ static hs_recipe recipe_token_dropout(void)
 static hs_recipe recipe_distance_bias(void)
 {
     hs_recipe recipe = recipe_plain();
-    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, small.n_heads, 0, 1);
+    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
     return recipe;
 }
 
@@ -222,7 +224,7 @@ static hs_recipe recipe_alibi(void)
 /* ALBERT: one layer's weights for all. */
 static hs_recipe recipe_shared(void)
 {
-    hs_recipe recipe = random_recipe(&small, 16);
+    hs_recipe recipe = random_recipe(shape, 16);
     recipe.activation = HS_GELU_TANH;
     recipe.layers[1] = recipe.layers[2] = (hs_layer){.same_as = 0};
     return recipe;
@@ -232,15 +234,15 @@ static hs_recipe recipe_gated(void)
 {
     hs_recipe recipe = recipe_plain();
     recipe.activation = HS_SILU;
-    for (size_t l = 0; l < small.n_layers; l++)
-        recipe.layers[l].ffn_gate = random_dense(small.ffn, small.hidden);
+    for (size_t l = 0; l < shape->n_layers; l++)
+        recipe.layers[l].ffn_gate = random_dense(shape->ffn, shape->hidden);
     return recipe;
 }
 
 static hs_recipe recipe_rotated(void)
 {
     hs_recipe recipe = recipe_plain();
-    for (size_t l = 0; l < small.n_layers; l++)
+    for (size_t l = 0; l < shape->n_layers; l++)
         recipe.layers[l].rotation_base = l == 1 ? 100 : 10000;
     return recipe;
 }
@@ -259,7 +261,7 @@ static hs_recipe recipe_norms_before(void)
 {
     hs_recipe recipe = recipe_plain();
     recipe.norms_before = true;
-    recipe.final_norm = random_norm(small.hidden);
+    recipe.final_norm = random_norm(shape->hidden);
     return recipe;
 }
 
@@ -268,10 +270,10 @@ static hs_recipe recipe_modern(void)
 {
     hs_recipe recipe = recipe_bare();
     recipe.norms_before = true;
-    recipe.final_norm.gamma = random_tensor(1, small.hidden, 1, 0.1F);
-    for (size_t l = 0; l < small.n_layers; l++) {
+    recipe.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
+    for (size_t l = 0; l < shape->n_layers; l++) {
         hs_layer *layer = &recipe.layers[l];
-        layer->ffn_gate.weight = random_tensor(small.ffn, small.hidden, 0, 0.1F);
+        layer->ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
         layer->window = l == 0 ? 0 : 5;
         layer->rotation_base = l == 0 ? 160000 : 10000;
     }
@@ -283,7 +285,7 @@ static hs_recipe recipe_modern(void)
 static hs_recipe recipe_mixed(void)
 {
     hs_recipe recipe = recipe_rotated();
-    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, small.n_heads, 0, 1);
+    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
     recipe.layers[2].same_as = 0;
     recipe.layers[1].window = 3;
     recipe.layers[2].window = 30;
@@ -328,6 +330,14 @@ START_TEST(recipes_agree_with_doubles)
 }
 END_TEST
 
+static size_t tap_floats(const hs_capture *capture, hs_tap tap)
+{
+    size_t n = 1;
+    for (const hs_axis *axis = hs_tap_axes(tap); *axis; axis++)
+        n *= hs_capture_length(capture, *axis);
+    return n;
+}
+
 /* Panels and tiles have other widths in each. */
 START_TEST(every_instruction_set_agrees_with_doubles)
 {
@@ -341,6 +351,22 @@ START_TEST(every_instruction_set_agrees_with_doubles)
 }
 END_TEST
 
+START_TEST(threads_change_no_bit)
+{
+    shape = &large;
+    const hs_recipe recipe = recipes[_i].make();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    hs_capture *alone = pass(engine, 150, EVERYTHING, NULL, 0, 1);
+    hs_capture *shared = pass(engine, 150, EVERYTHING, NULL, 0, 3);
+    for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+        ck_assert_mem_eq(shared->arrays[tap], alone->arrays[tap], tap_floats(alone, tap) * sizeof(float));
+    hs_capture_destroy(alone);
+    hs_capture_destroy(shared);
+    hs_engine_destroy(engine);
+    shape = &small;
+}
+END_TEST
+
 /* What a pass keeps changes nothing of what it computes: windows make their maps elsewhere when nobody keeps
  * them. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
@@ -350,10 +376,7 @@ START_TEST(an_array_does_not_depend_on_what_else_is_kept)
     hs_capture *all = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     for (hs_tap tap = 0; tap < HS_N_TAPS; tap++) {
         hs_capture *alone = pass(engine, 150, 1U << tap, NULL, 0, 1);
-        size_t n = 1;
-        for (const hs_axis *axis = hs_tap_axes(tap); *axis; axis++)
-            n *= hs_capture_length(all, *axis);
-        ck_assert_mem_eq(alone->arrays[tap], all->arrays[tap], n * sizeof(float));
+        ck_assert_mem_eq(alone->arrays[tap], all->arrays[tap], tap_floats(all, tap) * sizeof(float));
         hs_capture_destroy(alone);
     }
     hs_capture_destroy(all);
@@ -483,14 +506,14 @@ START_TEST(interventions_stay_in_their_sequence)
     for (size_t s = 0; s < 2; s++) {
         both[s] = (hs_sequence){
             .ids = ids, .types = types, .n_tokens = 25, .interventions = &zero, .n_interventions = s};
-        ck_assert_int_eq(hs_capture_create(runtime, &small, &all, 25, &both[s].capture, NULL), HS_OK);
+        ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 25, &both[s].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 50, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_plan_make(&recipe, both, 2, NULL, &plan, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
     for (size_t s = 0; s < 2; s++) {
         assert_same_bits(both[s].capture, alone[s], HS_TAP_ATTENTION, maps_floats(alone[s]));
-        assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * small.hidden);
+        assert_same_bits(both[s].capture, alone[s], HS_TAP_HIDDEN_STATE, 4 * 25 * shape->hidden);
         hs_capture_destroy(both[s].capture);
         hs_capture_destroy(alone[s]);
     }
@@ -521,7 +544,7 @@ START_TEST(unsound_interventions_are_refused)
     const hs_recipe recipe = recipe_plain();
     const hs_selection none = {0};
     hs_capture *capture = NULL;
-    ck_assert_int_eq(hs_capture_create(NULL, &small, &none, 4, &capture, NULL), HS_OK);
+    ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &capture, NULL), HS_OK);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const hs_sequence sequence = {.ids = ids,
                                       .n_tokens = 4,
@@ -561,6 +584,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_RECIPES);
+    tcase_add_loop_test(cases, threads_change_no_bit, 0, N_RECIPES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_RECIPES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
