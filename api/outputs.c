@@ -54,6 +54,7 @@ static const hs__output rows[] = {
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
      .every_head = true},
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
+    {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},

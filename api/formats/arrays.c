@@ -41,12 +41,18 @@ static void *data_create(hs__arrays *arrays, hs__array *array)
     return array->data;
 }
 
+void *hs__arrays_add_block(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
+                           const size_t *shape)
+{
+    hs__array *array = hs__arrays_describe(arrays, name, element, n_dimensions, shape);
+    return array ? data_create(arrays, array) : NULL;
+}
+
 void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                      size_t d0, size_t d1)
 {
-    hs__array *array =
-        hs__arrays_describe(arrays, name, element, n_dimensions, (size_t[HS__DIMENSIONS_MAX]){d0, d1});
-    return array ? data_create(arrays, array) : NULL;
+    const size_t shape[HS__DIMENSIONS_MAX] = {d0, d1};
+    return hs__arrays_add_block(arrays, name, element, n_dimensions, shape);
 }
 
 /* Code points; NULL ret only counts. */

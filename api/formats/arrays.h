@@ -45,6 +45,9 @@ typedef struct hs__arrays {
  * dimensions. */
 void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                      size_t d0, size_t d1);
+/* The same of any shape. */
+void *hs__arrays_add_block(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
+                           const size_t *shape);
 /* One more of this shape that fills itself; the caller sets fill and what it needs. NULL as above. */
 hs__array *hs__arrays_describe(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                                const size_t *shape);

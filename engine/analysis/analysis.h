@@ -127,3 +127,38 @@ typedef struct hs_text_facts {
 HS_MUST_USE hs_status hs_head_summarize(const float *attention, const float *similarity,
                                         const hs_text_facts *text, float threshold,
                                         hs_head_summary *ret_summary, hs_error *err);
+
+/* ---- one head's habits ---- */
+
+/* Clark's labels (arXiv 1906.04341): half of a row's attention on a neighbour; six tenths on first tokens, on
+ * separators or on punctuation; an entropy above 3.8 nats. The first that holds of SPECIAL, BROAD, POSITION.
+ */
+typedef enum hs_head_label {
+    HS_LABEL_POSITION,
+    HS_LABEL_SPECIAL,
+    HS_LABEL_BROAD,
+    HS_LABEL_OTHER
+} hs_head_label;
+
+#define HS_PROFILE_REACH 8 /* offsets -8 .. 8 */
+
+/* Means over all rows of how much attention falls where; special tokens count like any others. */
+typedef struct hs_head_profile {
+    float self, previous, next; /* the row without such a neighbour counts as 0 */
+    float first, separator, punctuation;
+    float same_token;                        /* other tokens of the same id */
+    float offsets[2 * HS_PROFILE_REACH + 1]; /* mean over the rows that have such a neighbour; 0: none has */
+    float entropy, entropy_first;            /* nats; of the first row */
+    float confidence;                        /* mean of the rows' maxima */
+    float mean_distance;                     /* sum over j of A_ij |i - j| */
+    hs_head_label label;
+} hs_head_profile;
+
+/* What tokens are, for a profile; arrays are [T]. */
+typedef struct hs_token_kinds {
+    size_t n_tokens;
+    const int32_t *first; /* of hs_repeats_find */
+    const uint8_t *is_first, *is_separator, *is_punctuation;
+} hs_token_kinds;
+
+void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, hs_head_profile *ret_profile);

@@ -114,22 +114,6 @@ static double dprime(const float *similarity, const hs_text_facts *text, float m
 
 /* ---- attention ---- */
 
-/* ln x for normal x > 0, to 3e-7 relative, in a form that vectorises: x = 2^e m with m in [sqrt(1/2),
- * sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)). Finite for 0. */
-static inline float log_of(float x)
-{
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const int32_t shifted = bits - 0x3f3504f3; /* the bits of sqrt(1/2) */
-    const int32_t exponent = shifted >> 23;
-    bits = (shifted & 0x7fffff) + 0x3f3504f3;
-    float m;
-    memcpy(&m, &bits, sizeof m);
-    const float s = (m - 1) / (m + 1), s2 = s * s;
-    const float series = 1 + s2 * (1.0f / 3 + s2 * (1.0f / 5 + s2 * (1.0f / 7 + s2 * (1.0f / 9))));
-    return (float)exponent * 0.693147181f + 2 * s * series;
-}
-
 static double row_sum(const float *row, const hs_text_facts *text)
 {
     double sum = 0;
@@ -157,7 +141,7 @@ static void attention_report(const float *attention, const hs_text_facts *text, 
             const double weight = sum > 0 ? 1 / sum : 0;
             for (size_t j = start; j < end; j++) {
                 masses[j - start] += weight * row[j];
-                entropies[j - start] -= weight * (row[j] * log_of(row[j]));
+                entropies[j - start] -= weight * (row[j] * hs__log(row[j]));
             }
             if (start == 0) {
                 n_rows += 1;

@@ -23,7 +23,7 @@ import family_bert  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 NEAR = 1e-5
-OUTPUTS = "attentions,similarities,head_outputs,hidden_states,queries,keys,values,scores,value_norms,weighted_norms,pairs,regions,segments,summary"
+OUTPUTS = "attentions,similarities,head_outputs,hidden_states,queries,keys,values,scores,value_norms,weighted_norms,pairs,regions,segments,summary,profiles"
 
 PARAGRAPH = (
     "The police at the airport were new. The airport was built after the war, and the war was long: the city "
@@ -88,7 +88,7 @@ class Case:
         self.special = answer["special_tokens_mask"].astype(bool)
         # An empty text has no pairs, by contract.
         self.keep = ~self.special if masks or self.special.all() else np.ones(len(self.ids), bool)
-        self.model = checkpoint.load(folder)
+        self.folder, self.model = folder, checkpoint.load(folder)
         self.heads, self.similarities = reference_heads(folder, tuple(self.ids), tuple(types))
         vocab = (folder / "vocab.txt").read_text().split("\n")
         self.ends = {vocab.index(token) for token in ".!?"}
@@ -135,6 +135,17 @@ def check_projections(case):
                                ("scores", experiments.scores(queries, keys)), ("value_norms", norms),
                                ("weighted_norms", case.heads.attentions[l] * norms[:, None])]:
             assert_close(case.answer[name][l], expected, 1e-5 * np.abs(expected).max())
+
+
+def check_profiles(case):
+    vocab = (case.folder / "vocab.txt").read_text().split("\n")
+    kinds = [np.isin(case.ids, [vocab.index(token) for token in tokens if token in vocab])
+             for tokens in (["[CLS]"], ["[SEP]"], [".", "!", "?", ","])]
+    for l, h, a, _ in case.maps():
+        expected, label = experiments.profile(a, case.ids, *kinds)
+        for name, figure in expected.items():
+            assert_close(case.answer["profiles_" + name][l, h], figure, 2e-5 * max(1, np.abs(figure).max()))
+        assert case.answer["profiles_label"][l, h] == label
 
 
 def check_sentences(case):
@@ -206,6 +217,7 @@ def check_summaries(case):
 def check_all(case):
     check_maps(case)
     check_projections(case)
+    check_profiles(case)
     check_sentences(case)
     check_pairs(case)
     check_regions(case)

@@ -71,3 +71,28 @@ def value_norms(model, number, values):
     weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
     parts = weight.reshape(len(weight), len(values), -1)
     return np.linalg.norm(np.einsum("htd,ohd->hto", values, parts), axis=-1)
+
+
+def profile(attention, ids, first, separator, punctuation):
+    """name -> figure of one map [T][T]; the last three are [T] of bool."""
+    n = len(attention)
+    rows, columns = np.indices(attention.shape)
+    information = -np.where(attention > 0, attention * np.log(np.where(attention > 0, attention, 1)), 0).sum(1)
+    ids = np.asarray(ids)
+    figures = {
+        "self": np.trace(attention) / n,
+        "previous": np.trace(attention, -1) / n,
+        "next": np.trace(attention, 1) / n,
+        "first": attention[:, first].sum() / n,
+        "separator": attention[:, separator].sum() / n,
+        "punctuation": attention[:, punctuation].sum() / n,
+        "same_token": attention[(ids[:, None] == ids) & (rows != columns)].sum() / n,
+        "entropy": information.mean(),
+        "entropy_first": information[0],
+        "confidence": attention.max(1).mean(),
+        "mean_distance": (attention * abs(rows - columns)).sum() / n,
+        "offsets": np.array([np.trace(attention, k) / (n - abs(k)) if abs(k) < n else 0 for k in range(-8, 9)]),
+    }
+    special = max(figures["first"], figures["separator"], figures["punctuation"]) > 0.6
+    position = max(figures["previous"], figures["next"]) > 0.5
+    return figures, 1 if special else 2 if figures["entropy"] > 3.8 else 0 if position else 3

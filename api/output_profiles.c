@@ -1,0 +1,121 @@
+/* output_profiles.c - which head does what: how its attention falls on neighbours, special tokens,
+ * punctuation and repeated tokens, and what Clark et al. would call it. Special tokens count, whatever
+ * special_tokens says. */
+#include "api/output_structures.h"
+
+#include <stdlib.h>
+
+static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
+
+/* The figures by name, in the order of the answer. */
+static const struct {
+    const char *name, *array;
+    size_t offset;
+} figures[] = {
+#define FIGURE(name)                                                                                         \
+    {                                                                                                        \
+#name, "profiles_" #name, offsetof(hs_head_profile, name)                                            \
+    }
+    FIGURE(self),          FIGURE(previous),    FIGURE(next),          FIGURE(first),
+    FIGURE(separator),     FIGURE(punctuation), FIGURE(same_token),    FIGURE(entropy),
+    FIGURE(entropy_first), FIGURE(confidence),  FIGURE(mean_distance),
+#undef FIGURE
+};
+#define N_FIGURES (sizeof figures / sizeof *figures)
+#define N_OFFSETS ((size_t)2 * HS_PROFILE_REACH + 1)
+
+static float figure(const hs_head_profile *profile, size_t k)
+{
+    return *(const float *)(const void *)((const char *)profile + figures[k].offset);
+}
+
+/* marks is room for 3 T. */
+static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
+{
+    const size_t T = e->n_tokens;
+    hs_repeats_find(e->ids, T, first);
+    for (size_t i = 0; i < T; i++) {
+        marks[i] = e->roles[i] == HS_ROLE_FIRST;
+        marks[T + i] = e->roles[i] == HS_ROLE_SEPARATOR;
+        marks[2 * T + i] = e->roles[i] == HS_ROLE_SENTENCE_END || e->roles[i] == HS_ROLE_COMMA;
+    }
+    return (hs_token_kinds){T, first, marks, marks + T, marks + 2 * T};
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const size_t T = a->encoding->n_tokens, n = a->wanted->n_layers * a->wanted->n_heads;
+    hs_head_profile *profiles = calloc(n, sizeof *profiles);
+    int32_t *first = malloc(T * (sizeof *first + 3));
+    *ret_result = profiles;
+    if (!profiles || !first) {
+        free(first);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for profiles");
+    }
+    const hs_token_kinds kinds = find_kinds(a->encoding, first, (uint8_t *)(first + T));
+    for (size_t i = 0; i < n && !hs__answer_cancelled(a); i++) {
+        const size_t l = i / a->wanted->n_heads, h = i % a->wanted->n_heads;
+        hs_head_profile_find(hs__answer_at(a, HS_TAP_ATTENTION, l, h), &kinds, &profiles[i]);
+    }
+    free(first);
+    return HS_OK;
+}
+
+static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    const hs_head_profile *profile = &((const hs_head_profile *)result)[at];
+    const int digits = (int)a->wanted->digits;
+    hs__buffer_text(b, "{\"label\":\"");
+    hs__buffer_text(b, labels[profile->label]);
+    hs__buffer_text(b, "\"");
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        hs__json_key(b, figures[k].name);
+        hs__json_float(b, figure(profile, k), digits);
+    }
+    hs__json_key(b, "offsets");
+    hs__json_floats(b, profile->offsets, N_OFFSETS, digits);
+    hs__buffer_text(b, "}");
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    hs__json_heads(b, a, result, write_head);
+}
+
+static void add_offsets(hs__arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
+{
+    const size_t shape[] = {n_layers, n_heads, N_OFFSETS};
+    float *to = hs__arrays_add_block(arrays, "profiles_offsets", HS__ELEMENT_F4, 3, shape);
+    for (size_t i = 0; i < n_layers * n_heads && to; i++)
+        for (size_t k = 0; k < N_OFFSETS; k++)
+            to[i * N_OFFSETS + k] = profiles[i].offsets[k];
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const hs_head_profile *profiles = result;
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
+        for (size_t i = 0; i < n_layers * n_heads && to; i++)
+            to[i] = figure(&profiles[i], k);
+    }
+    add_offsets(arrays, profiles, n_layers, n_heads);
+    uint8_t *to = hs__arrays_add(arrays, "profiles_label", HS__ELEMENT_U1, 2, n_layers, n_heads);
+    for (size_t i = 0; i < n_layers * n_heads && to; i++)
+        to[i] = (uint8_t)profiles[i].label;
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (240 + (N_FIGURES + N_OFFSETS) * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (4 * (N_FIGURES + N_OFFSETS) + 1);
+}
+
+const hs__structure hs__structure_profiles = {
+    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};
