@@ -42,5 +42,9 @@ const hs__family hs__family_albert = {
                  .layer = "encoder.albert_layer_groups.",
                  .below = ".albert_layers.0.",
                  .layers = modules}},
+    .predictor = {.dense = "predictions.dense",
+                  .norm = "predictions.LayerNorm",
+                  .decoder = "predictions.decoder",
+                  .biases = {"predictions", "predictions.decoder"}},
     .configure = configure,
 };

@@ -42,5 +42,10 @@ const hs__family hs__family_esm = {
                  .below = ".",
                  .layers = modules,
                  .final_norm = "encoder.emb_layer_norm_after"}},
+    .predictor = {.dense = "lm_head.dense",
+                  .norm = "lm_head.layer_norm",
+                  .decoder = "lm_head.decoder",
+                  .biases = {"lm_head", "lm_head.decoder"},
+                  .exact_gelu = true},
     .configure = configure,
 };

@@ -43,6 +43,7 @@ static void configure(hs__config *config, hs_recipe *recipe)
     static const char *const unused[] = {"norm_bias", "attention_bias", "mlp_bias"};
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
+    hs__config_only(config, "classifier_activation", "gelu"); /* of the head that predicts */
     recipe->norms_before = true;
     recipe->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
     recipe->activation = hs__config_activation(config, "hidden_activation", HS_GELU);
@@ -69,5 +70,10 @@ const hs__family hs__family_modernbert = {
                  .layers = modules,
                  .final_norm = "final_norm",
                  .norms_without_bias = true}},
+    .predictor = {.dense = "head.dense",
+                  .norm = "head.norm",
+                  .decoder = "decoder",
+                  .biases = {"decoder"},
+                  .exact_gelu = true},
     .configure = configure,
 };

@@ -34,5 +34,10 @@ const hs__family hs__family_mpnet = {
                  .below = ".",
                  .layers = modules,
                  .score_bias = "encoder.relative_attention_bias"}},
+    .predictor = {.dense = "lm_head.dense",
+                  .norm = "lm_head.layer_norm",
+                  .decoder = "lm_head.decoder",
+                  .biases = {"lm_head", "lm_head.decoder"},
+                  .exact_gelu = true},
     .configure = configure,
 };

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import family_albert  # noqa: E402
 import family_bert  # noqa: E402
 import family_electra  # noqa: E402
+import family_esm  # noqa: E402
+import family_modernbert  # noqa: E402
+import family_mpnet  # noqa: E402
+import family_roberta  # noqa: E402
 import predictor  # noqa: E402
 from test_formats import npz, safetensors  # noqa: E402
 
@@ -20,6 +25,11 @@ CHECKPOINTS = {
     "bert_bf16_odd": (family_bert, dict(hidden=33, n_heads=1, ffn=7), dict(dtype="BF16")),
     "distilbert": (family_bert, dict(distil=True, prefix="distilbert."), dict(tied=False)),
     "electra": (family_electra, dict(), dict()),
+    "roberta": (family_roberta, dict(types=2), dict()),
+    "mpnet": (family_mpnet, dict(), dict(tied=False)),
+    "albert": (family_albert, dict(), dict()),
+    "modernbert": (family_modernbert, dict(), dict()),
+    "esm": (family_esm, dict(), dict(tied=False)),
 }
 
 

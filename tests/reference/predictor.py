@@ -14,11 +14,17 @@ HEADS = {
     "electra": ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head",
                 "generator_lm_head", "gelu"),
     "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
+    "mpnet": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
+    "esm": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
+    "albert": ("predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions", None),
+    "modernbert": ("head.dense", "head.norm", "decoder", "decoder", "gelu"),
 }
+UNBIASED = {"modernbert"}  # in dense and norm
+LAST_NORMS = {"modernbert": "model.final_norm", "esm": "esm.encoder.emb_layer_norm_after"}
 
 
 def _word_embeddings(weights):
-    return next(values for name, values in weights.items() if name.endswith("embeddings.word_embeddings.weight"))
+    return next(values for name, values in weights.items() if name.endswith(("embeddings.word_embeddings.weight", "embeddings.tok_embeddings.weight")))
 
 
 def add(folder, tied=True, dtype="F32", seed=7):
@@ -32,6 +38,8 @@ def add(folder, tied=True, dtype="F32", seed=7):
     weights[dense_name + ".weight"] = rng.normal(0, 1 / np.sqrt(hidden), (width, hidden))
     weights[dense_name + ".bias"] = rng.normal(0, 0.1, width)
     weights[norm + ".weight"], weights[norm + ".bias"] = rng.normal(1, 0.1, width), rng.normal(0, 0.1, width)
+    if config["model_type"] in UNBIASED:
+        del weights[dense_name + ".bias"], weights[norm + ".bias"]
     weights[bias + ".bias"] = rng.normal(0, 1, len(words))
     if not tied:
         weights[decoder + ".weight"] = rng.normal(0, 0.5, words.shape)
@@ -40,11 +48,14 @@ def add(folder, tied=True, dtype="F32", seed=7):
 
 
 def probabilities(folder, states):
-    """[n][V] of states [n][H]."""
+    """[L + 1][T][V] of hidden states [L + 1][T][H], of which a model with norms before has normed the last alone."""
     config = json.loads((folder / "config.json").read_text())
     weights = read_safetensors(folder / "model.safetensors")
     dense_name, norm, decoder, bias, activation = HEADS[config["model_type"]]
+    if last := LAST_NORMS.get(config["model_type"]):
+        eps = config.get("norm_eps", config.get("layer_norm_eps"))
+        states = np.concatenate([layer_norm(weights, last, states[:-1], eps), states[-1:]])
     x = ACTIVATIONS[activation or config.get("hidden_act") or config["activation"]](dense(weights, dense_name, states))
-    x = layer_norm(weights, norm, x, config.get("layer_norm_eps", 1e-12))
+    x = layer_norm(weights, norm, x, config.get("layer_norm_eps", config.get("norm_eps", 1e-12)))
     table = weights.get(decoder + ".weight", _word_embeddings(weights))
     return softmax(x @ table.T + weights[bias + ".bias"])
