@@ -147,3 +147,17 @@ test("two models: the same model changes nothing", async ({ watched: page, home 
   const cells = await page.locator(".head-map td").allTextContents();
   expect(cells.every((v) => Number(v) < 1e-3)).toBe(true);
 });
+
+test("attention as lines over the text, and a word when only the strongest are drawn", async ({ watched: page, home }) => {
+  await open(page, home, "view=text&layer=1&head=7&relation=to");
+  await expect(page.locator(".arc.attention").first()).toBeAttached();
+  await page.locator(".token").nth(20).click();
+  await expect.poll(() => page.locator(".arc.attention").count()).toBeLessThan(4); // a head that looks one back
+  await page.keyboard.press("Escape");
+  await page.getByRole("radio", { name: "Similar to" }).check();
+  await page.getByRole("slider", { name: "Similarity τ" }).fill("0.05");
+  await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ pairs/)).toBeVisible();
+  await expect(page.locator(".arc")).toHaveCount(150);
+  await page.getByRole("slider", { name: "Similarity τ" }).fill("0.98");
+  await expect(page.getByText("Drawn: the")).toBeHidden();
+});

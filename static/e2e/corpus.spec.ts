@@ -30,7 +30,7 @@ async function withRuns(page: Page, home: string, fragment = ""): Promise<void> 
 }
 
 test("a server without a folder for runs says how to get one", async ({ page, home }) => {
-  await page.route("**/corpora", (route) =>
+  await page.route("**/corpora?*", (route) =>
     route.fulfill({ status: 501, json: { status: 501, title: "Not Implemented" } }),
   );
   await open(page, home, "view=corpus");

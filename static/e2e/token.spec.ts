@@ -11,7 +11,7 @@ let home = "";
 
 test.beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "headscope-token-"));
-  writeFileSync(join(folder, "token"), "sesam-öffne\n");
+  writeFileSync(join(folder, "token"), "open-sesame-1234\n");
   server = spawn(
     process.env.HEADSCOPE ?? "../build/headscope",
     ["serve", "--listen", "127.0.0.1:0", "--state", join(folder, "runs"), "--token-file", join(folder, "token")],
@@ -33,10 +33,10 @@ test("a token is asked for, a wrong one is called wrong, the right one opens eve
   await expect(form.getByText("does not accept")).toBeHidden();
   await expect(page.getByText("Unauthorized")).toHaveCount(0);
   await expect(page.getByLabel("Token", { exact: true })).toBeFocused();
-  await page.keyboard.type("sesam");
+  await page.keyboard.type("sesam öffne");
   await page.keyboard.press("Enter");
   await expect(form).toContainText("The server does not accept this token.");
-  await page.getByLabel("Token", { exact: true }).fill("sesam-öffne");
+  await page.getByLabel("Token", { exact: true }).fill("open-sesame-1234");
   await page.keyboard.press("Enter");
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   await expect(form).toBeHidden();
@@ -48,7 +48,7 @@ test("a token is asked for, a wrong one is called wrong, the right one opens eve
 });
 
 test("corpus runs work with the token, their reports are saved with it", async ({ page }) => {
-  await page.addInitScript(() => sessionStorage.setItem("headscope-token", "sesam-öffne"));
+  await page.addInitScript(() => sessionStorage.setItem("headscope-token", "open-sesame-1234"));
   await open(page, home, "view=corpus");
   await page
     .getByLabel("Drop a file")
@@ -67,7 +67,7 @@ test("corpus runs work with the token, their reports are saved with it", async (
 
 test("the copied command takes the token from the environment", async ({ page, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  await page.addInitScript(() => sessionStorage.setItem("headscope-token", "sesam-öffne"));
+  await page.addInitScript(() => sessionStorage.setItem("headscope-token", "open-sesame-1234"));
   await open(page, home, "view=head&layer=1&head=4");
   await expect(view(page, "Head").locator(".facts[data-exact=true]")).toBeVisible();
   await page.locator(".menu summary").click();

@@ -122,7 +122,7 @@ test("text: a chosen token shows what it attends to, is attended by and is simil
   await page.getByLabel("Segments").check();
   await expect(page.locator(".arcs rect").first()).toBeAttached();
   await expect(page.getByRole("heading", { name: "Segments of the layer" })).toBeVisible();
-  await page.getByLabel("Pairs as arcs").uncheck();
+  await page.getByLabel("Lines", { exact: true }).uncheck();
   await expect(page.locator(".arc")).toHaveCount(0);
 });
 

@@ -19,6 +19,7 @@ import { flowOf, tokenAt, type Flow } from "../textflow";
 import { pairsOf } from "./head";
 
 const ARCS_MAX = 150; // strongest first; more would hide the text
+const LINE_LEAST = 0.1; // attention below it is not drawn as a line
 const LISTED = 8;
 
 const RELATIONS: Record<Relation, { title: string; quantity: "attention" | "similarity" }> = {
@@ -51,6 +52,7 @@ export class TextView {
   private readonly lists = h("div", { class: "lists" });
   private readonly legend = h("div", { class: "legend" });
   private readonly caption = h("p", { class: "muted caption" });
+  private readonly capped = h("p", { class: "muted caption", role: "status" });
   private flow: { axis: Axis; flow: Flow } | null = null;
   private head: Head | null = null;
   private segments: readonly Segment[] = [];
@@ -72,7 +74,7 @@ export class TextView {
       (relation) => app.set({ relation }),
     );
     this.toggles = {
-      arcs: toggle("Pairs as arcs", "High-similarity pairs, strongest first", (arcs) => app.set({ arcs })),
+      arcs: toggle("Lines", "High-similarity pairs, or attention when the text is coloured by it; strongest first", (arcs) => app.set({ arcs })),
       bands: toggle(
         "Segments",
         "Parts of the text between tokens that gather attention, coloured by cohesion",
@@ -80,7 +82,7 @@ export class TextView {
       ),
       sentences: toggle("Sentences", "A mark where a sentence begins", (sentences) => app.set({ sentences })),
     };
-    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper, this.ties.element), this.lists);
+    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper, this.capped, this.ties.element), this.lists);
     this.element = h(
       "section",
       { class: "view text-view", "aria-label": "Text" },
@@ -333,6 +335,7 @@ export class TextView {
     this.overlay.setAttribute("viewBox", `0 0 ${this.paper.clientWidth} ${this.paper.scrollHeight}`);
     this.overlay.setAttribute("width", String(this.paper.clientWidth));
     this.overlay.setAttribute("height", String(this.paper.scrollHeight));
+    this.capped.textContent = "";
     replace(this.overlay, state.arcs && this.arcs(head, boxes), state.bands && this.bands(boxes));
   }
 
@@ -369,20 +372,29 @@ export class TextView {
     });
   }
 
+  // Pairs, or with the text coloured by attention its lines; of the chosen tokens where there are any.
   private arcs(head: Head, boxes: Box[]): SVGElement[] {
-    const pairs = pairsOf(head);
+    const { relation } = this.app.state;
     const chosen = new Set(this.pointed >= 0 ? [this.pointed] : this.chosen());
-    const out: SVGElement[] = [];
-    for (let k = 0; k < countAbove(pairs, this.app.state.tau) && out.length < ARCS_MAX; k++) {
-      const i = pairs.i[k]!,
-        j = pairs.j[k]!;
-      if (chosen.size && !chosen.has(i) && !chosen.has(j)) continue;
-      const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!), class: "arc" });
-      arc.style.opacity = String(0.2 + 0.7 * pairs.normalized[k]!);
-      arc.style.strokeWidth = String(0.8 + 1.2 * pairs.normalized[k]!);
-      out.push(arc);
-    }
-    return out;
+    const ends = relation === "similar" ? this.pairEnds(head, chosen) : attentionEnds(head, chosen, relation);
+    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}`;
+    this.capped.textContent =
+      ends.length > ARCS_MAX ? `Drawn: the ${ARCS_MAX} strongest of ${ends.length.toLocaleString("en")} ${what}.` : "";
+    return ends.slice(0, ARCS_MAX).map(({ i, j, value }) => {
+      const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!), class: `arc ${RELATIONS[relation].quantity}` });
+      arc.style.opacity = String(0.2 + 0.7 * value);
+      arc.style.strokeWidth = String(0.8 + 1.2 * value);
+      return arc;
+    });
+  }
+
+  private pairEnds(head: Head, chosen: ReadonlySet<number>): End[] {
+    const pairs = pairsOf(head);
+    return Array.from({ length: countAbove(pairs, this.app.state.tau) }, (_, k) => ({
+      i: pairs.i[k]!,
+      j: pairs.j[k]!,
+      value: pairs.normalized[k]!,
+    })).filter(({ i, j }) => !chosen.size || chosen.has(i) || chosen.has(j));
   }
 
   // The arcs and bands on screen, for the saved picture.
@@ -483,6 +495,24 @@ export class TextView {
     else return;
     e.preventDefault();
   }
+}
+
+interface End {
+  i: number;
+  j: number;
+  value: number; // 0..1
+}
+
+// Attention worth a line, strongest first: from the chosen tokens ("to"), to them ("from"), or between any two.
+export function attentionEnds({ axis, attention }: Head, chosen: ReadonlySet<number>, relation: "to" | "from"): End[] {
+  const ends: End[] = [];
+  for (let i = 0; i < axis.n; i++)
+    for (let j = 0; j < axis.n; j++) {
+      const value = attention[i * axis.n + j]!;
+      if (i !== j && value >= LINE_LEAST && (!chosen.size || chosen.has(relation === "to" ? i : j)))
+        ends.push({ i, j, value });
+    }
+  return ends.sort((a, b) => b.value - a.value);
 }
 
 interface Box {
