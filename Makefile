@@ -13,14 +13,16 @@ BINARY    := $(if $(SANITIZER),$(BUILD)/headscope,build/headscope)
 CFLAGS   ?= -O3 -g -fno-math-errno -fno-trapping-math
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
 WERROR   ?= -Werror
-PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib nettle libcurl
+PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib nettle
+# Loaded when it is used (server/commands/lazy_curl.h), so only its headers are needed here.
+HEADERS  := libcurl
 # oneDNN is optional and brings no pkg-config file in Debian.
 ONEDNN   := $(shell echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 
 CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE $(if $(ONEDNN),-DHS_WITH_ONEDNN)
 SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 ALL_CFLAGS = -std=c17 -pthread $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
-PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))$(PKG_CFLAGS)
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null))$(PKG_CFLAGS)
 LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl -lgomp) -lm -pthread
 
 # Short lines; `make V=1` shows the commands.

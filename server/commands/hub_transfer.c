@@ -2,8 +2,8 @@
 #include "server/commands/hub_transfer.h"
 
 #include "server/base/version.h"
+#include "server/commands/lazy_curl.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,8 +69,11 @@ static hs_status token_read(char *ret_header, size_t size, hs_error *err)
 hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err)
 {
     const char *endpoint = getenv("HF_ENDPOINT");
+    hs_status st = hs__curl_load(err);
+    if (st)
+        return st;
     hs__hub *hub = calloc(1, sizeof *hub);
-    if (!hub || curl_global_init(CURL_GLOBAL_DEFAULT) || !(hub->curl = curl_easy_init())) {
+    if (!hub || hs__curl.global_init(CURL_GLOBAL_DEFAULT) || !(hub->curl = hs__curl.easy_init())) {
         free(hub);
         return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     }
@@ -78,7 +81,7 @@ hs_status hs__hub_open(hs__hub **ret_hub, hs_error *err)
     snprintf(hub->endpoint, sizeof hub->endpoint, "%s", endpoint);
     for (size_t n = strlen(hub->endpoint); n && hub->endpoint[n - 1] == '/'; n--)
         hub->endpoint[n - 1] = '\0';
-    hs_status st = token_read(hub->authorization, sizeof hub->authorization, err);
+    st = token_read(hub->authorization, sizeof hub->authorization, err);
     if (!st && strncmp(hub->endpoint, "http://", 7) != 0 && strncmp(hub->endpoint, "https://", 8) != 0)
         st = hs_fail(err, HS_INVALID, "HF_ENDPOINT is '%s'; expected an address that begins with https://",
                      hub->endpoint);
@@ -93,8 +96,8 @@ void hs__hub_close(hs__hub *hub)
 {
     if (!hub)
         return;
-    curl_easy_cleanup(hub->curl);
-    curl_global_cleanup();
+    hs__curl.easy_cleanup(hub->curl);
+    hs__curl.global_cleanup();
     free(hub);
 }
 
@@ -166,7 +169,7 @@ static size_t on_body(char *data, size_t one, size_t n_bytes, void *context)
 static bool bytes_follow(answer *a)
 {
     long status = 0;
-    curl_easy_getinfo(a->hub->curl, CURLINFO_RESPONSE_CODE, &status);
+    hs__curl.easy_getinfo(a->hub->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status == 200 && a->resumed) {
         if (lseek(a->out, 0, SEEK_SET) < 0 || ftruncate(a->out, 0)) {
             a->write_error = errno;
@@ -205,44 +208,44 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
 {
     CURL *curl = hub->curl;
     struct curl_slist *headers = NULL;
-    curl_easy_reset(curl);
+    hs__curl.easy_reset(curl);
     *hub->curl_error = '\0';
     a->hub = hub;
-    if (with_token && *hub->authorization && !(headers = curl_slist_append(NULL, hub->authorization)))
+    if (with_token && *hub->authorization && !(headers = hs__curl.slist_append(NULL, hub->authorization)))
         return CURLE_OUT_OF_MEMORY;
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
-    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
-    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, a);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a);
+    hs__curl.easy_setopt(curl, CURLOPT_URL, url);
+    hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    hs__curl.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    hs__curl.easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
+    hs__curl.easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
+    hs__curl.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    hs__curl.easy_setopt(curl, CURLOPT_NOBODY, head ? 1L : 0L);
+    hs__curl.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, with_token ? 0L : 1L);
+    hs__curl.easy_setopt(curl, CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
+    hs__curl.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    hs__curl.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_SECONDS);
+    hs__curl.easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    hs__curl.easy_setopt(curl, CURLOPT_HEADERDATA, a);
+    hs__curl.easy_setopt(curl, CURLOPT_WRITEFUNCTION, a->written ? on_bytes : on_body);
+    hs__curl.easy_setopt(curl, CURLOPT_WRITEDATA, a);
     a->resumed = a->written && *a->written;
     if (a->resumed) {
         /* Not RESUME_FROM: with it libcurl itself refuses servers that begin again. */
         char range[32];
         snprintf(range, sizeof range, "%llu-", (unsigned long long)*a->written);
-        curl_easy_setopt(curl, CURLOPT_RANGE, range);
+        hs__curl.easy_setopt(curl, CURLOPT_RANGE, range);
     }
-    const CURLcode code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
-    curl_slist_free_all(headers);
+    const CURLcode code = hs__curl.easy_perform(curl);
+    hs__curl.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &a->status);
+    hs__curl.slist_free_all(headers);
     return code;
 }
 
 static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err)
 {
     return hs_fail(err, HS_IO, "%s cannot be reached: %s; try again, or set HF_ENDPOINT to a mirror",
-                   hub->endpoint, *hub->curl_error ? hub->curl_error : curl_easy_strerror(code));
+                   hub->endpoint, *hub->curl_error ? hub->curl_error : hs__curl.easy_strerror(code));
 }
 
 /* What an answer other than 2xx and 3xx means for who asked for this name. */
@@ -292,11 +295,11 @@ hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json, s
                        hs_error *err)
 {
     char url[HS__HUB_URL_MAX];
-    char *revision = curl_easy_escape(hub->curl, name->revision, 0);
+    char *revision = hs__curl.easy_escape(hub->curl, name->revision, 0);
     if (!revision)
         return hs_fail(err, HS_NO_MEMORY, "no memory to reach the hub");
     snprintf(url, sizeof url, "%s/api/models/%s/revision/%s", hub->endpoint, name->repository, revision);
-    curl_free(revision);
+    hs__curl.free(revision);
     answer a = {0};
     hs_status st = resource_get(hub, url, false, &a, err);
     if (!st && (a.status != 200 || !a.body))
