@@ -162,7 +162,7 @@ test("pairs: the table agrees with the service; filters and orders act on it", a
   await expect(page.locator("th[aria-sort=descending]")).toHaveText("Dist.");
   await rows.first().click();
   await expect(page.locator(".token.held").first()).toBeVisible();
-  await page.getByLabel("Token", { exact: true }).fill("zzzz");
+  await page.getByRole("searchbox", { name: "Token" }).fill("zzzz");
   await expect(page.locator(".empty")).toBeVisible();
   await expect(page.locator(".chart canvas")).toBeVisible();
 });
