@@ -3,6 +3,7 @@
  * Only what headscope reads is fetched. A file comes under the name of its etag with ".incomplete" behind, is
  * checked and renamed; the snapshot's folder has a link to it; the ref is written last. So whatever happens,
  * what lies in the cache is whole, and the same command goes on where the last one ended. */
+#include "model/clock.h"
 #include "server/commands/commands.h"
 #include "server/commands/hub_transfer.h"
 
@@ -16,7 +17,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WEIGHTS       "model.safetensors"
@@ -30,7 +30,7 @@ typedef struct pull {
     bool on_terminal; /* draw a bar on standard error */
     /* the file under way */
     const hs__hub_file *file;
-    struct timespec began, drawn;
+    double began_ms, drawn_ms;
     uint64_t already; /* bytes that were there */
 } pull;
 
@@ -87,23 +87,16 @@ static hs_status room_check(const char *path, uint64_t n_bytes, const char *file
 
 /* ---- progress ---- */
 
-static double seconds_since(const struct timespec *then)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - then->tv_sec) + 1e-9 * (double)(now.tv_nsec - then->tv_nsec);
-}
-
 static int progress_draw(void *context, uint64_t n_bytes)
 {
     enum { WIDTH = 30 };
     pull *p = context;
     const uint64_t all = p->file->n_bytes;
     const bool whole = n_bytes >= all;
-    if (!p->on_terminal || (!whole && seconds_since(&p->drawn) < 0.1))
+    if (!p->on_terminal || (!whole && hs_clock_ms() - p->drawn_ms < 100))
         return 0;
-    clock_gettime(CLOCK_MONOTONIC, &p->drawn);
-    const double seconds = seconds_since(&p->began);
+    p->drawn_ms = hs_clock_ms();
+    const double seconds = (p->drawn_ms - p->began_ms) / 1e3;
     const int full = all ? (int)((double)n_bytes / (double)all * WIDTH) : WIDTH;
     fprintf(stderr, "\r\033[K%-32.32s [%-*.*s] %.1f of %.1f MB, %.1f MB/s%s", p->file->name, WIDTH,
             full < WIDTH ? full : WIDTH, "==============================", (double)n_bytes / 1e6,
@@ -124,7 +117,7 @@ static hs_status bytes_fetch(pull *p, int out, const char *path, hs_error *err)
         n_bytes = 0;
     }
     p->already = n_bytes;
-    clock_gettime(CLOCK_MONOTONIC, &p->began);
+    p->began_ms = hs_clock_ms();
     hs_status st = hs__hub_fetch(p->hub, p->file, out, &n_bytes, progress_draw, p, err);
     if (st && p->on_terminal)
         fputc('\n', stderr);
