@@ -201,7 +201,7 @@ lint: packages-lint all
 
 ## make layers          rooms: direction of includes and calls, circles, libraries, names, lengths
 layers: $(OBJECTS)
-	$(Q)$(PYTHON) tests/layers.py --objects $(BUILD)
+	$(Q)$(PYTHON) tests/layers.py --strict --objects $(BUILD)
 
 ## make install         program, manual page, shell completion below PREFIX (/usr/local); DESTDIR before it
 PREFIX ?= /usr/local

@@ -13,7 +13,7 @@ import {
 import { timingOf } from "../src/api.ts";
 import { readAnswer } from "../src/answer.ts";
 import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
-import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pairs.ts";
+import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pair-order.ts";
 import { parseSafetensors } from "../src/safetensors.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);

@@ -9,7 +9,7 @@ import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
 import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../metrics";
 import { PATTERNS } from "../patterns";
-import { countAbove, sortPairs, type Pairs } from "../pairs";
+import { countAbove, sortPairs, type Pairs } from "../pair-order";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
 import { format, percent } from "../scale";

@@ -18,7 +18,7 @@ import {
   sameToken,
   type PairColumn,
   type Pairs,
-} from "../pairs";
+} from "../pair-order";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
 import { format, percent } from "../scale";

@@ -8,7 +8,7 @@ import { h, perFrame, replace, segmented, svg, toggle } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
-import { countAbove } from "../pairs";
+import { countAbove } from "../pair-order";
 import { layerRequest, savedRequest } from "../requests";
 import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../scale";
 import type { Relation } from "../state";
