@@ -1,6 +1,7 @@
 /* added_tokens.c - two tries, and a table of first bytes, for nearly every position of a text can be ruled
  * out by one look. */
 #include "model/tokenizer/added_tokens.h"
+#include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
 
@@ -70,14 +71,24 @@ static hs_status raw_build(const hs__added_list *list, hs__added_set *ret_set, h
     return st;
 }
 
+static uint8_t flags_of(const hs__added_token *token)
+{
+    return (uint8_t)((token->special ? HS__ADDED_SPECIAL : 0) |
+                     (token->single_word ? HS__ADDED_SINGLE_WORD : 0) |
+                     (token->lstrip ? HS__ADDED_LSTRIP : 0) | (token->rstrip ? HS__ADDED_RSTRIP : 0));
+}
+
 hs_status hs__added_tokens_build(const hs__added_list *list, const hs__parts *normalizers, size_t vocab_size,
                                  hs__added_tokens *ret_added, hs_error *err)
 {
-    ret_added->special = calloc(vocab_size, sizeof *ret_added->special);
-    if (!ret_added->special)
+    ret_added->flags = calloc(vocab_size, sizeof *ret_added->flags);
+    if (!ret_added->flags)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < list->n; i++)
-        ret_added->special[list->items[i].entry.id] |= list->items[i].special;
+    for (size_t i = 0; i < list->n; i++) {
+        const uint8_t flags = flags_of(&list->items[i]);
+        ret_added->flags[list->items[i].entry.id] |= flags;
+        ret_added->looks_around |= (flags & ~HS__ADDED_SPECIAL) != 0;
+    }
     const hs_status st = raw_build(list, &ret_added->raw, err);
     return st ? st : normalized_build(list, normalizers, &ret_added->normalized, err);
 }
@@ -86,36 +97,75 @@ void hs__added_tokens_finish(hs__added_tokens *added)
 {
     hs__trie_finish(&added->raw.trie);
     hs__trie_finish(&added->normalized.trie);
-    free(added->special);
+    free(added->flags);
 }
 
-/* Whether a token is at `at`. One that is skipped is not, but the oracle's search goes on behind it. */
+/* ---- search ---- */
+
+static const unsigned char *character_before(const unsigned char *at)
+{
+    do
+        at--;
+    while (hs_utf8_continues(*at));
+    return at;
+}
+
+static bool is_space(const unsigned char *at)
+{
+    return hs__unicode_class(hs_utf8_next(&at)) & HS__SPACE;
+}
+
+static bool is_word(const unsigned char *at)
+{
+    return hs__unicode_kind(hs_utf8_next(&at)) & HS__WORD;
+}
+
+static bool is_single_word(const hs__added_search *search, const unsigned char *end)
+{
+    return !(search->start > search->begin && is_word(character_before(search->start))) &&
+           !(search->end < end && is_word(search->end));
+}
+
+static void strip(hs__added_search *search, uint8_t flags, const unsigned char *at, const unsigned char *end)
+{
+    if (flags & HS__ADDED_LSTRIP)
+        while (search->start > at && is_space(character_before(search->start)))
+            search->start = character_before(search->start);
+    if (flags & HS__ADDED_RSTRIP)
+        while (search->end < end && is_space(search->end)) {
+            const unsigned char *next = search->end;
+            hs_utf8_next(&next);
+            search->end = next;
+        }
+}
+
+/* Whether a token is at search->from, which moves behind it. One that is skipped or no single word is not,
+ * but the oracle's search goes on behind it. */
 static bool match(hs__added_search *search, const unsigned char *at, const unsigned char *end)
 {
-    search->n_bytes = 0;
-    search->id =
-        hs__trie_longest(&search->set->trie, HS__TRIE_ROOT, at, (size_t)(end - at), &search->n_bytes);
+    size_t n_bytes = 1;
+    search->id = hs__trie_longest(&search->set->trie, HS__TRIE_ROOT, search->from,
+                                  (size_t)(end - search->from), &n_bytes);
+    search->start = search->from;
+    search->from += n_bytes;
+    search->end = search->from;
     if (search->id < 0)
         return false;
-    search->from = at + search->n_bytes;
-    return !(search->skipped && search->skipped[search->id]);
+    const uint8_t flags = search->flags[search->id];
+    if ((flags & search->skipped) || ((flags & HS__ADDED_SINGLE_WORD) && !is_single_word(search, end)))
+        return false;
+    strip(search, flags, at, end);
+    return true;
 }
 
-const unsigned char *hs__added_search_next(hs__added_search *search, const unsigned char *at,
-                                           const unsigned char *stop, const unsigned char *end)
+bool hs__added_search_next(hs__added_search *search, const unsigned char *at, const unsigned char *stop,
+                           const unsigned char *end)
 {
-    if (search->from && at < search->from)
-        at = search->from;
-    while (at < stop) {
-        if (search->set->starts[*at]) {
-            if (match(search, at, end))
-                return at;
-            if (search->id >= 0) {
-                at = search->from;
-                continue;
-            }
-        }
-        at++;
+    while (search->from < stop) {
+        if (!search->set->starts[*search->from])
+            search->from++;
+        else if (match(search, at, end))
+            return true;
     }
-    return NULL;
+    return false;
 }

@@ -9,10 +9,13 @@
 static const hs__part_type *const types[] = {
     &hs__bert_normalizer,
     &hs__bert_pre_tokenizer,
+    &hs__byte_level_pre_tokenizer,
     &hs__wordpiece,
+    &hs__bpe,
     &hs__bert_processing,
     &hs__roberta_processing,
     &hs__template_processing,
+    &hs__byte_level_post_processor,
     NULL,
 };
 /* clang-format on */

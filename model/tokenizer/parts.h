@@ -105,5 +105,6 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
                          hs__aligned_text *ret_text);
 
 /* One line each. */
-extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__wordpiece, hs__bert_processing,
-    hs__roberta_processing, hs__template_processing;
+extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
+    hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
+    hs__byte_level_post_processor;

@@ -67,16 +67,28 @@ static hs_status bind_parts(hs_tokenizer *tokenizer, hs_error *err)
     return st;
 }
 
+/* The token that the files name, or the first of the usual names that there is. */
+static int32_t find_named(const hs_tokenizer *tokenizer, const char *name, const char *const usual[2])
+{
+    if (name)
+        return hs_tokenizer_id(tokenizer, name, strlen(name));
+    const int32_t id = hs_tokenizer_id(tokenizer, usual[0], strlen(usual[0]));
+    return id >= 0 ? id : hs_tokenizer_id(tokenizer, usual[1], strlen(usual[1]));
+}
+
+/* A model that writes any text in bytes knows no unknown token; the vocabulary has one for other programs. */
 static void find_special(hs_tokenizer *tokenizer, const hs__tokenizer_files *files)
 {
     const hs__part *model = tokenizer->stages[HS__MODEL].items[0];
     tokenizer->special = (hs_special_ids){
         .cls = tokenizer->template->first,
         .sep = tokenizer->template->separator,
-        .pad = hs_tokenizer_id(tokenizer, files->pad, strlen(files->pad)),
+        .pad = find_named(tokenizer, files->pad, (const char *const[]){"[PAD]", "<pad>"}),
         .unk = model->type->unknown(model),
-        .mask = hs_tokenizer_id(tokenizer, files->mask, strlen(files->mask)),
+        .mask = find_named(tokenizer, files->mask, (const char *const[]){"[MASK]", "<mask>"}),
     };
+    if (tokenizer->special.unk < 0)
+        tokenizer->special.unk = find_named(tokenizer, NULL, (const char *const[]){"[UNK]", "<unk>"});
 }
 
 static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
@@ -135,7 +147,7 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
 
 /* ---- look up ---- */
 
-/* The id, or the unknown token's if no token has it. */
+/* The id, or the unknown token's if no token has it; -1 if there is none either. */
 static int32_t known(const hs_tokenizer *tokenizer, int32_t id)
 {
     const hs__vocabulary *vocabulary = &tokenizer->vocabulary;
@@ -145,7 +157,8 @@ static int32_t known(const hs_tokenizer *tokenizer, int32_t id)
 
 const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id)
 {
-    return tokenizer->vocabulary.texts + tokenizer->vocabulary.text_at[known(tokenizer, id)];
+    const int32_t shown = known(tokenizer, id);
+    return shown < 0 ? "" : tokenizer->vocabulary.texts + tokenizer->vocabulary.text_at[shown];
 }
 
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes)
@@ -165,5 +178,6 @@ const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer)
 
 hs_role hs_tokenizer_role(const hs_tokenizer *tokenizer, int32_t id)
 {
-    return (hs_role)tokenizer->roles[known(tokenizer, id)];
+    const int32_t shown = known(tokenizer, id);
+    return shown < 0 ? HS_ROLE_OTHER : (hs_role)tokenizer->roles[shown];
 }

@@ -71,8 +71,8 @@ HS_MUST_USE hs_status hs_tokenizer_encode_ids(const hs_tokenizer *tokenizer, con
                                               hs_error *err);
 void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is fine */
 
-/* The vocabulary entry of an id, as written in vocab.txt ("##ing"). NUL-terminated, borrowed; ids out of
- * range give the unknown token. */
+/* The vocabulary entry of an id, as the files write it ("##ing", "\u0120the"). NUL-terminated, borrowed; ids
+ * out of range give the unknown token, or "" where there is none. */
 const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id);
 /* The id of a vocabulary entry, or -1. */
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes);

@@ -17,7 +17,7 @@ enum { STRETCH_MIN = 64, STRETCH_MAX = 4096, TOKEN_BYTES = 4 };
 /* One text on its way. */
 typedef struct passage {
     const hs_tokenizer *tokenizer;
-    const bool *skipped; /* added tokens that are only text, or NULL */
+    uint8_t skipped; /* flags of added tokens that are only text */
     hs__aligned_text
         normalized; /* of the segment at hand: what lies between two added tokens, or a stretch */
     hs__aligned_text scratch[2];
@@ -41,6 +41,39 @@ static bool split_words(passage *p, size_t start, size_t end)
     return ok;
 }
 
+/* White space at both ends of a token, or what stands for a space in it, is no part of its offsets; counted
+ * in characters, whatever they are made of. */
+static void trim_spaces(const hs__trim *trim, bool first, const unsigned char *at, const unsigned char *end,
+                        hs__range *range)
+{
+    uint32_t lead = 0;
+    uint32_t trail = 0; /* since the last character that is no space */
+    bool only_spaces = true;
+    while (at < end) {
+        const uint32_t code_point = hs_utf8_next(&at);
+        const bool space = code_point == 0x120 || (hs__unicode_class(code_point) & HS__SPACE);
+        trail = space ? trail + 1 : 0;
+        only_spaces &= space;
+        lead += only_spaces;
+    }
+    const bool was_put = trim->keeps_first && lead == 1 && (first || range->start == 0);
+    if (!was_put)
+        range->start = range->start + lead < range->end ? range->start + lead : range->end;
+    if (range->end >= trail)
+        range->end = range->end - trail > range->start ? range->end - trail : range->start;
+}
+
+/* The same for the pieces of a word, from number n on. */
+static void trim_pieces(const passage *p, size_t n)
+{
+    for (hs__pieces *pieces = p->pieces; n < pieces->n && n < pieces->n_kept; n++) {
+        const unsigned char *text =
+            (const unsigned char *)hs_tokenizer_token(p->tokenizer, pieces->items[n].id);
+        trim_spaces(&p->tokenizer->trim, n == 0, text, text + strlen((const char *)text),
+                    &pieces->items[n].source);
+    }
+}
+
 /* Bytes [start, end) of the normalised segment to words, words to pieces. */
 static bool words_put(passage *p, size_t start, size_t end)
 {
@@ -48,47 +81,57 @@ static bool words_put(passage *p, size_t start, size_t end)
     if (!split_words(p, start, end))
         return false;
     for (size_t i = 0; i < p->split.words.n && !p->enough; i++) {
+        const size_t n = p->pieces->n;
         if (!model->type->tokenize(model, p->split.text, p->split.words.items[i], p->pieces))
             return false;
+        if (p->tokenizer->trim.spaces)
+            trim_pieces(p, n);
         p->pieces->word++;
         p->enough = p->pieces->n >= p->n_enough;
     }
     return true;
 }
 
-/* An added token is a word of its own. It does not count towards enough until the next word ends, as in the
- * oracle. */
-static bool added_put(passage *p, int32_t id, hs__range source)
+/* An added token is a word of its own; `start` to `end` is what it was found as. It does not count towards
+ * enough until the next word ends, as in the oracle. */
+static bool added_put(passage *p, const hs__added_search *found, hs__range source)
 {
     if (p->enough)
         return true;
-    const bool ok = hs__pieces_put(p->pieces, id, source);
+    const hs__trim *trim = &p->tokenizer->trim;
+    if (trim->spaces)
+        trim_spaces(trim, p->pieces->n == 0, found->start, found->end, &source);
+    const bool ok = hs__pieces_put(p->pieces, found->id, source);
     p->pieces->word++;
     return ok;
 }
 
 /* ---- segments ---- */
 
+static hs__added_search search_in(const passage *p, const hs__added_set *set, const unsigned char *bytes)
+{
+    return (hs__added_search){
+        .set = set, .flags = p->tokenizer->added.flags, .skipped = p->skipped, .begin = bytes, .from = bytes};
+}
+
 /* Cuts the added tokens out of the normalised segment; what lies between them becomes words. */
 static bool normalized_put(passage *p)
 {
     const unsigned char *bytes = p->normalized.bytes;
-    const size_t n_bytes = p->normalized.n_bytes;
-    hs__added_search search = {.set = &p->tokenizer->added.normalized, .skipped = p->skipped};
+    const unsigned char *end = bytes + p->normalized.n_bytes;
+    const unsigned char *at = bytes;
+    hs__added_search search = search_in(p, &p->tokenizer->added.normalized, bytes);
     bool ok = true;
-    for (size_t at = 0; at < n_bytes && ok && !p->enough;) {
-        const unsigned char *hit =
-            hs__added_search_next(&search, bytes + at, bytes + n_bytes, bytes + n_bytes);
-        const size_t stop = hit ? (size_t)(hit - bytes) : n_bytes;
-        ok = words_put(p, at, stop);
-        at = stop;
-        if (ok && hit) {
-            const hs__range *sources = p->normalized.sources + at;
-            ok = added_put(p, search.id, (hs__range){sources[0].start, sources[search.n_bytes - 1].end});
-            at += search.n_bytes;
-        }
+    while (ok && !p->enough && hs__added_search_next(&search, at, end, end)) {
+        const hs__range *sources = p->normalized.sources;
+        if (search.start > at)
+            ok = words_put(p, (size_t)(at - bytes), (size_t)(search.start - bytes));
+        ok = ok &&
+             added_put(p, &search,
+                       (hs__range){sources[search.start - bytes].start, sources[search.end - bytes - 1].end});
+        at = search.end;
     }
-    return ok;
+    return ok && (p->enough || words_put(p, (size_t)(at - bytes), p->normalized.n_bytes));
 }
 
 static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, uint32_t first)
@@ -112,12 +155,14 @@ static bool all_cut_at_punctuation(const hs__parts *parts)
     return parts->n > 0;
 }
 
-/* Whether a text may go in stretches: a token that is looked for in normalised text could reach over a cut.
+/* Whether a text may go in stretches: a token that is looked for in normalised text could reach over a cut,
+ * and one that looks at its neighbours beyond it.
  */
 static bool has_stretches(const hs_tokenizer *tokenizer)
 {
     return all_cut_at_punctuation(&tokenizer->stages[HS__NORMALIZER]) &&
-           all_cut_at_punctuation(&tokenizer->stages[HS__PRE_TOKENIZER]) && !tokenizer->added.normalized.any;
+           all_cut_at_punctuation(&tokenizer->stages[HS__PRE_TOKENIZER]) &&
+           !tokenizer->added.normalized.any && !tokenizer->added.looks_around;
 }
 
 /* How far to go at once for the pieces that are missing. */
@@ -150,26 +195,31 @@ static uint32_t count_chars(const unsigned char *start, const unsigned char *end
     return (uint32_t)hs_utf8_count((const char *)start, (size_t)(end - start));
 }
 
+/* Moves `at` and its number of code points, back also. */
+static void move(const unsigned char **at, uint32_t *index, const unsigned char *to)
+{
+    *index = to < *at ? *index - count_chars(to, *at) : *index + count_chars(*at, to);
+    *at = to;
+}
+
 static bool passage_run(passage *p, const hs_text *text)
 {
     const bool stretches = has_stretches(p->tokenizer);
     const unsigned char *at = (const unsigned char *)(text->n_bytes ? text->bytes : "");
     const unsigned char *end = at + text->n_bytes;
-    hs__added_search search = {.set = &p->tokenizer->added.raw, .skipped = p->skipped};
+    hs__added_search search = search_in(p, &p->tokenizer->added.raw, at);
     uint32_t index = 0; /* code points before `at` */
     bool ok = true;
-    while (at < end && ok && !p->enough) {
+    while ((at < end || search.from < end) && ok && !p->enough) {
         const unsigned char *stretch = stretches ? stretch_end(at, end, stretch_bytes(p)) : end;
-        const unsigned char *hit = hs__added_search_next(&search, at, stretch, end);
-        const unsigned char *stop = hit ? hit : stretch;
-        ok = stop == at || segment_put(p, at, (size_t)(stop - at), index);
-        index += count_chars(at, stop);
-        at = stop;
+        const bool hit = hs__added_search_next(&search, at, stretch, end);
+        const unsigned char *stop = hit ? search.start : stretch;
+        ok = stop <= at || segment_put(p, at, (size_t)(stop - at), index);
+        move(&at, &index, stop);
         if (ok && hit) {
-            const uint32_t behind = index + count_chars(at, at + search.n_bytes);
-            ok = added_put(p, search.id, (hs__range){index, behind});
-            at += search.n_bytes;
-            index = behind;
+            const uint32_t start = index;
+            move(&at, &index, search.end);
+            ok = added_put(p, &search, (hs__range){start, index});
         }
     }
     return ok;
@@ -187,7 +237,7 @@ static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts
                              const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
 {
     passage p = {.tokenizer = tokenizer,
-                 .skipped = options->split_special_tokens ? tokenizer->added.special : NULL,
+                 .skipped = options->split_special_tokens ? HS__ADDED_SPECIAL : 0,
                  .pieces = pieces,
                  .n_enough = options->tokens_max};
     bool ok = true;

@@ -33,11 +33,6 @@ static hs_status add_token(hs__added_list *list, const json_t *token, int32_t id
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text || !text[0])
         return hs_fail(err, HS_BAD_MODEL, "%s: an added token has no 'content'", list->file);
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
-    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
-        if (json_is_true(json_object_get(token, unsupported[i])))
-            return hs_fail(err, HS_BAD_MODEL, "%s: the added token '%.64s' has '%s', which is not supported",
-                           list->file, text, unsupported[i]);
     const hs_status st = hs__token_check(text, strlen(text), list->file, err);
     if (st)
         return st;
@@ -45,6 +40,9 @@ static hs_status add_token(hs__added_list *list, const json_t *token, int32_t id
         .entry = {text, (uint32_t)strlen(text), id},
         .special = json_is_true(json_object_get(token, "special")),
         .normalized = json_is_true(json_object_get(token, "normalized")),
+        .single_word = json_is_true(json_object_get(token, "single_word")),
+        .lstrip = json_is_true(json_object_get(token, "lstrip")),
+        .rstrip = json_is_true(json_object_get(token, "rstrip")),
     };
     return HS_OK;
 }
@@ -101,13 +99,14 @@ static void add_special(hs__added_list *list, const char *text)
 
 /* ---- tokenizer_config.json ---- */
 
-/* Of the known classes, the last two are whatever tokenizer.json says, and only that (*ret_generic). */
+/* Of the known classes, the last four are whatever tokenizer.json says, and only that (*ret_generic). */
 static hs_status check_class(const hs__tokenizer_files *files, bool has_json, bool *ret_generic,
                              hs_error *err)
 {
     static const char *const known[] = {
         "BertTokenizer",    "BertTokenizerFast",    "DistilBertTokenizer",     "DistilBertTokenizerFast",
-        "ElectraTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"};
+        "ElectraTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend",
+        "RobertaTokenizer", "RobertaTokenizerFast"};
     const size_t n_bert = 6;
     const char *class = NULL;
     *ret_generic = false;
@@ -220,7 +219,8 @@ static hs_status add_special_tokens(hs__tokenizer_files *files, const char *cons
         st = reserve_added(&files->added, 5 + json_array_size(more), err);
     if (st)
         return st;
-    const char *const texts[] = {names[0], names[1], files->pad, names[2], files->mask};
+    const char *const texts[] = {names[0], names[1], files->pad ? files->pad : "[PAD]", names[2],
+                                 files->mask ? files->mask : "[MASK]"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         add_special(&files->added, texts[i]);
     for (size_t i = 0; i < json_array_size(more); i++)
@@ -269,8 +269,7 @@ hs_status hs__tokenizer_files_read(const hs_bytes *vocab, const hs_bytes *tokeni
                                    const hs_bytes *tokenizer_config, size_t vocab_size,
                                    hs__tokenizer_files *ret_files, hs_error *err)
 {
-    *ret_files = (hs__tokenizer_files){
-        .vocab_file = JSON_NAME, .vocab_size = vocab_size, .pad = "[PAD]", .mask = "[MASK]"};
+    *ret_files = (hs__tokenizer_files){.vocab_file = JSON_NAME, .vocab_size = vocab_size};
     hs_status st = check_sizes(vocab, tokenizer_json, tokenizer_config, err);
     if (!st && tokenizer_config->data)
         st = hs__json_parse(tokenizer_config, CONFIG_NAME, &ret_files->config, err);

@@ -26,7 +26,7 @@ typedef struct hs__tokenizer_files {
     size_t vocab_size;      /* ids are below this */
     hs__entries entries;
     hs__added_list added;
-    const char *pad, *mask;
+    const char *pad, *mask; /* NULL: by their usual names */
 } hs__tokenizer_files;
 
 /* *ret_files must be finished, also after an error. */

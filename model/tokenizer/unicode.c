@@ -26,6 +26,11 @@ unsigned hs__unicode_class(uint32_t code_point)
     return class_blocks[class_block_of[code_point >> 7] << 7 | (code_point & 127)];
 }
 
+unsigned hs__unicode_kind(uint32_t code_point)
+{
+    return range_value(kind_ranges, COUNT(kind_ranges), code_point);
+}
+
 uint8_t hs__unicode_combining(uint32_t code_point)
 {
     return (uint8_t)range_value(combining_ranges, COUNT(combining_ranges), code_point);

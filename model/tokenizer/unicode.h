@@ -1,4 +1,4 @@
-/* unicode.h - the few Unicode properties that BERT's text clean-up asks for.
+/* unicode.h - the few Unicode properties that tokenizers ask for.
  *
  * The properties are those of the oracle, HuggingFace's fast tokenizer, which follows no single Unicode
  * version: see unicode_tables.pl, which generates the tables. */
@@ -20,6 +20,11 @@ enum {
 };
 
 unsigned hs__unicode_class(uint32_t code_point);
+
+/* What a regular expression calls \p{L}, \p{N} and \w: a set of these. */
+enum { HS__LETTER = 1, HS__NUMBER = 2, HS__WORD = 4 };
+
+unsigned hs__unicode_kind(uint32_t code_point);
 
 /* Per character, without context: final sigma is none. U+0130, whose lower case is two characters, i and
  * U+0307, gives the first. */

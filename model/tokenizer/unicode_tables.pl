@@ -80,6 +80,43 @@ sub class {
     return $class;
 }
 
+# What a regular expression calls \pL, \pN and \w: the oracle's two engines follow Unicode 16 in this. What is
+# younger than Unicode 14, as the oracle itself splits it.
+my @young_letters = (
+    [0x1C89, 0x1C8A], [0xA7CB, 0xA7CD], [0xA7DA, 0xA7DC], [0x105C0, 0x105F3], [0x10D4A, 0x10D65],
+    [0x10D6F, 0x10D85], [0x10EC2, 0x10EC4], [0x1123F, 0x11240], [0x11380, 0x11389], [0x1138B, 0x1138B],
+    [0x1138E, 0x1138E], [0x11390, 0x113B5], [0x113B7, 0x113B7], [0x113D1, 0x113D1], [0x113D3, 0x113D3],
+    [0x11BC0, 0x11BE0], [0x11F02, 0x11F02], [0x11F04, 0x11F10], [0x11F12, 0x11F33], [0x1342F, 0x1342F],
+    [0x13441, 0x13446], [0x13460, 0x143FA], [0x16100, 0x1611D], [0x16D40, 0x16D6C], [0x18CFF, 0x18CFF],
+    [0x1B132, 0x1B132], [0x1B155, 0x1B155], [0x1DF25, 0x1DF2A], [0x1E030, 0x1E06D], [0x1E4D0, 0x1E4EB],
+    [0x1E5D0, 0x1E5ED], [0x1E5F0, 0x1E5F0], [0x2B739, 0x2B739], [0x2EBF0, 0x2EE5D], [0x31350, 0x323AF]);
+my @young_numbers = (
+    [0x10D40, 0x10D49], [0x116D0, 0x116E3], [0x11BF0, 0x11BF9], [0x11F50, 0x11F59], [0x16130, 0x16139],
+    [0x16D70, 0x16D79], [0x1CCF0, 0x1CCF9], [0x1D2C0, 0x1D2D3], [0x1E4F0, 0x1E4F9], [0x1E5F1, 0x1E5FA]);
+my @young_words = (
+    [0x897, 0x897], [0xCF3, 0xCF3], [0xECE, 0xECE], [0x1C89, 0x1C8A], [0xA7CB, 0xA7CD],
+    [0xA7DA, 0xA7DC], [0x105C0, 0x105F3], [0x10D40, 0x10D65], [0x10D69, 0x10D6D], [0x10D6F, 0x10D85],
+    [0x10EC2, 0x10EC4], [0x10EFC, 0x10EFF], [0x1123F, 0x11241], [0x11380, 0x11389], [0x1138B, 0x1138B],
+    [0x1138E, 0x1138E], [0x11390, 0x113B5], [0x113B7, 0x113C0], [0x113C2, 0x113C2], [0x113C5, 0x113C5],
+    [0x113C7, 0x113CA], [0x113CC, 0x113D3], [0x113E1, 0x113E2], [0x116D0, 0x116E3], [0x11BC0, 0x11BE0],
+    [0x11BF0, 0x11BF9], [0x11F00, 0x11F10], [0x11F12, 0x11F3A], [0x11F3E, 0x11F42], [0x11F50, 0x11F5A],
+    [0x1342F, 0x1342F], [0x13440, 0x13455], [0x13460, 0x143FA], [0x16100, 0x16139], [0x16D40, 0x16D6C],
+    [0x16D70, 0x16D79], [0x18CFF, 0x18CFF], [0x1B132, 0x1B132], [0x1B155, 0x1B155], [0x1CCF0, 0x1CCF9],
+    [0x1DF25, 0x1DF2A], [0x1E030, 0x1E06D], [0x1E08F, 0x1E08F], [0x1E4D0, 0x1E4F9], [0x1E5D0, 0x1E5FA],
+    [0x2B739, 0x2B739], [0x2EBF0, 0x2EE5D], [0x31350, 0x323AF]);
+
+sub among {
+    my ($cp, @ranges) = @_;
+    return scalar grep { $_->[0] <= $cp && $cp <= $_->[1] } @ranges;
+}
+
+sub kind {
+    my ($cp, $c) = ($_[0], chr $_[0]);
+    return ($c =~ /\p{L}/ || among($cp, @young_letters) ? 1 : 0)
+        | ($c =~ /\p{N}/ || among($cp, @young_numbers) ? 2 : 0)
+        | ($c =~ /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/ || among($cp, @young_words) ? 4 : 0);
+}
+
 sub wrapped {
     my ($line, $out) = ('   ', '');
     for my $item (@_) {
@@ -89,8 +126,8 @@ sub wrapped {
     return "$out$line\n";
 }
 
-my (@classes, @lower, @combining, @decompositions, @pool);
-my $last_combining = -1;
+my (@classes, @lower, @combining, @kinds, @decompositions, @pool);
+my ($last_combining, $last_kind) = (-1, -1);
 for my $cp (0 .. 0x10FFFF) {
     my $surrogate = $cp >= 0xD800 && $cp <= 0xDFFF;
     my $c = $surrogate ? 'x' : chr $cp;
@@ -100,6 +137,9 @@ for my $cp (0 .. 0x10FFFF) {
     my $combining = $surrogate ? 0 : combining($cp);
     push @combining, sprintf '0x%x', $cp << 8 | ($last_combining = $combining)
         if $combining != $last_combining;
+
+    my $kind = $surrogate ? 0 : kind($cp);
+    push @kinds, sprintf '0x%x', $cp << 8 | ($last_kind = $kind) if $kind != $last_kind;
 
     if ($class & $bit{cased} && length lower($cp) == 1) {
         my $delta = ord(lower($cp)) - $cp;
@@ -136,6 +176,8 @@ print "static const uint8_t class_block_of[] = {\n", wrapped(@block_of), "};\n";
 print "static const uint8_t class_blocks[] = {\n", wrapped(@blocks), "};\n\n";
 print "/* code point << 8 | canonical combining class: from this code point on. */\n";
 print "static const uint32_t combining_ranges[] = {\n", wrapped(@combining), "};\n\n";
+print "/* code point << 8 | letter 1, number 2, word character 4: from this code point on. */\n";
+print "static const uint32_t kind_ranges[] = {\n", wrapped(@kinds), "};\n\n";
 print "/* first, last, step, what to add for the lower case. */\n";
 print "static const struct { uint32_t first, last; int32_t step, delta; } lower_ranges[] = {\n",
     wrapped(map { sprintf '{0x%x, 0x%x, %d, %d}', $_->[0], $_->[1], $_->[2] || 1, $_->[3] } @lower), "};\n\n";

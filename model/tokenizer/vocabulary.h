@@ -19,9 +19,11 @@ typedef struct hs__entries {
 
 /* A token that is found in the text before a model sees it. */
 typedef struct hs__added_token {
-    hs__entry entry; /* id -1: that of the same text in the vocabulary, if it is there */
-    bool special;    /* false: found in the text even when special tokens are split */
-    bool normalized; /* to be found in the normalised text, normalised itself */
+    hs__entry entry;     /* id -1: that of the same text in the vocabulary, if it is there */
+    bool special;        /* false: found in the text even when special tokens are split */
+    bool normalized;     /* to be found in the normalised text, normalised itself */
+    bool single_word;    /* not next to a letter */
+    bool lstrip, rstrip; /* takes the white space before it, behind it */
 } hs__added_token;
 
 typedef struct hs__added_list {

@@ -341,7 +341,6 @@ static const struct {
     {SPECIAL, "{\"added_tokens_decoder\":{\"3\":{\"content\":\"y\"}}}", "same id, 3"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"[SEP]\"}}}", "has id 9, but the vocabulary"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\"}}}", "no 'content'"},
-    {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"y\",\"lstrip\":true}}}", "'lstrip'"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\\u0301\",\"normalized\":true}}}",
      "nothing is left"},
 };
@@ -433,11 +432,22 @@ START_TEST(reads_tokenizer_json)
 }
 END_TEST
 
+#define BPE(options, merges)                                                                                 \
+    "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"b\":4}" options               \
+    ",\"merges\":[" merges "]}," NORMALIZER PRE POST "}"
+
 static const struct {
     const char *json, *message;
 } refused_json[] = {
     {"{}", "model.type is 'none'"},
-    {"{\"model\":{\"type\":\"BPE\"}}", "model.type is 'BPE'"},
+    {"{\"model\":{\"type\":\"WordLevel\"}}", "model.type is 'WordLevel'"},
+    {"{\"model\":{\"type\":\"BPE\"}}", "model.merges must be an array"},
+    {BPE(",\"dropout\":0.1", ""), "model.dropout"},
+    {BPE(",\"end_of_word_suffix\":\"</w>\"", ""), "model.end_of_word_suffix '</w>'"},
+    {BPE("", "\"a\""), "number 0 is not two tokens"},
+    {BPE("", "\"a b c\""), "number 0 is not two tokens"},
+    {BPE("", "[\"a\"]"), "number 0 is not two tokens"},
+    {BPE("", "[\"a\",\"b\"]"), "what they make is not in the vocabulary"},
     {"{\"model\":{\"type\":\"WordPiece\"}}", "model.vocab must be an object"},
     {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":\"x\"}}}",
      "model.vocab: the id of 'a' must be below config.json's vocab_size, 20"},
@@ -460,8 +470,10 @@ static const struct {
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7}") "}", "no 'content'"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7,\"content\":\"a\"}") "}", "'a' has id 7"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":3,\"content\":\"z\"}") "}", "same id, 3"},
-    {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7,\"content\":\"z\",\"single_word\":true}") "}",
-     "'z' has 'single_word', which is not supported"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"ByteLevel\"}}", "the last part"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[]}}",
+     "adds no special tokens"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\"}}", "without 'processors'"},
 };
 
 START_TEST(refuses_other_pipelines)

@@ -1,5 +1,5 @@
-/* The tokenizer against HuggingFace's own, case by case. tests/reference/tokenizer_fixtures.mjs made the file
- * and describes it. */
+/* The tokenizer against HuggingFace's own, case by case. tests/reference/tokenizer_fixtures.mjs and
+ * tokenizer_bpe_fixtures.py made the files and describe them. */
 #include "model/model.h"
 #include "model/tokenizer/tokenizer_create.h"
 
@@ -90,15 +90,26 @@ static json_t *take_added(cursor *c)
     return list;
 }
 
-static unsigned char *read_fixtures(size_t *ret_size)
+static unsigned char *read_fixtures(const char *command, size_t *ret_size)
 {
-    FILE *pipe = popen("xz -dc tests/unit/tokenizer_oracle.xz", "r"); // NOLINT(bugprone-command-processor)
+    FILE *pipe = popen(command, "r"); // NOLINT(bugprone-command-processor)
     ck_assert_ptr_nonnull(pipe);
     unsigned char *file = malloc(FILE_BYTES_MAX);
     ck_assert_ptr_nonnull(file);
     *ret_size = fread(file, 1, FILE_BYTES_MAX, pipe);
     ck_assert_int_eq(pclose(pipe), 0);
     return file;
+}
+
+static hs_tokenizer *create_from_json(const char *json, size_t n_bytes)
+{
+    const hs_bytes none = {NULL, 0};
+    const hs_bytes file = {json, n_bytes};
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    const hs_status st = hs__tokenizer_create(&none, &file, &none, HS_VOCAB_MAX, &tokenizer, &err);
+    ck_assert_msg(!st, "%s", err.text);
+    return tokenizer;
 }
 
 /* Takes `added`. */
@@ -123,12 +134,7 @@ static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4]
     char *text = json_dumps(json, 0);
     json_decref(json);
     ck_assert_ptr_nonnull(text);
-    const hs_bytes none = {NULL, 0};
-    const hs_bytes file = {text, strlen(text)};
-    hs_tokenizer *tokenizer = NULL;
-    hs_error err = {0};
-    const hs_status st = hs__tokenizer_create(&none, &file, &none, HS_VOCAB_MAX, &tokenizer, &err);
-    ck_assert_msg(!st, "%s", err.text);
+    hs_tokenizer *tokenizer = create_from_json(text, strlen(text));
     free(text);
     return tokenizer;
 }
@@ -177,7 +183,7 @@ static void check_case(const hs_tokenizer *tokenizer, uint32_t index, uint32_t w
 START_TEST(every_case_of_the_oracle)
 {
     size_t size;
-    unsigned char *file = read_fixtures(&size);
+    unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_oracle.xz", &size);
     cursor c = {file, file + size};
     hs_text vocabularies[16];
     const uint32_t n_vocabularies = take_u32(&c);
@@ -212,12 +218,37 @@ START_TEST(every_case_of_the_oracle)
 }
 END_TEST
 
+START_TEST(every_case_of_byte_pairs)
+{
+    size_t size;
+    unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_bpe_oracle.xz", &size);
+    cursor c = {file, file + size};
+    const uint32_t n_tokenizers = take_u32(&c);
+    ck_assert_uint_gt(n_tokenizers, 0);
+    for (uint32_t i = 0; i < n_tokenizers; i++) {
+        const hs_text json = take_text(&c);
+        hs_tokenizer *tokenizer = create_from_json(json.bytes, json.n_bytes);
+        const uint32_t n_cases = take_u32(&c);
+        ck_assert_uint_gt(n_cases, 100);
+        for (uint32_t k = 0; k < n_cases; k++) {
+            const test_case one = take_case(&c);
+            const expected want = take_expected(&c);
+            check_case(tokenizer, i, k, &one, &want);
+        }
+        hs__tokenizer_destroy(tokenizer);
+    }
+    ck_assert_ptr_eq(c.at, c.end);
+    free(file);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tokenizer_oracle");
     TCase *oracle = tcase_create("oracle");
     tcase_set_timeout(oracle, 300);
     tcase_add_test(oracle, every_case_of_the_oracle);
+    tcase_add_test(oracle, every_case_of_byte_pairs);
     suite_add_tcase(suite, oracle);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,394 @@
+/* model_bpe.c - byte-pair encoding (Sennrich et al. 2016): a word is its characters, of which the adjacent
+ * pair that stands first in the list of merges becomes one, leftmost first, until no pair is in the list.
+ *
+ * Symbols are a linked list, pairs that may merge wait in a heap, so a word of n characters takes
+ * O(n log n), whatever it is. Merges are sorted by their two ids and searched: no bad cases either. */
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FILE_NAME "tokenizer.json"
+
+typedef struct merge {
+    int32_t left, right, made;
+    uint32_t rank;
+} merge;
+
+typedef struct bpe {
+    hs__part part;
+    const json_t *list;       /* of merges, until bound */
+    const char *unknown_text; /* until bound; NULL: what no entry begins with vanishes */
+    bool fuse_unknown, byte_fallback, ignore_merges;
+    merge *merges; /* [n_merges], by left and right */
+    size_t n_merges;
+    const hs__trie *entries;
+    int32_t unknown;
+    int32_t bytes[256]; /* ids of <0x00> to <0xFF>, or -1 */
+} bpe;
+
+/* ---- the part ---- */
+
+static hs_status refuse_options(const json_t *options, hs_error *err)
+{
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *affix = NULL;
+        const hs_status st = hs__option_text(options, FILE_NAME, affixes[i], &affix, err);
+        if (st)
+            return st;
+        if (affix && affix[0])
+            return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.%s '%.64s' is not supported", affixes[i],
+                           affix);
+    }
+    if (json_number_value(json_object_get(options, "dropout")) != 0)
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": model.dropout makes tokens of chance, which is not supported");
+    if (!json_is_array(json_object_get(options, "merges")))
+        return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges must be an array");
+    return HS_OK;
+}
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    bpe made = {.part.type = &hs__bpe, .list = json_object_get(options, "merges"), .unknown = -1};
+    hs_status st = refuse_options(options, err);
+    if (!st)
+        st = hs__option_text(options, FILE_NAME, "unk_token", &made.unknown_text, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "fuse_unk", &made.fuse_unknown, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "byte_fallback", &made.byte_fallback, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "ignore_merges", &made.ignore_merges, err);
+    if (st)
+        return st;
+    bpe *self = malloc(sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    *self = made;
+    *ret_part = &self->part;
+    return HS_OK;
+}
+
+static void destroy(hs__part *part)
+{
+    free(((bpe *)part)->merges);
+    free(part);
+}
+
+static bool recognize(const json_t *options)
+{
+    return json_object_get(options, "merges") != NULL;
+}
+
+static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+{
+    return hs__entries_read(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
+}
+
+static int32_t unknown(const hs__part *part)
+{
+    return ((const bpe *)part)->unknown;
+}
+
+/* ---- merges ---- */
+
+static int32_t id_at(const hs__trie *entries, uint32_t node)
+{
+    return node == HS__TRIE_NONE ? -1 : entries->nodes[node].id;
+}
+
+/* The two tokens of a merge: ["a", "b"] or "a b". */
+static bool read_pair(const json_t *json, hs__entry ret[2])
+{
+    if (json_is_array(json) && json_array_size(json) == 2) {
+        for (size_t i = 0; i < 2; i++) {
+            const json_t *token = json_array_get(json, i);
+            ret[i] = (hs__entry){json_string_value(token), (uint32_t)json_string_length(token), 0};
+        }
+        return ret[0].n_bytes && ret[1].n_bytes;
+    }
+    const char *text = json_string_value(json);
+    const char *space = text ? strchr(text, ' ') : NULL;
+    if (!space || strchr(space + 1, ' '))
+        return false;
+    ret[0] = (hs__entry){text, (uint32_t)(space - text), 0};
+    ret[1] = (hs__entry){space + 1, (uint32_t)strlen(space + 1), 0};
+    return ret[0].n_bytes && ret[1].n_bytes;
+}
+
+static hs_status read_merge(const hs__trie *entries, const json_t *json, uint32_t rank, merge *ret_merge,
+                            hs_error *err)
+{
+    hs__entry pair[2];
+    if (!read_pair(json, pair))
+        return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges: number %u is not two tokens", rank);
+    const uint32_t left = hs__trie_walk(entries, HS__TRIE_ROOT, pair[0].text, pair[0].n_bytes);
+    const uint32_t right = hs__trie_walk(entries, HS__TRIE_ROOT, pair[1].text, pair[1].n_bytes);
+    const uint32_t made = hs__trie_walk(entries, left, pair[1].text, pair[1].n_bytes);
+    *ret_merge = (merge){id_at(entries, left), id_at(entries, right), id_at(entries, made), rank};
+    if (ret_merge->left < 0 || ret_merge->right < 0 || ret_merge->made < 0)
+        return hs_fail(err, HS_BAD_MODEL,
+                       FILE_NAME ": model.merges: number %u, '%.64s' and '%.64s', or what they make is not "
+                                 "in the vocabulary",
+                       rank, pair[0].text, pair[1].text);
+    return HS_OK;
+}
+
+static int compare_pairs(const merge *a, const merge *b)
+{
+    const int order = (a->left > b->left) - (a->left < b->left);
+    return order ? order : (a->right > b->right) - (a->right < b->right);
+}
+
+static int compare_merges(const void *left, const void *right)
+{
+    const merge *a = left;
+    const merge *b = right;
+    const int order = compare_pairs(a, b);
+    return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* Of a pair that is listed twice the last counts. */
+static void keep_last(bpe *self)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < self->n_merges; i++)
+        if (i + 1 == self->n_merges || compare_pairs(&self->merges[i], &self->merges[i + 1]) != 0)
+            self->merges[n++] = self->merges[i];
+    self->n_merges = n;
+}
+
+static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
+{
+    bpe *self = (bpe *)part;
+    self->entries = &vocabulary->entries;
+    self->n_merges = json_array_size(self->list);
+    self->merges = calloc(self->n_merges + 1, sizeof *self->merges);
+    if (!self->merges)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < self->n_merges; i++)
+        st = read_merge(self->entries, json_array_get(self->list, i), (uint32_t)i, &self->merges[i], err);
+    if (!st && self->unknown_text && self->unknown_text[0])
+        st = hs__vocabulary_need(vocabulary, self->unknown_text, &self->unknown, err);
+    if (st)
+        return st;
+    qsort(self->merges, self->n_merges, sizeof *self->merges, compare_merges);
+    keep_last(self);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char name[8];
+        const int length = snprintf(name, sizeof name, "<0x%02X>", byte);
+        self->bytes[byte] =
+            id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, name, (size_t)length));
+    }
+    self->list = NULL;
+    self->unknown_text = NULL;
+    return HS_OK;
+}
+
+static const merge *find_merge(const bpe *self, int32_t left, int32_t right)
+{
+    const merge wanted = {.left = left, .right = right};
+    const merge *low = self->merges;
+    size_t n = self->n_merges;
+    while (n > 0) {
+        const merge *middle = low + n / 2;
+        const int order = compare_pairs(middle, &wanted);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        n = order < 0 ? n - n / 2 - 1 : n / 2;
+    }
+    return NULL;
+}
+
+/* ---- a word's symbols ---- */
+
+typedef struct symbol {
+    int32_t id, previous, next; /* neighbours' indices; -1: none */
+    uint32_t n_bytes;           /* 0: it has become part of another */
+} symbol;
+
+/* A pair that may merge, unless its symbols have changed since. */
+typedef struct candidate {
+    uint32_t rank;
+    int32_t at, made; /* the left symbol's index; the id that the pair becomes */
+} candidate;
+
+enum { SYMBOLS_AT_HAND = 48 };
+
+/* Of a word with n characters: at most n symbols, or one a byte, and three candidates for each. */
+typedef struct work {
+    const bpe *self;
+    symbol *symbols;
+    candidate *heap;
+    size_t n_symbols, n_heap;
+} work;
+
+static void put_symbol(work *w, int32_t id, size_t n_bytes)
+{
+    const int32_t at = (int32_t)w->n_symbols++;
+    if (at)
+        w->symbols[at - 1].next = at;
+    w->symbols[at] = (symbol){id, at - 1, -1, (uint32_t)n_bytes};
+}
+
+/* Every byte of the character as a token, if there are tokens for all of them. */
+static bool put_bytes(work *w, const unsigned char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        if (w->self->bytes[bytes[i]] < 0)
+            return false;
+    for (size_t i = 0; i < n_bytes; i++)
+        put_symbol(w, w->self->bytes[bytes[i]], 1);
+    return true;
+}
+
+/* Characters to symbols. As in the oracle an unknown character is put when the next known one comes, and what
+ * is dropped leaves no gap: the symbols behind it move up. */
+static void put_characters(work *w, const unsigned char *at, const unsigned char *end)
+{
+    const bpe *self = w->self;
+    size_t n_unknown = 0; /* bytes */
+    while (at < end) {
+        const unsigned char *start = at;
+        hs_utf8_next(&at);
+        const size_t n = (size_t)(at - start);
+        const int32_t id =
+            id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)start, n));
+        if (id < 0 && self->byte_fallback && put_bytes(w, start, n))
+            continue;
+        if (n_unknown && (id >= 0 || !self->fuse_unknown)) {
+            put_symbol(w, self->unknown, n_unknown);
+            n_unknown = 0;
+        }
+        if (id >= 0)
+            put_symbol(w, id, n);
+        else if (self->unknown >= 0)
+            n_unknown += n;
+    }
+    if (n_unknown)
+        put_symbol(w, self->unknown, n_unknown);
+}
+
+/* ---- merging ---- */
+
+static bool is_before(const candidate *a, const candidate *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+/* The pair of symbol `at` and the one behind it, if it is in the list. */
+static void heap_put(work *w, int32_t at)
+{
+    if (at < 0 || w->symbols[at].next < 0)
+        return;
+    const merge *m = find_merge(w->self, w->symbols[at].id, w->symbols[w->symbols[at].next].id);
+    if (!m)
+        return;
+    const candidate one = {m->rank, at, m->made};
+    size_t i = w->n_heap++;
+    for (; i > 0 && is_before(&one, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = one;
+}
+
+static candidate heap_take(work *w)
+{
+    const candidate top = w->heap[0];
+    const candidate last = w->heap[--w->n_heap];
+    size_t i = 0;
+    for (size_t child = 1; child < w->n_heap; child = 2 * i + 1) {
+        if (child + 1 < w->n_heap && is_before(&w->heap[child + 1], &w->heap[child]))
+            child++;
+        if (!is_before(&w->heap[child], &last))
+            break;
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = last;
+    return top;
+}
+
+/* Merges the pair unless it is no longer the one that was meant. */
+static void merge_pair(work *w, const candidate *c)
+{
+    symbol *left = &w->symbols[c->at];
+    if (!left->n_bytes || left->next < 0)
+        return;
+    symbol *right = &w->symbols[left->next];
+    const merge *m = find_merge(w->self, left->id, right->id);
+    if (!m || m->made != c->made)
+        return;
+    left->id = m->made;
+    left->n_bytes += right->n_bytes;
+    left->next = right->next;
+    right->n_bytes = 0;
+    if (left->next >= 0)
+        w->symbols[left->next].previous = c->at;
+    heap_put(w, left->previous);
+    heap_put(w, c->at);
+}
+
+static bool put_pieces(const work *w, const hs__range *sources, hs__pieces *pieces)
+{
+    bool ok = true;
+    for (int32_t at = w->n_symbols ? 0 : -1; ok && at >= 0; at = w->symbols[at].next) {
+        const symbol *s = &w->symbols[at];
+        ok = hs__pieces_put(pieces, s->id, (hs__range){sources[0].start, sources[s->n_bytes - 1].end});
+        sources += s->n_bytes;
+    }
+    return ok;
+}
+
+static bool merge_word(work *w, const unsigned char *bytes, size_t n_bytes, const hs__range *sources,
+                       hs__pieces *pieces)
+{
+    put_characters(w, bytes, bytes + n_bytes);
+    for (size_t i = 0; i + 1 < w->n_symbols; i++)
+        heap_put(w, (int32_t)i);
+    while (w->n_heap) {
+        const candidate top = heap_take(w);
+        merge_pair(w, &top);
+    }
+    return put_pieces(w, sources, pieces);
+}
+
+static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces)
+{
+    const bpe *self = (const bpe *)part;
+    const unsigned char *bytes = text->bytes + word.start;
+    const hs__range *sources = text->sources + word.start;
+    const size_t n_bytes = word.end - word.start;
+    const int32_t whole =
+        self->ignore_merges
+            ? id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)bytes, n_bytes))
+            : -1;
+    if (whole >= 0)
+        return hs__pieces_put(pieces, whole, (hs__range){sources[0].start, sources[n_bytes - 1].end});
+    symbol symbols[SYMBOLS_AT_HAND];
+    candidate heap[3 * SYMBOLS_AT_HAND];
+    work w = {.self = self, .symbols = symbols, .heap = heap};
+    if (n_bytes <= SYMBOLS_AT_HAND)
+        return merge_word(&w, bytes, n_bytes, sources, pieces);
+    w.symbols = malloc(n_bytes * sizeof *w.symbols);
+    w.heap = malloc(3 * n_bytes * sizeof *w.heap);
+    const bool ok = w.symbols && w.heap && merge_word(&w, bytes, n_bytes, sources, pieces);
+    free(w.symbols);
+    free(w.heap);
+    return ok;
+}
+
+const hs__part_type hs__bpe = {.stage = HS__MODEL,
+                               .name = "BPE",
+                               .create = create,
+                               .bind = bind,
+                               .destroy = destroy,
+                               .tokenize = tokenize,
+                               .recognize = recognize,
+                               .list = list,
+                               .unknown = unknown};
