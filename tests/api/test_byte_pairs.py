@@ -1,0 +1,67 @@
+"""RoBERTa with its own kind of tokenizer, byte-level BPE, from text to maps. The tokenizer is the first of the
+oracle's fixtures, which tests/unit/test_tokenizer_oracle.c replays."""
+import json
+import lzma
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reference"))
+import family_roberta  # noqa: E402
+
+HEADSCOPE = os.environ["HEADSCOPE"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("byte_pairs") / "roberta"
+    family_roberta.write_random(folder, vocab=700)
+    for path in (*folder.glob("vocab.txt"), *folder.glob("tokenizer*")):
+        path.unlink()
+    with lzma.open(ROOT / "tests" / "unit" / "tokenizer_bpe_oracle.xz") as fixtures:
+        n_bytes = struct.unpack("<II", fixtures.read(8))[1]
+        (folder / "tokenizer.json").write_bytes(fixtures.read(n_bytes))
+    return folder
+
+
+def run(*arguments, stdin=""):
+    done = subprocess.run([HEADSCOPE, *map(str, arguments)], input=stdin, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_models_tells_the_family(folder):
+    assert run("models", folder).splitlines()[1].split()[:2] == ["roberta", "roberta"]
+
+
+def test_a_pair(folder):
+    """Two separators between the texts, all of type 0, and yet sentences know where the second text begins."""
+    answer = json.loads(run("analyze", "--model", folder, "--layers", "all", "--outputs", "attentions",
+                            "--text-pair", "Caf\u00e9 of <mask>.", "-", stdin="The the. Of"))
+    assert answer["tokens"] == ["<s>", "The", "\u0120the", ".", "\u0120O", "f", "</s>", "</s>",
+                                "C", "a", "f", "\u00c3", "\u00a9", "\u0120of", "<mask>", ".", "</s>"]
+    assert answer["token_type_ids"] == 17 * [0]
+    assert answer["sentence_ids"] == 4 * [0] + 4 * [1] + 9 * [2]
+    assert answer["offset_mapping"][11:15] == [[3, 4], [3, 4], [5, 7], [8, 14]]
+
+
+def test_maps(folder, tmp_path):
+    run("analyze", "--model", folder, "--layers", "all", "--outputs", "attentions", "-o", tmp_path / "a.npz", "-",
+        stdin="The caf\u00e9's <mask> was <pad> closed in 1916.")
+    answer = np.load(tmp_path / "a.npz")
+    expected = family_roberta.forward(folder, answer["input_ids"], answer["token_type_ids"]).attentions
+    assert np.abs(answer["attentions"].astype(float) - expected).max() < 1e-5
+
+
+def test_a_corpus(folder, tmp_path):
+    (tmp_path / "texts.jsonl").write_text("".join(
+        json.dumps({"text": f"The battle of {n} was won, and lost. Then came others."}) + "\n" for n in range(8)))
+    run("corpus", "--model", folder, "--output", tmp_path / "run", tmp_path / "texts.jsonl")
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["texts"] == 8
