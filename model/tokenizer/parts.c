@@ -16,6 +16,15 @@ static const hs__part_type *const types[] = {
     &hs__roberta_processing,
     &hs__template_processing,
     &hs__byte_level_post_processor,
+    &hs__lowercase,
+    &hs__nfkd,
+    &hs__precompiled,
+    &hs__replace,
+    &hs__strip,
+    &hs__strip_accents,
+    &hs__metaspace,
+    &hs__whitespace_split,
+    &hs__unigram,
     NULL,
 };
 /* clang-format on */

@@ -1,9 +1,11 @@
 /* parts.h - the parts of the pipeline, behind one interface.
  *
  *     stage            from -> to                                 parts
- *     normalizer       text -> text as the vocabulary has it      BertNormalizer
- *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel
- *     model            word -> pieces with ids                    WordPiece, BPE
+ *     normalizer       text -> text as the vocabulary has it      BertNormalizer, Precompiled, NFKD,
+ *                                                                 Lowercase, StripAccents, Strip, Replace
+ *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel,
+ *                                                                 Metaspace, WhitespaceSplit
+ *     model            word -> pieces with ids                    WordPiece, BPE, Unigram
  *     post-processor   pieces -> a sequence with special tokens   BertProcessing, RobertaProcessing,
  *                                                                 TemplateProcessing, ByteLevel
  *
@@ -107,4 +109,5 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
 /* One line each. */
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
     hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
-    hs__byte_level_post_processor;
+    hs__byte_level_post_processor, hs__lowercase, hs__nfkd, hs__precompiled, hs__replace, hs__strip,
+    hs__strip_accents, hs__metaspace, hs__whitespace_split, hs__unigram;

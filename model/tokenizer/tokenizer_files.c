@@ -99,14 +99,17 @@ static void add_special(hs__added_list *list, const char *text)
 
 /* ---- tokenizer_config.json ---- */
 
-/* Of the known classes, the last four are whatever tokenizer.json says, and only that (*ret_generic). */
+/* Of the known classes, those behind BERT's are whatever tokenizer.json says, and only that (*ret_generic).
+ */
 static hs_status check_class(const hs__tokenizer_files *files, bool has_json, bool *ret_generic,
                              hs_error *err)
 {
     static const char *const known[] = {
-        "BertTokenizer",    "BertTokenizerFast",    "DistilBertTokenizer",     "DistilBertTokenizerFast",
-        "ElectraTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend",
-        "RobertaTokenizer", "RobertaTokenizerFast"};
+        "BertTokenizer",      "BertTokenizerFast",      "DistilBertTokenizer",     "DistilBertTokenizerFast",
+        "ElectraTokenizer",   "ElectraTokenizerFast",   "PreTrainedTokenizerFast", "TokenizersBackend",
+        "RobertaTokenizer",   "RobertaTokenizerFast",   "XLMRobertaTokenizer",     "XLMRobertaTokenizerFast",
+        "CamembertTokenizer", "CamembertTokenizerFast", "AlbertTokenizer",         "AlbertTokenizerFast",
+        "DebertaV2Tokenizer", "DebertaV2TokenizerFast"};
     const size_t n_bert = 6;
     const char *class = NULL;
     *ret_generic = false;

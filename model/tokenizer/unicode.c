@@ -65,24 +65,44 @@ static size_t decompose_hangul(uint32_t syllable, uint32_t *ret)
     return trailing ? 3 : 2;
 }
 
-size_t hs__unicode_decompose(uint32_t code_point, uint32_t ret[HS__DECOMPOSITION_MAX])
+/* One row of a table of decompositions, which is sorted. */
+static size_t find_decomposition(const decomposition *table, size_t n_rows, uint32_t code_point,
+                                 uint32_t *ret)
 {
-    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
-        return decompose_hangul(code_point - 0xAC00, ret);
     size_t low = 0;
-    size_t high = COUNT(decompositions);
+    size_t high = n_rows;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (decompositions[middle].code_point < code_point)
+        if (table[middle].code_point < code_point)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == COUNT(decompositions) || decompositions[low].code_point != code_point) {
-        ret[0] = code_point;
-        return 1;
-    }
-    memcpy(ret, decomposition_pool + decompositions[low].start,
-           decompositions[low].length * sizeof *decomposition_pool);
-    return decompositions[low].length;
+    if (low == n_rows || table[low].code_point != code_point)
+        return 0;
+    memcpy(ret, decomposition_pool + table[low].start, table[low].length * sizeof *decomposition_pool);
+    return table[low].length;
+}
+
+size_t hs__unicode_decompose(uint32_t code_point, uint32_t ret[HS__DECOMPOSITION_MAX])
+{
+    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
+        return decompose_hangul(code_point - 0xAC00, ret);
+    const size_t n = find_decomposition(decompositions, COUNT(decompositions), code_point, ret);
+    if (n > 0)
+        return n;
+    ret[0] = code_point;
+    return 1;
+}
+
+size_t hs__unicode_decompose_compatible(uint32_t code_point, uint32_t ret[HS__COMPATIBLE_MAX])
+{
+    const size_t n =
+        find_decomposition(compatible_decompositions, COUNT(compatible_decompositions), code_point, ret);
+    return n > 0 ? n : hs__unicode_decompose(code_point, ret);
+}
+
+unsigned hs__unicode_cluster(uint32_t code_point)
+{
+    return range_value(cluster_ranges, COUNT(cluster_ranges), code_point);
 }

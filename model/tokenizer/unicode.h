@@ -36,3 +36,19 @@ size_t hs__unicode_decompose(uint32_t code_point, uint32_t ret[HS__DECOMPOSITION
 
 /* Canonical combining class, 0 for everything that is not a combining character. */
 uint8_t hs__unicode_combining(uint32_t code_point);
+
+/* Full compatible decomposition, itself when it has none; returns its length. */
+#define HS__COMPATIBLE_MAX 18
+size_t hs__unicode_decompose_compatible(uint32_t code_point, uint32_t ret[HS__COMPATIBLE_MAX]);
+
+/* What a code point does in a grapheme cluster (Unicode Standard Annex 29): a set of these. */
+enum {
+    HS__EXTENDS = 1,  /* belongs to the character before, as the joiner U+200D does */
+    HS__SPACING = 2,  /* so does a spacing mark */
+    HS__PREPENDS = 4, /* belongs to the character behind */
+    HS__CONTROLS = 8, /* stands alone */
+    HS__PICTOGRAPH = 16,
+    HS__ANY_MARK = 32 /* and no matter of clusters: a mark, non-spacing, spacing or enclosing */
+};
+
+unsigned hs__unicode_cluster(uint32_t code_point);

@@ -10,7 +10,7 @@
 use strict;
 use warnings;
 use feature 'unicode_strings';
-use Unicode::Normalize qw(NFD getCombinClass);
+use Unicode::Normalize qw(NFD NFKD getCombinClass);
 use Unicode::UCD qw(prop_invmap);
 
 # A property as a function of the code point, from its inversion map.
@@ -41,6 +41,9 @@ sub old_category {
 }
 
 sub decomposition { return since($_[0]) > 9 ? chr $_[0] : NFD(chr $_[0]) }
+
+# The compatible one where it is another.
+sub compatible { return since($_[0]) > 9 ? chr $_[0] : NFKD(chr $_[0]) }
 
 sub combining { return since($_[0]) > 9 ? 0 : getCombinClass($_[0]) }
 
@@ -117,6 +120,36 @@ sub kind {
         | ($c =~ /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/ || among($cp, @young_words) ? 4 : 0);
 }
 
+# What a character does in a grapheme cluster; any_mark is Mn, Mc or Me as of Unicode 9.
+my %cluster_bit = (extends => 1, spacing => 2, prepends => 4, controls => 8, pictograph => 16, any_mark => 32);
+my $break = property('Grapheme_Cluster_Break');
+my %cluster = (Extend => 1, ZWJ => 1, SpacingMark => 2, Prepend => 4, Control => 8, CR => 8, LF => 8);
+
+# The oracle's clusters are those of Unicode 17: what has been added since 14.
+my %young_cluster = (0x11F02 => 4, 0x113D1 => 4);
+for ([0x897, 0x897], [0xCF3, 0xCF3], [0xECE, 0xECE], [0x1ACF, 0x1ADD], [0x1AE0, 0x1AEB], [0x10D69, 0x10D6D],
+    [0x10EFA, 0x10EFF], [0x11241, 0x11241], [0x113B8, 0x113C0], [0x113C2, 0x113C2], [0x113C5, 0x113C5],
+    [0x113C7, 0x113CA], [0x113CC, 0x113D0], [0x113D2, 0x113D2], [0x113E1, 0x113E2], [0x11B60, 0x11B67],
+    [0x11F00, 0x11F01], [0x11F03, 0x11F03], [0x11F34, 0x11F3A], [0x11F3E, 0x11F42], [0x11F5A, 0x11F5A],
+    [0x13440, 0x13440], [0x13447, 0x13455], [0x1611E, 0x1612F], [0x1E08F, 0x1E08F], [0x1E4EC, 0x1E4EF],
+    [0x1E5EE, 0x1E5EF], [0x1E6E3, 0x1E6E3], [0x1E6E6, 0x1E6E6], [0x1E6EE, 0x1E6EF], [0x1E6F5, 0x1E6F5]) {
+    my ($first, $last) = @$_;
+    $young_cluster{$_} = 1 for $first .. $last;
+}
+
+# Marks that were none in Unicode 9, or are none since.
+my %old_mark = (0x1CF2 => 1, 0x1CF3 => 1, 0x111C9 => 0);
+
+sub is_any_mark { return $old_mark{$_[0]} // (since($_[0]) <= 9 && chr($_[0]) =~ /\p{M}/) }
+
+sub cluster {
+    my ($cp) = @_;
+    my $bits = $young_cluster{$cp} // $cluster{$break->($cp)} // 0;
+    $bits |= $cluster_bit{pictograph} if chr($cp) =~ /\p{ExtPict}/;
+    $bits |= $cluster_bit{any_mark} if is_any_mark($cp);
+    return $bits;
+}
+
 sub wrapped {
     my ($line, $out) = ('   ', '');
     for my $item (@_) {
@@ -126,8 +159,8 @@ sub wrapped {
     return "$out$line\n";
 }
 
-my (@classes, @lower, @combining, @kinds, @decompositions, @pool);
-my ($last_combining, $last_kind) = (-1, -1);
+my (@classes, @lower, @combining, @kinds, @clusters, @compatibles, @decompositions, @pool);
+my ($last_combining, $last_kind, $last_cluster) = (-1, -1, -1);
 for my $cp (0 .. 0x10FFFF) {
     my $surrogate = $cp >= 0xD800 && $cp <= 0xDFFF;
     my $c = $surrogate ? 'x' : chr $cp;
@@ -140,6 +173,8 @@ for my $cp (0 .. 0x10FFFF) {
 
     my $kind = $surrogate ? 0 : kind($cp);
     push @kinds, sprintf '0x%x', $cp << 8 | ($last_kind = $kind) if $kind != $last_kind;
+    my $cluster = $surrogate ? 0 : cluster($cp);
+    push @clusters, sprintf '0x%x', $cp << 8 | ($last_cluster = $cluster) if $cluster != $last_cluster;
 
     if ($class & $bit{cased} && length lower($cp) == 1) {
         my $delta = ord(lower($cp)) - $cp;
@@ -154,6 +189,11 @@ for my $cp (0 .. 0x10FFFF) {
     if ($class & $bit{decomposes} && !($cp >= 0xAC00 && $cp <= 0xD7A3)) {
         my @parts = map { ord } split //, decomposition($cp);
         push @decompositions, sprintf '{0x%x, %d, %d}', $cp, scalar @pool, scalar @parts;
+        push @pool, map { sprintf '0x%x', $_ } @parts;
+    }
+    if (!$surrogate && compatible($cp) ne decomposition($cp)) {
+        my @parts = map { ord } split //, compatible($cp);
+        push @compatibles, sprintf '{0x%x, %d, %d}', $cp, scalar @pool, scalar @parts;
         push @pool, map { sprintf '0x%x', $_ } @parts;
     }
 }
@@ -182,6 +222,12 @@ print "/* first, last, step, what to add for the lower case. */\n";
 print "static const struct { uint32_t first, last; int32_t step, delta; } lower_ranges[] = {\n",
     wrapped(map { sprintf '{0x%x, 0x%x, %d, %d}', $_->[0], $_->[1], $_->[2] || 1, $_->[3] } @lower), "};\n\n";
 print "/* code point, where its full canonical decomposition starts in the pool, its length. Hangul is arithmetic. */\n";
-print "static const struct { uint32_t code_point; uint16_t start, length; } decompositions[] = {\n",
+print "typedef struct decomposition { uint32_t code_point; uint16_t start, length; } decomposition;\n";
+print "static const decomposition decompositions[] = {\n",
     wrapped(@decompositions), "};\n\n";
+print "/* The same for compatible decompositions, where they are others. */\n";
+print "static const decomposition compatible_decompositions[] = {\n",
+    wrapped(@compatibles), "};\n\n";
+print "/* code point << 8 | what characters do in grapheme clusters: from this code point on. */\n";
+print "static const uint32_t cluster_ranges[] = {\n", wrapped(@clusters), "};\n\n";
 print "static const uint32_t decomposition_pool[] = {\n", wrapped(@pool), "};\n";

@@ -180,6 +180,26 @@ static void check_case(const hs_tokenizer *tokenizer, uint32_t index, uint32_t w
     hs_encoding_finish(&got);
 }
 
+/* The rest of the file; the tokenizers are destroyed. */
+static void check_cases(cursor *c, hs_tokenizer **tokenizers, uint32_t n_tokenizers)
+{
+    const uint32_t n_cases = take_u32(c);
+    ck_assert_uint_gt(n_cases, 1000);
+    test_case *cases = calloc(n_cases, sizeof *cases);
+    ck_assert_ptr_nonnull(cases);
+    for (uint32_t i = 0; i < n_cases; i++)
+        cases[i] = take_case(c);
+    for (uint32_t i = 0; i < n_tokenizers; i++) {
+        for (uint32_t k = 0; k < n_cases; k++) {
+            const expected want = take_expected(c);
+            check_case(tokenizers[i], i, k, &cases[k], &want);
+        }
+        hs__tokenizer_destroy(tokenizers[i]);
+    }
+    ck_assert_ptr_eq(c->at, c->end);
+    free(cases);
+}
+
 START_TEST(every_case_of_the_oracle)
 {
     size_t size;
@@ -199,21 +219,7 @@ START_TEST(every_case_of_the_oracle)
         const unsigned char *options = take(&c, 4);
         tokenizers[i] = create(&vocabularies[vocabulary], options, take_added(&c));
     }
-    const uint32_t n_cases = take_u32(&c);
-    ck_assert_uint_gt(n_cases, 1000);
-    test_case *cases = calloc(n_cases, sizeof *cases);
-    ck_assert_ptr_nonnull(cases);
-    for (uint32_t i = 0; i < n_cases; i++)
-        cases[i] = take_case(&c);
-    for (uint32_t i = 0; i < n_tokenizers; i++) {
-        for (uint32_t k = 0; k < n_cases; k++) {
-            const expected want = take_expected(&c);
-            check_case(tokenizers[i], i, k, &cases[k], &want);
-        }
-        hs__tokenizer_destroy(tokenizers[i]);
-    }
-    ck_assert_ptr_eq(c.at, c.end);
-    free(cases);
+    check_cases(&c, tokenizers, n_tokenizers);
     free(file);
 }
 END_TEST
@@ -242,6 +248,24 @@ START_TEST(every_case_of_byte_pairs)
 }
 END_TEST
 
+/* unigram_fixtures.py */
+START_TEST(every_case_of_unigram)
+{
+    size_t size;
+    unsigned char *file = read_fixtures("xz -dc tests/unit/unigram_oracle.xz", &size);
+    cursor c = {file, file + size};
+    const uint32_t n_tokenizers = take_u32(&c);
+    ck_assert_uint_le(n_tokenizers, TOKENIZERS_MAX);
+    hs_tokenizer *tokenizers[TOKENIZERS_MAX];
+    for (uint32_t i = 0; i < n_tokenizers; i++) {
+        const hs_text json = take_text(&c);
+        tokenizers[i] = create_from_json(json.bytes, json.n_bytes);
+    }
+    check_cases(&c, tokenizers, n_tokenizers);
+    free(file);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tokenizer_oracle");
@@ -249,6 +273,7 @@ int main(void)
     tcase_set_timeout(oracle, 300);
     tcase_add_test(oracle, every_case_of_the_oracle);
     tcase_add_test(oracle, every_case_of_byte_pairs);
+    tcase_add_test(oracle, every_case_of_unigram);
     suite_add_tcase(suite, oracle);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

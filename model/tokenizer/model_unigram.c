@@ -1,0 +1,258 @@
+/* model_unigram.c - Unigram: of all ways to cut a word into pieces of the vocabulary, the one whose scores
+ * (logarithms of probabilities) have the largest sum.
+ *
+ * Viterbi: the best way to every place of the word, from left to right, each extended by all pieces that
+ * start there. A character that no piece is alone costs ten more than the worst piece; neighbours of that
+ * kind are one unknown token, or the bytes they are made of (byte_fallback). Of two ways that are equally
+ * good the one with the earlier start stays, as in the oracle. */
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define UNKNOWN_PENALTY 10.0
+#define SHORT_WORD      256 /* bytes: longer ones take an allocation */
+
+typedef struct unigram {
+    hs__part part;
+    double *scores; /* [n_scores] by id */
+    size_t n_scores;
+    double unknown_score;
+    const hs__trie *entries;
+    int32_t unknown;
+    bool byte_fallback;
+    int32_t byte_ids[256]; /* of "<0x00>" to "<0xFF>", or -1 */
+} unigram;
+
+/* The best way from the start of a word to a place in it. */
+typedef struct waypoint {
+    double score;
+    uint32_t start; /* of the last piece, in bytes; NOWHERE: no way leads here */
+    int32_t id;     /* of that piece */
+} waypoint;
+
+#define NOWHERE UINT32_MAX
+
+/* ---- the part ---- */
+
+static hs_status read_scores(const json_t *vocab, unigram *self, hs_error *err)
+{
+    self->scores = malloc((json_array_size(vocab) + 1) * sizeof *self->scores);
+    if (!self->scores)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    double lowest = 0;
+    for (; self->n_scores < json_array_size(vocab); self->n_scores++) {
+        const json_t *item = json_array_get(vocab, self->n_scores);
+        if (!json_is_string(json_array_get(item, 0)) || !json_is_number(json_array_get(item, 1)))
+            return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.vocab[%zu] is not a piece with a score",
+                           self->n_scores);
+        const double score = json_number_value(json_array_get(item, 1));
+        self->scores[self->n_scores] = score;
+        if (self->n_scores == 0 || score < lowest)
+            lowest = score;
+    }
+    self->unknown_score = lowest - UNKNOWN_PENALTY;
+    return HS_OK;
+}
+
+static hs_status read_options(const json_t *options, unigram *self, hs_error *err)
+{
+    const json_t *vocab = json_object_get(options, "vocab");
+    const json_t *unknown = json_object_get(options, "unk_id");
+    if (!json_is_array(vocab))
+        return hs_fail(err, HS_BAD_MODEL,
+                       "tokenizer.json: model.vocab must be an array of pieces and scores");
+    if (!json_is_integer(unknown) || json_integer_value(unknown) < 0 ||
+        json_integer_value(unknown) >= (json_int_t)json_array_size(vocab))
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: model.unk_id must be the number of a piece");
+    self->unknown = (int32_t)json_integer_value(unknown);
+    const hs_status st =
+        hs__option_bool(options, "tokenizer.json", "byte_fallback", &self->byte_fallback, err);
+    return st ? st : read_scores(vocab, self, err);
+}
+
+static void destroy(hs__part *part)
+{
+    free(((unigram *)part)->scores);
+    free(part);
+}
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    unigram *self = calloc(1, sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    self->part.type = &hs__unigram;
+    const hs_status st = read_options(options, self, err);
+    if (st)
+        destroy(&self->part);
+    else
+        *ret_part = &self->part;
+    return st;
+}
+
+static bool recognize(const json_t *options)
+{
+    return json_object_get(options, "unk_id") && json_is_array(json_object_get(options, "vocab"));
+}
+
+static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
+{
+    const json_t *vocab = json_object_get(options, "vocab");
+    const size_t n = json_array_size(vocab);
+    if (n > vocab_size)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "tokenizer.json: model.vocab has %zu pieces, more than config.json's vocab_size, %zu",
+                       n, vocab_size);
+    ret_entries->items = calloc(n + 1, sizeof *ret_entries->items);
+    if (!ret_entries->items)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < n; i++) {
+        const json_t *piece = json_array_get(json_array_get(vocab, i), 0);
+        const char *text = json_string_value(piece);
+        st = hs__token_check(text, json_string_length(piece), "tokenizer.json", err);
+        ret_entries->items[ret_entries->n++] =
+            (hs__entry){text, (uint32_t)json_string_length(piece), (int32_t)i};
+    }
+    return st;
+}
+
+static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
+{
+    (void)err;
+    unigram *self = (unigram *)part;
+    self->entries = &vocabulary->entries;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", byte);
+        const uint32_t node = hs__trie_walk(self->entries, HS__TRIE_ROOT, name, strlen(name));
+        self->byte_ids[byte] = node == HS__TRIE_NONE ? -1 : self->entries->nodes[node].id;
+    }
+    return HS_OK;
+}
+
+static int32_t unknown(const hs__part *part)
+{
+    return ((const unigram *)part)->unknown;
+}
+
+/* ---- the best way ---- */
+
+static void extend(waypoint *to, double score, size_t start, int32_t id)
+{
+    if (to->start == NOWHERE || score > to->score)
+        *to = (waypoint){score, (uint32_t)start, id};
+}
+
+/* All pieces that start at byte `at` of the word. */
+static void extend_all(const unigram *self, const unsigned char *word, size_t n_bytes, size_t at,
+                       size_t n_char, waypoint *ways)
+{
+    uint32_t node = HS__TRIE_ROOT;
+    bool alone = false; /* a piece is this character alone */
+    for (size_t end = at; end < n_bytes;) {
+        node = hs__trie_step(self->entries, node, word[end++]);
+        if (node == HS__TRIE_NONE)
+            break;
+        const int32_t id = self->entries->nodes[node].id;
+        if (id < 0)
+            continue;
+        alone |= end == at + n_char;
+        extend(&ways[end], ways[at].score + self->scores[id], at, id);
+    }
+    if (!alone)
+        extend(&ways[at + n_char], ways[at].score + self->unknown_score, at, self->unknown);
+}
+
+/* ways has n_bytes + 1 places. */
+static void find_ways(const unigram *self, const unsigned char *word, size_t n_bytes, waypoint *ways)
+{
+    for (size_t i = 0; i <= n_bytes; i++)
+        ways[i].start = NOWHERE;
+    ways[0] = (waypoint){.id = -1};
+    for (size_t at = 0, next; at < n_bytes; at = next) {
+        for (next = at + 1; next < n_bytes && hs_utf8_continues(word[next]);)
+            next++;
+        extend_all(self, word, n_bytes, at, next - at, ways);
+    }
+}
+
+/* ---- the pieces ---- */
+
+static bool has_bytes(const unigram *self, const unsigned char *bytes, size_t n_bytes)
+{
+    bool all = self->byte_fallback;
+    for (size_t i = 0; i < n_bytes && all; i++)
+        all = self->byte_ids[bytes[i]] >= 0;
+    return all;
+}
+
+/* The piece of these bytes, whatever there is for them. */
+static bool put(const unigram *self, const unsigned char *bytes, size_t n_bytes, const hs__range *sources,
+                hs__pieces *pieces)
+{
+    const hs__range source = {sources[0].start, sources[n_bytes - 1].end};
+    const uint32_t node = hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)bytes, n_bytes);
+    if (node != HS__TRIE_NONE && self->entries->nodes[node].id >= 0)
+        return hs__pieces_put(pieces, self->entries->nodes[node].id, source);
+    if (!has_bytes(self, bytes, n_bytes))
+        return hs__pieces_put(pieces, self->unknown, source);
+    bool ok = true;
+    for (size_t i = 0; i < n_bytes && ok; i++)
+        ok = hs__pieces_put(pieces, self->byte_ids[bytes[i]], source);
+    return ok;
+}
+
+/* Turns the way to the end round: each start then tells where its piece ends. */
+static void turn(waypoint *ways, size_t n_bytes)
+{
+    waypoint piece = ways[n_bytes];
+    for (size_t end = n_bytes; end > 0;) {
+        const size_t start = piece.start;
+        const waypoint before = ways[start];
+        ways[start] = (waypoint){.start = (uint32_t)end, .id = piece.id};
+        piece = before;
+        end = start;
+    }
+}
+
+static bool put_all(const unigram *self, const hs__aligned_text *text, hs__span word, waypoint *ways,
+                    hs__pieces *pieces)
+{
+    const size_t n_bytes = word.end - word.start;
+    find_ways(self, text->bytes + word.start, n_bytes, ways);
+    turn(ways, n_bytes);
+    bool ok = true;
+    for (size_t at = 0, end; at < n_bytes && ok; at = end) {
+        end = ways[at].start;
+        while (ways[at].id == self->unknown && end < n_bytes && ways[end].id == self->unknown)
+            end = ways[end].start;
+        ok = put(self, text->bytes + word.start + at, end - at, text->sources + word.start + at, pieces);
+    }
+    return ok;
+}
+
+static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces)
+{
+    const unigram *self = (const unigram *)part;
+    const size_t n_bytes = word.end - word.start;
+    waypoint few[SHORT_WORD + 1];
+    if (n_bytes <= SHORT_WORD)
+        return put_all(self, text, word, few, pieces);
+    waypoint *ways = n_bytes < NOWHERE ? malloc((n_bytes + 1) * sizeof *ways) : NULL;
+    const bool ok = ways && put_all(self, text, word, ways, pieces);
+    free(ways);
+    return ok;
+}
+
+const hs__part_type hs__unigram = {.stage = HS__MODEL,
+                                   .name = "Unigram",
+                                   .create = create,
+                                   .bind = bind,
+                                   .destroy = destroy,
+                                   .tokenize = tokenize,
+                                   .recognize = recognize,
+                                   .list = list,
+                                   .unknown = unknown};

@@ -1,0 +1,113 @@
+/* pre_tokenizer_metaspace.c - Metaspace: a space becomes a visible mark, "\u2581", at the start of the word
+ * behind it; a text that begins without a space is given one. */
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/parts.h"
+
+#include <stdlib.h>
+
+typedef struct metaspace {
+    hs__part part;
+    uint32_t mark;
+    bool prepend, split;
+} metaspace;
+
+/* "prepend_scheme", or what older files call "add_prefix_space"; the oracle refuses a false one that the
+ * scheme contradicts. */
+static hs_status read_prepend(const json_t *options, bool *ret_prepend, hs_error *err)
+{
+    static const char file[] = "tokenizer.json";
+    bool add_prefix_space = true;
+    const char *scheme = NULL;
+    hs_status st = hs__option_bool(options, file, "add_prefix_space", &add_prefix_space, err);
+    if (!st)
+        st = hs__option_text(options, file, "prepend_scheme", &scheme, err);
+    if (st)
+        return st;
+    if (!scheme)
+        scheme = add_prefix_space ? "always" : "never";
+    *ret_prepend = strcmp(scheme, "always") == 0;
+    if (!*ret_prepend && strcmp(scheme, "never") != 0)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "tokenizer.json: Metaspace has prepend_scheme '%.64s'; supported: always, never",
+                       scheme);
+    return HS_OK;
+}
+
+static hs_status read_mark(const json_t *options, uint32_t *ret_mark, hs_error *err)
+{
+    const char *text = "\u2581";
+    const hs_status st = hs__option_text(options, "tokenizer.json", "replacement", &text, err);
+    if (st)
+        return st;
+    const unsigned char *at = (const unsigned char *)text;
+    *ret_mark = *text ? hs_utf8_next(&at) : 0;
+    if (!*ret_mark || *at)
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: Metaspace: replacement must be one character");
+    return HS_OK;
+}
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    metaspace made = {.part.type = &hs__metaspace, .split = true};
+    hs_status st = read_mark(options, &made.mark, err);
+    if (!st)
+        st = read_prepend(options, &made.prepend, err);
+    if (!st)
+        st = hs__option_bool(options, "tokenizer.json", "split", &made.split, err);
+    if (st)
+        return st;
+    metaspace *self = malloc(sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    *self = made;
+    *ret_part = &self->part;
+    return HS_OK;
+}
+
+static void destroy(hs__part *part)
+{
+    free(part);
+}
+
+/* The word with its marks, cut in front of each. */
+static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                     hs__spans *words)
+{
+    const unsigned char *at = from->bytes + word.start;
+    const unsigned char *end = from->bytes + word.end;
+    size_t start = to->n_bytes;
+    bool ok = true;
+    for (bool first = true; at < end && ok; first = false) {
+        const hs__range source = from->sources[at - from->bytes];
+        uint32_t code_point = hs_utf8_next(&at);
+        if (code_point == ' ')
+            code_point = self->mark;
+        if (code_point == self->mark && self->split) {
+            ok = hs__spans_put(words, start, to->n_bytes);
+            start = to->n_bytes;
+        }
+        if (first && self->prepend && code_point != self->mark)
+            ok = hs__aligned_text_put(to, self->mark, source);
+        ok = ok && hs__aligned_text_put(to, code_point, source);
+    }
+    return ok && hs__spans_put(words, start, to->n_bytes);
+}
+
+static bool split(const hs__part *part, hs__split *split)
+{
+    const hs__aligned_text *from = split->text;
+    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
+    const hs__spans uncut = split->words;
+    split->words = split->uncut;
+    split->uncut = uncut;
+    split->words.n = 0;
+    to->n_bytes = 0;
+    bool ok = true;
+    for (size_t i = 0; i < uncut.n && ok; i++)
+        ok = put_word((const metaspace *)part, from, uncut.items[i], to, &split->words);
+    split->text = to;
+    return ok;
+}
+
+const hs__part_type hs__metaspace = {
+    .stage = HS__PRE_TOKENIZER, .name = "Metaspace", .create = create, .destroy = destroy, .split = split};
