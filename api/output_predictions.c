@@ -78,22 +78,33 @@ static size_t gather(const hs__answer *a, const prediction_list *list, size_t fi
     return n_inner;
 }
 
+/* States [first, first + n); rows has room for them, order for their numbers, logits for what comes out. */
+static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t first, size_t n, float *rows,
+                              size_t *order, float *logits, hs_error *err)
+{
+    const size_t V = a->model->shape->vocab_size, n_inner = gather(a, list, first, n, rows, order);
+    hs_status st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
+    for (size_t i = 0; !st && i < n; i++)
+        hs_prediction_read(logits + i * V, V, a->encoding->ids[list->positions[order[i] / list->n_states]],
+                           a->wanted->predictions.top_k, &list->items[order[i]]);
+    return st;
+}
+
 static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
 {
     const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, all = list->n * list->n_states;
     const size_t fits = LOGITS_BYTES_MAX / (V * sizeof(float)), room = fits < 1 ? 1 : fits < all ? fits : all;
-    float *rows = malloc((room * (V + H) + 1) * sizeof *rows), *logits = rows + room * H;
+    float *rows = malloc((room * (V + H) + 1) * sizeof *rows);
     size_t *order = malloc((room + 1) * sizeof *order);
-    hs_status st = rows && order ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-    for (size_t first = 0; !st && first < all && !hs__answer_cancelled(a); first += room) {
-        const size_t n = all - first < room ? all - first : room;
-        const size_t n_inner = gather(a, list, first, n, rows, order);
-        st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
-        for (size_t i = 0; !st && i < n; i++)
-            hs_prediction_read(logits + i * V, V,
-                               a->encoding->ids[list->positions[order[i] / list->n_states]],
-                               a->wanted->predictions.top_k, &list->items[order[i]]);
+    hs_status st = HS_OK;
+    if (!rows || !order) {
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+        goto out;
     }
+    for (size_t first = 0; !st && first < all && !hs__answer_cancelled(a); first += room)
+        st = predict_some(a, list, first, all - first < room ? all - first : room, rows, order,
+                          rows + room * H, err);
+out:
     free(order);
     free(rows);
     return st;

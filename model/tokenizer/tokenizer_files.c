@@ -109,7 +109,7 @@ static hs_status check_class(const hs__tokenizer_files *files, bool has_json, bo
         "ElectraTokenizer",   "ElectraTokenizerFast",   "PreTrainedTokenizerFast", "TokenizersBackend",
         "RobertaTokenizer",   "RobertaTokenizerFast",   "XLMRobertaTokenizer",     "XLMRobertaTokenizerFast",
         "CamembertTokenizer", "CamembertTokenizerFast", "AlbertTokenizer",         "AlbertTokenizerFast",
-        "DebertaV2Tokenizer", "DebertaV2TokenizerFast"};
+        "DebertaV2Tokenizer", "DebertaV2TokenizerFast", "MPNetTokenizer",          "MPNetTokenizerFast"};
     const size_t n_bert = 6;
     const char *class = NULL;
     *ret_generic = false;
