@@ -7,6 +7,7 @@
 
 #include "engine/analysis/predictions.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,7 @@ static size_t gather(const hs__answer *a, const prediction_list *list, size_t fi
 static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t first, size_t n, float *rows,
                               size_t *order, float *logits, hs_error *err)
 {
+    assert(list->n_states > 0);
     const size_t V = a->model->shape->vocab_size, n_inner = gather(a, list, first, n, rows, order);
     hs_status st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
     for (size_t i = 0; !st && i < n; i++)
