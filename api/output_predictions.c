@@ -7,7 +7,6 @@
 
 #include "engine/analysis/predictions.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,67 +46,50 @@ static hs_status positions_choose(const hs__answer *a, prediction_list *list, hs
     return HS_OK;
 }
 
-/* State number `state` of all n * n_states: position by position, with a lens each from the embeddings up. */
-static const float *state_at(const hs__answer *a, const prediction_list *list, size_t state)
+/* What is read at a position from the embeddings (0) up, or with one state a position the last layer's. */
+static const float *state_at(const hs__answer *a, const prediction_list *list, size_t position, size_t depth)
 {
-    const size_t position = list->positions[state / list->n_states], depth = state % list->n_states;
     const float *states = list->n_states == 1 ? hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0)
                                               : hs_capture_at(a->capture, HS_TAP_EVERY_STATE, depth, 0);
     return states + position * a->capture->hidden;
 }
 
-static bool is_inner(const prediction_list *list, size_t state)
-{
-    return state % list->n_states + 1 < list->n_states;
-}
-
-/* Some states, those of inner layers first, as the engine wants them; order[i] is which one row i is. */
-static size_t gather(const hs__answer *a, const prediction_list *list, size_t first, size_t n, float *rows,
-                     size_t *order)
-{
-    const size_t H = a->capture->hidden;
-    size_t at = 0, n_inner = 0;
-    for (int inner = 1; inner >= 0; inner--) {
-        for (size_t s = first; s < first + n; s++) {
-            if (is_inner(list, s) != inner)
-                continue;
-            memcpy(rows + at * H, state_at(a, list, s), H * sizeof *rows);
-            order[at++] = s;
-        }
-        n_inner = inner ? at : n_inner;
-    }
-    return n_inner;
-}
-
-/* States [first, first + n); rows has room for them, order for their numbers, logits for what comes out. */
+/* Predicts at n positions from number `first` on. Their states go to the engine as it wants them: those of
+ * inner layers, position by position, then the last layer's. */
 static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t first, size_t n, float *rows,
-                              size_t *order, float *logits, hs_error *err)
+                              float *logits, hs_error *err)
 {
-    assert(list->n_states > 0);
-    const size_t V = a->model->shape->vocab_size, n_inner = gather(a, list, first, n, rows, order);
-    hs_status st = hs_engine_predict(a->model->engine, rows, n, n_inner, a->request->n_threads, logits, err);
+    const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, n_inner = list->n_states - 1;
+    for (size_t i = 0; i < n; i++)
+        for (size_t depth = 0; depth <= n_inner; depth++) {
+            const size_t row = depth < n_inner ? i * n_inner + depth : n * n_inner + i;
+            memcpy(rows + row * H, state_at(a, list, list->positions[first + i], depth), H * sizeof *rows);
+        }
+    const hs_status st = hs_engine_predict(a->model->engine, rows, n * list->n_states, n * n_inner,
+                                           a->request->n_threads, logits, err);
     for (size_t i = 0; !st && i < n; i++)
-        hs_prediction_read(logits + i * V, V, a->encoding->ids[list->positions[order[i] / list->n_states]],
-                           a->wanted->predictions.top_k, &list->items[order[i]]);
+        for (size_t depth = 0; depth <= n_inner; depth++) {
+            const size_t row = depth < n_inner ? i * n_inner + depth : n * n_inner + i;
+            hs_prediction_read(logits + row * V, V, a->encoding->ids[list->positions[first + i]],
+                               a->wanted->predictions.top_k,
+                               &list->items[(first + i) * list->n_states + depth]);
+        }
     return st;
 }
 
 static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
 {
-    const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, all = list->n * list->n_states;
-    const size_t fits = LOGITS_BYTES_MAX / (V * sizeof(float)), room = fits < 1 ? 1 : fits < all ? fits : all;
-    float *rows = malloc((room * (V + H) + 1) * sizeof *rows);
-    size_t *order = malloc((room + 1) * sizeof *order);
+    const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, D = list->n_states;
+    size_t room = 1; /* positions at a time */
+    while (room < list->n && (room + 1) * D * V * sizeof(float) <= LOGITS_BYTES_MAX)
+        room++;
+    float *rows = malloc(room * D * (V + H) * sizeof *rows);
     hs_status st = HS_OK;
-    if (!rows || !order) {
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-        goto out;
-    }
-    for (size_t first = 0; !st && first < all && !hs__answer_cancelled(a); first += room)
-        st = predict_some(a, list, first, all - first < room ? all - first : room, rows, order,
-                          rows + room * H, err);
-out:
-    free(order);
+    if (!rows)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    for (size_t first = 0; !st && first < list->n && !hs__answer_cancelled(a); first += room)
+        st = predict_some(a, list, first, list->n - first < room ? list->n - first : room, rows,
+                          rows + room * D * H, err);
     free(rows);
     return st;
 }
