@@ -1,6 +1,7 @@
 """One client, one disk, one signal at a bad moment: the others are answered all the same."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -87,7 +88,9 @@ SLOW(int, unlinkat, (int folder, const char *name, int flags), (folder, name, fl
 def test_a_slow_disk_holds_up_nobody_else(start_server, tmp_path):
     (tmp_path / "slow.c").write_text(SLOW_DISK)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "slow.so", tmp_path / "slow.c", "-ldl"], check=True)
-    preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), str(tmp_path / "slow.so")]))
+    libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
+    runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)  # a sanitizer's wants to be the first of all
+    preload = ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(tmp_path / "slow.so")]))
     server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload})
 
     def while_waiting(method, path, body=None):
