@@ -37,6 +37,7 @@ struct hs_exchange {
     void (*on_disk)(hs_exchange *exchange); /* what the call calls */
     hs_response response;
     bool head, answered, suspended, close;
+    bool framed; /* the answer's own policy says who may show it in a frame; else nobody may */
     bool loaded; /* as a disk call began: the models were there */
     uint64_t begun_ns;
     uint64_t received_bytes;

@@ -61,7 +61,7 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
         {"Server-Timing", *x->stages ? x->stages : NULL},
         {"X-Request-Id", x->id},
         {"X-Content-Type-Options", "nosniff"},
-        {"X-Frame-Options", "DENY"},
+        {"X-Frame-Options", x->framed ? NULL : "DENY"},
         {"Referrer-Policy", "no-referrer"},
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cross-Origin-Resource-Policy", hs__reply_origin(x) ? "cross-origin" : "same-origin"},

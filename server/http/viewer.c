@@ -5,7 +5,15 @@
 #include "server/base/viewer_files.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Everything from this server, nothing inline; pictures may be drawn here and saved. */
+#define POLICY                                                                                               \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "                  \
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "         \
+    "form-action 'none'; frame-ancestors "
+#define THIS_MACHINE "http://localhost:* https://localhost:* http://127.0.0.1:* https://127.0.0.1:*"
 
 /* The report's page is a form that runs fill in: not a file of the viewer's. */
 bool hs__viewer_has(const char *path)
@@ -13,18 +21,45 @@ bool hs__viewer_has(const char *path)
     return strcmp(path, "/report.html") != 0 && hs__viewer_find(path) != NULL;
 }
 
+/* Is "embed" among the query's names? The page looks for the same and then changes nothing on the server. */
+static bool wants_frame(const char *query)
+{
+    static const char name[] = "embed";
+    while (query &&
+           !(strcspn(query, "&=") == sizeof name - 1 && strncmp(query, name, sizeof name - 1) == 0)) {
+        const char *next = strchr(query, '&');
+        query = next ? next + 1 : NULL;
+    }
+    return query != NULL;
+}
+
+/* Who may show the view in a frame: pages of this machine, of the host that the browser asked, whatever their
+ * port, and of the origin that may ask anyway (--cors). NULL when memory is short. */
+static char *framed_policy(const hs_exchange *x)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
+    const char *cors = x->server->options->cors_origin, *host = hs__header(x->mhd, MHD_HTTP_HEADER_HOST);
+    const size_t n = host ? strspn(host, plain) : 0;
+    const int n_name = n && (host[n] == ':' || !host[n]) ? (int)n : 0;
+    char *policy = NULL;
+    const int written =
+        n_name ? asprintf(&policy, POLICY "'self' " THIS_MACHINE " http://%.*s:* https://%.*s:* %s", n_name,
+                          host, n_name, host, cors ? cors : "")
+               : asprintf(&policy, POLICY "'self' " THIS_MACHINE " %s", cors ? cors : "");
+    return written < 0 ? NULL : policy;
+}
+
 void hs__viewer_answer(hs_exchange *x)
 {
-    /* Everything from this server, nothing inline; pictures may be drawn here and saved. */
-    static const char policy[] =
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'";
     const hs_viewer_file *file = hs__viewer_find(x->path);
     const bool gzip =
         file->gzip_size < file->size && hs_gzip_accepted(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
     snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: plain and gzip bytes have the same one */
-    x->security_policy = policy;
+    char *framed = strcmp(file->path, "/index.html") == 0 && wants_frame(x->query) ? framed_policy(x) : NULL;
+    x->own = framed;
+    x->own_end = free;
+    x->framed = framed != NULL;
+    x->security_policy = framed ? framed : POLICY "'none'";
     /* Vite puts a content hash into the names under /assets. */
     x->cache_control =
         strncmp(file->path, "/assets/", 8) == 0 ? "public, max-age=31536000, immutable" : "no-cache";

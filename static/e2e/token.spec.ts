@@ -77,3 +77,9 @@ test("the copied command takes the token from the environment", async ({ page, c
   expect(copied).toContain("$HEADSCOPE_TOKEN");
   expect(copied).not.toContain("sesam");
 });
+
+test("a frame asks for no token", async ({ page }) => {
+  await page.goto(`${home}?embed`);
+  await expect(page.getByText("Open headscope in a tab of its own")).toBeVisible();
+  await expect(page.locator("input[type=password]")).toHaveCount(0);
+});

@@ -1,7 +1,8 @@
 // The frame round the views: the bar above with its tabs and menus, the readout below.
 import type { App } from "./app";
 import { h, svg } from "./dom";
-import { VIEWS, type View } from "./state";
+import { embedded } from "./embed";
+import { formatState, VIEWS, type View } from "./state";
 import { applyTheme, THEMES, themeChoice, type ThemeChoice } from "./theme";
 
 const NAMES: Record<View, string> = {
@@ -19,8 +20,14 @@ export class Chrome {
   readonly top: HTMLElement;
   readonly bottom: HTMLElement;
   private readonly tabs: Map<View, HTMLButtonElement>;
+  // In a frame: back to the view that was opened there, and on to the whole viewer.
+  private readonly back = h("button", { type: "button", class: "link", onclick: () => this.app.set({ view: this.first }, true) });
+  private readonly whole = h("a", { target: "_blank", rel: "noopener" }, "Open in headscope");
+  private readonly first: View;
 
-  constructor(app: App, menu: HTMLElement, onhelp: () => void) {
+  constructor(private readonly app: App, menu: HTMLElement, onhelp: () => void) {
+    this.first = app.state.view;
+    this.back.textContent = `← ${NAMES[this.first]}`;
     this.tabs = new Map(
       VIEWS.map((view) => [
         view,
@@ -42,7 +49,7 @@ export class Chrome {
     theme.value = themeChoice();
     this.top = h(
       "header",
-      { class: "top" },
+      { class: "top", hidden: embedded },
       h("a", { class: "brand", href: "./", "aria-label": "headscope" }, mark(), h("span", {}, "headscope")),
       h("nav", { "aria-label": "Views" }, [...this.tabs.values()]),
       h(
@@ -67,7 +74,7 @@ export class Chrome {
     line.textContent = RESTING;
     line.classList.add("resting");
     const aloud = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
-    this.bottom = h("footer", { class: "readout" }, line, aloud);
+    this.bottom = h("footer", { class: "readout" }, line, aloud, embedded && h("span", { class: "ways" }, this.back, this.whole));
     app.onReadout((text, loud) => {
       line.textContent = text || RESTING;
       line.classList.toggle("resting", !text);
@@ -76,6 +83,8 @@ export class Chrome {
   }
 
   update(view: View): void {
+    this.back.hidden = view === this.first;
+    this.whole.href = `./#${formatState(this.app.state)}`;
     for (const [name, tab] of this.tabs) {
       if (name === view) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");

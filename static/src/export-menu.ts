@@ -2,6 +2,7 @@
 import { arraysOf, csvOf, curlOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
 import type { App } from "./app";
 import { h, replace } from "./dom";
+import { frameOf } from "./embed";
 import { token } from "./token";
 
 export class ExportMenu {
@@ -70,6 +71,9 @@ export class ExportMenu {
         ),
       ],
       item("Link", "copy this view’s address", () => copied(this.app.address(), "the link")()),
+      item("Frame", "copy for a notebook or page", () =>
+        copied(frameOf(this.app.address(), seen?.title ?? "headscope"), "the frame")(),
+      ),
     );
   }
 

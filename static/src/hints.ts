@@ -2,9 +2,11 @@
 import type { App } from "./app";
 import type { Summary } from "./answer";
 import { h, replace } from "./dom";
+import { embedded } from "./embed";
 import { soundValueOf, writeFigure, type Figure } from "./metrics";
 import { percent } from "./scale";
 import type { State } from "./state";
+import { keep, kept } from "./storage";
 
 const KEY = "headscope-hints-seen";
 
@@ -17,7 +19,7 @@ interface Hint {
 
 export class Hints {
   readonly element = h("aside", { class: "hints", "aria-label": "Where to begin" });
-  private open = localStorage.getItem(KEY) === null;
+  private open = !embedded && kept("localStorage", KEY) === null;
   private shown = "";
 
   constructor(private readonly app: App) {}
@@ -29,7 +31,7 @@ export class Hints {
 
   private close(): void {
     this.open = false;
-    localStorage.setItem(KEY, "1");
+    keep("localStorage", KEY, "1");
     this.app.draw();
   }
 

@@ -1,5 +1,6 @@
 // Keys that work in every view.
 import type { App } from "./app";
+import { embedded } from "./embed";
 import type { Help } from "./help";
 import type { Panel } from "./panel";
 import { SUM, VIEWS } from "./state";
@@ -13,7 +14,7 @@ export function bindKeys(app: App, panel: Panel, help: Help): void {
     if (view) app.set({ view }, true);
     else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
     else if (e.key === "?") help.open();
-    else if (e.key === "/") panel.focus();
+    else if (e.key === "/" && !embedded) panel.focus();
     else if ("[]{}".includes(e.key)) step(app, e.key);
     else return;
     e.preventDefault();

@@ -3,6 +3,7 @@ import { App } from "./app";
 import { models } from "./api";
 import { Chrome } from "./chrome";
 import { h } from "./dom";
+import { embedded } from "./embed";
 import type { Exportable } from "./export";
 import { ExportMenu } from "./export-menu";
 import { Help } from "./help";
@@ -57,13 +58,14 @@ function render(): void {
   const view = views[app.state.view];
   if (view.element.parentElement !== stage) stage.replaceChildren(gate.element, missing, hints.element, view.element);
   chrome.update(app.state.view);
-  panel.element.hidden = app.state.view === "corpus"; // which is not about one text
+  panel.element.hidden = embedded || app.state.view === "corpus"; // which is not about one text
   if (!panel.element.hidden) panel.update();
   tellMissing();
   hints.update();
   view.update();
 }
 
+document.documentElement.classList.toggle("embedded", embedded);
 document.querySelector("#app")!.append(
   h(
     "a",

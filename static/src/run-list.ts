@@ -2,6 +2,7 @@
 import { Problem } from "./api";
 import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } from "./corpora";
 import { h, replace } from "./dom";
+import { embedded } from "./embed";
 import { save } from "./export";
 import { nameOfRun } from "./run-names";
 import { token } from "./token";
@@ -67,7 +68,7 @@ class Card {
       this.why,
       this.bad,
       this.wrong,
-      h("div", { class: "actions" }, this.links, this.act),
+      h("div", { class: "actions" }, this.links, !embedded && this.act),
     );
   }
 

@@ -1,5 +1,6 @@
 // Light, dark, or as the system says.
 import type { App } from "./app";
+import { keep, kept } from "./storage";
 
 export const THEMES = ["system", "light", "dark"] as const;
 export type ThemeChoice = (typeof THEMES)[number];
@@ -8,12 +9,12 @@ const KEY = "headscope-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export function themeChoice(): ThemeChoice {
-  const saved = localStorage.getItem(KEY);
+  const saved = kept("localStorage", KEY);
   return THEMES.find((t) => t === saved) ?? "system";
 }
 
 export function applyTheme(choice: ThemeChoice, app: App): void {
-  localStorage.setItem(KEY, choice);
+  keep("localStorage", KEY, choice);
   app.theme = choice === "system" ? (dark.matches ? "dark" : "light") : choice;
   document.documentElement.dataset.theme = app.theme;
   app.draw();

@@ -1,6 +1,7 @@
 // Where a token is entered when the server wants one; stands in place of the views' errors.
 import type { App } from "./app";
 import { h } from "./dom";
+import { embedded } from "./embed";
 import { isRefused, keepToken, onRefusal, token } from "./token";
 
 export class TokenGate {
@@ -22,10 +23,14 @@ export class TokenGate {
         },
       },
       h("h2", {}, "This server wants a token"),
-      h("p", {}, "Who runs it has one for you. It is kept until this tab is closed and sent to this server only."),
-      h("label", { class: "field" }, h("span", {}, "Token"), this.input),
-      this.wrong,
-      h("button", { type: "submit", class: "primary" }, "Use this token"),
+      embedded
+        ? h("p", {}, "It is not asked for in a frame of another page. Open headscope in a tab of its own.")
+        : [
+            h("p", {}, "Who runs it has one for you. It is kept until this tab is closed and sent to this server only."),
+            h("label", { class: "field" }, h("span", {}, "Token"), this.input),
+            this.wrong,
+            h("button", { type: "submit", class: "primary" }, "Use this token"),
+          ],
     );
     onRefusal(() => this.show());
   }

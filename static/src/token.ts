@@ -1,11 +1,12 @@
 // The token of a server that wants one: entered by hand, kept for this tab's session only, sent with every request.
+import { keep, kept } from "./storage";
+
 const KEY = "headscope-token";
 
-export const token = (): string => sessionStorage.getItem(KEY) ?? "";
+export const token = (): string => kept("sessionStorage", KEY) ?? "";
 
 export function keepToken(value: string): void {
-  if (value) sessionStorage.setItem(KEY, value);
-  else sessionStorage.removeItem(KEY);
+  keep("sessionStorage", KEY, value || null);
 }
 
 // Header values are bytes: those of the token's UTF-8.

@@ -1,11 +1,13 @@
 """clients/python against the real server, and against the libraries that it hands its answers to, where they are
 installed."""
+import html
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -126,6 +128,39 @@ def test_a_picture_for_notebooks(client):
     page = client.analyze(TEXT, layers="all", max_tokens=12)._repr_html_()
     assert "data:image/png;base64," in page and "layers 0 to 11" in page and "[MASK]" in page
     assert "<pre>" in client.analyze("<b>", outputs=["pairs"])._repr_html_()
+
+
+def framed(page):
+    address = html.unescape(re.search('<iframe src="([^"]*)"', page).group(1))
+    return address.split("#")[0], dict(parse_qsl(address.split("#")[1], strict_parsing=True))
+
+
+def test_the_viewer_in_notebooks(client, server):
+    answer = client.analyze(TEXT, layers=[1], heads=[7], threshold=0.4, special_tokens="mask", text_pair='"&<')
+    where, state = framed(answer._repr_html_())
+    assert where == f"{server.url}/?embed" and server.get("/?embed").status == 200
+    assert state == {"view": "head", "layer": "1", "head": "7", "text": TEXT, "pair": '"&<', "tau": "0.4", "special": "0"}
+    assert framed(client.analyze(TEXT, layers="all")._repr_html_())[1] == {"text": TEXT}
+    view = answer.view("text", height=321, sel=[1, 2], arcs=False)
+    assert 'height="321"' in view._repr_html_()
+    assert framed(view._repr_html_())[1].items() >= {"view": "text", "sel": "1.2", "arcs": "0", "head": "7"}.items()
+
+
+def test_without_its_viewer_an_answer_is_a_picture(client, start_server, tmp_path):
+    changed = client.analyze(TEXT, interventions=[{"layers": [0], "heads": [0], "kind": "zero"}])
+    assert "<iframe" not in changed._repr_html_() and "data:image/png" in changed._repr_html_()
+    with pytest.raises(ValueError, match="without interventions"):
+        changed.view()
+    assert "<iframe" not in client.analyze(words=["a", "dog"])._repr_html_()
+    secret = tmp_path / "token"
+    secret.write_text("open-sesame-1234")
+    guarded = package.Client(start_server("--token-file", str(secret)).url, token="open-sesame-1234")
+    assert "<iframe" not in guarded.analyze(TEXT)._repr_html_()
+    server = start_server()
+    answer = package.Client(server.url).analyze(TEXT)
+    assert "<iframe" in answer._repr_html_()
+    server.stop()
+    assert "<iframe" not in answer._repr_html_() and "data:image/png" in answer._repr_html_()
 
 
 def test_pandas(client):

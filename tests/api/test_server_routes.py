@@ -122,6 +122,32 @@ def test_every_answer_is_guarded(server):
         assert "Access-Control-Allow-Origin" not in answer.headers
 
 
+def ancestors(answer):
+    return answer.headers["Content-Security-Policy"].split("frame-ancestors ")[1].split()
+
+
+def test_a_view_may_be_framed_by_its_own_machine(server):
+    host = server.url.split("//")[1].split(":")[0]
+    for path in ["/?embed", "/?embed=1", "/index.html?a=b&embed"]:
+        answer = server.get(path)
+        assert "X-Frame-Options" not in answer.headers
+        assert ancestors(answer)[0] == "'self'"
+        assert f"http://{host}:*" in ancestors(answer) and "http://localhost:*" in ancestors(answer)
+        assert "*" not in ancestors(answer)
+    assert "http://lab:*" in ancestors(server.get("/?embed", {"Host": "lab:80"}))
+    assert "lab;x" not in " ".join(ancestors(server.get("/?embed", {"Host": "lab;x"})))
+    for path in ["/?embedded", "/?x=embed", "/health?embed", viewer_paths(server)[0] + "?embed", "/?"]:
+        answer = server.get(path)
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert ancestors(answer) == ["'none'"]
+
+
+def test_an_origin_that_may_ask_may_frame(start_server):
+    server = start_server("--cors", "https://hub.example")
+    assert "https://hub.example" in ancestors(server.get("/?embed"))
+    assert ancestors(server.get("/")) == ["'none'"]
+
+
 def viewer_paths(server):
     page = server.get("/").body.decode()
     return ["/" + path for path in re.findall(r'(?:src|href)="\.?/?(assets/[^"]+)"', page)]

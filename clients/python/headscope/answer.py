@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from .view import View, state_of
+
 if TYPE_CHECKING:
     import pandas
+
+    from .client import Client
 
 FIGURES = ("max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
            "mean_distance", "focal_position", "focal_share", "attention_entropy", "separator_attention",
@@ -51,8 +55,9 @@ class Analysis:
     l and h count the selected `layers` and `heads`.
     """
 
-    def __init__(self, arrays: Dict[str, np.ndarray]):
+    def __init__(self, arrays: Dict[str, np.ndarray], client: "Optional[Client]" = None):
         self.arrays = arrays
+        self._client = client
 
     def __getattr__(self, name: str) -> Any:
         if name != "arrays" and name in self.arrays:
@@ -146,8 +151,31 @@ class Analysis:
         table.insert(8, "focal_token", np.where(focal < 0, None, self.arrays["tokens"][focal.clip(0)].astype(object)))
         return table
 
+    # ---- in a notebook ----
+
+    def view(self, view: Optional[str] = None, height: int = 600, **state: Any) -> View:
+        """The server's viewer at this text, in a frame: answer.view("text", layer=1, head=7, relation="to").
+
+        view is overview, head, text, pairs or compare; without it the head where the answer is of one, else the
+        overview. state is what else the viewer's address says behind its #.
+        """
+        known = state_of(self.request)
+        if self._client is None or known is None:
+            raise ValueError("the viewer shows texts that a client has asked its server for, without interventions")
+        layers, heads = self.arrays["layers"], self.arrays["heads"]
+        if len(layers) == len(heads) == 1:
+            known = {"view": "head", "layer": int(layers[0]), "head": int(heads[0]), **known}
+        return View(self._client.url, {**known, **({"view": view} if view else {}), **state}, height)
+
     def _repr_html_(self) -> str:
-        """A small picture for notebooks: every head's attention, layers from top to bottom."""
+        """For notebooks: the viewer, where its server lets it be framed; and a picture, which needs no server."""
+        if self._client is None or state_of(self.request) is None or not self._client.shows_views():
+            return self._picture()
+        return (f"{self.view()._repr_html_()}<details><summary>As a picture, which needs no server</summary>"
+                f"{self._picture()}</details>")
+
+    def _picture(self) -> str:
+        """Every head's attention, layers from top to bottom."""
         if "attentions" not in self.arrays:
             return f"<pre>{html.escape(repr(self))}</pre>"
         picture, width, height = _sheet(self.arrays["attentions"])

@@ -66,7 +66,7 @@ class Client:
         request = {**({} if text is None else {"text": text}), **_plain(fields)}
         body = self._post("/analyze?format=npz", request)
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            return Analysis({name: arrays[name] for name in arrays.files})
+            return Analysis({name: arrays[name] for name in arrays.files}, self)
 
     def analyze_many(self, texts: Iterable[str], progress: Optional[Progress] = None, parallel: int = 4,
                      **fields: Any) -> Iterator[Analysis]:
@@ -111,6 +111,21 @@ class Client:
         """A corpus run by its id."""
         return Run(self, json.loads(self.request("GET", f"/corpora/{id}")))
 
+    def shows_views(self) -> bool:
+        """Whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants
+        no token, for a frame has none."""
+        if self._token:
+            return False
+        connection = self._open(timeout=min(2, self._timeout))
+        try:
+            connection.request("GET", self._prefix + "/?embed")
+            response = connection.getresponse()
+            return response.status == 200 and "X-Frame-Options" not in response.headers
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
     # ---- HTTP ----
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> bytes:
@@ -143,6 +158,10 @@ class Client:
                 raise self._unreachable(error) from error
         raise AssertionError("the second try returns or raises")
 
+    def _open(self, timeout: float) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return kind(self._host, self._port, timeout=timeout)
+
     def _unreachable(self, error: Exception) -> HeadscopeError:
         return HeadscopeError(0, f"no answer from {self.url} ({error}): is `headscope serve` running there?")
 
@@ -151,8 +170,7 @@ class Client:
         kept = getattr(self._local, "connection", None)
         if kept is not None and kept.sock is not None and not fresh:
             return kept, True
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection = self._open(self._timeout)
         with self._lock:
             self._connections = [c for c in self._connections if c.sock is not None] + [connection]
         self._local.connection = connection

@@ -3,6 +3,7 @@ import type { Problem } from "../api";
 import type { App } from "../app";
 import type { Run } from "../corpora";
 import { h, replace, select, type Select } from "../dom";
+import { embedded } from "../embed";
 import type { Exportable } from "../export";
 import { RunCompare, type Side } from "../run-compare";
 import { RunForm } from "../run-form";
@@ -58,7 +59,7 @@ export class CorpusView {
       this.comparison,
     );
     this.element = h("section", { class: "view corpus", "aria-label": "Corpus" }, this.form.element, this.main);
-    this.form.catchDrops(this.element);
+    if (!embedded) this.form.catchDrops(this.element);
   }
 
   update(): void {
@@ -66,8 +67,8 @@ export class CorpusView {
     this.form.update();
     const { list, problem } = this.runs;
     const absent = problem !== null && isAbsence(problem);
-    this.form.element.hidden = absent;
-    this.element.classList.toggle("absent", absent);
+    this.form.element.hidden = absent || embedded;
+    this.element.classList.toggle("absent", absent || embedded);
     replace(this.status, this.tellStatus(absent));
     this.list.update(absent ? [] : (list ?? []));
     const done = absent ? [] : (list ?? []).filter(({ state }) => state === "done");

@@ -1,0 +1,12 @@
+// ?embed: the view alone, for a frame in a notebook or another page. Whose page that is nobody knows, and what it lays
+// over ours may steal a click: so such a page changes nothing on the server and takes no token.
+export const embedded = new URLSearchParams(location.search).has("embed");
+
+export const EMBED_HEIGHT = 600; // pixels of a frame, unless told otherwise
+
+export const frameOf = (address: string, title: string): string => {
+  const url = new URL(address);
+  url.search = "?embed";
+  const quoted = (text: string): string => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;");
+  return `<iframe src="${quoted(url.href)}" title="${quoted(title)}" width="100%" height="${EMBED_HEIGHT}" style="border:0"></iframe>`;
+};
