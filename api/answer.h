@@ -8,6 +8,7 @@
 
 #include "api/analysis_request.h"
 #include "engine/analysis/analysis.h"
+#include "engine/analysis/effects.h"
 
 #define HS__OUTPUTS_MAX 32 /* a set of them is an unsigned */
 
@@ -21,6 +22,8 @@ typedef struct hs__answer {
     const uint8_t *masked;      /* [T] or NULL */
     const hs_capture *capture;  /* NULL when the outputs need none */
     const hs_capture *baseline; /* of the pass without interventions; NULL when there are none */
+
+    const hs_effect *effects; /* [n_layers][n_heads] as asked for; NULL when they were not */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];

@@ -52,6 +52,9 @@ typedef struct hs_request {
      * once, by the thread that prepares the request. */
     bool (*hold)(void *data, size_t n_bytes);
     void *hold_data;
+    /* Told by the computing thread how many heads of `effects` are done; NULL: nobody asks. */
+    void (*progress)(void *data, size_t n_done);
+    void *progress_data;
 } hs_request;
 
 typedef enum hs_stage {
@@ -141,7 +144,8 @@ typedef struct hs_job hs_job;
 hs_job *hs_job_create(hs_api *api, const hs_request *request);
 void hs_job_destroy(hs_job *job); /* NULL is fine */
 
-/* Tokens the engine has to compute; 0 when no pass is needed (an error, another path, cached heads). */
+/* Tokens the engine has to compute; 0 when no pass is needed (an error, another path, cached heads). Who
+ * needs many passes has no room beside it. */
 size_t hs_job_tokens(const hs_job *job);
 /* Number of the job's model: only jobs with the same one may run together, and no more of them than fit into
  * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */

@@ -5,6 +5,7 @@
 #include "api/answer_models.h"
 #include "api/answer_write.h"
 #include "api/formats/gzip.h"
+#include "api/output_structures.h"
 #include "model/clock.h"
 
 #include <stdio.h>
@@ -37,6 +38,7 @@ struct hs_job {
     job_sequence sequences[2]; /* what is answered, and with interventions the baseline beside it */
     size_t n_sequences;
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
+    hs_effect *effects;     /* owned; NULL until computed */
     hs_selection selection; /* what each sequence's capture must hold; taps 0: no pass is needed */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
@@ -138,6 +140,31 @@ static void plan(hs_job *job)
     }
 }
 
+/* Left out of every figure: special tokens where that is asked for. A text of nothing else has nothing to
+ * compare, so there they always are. */
+static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs_encoding *e)
+{
+    const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
+    return wanted->special_tokens || !text ? e->special : NULL;
+}
+
+/* What there is of an answer so far. */
+static hs__answer answer_describe(const hs_job *job)
+{
+    const job_text *text = &job->text;
+    const hs__heads *heads = job->sequences[0].heads, *baseline = job->sequences[1].heads;
+    return (hs__answer){.model = job_model(job),
+                        .request = job->request,
+                        .wanted = &job->wanted,
+                        .encoding = &text->encoding,
+                        .sentences = text->sentences,
+                        .ends = text->ends,
+                        .masked = masked_tokens(&job->wanted, &text->encoding),
+                        .capture = heads ? heads->capture : NULL,
+                        .baseline = baseline ? baseline->capture : NULL,
+                        .effects = job->effects};
+}
+
 static size_t answer_bytes_max(const hs_job *job)
 {
     return hs__answer_bytes_max(&job->wanted, job->format, job_model(job), &job->text.encoding,
@@ -150,7 +177,8 @@ static size_t capture_bytes(const hs_job *job)
     for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
         n_bytes +=
             hs_capture_bytes(job_model(job)->shape, &job->selection, job->sequences[i].encoding->n_tokens);
-    return n_bytes;
+    const hs__answer answer = answer_describe(job);
+    return n_bytes + (hs__outputs_by_passes(job->wanted.outputs) ? hs__effects_bytes(&answer) : 0);
 }
 
 /* Refuses before computing what could not be sent or held. */
@@ -247,7 +275,13 @@ void hs_job_destroy(hs_job *job)
     hs_encoding_finish(&job->text.encoding);
     free(job->text.sentences);
     hs__analysis_request_finish(&job->wanted);
+    free(job->effects);
     free(job);
+}
+
+static bool effects_pending(const hs_job *job)
+{
+    return !job->problem.status && hs__outputs_by_passes(job->wanted.outputs) && !job->effects;
 }
 
 /* Whether a pass must still compute it. */
@@ -261,7 +295,7 @@ size_t hs_job_tokens(const hs_job *job)
     size_t n_tokens = 0;
     for (size_t i = 0; i < job->n_sequences; i++)
         n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
-    return n_tokens;
+    return effects_pending(job) ? hs_job_room(job) : n_tokens;
 }
 
 size_t hs_job_model(const hs_job *job)
@@ -367,38 +401,41 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
     }
 }
 
+/* Passes of its own, which end when their own client leaves. */
+static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
+{
+    const double start = hs_clock_ms();
+    const hs__answer answer = answer_describe(job);
+    const hs_run_control own = {.cancelled =
+                                    job->request->cancelled ? job->request->cancelled : control->cancelled,
+                                .n_threads = control->n_threads};
+    job->effects = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->effects);
+    if (!job->effects)
+        refuse_memory(job, "effects");
+    else if (hs__effects_run(&answer, worker->workspaces[job->wanted.model], &own, job->effects, &job->error))
+        refuse_error(job);
+    job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
+}
+
 void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
+    static const hs_run_control alone = {0};
     pass_part parts[PASS_MAX];
+    control = control ? control : &alone;
     /* Ends: each round computes its sequences or refuses their jobs. */
     for (size_t n; (n = pass_fill(jobs, n_jobs, parts));)
         run_one_pass(parts, n, worker, control);
+    for (size_t i = 0; i < n_jobs; i++)
+        if (effects_pending(jobs[i]))
+            effects_run(jobs[i], worker, control);
 }
 
 /* ---- answer ---- */
 
-/* Left out of every figure: special tokens where that is asked for. A text of nothing else has nothing to
- * compare, so there they always are. */
-static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs_encoding *e)
-{
-    const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
-    return wanted->special_tokens || !text ? e->special : NULL;
-}
-
 static hs_status analyze(hs_job *job, hs__answer *answer)
 {
     const double start = hs_clock_ms();
-    const job_text *text = &job->text;
-    const hs__heads *heads = job->sequences[0].heads, *baseline = job->sequences[1].heads;
-    *answer = (hs__answer){.model = job_model(job),
-                           .request = job->request,
-                           .wanted = &job->wanted,
-                           .encoding = &text->encoding,
-                           .sentences = text->sentences,
-                           .ends = text->ends,
-                           .masked = masked_tokens(&job->wanted, &text->encoding),
-                           .capture = heads ? heads->capture : NULL,
-                           .baseline = baseline ? baseline->capture : NULL};
+    *answer = answer_describe(job);
     hs_status st = hs__answer_init(answer, &job->error);
     if (!st && answer->capture)
         st = hs__outputs_compute(answer, &job->error);

@@ -27,22 +27,24 @@ static bool is_mask(const hs__answer *a, size_t position)
 
 /* ---- computing ---- */
 
-static hs_status positions_choose(const hs__answer *a, prediction_list *list, hs_error *err)
+hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size_t *ret_n, hs_error *err)
 {
     const hs__prediction_request *wanted = &a->wanted->predictions;
     const size_t T = a->encoding->n_tokens;
-    list->positions = malloc((wanted->n_positions + T) * sizeof *list->positions);
-    if (!list->positions)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-    for (size_t i = 0; i < wanted->n_positions; i++) {
+    for (size_t i = 0; i < wanted->n_positions; i++)
         if (wanted->positions[i] >= T)
             return hs_fail(err, HS_INVALID, "predictions: position %zu is asked for, the text has %zu tokens",
                            wanted->positions[i], T);
-        list->positions[list->n++] = wanted->positions[i];
-    }
+    size_t *positions = malloc((wanted->n_positions + T) * sizeof *positions), n = 0;
+    if (!positions)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    for (size_t i = 0; i < wanted->n_positions; i++)
+        positions[n++] = wanted->positions[i];
     for (size_t i = 0; i < T && wanted->where != HS__PREDICT_LISTED; i++)
         if (wanted->where == HS__PREDICT_ALL || is_mask(a, i))
-            list->positions[list->n++] = i;
+            positions[n++] = i;
+    *ret_positions = positions;
+    *ret_n = n;
     return HS_OK;
 }
 
@@ -101,7 +103,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     if (!list)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
     list->n_states = a->wanted->predictions.lens ? a->model->shape->n_layers + 1 : 1;
-    const hs_status st = positions_choose(a, list, err);
+    const hs_status st = hs__positions_choose(a, &list->positions, &list->n, err);
     if (st)
         return st;
     list->items = malloc((list->n * list->n_states + 1) * sizeof *list->items);

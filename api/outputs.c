@@ -55,6 +55,8 @@ static const hs__output rows[] = {
      .every_head = true},
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
     {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
+    {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
+     .by_passes = true},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
@@ -129,6 +131,14 @@ bool hs__outputs_every_layer(unsigned outputs)
     for (size_t i = 0; i < N_ROWS; i++)
         every |= holds(outputs, i) && rows[i].every_layer;
     return every;
+}
+
+bool hs__outputs_by_passes(unsigned outputs)
+{
+    bool by_passes = false;
+    for (size_t i = 0; i < N_ROWS; i++)
+        by_passes |= holds(outputs, i) && rows[i].by_passes;
+    return by_passes;
 }
 
 unsigned hs__outputs_implied(const char *field)

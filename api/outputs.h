@@ -58,6 +58,7 @@ typedef struct hs__output {
     bool every_head;        /* looks at all heads of a layer, whichever were asked for */
     bool every_layer;       /* and at all layers */
     const char *implied_by; /* answered when this field is there, and not asked for by name; or NULL */
+    bool by_passes;         /* of its own, once the heads are there: see job.c */
     bool needs_predictor;   /* the checkpoint's head for masked tokens */
 } hs__output;
 
@@ -74,6 +75,7 @@ unsigned hs__outputs_default(void);
 unsigned hs__outputs_taps(unsigned outputs);
 bool hs__outputs_every_head(unsigned outputs);
 bool hs__outputs_every_layer(unsigned outputs);
+bool hs__outputs_by_passes(unsigned outputs);
 /* What the field of that name adds. */
 unsigned hs__outputs_implied(const char *field);
 

@@ -50,7 +50,8 @@ const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
 /* Scratch for passes of up to tokens_max tokens in all (over every sequence of one plan). */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                           hs_error *err);
-void hs_workspace_destroy(hs_workspace *ws); /* NULL is fine */
+void hs_workspace_destroy(hs_workspace *ws);        /* NULL is fine */
+size_t hs_workspace_tokens(const hs_workspace *ws); /* its tokens_max */
 /* What one takes. */
 size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max);
 

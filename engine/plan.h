@@ -39,6 +39,17 @@ typedef struct hs_intervention {
     float factor; /* of SCALE, finite; 1 changes no bit */
 } hs_intervention;
 
+/* Where a sequence begins whose lower layers another pass has computed, of the same tokens and the same
+ * interventions in these layers. */
+typedef struct hs_start {
+    size_t layer;       /* the first one to compute */
+    const float *state; /* [T][H], entering it: behind the layer before, or the embeddings */
+    /* [n_heads][T][d]: O of that layer, interventions applied, where its heads are not to be computed again;
+     * or NULL. Then that of head_off counts as 0, where it is a head's number. */
+    const float *head_outputs;
+    size_t head_off;
+} hs_start;
+
 /* One text of a pass. */
 typedef struct hs_sequence {
     const int32_t *ids;   /* [n_tokens], each in [0, vocab_size) */
@@ -47,6 +58,7 @@ typedef struct hs_sequence {
     hs_capture *capture;  /* filled by the pass; made for this shape and n_tokens */
     const hs_intervention *interventions;
     size_t n_interventions;
+    const hs_start *start; /* NULL: the embeddings. Of its capture a pass fills what it computes. */
 } hs_sequence;
 
 /* Maps of one head of one sequence of T tokens. */
@@ -56,29 +68,35 @@ typedef struct hs_observed_head {
     const float *columns;    /* [T]: sum over rows of attention */
 } hs_observed_head;
 
-/* Is shown every head that the sequences' captures list, whether they keep it or not, while its maps are in
- * the nearest cache. Layer after layer: each head of it, of each sequence, in these orders. */
+/* Is shown every head that the sequences' captures list and that is computed, whether they keep it or not,
+ * while its maps are in the nearest cache. Layer after layer: each head of it, of each sequence, in these
+ * orders where one thread shows. */
 typedef struct hs_observer {
-    float *attention,
-        *similarity; /* [T][T], T of the longest sequence: where maps that are not kept are made */
-    float *columns;  /* [T] */
+    /* [n_threads][T][T], T of the longest sequence: where maps that are not kept are made; NULL: they are
+     * not. */
+    float *attention, *similarity;
+    float *columns; /* [n_threads][T] */
     /* l and h are positions in the capture. What head points to is valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
+    size_t n_threads; /* that may show at once; 0 or 1: only the caller's, which then does the whole pass */
 } hs_observer;
 
 typedef struct hs_plan {
     const hs_recipe *recipe;
     const hs_sequence *sequences;
     size_t n_sequences;
-    const hs_observer *observer; /* or NULL; a pass that is observed stays on the caller's thread */
+    const hs_observer *observer; /* or NULL */
     size_t n_tokens;             /* of all sequences */
-    size_t n_layers;             /* to compute: nothing past the last one that any capture lists */
-    bool heads_only;             /* of the last one of them nothing behind its heads is wanted */
+    size_t first_layer;          /* where all sequences start */
+    bool starts_behind_heads;    /* of that layer, which are given */
+    size_t n_layers; /* up to where to compute: nothing past the last one that any capture lists */
+    bool heads_only; /* of the last one of them nothing behind its heads is wanted */
 } hs_plan;
 
 /* Checks what is asked and finds how deep the pass must go. Fails with HS_INVALID or HS_TOO_LARGE, naming
  * what is wrong: an id or a type that the model lacks, a length, a capture that was made for another text or
- * model, an intervention in a layer or a head that is not there, or two that contradict each other. */
+ * model, an intervention in a layer or a head that is not there, or two that contradict each other, sequences
+ * that start in different layers. */
 HS_MUST_USE hs_status hs_plan_make(const hs_recipe *recipe, const hs_sequence *sequences, size_t n_sequences,
                                    const hs_observer *observer, hs_plan *ret_plan, hs_error *err);

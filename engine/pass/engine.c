@@ -54,6 +54,11 @@ hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_wor
     return engine->backend->workspace_create(engine, tokens_max, ret_ws, err);
 }
 
+size_t hs_workspace_tokens(const hs_workspace *ws)
+{
+    return ws->tokens_max;
+}
+
 void hs_workspace_destroy(hs_workspace *ws)
 {
     if (ws)

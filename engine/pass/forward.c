@@ -24,6 +24,7 @@ typedef struct pass {
     hs__cpu_workspace *ws;
     const hs_plan *plan;
     size_t N;                 /* tokens of all sequences */
+    size_t n_longest;         /* of the longest one */
     size_t first_row, n_rows; /* those that go from one layer's heads to the next ones' now */
     size_t n_row_chunks, n_threads;
     size_t index;                  /* of the layer */
@@ -88,9 +89,11 @@ static float *place(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
 }
 
 /* Where a head that the capture lists goes: into what it keeps and, for an observer, aside. */
-static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, hs__head *head)
+static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, size_t slot,
+                       hs__head *head)
 {
     const hs_observer *observer = p->plan->observer;
+    const size_t T = p->n_longest;
     head->query = place(capture, HS_TAP_QUERY, l, h);
     head->key = place(capture, HS_TAP_KEY, l, h);
     head->value = place(capture, HS_TAP_VALUE, l, h);
@@ -99,12 +102,12 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     head->columns = place(capture, HS_TAP_COLUMNS, l, h);
     head->output = place(capture, HS_TAP_HEAD_OUTPUT, l, h);
     head->similarity = place(capture, HS_TAP_SIMILARITY, l, h);
-    if (observer && !head->attention)
-        head->attention = observer->attention;
-    if (observer && !head->columns)
-        head->columns = observer->columns;
-    if (observer && !head->similarity) {
-        head->similarity = observer->similarity;
+    if (observer && !head->attention && observer->attention)
+        head->attention = observer->attention + slot * T * T;
+    if (observer && !head->columns && observer->columns)
+        head->columns = observer->columns + slot * T;
+    if (observer && !head->similarity && observer->similarity) {
+        head->similarity = observer->similarity + slot * T * T;
         head->upper_only = true;
     }
 }
@@ -140,7 +143,7 @@ static void task_attend(void *context, size_t task, size_t slot)
         head.bias = p->engine->score_bias + index * (2 * last + 1) + last;
     }
     if (h >= 0)
-        head_place(p, capture, (size_t)l, (size_t)h, &head);
+        head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
     if (h >= 0 && p->plan->observer)
         p->plan->observer->show(p->plan->observer->context, s, (size_t)l, (size_t)h,
@@ -285,6 +288,38 @@ static void embed(pass *p, hs__team *team)
         multiply(p, team, engine->projection, ws->update, ws->x);
 }
 
+/* O of the layer in which a sequence starts, as the output product reads it. */
+static void start_context(const hs_start *start, const hs_shape *shape, size_t T, float *context)
+{
+    const size_t H = shape->hidden, D = shape->head_width;
+    for (size_t h = 0; h < shape->n_heads; h++) {
+        const float *output = start->head_outputs + h * T * D;
+        for (size_t i = 0; i < T; i++) {
+            float *to = context + i * H + h * D;
+            if (h == start->head_off)
+                memset(to, 0, D * sizeof *to);
+            else
+                memcpy(to, output + i * D, D * sizeof *to);
+        }
+    }
+}
+
+/* The states in which all sequences start: x, and O where it is given. */
+static void start(const pass *p)
+{
+    const hs_shape *shape = &p->engine->shape;
+    const size_t H = shape->hidden;
+    size_t row = 0;
+    for (size_t s = 0; s < p->plan->n_sequences; s++) {
+        const hs_sequence *sequence = &p->plan->sequences[s];
+        const size_t T = sequence->n_tokens;
+        memcpy(p->ws->x + row * H, sequence->start->state, T * H * sizeof *p->ws->x);
+        if (p->plan->starts_behind_heads)
+            start_context(sequence->start, shape, T, p->ws->context + row * H);
+        row += T;
+    }
+}
+
 /* x = norm(x) behind the last layer. */
 static void final_norm(const pass *p)
 {
@@ -321,17 +356,19 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 
 static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *control, hs_error *err)
 {
-    const size_t n_layers = p->plan->n_layers;
-    for (size_t l = 0; l < n_layers; l++) {
+    const size_t n_layers = p->plan->n_layers, first = p->plan->first_layer;
+    for (size_t l = first; l < n_layers; l++) {
+        const bool attends = l > first || !p->plan->starts_behind_heads;
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled after %zu of %zu layers", l, n_layers);
         const hs__packed_layer *layer = &p->engine->layers[l];
         p->index = l;
         p->layer = layer;
         p->last = p->plan->heads_only && l + 1 == n_layers;
-        if (l == 0)
+        if (l == first && attends)
             run_between(p, team, NULL, layer);
-        hs__team_share(team, p->plan->n_sequences * p->engine->shape.n_heads, task_attend, p);
+        if (attends)
+            hs__team_share(team, p->plan->n_sequences * p->engine->shape.n_heads, task_attend, p);
         if (!p->last)
             run_between(p, team, layer, l + 1 < n_layers ? layer + 1 : NULL);
         if (atomic_load_explicit(&p->status, memory_order_relaxed))
@@ -352,8 +389,10 @@ static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, siz
     const hs_shape *shape = &engine->shape;
     const double weights = (double)shape->n_layers * (double)shape->hidden *
                            (4 * (double)shape->hidden + 2 * (double)shape->ffn);
-    const size_t n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
-    return n > 1 && !plan->observer && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
+    const size_t most =
+        plan->observer && plan->observer->n_threads < n_threads ? plan->observer->n_threads : n_threads;
+    const size_t n = most < engine->n_threads ? most : engine->n_threads;
+    return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
 hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
@@ -362,11 +401,17 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
     const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
     pass p = {.engine = engine, .ws = (hs__cpu_workspace *)ws, .plan = plan, .N = plan->n_tokens};
     p.n_threads = threads_for(engine, plan, control->n_threads);
+    for (size_t s = 0; s < plan->n_sequences; s++)
+        if (plan->sequences[s].n_tokens > p.n_longest)
+            p.n_longest = plan->sequences[s].n_tokens;
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__team team;
     hs__team_start(&team, base->runtime, p.n_threads);
-    embed(&p, &team);
-    keep_hidden_states(&p, -1);
+    if (plan->n_sequences > 0 && plan->sequences[0].start)
+        start(&p);
+    else
+        embed(&p, &team);
+    keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
     const hs_status st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;

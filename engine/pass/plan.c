@@ -78,6 +78,24 @@ static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequen
     return st ? st : interventions_check(shape, sequence, err);
 }
 
+/* Rows of all sequences go through the layers side by side. */
+static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *err)
+{
+    const hs_start *first = plan->n_sequences > 0 ? plan->sequences[0].start : NULL;
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        const hs_start *start = plan->sequences[s].start;
+        if (!start != !first ||
+            (start && (start->layer != first->layer || !start->head_outputs != !first->head_outputs)))
+            return hs_fail(err, HS_INVALID, "the sequences of a pass must start at the same point");
+        if (start && (start->layer >= shape->n_layers || !start->state))
+            return hs_fail(err, HS_INVALID, "a sequence must start below layer %zu, with a state",
+                           shape->n_layers);
+    }
+    plan->first_layer = first ? first->layer : 0;
+    plan->starts_behind_heads = first && first->head_outputs;
+    return HS_OK;
+}
+
 /* Layers are needed up to the last one that any capture lists, or all of them where the model's last state is
  * kept; of the last one needed the heads only, unless a state behind it is kept. */
 static void depth_find(hs_plan *plan)
@@ -106,6 +124,9 @@ hs_status hs_plan_make(const hs_recipe *recipe, const hs_sequence *sequences, si
             return st;
         plan.n_tokens += sequences[s].n_tokens;
     }
+    const hs_status st = starts_check(&recipe->shape, &plan, err);
+    if (st)
+        return st;
     depth_find(&plan);
     *ret_plan = plan;
     return HS_OK;

@@ -9,7 +9,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
 import checkpoint  # noqa: E402
-from experiments import Intervention, forward  # noqa: E402
+import family_nomic_bert  # noqa: E402
+import predictor  # noqa: E402
+from experiments import Intervention, divergence, forward  # noqa: E402
+from test_predictions import CHECKPOINTS  # noqa: E402
 
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 TEXT = "The war ended in 1945. It was a long war, and Paris is the [MASK] of France."
@@ -110,3 +113,138 @@ def test_json_says_what_npz_says(server):
                                     "interventions": changes}).json()["changes"]
     for name in ["hidden", "attentions", "similarities"]:
         np.testing.assert_array_equal(np.array(said[name], "f4"), arrays["changes_" + name])
+
+
+# ---- effects ----
+
+EFFECTS = ["hidden_change", "similarity_change", "prediction_kl", "logprob_change"]
+
+
+def effects(server, **options):
+    """name -> [l][h]"""
+    got = server.post("/analyze?format=npz", {"text": TEXT, "layers": "all", "outputs": ["effects"], **options})
+    assert got.status == 200, got.body
+    return dict(np.load(io.BytesIO(got.body)))
+
+
+def mask_id(server, model="mini"):
+    return server.post("/tokenize", {"text": "[MASK]", "model": model}).json()["input_ids"][1]
+
+
+def expected_changes(layer, baseline, changed):
+    """hidden_change and similarity_change. baseline and changed: (hidden states, similarities)."""
+    similarities = relative(changed[1], baseline[1], (-1, -2))[layer + 1:]
+    return [relative(changed[0][-1], baseline[0][-1], -1).mean(), similarities.mean() if similarities.size else 0]
+
+
+def expected_predictions(p, q, positions, ids, mask):
+    """prediction_kl and logprob_change, of the last layer's probabilities [T][V]."""
+    known = [at for at in positions if ids[at] != mask]
+    return [divergence(p[positions], q[positions]).mean(), np.log(q[known, ids[known]] / p[known, ids[known]]).mean()]
+
+
+def test_effects_are_those_of_the_reference(server, model):
+    positions = [3, 17, 18]
+    got = effects(server, predictions={"positions": positions})
+    ids, types = got["input_ids"], got["token_type_ids"]
+    baseline = forward(model, ids, types, [])
+    known = predictor.probabilities(MINI, baseline.hidden_states[-1:])[0]
+    for layer, head in [(0, 0), (0, 11), (1, 5), (4, 3), (7, 9), (10, 2), (11, 5)]:
+        changed = forward(model, ids, types, [Intervention([layer], [head], "zero")])
+        odds = predictor.probabilities(MINI, changed.hidden_states[-1:])[0]
+        both = [(heads.hidden_states, analysis.similarity(heads.outputs)) for heads in (baseline, changed)]
+        expected = [*expected_changes(layer, *both), *expected_predictions(known, odds, positions, ids, mask_id(server))]
+        for name, value in zip(EFFECTS, expected):
+            np.testing.assert_allclose(got["effects_" + name][layer, head], value, rtol=1e-3, err_msg=name,
+                                       atol=1e-6 if name == "logprob_change" else 1e-8)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("experiments")
+    with_head = {name: predictor.add(module.write_random(root / name, **shape), **head)
+                 for name, (module, shape, head) in CHECKPOINTS.items()}
+    return {**with_head, "nomic_bert": family_nomic_bert.write_random(root / "nomic_bert")}
+
+
+@pytest.fixture(scope="module")
+def families(folders):
+    from conftest import Server
+    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()))
+    yield running
+    assert running.stop() == 0
+
+
+SHORT = "the war of [MASK] was at the airport for [MASK] police"
+
+
+@pytest.mark.parametrize("name", [*CHECKPOINTS, "nomic_bert"])
+def test_effects_are_what_interventions_change(families, folders, name):
+    has_head = name in CHECKPOINTS
+    asked = {"text": SHORT, "model": name, **({"predictions": {"positions": "all"}} if has_head else {})}
+    got = effects(families, **asked)
+    assert ("effects_prediction_kl" in got) == has_head
+
+    def pass_with(**change):
+        arrays = answer(families, [change], outputs=["hidden_states", "similarities"], **asked)
+        return arrays["hidden_states"], arrays["similarities"]
+
+    known = pass_with(kind="scale", factor=1)
+    for layer, head in np.ndindex(got["effects_hidden_change"].shape):
+        changed = pass_with(layers=[int(layer)], heads=[int(head)], kind="zero")
+        expected = expected_changes(layer, known, changed)
+        if has_head:
+            odds = [predictor.probabilities(folders[name], states)[-1] for states, _ in (known, changed)]
+            positions = np.arange(len(got["input_ids"]))
+            expected += expected_predictions(*odds, positions, got["input_ids"], mask_id(families, name))
+        for figure, value in zip(EFFECTS, expected):
+            np.testing.assert_allclose(got["effects_" + figure][layer, head], value, rtol=2e-3, atol=2e-6, err_msg=figure)
+
+
+def test_effects_of_a_selection_are_those_of_all(server):
+    whole = effects(server)
+    part = effects(server, layers=[2, 11], heads=[0, 7, 8])
+    for name in EFFECTS:
+        np.testing.assert_array_equal(part["effects_" + name], whole["effects_" + name][np.ix_([2, 11], [0, 7, 8])])
+
+
+def test_effects_above_an_intervention(server, model):
+    """A head that is off already does nothing; others are compared with the changed pass."""
+    off = [Intervention([4, 5], [3], "zero"), Intervention([4], [4], "scale", 2.5)]
+    got = effects(server, interventions=told(off))
+    ids, types = got["input_ids"], got["token_type_ids"]
+    for name in EFFECTS[:3]:
+        assert got["effects_" + name][4, 3] == got["effects_" + name][5, 3] == 0
+    baseline = forward(model, ids, types, off)
+    for layer, head in [(2, 1), (4, 4), (4, 5)]:
+        changed = forward(model, ids, types, [*off, Intervention([layer], [head], "zero")])
+        np.testing.assert_allclose(got["effects_hidden_change"][layer, head],
+                                   relative(changed.hidden_states[-1], baseline.hidden_states[-1], -1).mean(), rtol=1e-3)
+        on = np.array([(at, number) not in [(4, 3), (5, 3)] for at in LAYERS for number in HEADS]).reshape(12, 12)
+        both = [analysis.similarity(heads.outputs)[layer + 1:][on[layer + 1:]] for heads in (changed, baseline)]
+        np.testing.assert_allclose(got["effects_similarity_change"][layer, head], relative(*both, (-1, -2)).mean(),
+                                   rtol=1e-3)
+
+
+def test_effects_without_anything_to_predict(server):
+    got = server.post("/analyze", {"text": "No mask here.", "outputs": ["effects"], "heads": [0, 1]}).json()["effects"]
+    assert [list(head) for head in got[0]] == [EFFECTS, EFFECTS]
+    for head in got[0]:
+        assert head["hidden_change"] > 0 and head["similarity_change"] == 0
+        assert head["prediction_kl"] is None and head["logprob_change"] is None
+    alone = server.post("/analyze", {"input_ids": [5], "outputs": ["effects"], "layers": [0]}).json()["effects"]
+    assert alone[0][0]["similarity_change"] is None and alone[0][0]["hidden_change"] > 0
+
+
+def test_effects_at_a_position_behind_the_text(server):
+    refused = server.post("/analyze", {"text": "short", "outputs": ["effects"], "predictions": {"positions": [50]}})
+    assert refused.status == 422 and "position 50" in refused.json()["detail"]
+
+
+def test_json_effects_are_the_arrays(server):
+    arrays = effects(server, layers=[3, 4], heads=[1, 2, 3])
+    said = server.post("/analyze", {"text": TEXT, "layers": [3, 4], "heads": [1, 2, 3], "outputs": ["effects"],
+                                    "digits": 9}).json()["effects"]
+    for name in EFFECTS:
+        values = np.array([[np.nan if head[name] is None else head[name] for head in layer] for layer in said], "f4")
+        np.testing.assert_array_equal(values, arrays["effects_" + name])

@@ -96,3 +96,8 @@ def profile(attention, ids, first, separator, punctuation):
     special = max(figures["first"], figures["separator"], figures["punctuation"]) > 0.6
     position = max(figures["previous"], figures["next"]) > 0.5
     return figures, 1 if special else 2 if figures["entropy"] > 3.8 else 0 if position else 3
+
+
+def divergence(p, q):
+    """Sum of p ln(p / q) over the last axis."""
+    return (p * np.log(p / q)).sum(-1)

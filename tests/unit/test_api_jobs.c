@@ -135,6 +135,35 @@ START_TEST(cancelled_requests_end_with_504)
 }
 END_TEST
 
+/* Told of progress: gives up after two layers. */
+typedef struct giving_up {
+    atomic_int cancelled;
+    size_t n_done;
+} giving_up;
+
+static void give_up(void *data, size_t n_done)
+{
+    giving_up *g = data;
+    g->n_done = n_done;
+    atomic_store(&g->cancelled, n_done >= 24);
+}
+
+START_TEST(effects_end_between_passes)
+{
+    giving_up g = {0};
+    hs_request request =
+        api_request(HS_ANALYZE, "{\"text\":\"One cat.\",\"layers\":\"all\",\"outputs\":[\"effects\"]}");
+    request.cancelled = &g.cancelled;
+    request.progress = give_up;
+    request.progress_data = &g;
+    hs_response response;
+    hs_api_handle(f.api, f.worker, &request, &response);
+    ck_assert_int_eq(response.status, 504);
+    ck_assert_uint_eq(g.n_done, 24);
+    hs_response_finish(&response);
+}
+END_TEST
+
 /* Of at least 512 tokens. */
 static void long_text(char ret_body[4096], const char *rest)
 {
@@ -355,6 +384,7 @@ int main(void)
     tcase_add_test(cases, jobs_in_one_pass_answer_as_alone);
     tcase_add_test(cases, jobs_that_need_no_pass_have_no_tokens);
     tcase_add_test(cases, cancelled_requests_end_with_504);
+    tcase_add_test(cases, effects_end_between_passes);
     tcase_add_test(cases, too_much_is_refused_before_it_is_computed);
     tcase_add_test(cases, the_bound_on_the_size_holds);
     tcase_add_test(cases, json_is_packed_for_who_accepts_it);

@@ -151,6 +151,7 @@ static const struct {
      "\"heads\":[1]}]}"},
     {HS_ANALYZE, "application/x-npz", NULL,
      "{\"input_ids\":[2,5,3],\"outputs\":[\"value_norms\"],\"interventions\":[{\"kind\":\"uniform\"}]}"},
+    {HS_ANALYZE, NULL, NULL, "{\"text\":\"a bc\",\"outputs\":[\"effects\"]}"},
     {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},
     {HS_MODELS, NULL, NULL, NULL},

@@ -419,7 +419,8 @@ START_TEST(observers_are_shown_what_captures_would_keep)
     }
     float *maps = malloc((2 * T_max * T_max + T_max) * sizeof *maps);
     shown seen = {.expected = &kept};
-    const hs_observer observer = {maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen};
+    const hs_observer observer = {maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen,
+                                  1};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     hs_plan plan;

@@ -522,7 +522,122 @@ START_TEST(interventions_stay_in_their_sequence)
 }
 END_TEST
 
+/* ---- passes that start in a layer ---- */
+
+/* What `whole` has from that layer on, computed from its state there; with O given, without that of head_off.
+ */
+static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, hs_start start,
+                             const hs_intervention *intervention)
+{
+    const hs_shape *s = hs_engine_shape(engine);
+    const size_t T = whole->n_tokens;
+    const hs_selection all = {numbers, s->n_layers, numbers, s->n_heads, EVERYTHING};
+    hs_sequence sequences[2];
+    hs_workspace *ws = NULL;
+    hs_plan plan;
+    start.state = hs_capture_at(whole, HS_TAP_EVERY_STATE, start.layer, 0);
+    for (size_t i = 0; i < 2; i++) {
+        sequences[i] = (hs_sequence){.ids = ids,
+                                     .types = types,
+                                     .n_tokens = T,
+                                     .interventions = intervention,
+                                     .n_interventions = intervention != NULL,
+                                     .start = &start};
+        ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequences[i].capture, NULL), HS_OK);
+    }
+    ck_assert_int_eq(hs_workspace_create(engine, 2 * T, &ws, NULL), HS_OK);
+    ck_assert_int_eq(hs_plan_make(hs_engine_recipe(engine), sequences, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
+    hs_workspace_destroy(ws);
+    hs_capture_destroy(sequences[0].capture);
+    return sequences[1].capture;
+}
+
+static void assert_same_from(const hs_capture *a, const hs_capture *b, size_t map_layer, size_t state)
+{
+    const size_t T = a->n_tokens, n_maps = a->n_layers - map_layer, n_states = a->depth + 1 - state;
+    if (n_maps > 0)
+        ck_assert_mem_eq(hs_capture_at(a, HS_TAP_SIMILARITY, map_layer, 0),
+                         hs_capture_at(b, HS_TAP_SIMILARITY, map_layer, 0),
+                         n_maps * a->n_heads * T * T * sizeof(float));
+    ck_assert_mem_eq(hs_capture_at(a, HS_TAP_EVERY_STATE, state, 0),
+                     hs_capture_at(b, HS_TAP_EVERY_STATE, state, 0),
+                     n_states * T * a->hidden * sizeof(float));
+}
+
+START_TEST(a_start_in_a_layer_changes_no_bit)
+{
+    static const uint16_t last[] = {2}, second[] = {1};
+    const hs_recipe recipe = recipes[_i].make();
+    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_DEFAULT);
+    const hs_intervention above = {last, 1, numbers, 2, HS_INTERVENE_MEAN, 0};
+    hs_capture *whole = pass(engine, 25, EVERYTHING, &above, 1, 1);
+    for (size_t layer = 0; layer < 3; layer++) {
+        hs_capture *from = pass_from(engine, whole, (hs_start){.layer = layer}, &above);
+        assert_same_from(from, whole, layer, layer);
+        hs_capture_destroy(from);
+
+        const hs_start behind = {.layer = layer,
+                                 .head_outputs = hs_capture_at(whole, HS_TAP_HEAD_OUTPUT, layer, 0),
+                                 .head_off = 3};
+        from = pass_from(engine, whole, behind, &above);
+        assert_same_from(from, whole, layer + 1, layer);
+        hs_capture_destroy(from);
+    }
+    hs_capture_destroy(whole);
+
+    const hs_intervention off = {second, 1, second, 1, HS_INTERVENE_ZERO, 0};
+    hs_capture *changed = pass(engine, 25, EVERYTHING, &off, 1, 1);
+    whole = pass(engine, 25, EVERYTHING, NULL, 0, 1);
+    const hs_start without = {
+        .layer = 1, .head_outputs = hs_capture_at(whole, HS_TAP_HEAD_OUTPUT, 1, 0), .head_off = 1};
+    hs_capture *from = pass_from(engine, whole, without, NULL);
+    assert_same_from(from, changed, 2, 2);
+    hs_capture_destroy(from);
+    hs_capture_destroy(changed);
+    hs_capture_destroy(whole);
+    hs_engine_destroy(engine);
+}
+END_TEST
+
 /* ---- what a plan refuses ---- */
+
+START_TEST(unsound_starts_are_refused)
+{
+    const hs_recipe recipe = recipe_plain();
+    const hs_selection none = {0};
+    const float state[1] = {0};
+    const hs_start starts[] = {{.layer = 3, .state = state},
+                               {.layer = 1},
+                               {.layer = 1, .state = state},
+                               {.layer = 2, .state = state},
+                               {.layer = 1, .state = state, .head_outputs = state}};
+    const struct {
+        const hs_start *starts[2];
+        const char *text;
+    } cases[] = {
+        {{&starts[0], &starts[0]}, "a sequence must start below layer 3, with a state"},
+        {{&starts[1], &starts[1]}, "a sequence must start below layer 3, with a state"},
+        {{&starts[2], &starts[3]}, "the sequences of a pass must start at the same point"},
+        {{&starts[2], &starts[4]}, "the sequences of a pass must start at the same point"},
+        {{&starts[2], NULL}, "the sequences of a pass must start at the same point"},
+        {{NULL, &starts[2]}, "the sequences of a pass must start at the same point"},
+    };
+    hs_capture *capture = NULL;
+    ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &capture, NULL), HS_OK);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hs_sequence sequences[2];
+        for (size_t i = 0; i < 2; i++)
+            sequences[i] =
+                (hs_sequence){.ids = ids, .n_tokens = 4, .capture = capture, .start = cases[c].starts[i]};
+        hs_error err = {0};
+        hs_plan plan;
+        ck_assert_int_eq(hs_plan_make(&recipe, sequences, 2, NULL, &plan, &err), HS_INVALID);
+        ck_assert_str_eq(err.text, cases[c].text);
+    }
+    hs_capture_destroy(capture);
+}
+END_TEST
 
 START_TEST(unsound_interventions_are_refused)
 {
@@ -591,6 +706,8 @@ int main(void)
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);
     tcase_add_test(cases, the_order_of_interventions_does_not_matter);
     tcase_add_test(cases, interventions_stay_in_their_sequence);
+    tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_RECIPES);
+    tcase_add_test(cases, unsound_starts_are_refused);
     tcase_add_test(cases, unsound_interventions_are_refused);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
     suite_add_tcase(suite, cases);

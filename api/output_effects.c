@@ -1,0 +1,131 @@
+/* output_effects.c - what each head asked for does for the pass: computed where there is a workspace, when
+ * the baseline's heads are there; written like any structure. */
+#include "api/output_structures.h"
+
+#include <stdlib.h>
+
+/* The figures by name, in the order of the answer; the last two only of models that predict. */
+static const struct {
+    const char *name, *array;
+    size_t offset;
+    bool predicts;
+} figures[] = {
+    {"hidden_change", "effects_hidden_change", offsetof(hs_effect, hidden_change), false},
+    {"similarity_change", "effects_similarity_change", offsetof(hs_effect, similarity_change), false},
+    {"prediction_kl", "effects_prediction_kl", offsetof(hs_effect, prediction_kl), true},
+    {"logprob_change", "effects_logprob_change", offsetof(hs_effect, logprob_change), true},
+};
+#define N_FIGURES (sizeof figures / sizeof *figures)
+
+static bool predicts(const hs__served_model *model)
+{
+    return hs_model_recipe(model->model)->predictor.decoder.data;
+}
+
+static float figure(const hs_effect *effect, size_t k)
+{
+    return *(const float *)(const void *)((const char *)effect + figures[k].offset);
+}
+
+/* ---- computing ---- */
+
+size_t hs__effects_bytes(const hs__answer *a)
+{
+    const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
+    const hs_effects_wanted wanted = {.baseline = &baseline,
+                                      .n_heads = a->wanted->n_heads,
+                                      .n_positions = predicts(a->model) ? baseline.n_tokens : 0};
+    return hs_effects_bytes(a->model->engine, &wanted, a->request->n_threads);
+}
+
+hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                          hs_effect *ret_effects, hs_error *err)
+{
+    const hs__analysis_request *asked = a->wanted;
+    const hs_sequence baseline = {.ids = a->encoding->ids,
+                                  .types = a->model->shape->n_types ? a->encoding->types : NULL,
+                                  .n_tokens = a->encoding->n_tokens,
+                                  .capture = (hs_capture *)a->capture,
+                                  .interventions = asked->interventions,
+                                  .n_interventions = asked->n_interventions};
+    size_t *positions = NULL, n_positions = 0;
+    hs_status st = HS_OK;
+    if (predicts(a->model))
+        st = hs__positions_choose(a, &positions, &n_positions, err);
+    const hs_effects_wanted wanted = {
+        .baseline = &baseline,
+        .layers = asked->layers,
+        .heads = asked->heads,
+        .n_layers = asked->n_layers,
+        .n_heads = asked->n_heads,
+        .positions = positions,
+        .n_positions = n_positions,
+        .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
+        .progress = a->request->progress,
+        .context = a->request->progress_data,
+    };
+    if (!st)
+        st = hs_effects_compute(a->model->engine, ws, &wanted, control, ret_effects, err);
+    free(positions);
+    return st;
+}
+
+/* They are the job's. */
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    (void)err;
+    *ret_result = (void *)a->effects;
+    return HS_OK;
+}
+
+static void destroy(void *result)
+{
+    (void)result;
+}
+
+/* ---- writing ---- */
+
+static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    hs__buffer_text(b, "{");
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        if (figures[k].predicts && !predicts(a->model))
+            continue;
+        hs__buffer_text(b, k ? ",\"" : "\"");
+        hs__buffer_text(b, figures[k].name);
+        hs__buffer_text(b, "\":");
+        hs__json_float(b, figure((const hs_effect *)result + at, k), (int)a->wanted->digits);
+    }
+    hs__buffer_text(b, "}");
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    hs__json_heads(b, a, result, write_head);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        if (figures[k].predicts && !predicts(a->model))
+            continue;
+        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
+        for (size_t i = 0; i < n_layers * n_heads && to; i++)
+            to[i] = figure((const hs_effect *)result + i, k);
+    }
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (96 + N_FIGURES * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * N_FIGURES;
+}
+
+const hs__structure hs__structure_effects = {
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};

@@ -1,0 +1,343 @@
+/* effects.c - layer by layer, some of its heads at a time: a pass of variants, whose similarities are
+ * compared while they are in the nearest cache, then their last states. What is predicted is compared for all
+ * heads of a layer at once, for that reads the decoder. */
+#include "engine/analysis/effects.h"
+
+#include "engine/arena.h"
+#include "model/clones.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOGETHER_MAX     32                 /* variants of a pass */
+#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
+
+/* All that a call holds. A variant is one head switched off; n are those of a layer, `room` those of a pass.
+ */
+typedef struct sweep {
+    const hs_engine *engine;
+    hs_workspace *ws;
+    const hs_effects_wanted *wanted;
+    const hs_capture *baseline;
+    size_t T, H, V, n_layers, n_heads, room, n_threads;
+    size_t layer;     /* whose heads are switched off */
+    uint16_t *all;    /* [max(n_layers, n_heads)] 0, 1, ... */
+    double *norms;    /* [n_layers][n_heads] of S of the baseline, of half of it */
+    double *ratios;   /* [room][n_layers][n_heads]: |S' - S| / |S| */
+    float *maps;      /* [n_threads][T][T] */
+    float *states;    /* [n_positions][1 + n][H]: what is predicted from, the baseline's first */
+    size_t n_at_once; /* positions whose logits are held */
+    float *logits;    /* [n_at_once][1 + n][V] */
+    float *odds;      /* [V]: e^(x - max) of the baseline */
+    hs_capture *captures[TOGETHER_MAX];
+} sweep;
+
+static size_t more(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t less(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- similarities ---- */
+
+/* Sum of (a - b)^2 above the diagonal of [n][n]; b NULL: of a^2. */
+HS_CLONES
+static double upper_squares(const float *a, const float *b, size_t n)
+{
+    enum { LANES = 16 };
+    double total = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float *x = a + i * n, *y = b ? b + i * n : NULL;
+        float sums[LANES] = {0};
+        size_t j = i + 1;
+        for (; j + LANES <= n; j += LANES)
+            for (size_t k = 0; k < LANES; k++) {
+                const float d = x[j + k] - (y ? y[j + k] : 0);
+                sums[k] += d * d;
+            }
+        for (; j < n; j++) {
+            const float d = x[j] - (y ? y[j] : 0);
+            sums[0] += d * d;
+        }
+        for (size_t k = 0; k < LANES; k++)
+            total += (double)sums[k];
+    }
+    return total;
+}
+
+static void norms_find(sweep *s)
+{
+    for (size_t l = 0; l < s->n_layers; l++)
+        for (size_t h = 0; h < s->n_heads; h++)
+            s->norms[l * s->n_heads + h] =
+                sqrt(upper_squares(hs_capture_at(s->baseline, HS_TAP_SIMILARITY, l, h), NULL, s->T));
+}
+
+/* An hs_observer's: one head of a variant, l layers above the first one behind that which is changed. */
+static void similarity_compare(void *context, size_t variant, size_t l, size_t h,
+                               const hs_observed_head *head)
+{
+    const sweep *s = context;
+    const size_t layer = s->layer + 1 + l, at = layer * s->n_heads + h;
+    const double squares =
+        upper_squares(head->similarity, hs_capture_at(s->baseline, HS_TAP_SIMILARITY, layer, h), s->T);
+    s->ratios[variant * s->n_layers * s->n_heads + at] = sqrt(squares) / s->norms[at];
+}
+
+/* Mean over the heads of later layers, but those that are off in the baseline: their S is 0. */
+static float similarity_change(const sweep *s, size_t variant)
+{
+    const size_t first = (s->layer + 1) * s->n_heads, n_maps = s->n_layers * s->n_heads;
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = first; i < n_maps; i++) {
+        sum += s->norms[i] != 0 ? s->ratios[variant * n_maps + i] : 0;
+        n += s->norms[i] != 0;
+    }
+    return first == n_maps ? 0 : n > 0 ? (float)(sum / (double)n) : NAN;
+}
+
+/* ---- states ---- */
+
+static double row_change(const float *changed, const float *baseline, size_t n)
+{
+    double difference = 0, whole = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = (double)changed[i] - (double)baseline[i];
+        difference += d * d;
+        whole += (double)baseline[i] * (double)baseline[i];
+    }
+    return sqrt(difference / whole);
+}
+
+static float hidden_change(const sweep *s, const float *changed)
+{
+    const float *baseline = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0);
+    double sum = 0;
+    for (size_t i = 0; i < s->T; i++)
+        sum += row_change(changed + i * s->H, baseline + i * s->H, s->H);
+    return (float)(sum / (double)s->T);
+}
+
+/* Keeps what is predicted from: row 0 is the baseline's, row 1 + k that of the layer's k-th head. */
+static void states_keep(sweep *s, const float *last, size_t row)
+{
+    for (size_t p = 0; p < s->wanted->n_positions; p++)
+        memcpy(s->states + (p * (1 + s->wanted->n_heads) + row) * s->H, last + s->wanted->positions[p] * s->H,
+               s->H * sizeof *last);
+}
+
+/* ---- a pass ---- */
+
+static hs_status captures_make(sweep *s, hs_error *err)
+{
+    const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
+                                    HS_KEEP(LAST_STATE)};
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < s->room && !st; i++) {
+        hs_capture_destroy(s->captures[i]);
+        s->captures[i] = NULL;
+        st = hs_capture_create(hs_engine_runtime(s->engine), hs_engine_shape(s->engine), &selection, s->T,
+                               &s->captures[i], err);
+    }
+    return st;
+}
+
+static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_run_control *control,
+                          hs_error *err)
+{
+    hs_start starts[TOGETHER_MAX];
+    hs_sequence sequences[TOGETHER_MAX];
+    const hs_observer observer = {
+        .similarity = s->maps, .show = similarity_compare, .context = s, .n_threads = s->n_threads};
+    for (size_t i = 0; i < n; i++) {
+        starts[i] = (hs_start){.layer = s->layer,
+                               .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
+                               .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
+                               .head_off = heads[i]};
+        sequences[i] = *s->wanted->baseline;
+        sequences[i].capture = s->captures[i];
+        sequences[i].start = &starts[i];
+    }
+    hs_plan plan;
+    const hs_status st = hs_plan_make(hs_engine_recipe(s->engine), sequences, n, &observer, &plan, err);
+    return st ? st : hs_engine_run(s->engine, s->ws, &plan, control, err);
+}
+
+/* Heads [first, first + n) of those wanted. ret is the first one's. */
+static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_control *control,
+                               hs_effect *ret, hs_error *err)
+{
+    const hs_status st = pass_run(s, s->wanted->heads + first, n, control, err);
+    for (size_t i = 0; i < n && !st; i++) {
+        const float *last = hs_capture_at(s->captures[i], HS_TAP_LAST_STATE, 0, 0);
+        ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN};
+        states_keep(s, last, 1 + first + i);
+    }
+    return st;
+}
+
+/* ---- predictions ---- */
+
+/* ln sum e^x; odds, which may be NULL, gets e^(x - max), ret_sum the sum of these. */
+static double log_sum(const float *x, size_t n, float *odds, double *ret_sum)
+{
+    float most = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float e = expf(x[i] - most);
+        sum += (double)e;
+        if (odds)
+            odds[i] = e;
+    }
+    *ret_sum = sum;
+    return (double)most + log(sum < 1 ? 1 : sum); /* the largest counts 1 */
+}
+
+/* Adds one position's divergences to those of the layer's heads, and changes of its token's probability. */
+static void position_compare(const sweep *s, const float *logits, int32_t id, double *kl, double *logprob)
+{
+    double sum, unused;
+    const double baseline = log_sum(logits, s->V, s->odds, &sum);
+    for (size_t h = 0; h < s->wanted->n_heads; h++) {
+        const float *changed = logits + (1 + h) * s->V;
+        const double other = log_sum(changed, s->V, NULL, &unused);
+        double mean = 0; /* of the logits' difference, over what the baseline expects */
+        for (size_t i = 0; i < s->V; i++)
+            mean += (double)s->odds[i] * ((double)logits[i] - (double)changed[i]);
+        const double divergence = mean / sum - baseline + other;
+        kl[h] += divergence < 0 ? 0 : divergence; /* by rounding */
+        if (id != s->wanted->mask_id)
+            logprob[h] += (double)changed[id] - other - (double)logits[id] + baseline;
+    }
+}
+
+/* Of all heads of a layer, from the states kept. */
+static hs_status predictions_compare(const sweep *s, const hs_run_control *control, hs_effect *ret,
+                                     hs_error *err)
+{
+    const hs_effects_wanted *wanted = s->wanted;
+    const size_t n_rows = 1 + wanted->n_heads;
+    double kl[HS_HEADS_MAX] = {0}, logprob[HS_HEADS_MAX] = {0};
+    size_t n_tokens = 0;
+    for (size_t p = 0, n; p < wanted->n_positions; p += n) {
+        if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
+            return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
+        n = less(s->n_at_once, wanted->n_positions - p);
+        const hs_status st = hs_engine_predict(s->engine, s->states + p * n_rows * s->H, n * n_rows, 0,
+                                               s->n_threads, s->logits, err);
+        if (st)
+            return st;
+        for (size_t i = 0; i < n; i++) {
+            const int32_t id = wanted->baseline->ids[wanted->positions[p + i]];
+            position_compare(s, s->logits + i * n_rows * s->V, id, kl, logprob);
+            n_tokens += id != wanted->mask_id;
+        }
+    }
+    for (size_t h = 0; h < wanted->n_heads; h++) {
+        ret[h].prediction_kl = (float)(kl[h] / (double)wanted->n_positions);
+        ret[h].logprob_change = n_tokens > 0 ? (float)(logprob[h] / (double)n_tokens) : NAN;
+    }
+    return HS_OK;
+}
+
+/* ---- all ---- */
+
+static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *control, hs_effect *ret,
+                               hs_error *err)
+{
+    const hs_effects_wanted *wanted = s->wanted;
+    hs_status st = captures_make(s, err);
+    for (size_t h = 0, n; h < wanted->n_heads && !st; h += n) {
+        n = less(s->room, wanted->n_heads - h);
+        st = heads_compare(s, h, n, control, ret + h, err);
+        if (!st && wanted->progress)
+            wanted->progress(wanted->context, n_done + h + n);
+    }
+    return st || wanted->n_positions == 0 ? st : predictions_compare(s, control, ret, err);
+}
+
+/* Measures (arena over NULL) or carves. */
+static void sweep_layout(sweep *s, hs__arena *arena)
+{
+    const size_t n_maps = s->n_layers * s->n_heads, P = s->wanted->n_positions,
+                 n_rows = 1 + s->wanted->n_heads;
+    s->all = hs__arena_take(arena, more(s->n_layers, s->n_heads) * sizeof *s->all);
+    s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
+    s->ratios = hs__arena_take(arena, s->room * n_maps * sizeof *s->ratios);
+    s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
+    s->states = hs__arena_floats(arena, P * n_rows * s->H);
+    s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
+    s->odds = hs__arena_floats(arena, P > 0 ? s->V : 0);
+}
+
+static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wanted, size_t tokens_max,
+                            size_t n_threads)
+{
+    const hs_shape *shape = hs_engine_shape(engine);
+    const size_t T = wanted->baseline->n_tokens, n_rows = 1 + wanted->n_heads;
+    const size_t held = LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
+    return (sweep){
+        .engine = engine,
+        .wanted = wanted,
+        .baseline = wanted->baseline->capture,
+        .T = T,
+        .H = shape->hidden,
+        .V = shape->vocab_size,
+        .n_layers = shape->n_layers,
+        .n_heads = shape->n_heads,
+        .room = less(less(more(tokens_max / T, 1), wanted->n_heads), TOGETHER_MAX),
+        .n_threads = more(n_threads, 1),
+        .n_at_once = less(more(held, 1), wanted->n_positions),
+    };
+}
+
+static size_t sweep_bytes(sweep s)
+{
+    hs__arena measure = {0};
+    sweep_layout(&s, &measure);
+    return measure.used;
+}
+
+size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_wanted *wanted, size_t n_threads)
+{
+    return sweep_bytes(sweep_describe(engine, wanted, hs_engine_shape(engine)->n_positions, n_threads));
+}
+
+static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effect *ret, hs_error *err)
+{
+    const hs_effects_wanted *wanted = s->wanted;
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < more(s->n_layers, s->n_heads); i++)
+        s->all[i] = (uint16_t)i;
+    norms_find(s);
+    states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0);
+    for (size_t l = 0; l < wanted->n_layers && !st; l++) {
+        s->layer = wanted->layers[l];
+        st = layer_compare(s, l * wanted->n_heads, control, ret + l * wanted->n_heads, err);
+    }
+    return st;
+}
+
+hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs_effects_wanted *wanted,
+                             const hs_run_control *control, hs_effect *ret_effects, hs_error *err)
+{
+    sweep s = sweep_describe(engine, wanted, hs_workspace_tokens(ws), control->n_threads);
+    hs__arena arena = {.base = hs_memory_create(sweep_bytes(s))};
+    if (!arena.base)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for effects");
+    s.ws = ws;
+    sweep_layout(&s, &arena);
+    const hs_status st = layers_compare(&s, control, ret_effects, err);
+    for (size_t i = 0; i < s.room; i++)
+        hs_capture_destroy(s.captures[i]);
+    free(arena.base);
+    return st;
+}
