@@ -1,5 +1,5 @@
 // A safetensors answer of POST /analyze as the viewer uses it.
-import type { HeadSummary } from "../../build/openapi";
+import type { AnalyzeAnswer, HeadSummary } from "../../build/openapi";
 import { parseSafetensors, type Tensor } from "./safetensors";
 
 export interface Encoding {
@@ -30,6 +30,9 @@ export interface Answer {
   timing: Timing;
   bytes: number;
 }
+
+// What comes as JSON: lists of tokens and few numbers.
+export type JsonAnswer = AnalyzeAnswer & { bytes: number };
 
 export interface Timing {
   [stage: string]: number;

@@ -1,6 +1,6 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
 import type { Model, Models, Problem as ProblemBody } from "../../build/openapi";
-import { readAnswer, type Answer, type Timing } from "./answer";
+import { readAnswer, type Answer, type JsonAnswer, type Timing } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 import { authorization, tellRefusal } from "./token";
 
@@ -68,6 +68,18 @@ export async function analyze(
   const bytes = await collect(response, onprogress);
   performance.mark("answer-complete");
   return readAnswer(bytes, timing);
+}
+
+// The same where lists of tokens are asked for, which come as JSON.
+export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Promise<JsonAnswer> {
+  const response = await send("analyze", {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: JSON.stringify(request),
+    signal,
+  });
+  const text = await response.text();
+  return { ...(JSON.parse(text) as JsonAnswer), bytes: text.length };
 }
 
 // The body in one piece, without a second copy where its length is told beforehand.

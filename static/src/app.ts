@@ -1,7 +1,7 @@
 // state -> requests -> answers -> views. The one place where state changes.
 import { Cache, type Entry } from "./cache";
-import type { Model } from "./api";
-import { partAt, type Answer, type Summary } from "./answer";
+import { analyze, readJson, type Model } from "./api";
+import { partAt, type Answer, type JsonAnswer, type Summary } from "./answer";
 import type { Head } from "./analysis";
 import type { Theme } from "./colour";
 import { Deriver, type Derived } from "./derived";
@@ -12,7 +12,7 @@ import { figuresAt } from "./levels";
 import type { Known } from "./metrics";
 import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
 import { visible } from "./visible";
-import { formatState, INITIAL, parseState, SUM, type State } from "./state";
+import { formatState, INITIAL, parseState, SUM, unreadIn, type State } from "./state";
 
 export interface Selection {
   layer: number;
@@ -27,20 +27,24 @@ const ADDRESS_MAX = 1_500_000; // longer ones no browser takes: such a text cann
 
 export class App {
   state: State = parseState(location.hash);
+  private unread: readonly string[] = unreadIn(location.hash);
   models: Model[] = [];
   theme: Theme = "light";
-  readonly cache: Cache;
+  readonly cache: Cache<Answer>;
+  readonly jsonCache: Cache<JsonAnswer>;
   private readonly deriver: Deriver;
   readonly draw: () => void;
   private tell: (text: string, aloud: boolean) => void = () => {};
 
   constructor(private readonly render: () => void) {
     this.draw = perFrame(() => {
-      this.cache.begin();
+      const caches = [this.cache, this.jsonCache];
+      for (const cache of caches) cache.begin();
       this.render();
-      this.cache.sweep();
+      for (const cache of caches) cache.sweep();
     });
-    this.cache = new Cache(this.draw);
+    this.cache = new Cache(analyze, this.draw);
+    this.jsonCache = new Cache(readJson, this.draw);
     this.deriver = new Deriver(this.draw);
     addEventListener("popstate", () => this.reload());
     addEventListener("hashchange", () => this.reload());
@@ -48,6 +52,7 @@ export class App {
 
   private reload(): void {
     this.state = parseState(location.hash);
+    this.unread = unreadIn(location.hash);
     this.draw();
   }
 
@@ -60,6 +65,7 @@ export class App {
   // Changes the state; a step (another view, head or text) also makes an entry in the browser's history.
   set(patch: Partial<State>, step = false): void {
     if (step) this.write("replaceState");
+    this.unread = this.unread.filter((name) => !(name in patch));
     this.state = { ...this.state, ...patch };
     if (step) this.write("pushState");
     else this.writing ||= setTimeout(() => this.write("replaceState"), ADDRESS_MS);
@@ -124,17 +130,26 @@ export class App {
 
   // What the address names and the model lacks, in words; empty when it names nothing of the kind.
   missing(answer: Answer): string {
-    const { layer, head, layer2, head2, view, against } = this.state;
+    const { layer, head, layer2, head2, view, against, edits, at, depth } = this.state;
     const second = view === "compare" && (against === "head" || against === "off");
-    const lacks = (name: string, asked: number[], has: number): string => {
+    const experiment = view === "experiment";
+    const lacks = (name: string, asked: number[], has: number, owner: string, then: string): string => {
       const beyond = asked.find((n) => n >= has);
       return beyond === undefined
         ? ""
-        : `The address names ${name} ${beyond}; ${answer.model} has ${has} ${name}s, counted from 0. The last stands in for it. `;
+        : `The address names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then} `;
     };
+    const { model, layers, heads, encoding } = answer;
+    const [stands, left] = ["The last stands in for it.", "It is left out."];
     return (
-      lacks("layer", second ? [layer, layer2] : [layer], answer.layers.length) +
-      lacks("head", second ? [head, head2] : [head], answer.heads.length)
+      this.unread.map((name) => `The address gives “${name}” something that cannot be read; it stands as it does at first. `).join("") +
+      lacks("layer", [layer, ...(second ? [layer2] : []), ...(experiment ? [depth] : [])], layers.length, model, stands) +
+      lacks("head", second ? [head, head2] : [head], heads.length, model, stands) +
+      (experiment
+        ? lacks("layer", edits.map((e) => e.layer), layers.length, model, left) +
+          lacks("head", edits.map((e) => e.head), heads.length, model, left) +
+          lacks("token", [at], encoding.ids.length, "the text", left)
+        : "")
     ).trim();
   }
 

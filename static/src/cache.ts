@@ -1,31 +1,36 @@
 // Answers by request: asked for by whoever draws, fetched once, dropped least recently used first. A request
 // still under way that nothing on screen wants any more is cancelled.
-import { analyze, Problem, type Progress } from "./api";
+import { Problem, type Progress } from "./api";
 import type { Answer } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 
-export interface Entry {
+export interface Entry<A = Answer> {
   readonly request: AnalyzeRequest;
   status: "loading" | "ready" | "failed" | "cancelled";
-  answer: Answer | null;
+  answer: A | null;
   problem: Problem | null;
   progress: Progress;
   started: number; // performance.now()
 }
 
-interface Held extends Entry {
+interface Held<A> extends Entry<A> {
   controller: AbortController;
   wanted: boolean;
 }
 
 const BYTES_MAX = 160e6;
 
-export class Cache {
-  private readonly entries = new Map<string, Held>(); // oldest use first
+type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
 
-  constructor(private readonly changed: () => void) {}
+export class Cache<A extends { bytes: number }> {
+  private readonly entries = new Map<string, Held<A>>(); // oldest use first
 
-  want(request: AnalyzeRequest): Entry {
+  constructor(
+    private readonly ask: Ask<A>,
+    private readonly changed: () => void,
+  ) {}
+
+  want(request: AnalyzeRequest): Entry<A> {
     const key = JSON.stringify(request);
     const entry = this.entries.get(key) ?? this.start(request);
     entry.wanted = true;
@@ -35,12 +40,12 @@ export class Cache {
   }
 
   // What is there already, without asking for it.
-  peek(request: AnalyzeRequest): Answer | null {
+  peek(request: AnalyzeRequest): A | null {
     return this.entries.get(JSON.stringify(request))?.answer ?? null;
   }
 
-  private start(request: AnalyzeRequest): Held {
-    const entry: Held = {
+  private start(request: AnalyzeRequest): Held<A> {
+    const entry: Held<A> = {
       request,
       status: "loading",
       answer: null,
@@ -54,10 +59,10 @@ export class Cache {
     return entry;
   }
 
-  private async fetch(entry: Held): Promise<void> {
+  private async fetch(entry: Held<A>): Promise<void> {
     const { signal } = entry.controller;
     try {
-      entry.answer = await analyze(entry.request, signal, (progress) => {
+      entry.answer = await this.ask(entry.request, signal, (progress) => {
         entry.progress = progress;
         this.changed();
       });
@@ -70,11 +75,11 @@ export class Cache {
     this.changed();
   }
 
-  cancel(entry: Entry): void {
-    (entry as Held).controller.abort();
+  cancel(entry: Entry<A>): void {
+    (entry as Held<A>).controller.abort();
   }
 
-  retry(entry: Entry): void {
+  retry(entry: Entry<A>): void {
     this.entries.delete(JSON.stringify(entry.request));
     this.changed();
   }

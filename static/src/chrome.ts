@@ -12,6 +12,7 @@ const NAMES: Record<View, string> = {
   pairs: "Pairs",
   compare: "Compare",
   corpus: "Corpus",
+  experiment: "Experiment",
 };
 
 const RESTING = "Point at a map for values · ? lists the keys";

@@ -20,10 +20,17 @@ export const EXAMPLES: readonly Example[] = [
       "She sat on the bank of the river and counted the money from the bank. The river was high that spring. The " +
       "bank had closed at noon, and the path along the bank was wet.",
   },
-  { name: "A masked word", text: "Paris is the [MASK] of France. Berlin is the capital of Germany." },
+  { name: "A masked word", text: "The old bridge [MASK] closed after the war." },
   {
     name: "Question and answer (two segments)",
     text: "Where was the company founded?",
     pair: "The company was founded in a small town by the sea, and moved to the capital ten years later.",
   },
+];
+
+// Texts whose masked word the embedded model gets right.
+export const MASKED: readonly string[] = [
+  "The old bridge [MASK] closed after the war.",
+  "He was born in [MASK] York.",
+  "The film was directed [MASK] John Ford.",
 ];

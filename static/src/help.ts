@@ -6,7 +6,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
   [
     "Everywhere",
     [
-      ["1 – 6", "views"],
+      ["1 – 7", "views"],
       ["[  ]", "head before, after"],
       ["{  }", "layer before, after"],
       ["/", "to the text"],
@@ -39,6 +39,14 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
       ["← →", "token before, after"],
       ["Space", "select the token"],
       ["Esc", "select none"],
+    ],
+  ],
+  [
+    "Experiment",
+    [
+      ["← → ↑ ↓", "move through the heads"],
+      ["↵", "change the head, or the layer"],
+      ["Shift ↵", "show the head’s maps"],
     ],
   ],
   [

@@ -15,6 +15,7 @@ import { watchTheme } from "./theme";
 import { TokenGate } from "./token-gate";
 import { CompareView } from "./views/compare";
 import { CorpusView } from "./views/corpus";
+import { ExperimentView } from "./views/experiment";
 import { HeadView } from "./views/head";
 import { OverviewView } from "./views/overview";
 import { PairsView } from "./views/pairs";
@@ -34,6 +35,7 @@ const views: Record<View, Shown> = {
   pairs: new PairsView(app),
   compare: new CompareView(app),
   corpus: new CorpusView(app),
+  experiment: new ExperimentView(app),
 };
 const panel = new Panel(app);
 const hints = new Hints(app);

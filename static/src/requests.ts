@@ -59,6 +59,20 @@ export function headRequest(state: Asked, layer: number, head: number): AnalyzeR
   };
 }
 
+// What the model predicts at a token, or at every [MASK] (at < 0), `most` tokens deep; 0: it has no head for that. With
+// what interventions changed, where there are any.
+export function predictionRequest(state: Asked, at: number, most: number, lens = false): AnalyzeRequest {
+  const changed = Boolean(state.interventions);
+  const positions = at < 0 ? ("masked" as const) : [at];
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: changed ? "all" : [0],
+    heads: changed ? "all" : [0],
+    outputs: most ? ["predictions"] : [],
+    ...(most ? { predictions: { positions, top_k: most, lens } } : {}),
+  };
+}
+
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
   return {

@@ -3,12 +3,13 @@
 // The address holds the whole state in its fragment, so a link restores the view and the text never travels
 // in a URL to the server. Values equal to their default are left out.
 import { EXAMPLES } from "./examples";
+import { formatEdits, KIND_NAMES, parseEdits, type Edit } from "./interventions";
 import { TIES } from "./pair-heads";
 import { PATTERNS } from "./patterns";
 
 export const SUM = -1; // head: the layer's heads summed (the paper's Fig. 12)
 
-export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus"] as const;
+export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
 export const SHOWS = ["attention", "similarity", "both"] as const;
 export const SCALES = ["linear", "log", "row"] as const;
 export const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
@@ -32,6 +33,7 @@ export const METRICS = [
 ] as const;
 export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
 
+export const TONES = ["similarities", "attentions"] as const; // what colours the heads of an experiment
 export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
 export const RUN_FIGURE_NAMES = [
   "repeated_share",
@@ -56,6 +58,7 @@ export type Against = (typeof AGAINST)[number];
 export type Side = (typeof SIDES)[number];
 export type Only = (typeof ONLY)[number];
 export type Metric = (typeof METRICS)[number];
+export type Tone = (typeof TONES)[number];
 export type By = (typeof BYS)[number];
 export type RunFigure = (typeof RUN_FIGURE_NAMES)[number];
 
@@ -105,6 +108,8 @@ const indices = (most: number): Field<readonly number[]> => ({
   },
   format: (v) => v.join("."),
 });
+
+const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
 
 const FIELDS = {
   view: oneOf(VIEWS, "overview"),
@@ -163,6 +168,13 @@ const FIELDS = {
   side: oneOf(SIDES, "both"), // the map whose cell is held
   layer2: whole(0, -1, 9999),
   head2: whole(0, SUM, 9999),
+  // experiment
+  edits, // what is changed in which heads
+  kind: oneOf(KIND_NAMES, "zero"), // what a click on a head does
+  factor: within(0.5, -100, 100, false), // of scale
+  at: whole(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
+  depth: whole(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
+  tone: oneOf(TONES, "similarities"),
   // corpus: two runs
   run: text(""), // the newest that is done
   run2: text(""), // the one before
@@ -188,6 +200,12 @@ export function parseState(fragment: string): State {
     if (value !== null) state[key] = FIELDS[key].parse(value) ?? INITIAL[key];
   }
   return state as State;
+}
+
+// The names of what the fragment gives and cannot be read.
+export function unreadIn(fragment: string): string[] {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  return KEYS.filter((key) => given.has(key) && FIELDS[key].parse(given.get(key)!) === undefined);
 }
 
 export function formatState(state: State): string {

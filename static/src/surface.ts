@@ -166,19 +166,29 @@ function layoutOf(plates: readonly Plate[]): Layout {
   };
 }
 
-export const pictureOf = (plates: readonly Plate[], footer: string): Picture => ({
-  ...layoutOf(plates),
-  draw: (surface, ink) => drawPlates(surface, plates, footer, ink),
-});
+// above: what stands over the plates.
+export function pictureOf(plates: readonly Plate[], footer: string, above?: Picture): Picture {
+  const own = plates.length ? layoutOf(plates) : { width: 0, height: 2 * EDGE + FOOT };
+  const down = above?.height ?? 0;
+  const [width, height] = [Math.max(own.width, above?.width ?? 0), own.height + down];
+  const draw = (surface: Surface, ink: Ink): void => {
+    surface.rect(0, 0, width, height, ink.page, null);
+    above?.draw(surface, ink);
+    drawPlates(surface, plates, down, ink);
+    drawFooter(surface, footer, height, ink);
+  };
+  return { width, height, draw };
+}
 
-function drawPlates(surface: Surface, plates: readonly Plate[], footer: string, ink: Ink): void {
-  const { width, height } = layoutOf(plates);
-  surface.rect(0, 0, width, height, ink.page, null);
+function drawPlates(surface: Surface, plates: readonly Plate[], down: number, ink: Ink): void {
   let left = EDGE;
   for (const plate of plates) {
-    drawPlate(surface, plate, left, EDGE, ink);
+    drawPlate(surface, plate, left, EDGE + down, ink);
     left += plotOf(plate) + MARGIN + GAP;
   }
+}
+
+function drawFooter(surface: Surface, footer: string, height: number, ink: Ink): void {
   surface.text(footer, EDGE, height - EDGE, { size: 9, colour: ink.muted });
 }
 

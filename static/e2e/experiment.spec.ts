@@ -1,0 +1,161 @@
+// Change heads, see what follows: what the view shows is what the service answers.
+import { readFileSync } from "node:fs";
+import type { APIRequestContext, Page } from "@playwright/test";
+import { colours, expect, open, readout, test, view } from "./viewer";
+
+const TEXT = "The old bridge [MASK] closed after the war.";
+const QUERY = `view=experiment&text=${encodeURIComponent(TEXT)}`;
+const ZERO = { layers: [1], heads: [7], kind: "zero" };
+
+const ask = async (request: APIRequestContext, home: string, body: object) =>
+  (await request.post(`${home}analyze`, { data: { text: TEXT, layers: "all", outputs: ["predictions"], ...body } })).json();
+const head = (page: Page, l: number, h: number) =>
+  page.locator(".switches [role=row]").nth(l + 1).locator("[role=gridcell] button").nth(h);
+const percent = (p: number): string => `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}\u00a0%`;
+
+test("a head is switched off: predictions, heads and tokens are those of the service", async ({ watched: page, home, request }) => {
+  await open(page, home, QUERY);
+  const before = await ask(request, home, {});
+  const after = await ask(request, home, { interventions: [ZERO] });
+  const row = page.locator(".prediction tbody tr").first();
+  await expect(row).toContainText(`was${percent(before.predictions[0].top[0].probability)}`);
+  await head(page, 1, 7).click();
+  await expect(head(page, 1, 7)).toHaveText("off");
+  await expect(page).toHaveURL(/edits=z1.7/);
+  await expect(page.locator(".edits")).toHaveText("1 head switched off");
+  const [was, is] = [before, after].map((answer) => answer.predictions[0].top[0].probability);
+  await expect(row).toContainText(`${percent(was)} 1${percent(is)} 1`);
+  const best = (after.changes.similarities as number[][])
+    .flatMap((values, l) => values.map((value, h) => ({ name: `Layer ${l} head ${h}`, value })))
+    .sort((a, b) => b.value - a.value)
+    .map(({ name }) => name);
+  await expect.poll(() => page.locator(".ranks section").first().locator("li span").allTextContents()).toEqual(best.slice(0, 8));
+  const moved = after.changes.hidden.at(-1) as number[];
+  const first = moved.indexOf(Math.max(...moved));
+  await expect(page.locator(".ranks section").nth(1).locator("li span").first()).toHaveText(`${after.tokens[first]} ${first}`);
+  await head(page, 1, 7).click();
+  await expect(page).not.toHaveURL(/edits=/);
+  await expect(page.locator(".edits")).toHaveText("Nothing is changed yet");
+});
+
+test("kinds, whole layers and the factor reach the request; the address keeps them", async ({ watched: page, home }) => {
+  await open(page, home, QUERY);
+  await expect(page.locator(".prediction")).toBeVisible();
+  await page.getByRole("radio", { name: "Scale", exact: true }).check();
+  await page.getByLabel("Factor").fill("-2");
+  const sent = page.waitForRequest((r) => (r.postData() ?? "").includes('"kind":"scale"') && r.postData()!.includes("predictions"));
+  await head(page, 4, 3).click();
+  expect((await sent).postDataJSON().interventions).toEqual([{ layers: [4], heads: [3], kind: "scale", factor: -2 }]);
+  await expect(head(page, 4, 3)).toHaveText("×-2");
+  await page.getByRole("radio", { name: "Uniform" }).check();
+  await page.getByRole("button", { name: "L2: all heads of layer 2" }).click();
+  await expect(page.locator(".edits")).toHaveText("12 heads made to attend evenly, 1 scaled by -2");
+  await page.getByRole("radio", { name: "Mean" }).check();
+  await head(page, 2, 0).click();
+  await expect(head(page, 2, 0)).toHaveText("mean");
+  await page.reload();
+  await expect(head(page, 2, 1)).toHaveText("even");
+  await expect(head(page, 2, 0)).toHaveText("mean");
+  await expect(head(page, 4, 3)).toHaveText("×-2");
+  await page.getByRole("button", { name: "Release all" }).click();
+  await expect(page.locator(".switches [aria-pressed=true]")).toHaveCount(0);
+  await page.goBack();
+  await expect(page.locator(".switches [aria-pressed=true]")).toHaveCount(13);
+});
+
+test("the switches by keyboard: arrows, Enter, Shift and Enter", async ({ watched: page, home }) => {
+  await open(page, home, QUERY);
+  await expect(page.locator(".prediction")).toBeVisible();
+  await head(page, 0, 0).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/edits=z1.1/);
+  await page.keyboard.press("End");
+  await expect(head(page, 1, 11)).toBeFocused();
+  await page.keyboard.press("Control+End");
+  await expect(head(page, 11, 11)).toBeFocused();
+  await page.keyboard.press("Shift+Enter");
+  await expect(page).toHaveURL(/layer=11&head=11/);
+  await expect(page.locator(".switches button[tabindex='0']")).toHaveCount(1);
+});
+
+test("maps before and after, and their difference cell by cell", async ({ watched: page, home, request }) => {
+  await open(page, home, `${QUERY}&edits=z1.7&layer=3&head=2&pin=2.6`);
+  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  await expect.poll(() => colours(page, ".plate:nth-child(3) canvas")).toBeGreaterThan(10);
+  const map = async (body: object): Promise<number> =>
+    (await ask(request, home, { layers: [3], heads: [2], outputs: ["similarities"], digits: 9, ...body })).similarities[0][0][2][6];
+  const [was, is] = [await map({}), await map({ interventions: [ZERO] })];
+  await expect(readout(page)).toContainText("old 2 → after 6");
+  const text = (await readout(page).textContent())!.replaceAll("−", "-");
+  const read = (name: string): number => Number(new RegExp(`${name} (\\S+)`).exec(text)![1]);
+  expect(Math.abs(read("  before") - was)).toBeLessThan(0.02 * Math.abs(was));
+  expect(Math.abs(read("  after") - is)).toBeLessThan(0.02 * Math.abs(is));
+  expect(Math.abs(read("after - before") - (is - was))).toBeLessThan(0.02 * Math.abs(is - was));
+  await open(page, home, `${QUERY}&edits=z5.1&layer=3&head=2`);
+  await expect(page.locator(".plate").nth(2)).toContainText("nothing differs here");
+});
+
+test("any token can be predicted; a text without a mask offers some", async ({ watched: page, home, request }) => {
+  await open(page, home, "view=experiment");
+  await expect(page.getByText("This text has no [MASK]")).toBeVisible();
+  await page.getByRole("button", { name: "He was born in [MASK] York." }).click();
+  await expect(page.locator(".prediction tbody tr").first()).toContainText("new98");
+  await page.getByRole("option", { name: "born" }).click();
+  await expect(page).toHaveURL(/at=3/);
+  const answer = await ask(request, home, { text: "He was born in [MASK] York.", predictions: { positions: [3] } });
+  await expect(page.locator(".prediction")).toContainText(`rank ${answer.predictions[0].rank}.`);
+  await page.getByRole("button", { name: "Back to the masked tokens" }).click();
+  await expect(page.getByRole("heading", { name: "At [MASK] 5" })).toBeVisible();
+});
+
+test("an address that names what is not there says so", async ({ watched: page, home }) => {
+  await open(page, home, `${QUERY}&edits=z1.7_z40.1&at=900`);
+  await expect(page.getByText("The address names layer 40; mini has 12 layers, counted from 0. It is left out.")).toBeVisible();
+  await expect(page.getByText("The address names token 900; the text has 11 tokens")).toBeVisible();
+  await expect(head(page, 1, 7)).toHaveText("off");
+  await open(page, home, `${QUERY}&edits=q1.7`);
+  await expect(page.getByText("The address gives “edits” something that cannot be read")).toBeVisible();
+  await head(page, 1, 7).click();
+  await expect(page.getByText("cannot be read")).toBeHidden();
+});
+
+test("what is saved: both passes, the switches and the figures", async ({ watched: page, home, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page, home, `${QUERY}&edits=z1.7_x4.3.0.5&layer=5&head=3`);
+  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+  const save = async (name: string): Promise<Buffer> => {
+    await page.locator(".menu summary").click();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: new RegExp(`^${name}`) }).click(),
+    ]);
+    await page.keyboard.press("Escape");
+    return readFileSync((await download.path())!);
+  };
+  const vector = (await save("SVG")).toString();
+  expect(vector).toContain(">1 head switched off, 1 scaled by 0.5</text>");
+  expect(vector).toContain(">off</text>");
+  expect(vector).toContain(">At [MASK] 4: before → after</text>");
+  expect(vector.match(/<image/g)).toHaveLength(3);
+  const table = (await save("CSV")).toString();
+  expect(table).toContain("intervention: switched off,1,7");
+  expect(table).toMatch(/probability,,,4,was,0\.\d+,0\.\d+/);
+  const arrays = (await save("npz")).toString("latin1");
+  for (const name of ["first_similarities.npy", "second_similarities.npy", "second_changes_hidden.npy", "second_predictions_top_ids.npy"])
+    expect(arrays).toContain(name);
+  await page.locator(".menu summary").click();
+  await page.getByRole("button", { name: /^Python/ }).click();
+  await expect(page.locator(".sheet p")).toContainText("Copied");
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"kind":"zero"');
+});
+
+for (const width of [390, 1280, 1600])
+  test(`the view fits a window of ${width} pixels`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height: 800 });
+    await open(page, home, `${QUERY}&edits=z1.7&layer=5&head=3`);
+    await expect(page.locator(".plates .heatmap")).toHaveCount(3);
+    await expect(view(page, "Experiment")).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+  });

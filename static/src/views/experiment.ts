@@ -1,0 +1,392 @@
+// Change heads and see what follows: predictions, tokens, every head's maps, before and after.
+import type { Changes } from "../../../build/openapi";
+import { nameOf, type App, type Selection } from "../app";
+import type { Head } from "../analysis";
+import type { Answer, JsonAnswer } from "../answer";
+import type { Entry } from "../cache";
+import { lutOf } from "../colour";
+import { colourBar } from "../colourbar";
+import { h, replace, segmented, select } from "../dom";
+import { MASKED } from "../examples";
+import type { Exportable } from "../export";
+import { HeadPicker } from "../head-picker";
+import { HeadSwitches, type Tint } from "../head-switches";
+import { doesOf, inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit, type Kind } from "../interventions";
+import { axisOf, entryOf } from "../lens";
+import { MapTrio, type Heading, type Pair } from "../map-trio";
+import { rankHeads } from "../pair-heads";
+import { predictionCard } from "../prediction-cards";
+import { headRequest, predictionRequest, type Asked } from "../requests";
+import { format, ticksOf, wordsOf } from "../scale";
+import { SUM, type Scale, type State, type Tone } from "../state";
+import { jsonStatusOf, statusOf } from "../status";
+import { TokenStrip, type TokenTint } from "../token-strip";
+import { experimentExport } from "../experiment-export";
+
+const WORDING = {
+  labels: { first: "Map before", second: "Map after", both: "Difference map" },
+  short: { first: "before", second: "after", both: "after − before" },
+  forward: true,
+};
+const TONE_NAMES: Record<Tone, string> = { similarities: "Change of similarity", attentions: "Change of attention" };
+const CARDS = 3; // masks shown at once
+const RANKED = 8;
+const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
+
+// The answers of the pass as it is and as it is changed.
+export interface Outcome {
+  before: JsonAnswer;
+  after: JsonAnswer | null; // null: nothing is changed
+  edits: readonly Edit[];
+}
+
+export class ExperimentView {
+  readonly element: HTMLElement;
+  private readonly kind;
+  private readonly factor = h("input", { type: "number", step: 0.1, min: -100, max: 100 });
+  private readonly factorField = h("label", { class: "field factor" }, h("span", {}, "Factor"), this.factor);
+  private readonly release = h("button", { type: "button", onclick: () => this.app.set({ edits: [] }, true) }, "Release all");
+  private readonly words = h("p", { class: "edits", role: "status" });
+  private readonly tone;
+  private readonly bar = h("div");
+  private readonly switches: HeadSwitches;
+  private readonly strip: TokenStrip;
+  private readonly depth = h("select", { onchange: () => this.app.set({ depth: Number(this.depth.value) }) });
+  private readonly depthField = h("label", { class: "field" }, h("span", {}, "Tokens coloured by change of state after"), this.depth);
+  private readonly stripBar = h("div");
+  private readonly cards = h("div", { class: "cards-of-predictions" });
+  private readonly rankedHeads = h("section", { class: "card" });
+  private readonly rankedTokens = h("section", { class: "card" });
+  private readonly picker: HeadPicker;
+  private readonly mapControls;
+  private readonly mapTools: HTMLElement;
+  private readonly trio: MapTrio;
+  private readonly mapStatus = h("div");
+  private readonly status = h("div");
+  private readonly body: HTMLElement;
+  private last: Outcome | null = null; // shown until the next is here
+
+  constructor(private readonly app: App) {
+    this.kind = segmented<Kind>(
+      "A press on a head does",
+      KIND_NAMES.map((kind) => ({ value: kind, label: KINDS[kind].name, title: KINDS[kind].title })),
+      (kind) => app.set({ kind }),
+    );
+    this.factor.addEventListener("input", () => {
+      const factor = this.factor.valueAsNumber;
+      if (Math.abs(factor) <= 100) app.set({ factor });
+    });
+    this.tone = select(
+      "Heads coloured by",
+      Object.entries(TONE_NAMES),
+      (tone) => app.set({ tone: tone as Tone }),
+    );
+    this.switches = new HeadSwitches({
+      toggle: (layer, head) => app.set({ edits: toggled(app.state.edits, { ...this.pressed, layer, head }) }, true),
+      toggleLayer: (layer) => {
+        const heads = app.overview().answer?.heads.length ?? 0;
+        app.set({ edits: toggledLayer(app.state.edits, heads, { ...this.pressed, layer }) }, true);
+      },
+      show: (layer, head) => this.open(layer, head),
+    });
+    this.strip = new TokenStrip(
+      "Tokens: choose the one to predict",
+      (entry) => this.choose(entry),
+      (text, aloud) => app.readout(text, aloud),
+    );
+    this.picker = new HeadPicker(app, "Maps of layer", (layer, head) => app.set({ layer, head }, true), () => [app.state.what]);
+    this.mapControls = {
+      what: segmented<State["what"]>(
+        "Map",
+        [
+          { value: "similarity", label: "Similarity S" },
+          { value: "attention", label: "Attention" },
+        ],
+        (what) => app.set({ what }),
+      ),
+      scale: segmented<Scale>(
+        "Scale",
+        [
+          { value: "linear", label: "Linear" },
+          { value: "log", label: "Log" },
+          { value: "row", label: "Per row" },
+        ],
+        (scale) => app.set({ scale }),
+      ),
+    };
+    this.trio = new MapTrio(app, WORDING, ({ attention, similarity }) =>
+      app.state.what === "attention" ? attention : similarity,
+    );
+    this.mapTools = h("div", { class: "toolbar" }, this.picker.element, this.mapControls.what.element, this.mapControls.scale.element);
+    this.body = h(
+      "div",
+      { class: "experiment-body" },
+      h(
+        "div",
+        { class: "lab" },
+        h(
+          "section",
+          { class: "lab-heads", "aria-label": "Heads" },
+          h("div", { class: "toolbar" }, this.tone.element, this.bar),
+          this.switches.element,
+          h("p", { class: "muted caption" }, "Press a head to change it, L3 for its whole layer; Shift and press shows its maps below."),
+        ),
+        h(
+          "section",
+          { class: "lab-tokens", "aria-label": "Predictions" },
+          this.strip.element,
+          h("div", { class: "toolbar" }, this.depthField, this.stripBar),
+          this.cards,
+        ),
+      ),
+      h("div", { class: "ranks" }, this.rankedHeads, this.rankedTokens),
+      this.mapTools,
+      this.mapStatus,
+      this.trio.element,
+    );
+    this.element = h(
+      "section",
+      { class: "view experiment", "aria-label": "Experiment" },
+      h("div", { class: "toolbar" }, this.kind.element, this.factorField, this.release, this.words),
+      this.status,
+      this.body,
+    );
+  }
+
+  // What a press on a head makes of it.
+  private get pressed(): Pick<Edit, "kind" | "factor"> {
+    const { kind, factor } = this.app.state;
+    return { kind, factor: kind === "scale" ? factor : 0 };
+  }
+
+  private open(layer: number, head: number): void {
+    this.app.set({ layer, head, pin: [] }, true);
+    this.mapTools.scrollIntoView({ block: "start", behavior: "smooth" });
+  }
+
+  private choose(entry: number): void {
+    const { app } = this;
+    const { groups } = axisOf(app.overview().answer!.encoding, app.state);
+    const at = groups[entry]![0]!;
+    app.set({ at: at === app.state.at ? -1 : at });
+  }
+
+  update(): void {
+    const { app } = this;
+    const { state } = app;
+    this.kind.set(state.kind);
+    this.factorField.hidden = state.kind !== "scale";
+    if (document.activeElement !== this.factor) this.factor.value = String(state.factor);
+    this.tone.set(state.tone);
+    this.mapControls.what.set(state.what);
+    this.mapControls.scale.set(state.scale);
+    const entry = app.overview();
+    const { answer } = entry;
+    replace(this.status, statusOf(app, entry));
+    this.body.hidden = !answer;
+    if (!answer) return;
+    const edits = this.edits(answer);
+    this.release.disabled = !edits.length;
+    const words = edits.length ? inWords(edits) : "Nothing is changed yet";
+    if (this.words.textContent !== words) this.words.textContent = words;
+    const selection = app.selection(answer);
+    this.outcome(answer, edits);
+    this.colourHeads(answer, edits, selection);
+    this.colourTokens(answer);
+    this.predict(answer);
+    this.compare(answer, edits, selection);
+  }
+
+  // Those the model has.
+  private edits({ layers, heads }: Answer): readonly Edit[] {
+    return this.app.state.edits.filter(({ layer, head }) => layer < layers.length && head < heads.length);
+  }
+
+  private changedState(edits: readonly Edit[]): Asked {
+    return edits.length ? { ...this.app.state, interventions: requestOf(edits) } : this.app.state;
+  }
+
+  // How many tokens of a prediction are asked for; 0: the checkpoint has no head for them.
+  private get most(): number {
+    const { models, state } = this.app;
+    const model = models.find(({ name }) => name === state.model) ?? models[0];
+    return model?.mlm === false ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
+  }
+
+  private at({ encoding }: Answer): number {
+    const { at } = this.app.state;
+    return at < encoding.ids.length ? at : -1;
+  }
+
+  // Asks for both sides; the last ones stay on screen, faintly, until the next are here.
+  private outcome(answer: Answer, edits: readonly Edit[]): void {
+    const { app } = this;
+    const ask = (asked: Asked): Entry<JsonAnswer> =>
+      app.jsonCache.want(predictionRequest(asked, this.at(answer), this.most));
+    const before = ask(app.state);
+    const after = edits.length ? ask(this.changedState(edits)) : null;
+    const waiting = [before, after].find((entry) => entry && entry.status !== "ready");
+    if (before.answer && (!after || after.answer)) this.last = { before: before.answer, after: after?.answer ?? null, edits };
+    else if (this.last?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) this.last = null;
+    this.body.classList.toggle("stale", Boolean(waiting));
+    if (waiting && (waiting.status !== "loading" || !this.last)) replace(this.status, jsonStatusOf(app, waiting));
+  }
+
+  private colourHeads(answer: Answer, edits: readonly Edit[], selection: Selection): void {
+    const tint = this.tint();
+    replace(this.bar, tint && colourBar(tint.bar));
+    this.switches.show(answer.layers.length, answer.heads.length, edits, tint, selection);
+    this.rankHeads(tint);
+  }
+
+  private tint(): Tint | null {
+    const changes = this.last?.after?.changes;
+    if (!changes) return null;
+    const { map, tone } = this.app.state;
+    const values = changes[tone];
+    const top = Math.max(0, ...values.flat().map((v) => v ?? 0));
+    return {
+      values,
+      place: (v) => (top > 0 ? v / top : 0),
+      bar: {
+        lut: lutOf(map, tone === "attentions" ? "attention" : "similarity", this.app.theme),
+        label: TONE_NAMES[tone],
+        ticks: ticksOf(top, "linear"),
+        words: wordsOf("linear", 0, top),
+      },
+    };
+  }
+
+  private rankHeads(tint: Tint | null): void {
+    const ranked = tint ? rankHeads(tint.values).filter(({ value }) => value > 0).slice(0, RANKED) : [];
+    const top = ranked[0]?.value ?? 1;
+    this.rankedHeads.hidden = !tint;
+    replace(
+      this.rankedHeads,
+      h("h2", {}, "Heads that changed most"),
+      tint && h("p", { class: "muted" }, `${tint.bar.label}: norm of the difference over the norm before.`),
+      ranked.length
+        ? h("ol", {}, ranked.map(({ l, h: k, value }) => barred(`Layer ${l} head ${k}`, format(value), value / top, () => this.open(l, k))))
+        : h("p", {}, "None: what is changed in the last layer changes no map but its own."),
+    );
+  }
+
+  // How far each token's state moved after the chosen layer.
+  private moved(changes: Changes | undefined): { values: number[]; depth: number } | null {
+    if (!changes) return null;
+    const { depth } = this.app.state;
+    const last = changes.hidden.length - 2;
+    const layer = depth < 0 ? last : Math.min(depth, last);
+    return { values: changes.hidden[layer + 1]!.map((v) => v ?? 0), depth: layer };
+  }
+
+  private colourTokens(answer: Answer): void {
+    const { app } = this;
+    const { state } = app;
+    const axis = this.axis(answer);
+    const moved = this.moved(this.last?.after?.changes);
+    const values = moved && axis.groups.map((group) => group.reduce((sum, t) => sum + moved.values[t]!, 0) / group.length);
+    const top = values ? Math.max(0, ...values) : 0;
+    const lut = lutOf(state.map, "figure", app.theme);
+    const tint: TokenTint | null = values && { values, top, lut, label: "moved" };
+    const predicted = this.last?.before.predictions?.map(({ position }) => entryOf(axis, position)) ?? [];
+    this.strip.show(axis, state.text, state.pair, predicted, tint);
+    this.depthField.hidden = !moved;
+    const layers = answer.layers.length;
+    if (this.depth.options.length !== layers)
+      replace(this.depth, answer.layers.map((l) => h("option", { value: l }, `layer ${l}`)));
+    if (moved) this.depth.value = String(moved.depth);
+    const label = "Change of state";
+    replace(this.stripBar, moved && colourBar({ lut, label, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }));
+    this.rankedTokens.hidden = !values;
+    const order = values ? [...values.keys()].sort((a, b) => values[b]! - values[a]!).filter((t) => values[t]! > 0) : [];
+    replace(
+      this.rankedTokens,
+      h("h2", {}, "Tokens that changed most"),
+      moved && h("p", { class: "muted" }, `After layer ${moved.depth}: ‖Δh‖ / ‖h‖ of the token’s state.`),
+      h("ol", {}, order.slice(0, RANKED).map((t) => barred(`${axis.labels[t]} ${axis.positions[t]}`, format(values![t]), values![t]! / top, () => app.set({ at: axis.groups[t]![0]! })))),
+    );
+  }
+
+  // The same object as long as it would say the same: what is laid out by it stays.
+  private laid: { answer: Answer; key: string; axis: ReturnType<typeof axisOf> } | null = null;
+  private axis(answer: Answer): ReturnType<typeof axisOf> {
+    const { special, words } = this.app.state;
+    const key = `${special} ${words}`;
+    if (this.laid?.answer !== answer || this.laid.key !== key) this.laid = { answer, key, axis: axisOf(answer.encoding, { special, words }) };
+    return this.laid.axis;
+  }
+
+  private predict(answer: Answer): void {
+    const { last } = this;
+    if (!this.most) return replace(this.cards, h("p", { class: "muted" }, "This checkpoint has no head for masked tokens, so it predicts none. What changes inside it is shown all the same."));
+    if (!last) return replace(this.cards);
+    const predictions = last.before.predictions ?? [];
+    const after = new Map(last.after?.predictions?.map((one) => [one.position, one]));
+    const more = predictions.length - CARDS;
+    replace(
+      this.cards,
+      predictions.slice(0, CARDS).map((one) => predictionCard(one, after.get(one.position) ?? null)),
+      more > 0 && h("p", { class: "muted" }, `${more} more masked: choose one in the text.`),
+      this.at(answer) >= 0 && h("button", { type: "button", onclick: () => this.app.set({ at: -1 }) }, "Back to the masked tokens"),
+      !predictions.length && this.offer(),
+    );
+  }
+
+  private offer(): HTMLElement {
+    return h(
+      "div",
+      { class: "notice" },
+      h("p", {}, "This text has no [MASK]. Choose a token above to see what the model expects in its place, or take a text with one:"),
+      MASKED.map((text) =>
+        h("button", { type: "button", class: "link", onclick: () => this.app.set({ text, pair: "", at: -1, pin: [], sel: [], zoom: [] }, true) }, text),
+      ),
+    );
+  }
+
+  private compare(answer: Answer, edits: readonly Edit[], selection: Selection): void {
+    const { app } = this;
+    this.picker.update(answer, selection);
+    this.mapTools.hidden = !edits.length;
+    if (!edits.length) {
+      this.trio.hide();
+      return replace(this.mapStatus, h("p", { class: "muted" }, "Its maps before and after, and their difference, stand here once a head is changed."));
+    }
+    const sides = [app.state, this.changedState(edits)].map((asked) => app.cache.want(headRequest(asked, selection.layer, selection.head)));
+    const waiting = sides.find(({ status }) => status !== "ready");
+    replace(this.mapStatus, waiting && (waiting.status !== "loading" || !this.trio.pair) && statusOf(app, waiting));
+    const [first, second] = sides;
+    if (first!.answer && second!.answer)
+      this.trio.show(app.exactHead(first!.answer), app.exactHead(second!.answer), (pair) => this.heading(pair, edits, selection));
+    else if (waiting?.status !== "loading") this.trio.hide();
+  }
+
+  private heading({ delta, first, second }: Pair, edits: readonly Edit[], { layer, head }: Selection): Heading {
+    const own = edits.filter((edit) => edit.layer === layer && (head === SUM || edit.head === head));
+    const name = `Layer ${layer} · ${head === SUM ? "all heads" : `head ${head}`}`;
+    const still = delta.every((v) => v === 0);
+    const size = (map: Head): string => (this.app.state.what === "similarity" ? `largest S ${format(map.maximum)}` : "rows attend to columns");
+    return {
+      first: { title: `${name}, before`, note: size(first) },
+      second: { title: "After", note: own.length === 1 && head !== SUM ? `${doesOf(own[0]!)}; ${size(second)}` : size(second) },
+      both: { title: "After − before", note: still ? "nothing differs here" : "amber: more after, blue: less" },
+    };
+  }
+
+  exportable(): Exportable | null {
+    const { answer } = this.app.overview();
+    if (!answer || !this.last) return null;
+    const selection = this.app.selection(answer);
+    const edits = this.edits(answer);
+    const parts = { answer, outcome: this.last, selection, tint: this.tint(), plates: edits.length ? this.trio.drawn : [] };
+    return experimentExport(this.app, parts, this.changedState(edits), { at: this.at(answer), most: this.most }, `experiment-${nameOf(selection)}`);
+  }
+}
+
+// A line of a ranking: a name to press, its value and how it stands to the largest.
+function barred(name: string, value: string, share: number, act: () => void): HTMLElement {
+  const bar = h("i", {});
+  bar.style.width = `${100 * share}%`;
+  return h("li", {}, h("button", { type: "button", onclick: act }, h("span", {}, name), h("b", {}, value), bar));
+}
+

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { formatEdits, inWords, parseEdits, requestOf, toggled, toggledLayer } from "../src/interventions.ts";
+import { guessesOf } from "../src/prediction-cards.ts";
+import { formatState, INITIAL, parseState, unreadIn } from "../src/state.ts";
+
+const edit = (kind, layer, head, factor = 0) => ({ kind, layer, head, factor });
+
+test("interventions in the address and back", () => {
+  const edits = [edit("zero", 1, 7), edit("scale", 4, 3, -0.5), edit("identity", 11, 0)];
+  assert.equal(formatEdits(edits), "z1.7_x4.3.-0.5_i11.0");
+  assert.deepEqual(parseEdits(formatEdits(edits)), edits);
+  for (const wrong of ["", "z", "z1", "q1.1", "z1.1.2", "x1.1", "x1.1.a", "z1.1_", "z-1.1"]) assert.equal(parseEdits(wrong), undefined, wrong);
+  assert.deepEqual(parseEdits("z3.2_z1.1_m3.2"), [edit("zero", 1, 1), edit("mean", 3, 2)]); // the last of a head counts
+  assert.deepEqual(parseState(`#${formatState({ ...INITIAL, edits })}`).edits, edits);
+  assert.deepEqual(unreadIn("#edits=q1&layer=3&view=nowhere"), ["view", "edits"]);
+});
+
+test("a press changes a head, changes it otherwise, releases it; a layer likewise", () => {
+  const one = toggled([], edit("zero", 2, 1));
+  assert.deepEqual(toggled(one, edit("zero", 2, 1)), []);
+  assert.deepEqual(toggled(one, edit("mean", 2, 1)), [edit("mean", 2, 1)]);
+  assert.deepEqual(toggled([edit("scale", 2, 1, 2)], edit("scale", 2, 1, 3)), [edit("scale", 2, 1, 3)]);
+  const layer = toggledLayer(one, 2, { kind: "uniform", layer: 2, factor: 0 });
+  assert.deepEqual(layer, [edit("uniform", 2, 0), edit("uniform", 2, 1)]);
+  assert.deepEqual(toggledLayer(layer, 2, { kind: "uniform", layer: 2, factor: 0 }), []);
+  assert.equal(inWords([...layer, edit("zero", 3, 0)]), "2 heads made to attend evenly, 1 switched off");
+});
+
+test("the request has the heads of a layer together", () => {
+  assert.deepEqual(requestOf([edit("zero", 1, 2), edit("zero", 1, 5), edit("scale", 1, 6, 0.5), edit("zero", 2, 2)]), [
+    { layers: [1], heads: [2, 5], kind: "zero" },
+    { layers: [1], heads: [6], kind: "scale", factor: 0.5 },
+    { layers: [2], heads: [2], kind: "zero" },
+  ]);
+});
+
+test("the likeliest tokens of both sides, as they stand after", () => {
+  const side = (...tops) => ({ position: 1, token: "[MASK]", probability: null, rank: null, entropy: 1, top: tops.map(([id, probability]) => ({ id, token: `t${id}`, probability })) });
+  const guesses = guessesOf(side([1, 0.5], [2, 0.3], [3, 0.1]), side([2, 0.6], [4, 0.2], [1, 0.1]), 2);
+  assert.deepEqual(guesses.map(({ id }) => id), [2, 4, 1]);
+  assert.deepEqual(guesses[1].before, null);
+  assert.deepEqual(guesses[0].before, { rank: 2, probability: 0.3 });
+  assert.deepEqual(guessesOf(side([1, 0.5], [2, 0.3]), null, 2).map(({ id }) => id), [1, 2]);
+});
