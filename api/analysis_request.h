@@ -9,6 +9,8 @@
 #include <jansson.h>
 
 enum { HS__REDUCE_NONE, HS__REDUCE_SUM, HS__REDUCE_MEAN };
+enum { HS__SPACE_HEAD, HS__SPACE_RESIDUAL };
+enum { HS__DISTANCE_CKA, HS__DISTANCE_JS };
 enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 
 #define HS__SENTENCE_ENDS_MAX 64
@@ -37,7 +39,9 @@ typedef struct hs__analysis_request {
     unsigned outputs;                                    /* a set of rows of api/outputs.h */
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
     size_t n_layers, n_heads;
-    unsigned normalize; /* 1: similarities are divided by their maximum */
+    unsigned similarity_space; /* HS__SPACE_... */
+    unsigned head_distance;    /* HS__DISTANCE_... */
+    unsigned normalize;        /* 1: similarities are divided by their maximum */
     float threshold, attention_threshold;
     size_t max_pairs;
     unsigned reduce; /* HS__REDUCE_... */

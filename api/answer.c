@@ -20,10 +20,22 @@ static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captur
     }
 }
 
+/* The capture with the similarities that were asked for in their place. */
+static const hs_capture *look(const hs__analysis_request *wanted, const hs_capture *capture, hs_capture *seen)
+{
+    if (!capture || wanted->similarity_space != HS__SPACE_RESIDUAL)
+        return capture;
+    *seen = *capture;
+    seen->arrays[HS_TAP_SIMILARITY] = capture->arrays[HS_TAP_RESIDUAL_SIMILARITY];
+    return seen;
+}
+
 hs_status hs__answer_init(hs__answer *a, hs_error *err)
 {
     if (!a->capture)
         return HS_OK;
+    a->capture = look(a->wanted, a->capture, &a->seen);
+    a->baseline = look(a->wanted, a->baseline, &a->baseline_seen);
     locate(a->wanted->layers, a->wanted->n_layers, a->capture->layers, a->layer_at);
     locate(a->wanted->heads, a->wanted->n_heads, a->capture->heads, a->head_at);
     if (a->baseline) {

@@ -27,11 +27,14 @@ typedef struct hs__answer {
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
+    hs_capture seen, baseline_seen; /* where similarities are another space's: the captures as answered */
+    float *rollouts;                /* owned: [l][T][T], or NULL */
+    double *basis;                  /* owned: room for effective attentions, or NULL */
     float *scratch;                 /* owned: two maps of T * max(T, d), for array outputs */
     void *results[HS__OUTPUTS_MAX]; /* owned: what an output computed, by its number; see outputs.h */
 } hs__answer;
 
-/* Finds layers and heads in the capture and makes scratch. */
+/* Finds layers and heads in the capture, chooses the similarities and makes scratch. */
 HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
 
 /* The captured array of one head asked for. */

@@ -39,10 +39,6 @@ hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
     served->name = strdup(name);
     if (!served->name)
         return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
-    if (hs__grams_create(hs_model_recipe(model), &served->grams, err)) {
-        free(served->name);
-        return HS_NO_MEMORY;
-    }
     served->model = model;
     served->engine = engine;
     served->shape = hs_engine_shape(engine);
@@ -54,10 +50,8 @@ void hs_api_destroy(hs_api *api)
 {
     if (!api)
         return;
-    for (size_t i = 0; i < api->n_models; i++) {
+    for (size_t i = 0; i < api->n_models; i++)
         free(api->models[i].name);
-        hs__grams_destroy(api->models[i].grams);
-    }
     hs__head_cache_destroy(api->cache);
     free(api);
 }

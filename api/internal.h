@@ -6,7 +6,6 @@
 #pragma once
 
 #include "api/api.h"
-#include "api/grams.h"
 #include "api/head_cache.h"
 
 #define HS__MODELS_MAX 64
@@ -16,7 +15,6 @@ typedef struct hs__served_model {
     const hs_model *model;
     const hs_engine *engine;
     const hs_shape *shape;
-    hs__grams *grams;   /* owned */
     atomic_bool hashed; /* sha256 can be read */
     char sha256[HS_SHA256_HEX];
 } hs__served_model;

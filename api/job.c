@@ -122,7 +122,7 @@ static void plan(hs_job *job)
     const hs__analysis_request *wanted = &job->wanted;
     hs_selection *selection = &job->selection;
     *selection = (hs_selection){wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
-                                hs__outputs_taps(wanted->outputs)};
+                                hs__outputs_taps(wanted)};
     if (wanted->predictions.lens)
         selection->taps |= HS_KEEP(EVERY_STATE);
     /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept

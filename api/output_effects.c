@@ -60,6 +60,7 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
         .n_heads = asked->n_heads,
         .positions = positions,
         .n_positions = n_positions,
+        .residual = asked->similarity_space == HS__SPACE_RESIDUAL,
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
         .progress = a->request->progress,
         .context = a->request->progress_data,

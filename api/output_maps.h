@@ -12,8 +12,12 @@ const float *hs__part_similarities(const hs__answer *answer, size_t l, size_t h,
 const float *hs__part_head_outputs(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_hidden_states(const hs__answer *answer, size_t l, size_t h, float *into);
 
-/* Norms of what a head would write into the hidden state, f(x) = v W_O; prepare makes the model's Gram
- * matrices. */
-hs_status hs__prepare_norms(const hs__answer *answer, hs_error *err);
+/* Norms of what a head would write into the hidden state, f(x) = v W_O. */
 const float *hs__part_value_norms(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_weighted_norms(const hs__answer *answer, size_t l, size_t h, float *into);
+
+/* output_flows.c. */
+hs_status hs__prepare_effective_attentions(hs__answer *answer, hs_error *err);
+const float *hs__part_effective_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
+hs_status hs__prepare_rollout(hs__answer *answer, hs_error *err);
+const float *hs__part_rollout(const hs__answer *answer, size_t l, size_t h, float *into);

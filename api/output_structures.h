@@ -5,7 +5,7 @@
 
 extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__structure_segments,
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
-    hs__structure_effects;
+    hs__structure_effects, hs__structure_head_distances;
 
 /* Where the request wants predictions: positions of the text, ascending; owned by the caller. HS_INVALID when
  * one is listed that the text does not have. */
@@ -18,6 +18,9 @@ HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws
                                       const hs_run_control *control, hs_effect *ret_effects, hs_error *err);
 /* What that takes, at most; the capture is not looked at. */
 size_t hs__effects_bytes(const hs__answer *answer);
+
+/* Of head_distances: what the distance asked for looks at. */
+unsigned hs__head_distances_taps(const hs__analysis_request *wanted);
 
 /* `[l][h]` lists with what write makes of head l * n_heads + h of the result. */
 void hs__json_heads(hs__buffer *buffer, const hs__answer *answer, const void *result,

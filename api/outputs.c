@@ -43,12 +43,25 @@ static const hs__output rows[] = {
     {"keys", HS_KEEP(KEY), {LAYER, HEAD, TOKEN, HEAD_WIDTH}, hs__part_keys, .range = HS__RANGE_ANY},
     {"values", HS_KEEP(VALUE), {LAYER, HEAD, TOKEN, HEAD_WIDTH}, hs__part_values, .range = HS__RANGE_ANY},
     {"scores", HS_KEEP(SCORES), {LAYER, HEAD, TOKEN, TOKEN}, hs__part_scores, .range = HS__RANGE_ANY},
-    {"value_norms", HS_KEEP(VALUE), {LAYER, HEAD, TOKEN}, hs__part_value_norms, .prepare = hs__prepare_norms},
+    {"value_norms", HS_KEEP(VALUE_NORMS), {LAYER, HEAD, TOKEN}, hs__part_value_norms, .range = HS__RANGE_ANY},
     {"weighted_norms",
-     HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+     HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
      {LAYER, HEAD, TOKEN, TOKEN},
      hs__part_weighted_norms,
-     .prepare = hs__prepare_norms},
+     .range = HS__RANGE_ANY},
+    {"effective_attentions",
+     HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
+     {LAYER, HEAD, TOKEN, TOKEN},
+     hs__part_effective_attentions,
+     .prepare = hs__prepare_effective_attentions},
+    {"rollout",
+     HS_KEEP(ATTENTION),
+     {LAYER, TOKEN, TOKEN},
+     hs__part_rollout,
+     HS__RANGE_UNIT,
+     .prepare = hs__prepare_rollout,
+     .every_head = true,
+     .every_layer = true},
     {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
     {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
@@ -57,6 +70,8 @@ static const hs__output rows[] = {
     {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
     {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
      .by_passes = true},
+    {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
+     .choose_taps = hs__head_distances_taps},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
@@ -109,11 +124,14 @@ unsigned hs__outputs_default(void)
     return outputs;
 }
 
-unsigned hs__outputs_taps(unsigned outputs)
+unsigned hs__outputs_taps(const hs__analysis_request *wanted)
 {
     unsigned taps = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        taps |= holds(outputs, i) ? rows[i].taps : 0;
+        if (holds(wanted->outputs, i))
+            taps |= rows[i].choose_taps ? rows[i].choose_taps(wanted) : rows[i].taps;
+    if (wanted->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
+        taps ^= HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY);
     return taps;
 }
 
@@ -192,6 +210,8 @@ void hs__outputs_finish(hs__answer *a)
         if (a->results[i])
             rows[i].structure->destroy(a->results[i]);
     free(a->scratch);
+    free(a->rollouts);
+    free(a->basis);
     *a = (hs__answer){0};
 }
 

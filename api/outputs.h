@@ -50,7 +50,7 @@ typedef struct hs__output {
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__range range;
-    hs_status (*prepare)(const hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
+    hs_status (*prepare)(hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
 
@@ -60,6 +60,7 @@ typedef struct hs__output {
     const char *implied_by; /* answered when this field is there, and not asked for by name; or NULL */
     bool by_passes;         /* of its own, once the heads are there: see job.c */
     bool needs_predictor;   /* the checkpoint's head for masked tokens */
+    unsigned (*choose_taps)(const hs__analysis_request *wanted); /* those of taps that are needed; or NULL */
 } hs__output;
 
 /* Row i; NULL past the last. */
@@ -72,7 +73,7 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 /* ---- sets ---- */
 
 unsigned hs__outputs_default(void);
-unsigned hs__outputs_taps(unsigned outputs);
+unsigned hs__outputs_taps(const hs__analysis_request *wanted);
 bool hs__outputs_every_head(unsigned outputs);
 bool hs__outputs_every_layer(unsigned outputs);
 bool hs__outputs_by_passes(unsigned outputs);

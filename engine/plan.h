@@ -80,6 +80,7 @@ typedef struct hs_observer {
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
     size_t n_threads; /* that may show at once; 0 or 1: only the caller's, which then does the whole pass */
+    bool residual;    /* similarity is RESIDUAL_SIMILARITY of engine/taps.h */
 } hs_observer;
 
 typedef struct hs_plan {

@@ -1,12 +1,17 @@
 /* taps.h - the points of a pass that can be kept: each has a name and axes.
  *
- *     QUERY, KEY    [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
- * so VALUE         [l][h][T][d] SCORES        [l][h][T][T]   q k' / sqrt(d) with biases; -inf where a window
- * hides a key ATTENTION     [l][h][T][T]   A = softmax of them; rows are queries COLUMNS       [l][h][T] sum
- * over rows of A; kept whenever ATTENTION is HEAD_OUTPUT   [l][h][T][d]   O = A V SIMILARITY    [l][h][T][T]
- * S = O O', its diagonal 0 HIDDEN_STATE  [s][T][H]      s: the embeddings (0), then after each selected layer
- * in order LAST_STATE    [T][H]         after the model's last layer, whichever are selected EVERY_STATE   [L
- * + 1][T][H]  the embeddings (0), then after each of the model's layers
+ *     QUERY, KEY     [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
+ *     VALUE          [l][h][T][d]
+ *     VALUE_NORMS    [l][h][T]      of v W_O, what the head would write into the hidden state of each token
+ *     SCORES         [l][h][T][T]   q k' / sqrt(d) with biases; -inf where a window hides a key
+ *     ATTENTION      [l][h][T][T]   A = softmax of them; rows are queries
+ *     COLUMNS        [l][h][T]      sum over rows of A; kept whenever ATTENTION is
+ *     HEAD_OUTPUT    [l][h][T][d]   O = A V
+ *     SIMILARITY     [l][h][T][T]   S = O O', its diagonal 0
+ *     RESIDUAL_SIMILARITY  likewise of O W_O, what the head does write
+ *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
+ *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
+ *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers
  *
  * States after the model's last layer are behind the final norm, where there is one. l and h count selected
  * layers and heads. A set of taps is an unsigned of bits, HS_KEEP(SCORES) | ... */
@@ -18,11 +23,13 @@ typedef enum hs_tap {
     HS_TAP_QUERY,
     HS_TAP_KEY,
     HS_TAP_VALUE,
+    HS_TAP_VALUE_NORMS,
     HS_TAP_SCORES,
     HS_TAP_ATTENTION,
     HS_TAP_COLUMNS,
     HS_TAP_HEAD_OUTPUT,
     HS_TAP_SIMILARITY,
+    HS_TAP_RESIDUAL_SIMILARITY,
     HS_TAP_HIDDEN_STATE,
     HS_TAP_LAST_STATE,
     HS_TAP_EVERY_STATE,

@@ -70,12 +70,17 @@ static double upper_squares(const float *a, const float *b, size_t n)
     return total;
 }
 
+static const float *baseline_similarity(const sweep *s, size_t l, size_t h)
+{
+    return hs_capture_at(s->baseline, s->wanted->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY, l,
+                         h);
+}
+
 static void norms_find(sweep *s)
 {
     for (size_t l = 0; l < s->n_layers; l++)
         for (size_t h = 0; h < s->n_heads; h++)
-            s->norms[l * s->n_heads + h] =
-                sqrt(upper_squares(hs_capture_at(s->baseline, HS_TAP_SIMILARITY, l, h), NULL, s->T));
+            s->norms[l * s->n_heads + h] = sqrt(upper_squares(baseline_similarity(s, l, h), NULL, s->T));
 }
 
 /* An hs_observer's: one head of a variant, l layers above the first one behind that which is changed. */
@@ -84,8 +89,7 @@ static void similarity_compare(void *context, size_t variant, size_t l, size_t h
 {
     const sweep *s = context;
     const size_t layer = s->layer + 1 + l, at = layer * s->n_heads + h;
-    const double squares =
-        upper_squares(head->similarity, hs_capture_at(s->baseline, HS_TAP_SIMILARITY, layer, h), s->T);
+    const double squares = upper_squares(head->similarity, baseline_similarity(s, layer, h), s->T);
     s->ratios[variant * s->n_layers * s->n_heads + at] = sqrt(squares) / s->norms[at];
 }
 
@@ -153,8 +157,11 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
 {
     hs_start starts[TOGETHER_MAX];
     hs_sequence sequences[TOGETHER_MAX];
-    const hs_observer observer = {
-        .similarity = s->maps, .show = similarity_compare, .context = s, .n_threads = s->n_threads};
+    const hs_observer observer = {.similarity = s->maps,
+                                  .show = similarity_compare,
+                                  .context = s,
+                                  .n_threads = s->n_threads,
+                                  .residual = s->wanted->residual};
     for (size_t i = 0; i < n; i++) {
         starts[i] = (hs_start){.layer = s->layer,
                                .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),

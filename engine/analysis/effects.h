@@ -11,7 +11,8 @@
 
 #include "engine/engine.h"
 
-/* What the baseline's capture must keep, of all layers and heads. */
+/* What the baseline's capture must keep, of all layers and heads; RESIDUAL_SIMILARITY in place of SIMILARITY
+ * where that is compared. */
 #define HS_EFFECTS_TAPS (HS_KEEP(HEAD_OUTPUT) | HS_KEEP(SIMILARITY) | HS_KEEP(EVERY_STATE))
 
 /* Baseline h, S, p; with the head switched off h', S', p'. NAN where there is nothing to compare. */
@@ -34,6 +35,7 @@ typedef struct hs_effects_wanted {
     size_t n_layers, n_heads;
     const size_t *positions; /* where to predict, below T; none where the checkpoint has no head for it */
     size_t n_positions;
+    bool residual;   /* S is RESIDUAL_SIMILARITY of engine/taps.h */
     int32_t mask_id; /* stands for no token; -1: every token is one */
     /* Told how many of the n_layers * n_heads are done; NULL: nobody asks. */
     void (*progress)(void *context, size_t n_done);

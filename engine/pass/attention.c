@@ -200,21 +200,46 @@ static void output_change(const hs__head *head)
  * heads are so narrow that copying takes as long. Either way S is symmetric to the bit: sums run in the same
  * order on both sides. */
 static void compute_similarity(const hs__kernels *kernels, const hs__attention_scratch *scratch,
-                               const hs__head *head)
+                               const hs__head *head, const float *x, size_t ldx, float *similarity)
 {
     enum { NARROW = 24 };
-    const size_t T = head->T, D = head->D, H = head->H;
+    const size_t T = head->T, D = head->D;
     const bool by_half = head->upper_only || D > NARROW;
-    kernels->pack(D, T, head->context, 1, H, scratch->keys); /* B = O' */
+    kernels->pack(D, T, x, 1, ldx, scratch->keys); /* B = O' */
     for (size_t c = 0; c < T; c += kernels->panel) {
         const size_t n = T - c < kernels->panel ? T - c : kernels->panel;
-        kernels->product(by_half ? c + n : T, D, head->context, H, scratch->keys + D * c, n, NULL, NULL,
-                         head->similarity + c, T);
+        kernels->product(by_half ? c + n : T, D, x, ldx, scratch->keys + D * c, n, NULL, NULL, similarity + c,
+                         T);
     }
     if (by_half && !head->upper_only)
-        kernels->mirror(T, head->similarity);
+        kernels->mirror(T, similarity);
     for (size_t i = 0; i < T; i++)
-        head->similarity[i * T + i] = 0;
+        similarity[i * T + i] = 0;
+}
+
+/* Rows x in coordinates in which their inner products are those of x W_O (residual.h): [T][D], where V was.
+ */
+static const float *residual_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                                  const hs__head *head, const float *x, size_t ldx)
+{
+    const size_t D = head->D;
+    for (size_t c = 0; c < D; c += kernels->panel) {
+        const size_t n = D - c < kernels->panel ? D - c : kernels->panel;
+        kernels->product(head->T, D, x, ldx, head->residual + D * c, n, NULL, NULL, scratch->values + c, D);
+    }
+    return scratch->values;
+}
+
+static void compute_norms(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                          const hs__head *head)
+{
+    const float *rows = residual_rows(kernels, scratch, head, head->qkv + 2 * head->H, 3 * head->H);
+    for (size_t t = 0; t < head->T; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < head->D; i++)
+            sum += (double)rows[t * head->D + i] * (double)rows[t * head->D + i];
+        head->value_norms[t] = (float)sqrt(sum);
+    }
 }
 
 /* (a, b) turned by their position's angles, a and b the halves of a row. */
@@ -251,9 +276,14 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     kernels->pack(D, T, head->qkv + H, 1, 3 * H, scratch->keys);       /* B = K' */
     kernels->pack(T, D, head->qkv + 2 * H, 3 * H, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
+    if (head->value_norms)
+        compute_norms(kernels, scratch, head);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
     rows_keep(head, head->context, H, head->output);
     if (head->similarity)
-        compute_similarity(kernels, scratch, head);
+        compute_similarity(kernels, scratch, head, head->context, H, head->similarity);
+    if (head->residual_similarity)
+        compute_similarity(kernels, scratch, head, residual_rows(kernels, scratch, head, head->context, H), D,
+                           head->residual_similarity);
 }

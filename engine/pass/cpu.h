@@ -4,6 +4,7 @@
 #include "engine/backend.h"
 #include "engine/kernels/kernels.h"
 #include "engine/linear/linear.h"
+#include "engine/pass/residual.h"
 
 typedef struct hs__packed_norm {
     float *gamma, *beta; /* [H], beta 0 where the model has none; gamma NULL: the identity */
@@ -50,6 +51,7 @@ typedef struct hs__cpu_engine {
     size_t n_rotations;
     float *score_bias; /* [n_heads][2 n_positions - 1], by j - i + n_positions - 1, times sqrt(d); or NULL */
     hs__packed_predictor predictor;
+    hs__residual *residual;
     void *block; /* in which norms, rotations and biases are */
 } hs__cpu_engine;
 
@@ -101,14 +103,17 @@ typedef struct hs__head {
     const float *bias; /* of distance j - i = 0, times sqrt(d), or NULL */
     size_t window;     /* 0: none */
     hs__head_change change;
+    const float *residual; /* its factor, where one of the two below is wanted that need it */
     float *context;
     float *query, *key, *value; /* [T][D] */
+    float *value_norms;         /* [T]; needs residual */
     float *scores;              /* [T][T] */
     float *attention;           /* [T][T] */
     float *columns;             /* [T], with attention */
     float *output;              /* [T][D] */
     float *similarity;          /* [T][T] */
-    bool upper_only;            /* of similarity nothing below the diagonal is wanted */
+    float *residual_similarity; /* [T][T]; needs residual */
+    bool upper_only;            /* of similarities nothing below the diagonal is wanted */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 

@@ -97,18 +97,22 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     head->query = place(capture, HS_TAP_QUERY, l, h);
     head->key = place(capture, HS_TAP_KEY, l, h);
     head->value = place(capture, HS_TAP_VALUE, l, h);
+    head->value_norms = place(capture, HS_TAP_VALUE_NORMS, l, h);
     head->scores = place(capture, HS_TAP_SCORES, l, h);
     head->attention = place(capture, HS_TAP_ATTENTION, l, h);
     head->columns = place(capture, HS_TAP_COLUMNS, l, h);
     head->output = place(capture, HS_TAP_HEAD_OUTPUT, l, h);
     head->similarity = place(capture, HS_TAP_SIMILARITY, l, h);
+    head->residual_similarity = place(capture, HS_TAP_RESIDUAL_SIMILARITY, l, h);
+    const bool kept = head->similarity || head->residual_similarity;
+    float **similarity = observer && observer->residual ? &head->residual_similarity : &head->similarity;
     if (observer && !head->attention && observer->attention)
         head->attention = observer->attention + slot * T * T;
     if (observer && !head->columns && observer->columns)
         head->columns = observer->columns + slot * T;
-    if (observer && !head->similarity && observer->similarity) {
-        head->similarity = observer->similarity + slot * T * T;
-        head->upper_only = true;
+    if (observer && !*similarity && observer->similarity) {
+        *similarity = observer->similarity + slot * T * T;
+        head->upper_only = !kept;
     }
 }
 
@@ -144,10 +148,15 @@ static void task_attend(void *context, size_t task, size_t slot)
     }
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
+    if (head.value_norms || head.residual_similarity)
+        head.residual = hs__residual_at(p->engine->residual, p->index, index);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
     if (h >= 0 && p->plan->observer)
-        p->plan->observer->show(p->plan->observer->context, s, (size_t)l, (size_t)h,
-                                &(hs_observed_head){head.attention, head.similarity, head.columns});
+        p->plan->observer->show(
+            p->plan->observer->context, s, (size_t)l, (size_t)h,
+            &(hs_observed_head){head.attention,
+                                p->plan->observer->residual ? head.residual_similarity : head.similarity,
+                                head.columns});
 }
 
 /* Rows of x where a block ends: the block's output is added and, where norms are after the blocks, they are
@@ -395,6 +404,20 @@ static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, siz
     return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
+/* The factors that the sequences' captures need. */
+static hs_status residual_make(const hs__cpu_engine *engine, const hs_plan *plan, hs_error *err)
+{
+    const bool observed = plan->observer && plan->observer->residual;
+    const unsigned taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(RESIDUAL_SIMILARITY);
+    hs_status st = HS_OK;
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        const hs_capture *capture = plan->sequences[s].capture;
+        for (size_t l = 0; (observed || capture->taps & taps) && l < capture->n_layers && !st; l++)
+            st = hs__residual_make(engine->residual, capture->layers[l], err);
+    }
+    return st;
+}
+
 hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
                       const hs_run_control *control, hs_error *err)
 {
@@ -406,13 +429,16 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
             p.n_longest = plan->sequences[s].n_tokens;
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     hs__team team;
+    hs_status st = residual_make(engine, plan, err);
+    if (st)
+        return st;
     hs__team_start(&team, base->runtime, p.n_threads);
     if (plan->n_sequences > 0 && plan->sequences[0].start)
         start(&p);
     else
         embed(&p, &team);
     keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
-    const hs_status st = run_layers(&p, &team, control, err);
+    st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;
 }

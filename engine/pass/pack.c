@@ -214,6 +214,8 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
     st = products_pack(engine, err);
     if (!st)
         layers_share(engine);
+    if (!st)
+        st = hs__residual_create(engine->base.recipe, engine->kernels, &engine->residual, err);
     return st ? st : predictor_pack(engine, err);
 }
 
@@ -231,6 +233,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
     }
     hs__linear_destroy(engine->projection);
     hs__linear_destroy(engine->predictor.dense);
+    hs__residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);
     free(engine->layers);

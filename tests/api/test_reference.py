@@ -23,7 +23,8 @@ import family_bert  # noqa: E402
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 NEAR = 1e-5
-OUTPUTS = "attentions,similarities,head_outputs,hidden_states,queries,keys,values,scores,value_norms,weighted_norms,pairs,regions,segments,summary,profiles"
+OUTPUTS = "attentions,similarities,head_outputs,hidden_states,queries,keys,values,scores,value_norms,weighted_norms," \
+          "effective_attentions,rollout,pairs,regions,segments,summary,profiles,head_distances"
 
 PARAGRAPH = (
     "The police at the airport were new. The airport was built after the war, and the war was long: the city "
@@ -148,6 +149,30 @@ def check_profiles(case):
         assert case.answer["profiles_label"][l, h] == label
 
 
+def check_flows(case):
+    assert_close(case.answer["rollout"], experiments.rollout(case.heads.attentions), 1e-5)
+    assert_close(case.answer["rollout"].sum(-1), np.ones(case.heads.attentions.shape[::2][:1] + (len(case.ids),)), 1e-5)
+    for l, state in enumerate(case.heads.hidden_states[:-1]):
+        values = experiments.projections(case.model, l, state)[2]
+        for h, attention in enumerate(case.heads.attentions[l]):
+            found = case.answer["effective_attentions"][l, h]
+            assert_close(found, experiments.effective_attention(attention, values[h]), 1e-4)
+            assert_close(found @ values[h], attention @ values[h], 1e-5 * np.abs(values[h]).max())
+
+
+def check_distances(case, measure=experiments.cka_distances, maps=None):
+    maps = (case.similarities if maps is None else maps).reshape(-1, len(case.ids), len(case.ids))
+    # Where tokens' outputs hardly differ, what is left after centring has few of S's digits.
+    spread = np.array([np.abs(one).max() / np.sqrt(max(experiments.hsic(one, one), 1e-300)) for one in maps])
+    tolerance = 1e-5 + 2e-7 * (spread + spread[:, None])
+    found = case.answer["head_distances"]
+    expected = measure(maps)
+    assert (np.abs(found - expected)[~np.isnan(expected)] <= tolerance[~np.isnan(expected)]).all()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(found, found.T)
+    assert not np.nan_to_num(found.diagonal()).any()
+
+
 def check_sentences(case):
     np.testing.assert_array_equal(case.answer["sentence_ids"], case.sentence_ids)
 
@@ -218,6 +243,8 @@ def check_all(case):
     check_maps(case)
     check_projections(case)
     check_profiles(case)
+    check_flows(case)
+    check_distances(case)
     check_sentences(case)
     check_pairs(case)
     check_regions(case)
@@ -268,6 +295,22 @@ def test_normalized(analyze, folders, special):
     case = Case(folders["mini"], answer, masks=special == "mask")
     for l, h, _, s in case.maps():
         assert_close(answer["similarities"][l, h], analysis.normalized(s, case.keep)[0], 2e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_divergence_of_attention(analyze, folders, model):
+    case = Case(folders[model], analyze(model, "paragraph", "--head-distance", "js"))
+    check_distances(case, experiments.js_distances, case.heads.attentions)
+    assert case.answer["head_distances"].max() <= np.log(2)
+
+
+@pytest.mark.parametrize("model, text", [*((model, "paragraph") for model in MODELS), ("mini", "pair"), ("mini", "empty")])
+def test_residual_space(analyze, folders, model, text):
+    """Similarities of what heads write, and all that is made of them."""
+    case = Case(folders[model], analyze(model, text, "--similarity-space", "residual"))
+    case.similarities = np.array([experiments.residual_similarity(case.model, l, outputs)
+                                  for l, outputs in enumerate(case.heads.outputs)])
+    check_all(case)
 
 
 @pytest.mark.parametrize("how", ["sum", "mean"])

@@ -73,6 +73,56 @@ def value_norms(model, number, values):
     return np.linalg.norm(np.einsum("htd,ohd->hto", values, parts), axis=-1)
 
 
+def residual_similarity(model, number, outputs):
+    """[h][T][T] of what the heads write, diagonal 0."""
+    weight = model.weights[f"encoder.layer.{number}.attention.output.dense.weight"]
+    written = np.einsum("htd,ohd->hto", outputs, weight.reshape(len(weight), len(outputs), -1))
+    similarity = written @ written.transpose(0, 2, 1)
+    return similarity * (1 - np.eye(outputs.shape[1]))
+
+
+def effective_attention(attention, values):
+    """A Q Q' of one head, by the singular vectors of V that count."""
+    left, lengths, _ = np.linalg.svd(values, full_matrices=False)
+    basis = left[:, lengths > 1e-6 * lengths[0]]
+    return attention @ basis @ basis.T
+
+
+def rollout(attentions):
+    """[l][T][T] of [l][h][T][T]."""
+    product, steps = np.eye(attentions.shape[-1]), []
+    for attention in attentions:
+        product = (attention.mean(0) + np.eye(len(product))) / 2 @ product
+        steps.append(product)
+    return np.array(steps)
+
+
+def hsic(first, second):
+    """Song et al. 2012, of two kernels without their diagonals."""
+    n, ones = len(first), np.ones(len(first))
+    if n < 4:
+        return np.nan
+    return (np.trace(first @ second)
+            + ones @ first @ ones * (ones @ second @ ones) / ((n - 1) * (n - 2))
+            - 2 / (n - 2) * (ones @ first @ second @ ones)) / (n * (n - 3))
+
+
+def cka_distances(similarities):
+    """[heads][heads] of [heads][T][T]."""
+    cross = np.array([[hsic(first, second) for second in similarities] for first in similarities])
+    return 1 - cross / np.sqrt(np.outer(cross.diagonal(), cross.diagonal()))
+
+
+def entropy(rows):
+    return -np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1)), 0).sum(-1)
+
+
+def js_distances(attentions):
+    """[heads][heads] of [heads][T][T], in nats."""
+    own = entropy(attentions)
+    return np.array([(entropy((attentions + one) / 2) - (own + entropy(one)) / 2).mean(-1) for one in attentions])
+
+
 def profile(attention, ids, first, separator, punctuation):
     """name -> figure of one map [T][T]; the last three are [T] of bool."""
     n = len(attention)

@@ -150,7 +150,8 @@ static const struct {
      "{\"words\":[\"a\",\"bc\"],\"interventions\":[{\"kind\":\"mean\",\"layers\":[0]},{\"kind\":\"zero\","
      "\"heads\":[1]}]}"},
     {HS_ANALYZE, "application/x-npz", NULL,
-     "{\"input_ids\":[2,5,3],\"outputs\":[\"value_norms\"],\"interventions\":[{\"kind\":\"uniform\"}]}"},
+     "{\"input_ids\":[2,5,3],\"outputs\":[\"value_norms\",\"rollout\"],\"interventions\":[{\"kind\":"
+     "\"uniform\"}]}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":\"a bc\",\"outputs\":[\"effects\"]}"},
     {HS_TOKENIZE, NULL, NULL, "{\"text\":\"a bc e\"}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":7}"},

@@ -1,0 +1,103 @@
+/* output_distances.c - how unlike every two of the heads asked for are, as one matrix over layers and heads
+ * in row-major order. Special tokens count, whatever special_tokens says. */
+#include "api/output_structures.h"
+#include "engine/analysis/distances.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct distances {
+    size_t n;
+    double *values; /* [n][n], owned */
+} distances;
+
+unsigned hs__head_distances_taps(const hs__analysis_request *wanted)
+{
+    return wanted->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
+}
+
+static void measure_js(const hs__answer *a, const float *const *maps, double *entropies, distances *d)
+{
+    const size_t n = d->n;
+    for (size_t row = 0; row < a->capture->n_tokens && !hs__answer_cancelled(a); row++)
+        hs_heads_js_add(maps, n, a->capture->n_tokens, row, entropies, d->values);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            d->values[i * n + j] = d->values[j * n + i];
+}
+
+static hs_status measure(const hs__answer *a, distances *d, hs_error *err)
+{
+    const bool js = a->wanted->head_distance == HS__DISTANCE_JS;
+    const float **maps = malloc(d->n * sizeof *maps);
+    double *entropies = malloc(d->n * sizeof *entropies);
+    hs_status st = maps && entropies ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    for (size_t i = 0; i < d->n && !st; i++)
+        maps[i] = hs__answer_at(a, js ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY, i / a->wanted->n_heads,
+                                i % a->wanted->n_heads);
+    if (!st && js) {
+        measure_js(a, maps, entropies, d);
+    } else if (!st) {
+        st = hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, d->values, err);
+        hs_heads_cka_distance(d->values, d->n);
+    }
+    free(maps);
+    free(entropies);
+    return st;
+}
+
+static void destroy(void *result)
+{
+    distances *d = result;
+    free(d->values);
+    free(d);
+}
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    distances *d = calloc(1, sizeof *d);
+    if (!d)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    *ret_result = d;
+    d->n = a->wanted->n_layers * a->wanted->n_heads;
+    d->values = calloc(d->n * d->n, sizeof *d->values);
+    return d->values ? measure(a, d, err) : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    const distances *d = result;
+    hs__buffer_text(b, "[");
+    for (size_t i = 0; i < d->n; i++) {
+        hs__buffer_text(b, i ? ",[" : "[");
+        for (size_t j = 0; j < d->n; j++) {
+            hs__json_comma(b, j);
+            hs__json_float(b, (float)d->values[i * d->n + j], (int)a->wanted->digits);
+        }
+        hs__buffer_text(b, "]");
+    }
+    hs__buffer_text(b, "]");
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const distances *d = result;
+    (void)a;
+    float *to = hs__arrays_add(arrays, "head_distances", HS__ELEMENT_F4, 2, d->n, d->n);
+    for (size_t i = 0; i < d->n * d->n && to; i++)
+        to[i] = (float)d->values[i];
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return 64 + m->n_heads * (3 + m->n_heads * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * m->n_heads;
+}
+
+const hs__structure hs__structure_head_distances = {
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};

@@ -1,0 +1,193 @@
+/* analysis_distances.c - HSIC as a product of matrices: heads by some elements of all maps at a time, centred
+ * as they are copied; divergences row by row, a row of every map at a time. */
+#include "engine/analysis/distances.h"
+
+#include "engine/analysis/analysis_maps.h"
+#include "engine/kernels/kernels.h"
+#include "model/clones.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- HSIC ---- */
+
+/* Elements of each map at once: rows of that many are short enough for sums in floats. */
+enum { ELEMENTS = 1024 };
+
+typedef struct centering {
+    double *means;  /* [n][T]: r_i / (T - 2) */
+    double *totals; /* [n]: r / ((T - 1) (T - 2)) */
+    float *rows;    /* [n][ELEMENTS]: u of some elements above the diagonal */
+    float *panels;  /* the same for the product */
+    float *product; /* [n][panel] */
+} centering;
+
+/* Measures, or carves: returns the bytes. */
+static size_t lay_out(const hs__kernels *kernels, size_t n, size_t T, char *memory, centering *ret)
+{
+    const size_t parts[] = {n * T * sizeof(double), n * sizeof(double), n * ELEMENTS * sizeof(float),
+                            hs__panels_floats(kernels, ELEMENTS, n) * sizeof(float),
+                            n * kernels->panel * sizeof(float)};
+    size_t at[6] = {0};
+    for (size_t k = 0; k < 5; k++)
+        at[k + 1] = at[k] + parts[k];
+    if (memory)
+        *ret = (centering){(double *)(void *)memory, (double *)(void *)(memory + at[1]),
+                           (float *)(void *)(memory + at[2]), (float *)(void *)(memory + at[3]),
+                           (float *)(void *)(memory + at[4])};
+    return at[5];
+}
+
+/* sums[j] += row[j] for j in [from, to), and what they add up to. */
+HS_CLONES
+static double add_row(const float *row, size_t from, size_t to, double *sums)
+{
+    double lanes[HS__LANES] = {0}, total = 0;
+    size_t j = from;
+    for (; j + HS__LANES <= to; j += HS__LANES) {
+        for (size_t k = 0; k < HS__LANES; k++) {
+            sums[j + k] += (double)row[j + k];
+            lanes[k] += (double)row[j + k];
+        }
+    }
+    for (; j < to; j++) {
+        sums[j] += (double)row[j];
+        total += (double)row[j];
+    }
+    for (size_t k = 0; k < HS__LANES; k++)
+        total += lanes[k];
+    return total;
+}
+
+static double find_means(const float *map, size_t T, double *ret_means)
+{
+    const double n = (double)T;
+    double total = 0;
+    memset(ret_means, 0, T * sizeof *ret_means);
+    for (size_t i = 0; i < T; i++)
+        ret_means[i] += add_row(map + i * T, i + 1, T, ret_means);
+    for (size_t i = 0; i < T; i++) {
+        total += ret_means[i];
+        ret_means[i] /= n - 2;
+    }
+    return total / ((n - 1) * (n - 2));
+}
+
+/* Elements above the diagonal are counted row by row; [first, first + n) of them, centred. */
+HS_CLONES
+static void copy_centered(const float *map, size_t T, const double *means, double total, size_t row,
+                          size_t column, size_t n, float *ret)
+{
+    for (size_t k = 0; k < n;) {
+        const size_t width = hs__min(T - column, n - k);
+        const double left = total - means[row];
+        for (size_t j = 0; j < width; j++)
+            ret[k + j] = (float)((double)map[row * T + column + j] + left - means[column + j]);
+        k += width;
+        row++;
+        column = row + 1;
+    }
+}
+
+/* sums += X X' for X [n][n_elements], on and above the diagonal. */
+static void add_products(const hs__kernels *kernels, const centering *c, size_t n, size_t n_elements,
+                         double *sums)
+{
+    kernels->pack(n_elements, n, c->rows, 1, ELEMENTS, c->panels);
+    for (size_t from = 0; from < n; from += kernels->panel) {
+        const size_t width = hs__min(kernels->panel, n - from);
+        kernels->product(from + width, n_elements, c->rows, ELEMENTS, c->panels + n_elements * from, width,
+                         NULL, NULL, c->product, kernels->panel);
+        for (size_t i = 0; i < from + width; i++)
+            for (size_t j = i > from ? i - from : 0; j < width; j++)
+                sums[i * n + from + j] += (double)c->product[i * kernels->panel + j];
+    }
+}
+
+hs_status hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, double *sums,
+                            hs_error *err)
+{
+    const hs__kernels *kernels = hs__kernels_select();
+    const size_t n = n_heads, T = n_tokens, n_elements = T * (T - 1) / 2;
+    if (T < 4)
+        return HS_OK;
+    const double weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
+    centering c = {0};
+    char *memory = malloc(lay_out(kernels, n, T, NULL, &c));
+    double *text = calloc(n * n, sizeof *text);
+    if (!memory || !text) {
+        free(memory);
+        free(text);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    }
+    lay_out(kernels, n, T, memory, &c);
+    for (size_t h = 0; h < n; h++)
+        c.totals[h] = find_means(similarities[h], T, c.means + h * T);
+    size_t row = 0, column = 1;
+    for (size_t first = 0; first < n_elements; first += ELEMENTS) {
+        const size_t width = hs__min(ELEMENTS, n_elements - first);
+        for (size_t h = 0; h < n; h++)
+            copy_centered(similarities[h], T, c.means + h * T, c.totals[h], row, column, width,
+                          c.rows + h * ELEMENTS);
+        add_products(kernels, &c, n, width, text);
+        for (column += width; column >= T && row + 2 < T; row++)
+            column += row + 2 - T;
+    }
+    for (size_t i = 0; i < n * n; i++)
+        sums[i] += text[i] * weight;
+    free(memory);
+    free(text);
+    return HS_OK;
+}
+
+void hs_heads_cka_distance(double *sums, size_t n_heads)
+{
+    const size_t n = n_heads;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            const double scale = sums[i * n + i] * sums[j * n + j];
+            const bool known = sums[i * n + i] > 0 && sums[j * n + j] > 0;
+            sums[i * n + j] = sums[j * n + i] = known ? 1 - sums[i * n + j] / sqrt(scale) : NAN;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        sums[i * n + i] = sums[i * n + i] > 0 ? 0 : NAN;
+}
+
+/* ---- JS ---- */
+
+/* H of the mean of two rows, which may be one and the same. */
+HS_CLONES
+static double mean_entropy(const float *p, const float *q, size_t n)
+{
+    float lanes[HS__LANES] = {0};
+    double sum = 0;
+    size_t j = 0;
+    for (; j + HS__LANES <= n; j += HS__LANES) {
+        for (size_t k = 0; k < HS__LANES; k++) {
+            const float m = 0.5F * (p[j + k] + q[j + k]);
+            lanes[k] -= m * hs__log(m);
+        }
+    }
+    for (; j < n; j++) {
+        const float m = 0.5F * (p[j] + q[j]);
+        sum -= (double)(m * hs__log(m));
+    }
+    for (size_t k = 0; k < HS__LANES; k++)
+        sum += (double)lanes[k];
+    return sum;
+}
+
+void hs_heads_js_add(const float *const *attentions, size_t n_heads, size_t n_tokens, size_t row,
+                     double *entropies, double *sums)
+{
+    const size_t n = n_heads, T = n_tokens, at = row * T;
+    for (size_t h = 0; h < n; h++)
+        entropies[h] = mean_entropy(attentions[h] + at, attentions[h] + at, T);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            const double both = mean_entropy(attentions[i] + at, attentions[j] + at, T);
+            sums[i * n + j] += (both - (entropies[i] + entropies[j]) / 2) / (double)T;
+        }
+    }
+}
