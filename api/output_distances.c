@@ -16,34 +16,40 @@ unsigned hs__head_distances_taps(const hs__analysis_request *wanted)
     return wanted->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
 }
 
-static void measure_js(const hs__answer *a, const float *const *maps, double *entropies, distances *d)
+/* maps and entropies are room for n. */
+static hs_status measure_js(const hs__answer *a, const float **maps, double *entropies, distances *d)
 {
     const size_t n = d->n;
+    for (size_t i = 0; i < n; i++)
+        maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->wanted->n_heads, i % a->wanted->n_heads);
     for (size_t row = 0; row < a->capture->n_tokens && !hs__answer_cancelled(a); row++)
         hs_heads_js_add(maps, n, a->capture->n_tokens, row, entropies, d->values);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++)
             d->values[i * n + j] = d->values[j * n + i];
+    return HS_OK;
+}
+
+static hs_status measure_cka(const hs__answer *a, const float **maps, distances *d, hs_error *err)
+{
+    for (size_t i = 0; i < d->n; i++)
+        maps[i] = hs__answer_at(a, HS_TAP_SIMILARITY, i / a->wanted->n_heads, i % a->wanted->n_heads);
+    const hs_status st = hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, d->values, err);
+    hs_heads_cka_distance(d->values, d->n);
+    return st;
 }
 
 static hs_status measure(const hs__answer *a, distances *d, hs_error *err)
 {
-    const bool js = a->wanted->head_distance == HS__DISTANCE_JS;
     const float **maps = malloc(d->n * sizeof *maps);
     double *entropies = malloc(d->n * sizeof *entropies);
-    hs_status st = maps && entropies ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
-    for (size_t i = 0; i < d->n && !st; i++)
-        maps[i] = hs__answer_at(a, js ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY, i / a->wanted->n_heads,
-                                i % a->wanted->n_heads);
-    if (!st && js) {
-        measure_js(a, maps, entropies, d);
-    } else if (!st) {
-        st = hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, d->values, err);
-        hs_heads_cka_distance(d->values, d->n);
-    }
+    hs_status st = HS_NO_MEMORY;
+    if (maps && entropies)
+        st = a->wanted->head_distance == HS__DISTANCE_JS ? measure_js(a, maps, entropies, d)
+                                                         : measure_cka(a, maps, d, err);
     free(maps);
     free(entropies);
-    return st;
+    return st ? hs_fail(err, st, "no memory for distances of heads") : HS_OK;
 }
 
 static void destroy(void *result)

@@ -186,3 +186,12 @@ def test_an_unknown_space_is_refused(server):
     for field, allowed in [("similarity_space", '"head", "residual"'), ("head_distance", '"cka", "js"')]:
         got = server.post("/analyze", {"text": TEXT, field: "other"})
         assert got.status == 422 and got.json()["pointer"] == "/" + field and allowed in got.json()["detail"]
+
+
+def test_effects_are_those_of_the_space(server):
+    asked = {"outputs": ["effects", "similarities"], "similarity_space": "residual"}
+    got = answer(server, **asked)
+    off = answer(server, **asked, interventions=[{"kind": "zero", "layers": [9], "heads": [4]}])
+    change = np.linalg.norm(off["similarities"][10:] - got["similarities"][10:], axis=(-1, -2))
+    change /= np.linalg.norm(got["similarities"][10:], axis=(-1, -2))
+    np.testing.assert_allclose(got["effects_similarity_change"][9, 4], change.mean(), rtol=1e-3)

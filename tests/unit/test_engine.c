@@ -142,7 +142,9 @@ static const hs_shape shapes[] = {
     {3, 4, 256, 64, 512, 130, 2, 100}, {2, 3, 3, 1, 1, 33, 2, 10},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4 };
-#define EVERYTHING (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HEAD_OUTPUT) | HS_KEEP(HIDDEN_STATE))
+#define EVERYTHING                                                                                           \
+    (HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |        \
+     HS_KEEP(HIDDEN_STATE))
 
 /* 0, 1, 2, ...; filled in by main. */
 static uint16_t numbers[HS_LAYERS_MAX];
@@ -374,6 +376,7 @@ END_TEST
 /* What an observer has been shown. */
 typedef struct shown {
     const texts *expected;
+    hs_tap similarity;
     size_t n, n_wrong;
 } shown;
 
@@ -385,17 +388,18 @@ static void compare_shown(void *context, size_t s, size_t l, size_t h, const hs_
     seen->n_wrong += seen->n++ != (l * c->n_heads + h) * TEXTS + s;
     seen->n_wrong +=
         memcmp(head->attention, hs_capture_at(c, HS_TAP_ATTENTION, l, h), T * T * sizeof(float)) != 0;
-    const float *similarity = hs_capture_at(c, HS_TAP_SIMILARITY, l, h);
+    const float *similarity = hs_capture_at(c, seen->similarity, l, h);
     for (size_t i = 0; i < T; i++)
         for (size_t j = i + 1; j < T; j++)
             seen->n_wrong += head->similarity[i * T + j] != similarity[i * T + j];
     seen->n_wrong += memcmp(head->columns, hs_capture_at(c, HS_TAP_COLUMNS, l, h), T * sizeof(float)) != 0;
 }
 
-/* Captures that keep nothing and captures that keep all, in one pass. */
+/* Captures that keep nothing and captures that keep all, in one pass; similarities of either space. */
 START_TEST(observers_are_shown_what_captures_would_keep)
 {
-    random_model m = random_model_open(&shapes[_i]);
+    const bool residual = (size_t)_i >= N_SHAPES;
+    random_model m = random_model_open(&shapes[(size_t)_i % N_SHAPES]);
     hs_engine *engine = make_engine(&m, &(hs_engine_options){0});
     texts kept, observed;
     texts_make(engine, &kept);
@@ -418,9 +422,9 @@ START_TEST(observers_are_shown_what_captures_would_keep)
         n_tokens += T;
     }
     float *maps = malloc((2 * T_max * T_max + T_max) * sizeof *maps);
-    shown seen = {.expected = &kept};
-    const hs_observer observer = {maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen,
-                                  1};
+    shown seen = {.expected = &kept, .similarity = residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY};
+    const hs_observer observer = {
+        maps, maps + T_max * T_max, maps + 2 * T_max * T_max, compare_shown, &seen, 1, residual};
     hs_workspace *ws = NULL;
     ck_assert_int_eq(hs_workspace_create(engine, n_tokens, &ws, NULL), HS_OK);
     hs_plan plan;
@@ -731,7 +735,7 @@ int main(void)
     tcase_add_loop_test(tcase, backends_agree, 0, N_SHAPES);
     tcase_add_loop_test(tcase, captures_are_consistent, 0, N_SHAPES);
     tcase_add_loop_test(tcase, batches_and_threads_change_no_bit, 0, N_SHAPES);
-    tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, N_SHAPES);
+    tcase_add_loop_test(tcase, observers_are_shown_what_captures_would_keep, 0, 2 * N_SHAPES);
     tcase_add_loop_test(tcase, bf16_is_close_or_refused, 0, N_SHAPES);
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
