@@ -23,6 +23,7 @@ typedef struct hs__prediction_request {
     size_t *positions; /* [n_positions], ascending, unique, owned: those listed */
     size_t n_positions, top_k;
     bool lens;
+    bool asked; /* for: by this field or among the outputs */
 } hs__prediction_request;
 
 typedef struct hs__analysis_request {

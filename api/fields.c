@@ -371,6 +371,7 @@ static int read_predictions(const reading *r)
     if (refuse_without_predictor(r))
         return r->problem->status;
     r->wanted->outputs |= 1U << hs__output_find("predictions", strlen("predictions"));
+    r->wanted->predictions.asked = true;
     json_object_foreach((json_t *)r->value, name, value)
     {
         char pointer[64];
@@ -406,6 +407,7 @@ static int read_outputs(const reading *r)
             return refuse_element(r, i, must);
         if (hs__output_at(output)->needs_predictor && refuse_without_predictor(r))
             return r->problem->status;
+        r->wanted->predictions.asked |= hs__output_at(output)->needs_predictor;
         r->wanted->outputs |= 1U << output;
     }
     return 0;

@@ -24,7 +24,8 @@ typedef struct job_sequence {
     const hs_encoding *encoding;
     const hs_intervention *interventions;
     size_t n_interventions;
-    hs__heads *heads; /* a reference; NULL until found or computed */
+    size_t first_changed; /* layer; 0 where nothing is changed */
+    hs__heads *heads;     /* a reference; NULL until found or computed */
 } job_sequence;
 
 struct hs_job {
@@ -88,6 +89,15 @@ static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_e
                                &options, ret_encoding, err);
 }
 
+/* The first layer in which any of them changes something. */
+static size_t first_changed(const hs_intervention *interventions, size_t n)
+{
+    size_t first = n > 0 ? interventions[0].layers[0] : 0;
+    for (size_t i = 1; i < n; i++)
+        first = interventions[i].layers[0] < first ? interventions[i].layers[0] : first;
+    return first;
+}
+
 static int tokenize(hs_job *job)
 {
     const hs__analysis_request *wanted = &job->wanted;
@@ -102,8 +112,11 @@ static int tokenize(hs_job *job)
     for (size_t i = 0; i < e->n_tokens; i++)
         text->ends[i] = ends_sentence(wanted, e, i);
     hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
-    job->sequences[job->n_sequences++] = (job_sequence){
-        .encoding = e, .interventions = wanted->interventions, .n_interventions = wanted->n_interventions};
+    job->sequences[job->n_sequences++] =
+        (job_sequence){.encoding = e,
+                       .interventions = wanted->interventions,
+                       .n_interventions = wanted->n_interventions,
+                       .first_changed = first_changed(wanted->interventions, wanted->n_interventions)};
     if (wanted->n_interventions)
         job->sequences[job->n_sequences++] = (job_sequence){.encoding = e};
     return 0;
@@ -326,7 +339,14 @@ typedef struct pass_part {
     job_sequence *sequence;
 } pass_part;
 
-/* What still waits, as far as it fits. Returns how many sequences; 0: nothing is left. */
+/* Layers that a sequence shares with its job's baseline, and so waits for. */
+static bool is_ready(const hs_job *job, const job_sequence *s)
+{
+    return is_pending(job, s) && (s->first_changed == 0 || job->sequences[1].heads);
+}
+
+/* What still waits for a pass from the same layer on, as far as it fits. Returns how many sequences; 0:
+ * nothing is left. */
 static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS_MAX])
 {
     size_t n = 0, n_tokens = 0;
@@ -334,7 +354,8 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS
         for (size_t k = 0; k < jobs[i]->n_sequences; k++) {
             job_sequence *s = &jobs[i]->sequences[k];
             const size_t T = s->encoding->n_tokens;
-            if (!is_pending(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]))
+            if (!is_ready(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]) ||
+                (n > 0 && s->first_changed != parts[0].sequence->first_changed))
                 continue;
             parts[n++] = (pass_part){jobs[i], s};
             n_tokens += T;
@@ -343,21 +364,36 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS
     return n;
 }
 
+/* Where a sequence goes on from its job's baseline: interventions are answered with the change of all states,
+ * so these are kept. */
+static hs_start start_of(const pass_part *part)
+{
+    const size_t layer = part->sequence->first_changed;
+    return (hs_start){
+        .layer = layer,
+        .state = hs_capture_at(part->job->sequences[1].heads->capture, HS_TAP_HIDDEN_STATE, layer, 0)};
+}
+
 static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worker,
                           const hs_run_control *control, hs_sequence *sequences, hs_error *err)
 {
     const hs_job *first = parts[0].job;
     const hs_engine *engine = job_model(first)->engine;
     const hs_shape *shape = hs_engine_shape(engine);
+    hs_start starts[PASS_MAX];
     hs_plan plan;
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
         const hs_encoding *e = parts[i].sequence->encoding;
+        const bool shares = parts[i].sequence->first_changed > 0;
+        if (shares)
+            starts[i] = start_of(&parts[i]);
         sequences[i] = (hs_sequence){.ids = e->ids,
                                      .types = shape->n_types ? e->types : NULL,
                                      .n_tokens = e->n_tokens,
                                      .interventions = parts[i].sequence->interventions,
-                                     .n_interventions = parts[i].sequence->n_interventions};
+                                     .n_interventions = parts[i].sequence->n_interventions,
+                                     .start = shares ? &starts[i] : NULL};
         st = hs_capture_create(hs_engine_runtime(engine), shape, &parts[i].job->selection, e->n_tokens,
                                &sequences[i].capture, err);
     }
@@ -371,6 +407,8 @@ static void part_finish(const pass_part *part, hs_capture *capture, double forwa
 {
     hs_job *job = part->job;
     const hs__heads_key key = sequence_key(job, part->sequence);
+    if (part->sequence->first_changed > 0)
+        hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
     job->n_tokens_computed += part->sequence->encoding->n_tokens;
     job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
     part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);

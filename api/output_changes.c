@@ -1,5 +1,5 @@
 /* output_changes.c - how far interventions moved what the pass computes: every norm is divided by the
- * baseline's. */
+ * baseline's. And what the baseline predicts. */
 #include "api/output_structures.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 
 typedef struct changes {
     size_t n_layers, n_heads, n_states, n_tokens;
+    void *predictions;                /* owned: the baseline's; NULL when none are asked for */
     float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
     float hidden[];                   /* [L + 1][T]; the others follow */
 } changes;
@@ -60,7 +61,14 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions);
     measure_maps(a, HS_TAP_SIMILARITY, n_layers, n_heads, c->similarities);
     *ret_result = c;
-    return HS_OK;
+    return a->wanted->predictions.asked ? hs__baseline_predict(a, &c->predictions, err) : HS_OK;
+}
+
+static void destroy(void *result)
+{
+    changes *c = result;
+    hs__structure_predictions.destroy(c->predictions);
+    free(c);
 }
 
 static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
@@ -74,6 +82,10 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     hs__json_block(b, c->attentions, 2, heads, digits);
     hs__json_key(b, "similarities");
     hs__json_block(b, c->similarities, 2, heads, digits);
+    if (c->predictions) {
+        hs__json_key(b, "predictions");
+        hs__structure_predictions.write_json(b, a, c->predictions);
+    }
     hs__buffer_text(b, "}");
 }
 
@@ -87,10 +99,11 @@ static void add(hs__arrays *arrays, const char *name, const float *values, size_
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const changes *c = result;
-    (void)a;
     add(arrays, "changes_hidden", c->hidden, c->n_states, c->n_tokens);
     add(arrays, "changes_attentions", c->attentions, c->n_layers, c->n_heads);
     add(arrays, "changes_similarities", c->similarities, c->n_layers, c->n_heads);
+    if (c->predictions)
+        hs__structure_predictions.add_arrays(arrays, a, c->predictions);
 }
 
 static size_t count(const hs__measures *m)
@@ -100,14 +113,15 @@ static size_t count(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers);
+    const size_t predictions = m->wanted->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
+    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + predictions;
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    return 4 * count(m);
+    return 4 * count(m) + (m->wanted->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0);
 }
 
 const hs__structure hs__structure_changes = {
-    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

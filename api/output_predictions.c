@@ -18,6 +18,7 @@ typedef struct prediction_list {
         n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
     size_t *positions;    /* [n] */
     hs_prediction *items; /* [n][n_states] */
+    bool of_baseline;
 } prediction_list;
 
 static bool is_mask(const hs__answer *a, size_t position)
@@ -96,12 +97,14 @@ static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *e
     return st;
 }
 
+/* From the answer's capture. */
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     prediction_list *list = calloc(1, sizeof *list);
     *ret_result = list;
     if (!list)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
+    list->of_baseline = a->capture == a->baseline;
     list->n_states = a->wanted->predictions.lens ? a->model->shape->n_layers + 1 : 1;
     const hs_status st = hs__positions_choose(a, &list->positions, &list->n, err);
     if (st)
@@ -110,9 +113,18 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return list->items ? predict(a, list, err) : hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
 }
 
+hs_status hs__baseline_predict(const hs__answer *a, void **ret_predictions, hs_error *err)
+{
+    hs__answer baseline = *a;
+    baseline.capture = a->baseline;
+    return compute(&baseline, ret_predictions, err);
+}
+
 static void destroy(void *result)
 {
     prediction_list *list = result;
+    if (!list)
+        return;
     free(list->positions);
     free(list->items);
     free(list);
@@ -195,6 +207,20 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 
 /* ---- arrays ---- */
 
+/* What the arrays are called. */
+typedef struct array_names {
+    const char *position, *probability, *rank, *entropy, *top_ids, *top_probability;
+    const char *layers_probability, *layers_rank, *layers_entropy, *layers_top_ids, *layers_top_probability;
+} array_names;
+
+#define NAMES(prefix)                                                                                        \
+    {                                                                                                        \
+        prefix "position", prefix "probability", prefix "rank", prefix "entropy", prefix "top_ids",          \
+            prefix "top_probability", prefix "layers_probability", prefix "layers_rank",                     \
+            prefix "layers_entropy", prefix "layers_top_ids", prefix "layers_top_probability"                \
+    }
+static const array_names own_names = NAMES("predictions_"), baseline_names = NAMES("changes_predictions_");
+
 /* Columns over the positions, or over positions and states. */
 typedef struct columns {
     float *probability, *entropy, *top_probability;
@@ -221,34 +247,49 @@ static void put(const columns *to, size_t at, const hs_prediction *p, bool mask,
     memcpy(to->top_probability + at * k, p->top_probabilities, p->n_top * sizeof *p->top_probabilities);
 }
 
-static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+/* One entry a position. */
+static void add_entries(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
+                        const array_names *names)
 {
-    const prediction_list *list = result;
-    const size_t n = list->n, D = list->n_states, k = list->n ? prediction_at(list, 0)->n_top : 0;
-    int32_t *position = hs__arrays_add(arrays, "predictions_position", HS__ELEMENT_I4, 1, n, 0);
-    columns to = {
-        .probability = hs__arrays_add(arrays, "predictions_probability", HS__ELEMENT_F4, 1, n, 0),
-        .rank = hs__arrays_add(arrays, "predictions_rank", HS__ELEMENT_I8, 1, n, 0),
-        .entropy = hs__arrays_add(arrays, "predictions_entropy", HS__ELEMENT_F4, 1, n, 0),
-        .top_ids = hs__arrays_add(arrays, "predictions_top_ids", HS__ELEMENT_I4, 2, n, k),
-        .top_probability = hs__arrays_add(arrays, "predictions_top_probability", HS__ELEMENT_F4, 2, n, k),
+    const size_t n = list->n, k = list->n ? prediction_at(list, 0)->n_top : 0;
+    int32_t *position = hs__arrays_add(arrays, names->position, HS__ELEMENT_I4, 1, n, 0);
+    const columns to = {
+        .probability = hs__arrays_add(arrays, names->probability, HS__ELEMENT_F4, 1, n, 0),
+        .rank = hs__arrays_add(arrays, names->rank, HS__ELEMENT_I8, 1, n, 0),
+        .entropy = hs__arrays_add(arrays, names->entropy, HS__ELEMENT_F4, 1, n, 0),
+        .top_ids = hs__arrays_add(arrays, names->top_ids, HS__ELEMENT_I4, 2, n, k),
+        .top_probability = hs__arrays_add(arrays, names->top_probability, HS__ELEMENT_F4, 2, n, k),
     };
     for (size_t i = 0; i < n && !arrays->failed; i++) {
         position[i] = (int32_t)list->positions[i];
         put(&to, i, prediction_at(list, i), is_mask(a, list->positions[i]), k);
     }
-    if (!a->wanted->predictions.lens)
-        return;
-    to.probability = hs__arrays_add(arrays, "predictions_layers_probability", HS__ELEMENT_F4, 2, n, D);
-    to.rank = hs__arrays_add(arrays, "predictions_layers_rank", HS__ELEMENT_I8, 2, n, D);
-    to.entropy = hs__arrays_add(arrays, "predictions_layers_entropy", HS__ELEMENT_F4, 2, n, D);
-    to.top_ids = hs__arrays_add(arrays, "predictions_layers_top_ids", HS__ELEMENT_I4, 2, n * D, k);
+}
+
+/* One entry a position and state. */
+static void add_lens(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
+                     const array_names *names)
+{
+    const size_t n = list->n, D = list->n_states, k = list->n ? prediction_at(list, 0)->n_top : 0;
+    columns to;
+    to.probability = hs__arrays_add(arrays, names->layers_probability, HS__ELEMENT_F4, 2, n, D);
+    to.rank = hs__arrays_add(arrays, names->layers_rank, HS__ELEMENT_I8, 2, n, D);
+    to.entropy = hs__arrays_add(arrays, names->layers_entropy, HS__ELEMENT_F4, 2, n, D);
+    to.top_ids = hs__arrays_add(arrays, names->layers_top_ids, HS__ELEMENT_I4, 2, n * D, k);
     reshape(arrays, 3, n, D, k);
-    to.top_probability =
-        hs__arrays_add(arrays, "predictions_layers_top_probability", HS__ELEMENT_F4, 2, n * D, k);
+    to.top_probability = hs__arrays_add(arrays, names->layers_top_probability, HS__ELEMENT_F4, 2, n * D, k);
     reshape(arrays, 3, n, D, k);
     for (size_t i = 0; i < n * D && !arrays->failed; i++)
         put(&to, i, &list->items[i], is_mask(a, list->positions[i / D]), k);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const prediction_list *list = result;
+    const array_names *names = list->of_baseline ? &baseline_names : &own_names;
+    add_entries(arrays, a, list, names);
+    if (a->wanted->predictions.lens)
+        add_lens(arrays, a, list, names);
 }
 
 /* ---- sizes ---- */

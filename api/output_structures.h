@@ -12,6 +12,11 @@ extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__struc
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
 
+/* The predictions of the pass without interventions: a result of hs__structure_predictions, also on failure,
+ * when it may be NULL, which that structure's destroy takes as well. Its arrays are named
+ * changes_predictions_*. */
+HS_MUST_USE hs_status hs__baseline_predict(const hs__answer *answer, void **ret_predictions, hs_error *err);
+
 /* Effects are passes, so they are computed before the answer: of the layers and heads asked for, beside the
  * answer's capture. ret [n_layers][n_heads]. */
 HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws,

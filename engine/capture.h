@@ -34,6 +34,10 @@ HS_MUST_USE hs_status hs_capture_create(hs_runtime *runtime, const hs_shape *sha
                                         hs_capture **ret_capture, hs_error *err);
 void hs_capture_destroy(hs_capture *capture); /* NULL is fine */
 
+/* Copies what `to` keeps of layers below n_layers, and of the states that enter them, from a capture of a
+ * text of as many tokens that keeps all of that too. */
+void hs_capture_copy_below(const hs_capture *from, hs_capture *to, size_t n_layers);
+
 /* Length of an axis in this capture. */
 size_t hs_capture_length(const hs_capture *capture, hs_axis axis);
 

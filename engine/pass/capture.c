@@ -145,3 +145,39 @@ float *hs_capture_at(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
     const size_t index = heads ? l * capture->n_heads + h : l;
     return capture->arrays[tap] + index * tap_floats(capture, tap, heads ? 2 : 1);
 }
+
+static void copy_heads(const hs_capture *from, hs_capture *to, hs_tap tap, size_t l)
+{
+    const ptrdiff_t from_l = hs__list_find(from->layers, from->n_layers, to->layers[l]);
+    for (size_t h = 0; h < to->n_heads; h++) {
+        const ptrdiff_t from_h = hs__list_find(from->heads, from->n_heads, to->heads[h]);
+        memcpy(hs_capture_at(to, tap, l, h), hs_capture_at(from, tap, (size_t)from_l, (size_t)from_h),
+               tap_floats(to, tap, 2) * sizeof(float));
+    }
+}
+
+/* The state that enters a layer is the one behind the layer before. */
+static void copy_states(const hs_capture *from, hs_capture *to, size_t n_layers)
+{
+    const size_t n = to->n_tokens * to->hidden;
+    if (to->arrays[HS_TAP_EVERY_STATE])
+        memcpy(to->arrays[HS_TAP_EVERY_STATE], from->arrays[HS_TAP_EVERY_STATE],
+               n_layers * n * sizeof(float));
+    if (!to->arrays[HS_TAP_HIDDEN_STATE] || n_layers == 0)
+        return;
+    memcpy(to->arrays[HS_TAP_HIDDEN_STATE], from->arrays[HS_TAP_HIDDEN_STATE], n * sizeof(float));
+    for (size_t l = 0; l < to->n_layers && to->layers[l] + 1U < n_layers; l++) {
+        const ptrdiff_t from_l = hs__list_find(from->layers, from->n_layers, to->layers[l]);
+        memcpy(hs_capture_at(to, HS_TAP_HIDDEN_STATE, l + 1, 0),
+               hs_capture_at(from, HS_TAP_HIDDEN_STATE, (size_t)from_l + 1, 0), n * sizeof(float));
+    }
+}
+
+void hs_capture_copy_below(const hs_capture *from, hs_capture *to, size_t n_layers)
+{
+    for (size_t tap = 0; tap < HS_N_TAPS; tap++)
+        for (size_t l = 0; to->arrays[tap] && tap_axes[tap][1] == HS_AXIS_HEAD && l < to->n_layers; l++)
+            if (to->layers[l] < n_layers)
+                copy_heads(from, to, (hs_tap)tap, l);
+    copy_states(from, to, n_layers);
+}

@@ -106,6 +106,35 @@ def test_the_cache_keeps_them_apart(server):
     assert first[0]["similarities"] != first[1]["similarities"]
 
 
+def test_what_was_asked_before_changes_nothing(server):
+    """Layers that a baseline shares come from whatever the cache holds of it; a server without one computes all."""
+    from conftest import Server
+    text = {"text": TEXT + " Twice more."}
+    asked = [{}, {"outputs": ["hidden_states"], "layers": "all"}, {"interventions": told(SETS["one head"])},
+             {"interventions": told(SETS["maps"]), "layers": [1, 4], "heads": [2]}, {"outputs": ["effects"], "layers": [9]},
+             {"interventions": [{"kind": "mean", "layers": [11]}], "outputs": ["pairs"]},
+             {"interventions": [{"kind": "mean", "layers": [11]}, {"kind": "zero", "layers": [7]}], "layers": "all"}]
+    fresh = Server("--cache", "0")
+    for body in [*asked, *asked[::-1]]:
+        whole = {**text, **body, "digits": 9}
+        assert server.post("/analyze", whole).json() == fresh.post("/analyze", whole).json()
+    assert fresh.stop() == 0
+
+
+@pytest.mark.parametrize("lens", [False, True])
+def test_changes_tell_what_the_baseline_predicts(server, lens):
+    body = {"text": TEXT, "outputs": [], "digits": 9, "predictions": {"positions": [1, 18], "top_k": 3, "lens": lens}}
+    plain = server.post("/analyze", body).json()["predictions"]
+    changed = server.post("/analyze", {**body, "interventions": told(SETS["a layer"])}).json()
+    assert changed["changes"]["predictions"] == plain != changed["predictions"]
+    arrays = answer(server, told(SETS["a layer"]), outputs=[], predictions=body["predictions"])
+    names = [name for name in arrays if name.startswith("predictions_")]
+    assert len(names) == (11 if lens else 6)
+    expected = dict(np.load(io.BytesIO(server.post("/analyze?format=npz", body).body)))
+    for name in names:
+        np.testing.assert_array_equal(arrays["changes_" + name], expected[name])
+
+
 def test_json_says_what_npz_says(server):
     changes = told(SETS["scaled"])
     arrays = answer(server, changes, outputs=[])
