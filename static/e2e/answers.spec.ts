@@ -1,4 +1,5 @@
 // The next question: which head does X, who ties these two, what changed.
+import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, open, readout, test } from "./viewer";
 
@@ -160,4 +161,42 @@ test("attention as lines over the text, and a word when only the strongest are d
   await expect(page.locator(".arc")).toHaveCount(150);
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.98");
   await expect(page.getByText("Drawn: the")).toBeHidden();
+});
+
+test("lines of several heads at once: kept, coloured apart, in the address and in what is saved", async ({
+  watched: page,
+  home,
+}) => {
+  await open(page, home, "view=text&layer=1&head=7&relation=to");
+  const lanes = (): Promise<(string | null)[]> =>
+    page.locator(".arc").evaluateAll((all) => [...new Set(all.map((arc) => arc.getAttribute("data-lane")))].sort());
+  await expect.poll(lanes).toEqual(["0"]);
+  await page.getByRole("button", { name: "Keep 1·7 beside the next" }).click();
+  await page.getByRole("button", { name: "Head 2", exact: true }).click();
+  await expect.poll(lanes).toEqual(["0", "1"]);
+  await expect(page).toHaveURL(/beside=1\.7/);
+  await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, as many of each of 2 heads as there is room for/)).toBeVisible();
+  const colours = await page
+    .locator(".arc")
+    .evaluateAll((all) => all.map((arc) => [arc.getAttribute("data-lane"), getComputedStyle(arc).stroke].join(" ")));
+  expect(new Set(colours).size).toBe(2);
+  // One looks back, the other ahead: from a token a line of each.
+  await page.locator(".token").nth(20).click();
+  await expect.poll(async () => (await page.locator(".arc").count()) >= 2 && (await lanes()).length === 2).toBe(true);
+  expect(await page.locator(".arc").count()).toBeLessThan(8);
+  await page.reload();
+  await expect.poll(lanes).toEqual(["0", "1"]);
+  await page.locator(".menu summary").click();
+  const saved = async (name: string): Promise<string> => {
+    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+    return readFileSync(await file.path(), "utf8");
+  };
+  const picture = await saved("SVG");
+  for (const colour of colours.map((c) => c.slice(2))) expect(picture).toContain(`stroke="${colour}"`);
+  expect(picture).toMatch(/>1·7<[^]*>1·2</);
+  expect(await saved("CSV")).toContain(",attends_to,attended_by,similar_to,attends_to_l1_h7");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Lines of 1·7 no more" }).click();
+  await expect.poll(lanes).toEqual(["0"]);
+  await expect(page).not.toHaveURL(/beside=/);
 });

@@ -10,7 +10,7 @@ import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
 import type { Known } from "./metrics";
-import { attentionRequest, headRequest, overviewRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
+import { attentionRequest, headRequest, overviewRequest, savedRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
 import { visible } from "./visible";
 import { formatState, INITIAL, parseState, SUM, unreadIn, type State } from "./state";
 
@@ -118,19 +118,36 @@ export class App {
     return maps;
   }
 
+  // How many layers and heads there are, by the answer or by the server's list; null before either is here.
+  private shape(answer: Answer | null, model: string): { layers: number; heads: number } | null {
+    if (answer) return { layers: answer.layers.length, heads: answer.heads.length };
+    const known = model ? this.models.find(({ name }) => name === model) : this.models[0];
+    return known ? { layers: known.num_layers, heads: known.num_heads } : null;
+  }
+
   // The chosen layer and head, as far as the model has them.
-  selection(answer: Answer | null, layer = this.state.layer, head = this.state.head): Selection {
-    const layers = answer?.layers.length ?? Infinity,
-      heads = answer?.heads.length ?? Infinity;
+  selection(
+    answer: Answer | null,
+    { layer, head }: Selection = this.state,
+    model: string = this.state.model,
+  ): Selection {
+    const { layers, heads } = this.shape(answer, model) ?? { layers: Infinity, heads: Infinity };
     return {
       layer: layer < 0 ? (Number.isFinite(layers) ? layers - 1 : -1) : Math.min(layer, layers - 1),
       head: head === SUM ? SUM : Math.min(head, heads - 1),
     };
   }
 
+  // One head exactly. Until it is known which there are, the overview stands for it, which has no answer then.
+  exactly(asked: Asked, { layer, head }: Selection): Entry {
+    const overview = overviewRequest(asked, INITIAL.tau);
+    const known = this.shape(this.cache.peek(overview), asked.model);
+    return this.cache.want(known ? headRequest(asked, layer, head) : overview);
+  }
+
   // What the address names and the model lacks, in words; empty when it names nothing of the kind.
   missing(answer: Answer): string {
-    const { layer, head, layer2, head2, view, against, edits, at, depth } = this.state;
+    const { layer, head, layer2, head2, view, against, beside, edits, at, depth } = this.state;
     const second = view === "compare" && (against === "head" || against === "off");
     const experiment = view === "experiment";
     const lacks = (name: string, asked: number[], has: number, owner: string, then: string): string => {
@@ -149,6 +166,10 @@ export class App {
         ? lacks("layer", edits.map((e) => e.layer), layers.length, model, left) +
           lacks("head", edits.map((e) => e.head), heads.length, model, left) +
           lacks("token", [at], encoding.ids.length, "the text", left)
+        : "") +
+      (view === "text"
+        ? lacks("layer", beside.map(([l]) => l), layers.length, model, left) +
+          lacks("head", beside.map(([, h]) => h), heads.length, model, left)
         : "")
     ).trim();
   }
@@ -157,7 +178,7 @@ export class App {
   head(): { head: Head | null; entry: Entry; selection: Selection } {
     const overview = this.overview();
     const selection = this.selection(overview.answer);
-    const entry = this.cache.want(headRequest(this.state, selection.layer, selection.head));
+    const entry = this.exactly(this.state, selection);
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
     const maps = overview.answer && this.attention(overview.answer, selection.layer);
     const rough = maps && selection.head !== SUM ? this.roughHead(overview.answer!, maps, selection) : null;
@@ -172,6 +193,14 @@ export class App {
       title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${visible(request.text!.slice(0, 80))}${request.text!.length > 80 ? "…" : ""}”`,
       provenance: { tool: "headscope", model, model_sha256: sha256, request, page: this.address() },
     };
+  }
+
+  // Arrays of several heads: all of their layers and heads, for a request names these apart.
+  savedHeads(selections: readonly Selection[], outputs: AnalyzeRequest["outputs"]): AnalyzeRequest {
+    const [first] = selections;
+    if (first!.head === SUM) return savedRequest(this.state, [first!.layer], SUM, outputs);
+    const each = (numbers: number[]): number[] => [...new Set(numbers)].sort((a, b) => a - b);
+    return savedRequest(this.state, each(selections.map(({ layer }) => layer)), each(selections.map(({ head }) => head)), outputs);
   }
 
   private readonly heads = new WeakMap<Answer, Map<string, Head>>();

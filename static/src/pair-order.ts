@@ -1,5 +1,5 @@
 // High-similarity pairs of one head. All pairs are sorted once, strongest first, so a threshold is a prefix.
-import type { Axis } from "./analysis";
+import type { Axis, Head } from "./analysis";
 
 export interface Pairs {
   i: Uint16Array;
@@ -157,4 +157,12 @@ export function distanceHistogram(pairs: Pairs, kept: ArrayLike<number>, axis: A
   const counts = new Uint32Array(last - (axis.positions[0] ?? 0) + 1);
   for (let n = 0; n < kept.length; n++) counts[distanceOf(pairs, kept[n]!, axis)]!++;
   return counts;
+}
+
+const sorted = new WeakMap<Head, Pairs>();
+// A head's pairs, sorted once.
+export function pairsOf(head: Head): Pairs {
+  let pairs = sorted.get(head);
+  if (!pairs) sorted.set(head, (pairs = sortPairs(head.normalized, head.axis.n)));
+  return pairs;
 }

@@ -91,7 +91,7 @@ export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
 export function savedRequest(
   state: Asked,
   layers: number[] | "all",
-  head: number | "all",
+  head: number | readonly number[] | "all",
   outputs: AnalyzeRequest["outputs"],
   half = false,
 ): AnalyzeRequest {
@@ -99,7 +99,7 @@ export function savedRequest(
   return {
     ...inputOf(state),
     layers,
-    heads: head === "all" || summed ? "all" : [head],
+    heads: head === "all" || summed ? "all" : typeof head === "number" ? [head] : [...head],
     outputs: summed ? outputs!.filter((name) => name !== "head_outputs") : outputs,
     ...(summed ? { reduce: "sum" as const } : {}),
     threshold: state.tau,

@@ -46,6 +46,8 @@ export const RUN_FIGURE_NAMES = [
   "separator_attention",
 ] as const;
 
+export const BESIDE_MOST = 7;
+
 export type View = (typeof VIEWS)[number];
 export type Show = (typeof SHOWS)[number];
 export type Scale = (typeof SCALES)[number];
@@ -95,6 +97,16 @@ const zoom: Field<readonly number[]> = {
   },
   format: (v) => v.join("."),
 };
+// Heads as layer.head-layer.head; none: "".
+const heads = (most: number): Field<readonly (readonly [number, number])[]> => ({
+  initial: [],
+  parse: (t) => {
+    const read = t.split("-").map((pair) => pair.split(".").map(Number));
+    const good = read.every((pair) => pair.length === 2 && pair.every((v) => Number.isInteger(v) && v >= 0));
+    return good && read.length <= most ? (read as unknown as [number, number][]) : undefined;
+  },
+  format: (v) => v.map((pair) => pair.join(".")).join("-"),
+});
 const oneOf = <T extends string>(values: readonly T[], initial: T): Field<T> => ({
   initial,
   parse: (t) => values.find((v) => v === t),
@@ -149,6 +161,7 @@ const FIELDS = {
   sel: indices(512),
   relation: oneOf(RELATIONS, "similar"),
   arcs: flag(true),
+  beside: heads(BESIDE_MOST), // whose lines are drawn beside the head's own
   bands: flag(false),
   sentences: flag(true),
   // pairs

@@ -311,7 +311,14 @@ export interface Surroundings {
   strokes?: readonly Stroke[];
   bands?: readonly Band[];
   bars?: readonly Bar[];
+  keys?: readonly Key[];
   charts?: readonly { title: string; canvas: HTMLCanvasElement }[];
+}
+
+// Whose strokes have which colour.
+export interface Key {
+  name: string;
+  colour: string;
 }
 
 const BARS = 56;
@@ -320,7 +327,7 @@ const BARS = 56;
 export function textPicture(
   paper: HTMLElement,
   tokens: readonly HTMLElement[],
-  { strokes = [], bands = [], bars = [], charts = [] }: Surroundings,
+  { strokes = [], bands = [], bars = [], keys = [], charts = [] }: Surroundings,
   footer: string,
 ): Picture {
   const box = paper.getBoundingClientRect();
@@ -332,6 +339,11 @@ export function textPicture(
   const draw = (surface: Surface, ink: Ink): void => {
     surface.rect(0, 0, width, height, ink.page, null);
     drawBars(surface, bars, EDGE, EDGE, ink);
+    keys.forEach(({ name, colour }, n) => {
+      const [x, y] = [EDGE + bars.length * 250 + 72 * (n % 4), EDGE + 18 * Math.floor(n / 4)];
+      surface.rect(x, y - 1.5, 18, 3, colour, null);
+      surface.text(name, x + 24, y, { size: 10, colour: ink.ink });
+    });
     for (const { d, colour, width: wide, opacity } of strokes) surface.path(moved(d, EDGE, EDGE + down), colour, wide, opacity);
     for (const token of tokens) drawGround(surface, token, origin, ink);
     for (const token of tokens) drawToken(surface, token, origin);

@@ -6,6 +6,7 @@ import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/similarity.ts";
 import { attentionBetween, rankHeads, similarityBetween } from "../src/pair-heads.ts";
 import { attentionChange, similarityChange } from "../src/change.ts";
+import { ARCS_MAX, attentionEnds, drawnEnds } from "../src/arcs.ts";
 import { orderRows } from "../src/figures-table.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
@@ -207,4 +208,20 @@ test("how far a head moved is the norm of the difference over the norm", () => {
     attentionChange(A, B, [T, U], rows),
     Math.sqrt(over((n, m) => (p(n, m) - q(n, m)) ** 2) / over((n, m) => p(n, m) ** 2)),
   );
+});
+
+test("lines: attention worth one, from or to the chosen, each head with its share of the room", () => {
+  const axis = { n: 3 };
+  const A = Float32Array.of(0.9, 0.05, 0.05, 0.2, 0.3, 0.5, 0.6, 0.4, 0);
+  const ends = (chosen, relation) => attentionEnds(axis, A, 2, new Set(chosen), relation).map(({ i, j }) => [i, j]);
+  assert.deepEqual(ends([], "to"), [[2, 0], [1, 2], [2, 1], [1, 0]]);
+  assert.deepEqual(ends([1], "to"), [[1, 2], [1, 0]]);
+  assert.deepEqual(ends([1], "from"), [[2, 1]]);
+  const many = (lane, count, value) => Array.from({ length: count }, (_, n) => ({ i: n, j: 0, value, lane }));
+  const drawn = drawnEnds([many(0, 400, 0.9), many(1, 10, 0.2), many(2, 400, 0.5)]);
+  const of = (lane) => drawn.filter((end) => end.lane === lane).length;
+  assert.equal(drawn.length, ARCS_MAX);
+  assert.equal(of(1), 10);
+  assert.equal(of(2), ARCS_MAX / 3);
+  assert.equal(drawnEnds([many(0, 3, 0.5)]).length, 3);
 });

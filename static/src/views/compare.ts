@@ -8,7 +8,7 @@ import { h, replace, segmented } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { MapTrio, type Heading, type Pair } from "../map-trio";
-import { headRequest, overviewRequest, savedRequest, secondState, type AnalyzeRequest, type Asked } from "../requests";
+import { overviewRequest, savedRequest, secondState, type AnalyzeRequest, type Asked } from "../requests";
 import { format } from "../scale";
 import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
 import { statusOf } from "../status";
@@ -116,8 +116,8 @@ export class CompareView {
     const missing =
       (state.against === "text" && state.text2 === "") || (state.against === "model" && app.models.length < 2);
     return {
-      first: app.cache.want(headRequest(state, selections[0].layer, selections[0].head)),
-      second: missing ? null : app.cache.want(headRequest(other, selections[1].layer, selections[1].head)),
+      first: app.exactly(state, selections[0]),
+      second: missing ? null : app.exactly(other, selections[1]),
       selections,
       other,
     };
@@ -126,11 +126,11 @@ export class CompareView {
   // Another text is seen through the same head; another head or model has a choice of its own.
   private secondSelection(other: Asked): Selection {
     const { app } = this;
-    const { against, layer, head, layer2, head2 } = app.state;
-    if (against === "text" || against === "off") return app.selection(app.overview().answer, layer, head);
+    const { against, layer2, head2, model, model2 } = app.state;
+    if (against === "text" || against === "off") return app.selection(app.overview().answer);
     const answer =
       against === "model" ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer : app.overview().answer;
-    return app.selection(answer, layer2, head2);
+    return app.selection(answer, { layer: layer2, head: head2 }, against === "model" ? model2 : model);
   }
 
   update(): void {
@@ -155,7 +155,7 @@ export class CompareView {
     this.pickers.second.element.hidden = state.against === "text" || state.against === "off";
     this.pickers.off.element.hidden = state.against !== "off";
     const overview = app.overview().answer;
-    this.pickers.off.update(overview, app.selection(overview, state.layer2, state.head2));
+    this.pickers.off.update(overview, app.selection(overview, { layer: state.layer2, head: state.head2 }));
     const shape =
       state.against === "model"
         ? app.cache.want(overviewRequest(other, INITIAL.tau)).answer

@@ -9,7 +9,7 @@ import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
 import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../metrics";
 import { PATTERNS } from "../patterns";
-import { countAbove, sortPairs, type Pairs } from "../pair-order";
+import { countAbove, pairsOf } from "../pair-order";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
 import { format, percent } from "../scale";
@@ -373,14 +373,6 @@ function cellsIn(n: number, { x, y, span }: Plate["window"]): [number, number][]
     Array.from({ length: n }, (_, t) => t).filter((t) => t + 1 > from && t < from + span);
   const columns = inSight(x);
   return inSight(y).flatMap((i) => columns.map((j): [number, number] => [i, j]));
-}
-
-const sorted = new WeakMap<Head, Pairs>();
-// A head's pairs, sorted once.
-export function pairsOf(head: Head): Pairs {
-  let pairs = sorted.get(head);
-  if (!pairs) sorted.set(head, (pairs = sortPairs(head.normalized, head.axis.n)));
-  return pairs;
 }
 
 // What a map shows of a head: overlays that replace values and the diagonal's choice applied.

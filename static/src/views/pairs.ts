@@ -9,6 +9,7 @@ import { Histogram } from "../histogram";
 import { entryOf } from "../lens";
 import {
   countAbove,
+  pairsOf,
   distanceHistogram,
   distanceOf,
   figuresOf,
@@ -27,7 +28,6 @@ import { statusOf } from "../status";
 import { Ties } from "../ties";
 import { textPicture } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
-import { pairsOf } from "./head";
 
 const ROW = 28; // CSS px, as in the style sheet
 const COLUMNS: readonly { by: PairColumn | null; name: string; title: string; kind: "text" | "number" | "mark" }[] =

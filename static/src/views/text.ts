@@ -1,6 +1,7 @@
 // The text itself: choose tokens and see what they attend to, are attended by and are similar to; pairs as
 // arcs, segments as bands, sentences as marks.
-import { nameOf, type App } from "../app";
+import { nameOf, type App, type Selection } from "../app";
+import { arcPath, ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, linesOf, pairEnds, type Box, type End } from "../arcs";
 import { segmentsOf, type Axis, type Head, type Segment } from "../analysis";
 import { colourBar, type Bar } from "../colourbar";
 import { cssOf, inkOn, lutOf, MIDDLE } from "../colour";
@@ -8,36 +9,16 @@ import { h, perFrame, replace, segmented, svg, toggle } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
-import { countAbove } from "../pair-order";
-import { layerRequest, savedRequest } from "../requests";
+import { laneColour, LineHeads, type LineHead } from "../line-heads";
+import { layerRequest } from "../requests";
 import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../scale";
-import type { Relation } from "../state";
+import { RELATIONS, type Relation } from "../state";
 import { statusOf } from "../status";
 import { Ties } from "../ties";
 import { textPicture, type Band, type Stroke } from "../surface";
 import { flowOf, tokenAt, type Flow } from "../textflow";
-import { pairsOf } from "./head";
-
-const ARCS_MAX = 150; // strongest first; more would hide the text
-const LINE_LEAST = 0.1; // attention below it is not drawn as a line
-const LISTED = 8;
-
-const RELATIONS: Record<Relation, { title: string; quantity: "attention" | "similarity" }> = {
-  to: { title: "Attends to", quantity: "attention" },
-  from: { title: "Attended by", quantity: "attention" },
-  similar: { title: "Similar to", quantity: "similarity" },
-};
-
-// How much each entry has to do with the chosen ones, on average; without a choice, with all others.
-export function relationOf(head: Head, chosen: readonly number[], relation: Relation): Float64Array {
-  const { n } = head.axis;
-  const rows = chosen.length ? chosen : Array.from({ length: n }, (_, t) => t);
-  const map = relation === "similar" ? head.normalized : head.attention;
-  const out = new Float64Array(n);
-  for (const t of rows)
-    for (let u = 0; u < n; u++) out[u]! += (relation === "from" ? map[u * n + t]! : map[t * n + u]!) / rows.length;
-  return out;
-}
+import { TextLists } from "../text-lists";
+import { ABOUT, relationOf } from "../text-relation";
 
 export class TextView {
   readonly element: HTMLElement;
@@ -49,12 +30,17 @@ export class TextView {
   private readonly body = h("div", { class: "text-body" });
   private readonly paper = h("div", { class: "paper" });
   private readonly overlay = svg("svg", { class: "arcs", "aria-hidden": "true" });
-  private readonly lists = h("div", { class: "lists" });
+  private readonly lists = new TextLists(
+    (t) => this.choose(t, false),
+    (t) => this.point(t),
+  );
+  private readonly lineHeads: LineHeads;
   private readonly legend = h("div", { class: "legend" });
   private readonly caption = h("p", { class: "muted caption" });
   private readonly capped = h("p", { class: "muted caption", role: "status" });
   private flow: { axis: Axis; flow: Flow } | null = null;
   private head: Head | null = null;
+  private drawn: LineHead[] = [];
   private segments: readonly Segment[] = [];
   private key = "";
   private pointed = -1;
@@ -63,7 +49,8 @@ export class TextView {
 
   constructor(private readonly app: App) {
     this.ties = new Ties(app);
-    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => [RELATIONS[app.state.relation].quantity]);
+    this.lineHeads = new LineHeads(app);
+    this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => [ABOUT[app.state.relation].quantity]);
     this.relation = segmented<Relation>(
       "Colour the text by",
       [
@@ -82,7 +69,7 @@ export class TextView {
       ),
       sentences: toggle("Sentences", "A mark where a sentence begins", (sentences) => app.set({ sentences })),
     };
-    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper, this.capped, this.ties.element), this.lists);
+    this.body.append(h("div", { class: "paper-side" }, this.caption, this.paper, this.capped, this.ties.element), this.lists.element);
     this.element = h(
       "section",
       { class: "view text-view", "aria-label": "Text" },
@@ -94,6 +81,7 @@ export class TextView {
         Object.values(this.toggles).map((t) => t.element),
         this.legend,
       ),
+      this.lineHeads.element,
       this.status,
       this.body,
     );
@@ -137,8 +125,10 @@ export class TextView {
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
     this.body.hidden = this.legend.hidden = !head;
     this.head = head;
+    this.lineHeads.element.hidden = !head || !state.arcs || state.relation === "similar";
     if (!head) return;
     const chosen = this.chosen();
+    this.chooseLines(head, selection);
     this.ties.update(head.axis, chosen.length === 2 ? [chosen[0]!, chosen[1]!] : null);
     const layer = state.bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
     const key = [
@@ -152,6 +142,7 @@ export class TextView {
       state.map,
       app.theme,
       layer !== null,
+      this.drawn.map(({ name, attention }) => `${name} ${attention !== null}`),
     ].join("|");
     if (this.flow?.axis === head.axis && this.key === key) return;
     this.key = key;
@@ -161,8 +152,14 @@ export class TextView {
     this.paper.classList.toggle("banded", state.bands);
     this.lay(head);
     this.colour(head);
-    this.list(head);
+    this.lists.show(head, chosen, this.segments);
     this.redraw();
+  }
+
+  private chooseLines(head: Head, selection: Selection): void {
+    if (this.lineHeads.element.hidden) return void (this.drawn = []);
+    this.drawn = this.lineHeads.of(head.axis, selection, head.attention);
+    this.lineHeads.update(this.drawn, selection);
   }
 
   private lay(head: Head): void {
@@ -183,7 +180,7 @@ export class TextView {
 
   private colour(head: Head): void {
     const { relation, map } = this.app.state;
-    const { quantity, title } = RELATIONS[relation];
+    const { quantity, title, whole } = ABOUT[relation];
     const chosen = this.chosen();
     const values = relationOf(head, chosen, relation);
     const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
@@ -202,118 +199,13 @@ export class TextView {
       token.setAttribute("aria-selected", String(isChosen));
     });
     const names = chosen.map((t) => head.axis.labels[t]).join(", ");
-    const whole = {
-      to: "Attention each token receives, on average. ",
-      from: "Each token’s attention, spread over all. ",
-      similar: "Similarity of each token to all others, on average. ",
-    }[relation];
-    this.caption.textContent = chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`;
+    const shown = this.drawn.find(({ attention }) => attention === head.attention);
+    this.caption.textContent =
+      (shown && this.drawn.length > 1 ? `Colours of ${shown.name}. ` : "") +
+      (chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`);
     const ticks = low < 0 ? signedTicksOf(top, "linear") : ticksOf(top, "linear");
     this.bar = { lut, label: title, ticks, words: wordsOf("linear", low, top) };
     replace(this.legend, colourBar(this.bar));
-  }
-
-  private list(head: Head): void {
-    const chosen = this.chosen();
-    const lists = (Object.keys(RELATIONS) as Relation[]).map((relation) => {
-      const values = relationOf(head, chosen, relation);
-      const order = [...values.keys()].filter((t) => !chosen.includes(t)).sort((a, b) => values[b]! - values[a]!);
-      const top = values[order[0] ?? 0] ?? 0;
-      return h(
-        "section",
-        { class: `card ${RELATIONS[relation].quantity}` },
-        h("h2", {}, RELATIONS[relation].title),
-        h(
-          "ol",
-          {},
-          order.slice(0, LISTED).map((t) => this.listed(head, t, values[t]!, top)),
-        ),
-      );
-    });
-    replace(
-      this.lists,
-      chosen.length
-        ? lists
-        : [
-            h(
-              "section",
-              { class: "card" },
-              h("h2", {}, "No token chosen"),
-              h(
-                "p",
-                { class: "muted" },
-                "Click a token; Shift or Ctrl adds another. Then here stands what it attends to, what attends to it and what it is similar to. With two, all heads are ranked by what ties them.",
-              ),
-            ),
-            this.segmentList(head),
-          ],
-    );
-    if (chosen.length) this.lists.append(...[this.segmentList(head)].filter((node) => node !== null));
-  }
-
-  private listed(head: Head, t: number, value: number, top: number): HTMLElement {
-    const bar = h("i", {});
-    bar.style.width = `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%`;
-    return h(
-      "li",
-      {},
-      h(
-        "button",
-        {
-          type: "button",
-          onclick: () => this.choose(t, false),
-          onpointerenter: () => this.point(t),
-          onpointerleave: () => this.point(-1),
-        },
-        h("span", {}, head.axis.labels[t]),
-        h("small", {}, head.axis.positions[t]),
-        h("b", {}, format(value)),
-        bar,
-      ),
-    );
-  }
-
-  private segmentList(head: Head): HTMLElement | null {
-    if (!this.segments.length) return null;
-    const words = (s: Segment): string => {
-      const labels = head.axis.labels.slice(s.start, s.end);
-      return labels.length > 6
-        ? `${labels.slice(0, 3).join(" ")} … ${labels.slice(-2).join(" ")}`
-        : labels.join(" ");
-    };
-    return h(
-      "section",
-      { class: "card" },
-      h("h2", {}, "Segments of the layer"),
-      h(
-        "table",
-        { class: "segments" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("th", { scope: "col" }, "Tokens"),
-            h("th", { scope: "col", class: "number" }, "Cohesion"),
-            h("th", { scope: "col", class: "number" }, "To the rest"),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          this.segments.map((s) =>
-            h(
-              "tr",
-              {},
-              h("td", {}, words(s)),
-              h("td", { class: "number" }, format(s.cohesion)),
-              h("td", { class: "number" }, format(s.contrast)),
-            ),
-          ),
-        ),
-      ),
-    );
   }
 
   // Places are those of the tokens on the page, whatever the line breaks.
@@ -376,25 +268,30 @@ export class TextView {
   private arcs(head: Head, boxes: Box[]): SVGElement[] {
     const { relation } = this.app.state;
     const chosen = new Set(this.pointed >= 0 ? [this.pointed] : this.chosen());
-    const ends = relation === "similar" ? this.pairEnds(head, chosen) : attentionEnds(head, chosen, relation);
-    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}`;
-    this.capped.textContent =
-      ends.length > ARCS_MAX ? `Drawn: the ${ARCS_MAX} strongest of ${ends.length.toLocaleString("en")} ${what}.` : "";
-    return ends.slice(0, ARCS_MAX).map(({ i, j, value }) => {
-      const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!), class: `arc ${RELATIONS[relation].quantity}` });
+    const ends = relation === "similar" ? [pairEnds(head, this.app.state.tau, chosen)] : this.lines(head, chosen, relation);
+    this.tellCap(ends.reduce((sum, of) => sum + of.length, 0));
+    return drawnEnds(ends).map(({ i, j, value, lane }) => {
+      const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!, lane), class: `arc ${ABOUT[relation].quantity}`, "data-lane": lane });
       arc.style.opacity = String(0.2 + 0.7 * value);
       arc.style.strokeWidth = String(0.8 + 1.2 * value);
       return arc;
     });
   }
 
-  private pairEnds(head: Head, chosen: ReadonlySet<number>): End[] {
-    const pairs = pairsOf(head);
-    return Array.from({ length: countAbove(pairs, this.app.state.tau) }, (_, k) => ({
-      i: pairs.i[k]!,
-      j: pairs.j[k]!,
-      value: pairs.normalized[k]!,
-    })).filter(({ i, j }) => !chosen.size || chosen.has(i) || chosen.has(j));
+  private lines({ axis }: Head, chosen: ReadonlySet<number>, relation: "to" | "from"): End[][] {
+    return this.drawn.map(({ attention, lane }) =>
+      attention ? attentionEnds(axis, attention, lane, chosen, relation) : [],
+    );
+  }
+
+  private tellCap(count: number): void {
+    const { relation } = this.app.state;
+    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}`;
+    const many = this.drawn.length > 1 ? `, as many of each of ${this.drawn.length} heads as there is room for` : "";
+    const waiting = this.drawn.some(({ attention }) => !attention);
+    this.capped.textContent =
+      (waiting ? "Fetching maps… " : "") +
+      (count > ARCS_MAX ? `Drawn: the ${ARCS_MAX} strongest of ${count.toLocaleString("en")} ${what}${many}.` : "");
   }
 
   // The arcs and bands on screen, for the saved picture.
@@ -433,8 +330,8 @@ export class TextView {
     const { head } = this;
     if (!head || t < 0) return this.app.readout("");
     const chosen = this.chosen();
-    const parts = (Object.keys(RELATIONS) as Relation[]).map(
-      (r) => `${RELATIONS[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`,
+    const parts = RELATIONS.map(
+      (r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`,
     );
     this.app.readout(
       `${head.axis.labels[t]} ${head.axis.positions[t]}   sentence ${head.axis.sentences[t]}   ` +
@@ -449,29 +346,52 @@ export class TextView {
     if (!head || !entry.answer) return null;
     const { axis } = head;
     const chosen = this.chosen();
-    const relations = Object.keys(RELATIONS) as Relation[];
-    const values = relations.map((r) => relationOf(head, chosen, r));
+    const columns = this.columns(head, chosen);
     const rows = (): (string | number)[][] => [
       [
         "position",
         "token",
         "sentence",
         "chosen",
-        ...relations.map((r) => RELATIONS[r].title.toLowerCase().replace(" ", "_")),
+        ...columns.map(({ name }) => name),
       ],
       ...axis.labels.map((label, t) => [
         axis.positions[t]!,
         label,
         axis.sentences[t]!,
         String(chosen.includes(t)),
-        ...values.map((v) => v[t]!),
+        ...columns.map(({ values }) => values[t]!),
       ]),
     ];
     const outputs = ["attentions", "similarities", "pairs", ...(this.app.state.bands ? (["segments"] as const) : [])] as const;
-    const request = savedRequest(this.app.state, [selection.layer], selection.head, [...outputs]);
+    const request = this.app.savedHeads([selection, ...this.drawn], [...outputs]);
     const made = this.app.exported(entry.answer, `text-${nameOf(selection)}`, request);
-    const around = { strokes: this.strokes(), bands: this.shownBands(), bars: this.bar ? [this.bar] : [] };
+    const around = {
+      strokes: this.strokes(),
+      bands: this.shownBands(),
+      bars: this.bar ? [this.bar] : [],
+      keys: this.keys(),
+    };
     return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, around, made.title), rows };
+  }
+
+  // A token's figures of the head, and of the heads whose lines are drawn beside it.
+  private columns(head: Head, chosen: readonly number[]): { name: string; values: Float64Array }[] {
+    const { relation } = this.app.state;
+    const named = (r: Relation): string => ABOUT[r].title.toLowerCase().replace(" ", "_");
+    const others = this.drawn.flatMap(({ layer, head: k, attention }) =>
+      attention && attention !== head.attention
+        ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
+        : [],
+    );
+    return [...RELATIONS.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
+  }
+
+  // Whose lines have which colour, where there are several.
+  private keys(): { name: string; colour: string }[] {
+    const style = getComputedStyle(this.element);
+    if (this.drawn.length < 2) return [];
+    return this.drawn.map(({ name, lane }) => ({ name, colour: style.getPropertyValue(laneColour(lane)).trim() }));
   }
 
   private keydown(e: KeyboardEvent): void {
@@ -495,54 +415,4 @@ export class TextView {
     else return;
     e.preventDefault();
   }
-}
-
-interface End {
-  i: number;
-  j: number;
-  value: number; // 0..1
-}
-
-// Attention worth a line, strongest first: from the chosen tokens ("to"), to them ("from"), or between any two.
-export function attentionEnds({ axis, attention }: Head, chosen: ReadonlySet<number>, relation: "to" | "from"): End[] {
-  const ends: End[] = [];
-  for (let i = 0; i < axis.n; i++)
-    for (let j = 0; j < axis.n; j++) {
-      const value = attention[i * axis.n + j]!;
-      if (i !== j && value >= LINE_LEAST && (!chosen.size || chosen.has(relation === "to" ? i : j)))
-        ends.push({ i, j, value });
-    }
-  return ends.sort((a, b) => b.value - a.value);
-}
-
-interface Box {
-  left: number;
-  right: number;
-  top: number;
-  bottom: number;
-}
-
-// The boxes of neighbouring tokens joined line by line.
-function linesOf(boxes: readonly Box[]): Box[] {
-  const lines: Box[] = [];
-  for (const box of boxes) {
-    const line = lines.at(-1);
-    if (line && Math.abs(line.bottom - box.bottom) < 8) {
-      line.right = Math.max(line.right, box.right);
-      line.bottom = Math.max(line.bottom, box.bottom);
-    } else lines.push({ ...box });
-  }
-  return lines;
-}
-
-// From top to top: a bow on one line, an S between two.
-function arcPath(a: Box, b: Box): string {
-  const x1 = (a.left + a.right) / 2,
-    x2 = (b.left + b.right) / 2;
-  if (Math.abs(a.top - b.top) < 4) {
-    const rise = Math.min(17, 5 + Math.abs(x2 - x1) * 0.06);
-    return `M${x1} ${a.top} Q${(x1 + x2) / 2} ${a.top - rise * 1.9} ${x2} ${b.top}`;
-  }
-  const bend = Math.min(60, Math.abs(b.top - a.top) * 0.5);
-  return `M${x1} ${a.bottom} C${x1} ${a.bottom + bend} ${x2} ${b.top - bend} ${x2} ${b.top}`;
 }
