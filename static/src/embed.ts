@@ -1,6 +1,6 @@
 // ?embed: the view alone, for a frame in a notebook or another page. Whose page that is nobody knows, and what it lays
 // over ours may steal a click: so such a page changes nothing on the server and takes no token.
-export const embedded = new URLSearchParams(location.search).has("embed");
+export const embedded = new URLSearchParams(globalThis.location?.search).has("embed");
 
 export const EMBED_HEIGHT = 600; // pixels of a frame, unless told otherwise
 
