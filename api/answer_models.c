@@ -16,6 +16,7 @@ static void write_positions(hs__buffer *b, const hs_recipe *recipe)
         {recipe->embedding.position.data != NULL, "\"learned\""},
         {recipe->layers[0].rotation_base > 0, "\"rotary\""},
         {recipe->score_bias.data != NULL || recipe->alibi, "\"bias\""},
+        {recipe->relative.table.data != NULL, "\"relative\""},
     };
     const char *separator = "";
     hs__buffer_text(b, ",\"positions\":[");

@@ -314,6 +314,22 @@ static int refuse_without_predictor(const reading *r)
         r->model->name);
 }
 
+/* 422 where the model's scores are not the sum that one of these outputs is an addend of. */
+static int refuse_without_addend(const reading *r, const hs__output *output)
+{
+    const hs_relative *relative = &hs_model_recipe(r->model->model)->relative;
+    const bool any = relative->c2p || relative->p2c;
+    if (!(output->taps & HS_KEEP(SCORES_C2C) && !any) &&
+        !(output->taps & HS_KEEP(SCORES_C2P) && !relative->c2p) &&
+        !(output->taps & HS_KEEP(SCORES_P2C) && !relative->p2c))
+        return 0;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "the scores of %s have no addend %s: DeBERTa's have (GET /models: positions \"relative\"); "
+        "ask for scores",
+        r->model->name, output->name);
+}
+
 /* Positions of the text in ascending order, each once; whether the text is so long is seen later. */
 static int read_positions(const reading *r)
 {
@@ -406,6 +422,8 @@ static int read_outputs(const reading *r)
         if (output == HS__OUTPUTS_MAX)
             return refuse_element(r, i, must);
         if (hs__output_at(output)->needs_predictor && refuse_without_predictor(r))
+            return r->problem->status;
+        if (refuse_without_addend(r, hs__output_at(output)))
             return r->problem->status;
         r->wanted->predictions.asked |= hs__output_at(output)->needs_predictor;
         r->wanted->outputs |= 1U << output;

@@ -25,6 +25,24 @@ const float *hs__part_scores(const hs__answer *a, size_t l, size_t h, float *int
     return hs__answer_at(a, HS_TAP_SCORES, l, h);
 }
 
+const float *hs__part_scores_c2c(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_SCORES_C2C, l, h);
+}
+
+const float *hs__part_scores_c2p(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_SCORES_C2P, l, h);
+}
+
+const float *hs__part_scores_p2c(const hs__answer *a, size_t l, size_t h, float *into)
+{
+    (void)into;
+    return hs__answer_at(a, HS_TAP_SCORES_P2C, l, h);
+}
+
 const float *hs__part_attentions(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)into;

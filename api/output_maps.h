@@ -7,6 +7,9 @@ const float *hs__part_queries(const hs__answer *answer, size_t l, size_t h, floa
 const float *hs__part_keys(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_values(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_scores(const hs__answer *answer, size_t l, size_t h, float *into);
+const float *hs__part_scores_c2c(const hs__answer *answer, size_t l, size_t h, float *into);
+const float *hs__part_scores_c2p(const hs__answer *answer, size_t l, size_t h, float *into);
+const float *hs__part_scores_p2c(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_similarities(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_head_outputs(const hs__answer *answer, size_t l, size_t h, float *into);

@@ -3,7 +3,10 @@
  *     QUERY, KEY     [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
  *     VALUE          [l][h][T][d]
  *     VALUE_NORMS    [l][h][T]      of v W_O, what the head would write into the hidden state of each token
- *     SCORES         [l][h][T][T]   q k' / sqrt(d) with biases; -inf where a window hides a key
+ *     SCORES         [l][h][T][T]   what the softmax reads: scaled, with biases; -inf where a key is hidden
+ *     SCORES_C2C     [l][h][T][T]   q k' of them, scaled alike; -inf likewise
+ *     SCORES_C2P     [l][h][T][T]   q Kr' of them (hs_relative); 0 where a model has no such addend
+ *     SCORES_P2C     [l][h][T][T]   Qr k' of them; 0 likewise
  *     ATTENTION      [l][h][T][T]   A = softmax of them; rows are queries
  *     COLUMNS        [l][h][T]      sum over rows of A; kept whenever ATTENTION is
  *     HEAD_OUTPUT    [l][h][T][d]   O = A V
@@ -25,6 +28,9 @@ typedef enum hs_tap {
     HS_TAP_VALUE,
     HS_TAP_VALUE_NORMS,
     HS_TAP_SCORES,
+    HS_TAP_SCORES_C2C,
+    HS_TAP_SCORES_C2P,
+    HS_TAP_SCORES_P2C,
     HS_TAP_ATTENTION,
     HS_TAP_COLUMNS,
     HS_TAP_HEAD_OUTPUT,

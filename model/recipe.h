@@ -6,7 +6,7 @@
  *     norms after:   x = norm(x + attend(x)),  x = norm(x + feed(x))
  *     norms before:  x = x + attend(norm(x)),  x = x + feed(norm(x)),  and `final_norm` after the last layer
  *     attend: O = softmax(q k' / sqrt(d) + bias) v, then O Wo' + b; q and k are turned by their positions
- *             where a layer says so
+ *             where a layer says so, or meet those of distances (hs_relative)
  *     feed:   act(x Wi' + b) Wf' + b, or (act(x Wg') * (x Wi')) Wf' + b where there is a gate
  *
  * What a model does without is a tensor whose data is NULL. An engine refuses, by name, what it cannot do. */
@@ -62,6 +62,7 @@ typedef enum hs_activation {
     HS_QUICK_GELU,
     HS_RELU,
     HS_SILU,
+    HS_TANH,
     HS_N_ACTIVATIONS
 } hs_activation;
 
@@ -77,6 +78,7 @@ typedef struct hs_embedding {
     hs_tensor word;         /* [vocab_size][E] */
     hs_tensor position;     /* [position_offset + n_positions][E] */
     size_t position_offset; /* row of the first token */
+    bool unpositioned;      /* a position table, if the file has one, is not used */
     hs_tensor type;         /* [n_types][E] */
     hs_norm norm;           /* over E */
     hs_dense projection;    /* [H][E] */
@@ -97,9 +99,40 @@ typedef struct hs_layer {
     hs_dense ffn_gate; /* [F][H] */
     hs_dense ffn_out;  /* [H][F] */
     hs_norm ffn_norm;
-    size_t window;        /* keys with |i - j| <= window are seen; 0: all */
-    double rotation_base; /* theta of rotary positions, halves rotated (NeoX); 0: none */
+    hs_dense position_key, position_query; /* [H][H], of distances: see hs_relative */
+    size_t window;                         /* keys with |i - j| <= window are seen; 0: all */
+    double rotation_base;                  /* theta of rotary positions, halves rotated (NeoX); 0: none */
 } hs_layer;
+
+/* DeBERTa's positions: a score is the sum of three addends, two of which depend on the distance of query and
+ * key and on what stands at one of the two. With R the rows of the table, normed, and of a layer and a head
+ *
+ *     score(i, j) = (q_i k_j' + q_i Kr[c]' + Qr[c] k_j') / sqrt(d n_addends),  c = span + bucket(i - j)
+ *     Kr = R Wpk' + b, Qr = R Wpq' + b      by the layer's position_key and position_query; without: no
+ * addend
+ *
+ * bucket(r) is r up to middle = n_buckets / 2, or everywhere where n_buckets is 0, then, with r's sign,
+ * ceil(ln(|r| / middle) / ln((n_distances - 1) / middle) (middle - 1)) + middle. c is kept within the table.
+ */
+typedef struct hs_relative {
+    hs_tensor table; /* [2 span][H]; NULL: there is none, and no position_key or position_query */
+    hs_norm norm;    /* of its rows */
+    size_t span, n_buckets, n_distances;
+    bool c2p, p2c;  /* content to position: there is a position_key; position to content: a position_query */
+    bool is_normed; /* the norm is there */
+    bool shared;    /* they are the layer's key and query */
+    size_t n_addends; /* that scores are scaled for; 0: one */
+} hs_relative;
+
+/* What DeBERTa-v2 adds behind its first layer: x = norm(x + act(y W' + b)), where a row of y [T][H width] is
+ * of each of its H columns the embeddings of the tokens from (width - 1) / 2 before to as many behind, 0
+ * where there are none. */
+typedef struct hs_convolution {
+    hs_dense dense; /* [H][H width] */
+    hs_norm norm;
+    hs_activation activation;
+    size_t width; /* odd; 0: there is none */
+} hs_convolution;
 
 /* The head that predicts masked tokens: logits = norm(act(dense(h))) decoder' + bias, h after final_norm. */
 typedef struct hs_predictor {
@@ -108,6 +141,7 @@ typedef struct hs_predictor {
     hs_norm norm;      /* over P, with the recipe's eps */
     hs_tensor decoder; /* [vocab_size][P]; NULL: the checkpoint has no such head */
     hs_tensor bias;    /* [1][vocab_size] */
+    bool untied;       /* the config says that the decoder is not the word embedding */
 } hs_predictor;
 
 typedef struct hs_recipe {
@@ -121,6 +155,8 @@ typedef struct hs_recipe {
     hs_tensor score_bias; /* [HS_DISTANCE_BUCKETS][n_heads]: added to q k' / sqrt(d) in every layer */
     bool alibi;           /* -s_h |j - i| is: ALiBi's slopes, s_h = 2^(-8 (h + 1) / n_heads) where n_heads is
                              a power of two */
+    hs_relative relative;
+    hs_convolution convolution;
     hs_norm final_norm;
     hs_predictor predictor;
 } hs_recipe;

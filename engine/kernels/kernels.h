@@ -29,6 +29,11 @@ typedef struct hs__kernels {
     /* y[i][j] += bias[j]. */
     void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy);
 
+    /* y[j] += table[rows[j] - first][j], the table's rows ld apart; or, where is_row, table[rows[j] - first]
+     * of a single row. */
+    void (*add_picked)(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
+                       size_t ld, float *y);
+
     /* y[i][j] = f(y[i][j]), by hs_activation. Within 1e-7 of the value, or of 1 where that is more. */
     hs__activate *activate[HS_N_ACTIVATIONS];
 

@@ -101,6 +101,12 @@ INLINE vec silu(vec x)
     return times_sigmoid(x, x);
 }
 
+/* 2 / (1 + e^-2x) - 1 */
+INLINE vec hyperbolic_tangent(vec x)
+{
+    return times_sigmoid(splat(2), x + x) - splat(1);
+}
+
 static void softmax_row(size_t T, float scale, float *a, float *columns)
 {
     const size_t whole = T / LANES * LANES, rest = T - whole;
@@ -210,6 +216,30 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
+/* In one row most lanes stand side by side: distances near 0 have rows of their own. */
+static void add_picked(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
+                       size_t ld, float *y)
+{
+    const size_t whole = n / LANES * LANES;
+    ivec columns;
+    for (int32_t i = 0; i < LANES; i++)
+        columns[i] = is_row ? 0 : i;
+    for (size_t j = 0; j < whole; j += LANES) {
+        const int32_t at = rows[j] - first;
+        if (is_row && rows[j + LANES - 1] - rows[j] == LANES - 1) {
+            store(y + j, load(y + j) + load(table + at));
+            continue;
+        }
+        const ivec row = *(const ivec_in_memory *)(rows + j) - first;
+        const ivec index = is_row ? row : row * (int32_t)ld + columns;
+        store(y + j, load(y + j) + gather(is_row ? table : table + j, index));
+    }
+    for (size_t j = whole; j < n; j++) {
+        const size_t row = (size_t)(rows[j] - first);
+        y[j] += is_row ? table[row] : table[row * ld + j];
+    }
+}
+
 static void multiply(size_t n, const float *x, float *y)
 {
     const size_t whole = n / LANES * LANES, rest = n - whole;
@@ -235,6 +265,7 @@ DEFINE_ACTIVATION(gelu_tanh)
 DEFINE_ACTIVATION(quick_gelu)
 DEFINE_ACTIVATION(relu)
 DEFINE_ACTIVATION(silu)
+DEFINE_ACTIVATION(hyperbolic_tangent)
 
 /* Products of floats. */
 typedef float operand;
@@ -379,10 +410,12 @@ const hs__kernels KERNELS = {
     .softmax = softmax,
     .add_norm = add_norm,
     .add_bias = add_bias,
+    .add_picked = add_picked,
     .multiply = multiply,
     .activate = {[HS_GELU] = gelu_rows,
                  [HS_GELU_TANH] = gelu_tanh_rows,
                  [HS_QUICK_GELU] = quick_gelu_rows,
                  [HS_RELU] = relu_rows,
-                 [HS_SILU] = silu_rows},
+                 [HS_SILU] = silu_rows,
+                 [HS_TANH] = hyperbolic_tangent_rows},
 };

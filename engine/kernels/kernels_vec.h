@@ -14,6 +14,7 @@
 
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef int32_t ivec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
 INLINE vec load(const float *p)
@@ -66,6 +67,21 @@ INLINE vec larger(vec a, vec b)
 #else
     ivec m = a > b;
     return (vec)(((ivec)a & m) | ((ivec)b & ~m));
+#endif
+}
+
+/* p[index] of each lane. */
+INLINE vec gather(const float *p, ivec index)
+{
+#if LANES == 16 && defined __AVX512F__
+    return _mm512_i32gather_ps((__m512i)index, p, 4);
+#elif LANES == 8 && defined __AVX2__
+    return _mm256_i32gather_ps(p, (__m256i)index, 4);
+#else
+    vec v = splat(0);
+    for (size_t i = 0; i < LANES; i++)
+        v[i] = p[index[i]];
+    return v;
 #endif
 }
 

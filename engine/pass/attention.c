@@ -1,4 +1,5 @@
-/* attention.c - one head: A = softmax(Q K' / sqrt(d) + bias), O = A V, S = O O'.
+/* attention.c - one head: A = softmax of the scores, Q K' / sqrt(d) and what they have of positions, O = A V,
+ * S = O O'.
  *
  * Each step is done while what it reads is in the nearest cache: a few rows of A are computed in the slot
  * where they are kept, turned into probabilities, summed by column and multiplied with V before the next rows
@@ -44,6 +45,20 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
     return n;
 }
 
+/* Room for the rows of a strip beside each row of the table that they meet, or for a panel of keys beside the
+ * same. Shorter texts may take more, for more of their rows are computed at once. */
+size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
+{
+    const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
+    size_t n = 0;
+    for (size_t T = 1; R > 0 && T <= n_tokens; T++) {
+        const size_t at_once = rows_at_once(engine->kernels, T), rows = at_once < T ? at_once : T;
+        const size_t met = T + rows < R ? T + rows : R, floats = (rows + panel) * (met + 2 * panel);
+        n = floats > n ? floats : n;
+    }
+    return n;
+}
+
 /* Some rows of the map of a head: queries [first, first + n), and the keys [from, to) that any of them sees,
  * in whole panels. values is that part of the map. */
 typedef struct strip {
@@ -81,7 +96,78 @@ static void fill(float *values, size_t from, size_t to, float value)
         values[j] = value;
 }
 
-/* Q K' of the strip, as the softmax reads it: scores times sqrt(d). Two equal texts differ in no bit,
+/* A copy of the strip, for more is added and the softmax works in place. */
+static void scores_keep(const hs__head *head, const strip *s, float *map)
+{
+    const size_t T = head->T;
+    for (size_t i = 0; map && i < s->n; i++) {
+        float *to = map + (s->first + i) * T;
+        fill(to, 0, s->from, -INFINITY);
+        for (size_t j = s->from; j < s->to; j++)
+            to[j] = s->values[i * s->ld + j - s->from] * head->scale;
+        fill(to, s->to, T, -INFINITY);
+    }
+}
+
+/* A row of products by rows of the table, which begin with `first`: what is in it for each of n keys is added
+ * to the scores from key j of row i on and, scaled, kept in a map of its own. */
+typedef struct picking {
+    int32_t first;
+    bool is_row;
+    const float *table;
+    size_t ld;
+    float *map; /* or NULL */
+} picking;
+
+static void position_add(const hs__kernels *kernels, const hs__head *head, const strip *s, size_t i, size_t j,
+                         size_t n, const picking *p)
+{
+    const int32_t *rows = head->position_rows + (ptrdiff_t)j - (ptrdiff_t)(s->first + i);
+    kernels->add_picked(n, rows, p->first, p->is_row, p->table, p->ld, s->values + i * s->ld + j - s->from);
+    if (!p->map)
+        return;
+    float *to = p->map + (s->first + i) * head->T + j;
+    fill(to, 0, n, 0);
+    kernels->add_picked(n, rows, p->first, p->is_row, p->table, p->ld, to);
+    for (size_t k = 0; k < n; k++)
+        to[k] *= head->scale;
+}
+
+/* + Q Kr': each query beside the rows of the table that the strip's distances have. */
+static void content_to_position(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                                const hs__head *head, const strip *s)
+{
+    const size_t D = head->D, ldq = 3 * head->H, R = head->n_position_rows, panel = kernels->panel;
+    const int32_t *rows = head->position_rows - (ptrdiff_t)s->first;
+    const size_t first = (size_t)rows[(ptrdiff_t)s->from - (ptrdiff_t)(s->n - 1)] / panel * panel;
+    const size_t end = (size_t)rows[s->to - 1] + 1, ld = (end - first + panel - 1) / panel * panel;
+    for (size_t c = first; c < end; c += panel)
+        kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, head->position_keys + D * c,
+                         R - c < panel ? R - c : panel, NULL, NULL, scratch->positions + (c - first), ld);
+    for (size_t i = 0; i < s->n; i++)
+        position_add(kernels, head, s, i, s->from, s->to - s->from,
+                     &(picking){(int32_t)first, true, scratch->positions + i * ld, ld, head->scores_c2p});
+}
+
+/* + Qr K': each panel of keys beside the rows of the table that the strip's distances to it have. */
+static void position_to_content(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                                const hs__head *head, const strip *s)
+{
+    const size_t D = head->D, panel = kernels->panel;
+    const int32_t *rows = head->position_rows - (ptrdiff_t)s->first;
+    for (size_t c = s->from; c < s->to; c += panel) {
+        const size_t n = s->to - c < panel ? s->to - c : panel;
+        const size_t first = (size_t)rows[(ptrdiff_t)c - (ptrdiff_t)(s->n - 1)];
+        const size_t n_rows = (size_t)rows[c + n - 1] + 1 - first;
+        kernels->product(n_rows, D, head->position_queries + first * D, D, scratch->keys + D * c, n, NULL,
+                         NULL, scratch->positions, panel);
+        for (size_t i = 0; i < s->n; i++)
+            position_add(kernels, head, s, i, c, n,
+                         &(picking){(int32_t)first, false, scratch->positions, panel, head->scores_p2c});
+    }
+}
+
+/* The scores of the strip, as the softmax reads them: over `scale`. Two equal texts differ in no bit,
  * whatever their head keeps. */
 static void scores_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                            const hs__head *head, const strip *s)
@@ -92,28 +178,22 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
         kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, scratch->keys + D * c, n, NULL, NULL,
                          s->values + (c - s->from), s->ld);
     }
-    for (size_t i = 0; i < s->n && (head->bias || head->window > 0); i++) {
+    for (size_t i = 0; i < s->n && head->window > 0; i++) {
         float *row = s->values + i * s->ld;
         size_t first, end;
         keys_of(head, s->first + i, &first, &end);
-        if (head->bias)
-            kernels->add_bias(1, s->to - s->from, head->bias + s->from - (s->first + i), row, s->ld);
         fill(row, 0, first - s->from, -INFINITY);
         fill(row, end - s->from, s->to - s->from, -INFINITY);
     }
-}
-
-/* A copy of the scores, for the softmax works in place. */
-static void scores_keep(const hs__head *head, const strip *s, float scale)
-{
-    const size_t T = head->T;
-    for (size_t i = 0; i < s->n; i++) {
-        float *to = head->scores + (s->first + i) * T;
-        fill(to, 0, s->from, -INFINITY);
-        for (size_t j = s->from; j < s->to; j++)
-            to[j] = s->values[i * s->ld + j - s->from] * scale;
-        fill(to, s->to, T, -INFINITY);
-    }
+    scores_keep(head, s, head->scores_c2c);
+    if (head->position_keys)
+        content_to_position(kernels, scratch, head, s);
+    if (head->position_queries)
+        position_to_content(kernels, scratch, head, s);
+    for (size_t i = 0; i < s->n && head->bias; i++)
+        kernels->add_bias(1, s->to - s->from, head->bias + s->from - (s->first + i), s->values + i * s->ld,
+                          s->ld);
+    scores_keep(head, s, head->scores);
 }
 
 /* The strip of A where an intervention says what A is. */
@@ -159,20 +239,22 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
                         const hs__head *head)
 {
     const size_t T = head->T, n_rows = rows_at_once(kernels, keys_max(head->window, T));
-    const float scale = 1 / sqrtf((float)head->D);
     const bool replaced = head->change.uniform || head->change.identity;
+    const bool scored = head->scores || head->scores_c2c || head->scores_c2p || head->scores_p2c;
+    if (head->scores_c2p)
+        fill(head->scores_c2p, 0, T * T, 0);
+    if (head->scores_p2c)
+        fill(head->scores_p2c, 0, T * T, 0);
     if (head->columns)
         memset(head->columns, 0, T * sizeof *head->columns);
     for (size_t row = 0; row < T; row += n_rows) {
         const strip s = strip_of(kernels, scratch, head, row, n_rows);
-        if (!replaced || head->scores)
+        if (!replaced || scored)
             scores_compute(kernels, scratch, head, &s);
-        if (head->scores)
-            scores_keep(head, &s, scale);
         if (replaced)
             map_replace(head, &s);
         else
-            kernels->softmax(s.n, s.to - s.from, scale, s.values, s.ld,
+            kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld,
                              head->columns ? head->columns + s.from : NULL);
         hidden_clear(head, &s);
         output_compute(kernels, scratch, head, &s);

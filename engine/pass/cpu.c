@@ -3,6 +3,7 @@
 #include "engine/arena.h"
 #include "engine/pass/runtime_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* NULL when it was not built in. */
@@ -56,6 +57,8 @@ static hs_status cpu_create(hs_runtime *runtime, const hs_recipe *recipe, const 
         .backend = &hs__backend_cpu, .runtime = runtime, .recipe = recipe, .precision = options->precision};
     engine->n_threads = hs_runtime_cores(runtime);
     engine->shape = recipe->shape;
+    const size_t n_addends = recipe->relative.n_addends > 0 ? recipe->relative.n_addends : 1;
+    engine->score_scale = 1 / sqrtf((float)(recipe->shape.head_width * n_addends));
     engine->kernels = runtime->kernels;
     hs_status st = products_choose(engine, options, err);
     if (!st)
@@ -83,8 +86,14 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
         ws->normed = hs__arena_floats(arena, N * H);
     if (engine->gated)
         ws->gate = hs__arena_floats(arena, N * F);
+    const size_t unfolded = H * engine->base.recipe->convolution.width;
+    if (unfolded > 0)
+        ws->unfolded = hs__arena_floats(arena, N * unfolded);
+    const size_t widest = W > F ? W : F;
     if (engine->bf16)
-        ws->operand = hs__arena_take(arena, N * hs__bf16_width(W > F ? W : F) * sizeof(uint16_t));
+        ws->operand = hs__arena_take(arena, N * hs__bf16_width(widest > unfolded ? widest : unfolded) *
+                                                sizeof(uint16_t));
+    const size_t position_floats = hs__position_floats(engine, T);
     hs__attention_scratch unused = {0};
     ws->attention = hs__arena_take(arena, engine->n_threads * sizeof *ws->attention);
     for (size_t slot = 0; slot < engine->n_threads; slot++) {
@@ -92,6 +101,7 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
         scratch->keys = hs__arena_floats(arena, hs__panels_floats(engine->kernels, D, T));
         scratch->values = hs__arena_floats(arena, hs__panels_floats(engine->kernels, T, D));
         scratch->rows = hs__arena_floats(arena, hs__attention_floats(engine, T));
+        scratch->positions = hs__arena_floats(arena, position_floats);
     }
 }
 

@@ -99,6 +99,9 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     head->value = place(capture, HS_TAP_VALUE, l, h);
     head->value_norms = place(capture, HS_TAP_VALUE_NORMS, l, h);
     head->scores = place(capture, HS_TAP_SCORES, l, h);
+    head->scores_c2c = place(capture, HS_TAP_SCORES_C2C, l, h);
+    head->scores_c2p = place(capture, HS_TAP_SCORES_C2P, l, h);
+    head->scores_p2c = place(capture, HS_TAP_SCORES_P2C, l, h);
     head->attention = place(capture, HS_TAP_ATTENTION, l, h);
     head->columns = place(capture, HS_TAP_COLUMNS, l, h);
     head->output = place(capture, HS_TAP_HEAD_OUTPUT, l, h);
@@ -114,6 +117,23 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
         *similarity = observer->similarity + slot * T * T;
         head->upper_only = !kept;
     }
+}
+
+/* What the scores of a head have of positions beside rotation. */
+static void positions_place(const pass *p, size_t index, hs__head *head)
+{
+    const hs__cpu_engine *engine = p->engine;
+    const size_t last = engine->shape.n_positions - 1, R = engine->relative.n_rows, D = head->D;
+    if (engine->score_bias)
+        head->bias = engine->score_bias + index * (2 * last + 1) + last;
+    if (R == 0)
+        return;
+    head->position_rows = engine->relative.rows + last;
+    head->n_position_rows = R;
+    if (p->layer->position_keys)
+        head->position_keys = p->layer->position_keys + index * hs__panels_floats(engine->kernels, D, R);
+    if (p->layer->position_queries)
+        head->position_queries = p->layer->position_queries + index * R * D;
 }
 
 /* One head of one sequence. */
@@ -136,16 +156,14 @@ static void task_attend(void *context, size_t task, size_t slot)
         .T = capture->n_tokens,
         .H = H,
         .D = D,
+        .scale = p->engine->score_scale,
         .rotation = p->layer->rotation,
         .window = p->layer->window,
         .change = change_of(&p->plan->sequences[s], p->index, index),
         .qkv = p->ws->qkv + row * 3 * H + index * D,
         .context = p->ws->context + row * H + index * D,
     };
-    if (p->engine->score_bias) {
-        const size_t last = shape->n_positions - 1;
-        head.bias = p->engine->score_bias + index * (2 * last + 1) + last;
-    }
+    positions_place(p, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
     if (head.value_norms || head.residual_similarity)
@@ -257,6 +275,11 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
     }
     multiply(p, team, layer->ffn_out, ws->inner, ws->update);
     join(p, team, true, !before ? &layer->ffn_norm : next ? &next->attention_norm : NULL);
+    if (p->engine->convolution && layer == p->engine->layers) {
+        const size_t width = p->engine->convolution->n_in;
+        multiply(p, team, p->engine->convolution, ws->unfolded + p->first_row * width, ws->update);
+        join(p, team, true, &p->engine->convolution_norm);
+    }
 }
 
 /* Some rows from the heads of a layer, or from the embedding, to q, k and v of the next one, if wanted. */
@@ -277,6 +300,29 @@ static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, c
     for (p->first_row = 0; p->first_row < p->N; p->first_row += n) {
         p->n_rows = p->N - p->first_row < n ? p->N - p->first_row : n;
         run_rows(p, team, from, to);
+    }
+}
+
+/* What the convolution reads of one sequence: x [T][H] with each number's neighbours beside it, to [T][H
+ * width]. */
+static void unfold(size_t T, size_t H, size_t width, const float *x, float *to)
+{
+    for (size_t t = 0; t < T; t++)
+        for (size_t j = 0; j < H; j++)
+            for (size_t k = 0; k < width; k++) {
+                const size_t from = t + k, before = width / 2; /* of the token from - before */
+                *to++ = from >= before && from - before < T ? x[(from - before) * H + j] : 0;
+            }
+}
+
+static void unfold_all(const pass *p)
+{
+    const size_t H = p->engine->shape.hidden, width = p->engine->base.recipe->convolution.width;
+    size_t row = 0;
+    for (size_t s = 0; width > 0 && s < p->plan->n_sequences; s++) {
+        const size_t T = p->plan->sequences[s].n_tokens;
+        unfold(T, H, width, p->ws->x + row * H, p->ws->unfolded + row * H * width);
+        row += T;
     }
 }
 
@@ -437,6 +483,8 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
         start(&p);
     else
         embed(&p, &team);
+    if (plan->first_layer == 0)
+        unfold_all(&p);
     keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
     st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);

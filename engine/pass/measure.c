@@ -96,11 +96,15 @@ double hs_measure_flops(const hs_recipe *recipe, size_t n_tokens)
 {
     const hs_shape *shape = &recipe->shape;
     const double T = (double)n_tokens, H = (double)shape->hidden, F = (double)shape->ffn;
-    double flops = 0;
+    const hs_relative *relative = &recipe->relative;
+    const double n_addends = (double)relative->c2p + (double)relative->p2c;
+    const double n_met = n_addends > 0 ? hs__relative_rows_met(relative, n_tokens) : 0;
+    double flops = shape->n_layers > 1 ? 2 * T * H * H * (double)recipe->convolution.width : 0;
     for (size_t l = 0; l < shape->n_layers; l++) {
         const double n_pairs = pairs_seen(n_tokens, recipe->layers[l].window);
         const double n_products = recipe->layers[recipe->layers[l].same_as].ffn_gate.weight.data ? 3 : 2;
         flops += 6 * T * H * H + 4 * n_pairs * H + T * (T - 1) * H;
+        flops += n_addends * 2 * n_met * H;
         if (l + 1 < shape->n_layers)
             flops += 2 * T * H * H + n_products * 2 * T * H * F;
     }
@@ -141,6 +145,8 @@ double hs_measure_products(const hs_engine *base, hs_workspace *base_ws, size_t 
     hs__team team;
     const double start = hs_clock_seconds();
     hs__team_start(&team, base->runtime, n);
+    if (engine->convolution && engine->shape.n_layers > 1)
+        product_share(&team, (product){engine->convolution, operand(ws, ws->unfolded), ws->update, N, n});
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         const hs__packed_layer *layer = &engine->layers[l];
         product_share(&team, (product){layer->qkv, operand(ws, ws->x), ws->qkv, N, n});

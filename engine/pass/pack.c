@@ -34,6 +34,23 @@ static bool is_biased(const hs_recipe *recipe)
     return recipe->score_bias.data || recipe->alibi;
 }
 
+/* Layers that share weights share theirs. */
+static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
+{
+    const hs_shape *shape = &engine->shape;
+    const size_t R = engine->relative.n_rows,
+                 panels = hs__panels_floats(engine->kernels, shape->head_width, R);
+    engine->relative.rows =
+        hs__arena_take(arena, (2 * shape->n_positions - 1) * sizeof *engine->relative.rows);
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        const hs_layer *source = &engine->base.recipe->layers[l];
+        if (source->same_as == l && source->position_key.weight.data)
+            engine->layers[l].position_keys = hs__arena_floats(arena, shape->n_heads * panels);
+        if (source->same_as == l && source->position_query.weight.data)
+            engine->layers[l].position_queries = hs__arena_floats(arena, R * shape->hidden);
+    }
+}
+
 static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
 {
     const hs_recipe *recipe = engine->base.recipe;
@@ -52,6 +69,9 @@ static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
         norm_layout(&recipe->predictor.norm, &engine->predictor.norm, arena);
         engine->predictor.bias = hs__arena_floats(arena, shape->vocab_size);
     }
+    norm_layout(&recipe->convolution.norm, &engine->convolution_norm, arena);
+    if (engine->relative.n_rows > 0)
+        relative_layout(engine, arena);
     if (is_biased(recipe))
         engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
 }
@@ -71,6 +91,9 @@ static void block_fill(hs__cpu_engine *engine)
     }
     for (size_t r = 0; r < engine->n_rotations; r++)
         hs__rotation_fill(&engine->rotations[r], engine->shape.n_positions, engine->shape.head_width);
+    norm_read(&recipe->convolution.norm, &engine->convolution_norm);
+    if (engine->relative.n_rows > 0)
+        hs__relative_rows_fill(recipe, engine->relative.rows);
     if (is_biased(recipe))
         hs__score_bias_fill(recipe, engine->score_bias);
 }
@@ -100,8 +123,10 @@ static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
         assert(recipe->layers[layer->same_as].same_as == layer->same_as);
         engine->layers[l].window = layer->window;
         engine->layers[l].rotation = rotation_find(engine, layer->rotation_base);
+        engine->windowed |= layer->window > 0;
         engine->gated |= layer->ffn_gate.weight.data != NULL;
     }
+    engine->relative.n_rows = recipe->relative.table.data ? recipe->relative.table.n_rows : 0;
     block_layout(engine, &arena);
     engine->block = hs_memory_create(arena.used);
     if (!engine->block)
@@ -113,7 +138,7 @@ static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
 
 /* ---- products ---- */
 
-/* Products to pack, each a task: those of the layers, then the embedding's projection. */
+/* Products to pack, each a task: those of the layers, then the embedding's projection and the convolution. */
 typedef struct packings {
     hs__cpu_engine *engine;
     atomic_int status; /* the first failure */
@@ -133,8 +158,14 @@ typedef struct packing {
 static packing packing_of(hs__cpu_engine *engine, size_t task)
 {
     const hs_recipe *recipe = engine->base.recipe;
+    const hs_dense *projection = &recipe->embedding.projection, *convolution = &recipe->convolution.dense;
     if (task == PRODUCTS * engine->shape.n_layers)
-        return (packing){{&recipe->embedding.projection}, 1, NULL, &engine->projection};
+        return (packing){{projection}, projection->weight.data != NULL, NULL, &engine->projection};
+    if (task > PRODUCTS * engine->shape.n_layers)
+        return (packing){{convolution},
+                         convolution->weight.data != NULL,
+                         engine->kernels->activate[recipe->convolution.activation],
+                         &engine->convolution};
     const size_t l = task / PRODUCTS;
     const hs_layer *source = &recipe->layers[l];
     hs__packed_layer *layer = &engine->layers[l];
@@ -167,11 +198,10 @@ static void task_pack(void *context, size_t task, size_t slot)
 
 static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
 {
-    const bool projected = engine->base.recipe->embedding.projection.weight.data != NULL;
     packings all = {.engine = engine};
     hs__team team;
     hs__team_start(&team, engine->base.runtime, engine->n_threads);
-    hs__team_share(&team, PRODUCTS * engine->shape.n_layers + projected, task_pack, &all);
+    hs__team_share(&team, PRODUCTS * engine->shape.n_layers + 2, task_pack, &all);
     hs__team_finish(&team);
     const hs_status st = (hs_status)atomic_load(&all.status);
     return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
@@ -210,8 +240,14 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
     if (engine->n_rotations > 0 && engine->shape.head_width % 2 != 0)
         return hs_fail(err, HS_UNSUPPORTED, "rotary positions need heads of an even width, not %zu",
                        engine->shape.head_width);
+    if (engine->relative.n_rows > 0 && engine->windowed)
+        return hs_fail(err, HS_UNSUPPORTED, "relative positions within windows");
+    if (engine->base.recipe->convolution.width > 0 && engine->base.recipe->norms_before)
+        return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
     block_fill(engine);
     st = products_pack(engine, err);
+    if (!st)
+        st = hs__relative_fill(engine, err);
     if (!st)
         layers_share(engine);
     if (!st)
@@ -232,6 +268,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
         hs__linear_destroy(layer->ffn_out);
     }
     hs__linear_destroy(engine->projection);
+    hs__linear_destroy(engine->convolution);
     hs__linear_destroy(engine->predictor.dense);
     hs__residual_destroy(engine->residual);
     free(engine->block);

@@ -29,22 +29,30 @@ static void configure(hs__config *config, hs_recipe *recipe)
         recipe->layers[i].same_as = i / in_group * in_group;
 }
 
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .projection = "encoder.embedding_hidden_mapping_in",
+    .projects_always = true,
+    .layer = "encoder.albert_layer_groups.",
+    .below = ".albert_layers.0.",
+    .layers = modules,
+};
+
+static const hs__predictor_names predictor = {
+    .dense = "predictions.dense",
+    .norm = "predictions.LayerNorm",
+    .decoder = "predictions.decoder",
+    .biases = {"predictions", "predictions.decoder"},
+};
+
 const hs__family hs__family_albert = {
     .types = {"albert"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "albert.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .projection = "encoder.embedding_hidden_mapping_in",
-                 .projects_always = true,
-                 .layer = "encoder.albert_layer_groups.",
-                 .below = ".albert_layers.0.",
-                 .layers = modules}},
-    .predictor = {.dense = "predictions.dense",
-                  .norm = "predictions.LayerNorm",
-                  .decoder = "predictions.decoder",
-                  .biases = {"predictions", "predictions.decoder"}},
+    .layouts = {&layout},
+    .predictors = {&predictor},
     .configure = configure,
 };

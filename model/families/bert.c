@@ -10,7 +10,7 @@ const hs__shape_keys hs__bert_keys = {
     .vocab_size = "vocab_size",
 };
 
-const hs__module hs__bert_modules[] = {
+static const hs__module modules[] = {
     {.name = "attention.self.query", .parts = {HS__QUERY}},
     {.name = "attention.self.key", .parts = {HS__KEY}},
     {.name = "attention.self.value", .parts = {HS__VALUE}},
@@ -30,21 +30,31 @@ void hs__bert_configure(hs__config *config, hs_recipe *recipe)
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 
+/* ELECTRA's too: where E is H there is no projection. */
+const hs__layout hs__bert_layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .projection = "embeddings_project",
+    .layer = "encoder.layer.",
+    .below = ".",
+    .layers = modules,
+};
+
+const hs__predictor_names hs__bert_predictor = {
+    .dense = "cls.predictions.transform.dense",
+    .norm = "cls.predictions.transform.LayerNorm",
+    .decoder = "cls.predictions.decoder",
+    .biases = {"cls.predictions", "cls.predictions.decoder"},
+};
+
 const hs__family hs__family_bert = {
     .types = {"bert"},
     .old_key = "hidden_size",
     .keys = {&hs__bert_keys},
     .prefixes = {"", "bert.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layer = "encoder.layer.",
-                 .below = ".",
-                 .layers = hs__bert_modules}},
-    .predictor = {.dense = "cls.predictions.transform.dense",
-                  .norm = "cls.predictions.transform.LayerNorm",
-                  .decoder = "cls.predictions.decoder",
-                  .biases = {"cls.predictions", "cls.predictions.decoder"}},
+    .layouts = {&hs__bert_layout},
+    .predictors = {&hs__bert_predictor},
     .configure = hs__bert_configure,
 };

@@ -106,7 +106,7 @@ hs_activation hs__config_activation(hs__config *config, const char *key, hs_acti
         {"gelu_new", HS_GELU_TANH}, {"gelu_fast", HS_GELU_TANH},
         {"relu", HS_RELU},          {"gelu_pytorch_tanh", HS_GELU_TANH},
         {"silu", HS_SILU},          {"quick_gelu", HS_QUICK_GELU},
-        {"swish", HS_SILU},
+        {"swish", HS_SILU},         {"tanh", HS_TANH},
     };
     const char *text = hs__config_text(config, key);
     if (!text)
@@ -115,8 +115,8 @@ hs_activation hs__config_activation(hs__config *config, const char *key, hs_acti
         if (strcmp(text, names[i].name) == 0)
             return names[i].activation;
     hs__config_refuse(config,
-                      "%s must be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"quick_gelu\", \"relu\" or "
-                      "\"silu\"; not supported: \"%s\"",
+                      "%s must be \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"quick_gelu\", \"relu\", "
+                      "\"silu\" or \"tanh\"; not supported: \"%s\"",
                       key, text);
     return otherwise;
 }

@@ -30,20 +30,28 @@ static void configure(hs__config *config, hs_recipe *recipe)
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .layer = "transformer.layer.",
+    .below = ".",
+    .layers = modules,
+};
+
+static const hs__predictor_names predictor = {
+    .dense = "vocab_transform",
+    .norm = "vocab_layer_norm",
+    .decoder = "vocab_projector",
+    .biases = {"vocab_projector"},
+};
+
 const hs__family hs__family_distilbert = {
     .types = {"distilbert"},
     .old_key = "dim",
     .keys = {&keys},
     .prefixes = {"", "distilbert.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layer = "transformer.layer.",
-                 .below = ".",
-                 .layers = modules}},
-    .predictor = {.dense = "vocab_transform",
-                  .norm = "vocab_layer_norm",
-                  .decoder = "vocab_projector",
-                  .biases = {"vocab_projector"}},
+    .layouts = {&layout},
+    .predictors = {&predictor},
     .configure = configure,
 };

@@ -8,22 +8,19 @@ static void configure(hs__config *config, hs_recipe *recipe)
     hs__bert_configure(config, recipe);
 }
 
+static const hs__predictor_names predictor = {
+    .dense = "generator_predictions.dense",
+    .norm = "generator_predictions.LayerNorm",
+    .decoder = "generator_lm_head",
+    .biases = {"generator_lm_head"},
+    .exact_gelu = true,
+};
+
 const hs__family hs__family_electra = {
     .types = {"electra"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "electra.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .projection = "embeddings_project",
-                 .layer = "encoder.layer.",
-                 .below = ".",
-                 .layers = hs__bert_modules}},
-    .predictor = {.dense = "generator_predictions.dense",
-                  .norm = "generator_predictions.LayerNorm",
-                  .decoder = "generator_lm_head",
-                  .biases = {"generator_lm_head"},
-                  .exact_gelu = true},
+    .layouts = {&hs__bert_layout},
+    .predictors = {&predictor},
     .configure = configure,
 };

@@ -33,19 +33,19 @@ static void configure(hs__config *config, hs_recipe *recipe)
         recipe->layers[i].rotation_base = 10000;
 }
 
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .layer = "encoder.layer.",
+    .below = ".",
+    .layers = modules,
+    .final_norm = "encoder.emb_layer_norm_after",
+};
+
 const hs__family hs__family_esm = {
     .types = {"esm"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "esm."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .layer = "encoder.layer.",
-                 .below = ".",
-                 .layers = modules,
-                 .final_norm = "encoder.emb_layer_norm_after"}},
-    .predictor = {.dense = "lm_head.dense",
-                  .norm = "lm_head.layer_norm",
-                  .decoder = "lm_head.decoder",
-                  .biases = {"lm_head", "lm_head.decoder"},
-                  .exact_gelu = true},
+    .layouts = {&layout},
+    .predictors = {&hs__roberta_predictor},
     .configure = configure,
 };

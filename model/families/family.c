@@ -15,7 +15,8 @@
     X(albert)                                                                                                \
     X(nomic_bert)                                                                                            \
     X(modernbert)                                                                                            \
-    X(esm)
+    X(esm)                                                                                                   \
+    X(deberta_v2)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -114,6 +115,7 @@ static hs_status read_recipe(hs__config *config, const hs__family **ret_family, 
     for (size_t i = 0; i < recipe->shape.n_layers; i++)
         recipe->layers[i].same_as = i;
     recipe->embedding.width = recipe->shape.hidden;
+    recipe->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
     family->configure(config, recipe);
     if (is_rotated(recipe) && recipe->shape.head_width % 2 != 0)
         hs__config_refuse(config, "heads of an odd width (%zu) cannot be rotated", recipe->shape.head_width);

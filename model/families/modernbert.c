@@ -59,21 +59,29 @@ static void configure(hs__config *config, hs_recipe *recipe)
     }
 }
 
+static const hs__layout layout = {
+    .word = "embeddings.tok_embeddings",
+    .embedding_norm = "embeddings.norm",
+    .layer = "layers.",
+    .below = ".",
+    .layers = modules,
+    .final_norm = "final_norm",
+    .norms_without_bias = true,
+};
+
+static const hs__predictor_names predictor = {
+    .dense = "head.dense",
+    .norm = "head.norm",
+    .decoder = "decoder",
+    .biases = {"decoder"},
+    .exact_gelu = true,
+};
+
 const hs__family hs__family_modernbert = {
     .types = {"modernbert"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "model."},
-    .layouts = {{.word = "embeddings.tok_embeddings",
-                 .embedding_norm = "embeddings.norm",
-                 .layer = "layers.",
-                 .below = ".",
-                 .layers = modules,
-                 .final_norm = "final_norm",
-                 .norms_without_bias = true}},
-    .predictor = {.dense = "head.dense",
-                  .norm = "head.norm",
-                  .decoder = "decoder",
-                  .biases = {"decoder"},
-                  .exact_gelu = true},
+    .layouts = {&layout},
+    .predictors = {&predictor},
     .configure = configure,
 };

@@ -23,21 +23,21 @@ static void configure(hs__config *config, hs_recipe *recipe)
     hs__config_padding(config, 1, recipe);
 }
 
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .layer = "encoder.layer.",
+    .below = ".",
+    .layers = modules,
+    .score_bias = "encoder.relative_attention_bias",
+};
+
 const hs__family hs__family_mpnet = {
     .types = {"mpnet"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "mpnet.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layer = "encoder.layer.",
-                 .below = ".",
-                 .layers = modules,
-                 .score_bias = "encoder.relative_attention_bias"}},
-    .predictor = {.dense = "lm_head.dense",
-                  .norm = "lm_head.layer_norm",
-                  .decoder = "lm_head.decoder",
-                  .biases = {"lm_head", "lm_head.decoder"},
-                  .exact_gelu = true},
+    .layouts = {&layout},
+    .predictors = {&hs__roberta_predictor},
     .configure = configure,
 };

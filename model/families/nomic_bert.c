@@ -99,21 +99,28 @@ static void configure(hs__config *config, hs_recipe *recipe)
         recipe->layers[i].rotation_base = base;
 }
 
+static const hs__layout authors_layout = {
+    .word = "embeddings.word_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "emb_ln",
+    .layer = "encoder.layers.",
+    .below = ".",
+    .layers = authors_modules,
+};
+
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .layer = "layers.",
+    .below = ".",
+    .layers = modules,
+};
+
 const hs__family hs__family_nomic_bert = {
     .types = {"nomic_bert"},
     .keys = {&gpt_keys, &hs__bert_keys},
     .prefixes = {"", "bert.", "nomic_bert."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "emb_ln",
-                 .layer = "encoder.layers.",
-                 .below = ".",
-                 .layers = authors_modules},
-                {.word = "embeddings.word_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layer = "layers.",
-                 .below = ".",
-                 .layers = modules}},
+    .layouts = {&authors_layout, &layout},
     .configure = configure,
 };

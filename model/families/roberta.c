@@ -8,21 +8,19 @@ static void configure(hs__config *config, hs_recipe *recipe)
     hs__config_padding(config, hs__config_size_or(config, "pad_token_id", 0, HS_POSITIONS_MAX, 1), recipe);
 }
 
+const hs__predictor_names hs__roberta_predictor = {
+    .dense = "lm_head.dense",
+    .norm = "lm_head.layer_norm",
+    .decoder = "lm_head.decoder",
+    .biases = {"lm_head", "lm_head.decoder"},
+    .exact_gelu = true,
+};
+
 const hs__family hs__family_roberta = {
     .types = {"roberta", "xlm-roberta", "camembert"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "roberta.", "model."},
-    .layouts = {{.word = "embeddings.word_embeddings",
-                 .position = "embeddings.position_embeddings",
-                 .type = "embeddings.token_type_embeddings",
-                 .embedding_norm = "embeddings.LayerNorm",
-                 .layer = "encoder.layer.",
-                 .below = ".",
-                 .layers = hs__bert_modules}},
-    .predictor = {.dense = "lm_head.dense",
-                  .norm = "lm_head.layer_norm",
-                  .decoder = "lm_head.decoder",
-                  .biases = {"lm_head", "lm_head.decoder"},
-                  .exact_gelu = true},
+    .layouts = {&hs__bert_layout},
+    .predictors = {&hs__roberta_predictor},
     .configure = configure,
 };

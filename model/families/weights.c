@@ -28,27 +28,37 @@ static bool read_dtype(const char *name, hs_dtype *ret_dtype)
     return false;
 }
 
-/* n_rows 0: a vector. */
-static void refuse_shape(binder *b, const char *file, const char *name, size_t n_rows, size_t n_columns)
+/* Of a vector, a matrix, or the kernel of a convolution. */
+typedef struct dimensions {
+    size_t n_dimensions, n[3];
+} dimensions;
+
+static void refuse_shape(binder *b, const char *file, const char *name, const dimensions *wanted)
 {
-    if (n_rows == 0)
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu], another shape has %s", file,
-                            n_columns, name);
-    else
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%zu, %zu], another shape has %s",
-                            file, n_rows, n_columns, name);
+    char text[80] = "";
+    for (size_t i = 0, used = 0; i < wanted->n_dimensions && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, i ? ", %zu" : "%zu", wanted->n[i]);
+    b->status =
+        hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%s], another shape has %s", file, text, name);
 }
 
-/* The tensor that was found under a name, if it is what the recipe needs. */
-static void take(binder *b, const char *file, const char *name, const hs__entry *entry, size_t n_rows,
-                 size_t n_columns, hs_tensor *ret_tensor)
+static bool fits(const hs__entry *entry, const dimensions *wanted)
 {
-    const bool fits = n_rows == 0 ? entry->n_dimensions == 1 && entry->dimensions[0] == n_columns
-                                  : entry->n_dimensions == 2 && entry->dimensions[0] == n_rows &&
-                                        entry->dimensions[1] == n_columns;
-    hs_tensor tensor = {.data = entry->data, .n_rows = n_rows ? n_rows : 1, .n_columns = n_columns};
-    if (!fits)
-        refuse_shape(b, file, name, n_rows, n_columns);
+    bool same = entry->n_dimensions == wanted->n_dimensions;
+    for (size_t i = 0; same && i < wanted->n_dimensions; i++)
+        same = entry->dimensions[i] == wanted->n[i];
+    return same;
+}
+
+/* The tensor that was found under a name, if it is what the recipe needs: its first dimension is its rows. */
+static void take(binder *b, const char *file, const char *name, const hs__entry *entry,
+                 const dimensions *wanted, hs_tensor *ret_tensor)
+{
+    hs_tensor tensor = {.data = entry->data, .n_rows = 1, .n_columns = 1};
+    for (size_t i = 0; i < wanted->n_dimensions; i++)
+        *(i == 0 && wanted->n_dimensions > 1 ? &tensor.n_rows : &tensor.n_columns) *= wanted->n[i];
+    if (!fits(entry, wanted))
+        refuse_shape(b, file, name, wanted);
     else if (!read_dtype(entry->dtype, &tensor.dtype))
         b->status =
             hs_fail(b->err, HS_BAD_MODEL, "%s: dtype %s is not supported (F32, F16 and BF16 are) in %s", file,
@@ -61,8 +71,8 @@ static void take(binder *b, const char *file, const char *name, const hs__entry 
 }
 
 /* Binds <module>.<parameter>, or <module>.<old> as TensorFlow's checkpoints called it. */
-static void bind(binder *b, const char *parameter, const char *old, size_t n_rows, size_t n_columns,
-                 hs_tensor *ret_tensor)
+static void bind_shape(binder *b, const char *parameter, const char *old, dimensions wanted,
+                       hs_tensor *ret_tensor)
 {
     if (b->status)
         return;
@@ -75,10 +85,18 @@ static void bind(binder *b, const char *parameter, const char *old, size_t n_row
         shard = hs__shards_find(b->shards, name, &entry);
     }
     if (shard)
-        take(b, shard->tensors.file_name, name, &entry, n_rows, n_columns, ret_tensor);
+        take(b, shard->tensors.file_name, name, &entry, &wanted, ret_tensor);
     else
         b->status =
             hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s.%s", b->shards->file_name, b->module, parameter);
+}
+
+/* n_rows 0: a vector. */
+static void bind(binder *b, const char *parameter, const char *old, size_t n_rows, size_t n_columns,
+                 hs_tensor *ret_tensor)
+{
+    const dimensions matrix = {2, {n_rows, n_columns}}, vector = {1, {n_columns}};
+    bind_shape(b, parameter, old, n_rows ? matrix : vector, ret_tensor);
 }
 
 static void bind_norm(binder *b, size_t width, hs_norm *ret_norm)
@@ -105,9 +123,15 @@ static void enter_layer(binder *b, size_t number, const char *module)
 static hs_dense *dense_of(hs_layer *layer, hs__weight part)
 {
     hs_dense *const dense[] = {
-        [HS__QUERY] = &layer->query,     [HS__KEY] = &layer->key,       [HS__VALUE] = &layer->value,
-        [HS__OUTPUT] = &layer->output,   [HS__FFN_IN] = &layer->ffn_in, [HS__FFN_GATE] = &layer->ffn_gate,
+        [HS__QUERY] = &layer->query,
+        [HS__KEY] = &layer->key,
+        [HS__VALUE] = &layer->value,
+        [HS__OUTPUT] = &layer->output,
+        [HS__FFN_IN] = &layer->ffn_in,
+        [HS__FFN_GATE] = &layer->ffn_gate,
         [HS__FFN_OUT] = &layer->ffn_out,
+        [HS__POSITION_KEY] = &layer->position_key,
+        [HS__POSITION_QUERY] = &layer->position_query,
     };
     return dense[part];
 }
@@ -147,11 +171,21 @@ static void bind_dense(binder *b, const hs__module *module, const hs_shape *shap
     }
 }
 
+/* Whether a layer has a module of its own. */
+static bool is_there(const hs__module *module, size_t index, const hs_relative *relative)
+{
+    if (module->parts[0] == HS__POSITION_KEY)
+        return relative->c2p && !relative->shared;
+    if (module->parts[0] == HS__POSITION_QUERY)
+        return relative->p2c && !relative->shared;
+    return index >= module->first_layer;
+}
+
 static void bind_layer(binder *b, size_t index, size_t number, hs_recipe *recipe)
 {
     hs_layer *layer = &recipe->layers[index];
     for (const hs__module *module = b->layout->layers; module->name; module++) {
-        if (index < module->first_layer)
+        if (!is_there(module, index, &recipe->relative))
             continue;
         enter_layer(b, number, module->name);
         if (module->parts[0] == HS__ATTENTION_NORM)
@@ -161,6 +195,10 @@ static void bind_layer(binder *b, size_t index, size_t number, hs_recipe *recipe
         else
             bind_dense(b, module, &recipe->shape, layer);
     }
+    if (recipe->relative.shared && recipe->relative.c2p)
+        layer->position_key = layer->key;
+    if (recipe->relative.shared && recipe->relative.p2c)
+        layer->position_query = layer->query;
 }
 
 /* Numbers in names count the layers that have weights of their own. */
@@ -190,7 +228,9 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
     const hs__layout *layout = b->layout;
     const size_t E = embedding->width, H = shape->hidden;
     bind_table(b, layout->word, shape->vocab_size, E, &embedding->word);
-    bind_table(b, layout->position, embedding->position_offset + shape->n_positions, E, &embedding->position);
+    if (!embedding->unpositioned)
+        bind_table(b, layout->position, embedding->position_offset + shape->n_positions, E,
+                   &embedding->position);
     bind_table(b, layout->type, shape->n_types, E, &embedding->type);
     if (layout->embedding_norm) {
         enter(b, layout->embedding_norm);
@@ -201,6 +241,30 @@ static void bind_embedding(binder *b, const hs_shape *shape, hs_embedding *embed
         bind(b, "weight", NULL, H, E, &embedding->projection.weight);
         bind(b, "bias", NULL, 0, H, &embedding->projection.bias);
     }
+}
+
+static void bind_relative(binder *b, size_t hidden, hs_relative *relative)
+{
+    if (!relative->c2p && !relative->p2c)
+        return;
+    bind_table(b, b->layout->relative, 2 * relative->span, hidden, &relative->table);
+    if (relative->is_normed) {
+        enter(b, b->layout->relative_norm);
+        bind_norm(b, hidden, &relative->norm);
+    }
+}
+
+/* The kernel lies as [H][H][width]: rows of H width numbers. */
+static void bind_convolution(binder *b, size_t hidden, hs_convolution *convolution)
+{
+    const size_t width = convolution->width;
+    if (width == 0)
+        return;
+    enter(b, b->layout->convolution);
+    bind_shape(b, "weight", NULL, (dimensions){3, {hidden, hidden, width}}, &convolution->dense.weight);
+    bind(b, "bias", NULL, 0, hidden, &convolution->dense.bias);
+    enter(b, b->layout->convolution_norm);
+    bind_norm(b, hidden, &convolution->norm);
 }
 
 /* ---- what is not in the tables ---- */
@@ -277,8 +341,7 @@ static bool has(const binder *b, const char *module, const char *parameter)
 /* Checkpoints of sentence encoders may hold parts of the head: half of one is none. */
 static const char *predictor_bias(const binder *b, const hs__predictor_names *names)
 {
-    if (!names->dense || !has(b, names->dense, "weight") ||
-        (!has(b, names->norm, "weight") && !has(b, names->norm, "gamma")))
+    if (!has(b, names->dense, "weight") || (!has(b, names->norm, "weight") && !has(b, names->norm, "gamma")))
         return NULL;
     for (size_t i = 0; i < 2 && names->biases[i]; i++)
         if (has(b, names->biases[i], "bias"))
@@ -286,12 +349,24 @@ static const char *predictor_bias(const binder *b, const hs__predictor_names *na
     return NULL;
 }
 
-static void bind_predictor(binder *b, const hs__predictor_names *names, hs_recipe *recipe)
+/* A decoder that is neither in the file nor the word embedding would be one of random numbers. */
+static void bind_decoder(binder *b, const char *module, size_t width, hs_recipe *recipe)
 {
-    const char *bias = predictor_bias(b, names);
     hs_predictor *predictor = &recipe->predictor;
-    if (!bias)
-        return;
+    if (module && has(b, module, "weight"))
+        bind_table(b, module, recipe->shape.vocab_size, width, &predictor->decoder);
+    else if (module && predictor->untied && !b->status)
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL,
+                    "%s: tie_word_embeddings is false in config.json, and no tensor %s.weight is here",
+                    b->shards->file_name, module);
+    else
+        predictor->decoder = recipe->embedding.word;
+}
+
+static void bind_predictor(binder *b, const hs__predictor_names *names, const char *bias, hs_recipe *recipe)
+{
+    hs_predictor *predictor = &recipe->predictor;
     const size_t P = recipe->embedding.width, V = recipe->shape.vocab_size;
     b->prefix = "";
     enter(b, names->dense);
@@ -302,10 +377,20 @@ static void bind_predictor(binder *b, const hs__predictor_names *names, hs_recip
     bind_norm(b, P, &predictor->norm);
     enter(b, bias);
     bind(b, "bias", NULL, 0, V, &predictor->bias);
-    predictor->decoder = recipe->embedding.word;
-    if (has(b, names->decoder, "weight"))
-        bind_table(b, names->decoder, V, P, &predictor->decoder);
+    bind_decoder(b, names->decoder, P, recipe);
     predictor->activation = names->exact_gelu ? HS_GELU : recipe->activation;
+}
+
+/* The first head that the checkpoint has, if it has one. */
+static void find_predictor(binder *b, const hs__family *family, hs_recipe *recipe)
+{
+    for (size_t i = 0; family->predictors[i]; i++) {
+        const char *bias = predictor_bias(b, family->predictors[i]);
+        if (bias) {
+            bind_predictor(b, family->predictors[i], bias, recipe);
+            return;
+        }
+    }
 }
 
 /* ---- which names ---- */
@@ -314,8 +399,8 @@ static void bind_predictor(binder *b, const hs__predictor_names *names, hs_recip
  * of the first layer. */
 static bool find_layout(binder *b, const hs__family *family, bool with_layer)
 {
-    for (size_t i = 0; i < HS__LAYOUTS_MAX && family->layouts[i].word; i++) {
-        b->layout = &family->layouts[i];
+    for (size_t i = 0; family->layouts[i]; i++) {
+        b->layout = family->layouts[i];
         for (size_t k = 0; family->prefixes[k]; k++) {
             b->prefix = family->prefixes[k];
             enter(b, b->layout->word);
@@ -335,15 +420,17 @@ hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, h
     binder b = {.shards = shards, .err = err};
     if (!find_layout(&b, family, true) && !find_layout(&b, family, false))
         return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s.weight, bare or after %s", shards->file_name,
-                       family->layouts[0].word, family->prefixes[1]);
+                       family->layouts[0]->word, family->prefixes[1]);
     bind_embedding(&b, &recipe->shape, &recipe->embedding);
     bind_layers(&b, recipe);
     bind_table(&b, b.layout->score_bias, HS_DISTANCE_BUCKETS, recipe->shape.n_heads, &recipe->score_bias);
+    bind_relative(&b, recipe->shape.hidden, &recipe->relative);
+    bind_convolution(&b, recipe->shape.hidden, &recipe->convolution);
     if (b.layout->final_norm) {
         enter(&b, b.layout->final_norm);
         bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);
     }
     refuse_strange(&b);
-    bind_predictor(&b, &family->predictor, recipe);
+    find_predictor(&b, family, recipe);
     return b.status;
 }

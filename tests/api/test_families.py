@@ -15,18 +15,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
+import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
 import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
 import family_nomic_bert  # noqa: E402
 import family_roberta  # noqa: E402
+from test_formats import npz, safetensors  # noqa: E402
 from test_reference import TEXTS, assert_close  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
-            "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm}
+            "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
+            "deberta-v2": family_deberta_v2}
+DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
 
@@ -87,6 +91,57 @@ def test_short_texts_and_pairs(folder_of, tmp_path, family, text):
     check_heads(answer, FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]))
 
 
+@pytest.mark.parametrize("variant", family_deberta_v2.VARIANTS)
+def test_addends_of_scores(folder_of, tmp_path, variant):
+    folder = folder_of("deberta-v2", variant)
+    given = DEBERTA_ADDENDS.get(variant, ["c2c", "c2p", "p2c"])
+    names = ["scores", *(f"scores_{kind}" for kind in given)]
+    answer = analyze(folder, tmp_path / "answer.npz", "paragraph", "--outputs", ",".join(names))
+    addends = family_deberta_v2.forward(folder, answer["input_ids"], answer["token_type_ids"]).addends
+    total = sum(addends.values())
+    assert_close(answer["scores"], total, 1e-5 * np.abs(total).max())
+    for kind in given:
+        assert_close(answer[f"scores_{kind}"], addends[kind], 1e-5 * np.abs(total).max())
+
+
+def test_addends_of_some_heads_in_every_format(folder_of, start_server):
+    server = start_server("--model", f"x={folder_of('deberta-v2', 'v3')}")
+    names = ["scores_c2c", "scores_c2p", "scores_p2c"]
+    body = {"text": TEXTS["pair"][0], "outputs": names, "layers": "all", "digits": 9}
+    whole = {name: np.array(server.post("/analyze", body).json()[name], np.float32) for name in names}
+    some = {**body, "layers": [0, -1], "heads": [1, 3]}
+    for read in (npz, lambda *asked: safetensors(*asked)[1]):
+        arrays = dict(read(server, some))
+        for name in names:
+            np.testing.assert_array_equal(arrays[name], whole[name][[0, 2]][:, [1, 3]])
+    mean = np.array(server.post("/analyze", {**body, "reduce": "mean"}).json()["scores_p2c"])
+    assert_close(mean[:, 0], whole["scores_p2c"].mean(1), 1e-5)
+
+
+@pytest.mark.parametrize("family, variant, kind", [
+    ("bert", "relu", "c2c"), ("mpnet", "base", "c2p"), ("modernbert", "old_keys", "p2c"),
+    ("deberta-v2", "c2p_alone", "p2c"), ("deberta-v2", "p2c_alone", "c2p"), ("deberta-v2", "absolute", "c2c")])
+def test_addends_that_a_model_lacks(folder_of, start_server, family, variant, kind):
+    server = start_server("--model", f"x={folder_of(family, variant)}")
+    answer = server.post("/analyze", {"text": "a", "outputs": ["pairs", f"scores_{kind}"]})
+    assert answer.status == 422 and answer.json()["pointer"] == "/outputs"
+    assert f"the scores of x have no addend scores_{kind}" in answer.json()["detail"]
+
+
+def test_a_changed_deberta(folder_of, start_server):
+    """Interventions, value norms and states with a family whose scores are a sum."""
+    folder = folder_of("deberta-v2", "v2_conv")
+    server = start_server("--model", f"x={folder}")
+    body = {"text": TEXTS["pair"][0], "layers": "all", "digits": 9, "outputs": ["attentions", "scores", "weighted_norms"]}
+    plain = server.post("/analyze", body).json()
+    for kind in ("zero", "mean", "uniform", "identity"):
+        changed = server.post("/analyze", {**body, "interventions": [{"kind": kind, "layers": [0], "heads": [1]}]}).json()
+        assert changed["scores"][0] == plain["scores"][0] and changed["scores"][1] != plain["scores"][1]
+        assert max(map(max, changed["changes"]["attentions"])) > 0
+    scaled = server.post("/analyze", {**body, "interventions": [{"kind": "scale", "factor": 1}]}).json()
+    assert {name: scaled[name] for name in body["outputs"]} == {name: plain[name] for name in body["outputs"]}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_tells_the_family(folder_of, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
@@ -98,6 +153,8 @@ def test_models_tells_the_family(folder_of, family):
     ("bert", "relu", ["learned"], [None] * 3),
     ("mpnet", "base", ["learned", "bias"], [None] * 3),
     ("modernbert", "old_keys", ["rotary"], [None, 8, 8, None, 8]),
+    ("deberta-v2", "v3", ["relative"], [None] * 3),
+    ("deberta-v2", "own_keys", ["learned", "relative"], [None] * 3),
 ])
 def test_models_tells_positions_and_windows(folder_of, start_server, family, variant, positions, windows):
     server = start_server("--model", f"x={folder_of(family, variant)}")

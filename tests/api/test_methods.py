@@ -1,11 +1,17 @@
 """docs/methods.md names every array of a report and of an answer, with its axes and its type."""
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Server
 from corpus_runs import corpus, ndjson, texts
 from test_formats import npz, safetensors
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import family_deberta_v2  # noqa: E402
+import predictor  # noqa: E402
 
 METHODS = (Path(__file__).parents[2] / "docs/methods.md").read_text(encoding="utf-8")
 # Lengths that differ wherever axes can be told apart by them.
@@ -42,6 +48,16 @@ def test_report_arrays(headscope, tmp_path):
     assert_described(arrays, described, {
         "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
         "k": HEADS + 1, "b": 20, "n": 101, "c": 100, "r": 5, "f": 50, "3": 3})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Of a model of mini's shape that has everything: a head, and scores that are a sum."""
+    folder = tmp_path_factory.mktemp("model") / "deberta"
+    family_deberta_v2.write_random(folder, n_layers=12, n_heads=HEADS, hidden=144)
+    running = Server("--model", f"x={predictor.add(folder)}")
+    yield running
+    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")

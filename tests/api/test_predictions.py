@@ -1,5 +1,7 @@
 """Predictions of masked tokens and the lens, against the float64 reference and by what must hold of any."""
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
+import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
 import family_modernbert  # noqa: E402
@@ -30,6 +33,8 @@ CHECKPOINTS = {
     "albert": (family_albert, dict(), dict()),
     "modernbert": (family_modernbert, dict(), dict()),
     "esm": (family_esm, dict(), dict(tied=False)),
+    "deberta": (family_deberta_v2, dict(conv=3), dict()),
+    "deberta_legacy": (family_deberta_v2, dict(), dict(legacy=True, tied=False)),
 }
 
 
@@ -156,11 +161,46 @@ def test_a_checkpoint_without_the_head(served):
     assert said == {**dict.fromkeys(CHECKPOINTS, True), "headless": False}
 
 
+def edit(folder, **config):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | config))
+    return folder
+
+
+def test_the_head_of_its_authors_comes_first(headscope, tmp_path):
+    """A DeBERTa that went through HuggingFace's older class has a second, random head."""
+    folder = predictor.add(family_deberta_v2.write_random(tmp_path / "both"))
+    command = [headscope, "analyze", "--model", folder, "--predictions", "{}", "--outputs", "predictions", "-"]
+    alone = subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True).stdout
+    predictor.add(folder, legacy=True, seed=9)
+    assert subprocess.run(command, input=TEXT.encode(), capture_output=True, check=True).stdout == alone
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, head) in CHECKPOINTS.items() if name != "deberta"])
+def test_a_decoder_of_its_own_that_is_missing(headscope, folders, tmp_path, name):
+    """tie_word_embeddings: false says that the decoder is not the word embedding."""
+    folder = edit(Path(shutil.copytree(folders[name], tmp_path / name)), tie_word_embeddings=False)
+    decoder = predictor.HEADS[json.loads((folder / "config.json").read_text())["model_type"]
+                              + (" legacy" if "legacy" in name else "")][2]
+    weights = predictor.read_safetensors(folder / "model.safetensors")
+    if weights.pop(decoder + ".weight", None) is not None:
+        assert subprocess.run([headscope, "models", folder], capture_output=True).returncode == 0
+        predictor.write_safetensors(folder / "model.safetensors", weights)
+    done = subprocess.run([headscope, "models", folder], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"tie_word_embeddings is false in config.json, and no tensor {decoder}.weight is here" in done.stderr
+
+
+def test_what_never_has_a_decoder_may_be_untied(headscope, folders, tmp_path):
+    """DeBERTa's own head, and a checkpoint without a head."""
+    for name, folder in (("own", folders["deberta"]), ("none", family_bert.write_random(tmp_path / "headless"))):
+        folder = edit(Path(shutil.copytree(folder, tmp_path / name)), tie_word_embeddings=False)
+        assert subprocess.run([headscope, "models", folder], capture_output=True).returncode == 0
+
+
 def test_half_a_head_is_none(folders, tmp_path, headscope):
     """Checkpoints of sentence encoders hold parts of one at times."""
     from checkpoint import read_safetensors, write_safetensors
-    import shutil
-    import subprocess
     half = tmp_path / "half"
     shutil.copytree(folders["bert"], half)
     weights = read_safetensors(half / "model.safetensors")
@@ -179,7 +219,6 @@ def test_mini_knows_a_little(server):
 
 
 def test_command_line(headscope):
-    import subprocess
     done = subprocess.run([headscope, "analyze", "--outputs", "predictions", "--predictions", '{"top_k": 2}', "-"],
                           input=b"the [MASK] war", capture_output=True, check=True)
     assert len(json.loads(done.stdout)["predictions"][0]["top"]) == 2

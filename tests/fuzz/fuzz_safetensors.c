@@ -53,8 +53,9 @@ static void read_norm(const hs_norm *norm)
 
 static void read_layer(const hs_layer *layer)
 {
-    const hs_dense *dense[] = {&layer->query,  &layer->key,      &layer->value,  &layer->output,
-                               &layer->ffn_in, &layer->ffn_gate, &layer->ffn_out};
+    const hs_dense *dense[] = {&layer->query,   &layer->key,          &layer->value,
+                               &layer->output,  &layer->ffn_in,       &layer->ffn_gate,
+                               &layer->ffn_out, &layer->position_key, &layer->position_query};
     for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
         read_dense(dense[i]);
     read_norm(&layer->attention_norm);
@@ -76,6 +77,9 @@ static const char *const configs[] = {
     "{\"model_type\":\"nomic_bert\"," SIZES("3", "1"),
     "{\"model_type\":\"modernbert\"," SIZES("3", "1"),
     "{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," SIZES("3", "1"),
+    "{\"model_type\":\"deberta-v2\",\"relative_attention\":true,\"position_buckets\":2,\"pos_att_type\":"
+    "\"c2p|p2c\","
+    "\"norm_rel_ebd\":\"layer_norm\",\"conv_kernel_size\":3," SIZES("3", "1"),
 };
 
 static void bind_smallest(const hs__shards *shards, const char *config)
@@ -85,6 +89,10 @@ static void bind_smallest(const hs__shards *shards, const char *config)
     require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL));
     if (!hs__weights_bind(shards, family, &recipe, NULL)) {
         read_tensor(&recipe.score_bias);
+        read_tensor(&recipe.relative.table);
+        read_norm(&recipe.relative.norm);
+        read_dense(&recipe.convolution.dense);
+        read_norm(&recipe.convolution.norm);
         read_tensor(&recipe.embedding.word);
         read_tensor(&recipe.embedding.position);
         read_tensor(&recipe.embedding.type);

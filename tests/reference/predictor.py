@@ -17,6 +17,9 @@ HEADS = {
     "mpnet": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
     "esm": ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head", "gelu"),
     "albert": ("predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions", None),
+    "deberta-v2": ("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", None, "lm_predictions.lm_head", None),
+    "deberta-v2 legacy": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+                          "cls.predictions.decoder", "cls.predictions", None),
     "modernbert": ("head.dense", "head.norm", "decoder", "decoder", "gelu"),
 }
 UNBIASED = {"modernbert"}  # in dense and norm
@@ -27,10 +30,17 @@ def _word_embeddings(weights):
     return next(values for name, values in weights.items() if name.endswith(("embeddings.word_embeddings.weight", "embeddings.tok_embeddings.weight")))
 
 
-def add(folder, tied=True, dtype="F32", seed=7):
+def _names(config, weights):
+    """DeBERTa's files may have a head of its own, BERT's, which older code of HuggingFace left random, or both."""
+    kind = config["model_type"]
+    own = HEADS[kind][0] + ".weight" in weights
+    return HEADS[kind if own or f"{kind} legacy" not in HEADS else f"{kind} legacy"]
+
+
+def add(folder, tied=True, dtype="F32", seed=7, legacy=False):
     """Gives the checkpoint of one file in the folder a random head."""
     config = json.loads((folder / "config.json").read_text())
-    dense_name, norm, decoder, bias, _ = HEADS[config["model_type"]]
+    dense_name, norm, decoder, bias, _ = HEADS[config["model_type"] + (" legacy" if legacy else "")]
     weights = read_safetensors(folder / "model.safetensors")
     words = _word_embeddings(weights)
     rng, width = np.random.default_rng(seed), words.shape[1]
@@ -41,7 +51,7 @@ def add(folder, tied=True, dtype="F32", seed=7):
     if config["model_type"] in UNBIASED:
         del weights[dense_name + ".bias"], weights[norm + ".bias"]
     weights[bias + ".bias"] = rng.normal(0, 1, len(words))
-    if not tied:
+    if not tied and decoder:
         weights[decoder + ".weight"] = rng.normal(0, 0.5, words.shape)
     write_safetensors(folder / "model.safetensors", weights, dtype)
     return folder
@@ -51,11 +61,11 @@ def probabilities(folder, states):
     """[L + 1][T][V] of hidden states [L + 1][T][H], of which a model with norms before has normed the last alone."""
     config = json.loads((folder / "config.json").read_text())
     weights = read_safetensors(folder / "model.safetensors")
-    dense_name, norm, decoder, bias, activation = HEADS[config["model_type"]]
+    dense_name, norm, decoder, bias, activation = _names(config, weights)
     if last := LAST_NORMS.get(config["model_type"]):
         eps = config.get("norm_eps", config.get("layer_norm_eps"))
         states = np.concatenate([layer_norm(weights, last, states[:-1], eps), states[-1:]])
     x = ACTIVATIONS[activation or config.get("hidden_act") or config["activation"]](dense(weights, dense_name, states))
     x = layer_norm(weights, norm, x, config.get("layer_norm_eps", config.get("norm_eps", 1e-12)))
-    table = weights.get(decoder + ".weight", _word_embeddings(weights))
+    table = weights.get(f"{decoder}.weight", _word_embeddings(weights))
     return softmax(x @ table.T + weights[bias + ".bias"])

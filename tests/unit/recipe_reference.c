@@ -126,6 +126,8 @@ static double activate(hs_activation activation, double x)
         return x > 0 ? x : 0;
     case HS_SILU:
         return x / (1 + exp(-x));
+    case HS_TANH:
+        return tanh(x);
     case HS_N_ACTIVATIONS:
         break;
     }
@@ -225,16 +227,43 @@ static double score_bias(const hs_recipe *recipe, size_t i, size_t j, size_t h)
     return bias;
 }
 
-static double score(const hs_recipe *recipe, size_t window, const double *q, const double *k, size_t i,
-                    size_t j, size_t h)
+/* Of a and b [..][H], row i and row j: their product in one head, scaled as scores are. */
+static double product(const hs_recipe *recipe, const double *a, size_t i, const double *b, size_t j, size_t h)
 {
     const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
     double sum = 0;
-    if (window > 0 && (i > j ? i - j : j - i) > window)
-        return -INFINITY;
     for (size_t d = 0; d < D; d++)
-        sum += q[i * H + h * D + d] * k[j * H + h * D + d];
-    return sum / sqrt((double)D) + score_bias(recipe, i, j, h);
+        sum += a[i * H + h * D + d] * b[j * H + h * D + d];
+    return sum / sqrt((double)D * fmax(1, (double)recipe->relative.n_addends));
+}
+
+/* Which row of the table is for a query i and a key j. */
+static size_t relative_row(const hs_relative *relative, size_t i, size_t j)
+{
+    const double middle = (double)(relative->n_buckets / 2), r = fabs((double)i - (double)j);
+    double bucket = r, row;
+    if (relative->n_buckets > 0 && r > middle)
+        bucket =
+            middle +
+            ceil(log(r / middle) / log((double)(relative->n_distances - 1) / middle) * (middle - 1) - 1e-9);
+    row = i >= j ? (double)relative->span + bucket : (double)relative->span - bucket;
+    return (size_t)fmin(fmax(row, 0), 2 * (double)relative->span - 1);
+}
+
+/* The table's rows as keys or queries of a layer, [2 span][H]; NULL where a layer has none. */
+static double *positions(const hs_recipe *recipe, const hs_dense *projection)
+{
+    const hs_tensor *table = &recipe->relative.table;
+    if (!projection->weight.data)
+        return NULL;
+    double *rows = calloc(table->n_rows * table->n_columns, sizeof *rows);
+    for (size_t row = 0; row < table->n_rows; row++)
+        for (size_t i = 0; i < table->n_columns; i++)
+            rows[row * table->n_columns + i] = at(table, row, i);
+    norm(&recipe->relative.norm, recipe->norm_eps, table->n_rows, table->n_columns, rows);
+    double *projected = dense(projection, table->n_rows, rows);
+    free(rows);
+    return projected;
 }
 
 /* O of one head, [T][d], with its interventions. */
@@ -273,6 +302,8 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
     const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
     const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
     double *q = dense(&layer->query, T, x), *k = dense(&layer->key, T, x), *v = dense(&layer->value, T, x);
+    double *keys = positions(recipe, &layer->position_key),
+           *queries = positions(recipe, &layer->position_query);
     double *context = calloc(T * H, sizeof *context);
     rotate(recipe, recipe->layers[l].rotation_base, T, q);
     rotate(recipe, recipe->layers[l].rotation_base, T, k);
@@ -282,12 +313,20 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
         take_head(T, H, D, q + h * D, r->query + map * T * D);
         take_head(T, H, D, k + h * D, r->key + map * T * D);
         take_head(T, H, D, v + h * D, r->value + map * T * D);
+        double *c2c = r->c2c + map * T * T, *c2p = r->c2p + map * T * T, *p2c = r->p2c + map * T * T;
         double *O = r->output + map * T * D, *S = r->similarity + map * T * T, unused = 1;
         const bool uniform = meets(s, HS_INTERVENE_UNIFORM, l, h, &unused);
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
         for (size_t i = 0; i < T; i++) {
-            for (size_t j = 0; j < T; j++)
-                scores[i * T + j] = score(recipe, recipe->layers[l].window, q, k, i, j, h);
+            for (size_t j = 0; j < T; j++) {
+                const size_t window = recipe->layers[l].window, row = relative_row(&recipe->relative, i, j);
+                const bool hidden = window > 0 && (i > j ? i - j : j - i) > window;
+                c2c[i * T + j] = hidden ? -INFINITY : product(recipe, q, i, k, j, h);
+                c2p[i * T + j] = keys ? product(recipe, q, i, keys, row, h) : 0;
+                p2c[i * T + j] = queries ? product(recipe, queries, row, k, j, h) : 0;
+                scores[i * T + j] =
+                    c2c[i * T + j] + c2p[i * T + j] + p2c[i * T + j] + score_bias(recipe, i, j, h);
+            }
             softmax(T, scores + i * T, A + i * T);
             size_t n_seen = 0;
             for (size_t j = 0; j < T; j++)
@@ -303,7 +342,7 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
                     S[i * T + j] += O[i * D + d] * O[j * D + d];
         }
     }
-    free(q), free(k), free(v);
+    free(q), free(k), free(v), free(keys), free(queries);
     return context;
 }
 
@@ -340,6 +379,24 @@ static void join(const hs_recipe *recipe, const hs_norm *after, size_t T, double
     free(y);
 }
 
+/* What is added behind the first layer, from the embeddings. */
+static double *convolve(const hs_recipe *recipe, size_t T, const double *embedded)
+{
+    const hs_convolution *c = &recipe->convolution;
+    const size_t H = recipe->shape.hidden;
+    double *y = calloc(T * H, sizeof *y);
+    for (size_t t = 0; t < T; t++)
+        for (size_t o = 0; o < H; o++) {
+            double sum = at(&c->dense.bias, 0, o);
+            for (size_t k = 0; k < c->width; k++)
+                for (size_t i = 0; i < H && t + k >= c->width / 2 && t + k - c->width / 2 < T; i++)
+                    sum +=
+                        at(&c->dense.weight, o, i * c->width + k) * embedded[(t + k - c->width / 2) * H + i];
+            y[t * H + o] = activate(c->activation, sum);
+        }
+    return y;
+}
+
 static void layer_run(const hs_recipe *recipe, const hs_sequence *s, size_t l, double *x, reference *r)
 {
     const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
@@ -351,6 +408,8 @@ static void layer_run(const hs_recipe *recipe, const hs_sequence *s, size_t l, d
     input = block_input(recipe, &layer->ffn_norm, T, x);
     join(recipe, &layer->ffn_norm, T, x, feed(recipe, layer, T, input));
     free(input);
+    if (l == 0 && recipe->convolution.width > 0)
+        join(recipe, &recipe->convolution.norm, T, x, convolve(recipe, T, r->states));
     if (l + 1 == recipe->shape.n_layers)
         norm(&recipe->final_norm, recipe->norm_eps, T, recipe->shape.hidden, x);
 }
@@ -366,6 +425,9 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
                    .value = calloc(n_rows, sizeof(double)),
                    .states = calloc((L + 1) * T * H, sizeof(double)),
                    .scores = calloc(n, sizeof(double)),
+                   .c2c = calloc(n, sizeof(double)),
+                   .c2p = calloc(n, sizeof(double)),
+                   .p2c = calloc(n, sizeof(double)),
                    .attention = calloc(n, sizeof(double)),
                    .output = calloc(n_rows, sizeof(double)),
                    .similarity = calloc(n, sizeof(double))};
@@ -382,5 +444,5 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
 void reference_free(reference *r)
 {
     free(r->query), free(r->key), free(r->value), free(r->states), free(r->scores), free(r->attention),
-        free(r->output), free(r->similarity);
+        free(r->output), free(r->similarity), free(r->c2c), free(r->c2p), free(r->p2c);
 }

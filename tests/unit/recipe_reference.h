@@ -10,6 +10,7 @@ typedef struct reference {
     double *states;              /* [L + 1][T][H] */
     double *query, *key, *value; /* [L][heads][T][d] */
     double *scores;              /* [L][heads][T][T] */
+    double *c2c, *c2p, *p2c;     /* [L][heads][T][T], addends of scores */
     double *attention;           /* [L][heads][T][T] */
     double *output;              /* [L][heads][T][d] */
     double *similarity;          /* [L][heads][T][T], diagonal 0 */

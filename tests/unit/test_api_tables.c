@@ -215,11 +215,17 @@ START_TEST(outputs_are_answered_one_by_one)
     api_open(&(hs_api_options){0}, &f);
     for (size_t i = 0; hs__output_at(i); i++) {
         char body[200];
+        const unsigned addends = HS_KEEP(SCORES_C2C) | HS_KEEP(SCORES_C2P) | HS_KEEP(SCORES_P2C);
         if (hs__output_at(i)->implied_by)
             continue;
         snprintf(body, sizeof body, "{\"text\":\"The cat sat. The cat slept.\",\"outputs\":[\"%s\"]}",
                  hs__output_at(i)->name);
         hs_response response = api_post(&f, HS_ANALYZE, body);
+        if (hs__output_at(i)->taps & addends) { /* of another family than the fixture's model */
+            ck_assert_int_eq(response.status, 422);
+            free(response.body);
+            continue;
+        }
         ck_assert_int_eq(response.status, 200);
         json_t *answer = api_json(&response);
         for (size_t k = 0; hs__output_at(k); k++)

@@ -206,6 +206,62 @@ START_TEST(esm_keys)
 }
 END_TEST
 
+#define DEBERTA(more) "{\"model_type\":\"deberta-v2\"," BERT_SIZES more "}"
+
+/* v3's keys as they are published, at other sizes. */
+START_TEST(deberta_keys)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse(DEBERTA(",\"relative_attention\":true,\"position_buckets\":16,"
+                                   "\"norm_rel_ebd\":\"layer_norm\",\"share_att_key\":true,"
+                                   "\"pos_att_type\":\"p2c|c2p\",\"max_relative_positions\":-1,"
+                                   "\"position_biased_input\":false,\"attention_head_size\":12,"
+                                   "\"conv_kernel_size\":3,\"conv_act\":\"gelu\""),
+                           &recipe, NULL),
+                     HS_OK);
+    const hs_relative *relative = &recipe.relative;
+    ck_assert(relative->c2p && relative->p2c && relative->shared && relative->is_normed);
+    ck_assert_uint_eq(relative->n_addends, 3);
+    ck_assert_uint_eq(relative->span, 16);
+    ck_assert_uint_eq(relative->n_buckets, 16);
+    ck_assert_uint_eq(relative->n_distances, 40);
+    ck_assert(recipe.embedding.unpositioned && recipe.shape.n_types == 0 && recipe.norm_eps == 1e-7F);
+    ck_assert_uint_eq(recipe.convolution.width, 3);
+    ck_assert_int_eq(recipe.convolution.activation, HS_GELU);
+}
+END_TEST
+
+/* HuggingFace's defaults; scores are scaled for what is named, used or not. */
+START_TEST(deberta_defaults)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse(DEBERTA(""), &recipe, NULL), HS_OK);
+    ck_assert(!recipe.relative.c2p && !recipe.relative.p2c && !recipe.embedding.unpositioned);
+    ck_assert_uint_eq(recipe.relative.n_addends, 1);
+    ck_assert_int_eq(parse(DEBERTA(",\"pos_att_type\":[\"c2p\"]"), &recipe, NULL), HS_OK);
+    ck_assert(!recipe.relative.c2p);
+    ck_assert_uint_eq(recipe.relative.n_addends, 2);
+    ck_assert_int_eq(parse(DEBERTA(",\"relative_attention\":true,\"max_relative_positions\":9,"
+                                   "\"pos_att_type\":\" p2c \",\"norm_rel_ebd\":\"none | layer_norm\""),
+                           &recipe, NULL),
+                     HS_OK);
+    ck_assert(recipe.relative.p2c && !recipe.relative.c2p && !recipe.relative.shared &&
+              recipe.relative.is_normed);
+    ck_assert_uint_eq(recipe.relative.span, 9);
+    ck_assert_uint_eq(recipe.relative.n_buckets, 0);
+}
+END_TEST
+
+START_TEST(an_untied_decoder_is_noted)
+{
+    hs_recipe recipe;
+    ck_assert_int_eq(parse(BERT(""), &recipe, NULL), HS_OK);
+    ck_assert(!recipe.predictor.untied);
+    ck_assert_int_eq(parse(BERT(",\"tie_word_embeddings\":false"), &recipe, NULL), HS_OK);
+    ck_assert(recipe.predictor.untied);
+}
+END_TEST
+
 static const struct {
     const char *name;
     hs_activation activation;
@@ -219,6 +275,7 @@ static const struct {
     {"\"relu\"", HS_RELU},
     {"\"silu\"", HS_SILU},
     {"\"swish\"", HS_SILU},
+    {"\"tanh\"", HS_TANH},
     {"null", HS_GELU},
 };
 
@@ -287,6 +344,21 @@ static const struct {
      "mask_token_id is missing"},
     {"{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":1," BERT_SIZES "}",
      "token_dropout must be true or false"},
+    {DEBERTA(",\"pos_att_type\":\"c2p|p2p\""), "not supported: \"p2p\""},
+    {DEBERTA(",\"pos_att_type\":[\"c2p\",7]"), "pos_att_type must be a string or a list of them"},
+    {DEBERTA(",\"pos_att_type\":7"), "pos_att_type must be a string"},
+    {DEBERTA(",\"norm_rel_ebd\":\"rms_norm\""), "not supported: \"rms_norm\""},
+    {DEBERTA(",\"z_steps\":2"), "z_steps must be an integer from 0 to 1"},
+    {DEBERTA(",\"embedding_size\":128"), "embedding_size must be an integer from 60 to 60"},
+    {DEBERTA(",\"attention_head_size\":64"), "attention_head_size"},
+    {DEBERTA(",\"conv_kernel_size\":4"), "conv_kernel_size must be odd"},
+    {DEBERTA(",\"conv_groups\":2"), "conv_groups"},
+    {DEBERTA(",\"conv_act\":\"mish\""), "conv_act must be"},
+    {DEBERTA(",\"position_buckets\":1"), "position_buckets (1) must be at least 2"},
+    {DEBERTA(",\"position_buckets\":80"), "less than twice the 40 distances"},
+    {DEBERTA(",\"position_buckets\":-2"), "position_buckets must be an integer"},
+    {DEBERTA(",\"max_relative_positions\":1.5"), "max_relative_positions must be an integer"},
+    {BERT(",\"tie_word_embeddings\":1"), "tie_word_embeddings must be true or false"},
     {BERT(",\"hidden_act\":\"mish\""), "hidden_act must be \"gelu\", "},
     {BERT(",\"hidden_act\":\"mish\""), "not supported: \"mish\""},
     {BERT(",\"hidden_act\":1"), "hidden_act must be a string"},
@@ -406,6 +478,9 @@ int main(void)
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
     tcase_add_test(tests, esm_keys);
+    tcase_add_test(tests, deberta_keys);
+    tcase_add_test(tests, deberta_defaults);
+    tcase_add_test(tests, an_untied_decoder_is_noted);
     tcase_add_loop_test(tests, every_activation_by_its_names, 0, sizeof activations / sizeof *activations);
     tcase_add_loop_test(tests, refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_loop_test(tests, every_size_is_limited, 0, sizeof limits / sizeof *limits);

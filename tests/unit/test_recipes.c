@@ -86,6 +86,9 @@ static void compare_all(const hs_capture *c, const reference *r)
     compare(c->arrays[HS_TAP_KEY], r->key, n / T * c->head_width, "keys");
     compare(c->arrays[HS_TAP_VALUE], r->value, n / T * c->head_width, "values");
     compare(c->arrays[HS_TAP_SCORES], r->scores, n, "scores");
+    compare(c->arrays[HS_TAP_SCORES_C2C], r->c2c, n, "scores of content with content");
+    compare(c->arrays[HS_TAP_SCORES_C2P], r->c2p, n, "scores of content with positions");
+    compare(c->arrays[HS_TAP_SCORES_P2C], r->p2c, n, "scores of positions with content");
     compare(c->arrays[HS_TAP_ATTENTION], r->attention, n, "attention");
     compare(c->arrays[HS_TAP_HEAD_OUTPUT], r->output, n / T * c->head_width, "head output");
     compare(c->arrays[HS_TAP_SIMILARITY], r->similarity, n, "similarity");
@@ -157,6 +160,13 @@ static hs_recipe recipe_silu(void)
 {
     hs_recipe recipe = recipe_plain();
     recipe.activation = HS_SILU;
+    return recipe;
+}
+
+static hs_recipe recipe_tanh(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.activation = HS_TANH;
     return recipe;
 }
 
@@ -281,6 +291,62 @@ static hs_recipe recipe_modern(void)
     return recipe;
 }
 
+/* DeBERTa-v3: keys and queries of distances are those of tokens; layers share them where they share weights.
+ */
+static hs_recipe recipe_relative(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.relative = (hs_relative){.table = random_tensor(2 * 24, shape->hidden, 0, 0.5F),
+                                    .norm = random_norm(shape->hidden),
+                                    .span = 24,
+                                    .n_buckets = 24,
+                                    .n_distances = 100,
+                                    .c2p = true,
+                                    .p2c = true,
+                                    .n_addends = 3};
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        recipe.layers[l].position_key = recipe.layers[l].key;
+        recipe.layers[l].position_query = recipe.layers[l].query;
+    }
+    recipe.layers[1].same_as = 0;
+    return recipe;
+}
+
+/* One addend beside content, in some layers, every distance up to 40 in a row of its own; a bias on top. */
+static hs_recipe recipe_relative_alone(bool keys)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.alibi = true;
+    recipe.relative = (hs_relative){.table = random_tensor(2 * 40, shape->hidden, 0, 0.5F),
+                                    .span = 40,
+                                    .n_distances = 40,
+                                    .c2p = keys,
+                                    .p2c = !keys,
+                                    .n_addends = 2};
+    for (size_t l = 1; l < shape->n_layers; l++)
+        *(keys ? &recipe.layers[l].position_key : &recipe.layers[l].position_query) =
+            random_dense(shape->hidden, shape->hidden);
+    return recipe;
+}
+
+static hs_recipe recipe_relative_keys(void)
+{
+    return recipe_relative_alone(true);
+}
+
+static hs_recipe recipe_relative_queries(void)
+{
+    return recipe_relative_alone(false);
+}
+
+static hs_recipe recipe_convolution(void)
+{
+    hs_recipe recipe = recipe_plain();
+    recipe.convolution = (hs_convolution){random_dense(shape->hidden, 5 * shape->hidden),
+                                          random_norm(shape->hidden), HS_RELU, 5};
+    return recipe;
+}
+
 /* Windows, biases and shared weights in one: no model we know of, but nothing in a recipe forbids it. */
 static hs_recipe recipe_mixed(void)
 {
@@ -301,6 +367,7 @@ static const struct {
     {"quick gelu", recipe_quick_gelu},
     {"relu", recipe_relu},
     {"silu", recipe_silu},
+    {"tanh", recipe_tanh},
     {"projected", recipe_projected},
     {"projected from wide", recipe_projected_from_wide},
     {"bare", recipe_bare},
@@ -314,6 +381,10 @@ static const struct {
     {"windows", recipe_windows},
     {"norms before", recipe_norms_before},
     {"modern", recipe_modern},
+    {"relative", recipe_relative},
+    {"relative keys", recipe_relative_keys},
+    {"relative queries", recipe_relative_queries},
+    {"convolution", recipe_convolution},
     {"mixed", recipe_mixed},
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
@@ -408,10 +479,11 @@ enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
 
 START_TEST(interventions_agree_with_doubles)
 {
-    const hs_recipe plain = recipe_plain(), mixed = recipe_mixed();
+    const hs_recipe plain = recipe_plain(), mixed = recipe_mixed(), relative = recipe_relative();
     for (size_t t = 0; t < N_LENGTHS; t++) {
         check_pass(&plain, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
         check_pass(&mixed, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
+        check_pass(&relative, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
     }
 }
 END_TEST
@@ -675,6 +747,24 @@ START_TEST(unsound_interventions_are_refused)
 }
 END_TEST
 
+/* Nothing in a recipe forbids these, no model has them, and no loop is made for them. */
+START_TEST(what_the_engine_cannot_do_is_refused_by_name)
+{
+    hs_recipe windows = recipe_relative(), convolution = recipe_convolution();
+    const hs_engine_options options = {0};
+    hs_engine *engine = NULL;
+    hs_error err = {0};
+    windows.layers[1].window = 3;
+    ck_assert_int_eq(hs_engine_create(runtime, &windows, &options, &engine, &err), HS_UNSUPPORTED);
+    ck_assert_str_eq(err.text, "relative positions within windows");
+    convolution.norms_before = true;
+    err = (hs_error){0};
+    ck_assert_int_eq(hs_engine_create(runtime, &convolution, &options, &engine, &err), HS_UNSUPPORTED);
+    ck_assert_str_eq(err.text, "a convolution where norms are before the blocks");
+    ck_assert_ptr_null(engine);
+}
+END_TEST
+
 START_TEST(a_plan_for_another_model_is_refused)
 {
     const hs_recipe ours = recipe_plain(), other = recipe_plain();
@@ -709,6 +799,7 @@ int main(void)
     tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_RECIPES);
     tcase_add_test(cases, unsound_starts_are_refused);
     tcase_add_test(cases, unsound_interventions_are_refused);
+    tcase_add_test(cases, what_the_engine_cannot_do_is_refused_by_name);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);

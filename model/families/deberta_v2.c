@@ -1,0 +1,167 @@
+/* deberta_v2.c - DeBERTa-v2 (He et al. 2021) and v3 (He et al. 2023), mDeBERTa: BERT whose scores know of
+ * positions through content (hs_relative), and most often without positions in the embeddings. The largest
+ * of v2 have a convolution behind their first layer. */
+#include "model/families/family.h"
+
+#include <string.h>
+
+static const hs__module modules[] = {
+    {.name = "attention.self.query_proj", .parts = {HS__QUERY}},
+    {.name = "attention.self.key_proj", .parts = {HS__KEY}},
+    {.name = "attention.self.value_proj", .parts = {HS__VALUE}},
+    {.name = "attention.self.pos_key_proj", .parts = {HS__POSITION_KEY}},
+    {.name = "attention.self.pos_query_proj", .parts = {HS__POSITION_QUERY}},
+    {.name = "attention.output.dense", .parts = {HS__OUTPUT}},
+    {.name = "attention.output.LayerNorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "intermediate.dense", .parts = {HS__FFN_IN}},
+    {.name = "output.dense", .parts = {HS__FFN_OUT}},
+    {.name = "output.LayerNorm", .parts = {HS__FFN_NORM}},
+    {0},
+};
+
+/* A part of a list like "p2c|c2p", spaces around it left out; ret_next is what follows it, or NULL. */
+static size_t read_part(const char **text, const char **ret_next)
+{
+    const char *bar = strchr(*text, '|');
+    *ret_next = bar ? bar + 1 : NULL;
+    size_t n = bar ? (size_t)(bar - *text) : strlen(*text);
+    for (; n > 0 && **text == ' '; n--)
+        ++*text;
+    while (n > 0 && (*text)[n - 1] == ' ')
+        n--;
+    return n;
+}
+
+static bool is(const char *part, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(part, word, n) == 0;
+}
+
+static void read_kinds(hs__config *config, const char *kinds, hs_relative *relative)
+{
+    for (const char *next; kinds; kinds = next) {
+        const size_t n = read_part(&kinds, &next);
+        if (is(kinds, n, "c2p"))
+            relative->c2p = true;
+        else if (is(kinds, n, "p2c"))
+            relative->p2c = true;
+        else if (n > 0)
+            hs__config_refuse(config, "pos_att_type may name \"c2p\" and \"p2c\"; not supported: \"%.*s\"",
+                              (int)n, kinds);
+    }
+}
+
+/* A string or a list of strings. */
+static void read_all_kinds(hs__config *config, hs_relative *relative)
+{
+    const json_t *list = json_object_get(config->keys, "pos_att_type");
+    if (!json_is_array(list)) {
+        read_kinds(config, hs__config_text(config, "pos_att_type"), relative);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *kind = json_string_value(json_array_get(list, i));
+        if (!kind)
+            hs__config_refuse(config, "pos_att_type must be a string or a list of them");
+        read_kinds(config, kind, relative);
+    }
+}
+
+static void read_norm(hs__config *config, hs_relative *relative)
+{
+    const char *norms = hs__config_text(config, "norm_rel_ebd");
+    for (const char *next; norms; norms = next) {
+        const size_t n = read_part(&norms, &next);
+        relative->is_normed |= is(norms, n, "layer_norm");
+        if (!is(norms, n, "layer_norm") && !is(norms, n, "none"))
+            hs__config_refuse(config,
+                              "norm_rel_ebd must be \"layer_norm\" or \"none\"; not supported: \"%.*s\"",
+                              (int)n, norms);
+    }
+}
+
+/* A number that -1 or 0 stands for none of; 0 then. */
+static size_t read_count(hs__config *config, const char *key)
+{
+    const json_t *value = json_object_get(config->keys, key);
+    if (json_is_integer(value) && json_integer_value(value) == -1)
+        return 0;
+    return hs__config_size_or(config, key, 0, HS_POSITIONS_MAX, 0);
+}
+
+/* What scores are scaled by counts the kinds that are named, also where they are not used. */
+static void read_relative(hs__config *config, size_t n_positions, hs_relative *relative)
+{
+    read_all_kinds(config, relative);
+    relative->n_addends = 1 + (size_t)relative->c2p + (size_t)relative->p2c;
+    if (!hs__config_flag_or(config, "relative_attention", false))
+        relative->c2p = relative->p2c = false;
+    relative->shared = hs__config_flag_or(config, "share_att_key", false);
+    relative->n_buckets = read_count(config, "position_buckets");
+    relative->n_distances = read_count(config, "max_relative_positions");
+    if (relative->n_distances == 0)
+        relative->n_distances = n_positions;
+    relative->span = relative->n_buckets > 0 ? relative->n_buckets : relative->n_distances;
+    const size_t middle = relative->n_buckets / 2;
+    if (relative->n_buckets > 0 && (middle < 1 || relative->n_distances < middle + 2))
+        hs__config_refuse(config,
+                          "position_buckets (%zu) must be at least 2 and less than twice the %zu "
+                          "distances of max_relative_positions",
+                          relative->n_buckets, relative->n_distances);
+    read_norm(config, relative);
+}
+
+static void read_convolution(hs__config *config, hs_convolution *convolution)
+{
+    convolution->width = hs__config_size_or(config, "conv_kernel_size", 0, 31, 0);
+    convolution->activation = hs__config_activation(config, "conv_act", HS_TANH);
+    hs__config_size_or(config, "conv_groups", 1, 1, 1);
+    if (convolution->width > 0 && convolution->width % 2 == 0)
+        hs__config_refuse(config, "conv_kernel_size must be odd");
+}
+
+static void configure(hs__config *config, hs_recipe *recipe)
+{
+    const hs_shape *shape = &recipe->shape;
+    hs__config_size_or(config, "embedding_size", shape->hidden, shape->hidden, shape->hidden);
+    hs__config_size_or(config, "attention_head_size", shape->head_width, shape->head_width,
+                       shape->head_width);
+    hs__config_size_or(config, "z_steps", 0, 1, 0); /* more would run the last layer again */
+    recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 0, HS__TYPES_MAX, 0);
+    recipe->embedding.unpositioned = !hs__config_flag_or(config, "position_biased_input", true);
+    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-7);
+    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    read_relative(config, shape->n_positions, &recipe->relative);
+    read_convolution(config, &recipe->convolution);
+}
+
+static const hs__layout layout = {
+    .word = "embeddings.word_embeddings",
+    .position = "embeddings.position_embeddings",
+    .type = "embeddings.token_type_embeddings",
+    .embedding_norm = "embeddings.LayerNorm",
+    .layer = "encoder.layer.",
+    .below = ".",
+    .layers = modules,
+    .relative = "encoder.rel_embeddings",
+    .relative_norm = "encoder.LayerNorm",
+    .convolution = "encoder.conv.conv",
+    .convolution_norm = "encoder.conv.LayerNorm",
+};
+
+/* As its authors saved it. HuggingFace's older class reads BERT's names and nothing else, so that files which
+ * went through it may have both; what it did not find it left random. */
+static const hs__predictor_names predictor = {
+    .dense = "lm_predictions.lm_head.dense",
+    .norm = "lm_predictions.lm_head.LayerNorm",
+    .biases = {"lm_predictions.lm_head"},
+};
+
+const hs__family hs__family_deberta_v2 = {
+    .types = {"deberta-v2"},
+    .keys = {&hs__bert_keys},
+    .prefixes = {"", "deberta.", "model."},
+    .layouts = {&layout},
+    .predictors = {&predictor, &hs__bert_predictor},
+    .configure = configure,
+};
