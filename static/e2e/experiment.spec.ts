@@ -29,10 +29,10 @@ test("a head is switched off: predictions, heads and tokens are those of the ser
     .flatMap((values, l) => values.map((value, h) => ({ name: `Layer ${l} head ${h}`, value })))
     .sort((a, b) => b.value - a.value)
     .map(({ name }) => name);
-  await expect.poll(() => page.locator(".ranks section").first().locator("li span").allTextContents()).toEqual(best.slice(0, 8));
+  await expect.poll(() => page.locator(".ranks section").first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8));
   const moved = after.changes.hidden.at(-1) as number[];
   const first = moved.indexOf(Math.max(...moved));
-  await expect(page.locator(".ranks section").nth(1).locator("li span").first()).toHaveText(`${after.tokens[first]} ${first}`);
+  await expect(page.locator(".ranks section").nth(1).locator(".barred span").first()).toHaveText(`${after.tokens[first]} ${first}`);
   await head(page, 1, 7).click();
   await expect(page).not.toHaveURL(/edits=/);
   await expect(page.locator(".edits")).toHaveText("Nothing is changed yet");
@@ -159,3 +159,49 @@ for (const width of [390, 1280, 1600])
     await expect(view(page, "Experiment")).toBeVisible();
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
   });
+
+test("the lens: what it would say after every layer, before and after", async ({ watched: page, home, request }) => {
+  await open(page, home, `${QUERY}&edits=z0.0`);
+  await page.getByText("What it would say after every layer").click();
+  await expect(page).toHaveURL(/lens=1/);
+  await expect(page.locator(".lens-table")).toHaveCount(2);
+  await expect(page.locator(".lens-table").first().locator("tbody tr")).toHaveCount(13);
+  for (const [n, body] of [{}, { interventions: [{ layers: [0], heads: [0], kind: "zero" }] }].entries()) {
+    const { predictions } = await ask(request, home, { ...body, predictions: { lens: true } });
+    const said = await page.locator(".lens-table").nth(n).locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelector("td span")!.textContent));
+    expect(said).toEqual(predictions[0].layers.map((reading: { top: { token: string }[] }) => reading.top[0]!.token));
+  }
+});
+
+test("effects: every head switched off alone, a layer at a time; cancelled, gone on with, a click switches off", async ({ watched: page, home, request }) => {
+  let slow = true;
+  await page.route("**/analyze", async (route) => {
+    const { outputs, layers } = route.request().postDataJSON();
+    if (slow && outputs.includes("effects") && layers[0] >= 3) await new Promise((done) => setTimeout(done, 2000));
+    await route.continue().catch(() => {});
+  });
+  await open(page, home, QUERY);
+  await page.getByLabel("Heads coloured by").selectOption("prediction_kl");
+  await expect(page.getByText("Heads switched off one by one: 3 of 12 layers")).toBeVisible();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await expect(page.getByText("3 of 12 layers, then cancelled")).toBeVisible();
+  slow = false;
+  await page.getByRole("button", { name: "Go on" }).click();
+  await expect(page.getByText("Heads switched off one by one")).toBeHidden();
+  const { effects } = await ask(request, home, { outputs: ["effects"] });
+  const best = (effects as { prediction_kl: number }[][])
+    .flatMap((row, l) => row.map(({ prediction_kl }, h) => ({ name: `Layer ${l} head ${h}`, l, h, value: prediction_kl })))
+    .sort((a, b) => b.value - a.value);
+  await expect.poll(() => page.locator(".ranks section").first().locator(".barred span").allTextContents()).toEqual(best.slice(0, 8).map(({ name }) => name));
+  const { l, h } = best[0]!;
+  await head(page, l, h).click();
+  await expect(page).toHaveURL(new RegExp(`edits=z${l}.${h}`));
+  await page.getByRole("button", { name: `change layer ${l} head ${h}` }).click();
+  await expect(page).not.toHaveURL(/edits=/);
+  await page.getByLabel("Heads coloured by").selectOption("logprob_change");
+  await expect(page.getByText("This needs a token that is no mask")).toBeVisible();
+  await page.getByRole("option", { name: "bridge" }).click();
+  await expect(page.getByText("This needs a token")).toBeHidden();
+  await page.locator(".ranks .barred").first().click();
+  await expect(view(page, "Head")).toBeVisible();
+});

@@ -35,7 +35,7 @@ for (const [name, width, fragment, act] of [
   ["pairs", 390, "view=pairs&layer=1&head=4", ""],
   ["comparison of texts", 1280, "view=compare&against=text&text2=A+dog+ran.&layer=1&head=4", ""],
   ["wrong address", 1280, "view=head&layer=40", ""],
-  ["experiment", 1280, "view=experiment&edits=z1.7_x4.3.0.5&layer=5&head=3&text=The+old+bridge+%5BMASK%5D+closed.", ""],
+  ["experiment", 1280, "view=experiment&edits=z1.7_x4.3.0.5&layer=5&head=3&lens=1&tone=prediction_kl&text=The+old+bridge+%5BMASK%5D+closed.", ""],
   ["dark experiment on a phone", 390, "view=experiment&edits=m1.7&at=3", "dark"],
   ["dark corpus on a phone", 390, "view=corpus", "dark"],
 ] as const)

@@ -18,6 +18,7 @@ interface Parts {
   outcome: { before: JsonAnswer; after: JsonAnswer | null; edits: readonly Edit[] };
   selection: Selection;
   tint: Tint | null;
+  lens: readonly Prediction[]; // none, before alone, or both sides
   plates: readonly Plate[];
 }
 
@@ -28,13 +29,13 @@ export function experimentExport(
   { at, most }: { at: number; most: number },
   name: string,
 ): Exportable {
-  const { selection, answer, outcome } = parts;
+  const { selection, answer, outcome, lens } = parts;
   const ask = (asked: Asked): AnalyzeRequest => ({
     ...savedRequest(asked, [selection.layer], selection.head, [
       ...(["attentions", "similarities", "head_outputs", "hidden_states"] as const),
       ...(most ? (["predictions"] as const) : []),
     ]),
-    ...(most ? { predictions: { positions: at < 0 ? ("masked" as const) : [at], top_k: most } } : {}),
+    ...(most ? { predictions: { positions: at < 0 ? ("masked" as const) : [at], top_k: most, lens: lens.length > 0 } } : {}),
   });
   const made = app.exported(answer, name, ask(app.state));
   const second = outcome.edits.length ? { second: ask(changed) } : {};
@@ -47,7 +48,7 @@ export function experimentExport(
 }
 
 // Long: one figure a row.
-function rowsOf({ outcome: { before, after, edits }, answer }: Parts): (string | number)[][] {
+function rowsOf({ outcome: { before, after, edits }, answer, tint, lens }: Parts): (string | number)[][] {
   const rows: (string | number)[][] = [["figure", "layer", "head", "position", "token", "before", "after"]];
   for (const edit of edits) rows.push([`intervention: ${doesOf(edit)}`, edit.layer, edit.head, "", "", "", ""]);
   const { tokens } = answer.encoding;
@@ -60,6 +61,13 @@ function rowsOf({ outcome: { before, after, edits }, answer }: Parts): (string |
   for (const name of ["attentions", "similarities"] as const)
     changes?.[name].forEach((row, l) => row.forEach((value, h) => rows.push([`change of ${name}`, l, h, "", "", "", value ?? ""])));
   changes?.hidden.forEach((row, l) => row.forEach((value, t) => rows.push(["change of state", l - 1, "", t, tokens[t]!, "", value ?? ""])));
+  lens.forEach(({ position, layers = [] }, side) =>
+    layers.forEach(({ top }, l) =>
+      top.forEach(({ token, probability }) => rows.push(["lens: probability", l - 1, "", position, token, ...(side ? ["", probability ?? ""] : [probability ?? "", ""])])),
+    ),
+  );
+  const effects = tint && !/^Change/.test(tint.bar.label) ? tint.values : [];
+  effects.forEach((row, l) => row.forEach((value, h) => rows.push([tint!.bar.label.toLowerCase(), l, h, "", "", "", value ?? ""])));
   return rows;
 }
 
@@ -70,19 +78,36 @@ const CELL = 30,
   COLUMN = 330;
 
 // Above the maps: the switches, and beside them the predictions.
-function above({ answer, outcome, tint }: Parts): Picture {
+function above({ answer, outcome, tint, lens }: Parts): Picture {
   const { edits, before, after } = outcome;
   const cards = (before.predictions ?? []).slice(0, 3);
   const wide = SIDE + answer.heads.length * CELL;
   const lists = cards.map((one) => ({ one, other: after?.predictions?.find((p) => p.position === one.position) ?? null }));
-  const high = Math.max(answer.layers.length * HIGH, ...lists.map(({ one, other }) => guessesOf(one, other).length * LINE)) + 62;
+  const top = Math.max(answer.layers.length * HIGH, ...lists.map(({ one, other }) => guessesOf(one, other).length * LINE)) + 62;
+  const high = top + (lens.length ? (answer.layers.length + 3) * HIGH : 0);
   const draw = (surface: Surface, ink: Ink): void => {
     surface.text(edits.length ? inWords(edits) : "Nothing is changed", 20, 22, { size: 13, colour: ink.ink, bold: true });
     if (tint) surface.text(`Heads coloured by: ${tint.bar.label}, ${tint.bar.words}`, 20, 38, { size: 9, colour: ink.muted });
     drawSwitches(surface, answer, edits, tint, 20, 50, ink);
     lists.forEach(({ one, other }, n) => drawPrediction(surface, one, other, 20 + wide + 30 + n * COLUMN, 38, ink));
+    lens.forEach((one, n) => drawLens(surface, one, lens.length > 1 ? [", before", ", after"][n]! : "", 20 + n * LENS_WIDE, top + 10, ink));
   };
-  return { width: 40 + wide + 30 + cards.length * COLUMN, height: high, draw };
+  return { width: Math.max(40 + wide + 30 + cards.length * COLUMN, 20 + lens.length * LENS_WIDE), height: high, draw };
+}
+
+const LENS_CELL = 104,
+  LENS_WIDE = 70 + 5 * LENS_CELL + 30;
+
+function drawLens(surface: Surface, { token, position, layers = [] }: Prediction, side: string, x: number, y: number, ink: Ink): void {
+  surface.text(`Lens at ${visible(token)} ${position}${side}`, x, y, { size: 11, colour: ink.ink, bold: true });
+  layers.forEach(({ top }, l) => {
+    const at = y + 22 + l * HIGH;
+    surface.text(l ? `layer ${l - 1}` : "embeddings", x, at, { size: 9, colour: ink.muted });
+    top.slice(0, 5).forEach(({ token: text, probability }, n) => {
+      surface.rect(x + 68 + n * LENS_CELL, at - 8, LENS_CELL - 4, 16, ink.accent, null, 0.6 * Math.sqrt(probability ?? 0));
+      surface.text(`${visible(text)} ${percent(probability)}`, x + 72 + n * LENS_CELL, at, { size: 9, colour: ink.ink });
+    });
+  });
 }
 
 function drawSwitches(surface: Surface, { layers, heads }: Answer, edits: readonly Edit[], tint: Tint | null, x: number, y: number, ink: Ink): void {

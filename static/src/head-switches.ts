@@ -111,6 +111,6 @@ function short(value: number): string {
   const size = Math.abs(value);
   const sign = value < 0 ? "−" : "";
   if (size === 0) return "0";
-  if (size < 0.005) return `${sign}<.01`;
+  if (size < 0.005) return ""; // the colour says as much
   return sign + (size >= 9.95 ? size.toFixed(0) : size >= 0.995 ? size.toFixed(1) : size.toFixed(2).slice(1));
 }

@@ -73,6 +73,18 @@ export function predictionRequest(state: Asked, at: number, most: number, lens =
   };
 }
 
+// What switching off each head of a layer does; also to what is predicted at a token or every [MASK] (null: the model
+// predicts nothing).
+export function effectsRequest(state: Asked, layer: number, at: number | null): AnalyzeRequest {
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: [layer],
+    heads: "all",
+    outputs: ["effects"],
+    ...(at === null ? {} : { predictions: { positions: at < 0 ? "masked" : [at], top_k: 1 } }),
+  };
+}
+
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
   return {

@@ -33,7 +33,8 @@ export const METRICS = [
 ] as const;
 export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
 
-export const TONES = ["similarities", "attentions"] as const; // what colours the heads of an experiment
+// What colours the heads of an experiment: what changed, or the effects of switching each off alone.
+export const TONES = ["similarities", "attentions", "hidden_change", "similarity_change", "prediction_kl", "logprob_change"] as const;
 export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
 export const RUN_FIGURE_NAMES = [
   "repeated_share",
@@ -188,6 +189,7 @@ const FIELDS = {
   at: whole(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
   depth: whole(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
   tone: oneOf(TONES, "similarities"),
+  lens: flag(false),
   // corpus: two runs
   run: text(""), // the newest that is done
   run2: text(""), // the one before

@@ -1,36 +1,37 @@
 // Change heads and see what follows: predictions, tokens, every head's maps, before and after.
-import type { Changes } from "../../../build/openapi";
+import type { Changes, Prediction } from "../../../build/openapi";
 import { nameOf, type App, type Selection } from "../app";
 import type { Head } from "../analysis";
 import type { Answer, JsonAnswer } from "../answer";
 import type { Entry } from "../cache";
 import { lutOf } from "../colour";
+import { effectsOf, progressOf, type Effects } from "../effects";
 import { colourBar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import { MASKED } from "../examples";
+import { experimentExport } from "../experiment-export";
+import { isEffect, tintOf, TONE_ABOUT, valuesOf } from "../experiment-tones";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { HeadSwitches, type Tint } from "../head-switches";
 import { doesOf, inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit, type Kind } from "../interventions";
 import { axisOf, entryOf } from "../lens";
+import { LENS_TOP, lensTable } from "../lens-table";
 import { MapTrio, type Heading, type Pair } from "../map-trio";
-import { rankHeads } from "../pair-heads";
 import { predictionCard } from "../prediction-cards";
+import { Ranks } from "../ranks";
 import { headRequest, predictionRequest, type Asked } from "../requests";
 import { format, ticksOf, wordsOf } from "../scale";
-import { SUM, type Scale, type State, type Tone } from "../state";
+import { SUM, TONES, type Scale, type State, type Tone } from "../state";
 import { jsonStatusOf, statusOf } from "../status";
 import { TokenStrip, type TokenTint } from "../token-strip";
-import { experimentExport } from "../experiment-export";
 
 const WORDING = {
   labels: { first: "Map before", second: "Map after", both: "Difference map" },
   short: { first: "before", second: "after", both: "after − before" },
   forward: true,
 };
-const TONE_NAMES: Record<Tone, string> = { similarities: "Change of similarity", attentions: "Change of attention" };
 const CARDS = 3; // masks shown at once
-const RANKED = 8;
 const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
 
 // The answers of the pass as it is and as it is changed.
@@ -55,8 +56,11 @@ export class ExperimentView {
   private readonly depthField = h("label", { class: "field" }, h("span", {}, "Tokens coloured by change of state after"), this.depth);
   private readonly stripBar = h("div");
   private readonly cards = h("div", { class: "cards-of-predictions" });
-  private readonly rankedHeads = h("section", { class: "card" });
-  private readonly rankedTokens = h("section", { class: "card" });
+  private readonly progress = h("div");
+  private readonly caption = h("p", { class: "muted caption" });
+  private readonly ranks: Ranks;
+  private readonly lenses = h("div", { class: "lenses" });
+  private readonly lens = h("details", { class: "ties" }, h("summary", {}, "What it would say after every layer"), this.lenses);
   private readonly picker: HeadPicker;
   private readonly mapControls;
   private readonly mapTools: HTMLElement;
@@ -78,11 +82,14 @@ export class ExperimentView {
     });
     this.tone = select(
       "Heads coloured by",
-      Object.entries(TONE_NAMES),
+      TONES.map((tone) => [tone, TONE_ABOUT[tone].name] as const),
       (tone) => app.set({ tone: tone as Tone }),
     );
+    const toggle = (layer: number, head: number): void =>
+      app.set({ edits: toggled(app.state.edits, { ...this.pressed, layer, head }) }, true);
+    this.ranks = new Ranks({ open: (layer, head) => this.open(layer, head), toggle, choose: (entry) => this.choose(entry) });
     this.switches = new HeadSwitches({
-      toggle: (layer, head) => app.set({ edits: toggled(app.state.edits, { ...this.pressed, layer, head }) }, true),
+      toggle,
       toggleLayer: (layer) => {
         const heads = app.overview().answer?.heads.length ?? 0;
         app.set({ edits: toggledLayer(app.state.edits, heads, { ...this.pressed, layer }) }, true);
@@ -129,7 +136,8 @@ export class ExperimentView {
           { class: "lab-heads", "aria-label": "Heads" },
           h("div", { class: "toolbar" }, this.tone.element, this.bar),
           this.switches.element,
-          h("p", { class: "muted caption" }, "Press a head to change it, L3 for its whole layer; Shift and press shows its maps below."),
+          this.progress,
+          this.caption,
         ),
         h(
           "section",
@@ -139,7 +147,8 @@ export class ExperimentView {
           this.cards,
         ),
       ),
-      h("div", { class: "ranks" }, this.rankedHeads, this.rankedTokens),
+      this.ranks.element,
+      this.lens,
       this.mapTools,
       this.mapStatus,
       this.trio.element,
@@ -151,6 +160,7 @@ export class ExperimentView {
       this.status,
       this.body,
     );
+    this.lens.addEventListener("toggle", () => app.settle({ lens: this.lens.open }));
   }
 
   // What a press on a head makes of it.
@@ -160,6 +170,7 @@ export class ExperimentView {
   }
 
   private open(layer: number, head: number): void {
+    if (!this.app.state.edits.length) return this.app.set({ view: "head", layer, head, pin: [] }, true);
     this.app.set({ layer, head, pin: [] }, true);
     this.mapTools.scrollIntoView({ block: "start", behavior: "smooth" });
   }
@@ -194,6 +205,7 @@ export class ExperimentView {
     this.colourHeads(answer, edits, selection);
     this.colourTokens(answer);
     this.predict(answer);
+    this.read(edits);
     this.compare(answer, edits, selection);
   }
 
@@ -233,42 +245,28 @@ export class ExperimentView {
   }
 
   private colourHeads(answer: Answer, edits: readonly Edit[], selection: Selection): void {
-    const tint = this.tint();
+    const { app } = this;
+    const { tone } = app.state;
+    const effects = this.effects(answer);
+    const tint = this.tint(answer, effects);
+    replace(this.progress, effects && progressOf(app, effects));
     replace(this.bar, tint && colourBar(tint.bar));
     this.switches.show(answer.layers.length, answer.heads.length, edits, tint, selection);
-    this.rankHeads(tint);
+    this.ranks.showHeads(tint, TONE_ABOUT[tone].title, edits);
+    const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
+    const press = "Press a head to change it, L3 for its whole layer; Shift and press shows its maps.";
+    const missing = tone === "logprob_change" ? "This needs a token that is no mask: choose one in the text. " : "This needs a token that is predicted: choose one in the text. ";
+    this.caption.textContent = (blank ? missing : "") + press;
   }
 
-  private tint(): Tint | null {
-    const changes = this.last?.after?.changes;
-    if (!changes) return null;
+  private effects(answer: Answer): Effects | null {
+    return isEffect(this.app.state.tone) ? effectsOf(this.app, answer, this.most ? this.at(answer) : null) : null;
+  }
+
+  private tint(answer: Answer, effects: Effects | null): Tint | null {
     const { map, tone } = this.app.state;
-    const values = changes[tone];
-    const top = Math.max(0, ...values.flat().map((v) => v ?? 0));
-    return {
-      values,
-      place: (v) => (top > 0 ? v / top : 0),
-      bar: {
-        lut: lutOf(map, tone === "attentions" ? "attention" : "similarity", this.app.theme),
-        label: TONE_NAMES[tone],
-        ticks: ticksOf(top, "linear"),
-        words: wordsOf("linear", 0, top),
-      },
-    };
-  }
-
-  private rankHeads(tint: Tint | null): void {
-    const ranked = tint ? rankHeads(tint.values).filter(({ value }) => value > 0).slice(0, RANKED) : [];
-    const top = ranked[0]?.value ?? 1;
-    this.rankedHeads.hidden = !tint;
-    replace(
-      this.rankedHeads,
-      h("h2", {}, "Heads that changed most"),
-      tint && h("p", { class: "muted" }, `${tint.bar.label}: norm of the difference over the norm before.`),
-      ranked.length
-        ? h("ol", {}, ranked.map(({ l, h: k, value }) => barred(`Layer ${l} head ${k}`, format(value), value / top, () => this.open(l, k))))
-        : h("p", {}, "None: what is changed in the last layer changes no map but its own."),
-    );
+    const values = valuesOf(tone, this.last?.after?.changes, effects, answer.heads.length);
+    return values && tintOf(tone, values, map, this.app.theme);
   }
 
   // How far each token's state moved after the chosen layer.
@@ -298,14 +296,7 @@ export class ExperimentView {
     if (moved) this.depth.value = String(moved.depth);
     const label = "Change of state";
     replace(this.stripBar, moved && colourBar({ lut, label, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }));
-    this.rankedTokens.hidden = !values;
-    const order = values ? [...values.keys()].sort((a, b) => values[b]! - values[a]!).filter((t) => values[t]! > 0) : [];
-    replace(
-      this.rankedTokens,
-      h("h2", {}, "Tokens that changed most"),
-      moved && h("p", { class: "muted" }, `After layer ${moved.depth}: ‖Δh‖ / ‖h‖ of the token’s state.`),
-      h("ol", {}, order.slice(0, RANKED).map((t) => barred(`${axis.labels[t]} ${axis.positions[t]}`, format(values![t]), values![t]! / top, () => app.set({ at: axis.groups[t]![0]! })))),
-    );
+    this.ranks.showTokens(axis, values, moved?.depth ?? 0);
   }
 
   // The same object as long as it would say the same: what is laid out by it stays.
@@ -344,6 +335,37 @@ export class ExperimentView {
     );
   }
 
+  // The lens at the first token that is predicted, of both sides.
+  private read(edits: readonly Edit[]): void {
+    const { app } = this;
+    const one = this.last?.before.predictions?.[0];
+    this.lens.hidden = !one;
+    this.lens.open = app.state.lens;
+    if (!one || !app.state.lens) return replace(this.lenses);
+    const sides = this.asked(edits, one.position);
+    const waiting = sides.find(({ status }) => status !== "ready");
+    if (waiting) return void (waiting.status === "loading" && this.lenses.childElementCount ? 0 : replace(this.lenses, jsonStatusOf(app, waiting)));
+    const lut = lutOf(app.state.map, "figure", app.theme);
+    const names = edits.length ? ["Before", "After"] : [""];
+    replace(
+      this.lenses,
+      sides.map(({ answer: told }, n) => lensTable(told!.predictions![0]!, names[n]!, lut)),
+      h("p", { class: "muted" }, "Shaded by the square root of the probability; framed: what the model answers in the end. Models with norms behind their sublayers were not trained to be read early."),
+    );
+  }
+
+  private asked(edits: readonly Edit[], position: number): Entry<JsonAnswer>[] {
+    const { app } = this;
+    const most = Math.min(LENS_TOP, this.most);
+    const states = edits.length ? [app.state, this.changedState(edits)] : [app.state];
+    return states.map((asked) => app.jsonCache.want(predictionRequest(asked, position, most, true)));
+  }
+
+  private readings(edits: readonly Edit[]): Prediction[] {
+    const one = this.last?.before.predictions?.[0];
+    return one ? this.asked(edits, one.position).flatMap(({ answer }) => answer?.predictions ?? []) : [];
+  }
+
   private compare(answer: Answer, edits: readonly Edit[], selection: Selection): void {
     const { app } = this;
     this.picker.update(answer, selection);
@@ -378,15 +400,7 @@ export class ExperimentView {
     if (!answer || !this.last) return null;
     const selection = this.app.selection(answer);
     const edits = this.edits(answer);
-    const parts = { answer, outcome: this.last, selection, tint: this.tint(), plates: edits.length ? this.trio.drawn : [] };
+    const parts = { answer, outcome: this.last, selection, tint: this.tint(answer, this.effects(answer)), lens: this.app.state.lens ? this.readings(edits) : [], plates: edits.length ? this.trio.drawn : [] };
     return experimentExport(this.app, parts, this.changedState(edits), { at: this.at(answer), most: this.most }, `experiment-${nameOf(selection)}`);
   }
 }
-
-// A line of a ranking: a name to press, its value and how it stands to the largest.
-function barred(name: string, value: string, share: number, act: () => void): HTMLElement {
-  const bar = h("i", {});
-  bar.style.width = `${100 * share}%`;
-  return h("li", {}, h("button", { type: "button", onclick: act }, h("span", {}, name), h("b", {}, value), bar));
-}
-
