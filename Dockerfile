@@ -1,17 +1,20 @@
 # Two stages: the first builds what `make` builds anywhere, the second holds the program and its libraries.
 #     docker build -t headscope . && docker run --rm -p 8080:8080 headscope
+# Where a proxy signs for the package registries, with its certificate:
+#     docker build -t headscope --secret id=ca,src=proxy.pem .
 FROM debian:12-slim AS build
 WORKDIR /src
 # The packages first, so that a change of the sources does not fetch them again.
 COPY deploy/packages.sh deploy/
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && deploy/packages.sh build
+RUN --mount=type=secret,id=ca,target=/usr/local/share/ca-certificates/proxy.crt \
+    apt-get update && apt-get install -y --no-install-recommends ca-certificates && update-ca-certificates \
+    && deploy/packages.sh build
 COPY . .
 RUN make
 
 FROM debian:12-slim
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libopenblas0-pthread libdnnl2 libgomp1 libuv1 \
-       libsqlite3-0 zlib1g libnettle8 libcurl4 ca-certificates \
+RUN --mount=type=bind,source=deploy/packages.sh,target=/packages.sh \
+    sh /packages.sh runtime \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin headscope \
     && install -d -o 10001 -g 10001 -m 0700 /var/lib/headscope

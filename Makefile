@@ -21,7 +21,8 @@ ONEDNN   := $(shell echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && ech
 
 CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE $(if $(ONEDNN),-DHS_WITH_ONEDNN)
 SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-ALL_CFLAGS = -std=c17 -pthread $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
+# No path of this machine in the program: built elsewhere it is the same to the byte.
+ALL_CFLAGS = -std=c17 -pthread -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null))$(PKG_CFLAGS)
 LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl -lgomp) -lm -pthread
 
@@ -157,6 +158,11 @@ viewer-test: static/node_modules/.package-lock.json
 browser-test: $(BINARY) static/node_modules/.package-lock.json
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser
 
+## make deploy-test     deploy/ for real: systemd, image, package, Slurm, Open MPI; skips what this machine lacks
+.PHONY: deploy-test
+deploy-test: $(BINARY)
+	@set -e; for t in mpi slurm systemd reproducible image; do echo "== $$t"; HEADSCOPE=$(abspath $(BINARY)) tests/deploy/$$t.sh; done
+
 ## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
 .PHONY: sanitize sanitize-thread
 sanitize:
@@ -214,9 +220,21 @@ install: all
 	$(BINARY) help --man > $(DESTDIR)$(PREFIX)/share/man/man1/headscope.1
 	$(BINARY) help --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/headscope
 
-## make clean           remove build/
+.PHONY: dist deb
+## make dist            dist/: sources, program, Debian package, what it is made of (CycloneDX), checksums
+VERSION = $(shell sed -n 's/.*HS_VERSION "\(.*\)"/\1/p' server/base/version.h)
+dist: all deb
+	git archive --prefix=headscope-$(VERSION)/ HEAD | gzip -9n > dist/headscope-$(VERSION).tar.gz
+	install -m 755 $(BINARY) dist/headscope
+	$(PYTHON) deploy/sbom.py $(BINARY) > dist/headscope-$(VERSION).cdx.json
+	cd dist && rm -f SHA256SUMS && sha256sum * > SHA256SUMS
+## make deb             a Debian package of it in dist/
+deb: all
+	deploy/debian-package.sh dist
+
+## make clean           remove build/ and dist/
 clean:
-	rm -rf build
+	rm -rf build dist
 
 ## make help            this list
 help:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that a group of make targets needs, and only those that are missing.
-#     deploy/packages.sh build|test|lint
+#     deploy/packages.sh build|test|lint|runtime
+#     deploy/packages.sh list runtime       only their names
 set -eu
 
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libdnnl-dev libuv1-dev
@@ -8,13 +9,26 @@ build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenbla
 test="check python3 python3-pytest python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
       python3-ipykernel chromium xz-utils python3-yaml"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-14-dev"
+# What the program itself loads: all that an image has to hold.
+runtime="libmicrohttpd12 libjansson4 libopenblas0-pthread libdnnl2 libgomp1 libuv1 libsqlite3-0 zlib1g libnettle8 libcurl4
+         ca-certificates"
 
+only_list=
+if [ "${1:-}" = list ]; then
+    only_list=yes
+    shift
+fi
 case "${1:-}" in
 build) packages=$build why="to build headscope" ;;
 test) packages=$test why="to run its tests" ;;
 lint) packages=$lint why="to check its sources" ;;
-*) echo "usage: $0 build|test|lint" >&2; exit 2 ;;
+runtime) packages=$runtime why="to run headscope" ;;
+*) echo "usage: $0 [list] build|test|lint|runtime" >&2; exit 2 ;;
 esac
+if [ "$only_list" ]; then
+    echo "$packages" | tr -s ' \n' ' '
+    exit
+fi
 
 missing=
 for package in $packages; do

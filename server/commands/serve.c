@@ -28,7 +28,7 @@ static const hs_option serve_options[] = {
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
     {"together", 0, "N", "short ones among them that a worker computes at once (8; 1 for small models)",
      hs__set_count, AT(together_max), 1, HS_BATCH_MAX, NULL},
-    {"connections", 0, "N", "open connections (1024)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
+    {"connections", 0, "N", "open connections (1024, or what the limit of file descriptors allows)", hs__set_count, AT(connections_max), 1, 1e6, NULL},
     {"connections-per-address", 0, "N", "from one address (half of all; for this machine's own no limit)",
      hs__set_count, AT(address_connections_max), 1, 1e6, NULL},
     {"max-held", 0, "BYTES", "bodies and unread answers in memory, half for one client (1G; 1/4 of memory)",
@@ -64,6 +64,12 @@ static const hs_option serve_options[] = {
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };
 
+static size_t connections_by_descriptors(void)
+{
+    const size_t usual = 1024, possible = hs__connections_possible();
+    return usual < possible ? usual : possible;
+}
+
 /* What was not given follows the memory there is, the container's where it has less than the machine. */
 static void memory_share(hs_server_options *options)
 {
@@ -86,7 +92,6 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         .listen = "127.0.0.1:8080",
         .n_workers = hs__cores_usable(),
         .queue_max = 64,
-        .connections_max = 1024,
         .body_bytes_max = 1 << 20,
         .corpus_bytes_max = 1 << 30,
         .state_bytes_max = (size_t)16 << 30,
@@ -106,6 +111,8 @@ static int serve_main(const hs_command *command, int argc, char **argv)
     if (hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err))
         return hs__command_failed(command, &err);
     memory_share(&options);
+    if (!options.connections_max)
+        options.connections_max = connections_by_descriptors();
     exit_code = hs__server_run(&options, &err);
     hs_runtime_destroy(options.catalog.runtime);
     if (!err.status)

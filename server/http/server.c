@@ -154,6 +154,15 @@ static void on_loaded(hs_server *server)
     fflush(stdout);
 }
 
+size_t hs__connections_possible(void)
+{
+    struct rlimit limit;
+    const rlim_t others = CONNECTIONS_TO_SHED + DESCRIPTORS_RESERVED;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return SIZE_MAX;
+    return limit.rlim_max > others ? limit.rlim_max - others : 1;
+}
+
 /* As many descriptors as the connections need; what the system refuses shows as an error here, not later. */
 static hs_status descriptors_reserve(const hs_server_options *options, hs_error *err)
 {

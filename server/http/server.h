@@ -21,6 +21,8 @@ typedef struct hs_server_options {
     const char *log;                      /* "text" or "json" */
 } hs_server_options;
 
+/* The largest connections_max for which this process may open enough file descriptors; 1 at least. */
+size_t hs__connections_possible(void);
 /* Serves until told to stop; returns the program's exit code. Prints the address on standard output when it
  * answers. On failure to start, err says why. */
 int hs__server_run(const hs_server_options *options, hs_error *err);

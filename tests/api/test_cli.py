@@ -163,10 +163,19 @@ def test_port_in_use(server):
 
 
 def test_too_many_connections_for_the_system():
-    done = subprocess.run(["sh", "-c", f"ulimit -n 256; exec {HEADSCOPE} serve --listen 127.0.0.1:0"],
-                          capture_output=True, check=False)
+    done = subprocess.run(["sh", "-c", f"ulimit -n 256; exec {HEADSCOPE} serve --listen 127.0.0.1:0 "
+                           "--connections 500"], capture_output=True, check=False)
     assert done.returncode == 1
     assert b"--connections" in done.stderr
+
+
+def test_as_many_connections_as_the_system_allows():
+    server = subprocess.Popen(["sh", "-c", f"ulimit -n 256; exec {HEADSCOPE} serve --listen 127.0.0.1:0 --log json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert server.stdout.readline().startswith(b"headscope is ready")
+    server.terminate()
+    started = next(line for line in map(json.loads, server.communicate()[1].splitlines()) if "connections" in line)
+    assert 1 <= int(started["connections"]) < 256
 
 
 def test_options_from_the_environment(start_server):

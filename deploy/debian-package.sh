@@ -1,0 +1,55 @@
+#!/bin/sh
+# A Debian package of the program that `make` built, by dpkg-deb: deploy/debian-package.sh FOLDER, or `make deb`.
+# Its dates are the commit's, so that the same tree gives the same bytes.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+folder=$1
+version=$(sed -n 's/.*HS_VERSION "\(.*\)"/\1/p' "$root/server/base/version.h")
+architecture=$(dpkg --print-architecture)
+SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+umask 022
+
+make -s -C "$root" install PREFIX=/usr DESTDIR="$tree"
+strip --remove-section=.comment --remove-section=.note "$tree/usr/bin/headscope"
+gzip -9n "$tree/usr/share/man/man1/headscope.1"
+install -d "$tree/usr/share/doc/headscope" "$tree/lib/systemd/system" "$tree/DEBIAN"
+sed -e 's,/usr/local/bin/,/usr/bin/,' -e '1,/daemon-reload/d' "$root/deploy/headscope.service" \
+    >"$tree/lib/systemd/system/headscope.service"
+date=$(date -u -R -d "@$SOURCE_DATE_EPOCH")
+gzip -9n >"$tree/usr/share/doc/headscope/changelog.gz" <<END
+headscope ($version) stable; urgency=low
+
+  * Made from its tree; what changed is in the history there.
+
+ -- headscope <headscope@example.org>  $date
+END
+cat >"$tree/usr/share/doc/headscope/copyright" <<'END'
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+
+Files: *
+Copyright: 2026 the authors of headscope
+License: Apache-2.0
+ On Debian systems, the text of the license is in /usr/share/common-licenses/Apache-2.0.
+END
+depends=$("$root/deploy/packages.sh" list runtime | sed 's/ *$//; s/ca-certificates//; s/ *$//; s/ /, /g')
+cat >"$tree/DEBIAN/control" <<END
+Package: headscope
+Version: $version
+Architecture: $architecture
+Maintainer: headscope <headscope@example.org>
+Installed-Size: $(du -sk "$tree/usr" | cut -f 1)
+Depends: libc6, $depends
+Recommends: ca-certificates
+Section: science
+Priority: optional
+Description: shows how BERT-like encoders pay attention
+ headscope computes attention maps, context similarity matrices and pairs of
+ similar tokens for every head of an encoder, and shows them in a web viewer.
+ It answers over HTTP, runs over corpora and comes with a small model.
+END
+find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+mkdir -p "$folder"
+dpkg-deb --root-owner-group --build "$tree" "$folder/headscope_${version}_$architecture.deb" >/dev/null
