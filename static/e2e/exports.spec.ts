@@ -88,6 +88,29 @@ test("arrays for NumPy: floats, negatives kept; both sides of a comparison", asy
     expect(both).toContain(name);
 });
 
+test("the maps of all heads are in the picture, in a table and in the arrays", async ({ watched: page, home }) => {
+  await open(page, home, `view=head&layer=1&head=4&pin=2.8&ties=1&${TEXT}`);
+  await expect.poll(() => page.locator(".head-map td").allTextContents()).toHaveLength(144);
+  await expect(page.locator(".head-map td").nth(143)).not.toHaveText("–");
+  const cells = await page.locator(".head-map td").allTextContents();
+  const written = await page.locator(".head-map .ranked b").first().textContent();
+  const picture = (await save(page, "SVG")).toString();
+  expect(picture).toContain("layers down, heads across");
+  expect(picture).toContain(`>${written}</text>`);
+  const table = (await save(page, "CSV of heads")).toString().trim().split("\r\n").slice(1);
+  expect(table[0]).toBe("layer,head,attention_to");
+  expect(table).toHaveLength(145);
+  expect(table.slice(1).map((row) => (Number(row.split(",")[2]) || 0).toFixed(3))).toEqual(
+    cells.map((cell) => Number(cell).toFixed(3)),
+  );
+  const arrays = (await save(page, "npz")).toString("latin1");
+  for (const name of ["attention_to.npy", "similarities.npy", "tokens.npy"]) expect(arrays).toContain(name);
+  await open(page, home, `view=compare&against=off&layer=9&head=3&layer2=5&head2=2&changes=1&${TEXT}`);
+  await expect(page.locator(".head-map tbody tr")).toHaveCount(12);
+  expect((await save(page, "SVG")).toString()).toContain("Change of similarity of each head");
+  expect((await save(page, "npz")).toString("latin1")).toContain("similarity_change.npy");
+});
+
 test("the copied request gives the figures seen", async ({ watched: page, home, context, request }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `view=head&layer=1&head=4&tau=0.45&${TEXT}`);

@@ -6,7 +6,7 @@ import type { App } from "./app";
 import { attentionChange, similarityChange } from "./change";
 import { lutOf } from "./colour";
 import { h } from "./dom";
-import { HeadMap } from "./head-map";
+import { HeadMap, type HeadMapContent } from "./head-map";
 import type { Asked } from "./requests";
 import { format, ticksOf, wordsOf } from "./scale";
 import { fromHalves } from "./similarity";
@@ -30,6 +30,11 @@ export class Changes {
     );
     this.element = h("details", { class: "ties" }, h("summary", {}, "What changed: all heads"), this.waiting, this.map.element);
     this.element.addEventListener("toggle", () => app.settle({ changes: this.element.open }));
+  }
+
+  // The numbers of all heads, while they are on screen.
+  get shown(): HeadMapContent | null {
+    return this.element.isConnected && !this.element.hidden && this.element.open ? this.map.content : null;
   }
 
   // Nothing to rank where the sides are two heads, or two models of different shapes.
@@ -78,6 +83,7 @@ export class Changes {
     const top = Math.max(0, ...values.flat().map((v) => v ?? 0));
     const label = `Change of ${what}`;
     this.map.show({
+      name: `${what}_change`,
       values,
       place: (v) => (top > 0 ? v / top : 0),
       bar: { lut: lutOf(map, what, app.theme), label, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) },

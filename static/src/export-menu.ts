@@ -1,5 +1,5 @@
 // The menu that saves and shares what is on screen.
-import { arraysOf, csvOf, curlOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
+import { arraysOf, csvOf, curlOf, headRowsOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
 import type { App } from "./app";
 import { h, replace } from "./dom";
 import { frameOf } from "./embed";
@@ -61,6 +61,10 @@ export class ExportMenu {
         item("SVG", "picture, vector labels", saved("svg", svgOf)),
       ],
       seen && item("CSV", "table", saved("csv", csvOf)),
+      seen?.heads &&
+        item("CSV of heads", "table of all heads", () =>
+          saved("heads.csv", (all) => csvOf({ ...all, rows: () => headRowsOf(all.heads!) }))(),
+        ),
       request && [
         item("npz", "arrays for NumPy", saved("npz", arraysOf)),
         item("curl", "copy the request", copied(curlOf(requests, address, token() !== ""), "the curl command")),

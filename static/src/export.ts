@@ -1,6 +1,7 @@
 // Saving what is seen: PNG, SVG, CSV, npz, each with where it came from; and the request as curl or Python.
 import { download } from "./api";
-import { addSide, npzOf, type Arrays } from "./npz";
+import type { HeadMapContent } from "./head-map";
+import { addSide, npyOfRows, npzOf, type Arrays } from "./npz";
 import type { AnalyzeRequest } from "./requests";
 import { withText } from "./png";
 import { parseSafetensors } from "./safetensors";
@@ -23,6 +24,7 @@ export interface Exportable {
   provenance: Provenance;
   picture?: Picture;
   rows: () => (string | number)[][]; // the first is the header
+  heads?: HeadMapContent; // a number a head, below the view's picture
 }
 
 function inkOf(): Ink {
@@ -61,15 +63,23 @@ export function csvText(rows: (string | number)[][], provenance: Provenance): st
 export const csvOf = ({ rows, provenance }: Exportable): Blob =>
   new Blob([csvText(rows(), provenance)], { type: "text/csv;charset=utf-8" });
 
-export async function arraysOf({ provenance: { request, second } }: Exportable): Promise<Blob> {
-  if (!second) return download(request!, "npz");
+// The service's own file, or one made here where there is more to put in: a second side, numbers of all heads.
+export async function arraysOf({ provenance: { request, second }, heads }: Exportable): Promise<Blob> {
+  if (!second && !heads) return download(request!, "npz");
   const arrays: Arrays = new Map();
-  for (const [side, asked] of [["first", request!], ["second", second]] as const) {
+  const sides = second ? ([["first_", request!], ["second_", second]] as const) : ([["", request!]] as const);
+  for (const [side, asked] of sides) {
     const bytes = await (await download(asked, "safetensors")).arrayBuffer();
     addSide(arrays, side, parseSafetensors(new Uint8Array(bytes)));
   }
+  if (heads) arrays.set(heads.name, npyOfRows(heads.values));
   return npzOf(arrays);
 }
+
+export const headRowsOf = ({ name, values }: HeadMapContent): (string | number)[][] => [
+  ["layer", "head", name],
+  ...values.flatMap((row, l) => row.map((value, k) => [l, k, value ?? ""])),
+];
 
 export function save(blob: Blob, name: string): void {
   const link = document.createElement("a");

@@ -2,11 +2,10 @@
 import { colourBar, type Bar } from "./colourbar";
 import { cssOf, inkOn } from "./colour";
 import { h, replace } from "./dom";
-import { rankHeads } from "./pair-heads";
-
-const LISTED = 10;
+import { LISTED, rankHeads } from "./pair-heads";
 
 export interface HeadMapContent {
+  name: string; // of the numbers in a file
   values: readonly (readonly (number | null)[])[]; // [l][h]
   place(value: number): number; // 0..1 of the colour bar
   bar: Bar;
@@ -16,6 +15,7 @@ export interface HeadMapContent {
 
 export class HeadMap {
   readonly element = h("div", { class: "head-map" });
+  content: HeadMapContent | null = null;
   private shown = "";
 
   constructor(private readonly open: (l: number, h: number) => void) {
@@ -26,6 +26,7 @@ export class HeadMap {
   }
 
   show(content: HeadMapContent): void {
+    this.content = content;
     const key = JSON.stringify([content.values, content.caption, content.bar.words, content.bar.lut[200]]);
     if (key === this.shown) return;
     this.shown = key;

@@ -32,11 +32,15 @@ export function npyOfStrings(strings: string | readonly string[]): Uint8Array {
   return npy(`<U${width}`, typeof strings === "string" ? [] : [list.length], new Uint8Array(data.buffer));
 }
 
-// A side of a comparison: every array of its answer, its tokens, and the request it answers.
+// Rows of one length, as float32; NaN where there is no number.
+export const npyOfRows = (rows: readonly (readonly (number | null)[])[]): Uint8Array =>
+  npy("<f4", [rows.length, rows[0]?.length ?? 0], new Uint8Array(Float32Array.from(rows.flat(), (v) => v ?? NaN).buffer));
+
+// A side of a comparison, by what its names begin with: every array of its answer, its tokens, and the request it answers.
 export function addSide(arrays: Arrays, side: string, { tensors, metadata }: Safetensors): void {
-  for (const [name, tensor] of tensors) arrays.set(`${side}_${name}`, npyOf(tensor));
+  for (const [name, tensor] of tensors) arrays.set(`${side}${name}`, npyOf(tensor));
   for (const [name, text] of Object.entries(metadata))
-    arrays.set(`${side}_${name}`, npyOfStrings(name === "tokens" ? (JSON.parse(text) as string[]) : text));
+    arrays.set(`${side}${name}`, npyOfStrings(name === "tokens" ? (JSON.parse(text) as string[]) : text));
 }
 
 // Stored, not compressed; sizes below 4 GiB.

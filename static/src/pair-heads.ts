@@ -47,6 +47,8 @@ export function tiesOf(
   });
 }
 
+export const LISTED = 10; // of the ranked heads
+
 export interface Ranked {
   l: number;
   h: number;

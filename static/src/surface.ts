@@ -139,12 +139,12 @@ export interface Ink {
   accent: string;
 }
 
+export const EDGE = 20; // around a picture
 const LABEL = 8,
   MARGIN = 74,
   HEAD = 40,
   GAP = 28,
   FOOT = 30,
-  EDGE = 20,
   PLOT_LEAST = 480;
 
 // Side of a plate's plot: every label in sight has room.
@@ -264,7 +264,7 @@ function drawBar(surface: Surface, { lut, ticks, words }: Omit<Bar, "label">, x:
 }
 
 // Bars in a row, with their labels: 48 high.
-function drawBars(surface: Surface, bars: readonly Bar[], x: number, y: number, ink: Ink): void {
+export function drawBars(surface: Surface, bars: readonly Bar[], x: number, y: number, ink: Ink): void {
   bars.forEach((bar, n) => {
     surface.text(bar.label, x + n * 250, y, { size: 10, colour: ink.ink });
     drawBar(surface, bar, x + n * 250, y + 9, ink, false);
@@ -364,7 +364,7 @@ export function textPicture(
 }
 
 // A path of absolute coordinates, x and y in turns.
-const moved = (d: string, dx: number, dy: number): string => {
+export const moved = (d: string, dx: number, dy: number): string => {
   let n = 0;
   return d.replace(/-?[\d.]+/g, (v) => String(Number(v) + (n++ % 2 ? dy : dx)));
 };

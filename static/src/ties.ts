@@ -3,7 +3,7 @@ import type { Axis } from "./analysis";
 import type { App } from "./app";
 import { lutOf, MIDDLE } from "./colour";
 import { h, segmented } from "./dom";
-import { HeadMap } from "./head-map";
+import { HeadMap, type HeadMapContent } from "./head-map";
 import { tiesOf, type Tie } from "./pair-heads";
 import { format, maximumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "./scale";
 
@@ -30,6 +30,11 @@ export class Ties {
     this.element.addEventListener("toggle", () => app.settle({ ties: this.element.open }));
   }
 
+  // What all heads have between the two, while it is on screen.
+  get shown(): HeadMapContent | null {
+    return this.element.isConnected && !this.element.hidden && this.element.open ? this.map.content : null;
+  }
+
   // The two entries of the axis; null: not two are chosen.
   update(axis: Axis, pair: readonly [number, number] | null): void {
     const { app } = this;
@@ -51,6 +56,7 @@ export class Ties {
     const top = signed ? sizeOf(flat) : maximumOf(flat);
     const label = { to: `Attention of ${name(i)} to ${name(j)}`, from: `Attention of ${name(j)} to ${name(i)}`, similar: "Similarity, as a share of each head’s largest" }[tie];
     this.map.show({
+      name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],
       values,
       place: (v) => (top > 0 ? (signed ? (MIDDLE + (v / top) * (255 - MIDDLE)) / 255 : v / top) : signed ? 0.5 : 0),
       bar: {
@@ -59,8 +65,11 @@ export class Ties {
         ticks: signed ? signedTicksOf(top, "linear") : ticksOf(top, "linear"),
         words: wordsOf("linear", signed ? -top : 0, top),
       },
-      write: format,
-      caption: `${label}: layers down, heads across`,
+      write: signed ? format : writeByte,
+      caption: `${label}: layers down, heads across${signed ? "" : `; in steps of 1/255, about ${format(1 / 255)}`}`,
     });
   }
 }
+
+// Attention known as a byte: no more digits than it has.
+const writeByte = (value: number): string => (value === 0 ? "0" : value.toFixed(3));

@@ -274,7 +274,7 @@ test("two requests are copied both; the token never is", () => {
 
 test("npz: a ZIP of .npy files as NumPy writes them", async () => {
   const arrays = new Map();
-  addSide(arrays, "first", {
+  addSide(arrays, "first_", {
     tensors: new Map([["map", { dtype: "F32", shape: [1, 2], data: Float32Array.of(1.5, -2) }]]),
     metadata: { tokens: '["a","🙂b"]', model: "mini" },
   });

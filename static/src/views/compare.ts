@@ -8,6 +8,7 @@ import { h, replace, segmented } from "../dom";
 import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { MapTrio, type Heading, type Pair } from "../map-trio";
+import { withHeads } from "../picture-heads";
 import { overviewRequest, savedRequest, secondState, type AnalyzeRequest, type Asked } from "../requests";
 import { format } from "../scale";
 import { INITIAL, SUM, type Against, type Scale, type State } from "../state";
@@ -286,12 +287,13 @@ export class CompareView {
     const { state } = this.app;
     const request = ask(state, selections[0]);
     const made = this.app.exported(first.answer, `compare-${nameOf(selections[0])}-${nameOf(selections[1])}`, request);
-    return {
+    const seen = {
       ...made,
       provenance: { ...made.provenance, second: ask(secondState(state), selections[1]) },
       picture: pictureOf(this.trio.drawn, made.title),
       rows: () => this.trio.rows(),
     };
+    return withHeads(seen, this.changes.shown);
   }
 
   // Pearson's, over the cells both have.

@@ -10,6 +10,7 @@ import { entryOf } from "../lens";
 import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../metrics";
 import { PATTERNS } from "../patterns";
 import { countAbove, pairsOf } from "../pair-order";
+import { withHeads } from "../picture-heads";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
 import { format, percent } from "../scale";
@@ -309,7 +310,7 @@ export class HeadView {
     const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
     const request = savedRequest(this.app.state, [selection.layer], selection.head, [...outputs]);
     const made = this.app.exported(entry.answer, `head-${name}`, request);
-    return { ...made, picture: pictureOf(plates, made.title), rows };
+    return withHeads({ ...made, picture: pictureOf(plates, made.title), rows }, this.ties.shown);
   }
 
   private tabulate(head: Head): void {

@@ -20,6 +20,7 @@ import {
   type PairColumn,
   type Pairs,
 } from "../pair-order";
+import { withHeads } from "../picture-heads";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
 import { format, percent } from "../scale";
@@ -387,7 +388,7 @@ export class PairsView {
     const made = this.app.exported(entry.answer, `pairs-${nameOf(selection)}`, request);
     const canvas = this.histogram.element.querySelector("canvas");
     const charts = canvas ? [{ title: "Distances of the pairs shown; dashed: drawn evenly", canvas }] : [];
-    return { ...made, picture: textPicture(this.text, this.flow!.flow.tokens, { charts }, made.title), rows };
+    return withHeads({ ...made, picture: textPicture(this.text, this.flow!.flow.tokens, { charts }, made.title), rows }, this.ties.shown);
   }
 
   private keydown(e: KeyboardEvent): void {

@@ -10,6 +10,7 @@ import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { laneColour, LineHeads, type LineHead } from "../line-heads";
+import { withHeads } from "../picture-heads";
 import { layerRequest } from "../requests";
 import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../scale";
 import { RELATIONS, type Relation } from "../state";
@@ -372,7 +373,7 @@ export class TextView {
       bars: this.bar ? [this.bar] : [],
       keys: this.keys(),
     };
-    return { ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, around, made.title), rows };
+    return withHeads({ ...made, picture: textPicture(this.paper, this.flow!.flow.tokens, around, made.title), rows }, this.ties.shown);
   }
 
   // A token's figures of the head, and of the heads whose lines are drawn beside it.
