@@ -13,7 +13,7 @@ BINARY    := $(if $(SANITIZER),$(BUILD)/headscope,build/headscope)
 CFLAGS   ?= -O3 -g -fno-math-errno -fno-trapping-math
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
 WERROR   ?= -Werror
-PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib nettle
+PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib libzstd nettle
 # Loaded when it is used (server/commands/lazy_curl.h), so only its headers are needed here.
 HEADERS  := libcurl
 # oneDNN is optional and brings no pkg-config file in Debian.

@@ -59,6 +59,7 @@ LIBRARIES = {
     "uv.h": ["server"],
     "sqlite3.h": ["server/runs"],
     "zlib.h": ["api/formats", "server/corpus"],
+    "zstd.h": ["server/corpus"],
     "nettle/": ["model", "api", "server"],
     "jansson.h": ["model", "api", "server"],
     "curl/": ["server/commands"],

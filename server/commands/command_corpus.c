@@ -17,8 +17,8 @@
 
 typedef struct corpus_options {
     hs_catalog_options catalog;
-    const char *dir, *thresholds, *layers, *shard;
-    size_t max_tokens, n_workers;
+    const char *settings[HS__SETTINGS], *dir, *shard;
+    size_t n_workers;
     uint64_t save_ms;
     size_t resume, strict; /* flags */
 } corpus_options;
@@ -36,11 +36,22 @@ static const hs_option corpus_table[] = {
      NULL},
     {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"max-tokens", 0, "N", "cut texts after this many tokens (128, or as far as the model reaches)",
-     hs__set_count, AT(max_tokens), 2, HS_CORPUS_WINDOW_MAX, NULL},
+     hs__set_string, AT(settings[HS__SETTING_MAX_TOKENS]), 0, 0, NULL},
     {"thresholds", 0, "LIST",
      "of high similarity (0.1,0.2,0.3,0.4,0.5); maps are kept at the one nearest 0.3", hs__set_string,
-     AT(thresholds), 0, 0, NULL},
-    {"layers", 0, "LIST", "all, last, or numbers like 0,3,-1 (all)", hs__set_string, AT(layers), 0, 0, NULL},
+     AT(settings[HS__SETTING_THRESHOLDS]), 0, 0, NULL},
+    {"layers", 0, "LIST", "all, last, or numbers like 0,3,-1 (all)", hs__set_string,
+     AT(settings[HS__SETTING_LAYERS]), 0, 0, NULL},
+    {"attention-threshold", 0, "T", "of high attention, in (0, 1] (0.3)", hs__set_string,
+     AT(settings[HS__SETTING_ATTENTION_THRESHOLD]), 0, 0, NULL},
+    {"split-special-tokens", 0, NULL, "[MASK] in a text is only text", hs__set_string,
+     AT(settings[HS__SETTING_SPLIT_SPECIAL_TOKENS]), 0, 0, NULL},
+    {"sentence-ends", 0, "LIST", "tokens that end a sentence (.,!,?)", hs__set_string,
+     AT(settings[HS__SETTING_SENTENCE_ENDS]), 0, 0, NULL},
+    {"input-format", 0, "NAME", "of the files: " HS__INPUT_FORMAT_NAMES " (auto)", hs__set_choice,
+     AT(settings[HS__SETTING_INPUT_FORMAT]), 0, 0, HS__INPUT_FORMAT_NAMES},
+    {"field", 0, "NAME", "of JSON objects (a.b looks into a), or a column's name: where the text is (text)",
+     hs__set_string, AT(settings[HS__SETTING_FIELD]), 0, 0, NULL},
     {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
     {"resume", 0, NULL, "go on with the run that DIR holds", hs__set_count, AT(resume), 0, 1, NULL},
     {"shard", 0, "I/N", "count only part I (from 0) of N; 'merge' joins them", hs__set_string, AT(shard), 0,
@@ -84,9 +95,9 @@ static void progress_print(const hs__corpus_progress *p, void *data)
     if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
         return;
     t->told = p->seconds;
-    /* The share begins where a resumed run was: the rate of this session tells what is left only roughly. */
-    if (p->share > 0 && p->share < 1 && p->seconds > 1)
-        snprintf(left, sizeof left, ", %s left", duration(p->seconds * (1 - p->share) / p->share, time));
+    const double gone = p->share - p->share_before; /* in this session */
+    if (gone > 0 && p->share < 1 && p->seconds > 1)
+        snprintf(left, sizeof left, ", %s left", duration(p->seconds * (1 - p->share) / gone, time));
     if (p->bad_lines)
         snprintf(bad, sizeof bad, ", %llu bad lines", (unsigned long long)p->bad_lines);
     if (!t->terminal) {
@@ -212,29 +223,26 @@ static hs_status room_find(hs__corpus_job *job, hs_error *err)
 }
 
 static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs__corpus_job *job,
-                          float *thresholds, uint16_t *layers, hs_error *err)
+                          hs_error *err)
 {
-    const hs_shape *shape = hs_model_shape(catalog->models[0]);
+    hs__setting wrong;
+    hs_error why = {0};
     job->model = catalog->models[0];
     job->engine = catalog->engines[0];
-    job->thresholds = thresholds;
-    job->layers = layers;
-    job->max_tokens = o->max_tokens ? o->max_tokens : hs__corpus_tokens_usual(shape);
-    if (job->max_tokens > hs__corpus_tokens_most(shape))
-        return hs_fail(err, HS_INVALID, "--max-tokens: %zu at most with this model",
-                       hs__corpus_tokens_most(shape));
-    hs_status st = hs__corpus_thresholds_parse(o->thresholds, thresholds, &job->n_thresholds, err);
+    const hs_status st = hs__corpus_settings_read(o->settings, job->model, &job->settings, &wrong, &why);
     if (!st)
-        st = hs__corpus_layers_parse(o->layers, shape->n_layers, layers, &job->n_layers, err);
-    return st ? st : room_find(job, err);
+        return room_find(job, err);
+    char name[40];
+    snprintf(name, sizeof name, "%s", hs__setting_name(wrong));
+    for (char *c = name; *c; c++)
+        *c = (char)(*c == '_' ? '-' : *c);
+    return hs_fail(err, st, "--%s %s", name, why.text);
 }
 
 static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
 {
     char dir[4096], name[256];
     const hs_model_place *place = hs__catalog_place(&o->catalog, 0);
-    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
-    uint16_t layers[HS_LAYERS_MAX];
     hs_error err = {0};
     hs_catalog catalog = {0};
     teller t = {.terminal = isatty(STDERR_FILENO)};
@@ -259,7 +267,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     if (!st)
         st = hs__catalog_open(&o->catalog, &catalog, &err);
     if (!st)
-        st = job_fill(o, &catalog, &job, thresholds, layers, &err);
+        st = job_fill(o, &catalog, &job, &err);
     if (!st) {
         st = hs__corpus_run(&job, &err);
         if (t.terminal)
@@ -282,8 +290,6 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
 static int corpus_main(const hs_command *command, int argc, char **argv)
 {
     corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
-                              .thresholds = "0.1,0.2,0.3,0.4,0.5",
-                              .layers = "all",
                               .n_workers = hs__cores_usable(),
                               .save_ms = 30000};
     int operand, exit_code;
@@ -302,13 +308,15 @@ const hs_command hs__command_corpus = {
     .name = "corpus",
     .operands = "FILE...",
     .summary = "Every figure of the paper over any number of texts",
-    .details = "Files hold a text a line: plain, or JSON (objects with text, or strings); gzip is fine, - is "
-               "standard\n"
-               "input. DIR gets report.html, report.json and report.npz. ^C saves; --resume goes on, also "
-               "after a crash.\n"
-               "Under Kubernetes indexed jobs, Slurm arrays and Open MPI each process takes its own shard, "
-               "in a folder of\n"
-               "its own inside DIR.",
+    .details =
+        "Files hold a text a line: plain, or JSON (objects with text, or strings); or a JSON array, CSV or "
+        "TSV with\n"
+        "a header, CoNLL-U, paragraphs. What they are is seen, gzip and zstd are fine, - is standard input.\n"
+        "DIR gets report.html, report.json and report.npz. ^C saves; --resume goes on, also "
+        "after a crash.\n"
+        "Under Kubernetes indexed jobs, Slurm arrays and Open MPI each process takes its own shard, "
+        "in a folder of\n"
+        "its own inside DIR.",
     .options = corpus_table,
     .n_options = sizeof corpus_table / sizeof *corpus_table,
     .main = corpus_main,

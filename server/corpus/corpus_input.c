@@ -1,34 +1,49 @@
-/* corpus_input.c - files one after the other through zlib, which reads plain ones too, into one buffer; a
- * line that leaves it is gathered in a block of its own, up to the bound. */
+/* corpus_input.c - files one after the other, unpacked, into one buffer; a record that leaves it is gathered
+ * in a block of its own, up to the bound. */
 #include "server/corpus/corpus_input.h"
 
+#include "model/utf8.h"
+#include "server/corpus/corpus_records.h"
+#include "server/corpus/corpus_unpack.h"
+#include "server/corpus/corpus_value.h"
+
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
-enum { READ_BYTES = 1 << 18 };
+enum { READ_BYTES = HS__FORMAT_PEEK };
+
+/* Records and bytes that a check looks at. */
+enum { CHECK_RECORDS = 10000, CHECK_BYTES = 64 << 20 };
+
+/* What a file turned out to be. */
+typedef struct file_kind {
+    hs__corpus_format format; /* AUTO: it was not opened */
+    const char *packing;      /* or NULL */
+} file_kind;
 
 struct hs__corpus_input {
     const char *const *paths;
     size_t n_paths, file; /* the open one, or the next to open */
-    hs__corpus_lines lines;
+    const hs__input_format *told;
     const atomic_int *stop;
-    gzFile stream; /* NULL between files; also reads what is not gzip */
-    char *buffer;  /* [READ_BYTES]; filled from start to end */
+    hs__unpacked *stream; /* NULL between files */
+    file_kind *kinds;     /* [n_paths] */
+    char *buffer;         /* [READ_BYTES]; filled from start to end */
     size_t start, end;
     bool ended; /* the open file has no more */
-    char *line; /* grows to HS__CORPUS_LINE_MAX */
+    hs__record_scan scan;
+    bool header_due; /* the next record is one */
+    char *line;      /* grows to HS__CORPUS_LINE_MAX */
     size_t line_bytes, line_capacity;
     bool line_too_long;
-    bool json; /* of the open file; known when told, or once it had a line that is not blank */
-    bool json_known;
-    uint64_t line_in_file; /* lines passed in the open file */
+    uint64_t line_in_file; /* where the record begins */
+    uint64_t n_newlines;   /* passed in the open file */
     hs__corpus_place place;
     hs_digest *digest;
+    uint64_t bytes_most;              /* HS_CANCELLED when so many are passed; 0: never */
     double bytes_total, bytes_before; /* of all files as they lie; of those done; total 0: not known */
     uint64_t bytes_in_file;           /* passed in the open file, unpacked */
 };
@@ -59,7 +74,7 @@ static hs_status files_measure(hs__corpus_input *input, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, hs__corpus_lines lines,
+hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const hs__input_format *told,
                                 const atomic_int *stop, hs__corpus_input **ret_input, hs_error *err)
 {
     hs__corpus_input *input = calloc(1, sizeof *input);
@@ -67,12 +82,14 @@ hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, hs__co
         return hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
     input->paths = paths;
     input->n_paths = n_paths;
-    input->lines = lines;
+    input->told = told;
     input->stop = stop;
     input->buffer = malloc(READ_BYTES);
+    input->kinds = calloc(n_paths, sizeof *input->kinds);
     input->digest = hs_digest_create();
-    hs_status st =
-        input->buffer && input->digest ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
+    hs_status st = input->buffer && input->kinds && input->digest
+                       ? HS_OK
+                       : hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
     if (!st)
         st = files_measure(input, err);
     if (st)
@@ -86,56 +103,73 @@ void hs__corpus_input_close(hs__corpus_input *input)
 {
     if (!input)
         return;
-    if (input->stream)
-        gzclose_r(input->stream);
+    hs__unpacked_close(input->stream);
     hs_digest_destroy(input->digest);
+    free(input->kinds);
     free(input->buffer);
     free(input->line);
     free(input);
 }
 
+/* ---- bytes ---- */
+
+static void bytes_pass(hs__corpus_input *input, size_t n)
+{
+    const char *from = input->buffer + input->start;
+    for (const char *at = from, *end = from + n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        input->n_newlines++;
+    hs_digest_add(input->digest, from, n);
+    input->place.n_bytes += n;
+    input->bytes_in_file += n;
+    input->start += n;
+}
+
+static hs_status buffer_fill(hs__corpus_input *input, hs_error *err)
+{
+    if ((input->stop && atomic_load(input->stop)) ||
+        (input->bytes_most && input->place.n_bytes >= input->bytes_most))
+        return hs_fail(err, HS_CANCELLED, "stopped");
+    input->start = 0;
+    const hs_status st = hs__unpacked_read(input->stream, input->buffer, READ_BYTES, &input->end, err);
+    input->ended = input->end == 0;
+    return st;
+}
+
+/* Opens the next file, and finds out by its first bytes what it is. */
 static hs_status file_open(hs__corpus_input *input, hs_error *err)
 {
     const char *path = input->paths[input->file];
-    input->stream = is_standard(path) ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path, "rbe");
-    if (!input->stream)
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
-    gzbuffer(input->stream, READ_BYTES);
-    input->ended = false;
-    input->json_known = input->lines != HS__LINES_BY_THE_FIRST;
-    input->json = input->lines == HS__LINES_JSON;
-    input->line_in_file = input->bytes_in_file = 0;
+    hs__record_layout layout;
+    hs_status st = hs__unpacked_open(path, &input->stream, err);
+    input->n_newlines = input->bytes_in_file = 0;
+    if (!st)
+        st = buffer_fill(input, err);
+    if (st)
+        return st;
+    const bool has_mark = input->end >= 3 && memcmp(input->buffer, "\xef\xbb\xbf", 3) == 0;
+    if (has_mark) /* a byte order mark, as some editors put it there */
+        bytes_pass(input, 3);
+    st = hs__record_layout_find(path, input->buffer + input->start, input->end - input->start, input->told,
+                                &layout, err);
+    if (st)
+        return st;
+    input->kinds[input->file] = (file_kind){layout.format, hs__unpacked_packing(input->stream)};
+    input->header_due = layout.format == HS__FORMAT_CSV || layout.format == HS__FORMAT_TSV;
+    hs__record_scan_init(&input->scan, &layout);
     return HS_OK;
 }
 
 static void file_close(hs__corpus_input *input)
 {
-    input->bytes_before += (double)gzoffset(input->stream);
-    gzclose_r(input->stream);
+    input->bytes_before += (double)hs__unpacked_at(input->stream);
+    hs__unpacked_close(input->stream);
     input->stream = NULL;
     input->file++;
     /* Text moved from one file to the next is another input. */
     hs_digest_add(input->digest, &(char){0}, 1);
 }
 
-static hs_status buffer_fill(hs__corpus_input *input, hs_error *err)
-{
-    const char *path = input->paths[input->file];
-    int code;
-    if (input->stop && atomic_load(input->stop))
-        return hs_fail(err, HS_CANCELLED, "stopped");
-    const int n = gzread(input->stream, input->buffer, READ_BYTES);
-    const char *why = gzerror(input->stream, &code);
-    if (n < 0 || (n == 0 && code != Z_OK && code != Z_STREAM_END))
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path,
-                       code == Z_ERRNO       ? strerror(errno)
-                       : code == Z_BUF_ERROR ? "gzip data cut short"
-                                             : why);
-    input->start = 0;
-    input->end = (size_t)n;
-    input->ended = n == 0;
-    return HS_OK;
-}
+/* ---- records ---- */
 
 static hs_status line_append(hs__corpus_input *input, const char *bytes, size_t n, hs_error *err)
 {
@@ -159,71 +193,48 @@ static hs_status line_append(hs__corpus_input *input, const char *bytes, size_t 
     return HS_OK;
 }
 
-/* The next line of the open file into input->line; *ret_found false at its end. */
+/* The next record of the open file into input->line; *ret_found false at its end. */
 static hs_status line_read(hs__corpus_input *input, bool *ret_found, hs_error *err)
 {
-    bool any = false;
+    bool begun = false;
+    hs__record_piece piece = {0};
     input->line_bytes = 0;
-    input->line_too_long = false;
-    for (;;) {
+    input->line_too_long = *ret_found = false;
+    while (!piece.ended) {
         hs_status st = input->start == input->end && !input->ended ? buffer_fill(input, err) : HS_OK;
-        if (st)
+        if (st || input->ended)
             return st;
-        if (input->ended)
-            break;
         const char *from = input->buffer + input->start;
-        const char *newline = memchr(from, '\n', input->end - input->start);
-        const size_t n = newline ? (size_t)(newline - from) : input->end - input->start;
-        st = line_append(input, from, n, err);
+        piece = hs__record_scan_next(&input->scan, from, input->end - input->start);
+        bytes_pass(input, piece.n_before);
+        if (!begun)
+            input->line_in_file = input->n_newlines + 1;
+        begun |= piece.n_passed > piece.n_before;
+        *ret_found = true;
+        st = line_append(input, from + piece.n_before, piece.n_record, err);
         if (st)
             return st;
-        any = true;
-        hs_digest_add(input->digest, from, n + (newline != NULL));
-        input->place.n_bytes += n + (newline != NULL);
-        input->bytes_in_file += n + (newline != NULL);
-        input->start += n + (newline != NULL);
-        if (newline)
-            break;
+        bytes_pass(input, piece.n_passed - piece.n_before);
     }
-    input->line_in_file += any;
-    *ret_found = any;
     return HS_OK;
 }
 
 static bool is_blank(const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!strchr(" \t\r\v\f", bytes[i]) || !bytes[i])
+        if (!strchr(" \t\r\v\f\n", bytes[i]) || !bytes[i])
             return false;
     return true;
 }
 
-/* A first line that is a JSON object or string. One that only begins so is what it looks like too: its faults
- * should be told as JSON's. A quotation mark may begin prose. */
-static bool looks_json(const char *bytes, size_t n)
-{
-    while (n && strchr(" \t", *bytes))
-        bytes++, n--;
-    if (!n || (*bytes != '"' && *bytes != '{'))
-        return false;
-    if (*bytes == '{')
-        return true;
-    json_t *value = json_loadb(bytes, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    const bool is_string = json_is_string(value);
-    json_decref(value);
-    return is_string;
-}
-
 static void line_describe(hs__corpus_input *input, hs__corpus_line *ret_line)
 {
-    const char *bytes = input->line;
     size_t n = input->line_bytes;
-    if (input->line_in_file == 1 && n >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-        bytes += 3, n -= 3; /* a byte order mark, as some editors put it there */
-    n -= n && bytes[n - 1] == '\r';
-    *ret_line = (hs__corpus_line){.bytes = bytes,
+    n -= n && input->line[n - 1] == '\r';
+    *ret_line = (hs__corpus_line){.bytes = input->line ? input->line : "",
                                   .n_bytes = n,
                                   .too_long = input->line_too_long,
+                                  .layout = input->scan.layout,
                                   .file = input->file,
                                   .line = input->line_in_file,
                                   .number = input->place.n_lines};
@@ -247,10 +258,10 @@ hs_status hs__corpus_input_next(hs__corpus_input *input, hs__corpus_line *ret_li
         line_describe(input, &line);
         if (!line.too_long && is_blank(line.bytes, line.n_bytes))
             continue;
-        if (!input->json_known)
-            input->json = looks_json(line.bytes, line.n_bytes);
-        input->json_known = true;
-        line.json = input->json;
+        const bool is_header = input->header_due;
+        input->header_due = false;
+        if (is_header)
+            continue;
         input->place.n_lines++;
         *ret_line = line;
         return HS_OK;
@@ -285,12 +296,88 @@ void hs__corpus_input_place(const hs__corpus_input *input, hs__corpus_place *ret
     hs_digest_read(input->digest, ret_place->sha256);
 }
 
+json_t *hs__corpus_input_formats(const hs__corpus_input *input)
+{
+    json_t *formats = json_array();
+    for (size_t i = 0; i < input->n_paths && input->kinds[i].format; i++) {
+        const char *name = hs__input_format_name(input->kinds[i].format), *packing = input->kinds[i].packing;
+        json_array_append_new(formats, packing ? json_sprintf("%s, %s", name, packing) : json_string(name));
+    }
+    return formats;
+}
+
 double hs__corpus_input_progress(const hs__corpus_input *input)
 {
     if (!(input->bytes_total > 0))
         return -1;
     double now = 0;
-    if (input->stream) /* gzip: what zlib has taken, a little ahead of us */
-        now = gzdirect(input->stream) ? (double)input->bytes_in_file : (double)gzoffset(input->stream);
+    if (input->stream) /* packed: what was taken of the file, a little ahead of us */
+        now = hs__unpacked_packing(input->stream) ? (double)hs__unpacked_at(input->stream)
+                                                  : (double)input->bytes_in_file;
     return (input->bytes_before + now) / input->bytes_total;
+}
+
+/* ---- looking ahead ---- */
+
+/* HS_BAD_REQUEST: the record holds no text, and why says so. */
+static hs_status record_check(const hs__corpus_line *line, const char *field, char why[128])
+{
+    hs__corpus_value value = {0};
+    hs_status st = HS_BAD_REQUEST;
+    snprintf(value.why, sizeof value.why, "longer than %zu bytes", HS__CORPUS_LINE_MAX);
+    if (!line->too_long)
+        st = hs__corpus_value_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+    if (!st && hs_utf8_valid(value.text.bytes, value.text.n_bytes) < value.text.n_bytes) {
+        snprintf(value.why, sizeof value.why, "not valid UTF-8");
+        st = HS_BAD_REQUEST;
+    }
+    memcpy(why, value.why, 128);
+    hs__corpus_value_finish(&value);
+    return st;
+}
+
+static hs_status texts_look(hs__corpus_input *input, const char *path, hs_error *err)
+{
+    hs__corpus_line line;
+    char why[128] = "", first[128] = "";
+    uint64_t first_line = 0;
+    input->bytes_most = CHECK_BYTES;
+    while (input->place.n_lines < CHECK_RECORDS) {
+        hs_status st = hs__corpus_input_next(input, &line, err);
+        if (st)
+            return st == HS_CANCELLED ? HS_OK : st;
+        if (!line.bytes)
+            return hs__no_texts(path, input->place.n_lines, first_line, first, err);
+        st = record_check(&line, input->told->field, why);
+        if (st != HS_BAD_REQUEST)
+            return st ? hs_fail(err, st, "no memory to look at '%s'", path) : HS_OK;
+        if (!first_line) {
+            memcpy(first, why, sizeof first);
+            first_line = line.line;
+        }
+    }
+    return HS_OK; /* the run will see, as beyond CHECK_BYTES */
+}
+
+hs_status hs__corpus_input_check(const char *path, const hs__input_format *told,
+                                 hs__corpus_format *ret_format, bool *ret_packed, hs_error *err)
+{
+    hs__corpus_input *input = NULL;
+    hs_status st = hs__corpus_input_open(&path, 1, told, NULL, &input, err);
+    if (st)
+        return st;
+    st = texts_look(input, path, err);
+    *ret_format = input->kinds[0].format;
+    *ret_packed = input->kinds[0].packing != NULL;
+    hs__corpus_input_close(input);
+    return st;
+}
+
+hs_status hs__no_texts(const char *path, uint64_t n_lines, uint64_t first_line, const char *why,
+                       hs_error *err)
+{
+    if (!n_lines)
+        return hs_fail(err, HS_INVALID, "'%s' is empty: there is no text in it", path);
+    return hs_fail(err, HS_INVALID, "there is no text in '%s': %llu records, all bad; line %llu: %s", path,
+                   (unsigned long long)n_lines, (unsigned long long)first_line, why);
 }

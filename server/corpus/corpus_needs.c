@@ -4,6 +4,7 @@
 
 #include "server/base/memory_left.h"
 #include "server/corpus/corpus_report.h"
+#include "server/corpus/corpus_unpack.h"
 #include "server/corpus/corpus_worker.h"
 
 #include <sys/statvfs.h>
@@ -29,9 +30,9 @@ enum {
 #define PAGE_BYTES (9 * MB)
 #define ZIP_BYTES  (1 * MB)
 
-/* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line; and in each worker one being
- * parsed. */
-#define TEXTS_BYTES        (HS__QUEUE_BYTES + (HS__CORPUS_BLOCK + 2) * HS__CORPUS_LINE_MAX)
+/* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
+ * worker one being parsed. */
+#define TEXTS_BYTES        (HS__QUEUE_BYTES + (HS__CORPUS_BLOCK + 2) * HS__CORPUS_LINE_MAX + HS__UNPACK_MEMORY_MAX)
 #define TEXTS_WORKER_BYTES (4 * HS__CORPUS_LINE_MAX)
 
 /* Of a run, what its sizes follow from. */
@@ -80,7 +81,7 @@ static uint64_t json_memory(const dimensions *d)
 
 static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
 {
-    const size_t T = job->max_tokens;
+    const size_t T = job->settings.max_tokens;
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(T) * T) +
            hs__corpus_maps_floats(T) * sizeof(float) + TEXTS_WORKER_BYTES;
 }

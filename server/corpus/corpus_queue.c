@@ -80,7 +80,7 @@ hs_status hs__block_add(hs__block *block, const hs__corpus_line *line, hs_error 
                                                       .line = line->line,
                                                       .number = line->number,
                                                       .too_long = line->too_long,
-                                                      .json = line->json};
+                                                      .layout = line->layout};
     block->n_bytes += n;
     return HS_OK;
 }

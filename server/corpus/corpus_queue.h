@@ -13,7 +13,8 @@ typedef struct hs__block_line {
     size_t start, n_bytes; /* in bytes */
     size_t file;
     uint64_t line, number;
-    bool too_long, json;
+    bool too_long;
+    hs__record_layout layout;
 } hs__block_line;
 
 /* In blocks that are ready or with a worker; one block more may come. */

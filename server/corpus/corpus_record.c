@@ -138,11 +138,15 @@ hs_status hs__corpus_record_load(const char *dir, hs__corpus_record *ret_record,
 
 /* ---- agreeing and merging ---- */
 
-double hs__corpus_decimal(float value)
+static hs_status identity_differs(const char *key, const json_t *mine, const json_t *other, const char *where,
+                                  hs_error *err)
 {
-    char shortest[32];
-    snprintf(shortest, sizeof shortest, "%.6g", (double)value);
-    return strtod(shortest, NULL);
+    char *now = json_dumps(mine, JSON_ENCODE_ANY), *then = json_dumps(other, JSON_ENCODE_ANY);
+    hs_fail(err, HS_INVALID, "%s has another %s: %.120s there, %.120s here", where, key,
+            then ? then : "the usual", now ? now : "the usual");
+    free(now);
+    free(then);
+    return HS_INVALID;
 }
 
 hs_status hs__corpus_identity_check(const json_t *identity, const json_t *other, const char *where,
@@ -152,15 +156,14 @@ hs_status hs__corpus_identity_check(const json_t *identity, const json_t *other,
     json_t *value;
     json_object_foreach((json_t *)other, key, value)
     {
-        json_t *mine = json_object_get(identity, key);
-        if (json_equal(mine, value))
-            continue;
-        char *now = json_dumps(mine, JSON_ENCODE_ANY), *then = json_dumps(value, JSON_ENCODE_ANY);
-        hs_fail(err, HS_INVALID, "%s has another %s: %.120s there, %.120s here", where, key,
-                then ? then : "null", now ? now : "null");
-        free(now);
-        free(then);
-        return HS_INVALID;
+        const json_t *mine = json_object_get(identity, key);
+        if (!json_equal(mine, value))
+            return identity_differs(key, mine, value, where, err);
+    }
+    json_object_foreach((json_t *)identity, key, value)
+    {
+        if (!json_object_get(other, key))
+            return identity_differs(key, value, NULL, where, err);
     }
     return HS_OK;
 }

@@ -43,6 +43,3 @@ HS_MUST_USE hs_status hs__corpus_identity_check(const json_t *identity, const js
  */
 HS_MUST_USE hs_status hs__corpus_record_merge(hs__corpus_record *record, hs__corpus_record *from,
                                               const char *from_dir, hs_error *err);
-
-/* A threshold as it was written: 0.1, not the float's 0.100000001490116. */
-double hs__corpus_decimal(float value);

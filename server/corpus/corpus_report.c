@@ -3,6 +3,7 @@
 #include "server/corpus/corpus_report.h"
 
 #include "server/base/version.h"
+#include "server/corpus/corpus_settings.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -216,19 +217,32 @@ static json_t *examples_json(hs__corpus_record *record, const hs_corpus_options 
 
 /* ---- the whole ---- */
 
+/* A member, or what it is when it is not there. Takes usual. */
+static json_t *given_or(const json_t *object, const char *key, json_t *usual)
+{
+    json_t *given = json_object_get(object, key);
+    if (!given)
+        return usual;
+    json_decref(usual);
+    return json_incref(given);
+}
+
 static json_t *provenance(const hs__corpus_record *record, const hs_corpus_options *o)
 {
     const json_t *identity = record->identity;
     return json_pack(
-        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI} s{sO ss sI sI sb} s{sO sO} ss sf}", "headscope", HS_VERSION,
-        "model", "name", json_object_get(record->names, "model"), "sha256",
+        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI so so so} s{sO so ss sI sI sb} s{sO sO} ss sf}", "headscope",
+        HS_VERSION, "model", "name", json_object_get(record->names, "model"), "sha256",
         json_object_get(identity, "model_sha256"), "layers", json_object_get(identity, "model_layers"),
         "backend", json_object_get(identity, "backend"), "precision", json_object_get(identity, "precision"),
         "options", "max_tokens", json_object_get(identity, "max_tokens"), "thresholds",
         json_object_get(identity, "thresholds"), "threshold",
         hs__corpus_decimal(o->thresholds[o->threshold_main]), "attention_threshold",
-        hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "input", "files",
-        json_object_get(record->names, "inputs"), "sha256", record->place.sha256, "bytes",
+        hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "split_special_tokens",
+        given_or(identity, "split_special_tokens", json_false()), "sentence_ends",
+        given_or(identity, "sentence_ends", json_null()), "field", given_or(identity, "field", json_null()),
+        "input", "files", json_object_get(record->names, "inputs"), "formats",
+        given_or(record->names, "formats", json_null()), "sha256", record->place.sha256, "bytes",
         (json_int_t)record->place.n_bytes, "lines", (json_int_t)record->place.n_lines, "complete",
         record->done, "shards", "n", json_object_get(identity, "n_shards"), "included", record->shards,
         "date", record->date, "seconds", record->seconds);

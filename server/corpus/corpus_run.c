@@ -23,9 +23,9 @@ typedef struct run {
     hs__corpus_input *input;
     uint64_t n_blocks; /* read, this session and before */
     uint64_t texts_before;
-    uint64_t n_saves; /* of this session */
-    double seconds_before;
-    double started, saved, told; /* seconds of a clock that only runs forward */
+    uint64_t n_saves;                    /* of this session */
+    double seconds_before, share_before; /* of the sessions before */
+    double started, saved, told;         /* seconds of a clock that only runs forward */
 } run;
 
 static bool stopped(const run *r)
@@ -53,17 +53,14 @@ static json_t *identity_make(const run *r)
     const hs__corpus_job *job = r->job;
     char sha256[HS_SHA256_HEX];
     hs_model_sha256(job->model, sha256);
-    json_t *thresholds = json_array(), *layers = json_array();
-    for (size_t t = 0; t < job->n_thresholds; t++)
-        json_array_append_new(thresholds, json_real(hs__corpus_decimal(job->thresholds[t])));
-    for (size_t l = 0; l < job->n_layers; l++)
-        json_array_append_new(layers, json_integer(job->layers[l]));
-    return json_pack("{ss ss ss sI so so sI sI sI so}", "model_sha256", sha256, "backend",
-                     hs_engine_products(job->engine), "precision", hs_engine_precision(job->engine),
-                     "max_tokens", (json_int_t)job->max_tokens, "thresholds", thresholds, "layers", layers,
-                     "model_layers", (json_int_t)hs_model_shape(job->model)->n_layers, "n_shards",
-                     (json_int_t)job->n_shards, "input_files", (json_int_t)job->n_inputs, "input_bytes",
-                     input_bytes(job));
+    json_t *identity = json_pack(
+        "{ss ss ss sI sI sI so}", "model_sha256", sha256, "backend", hs_engine_products(job->engine),
+        "precision", hs_engine_precision(job->engine), "model_layers",
+        (json_int_t)hs_model_shape(job->model)->n_layers, "n_shards", (json_int_t)job->n_shards,
+        "input_files", (json_int_t)job->n_inputs, "input_bytes", input_bytes(job));
+    if (identity)
+        hs__corpus_settings_identify(&job->settings, job->model, identity);
+    return identity;
 }
 
 static json_t *names_make(const hs__corpus_job *job)
@@ -84,7 +81,7 @@ static hs_status begin_anew(run *r, hs_error *err)
     r->record.names = names_make(job);
     r->record.shards = json_pack("[I]", (json_int_t)job->shard);
     r->record.bad = hs__corpus_bad_create();
-    r->record.sample = hs__corpus_sample_create(job->n_layers * r->shared.options.n_heads);
+    r->record.sample = hs__corpus_sample_create(job->settings.n_layers * r->shared.options.n_heads);
     if (!r->record.names || !r->record.shards || !r->record.bad || !r->record.sample)
         return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
     return HS_OK;
@@ -177,6 +174,7 @@ static void tell(run *r, bool always)
                                             .saves = r->n_saves,
                                             .seconds = seconds,
                                             .texts_per_second = seconds > 0 ? (double)done / seconds : 0,
+                                            .share_before = r->share_before,
                                             .share = hs__corpus_input_progress(r->input)},
                      r->job->progress_data);
 }
@@ -235,7 +233,7 @@ static void focus_name(const hs__corpus_job *job, hs__corpus_record *record)
     json_t *tokens = json_object();
     const size_t n = hs_corpus_arrays(record->stats, arrays);
     for (size_t k = 0; k < n; k++)
-        for (size_t l = 0; strcmp(arrays[k].name, "focus_ids") == 0 && l < job->n_layers; l++) {
+        for (size_t l = 0; strcmp(arrays[k].name, "focus_ids") == 0 && l < job->settings.n_layers; l++) {
             hs_corpus_array_read(record->stats, &arrays[k], l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX,
                                  ids);
             for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {
@@ -257,6 +255,10 @@ static hs_status save(run *r, hs_error *err)
         return st;
     r->record.stats = r->workers[0].stats;
     focus_name(r->job, &r->record);
+    json_t *formats = hs__corpus_input_formats(r->input);
+    if (json_array_size(formats)) /* none: no file was opened, for all was done before */
+        json_object_set(r->record.names, "formats", formats);
+    json_decref(formats);
     r->record.seconds = r->seconds_before + hs_clock_seconds() - r->started;
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;
@@ -308,6 +310,24 @@ static hs_status block_pass(run *r, hs_error *err)
     return st;
 }
 
+/* The input was read to its end: it must have had a text, if only for another shard. */
+static hs_status texts_required(run *r, hs_error *err)
+{
+    const json_t *first;
+    hs_status st = gather(r, err);
+    const uint64_t n_lines = r->record.place.n_lines;
+    if (st || hs_corpus_stats_texts(r->workers[0].stats) || (n_lines && r->job->n_shards > 1))
+        return st;
+    json_t *bad = hs__corpus_bad_save(r->record.bad, NULL);
+    first = json_array_get(json_object_get(bad, "lines"), 0);
+    const size_t file = (size_t)json_integer_value(json_object_get(first, "file"));
+    st = hs__no_texts(r->job->inputs[file], n_lines,
+                      (uint64_t)json_integer_value(json_object_get(first, "line")),
+                      first ? json_string_value(json_object_get(first, "why")) : "", err);
+    json_decref(bad);
+    return st;
+}
+
 static hs_status run_through(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -327,7 +347,9 @@ static hs_status run_through(run *r, hs_error *err)
     }
     if (st) /* of the input or a worker */
         return hs_fail(err, st, "%s", why.text);
-    st = save(r, err);
+    st = r->record.done ? texts_required(r, err) : HS_OK;
+    if (!st)
+        st = save(r, err);
     tell(r, true);
     return st;
 }
@@ -357,9 +379,12 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     }
     st = begin(r, err);
     if (!st)
-        st = hs__corpus_input_open(job->inputs, job->n_inputs, job->lines, job->stop, &r->input, err);
+        st = hs__corpus_input_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &r->input,
+                                   err);
     if (!st && !r->record.done)
         st = hs__corpus_input_skip(r->input, &r->record.place, err);
+    if (!st)
+        r->share_before = hs__corpus_input_progress(r->input);
     r->n_blocks = r->record.place.n_lines / HS__CORPUS_BLOCK;
     r->seconds_before = r->record.seconds;
     if (!st)
@@ -380,65 +405,4 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     pthread_mutex_destroy(&r->shared.failure_lock);
     free(r);
     return st;
-}
-
-/* ---- options ---- */
-
-size_t hs__corpus_tokens_most(const hs_shape *shape)
-{
-    return shape->n_positions < HS_CORPUS_WINDOW_MAX ? shape->n_positions : HS_CORPUS_WINDOW_MAX;
-}
-
-size_t hs__corpus_tokens_usual(const hs_shape *shape)
-{
-    const size_t most = hs__corpus_tokens_most(shape);
-    return most < 128 ? most : 128;
-}
-
-hs_status hs__corpus_thresholds_parse(const char *text, float ret_thresholds[HS_CORPUS_THRESHOLDS_MAX],
-                                      size_t *ret_n, hs_error *err)
-{
-    static const char expected[] = "expected up to %d ascending numbers in (0, 1], like 0.1,0.2,0.3";
-    *ret_n = 0;
-    for (const char *at = text;; at++) {
-        char *end;
-        const float value = strtof(at, &end);
-        const float before = *ret_n ? ret_thresholds[*ret_n - 1] : 0;
-        if (end == at || (*end && *end != ',') || !(value > before && value <= 1) ||
-            *ret_n == HS_CORPUS_THRESHOLDS_MAX)
-            return hs_fail(err, HS_INVALID, expected, HS_CORPUS_THRESHOLDS_MAX);
-        ret_thresholds[(*ret_n)++] = value;
-        at = end;
-        if (!*at)
-            return HS_OK;
-    }
-}
-
-hs_status hs__corpus_layers_parse(const char *text, size_t n_model_layers, uint16_t ret_layers[HS_LAYERS_MAX],
-                                  size_t *ret_n, hs_error *err)
-{
-    bool chosen[HS_LAYERS_MAX] = {0};
-    if (strcmp(text, "all") == 0)
-        memset(chosen, true, n_model_layers);
-    else if (strcmp(text, "last") == 0)
-        chosen[n_model_layers - 1] = true;
-    else
-        for (const char *at = text;; at++) {
-            char *end;
-            const long value = strtol(at, &end, 10);
-            const long layer = value < 0 ? value + (long)n_model_layers : value;
-            if (end == at || (*end && *end != ',') || layer < 0 || layer >= (long)n_model_layers)
-                return hs_fail(err, HS_INVALID,
-                               "expected all, last, or numbers like 0,3,-1 within the model's %zu layers",
-                               n_model_layers);
-            chosen[layer] = true;
-            at = end;
-            if (!*at)
-                break;
-        }
-    *ret_n = 0;
-    for (size_t l = 0; l < n_model_layers; l++)
-        if (chosen[l])
-            ret_layers[(*ret_n)++] = (uint16_t)l;
-    return HS_OK;
 }

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "model/model.h"
 #include "server/corpus/corpus_record.h"
+#include "server/corpus/corpus_settings.h"
 
 #include <stdatomic.h>
 
@@ -22,7 +23,8 @@ typedef struct hs__corpus_progress {
     uint64_t saves;            /* of this session */
     double seconds;            /* of this session */
     double texts_per_second;   /* of this session */
-    double share;              /* of the input, below 0 when not known */
+    double share_before;       /* of the input, when this session began */
+    double share;              /* and now; below 0 when not known */
 } hs__corpus_progress;
 
 typedef struct hs__corpus_job {
@@ -32,13 +34,8 @@ typedef struct hs__corpus_job {
     const char *const *inputs;
     const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;
-    hs__corpus_lines lines; /* what they hold */
-    const char *dir;        /* exists */
-    size_t max_tokens;
-    const float *thresholds; /* ascending */
-    size_t n_thresholds;
-    const uint16_t *layers; /* ascending */
-    size_t n_layers;
+    const char *dir; /* exists */
+    hs__corpus_settings settings;
     size_t n_workers;
     size_t shard, n_shards;
     uint64_t save_ms;       /* between two saves */
@@ -53,15 +50,3 @@ typedef struct hs__corpus_job {
 /* Runs until the input ends, then writes the reports. HS_CANCELLED when stopped (saved; resume goes on);
  * HS_INVALID when dir holds another run, or one and resume is false. */
 HS_MUST_USE hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err);
-
-/* The longest window that runs of this model can have, and the one they have unless another is asked for. */
-size_t hs__corpus_tokens_most(const hs_shape *shape);
-size_t hs__corpus_tokens_usual(const hs_shape *shape);
-/* "0.1,0.2": ascending numbers in (0, 1]. */
-HS_MUST_USE hs_status hs__corpus_thresholds_parse(const char *text,
-                                                  float ret_thresholds[HS_CORPUS_THRESHOLDS_MAX],
-                                                  size_t *ret_n, hs_error *err);
-/* "all", "last" or "0,3,-1": ascending numbers, each once. */
-HS_MUST_USE hs_status hs__corpus_layers_parse(const char *text, size_t n_model_layers,
-                                              uint16_t ret_layers[HS_LAYERS_MAX], size_t *ret_n,
-                                              hs_error *err);

@@ -4,6 +4,7 @@
 #include "server/corpus/corpus_worker.h"
 
 #include "model/utf8.h"
+#include "server/corpus/corpus_value.h"
 
 #include <math.h>
 #include <sched.h>
@@ -20,8 +21,8 @@
 static size_t threshold_main(const hs__corpus_job *job)
 {
     size_t best = 0;
-    for (size_t t = 1; t < job->n_thresholds; t++)
-        if (fabsf(job->thresholds[t] - 0.3f) < fabsf(job->thresholds[best] - 0.3f))
+    for (size_t t = 1; t < job->settings.n_thresholds; t++)
+        if (fabsf(job->settings.thresholds[t] - 0.3f) < fabsf(job->settings.thresholds[best] - 0.3f))
             best = t;
     return best;
 }
@@ -29,15 +30,15 @@ static size_t threshold_main(const hs__corpus_job *job)
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
 {
     const hs_shape *shape = hs_model_shape(job->model);
-    return (hs_corpus_options){.layers = job->layers,
-                               .n_layers = job->n_layers,
+    return (hs_corpus_options){.layers = job->settings.layers,
+                               .n_layers = job->settings.n_layers,
                                .n_heads = shape->n_heads,
-                               .tokens_max = job->max_tokens,
+                               .tokens_max = job->settings.max_tokens,
                                .vocab_size = shape->vocab_size,
-                               .thresholds = job->thresholds,
-                               .n_thresholds = job->n_thresholds,
+                               .thresholds = job->settings.thresholds,
+                               .n_thresholds = job->settings.n_thresholds,
                                .threshold_main = threshold_main(job),
-                               .attention_threshold = 0.3f,
+                               .attention_threshold = job->settings.attention_threshold,
                                .n_parts = 4};
 }
 
@@ -59,15 +60,17 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
     shared->options = hs__corpus_options_of(job);
     for (size_t h = 0; h < shape->n_heads; h++)
         shared->heads[h] = (uint16_t)h;
-    shared->selection = (hs_selection){
-        .layers = job->layers, .n_layers = job->n_layers, .heads = shared->heads, .n_heads = shape->n_heads};
+    shared->selection = (hs_selection){.layers = job->settings.layers,
+                                       .n_layers = job->settings.n_layers,
+                                       .heads = shared->heads,
+                                       .n_heads = shape->n_heads};
 }
 
 hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *stats,
                                  hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
-    const size_t T = job->max_tokens;
+    const size_t T = job->settings.max_tokens;
     *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(T)};
     worker->maps = malloc(hs__corpus_maps_floats(T) * sizeof *worker->maps);
     if (!worker->maps)
@@ -108,29 +111,16 @@ static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, cons
                    (unsigned long long)line->line, why);
 }
 
-/* NULL, or why the line has no text. *ret_json is what a JSON line's text lies in. */
-static const char *line_parse(const hs__block_line *line, const char *bytes, hs_text *ret_text,
-                              json_t **ret_json, char why[128])
+/* HS_BAD_REQUEST: the line has no text, and the value says why. */
+static hs_status line_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
+                            hs__corpus_value *ret_value)
 {
-    json_error_t error;
-    *ret_text = (hs_text){bytes, line->n_bytes};
-    if (line->too_long) {
-        snprintf(why, 128, "longer than %zu bytes", HS__CORPUS_LINE_MAX);
-        return why;
-    }
-    if (!line->json)
-        return NULL;
-    json_t *json = *ret_json = json_loadb(bytes, line->n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!json) {
-        snprintf(why, 128, "not JSON: %.90s", error.text);
-        return why;
-    }
-    const json_t *value = json_is_object(json) ? json_object_get(json, "text") : json;
-    if (!json_is_string(value))
-        return json_is_object(json) ? "an object without a text that is a string"
-                                    : "neither an object with text nor a string";
-    *ret_text = (hs_text){json_string_value(value), json_string_length(value)};
-    return NULL;
+    if (!line->too_long)
+        return hs__corpus_value_find(&line->layout, shared->job->settings.input.field, bytes, line->n_bytes,
+                                     ret_value);
+    *ret_value = (hs__corpus_value){0};
+    snprintf(ret_value->why, sizeof ret_value->why, "longer than %zu bytes", HS__CORPUS_LINE_MAX);
+    return HS_BAD_REQUEST;
 }
 
 static void text_finish(text *t)
@@ -150,12 +140,27 @@ static char *text_reached(const hs_text *bytes, const hs_encoding *encoding)
     return strndup(bytes->bytes, hs_utf8_offset(bytes->bytes, n, n_points));
 }
 
+/* Where others than the usual end a sentence, they have that role, and nothing else has. */
+static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding)
+{
+    for (size_t i = 0; settings->has_sentence_ends && i < encoding->n_tokens; i++) {
+        if (encoding->roles[i] == HS_ROLE_SENTENCE_END)
+            encoding->roles[i] = HS_ROLE_OTHER;
+        for (size_t k = 0; k < settings->n_sentence_ends; k++)
+            if (encoding->ids[i] == settings->sentence_ends[k])
+                encoding->roles[i] = HS_ROLE_SENTENCE_END;
+    }
+}
+
 /* HS_BAD_REQUEST: it is not UTF-8. */
 static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, text *t, hs_error *err)
 {
-    const hs_encode_options options = {.tokens_max = shared->job->max_tokens};
+    const hs_encode_options options = {shared->job->settings.max_tokens,
+                                       shared->job->settings.split_special_tokens};
     const hs_status st =
         hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), bytes, NULL, &options, &t->encoding, err);
+    if (!st)
+        roles_set(&shared->job->settings, &t->encoding);
     if (st || !hs__corpus_sample_wants(shared->sample, t->line->number))
         return st;
     t->reached = text_reached(bytes, &t->encoding);
@@ -167,22 +172,24 @@ static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, con
                           text *texts, size_t *n_texts, hs_error *err)
 {
     text *t = &texts[*n_texts];
-    char detail[128];
-    hs_error why_not = {0};
-    hs_text bytes;
-    json_t *json = NULL;
+    hs_error why_not = {.text = "no memory for a text"};
+    hs__corpus_value value;
     *t = (text){.line = line};
-    const char *why = line_parse(line, block->bytes + line->start, &bytes, &json, detail);
-    hs_status st = why ? HS_BAD_REQUEST : text_encode(shared, &bytes, t, &why_not);
-    json_decref(json);
+    hs_status st = line_parse(shared, line, block->bytes + line->start, &value);
     if (!st) {
-        (*n_texts)++;
-        return HS_OK;
+        st = text_encode(shared, &value.text, t, &why_not);
+        snprintf(value.why, sizeof value.why, "not valid UTF-8");
     }
-    text_finish(t);
+    if (st)
+        text_finish(t);
+    else
+        (*n_texts)++;
     if (st == HS_BAD_REQUEST)
-        return bad(shared, line, why ? why : "not valid UTF-8", err);
-    return hs_fail(err, st, "%s", why_not.text);
+        st = bad(shared, line, value.why, err);
+    else if (st)
+        hs_fail(err, st, "%s", why_not.text);
+    hs__corpus_value_finish(&value);
+    return st;
 }
 
 /* ---- examples ---- */
@@ -250,7 +257,7 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
 static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, hs_error *err)
 {
     hs__corpus_shared *shared = worker->shared;
-    const size_t T = shared->job->max_tokens;
+    const size_t T = shared->job->settings.max_tokens;
     const hs_observer observer = {.attention = worker->maps,
                                   .similarity = worker->maps + T * T,
                                   .columns = worker->maps + 2 * T * T,

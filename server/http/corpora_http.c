@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
@@ -81,9 +80,22 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
 
 /* ---- starting a run ---- */
 
-enum { OPTION_MODEL, OPTION_MAX_TOKENS, OPTION_LAYERS, OPTION_THRESHOLDS, OPTION_NAME, N_OPTIONS };
+/* After the settings of a run. */
+enum { OPTION_MODEL = HS__SETTINGS, OPTION_NAME, N_OPTIONS };
 
-static const char *const option_names[N_OPTIONS] = {"model", "max_tokens", "layers", "thresholds", "name"};
+static const char *option_name(size_t k)
+{
+    return k == OPTION_MODEL ? "model" : k == OPTION_NAME ? "name" : hs__setting_name((hs__setting)k);
+}
+
+/* "max_tokens, layers, ..." */
+static const char *options_list(char *ret, size_t n_ret)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < N_OPTIONS && n < n_ret; k++)
+        n += (size_t)snprintf(ret + n, n_ret - n, "%s%s", k ? ", " : "", option_name(k));
+    return ret;
+}
 
 typedef struct run_options {
     hs_exchange *x;
@@ -94,18 +106,16 @@ typedef struct run_options {
 static enum MHD_Result option_read(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     run_options *o = cls;
-    char pointer[80];
+    char pointer[80], allowed[512];
     size_t k = 0;
     (void)kind;
     snprintf(pointer, sizeof pointer, "/%.64s", name);
-    while (k < N_OPTIONS && strcmp(name, option_names[k]) != 0)
+    while (k < N_OPTIONS && strcmp(name, option_name(k)) != 0)
         k++;
     if (k == N_OPTIONS)
-        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT,
-                               strpbrk(name, "/~") || strlen(name) > 64 ? NULL : pointer,
-                               "unknown query parameter '%.64s'; allowed: model, max_tokens, layers, "
-                               "thresholds, name",
-                               name);
+        hs__exchange_refuse_at(
+            o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, strpbrk(name, "/~") || strlen(name) > 64 ? NULL : pointer,
+            "unknown query parameter '%.64s'; allowed: %s", name, options_list(allowed, sizeof allowed));
     else if (o->values[k])
         hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
                                "the query parameter '%s' is given twice", name);
@@ -125,20 +135,22 @@ static bool query_read(hs_exchange *x, run_options *o)
     return !x->answered;
 }
 
-/* By the Content-Type. False: refused. */
-static bool lines_read(hs_exchange *x, hs__corpus_lines *ret_lines)
+/* The format by the Content-Type, which a parameter of that name overrules. False: refused. */
+static bool format_read(hs_exchange *x, run_options *o)
 {
-    static const char json[] = "application/x-ndjson", text[] = "text/plain";
     const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
-    const size_t n = type ? strcspn(type, "; \t") : 0;
-    const bool is_json = n == sizeof json - 1 && strncasecmp(type, json, n) == 0;
-    *ret_lines = is_json ? HS__LINES_JSON : HS__LINES_TEXT;
-    if (is_json || (n == sizeof text - 1 && strncasecmp(type, text, n) == 0))
+    hs__corpus_format format;
+    if (type && hs__input_format_of_type(type, strcspn(type, "; \t"), &format)) {
+        if (!o->values[HS__SETTING_INPUT_FORMAT])
+            o->values[HS__SETTING_INPUT_FORMAT] = hs__input_format_name(format);
         return true;
+    }
     hs__exchange_refuse(
         x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-        "Send application/x-ndjson (a JSON object with text, or a string, a line) or text/plain (a "
-        "text a line).");
+        "Send text/plain (a text a line), application/x-ndjson (a JSON object with text, or a string, a "
+        "line), "
+        "application/json (an array of these), text/csv or text/tab-separated-values (with a header), or "
+        "application/octet-stream, whose format is seen; gzip and zstd are unpacked.");
     return false;
 }
 
@@ -177,14 +189,11 @@ static const char *given(const run_options *o, size_t k)
     return o->values[k] ? o->values[k] : "";
 }
 
-static void upload_begin(hs_exchange *x, const run_options *o, hs__corpus_lines lines)
+static void upload_begin(hs_exchange *x, const run_options *o)
 {
-    const hs_corpora_request request = {.name = given(o, OPTION_NAME),
-                                        .model = given(o, OPTION_MODEL),
-                                        .max_tokens = given(o, OPTION_MAX_TOKENS),
-                                        .layers = given(o, OPTION_LAYERS),
-                                        .thresholds = given(o, OPTION_THRESHOLDS),
-                                        .lines = lines};
+    hs_corpora_request request = {.name = given(o, OPTION_NAME), .model = given(o, OPTION_MODEL)};
+    for (size_t k = 0; k < HS__SETTINGS; k++)
+        request.settings[k] = given(o, k);
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
     hs_error err = {0};
     receiving *r = calloc(1, sizeof *r);
@@ -204,9 +213,8 @@ static void upload_begin(hs_exchange *x, const run_options *o, hs__corpus_lines 
 void hs__corpora_begin(hs_exchange *x)
 {
     run_options o;
-    hs__corpus_lines lines;
-    if (kept(x) && lines_read(x, &lines) && query_read(x, &o))
-        upload_begin(x, &o, lines);
+    if (kept(x) && query_read(x, &o) && format_read(x, &o))
+        upload_begin(x, &o);
 }
 
 void hs__corpora_receive(hs_exchange *x)

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "server/base/catalog.h"
-#include "server/corpus/corpus_input.h"
+#include "server/corpus/corpus_settings.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -22,8 +22,7 @@ typedef struct hs_corpora hs_corpora;
 
 /* What a run is asked to do, as text; "" is the default. Borrowed. */
 typedef struct hs_corpora_request {
-    const char *name, *model, *max_tokens, *layers, *thresholds;
-    hs__corpus_lines lines;
+    const char *name, *model, *settings[HS__SETTINGS];
 } hs_corpora_request;
 
 /* bytes_max: of all runs' files together. HS_IO when the folder cannot be used, or another server uses it. A
@@ -55,7 +54,7 @@ HS_MUST_USE hs_status hs__upload_begin(hs_corpora *corpora, const hs_corpora_req
                                        const char **ret_option, hs_error *err);
 /* HS_TOO_LARGE when the disk or the quota is full. */
 HS_MUST_USE hs_status hs__upload_add(hs_upload *upload, const char *bytes, size_t n_bytes, hs_error *err);
-/* On disk for good, and queued. Takes the upload, whatever comes. */
+/* On disk for good, and queued. Takes the upload, whatever comes. HS_INVALID when there is no text in it. */
 HS_MUST_USE hs_status hs__upload_finish(hs_upload *upload, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err);
 void hs__upload_abandon(hs_upload *upload); /* NULL is fine */
 

@@ -19,6 +19,15 @@ void hs__run_path(const hs_corpora *c, const char *id, const char *name, char re
     snprintf(ret_path, HS__RUN_PATH_MAX, "%s/runs/%s%s%s", c->dir, id, *name ? "/" : "", name);
 }
 
+void hs__run_path_strip(const hs_corpora *c, const char *id, char *text)
+{
+    char dir[HS__RUN_PATH_MAX];
+    hs__run_path(c, id, "", dir);
+    const size_t n = strlen(dir);
+    for (char *at; (at = strstr(text, dir));)
+        memmove(at, at + n + (at[n] == '/'), strlen(at + n + (at[n] == '/')) + 1);
+}
+
 void hs__run_files_remove(const hs_corpora *c, const char *id)
 {
     char path[HS__RUN_PATH_MAX];

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-enum { HS__RUN_PATH_MAX = 4400, HS__CORPORA_DIR_MAX = 4096 };
+enum { HS__RUN_SETTINGS_BYTES = 8192, HS__RUN_PATH_MAX = 4400, HS__CORPORA_DIR_MAX = 4096 };
 
 struct hs_corpora {
     char dir[HS__CORPORA_DIR_MAX];
@@ -36,17 +36,14 @@ struct hs_corpora {
 
 /* A row's copy. */
 typedef struct hs__run_row {
-    char id[HS_CORPORA_ID_MAX + 1], model[256], layers[2048], thresholds[256];
-    size_t max_tokens;
-    hs__corpus_lines lines;
+    char id[HS_CORPORA_ID_MAX + 1], model[256];
+    char settings[HS__RUN_SETTINGS_BYTES]; /* {"layers": "0,2"}: those that were given */
     int starts;                   /* of the program while it was under way, since it was saved last */
     hs__corpus_progress progress; /* counts only */
 } hs__run_row;
 
 /* What a row asks for, as a job borrows it. */
 typedef struct hs__run_plan {
-    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
-    uint16_t layers[HS_LAYERS_MAX];
     hs__corpus_job job;
     hs__corpus_needs needs;
 } hs__run_plan;
@@ -78,6 +75,9 @@ bool hs__row_next(hs_corpora *c, hs__run_row *ret_row);
 
 /* name: of a file in it, or "". */
 void hs__run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX]);
+/* Takes the run's folder out of a text: what clients are told names files as the run has them, not where the
+ * server keeps them. */
+void hs__run_path_strip(const hs_corpora *c, const char *id, char *text);
 /* With what a save left that was cut short. */
 void hs__run_files_remove(const hs_corpora *c, const char *id);
 /* Takes the folder, opens its database, ends what was being uploaded or deleted, puts aside what no row
@@ -87,10 +87,10 @@ HS_MUST_USE hs_status hs__run_folders_open(hs_corpora *c, hs_error *err);
 
 /* ---- plans ---- */
 
-/* Fills the plan, which must not move; the job's files and threads are the caller's to add. HS_NOT_FOUND: the
- * model is not served. */
+/* Fills the plan; the job's files and threads are the caller's to add. HS_NOT_FOUND: the model is not served.
+ * HS_INVALID: *ret_wrong is the setting that is, HS__SETTINGS: the run would be too large. */
 HS_MUST_USE hs_status hs__run_plan_make(const hs_corpora *c, const hs__run_row *row, hs__run_plan *ret_plan,
-                                        hs_error *err);
+                                        hs__setting *ret_wrong, hs_error *err);
 /* Memory for runs: what is free, less what requests and the head cache may still take. */
 uint64_t hs__corpora_memory(const hs_corpora *c);
 

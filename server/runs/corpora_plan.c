@@ -2,23 +2,25 @@
  * when its turn comes. */
 #include "server/runs/corpora_internal.h"
 
-hs_status hs__run_plan_make(const hs_corpora *c, const hs__run_row *row, hs__run_plan *ret, hs_error *err)
+hs_status hs__run_plan_make(const hs_corpora *c, const hs__run_row *row, hs__run_plan *ret,
+                            hs__setting *ret_wrong, hs_error *err)
 {
     const size_t model = hs__catalog_find(c->options, row->model);
     if (model == SIZE_MAX)
         return hs_fail(err, HS_NOT_FOUND, "the model '%.100s' is not served any more", row->model);
-    ret->job = (hs__corpus_job){.model = c->catalog->models[model],
-                                .engine = c->catalog->engines[model],
-                                .model_name = row->model,
-                                .lines = row->lines,
-                                .max_tokens = row->max_tokens,
-                                .thresholds = ret->thresholds,
-                                .layers = ret->layers};
-    hs_status st = hs__corpus_thresholds_parse(row->thresholds, ret->thresholds, &ret->job.n_thresholds, err);
-    if (!st)
-        st = hs__corpus_layers_parse(row->layers, hs_model_shape(ret->job.model)->n_layers, ret->layers,
-                                     &ret->job.n_layers, err);
-    return st ? st : hs__corpus_needs_measure(&ret->job, &ret->needs, err);
+    ret->job = (hs__corpus_job){
+        .model = c->catalog->models[model], .engine = c->catalog->engines[model], .model_name = row->model};
+    const char *texts[HS__SETTINGS];
+    hs_error why = {0};
+    json_t *given = json_loads(row->settings, 0, NULL);
+    for (int k = 0; k < HS__SETTINGS; k++)
+        texts[k] = json_string_value(json_object_get(given, hs__setting_name((hs__setting)k)));
+    const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);
+    json_decref(given);
+    if (st)
+        return hs_fail(err, st, "%s %s", hs__setting_name(*ret_wrong), why.text);
+    *ret_wrong = HS__SETTINGS;
+    return hs__corpus_needs_measure(&ret->job, &ret->needs, err);
 }
 
 uint64_t hs__corpora_memory(const hs_corpora *c)

@@ -86,16 +86,6 @@ static hs_status part_report(const hs_corpora *c, const char *id, hs_error *err)
 
 /* ---- before and after ---- */
 
-/* What clients are told names files as the run has them, not where the server keeps them. */
-static void folder_strip(const hs_corpora *c, const char *id, char *text)
-{
-    char dir[HS__RUN_PATH_MAX];
-    hs__run_path(c, id, "", dir);
-    const size_t n = strlen(dir);
-    for (char *at; (at = strstr(text, dir));)
-        memmove(at, at + n + (at[n] == '/'), strlen(at + n + (at[n] == '/')) + 1);
-}
-
 /* The row's new state; NULL: the run goes on later. */
 static const char *state_after(const hs_corpora *c, hs_status st)
 {
@@ -136,7 +126,7 @@ static bool row_end(hs_corpora *c, const char *id, const char *state, const char
 static bool run_end(hs_corpora *c, const hs__run_row *row, hs_status st, hs_error *err)
 {
     const char *state = state_after(c, st);
-    folder_strip(c, row->id, err->text);
+    hs__run_path_strip(c, row->id, err->text);
     const bool ok = row_end(c, row->id, state, st && st != HS_CANCELLED ? err->text : NULL);
     c->current[0] = '\0';
     free(c->bad_lines);
@@ -178,7 +168,8 @@ static hs_status run_prepare(hs_corpora *c, const hs__run_row *row, hs__run_plan
             "the server was killed %d times while this run was under way, perhaps for memory: send it "
             "again with fewer layers or a smaller window",
             row->starts);
-    hs_status st = hs__run_plan_make(c, row, ret_plan, err);
+    hs__setting wrong;
+    hs_status st = hs__run_plan_make(c, row, ret_plan, &wrong, err);
     for (int tries = 0; !st; tries++) {
         hs_error why = {0};
         c->memory_free = hs__corpora_memory(c);

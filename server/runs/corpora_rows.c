@@ -10,6 +10,7 @@
 static const char schema[] =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
     "CREATE TABLE IF NOT EXISTS runs ("
+    /* max_tokens, layers and thresholds, and lines below, are of earlier versions: settings holds them now */
     " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,"
     " model TEXT NOT NULL, max_tokens INTEGER NOT NULL, layers TEXT NOT NULL,"
     " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
@@ -24,10 +25,11 @@ static const struct {
 } added[] = {
     {"bad_lines_total", "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
                         "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);"},
-    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"},   /* hs__corpus_lines */
+    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"},   /* hs__corpus_format */
     {"starts", "ALTER TABLE runs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"}, /* of hs__run_row */
     {"reserved",
      "ALTER TABLE runs ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0"}, /* bytes, until it ends */
+    {"settings", "ALTER TABLE runs ADD COLUMN settings TEXT"},           /* of hs__run_row */
 };
 
 hs_status hs__rows_fail(const hs_corpora *c, hs_error *err)
@@ -125,23 +127,24 @@ void hs__rows_count_bytes(hs_corpora *c)
 
 bool hs__row_next(hs_corpora *c, hs__run_row *ret)
 {
-    sqlite3_stmt *s = hs__row_statement(c,
-                                        "SELECT id, model, layers, thresholds, max_tokens, texts_done,"
-                                        " bad_lines_total, lines, starts FROM runs"
-                                        " WHERE state IN ('running', 'queued')"
-                                        " ORDER BY state = 'running' DESC, number LIMIT 1",
-                                        NULL, NULL);
+    sqlite3_stmt *s =
+        hs__row_statement(c,
+                          "SELECT id, model, coalesce(settings, json_object("
+                          "'max_tokens', CAST(max_tokens AS TEXT), 'layers', layers,"
+                          " 'thresholds', thresholds, 'input_format',"
+                          " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"
+                          " texts_done, bad_lines_total, starts FROM runs"
+                          " WHERE state IN ('running', 'queued')"
+                          " ORDER BY state = 'running' DESC, number LIMIT 1",
+                          NULL, NULL);
     const bool found = s && sqlite3_step(s) == SQLITE_ROW;
     if (found) {
         snprintf(ret->id, sizeof ret->id, "%s", hs__row_text(s, 0));
         snprintf(ret->model, sizeof ret->model, "%s", hs__row_text(s, 1));
-        snprintf(ret->layers, sizeof ret->layers, "%s", hs__row_text(s, 2));
-        snprintf(ret->thresholds, sizeof ret->thresholds, "%s", hs__row_text(s, 3));
-        ret->max_tokens = (size_t)sqlite3_column_int64(s, 4);
-        ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 5),
-                                              .bad_lines = (uint64_t)sqlite3_column_int64(s, 6)};
-        ret->lines = (hs__corpus_lines)sqlite3_column_int(s, 7);
-        ret->starts = sqlite3_column_int(s, 8);
+        snprintf(ret->settings, sizeof ret->settings, "%s", hs__row_text(s, 2));
+        ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 3),
+                                              .bad_lines = (uint64_t)sqlite3_column_int64(s, 4)};
+        ret->starts = sqlite3_column_int(s, 5);
     }
     sqlite3_finalize(s);
     return found;

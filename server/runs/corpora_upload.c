@@ -20,58 +20,40 @@ struct hs_upload {
     hs_corpora *corpora;
     char id[HS_CORPORA_ID_MAX + 1];
     int fd;
+    hs__input_format input;
     uint64_t n_bytes, flushed, n_lines;
-    uint64_t run_bytes; /* that the run will take beside its input */
-    unsigned char first[2];
-    bool line_has_text;
+    uint64_t run_bytes;            /* that the run will take beside its input */
+    bool line_has_text, has_lines; /* a text a line: they are counted */
 };
 
-/* ---- options ---- */
+/* ---- what is asked for ---- */
 
-/* NULL: there is no such model. */
-static const hs_shape *model_read(const hs_corpora *c, const char *text, hs__run_row *ret)
+/* False: there is no such model. */
+static bool model_read(const hs_corpora *c, const char *text, hs__run_row *ret)
 {
     const hs_model_place *first = hs__catalog_place(c->options, 0);
     snprintf(ret->model, sizeof ret->model, "%.*s", (int)(*text ? strlen(text) : first->n_name),
              *text ? text : first->name);
-    const size_t model = hs__catalog_find(c->options, ret->model);
-    return model == SIZE_MAX ? NULL : hs_model_shape(c->catalog->models[model]);
+    return hs__catalog_find(c->options, ret->model) != SIZE_MAX;
 }
 
-static hs_status max_tokens_read(const char *text, const hs_shape *shape, hs__run_row *ret, hs_error *err)
+static hs_status settings_write(const char *const texts[HS__SETTINGS], hs__run_row *ret,
+                                hs__setting *ret_wrong, hs_error *err)
 {
-    const size_t most = hs__corpus_tokens_most(shape);
-    char *end = NULL;
-    ret->max_tokens = *text ? strtoul(text, &end, 10) : hs__corpus_tokens_usual(shape);
-    const bool is_number = !end || (*text >= '0' && *text <= '9' && !*end);
-    if (!is_number || ret->max_tokens < 2 || ret->max_tokens > most)
-        return hs_fail(err, HS_INVALID, "max_tokens must be an integer from 2 to %zu; it is \"%.40s\"", most,
-                       text);
-    return HS_OK;
-}
-
-static hs_status layers_read(const char *text, const hs_shape *shape, hs__run_row *ret, hs_error *err)
-{
-    uint16_t layers[HS_LAYERS_MAX];
-    size_t n;
-    hs_error why = {0};
-    if (snprintf(ret->layers, sizeof ret->layers, "%s", *text ? text : "all") >= (int)sizeof ret->layers)
-        return hs_fail(err, HS_INVALID, "layers: the list is too long");
-    if (hs__corpus_layers_parse(ret->layers, shape->n_layers, layers, &n, &why))
-        return hs_fail(err, HS_INVALID, "layers: %s", why.text);
-    return HS_OK;
-}
-
-static hs_status thresholds_read(const char *text, hs__run_row *ret, hs_error *err)
-{
-    float thresholds[HS_CORPUS_THRESHOLDS_MAX];
-    size_t n;
-    hs_error why = {0};
-    if (snprintf(ret->thresholds, sizeof ret->thresholds, "%s", *text ? text : "0.1,0.2,0.3,0.4,0.5") >=
-        (int)sizeof ret->thresholds)
-        return hs_fail(err, HS_INVALID, "thresholds: the list is too long");
-    if (hs__corpus_thresholds_parse(ret->thresholds, thresholds, &n, &why))
-        return hs_fail(err, HS_INVALID, "thresholds: %s", why.text);
+    json_t *given = json_object();
+    for (int k = 0; k < HS__SETTINGS; k++) {
+        const char *name = hs__setting_name((hs__setting)k);
+        if (!*texts[k] || json_object_set_new(given, name, json_string(texts[k])) == 0)
+            continue;
+        json_decref(given);
+        *ret_wrong = (hs__setting)k;
+        return hs_fail(err, HS_INVALID, "%s must be UTF-8", name);
+    }
+    const size_t n = json_dumpb(given, ret->settings, sizeof ret->settings - 1, JSON_COMPACT);
+    json_decref(given);
+    if (n == 0 || n >= sizeof ret->settings)
+        return hs_fail(err, HS_INVALID, "the options are too long");
+    ret->settings[n] = '\0';
     return HS_OK;
 }
 
@@ -83,43 +65,37 @@ static hs_status name_check(const char *name, hs_error *err)
     return hs_fail(err, HS_INVALID, "name must be UTF-8 of at most %d bytes", NAME_BYTES);
 }
 
-/* All but ret->id. *ret_option: the one looked at last. */
+/* All but ret->id. *ret_option: the one that is wrong; NULL: none is, but the run is too large. */
 static hs_status request_read(const hs_corpora *c, const hs_corpora_request *request, hs__run_row *ret,
-                              const char **ret_option, hs_error *err)
+                              hs__run_plan *ret_plan, const char **ret_option, hs_error *err)
 {
+    hs__setting wrong = HS__SETTINGS;
     *ret_option = "model";
-    const hs_shape *shape = model_read(c, request->model, ret);
-    if (!shape)
+    if (!model_read(c, request->model, ret))
         return hs_fail(err, HS_NOT_FOUND, "there is no model '%.100s'; GET /models lists them", ret->model);
-    *ret_option = "max_tokens";
-    hs_status st = max_tokens_read(request->max_tokens, shape, ret, err);
-    if (st)
-        return st;
-    *ret_option = "layers";
-    st = layers_read(request->layers, shape, ret, err);
-    if (st)
-        return st;
-    *ret_option = "thresholds";
-    st = thresholds_read(request->thresholds, ret, err);
-    if (st)
-        return st;
     *ret_option = "name";
-    return name_check(request->name, err);
+    hs_status st = name_check(request->name, err);
+    if (st)
+        return st;
+    *ret_option = NULL;
+    st = settings_write(request->settings, ret, &wrong, err);
+    if (!st)
+        st = hs__run_plan_make(c, ret, ret_plan, &wrong, err);
+    if (st && wrong < HS__SETTINGS)
+        *ret_option = hs__setting_name(wrong);
+    return st;
 }
 
 static bool row_insert(hs_corpora *c, const hs__run_row *t, const char *name)
 {
     sqlite3_stmt *s =
         hs__row_statement(c,
-                          "INSERT INTO runs (id, name, model, layers, thresholds, max_tokens, lines,"
-                          " state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'uploading')",
+                          "INSERT INTO runs (id, name, model, settings, layers, thresholds, max_tokens,"
+                          " state) VALUES (?1, ?2, ?3, ?4, '', '', 0, 'uploading')",
                           t->id, name);
     if (s) {
         sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 4, t->layers, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_text(s, 5, t->thresholds, -1, SQLITE_TRANSIENT);
-        sqlite3_bind_int64(s, 6, (sqlite3_int64)t->max_tokens);
-        sqlite3_bind_int(s, 7, t->lines);
+        sqlite3_bind_text(s, 4, t->settings, -1, SQLITE_TRANSIENT);
     }
     return hs__row_done(s);
 }
@@ -194,20 +170,16 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
                            hs_upload **ret_upload, const char **ret_option, hs_error *err)
 {
     char id[HS_IDENTIFIER_BYTES];
-    hs__run_row row = {.lines = request->lines};
-    hs__run_plan plan;
-    hs_status st = request_read(c, request, &row, ret_option, err);
-    if (st)
-        return st;
-    *ret_option = NULL;
-    st = hs__run_plan_make(c, &row, &plan, err);
+    hs__run_row row = {0};
+    hs__run_plan plan = {0};
+    hs_status st = request_read(c, request, &row, &plan, ret_option, err);
     if (st)
         return st;
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
     hs__identifier_make(id);
-    *u = (hs_upload){.corpora = c, .fd = -1};
+    *u = (hs_upload){.corpora = c, .fd = -1, .input = plan.job.settings.input};
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
     memcpy(row.id, u->id, sizeof row.id);
     pthread_mutex_lock(&c->lock);
@@ -225,8 +197,6 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
 /* Lines that are not blank, as the run will count them. */
 static void lines_count(hs_upload *u, const char *bytes, size_t n)
 {
-    for (size_t i = 0; i < n && u->n_bytes + i < sizeof u->first; i++) /* they may come one by one */
-        u->first[u->n_bytes + i] = (unsigned char)bytes[i];
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
             u->n_lines += u->line_has_text;
@@ -235,11 +205,6 @@ static void lines_count(hs_upload *u, const char *bytes, size_t n)
             u->line_has_text = true;
         }
     }
-}
-
-static bool is_gzip(const hs_upload *u)
-{
-    return u->n_bytes >= sizeof u->first && u->first[0] == 0x1f && u->first[1] == 0x8b;
 }
 
 hs_status hs__upload_add(hs_upload *u, const char *bytes, size_t n_bytes, hs_error *err)
@@ -278,7 +243,7 @@ static hs_status upload_queue(hs_corpora *c, const hs_upload *u, hs_error *err)
         u->id, NULL);
     if (s) {
         sqlite3_bind_int64(s, 2, (sqlite3_int64)u->n_bytes);
-        if (!is_gzip(u))
+        if (u->has_lines)
             sqlite3_bind_int64(s, 3, (sqlite3_int64)u->n_lines + u->line_has_text);
         sqlite3_bind_int64(s, 4, (sqlite3_int64)u->run_bytes);
     }
@@ -293,11 +258,26 @@ static hs_status upload_queue(hs_corpora *c, const hs_upload *u, hs_error *err)
     return st;
 }
 
+/* What came is text, and has one. */
+static hs_status upload_check(hs_upload *u, hs_error *err)
+{
+    char path[HS__RUN_PATH_MAX];
+    hs__corpus_format format = HS__FORMAT_AUTO;
+    bool packed = false;
+    hs__run_path(u->corpora, u->id, "input", path);
+    const hs_status st = hs__corpus_input_check(path, &u->input, &format, &packed, err);
+    hs__run_path_strip(u->corpora, u->id, err->text);
+    u->has_lines = !packed && (format == HS__FORMAT_TEXT || format == HS__FORMAT_JSONL);
+    return st;
+}
+
 hs_status hs__upload_finish(hs_upload *u, char ret_id[HS_CORPORA_ID_MAX + 1], hs_error *err)
 {
     hs_status st = HS_OK;
     if (fsync(u->fd))
         st = write_failed(err);
+    if (!st)
+        st = upload_check(u, err);
     if (!st)
         st = upload_queue(u->corpora, u, err);
     memcpy(ret_id, u->id, sizeof u->id);

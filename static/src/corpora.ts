@@ -7,7 +7,14 @@ import { authorization } from "./token";
 export type Run = CorpusRun;
 export type { Report };
 
-export const LINES = ["application/x-ndjson", "text/plain"] as const;
+export const LINES = [
+  "application/x-ndjson",
+  "text/plain",
+  "application/json",
+  "text/csv",
+  "text/tab-separated-values",
+  "application/octet-stream",
+] as const;
 export type Lines = (typeof LINES)[number];
 
 export const RUN_OPTIONS = ["name", "model", "max_tokens", "layers", "thresholds"] as const;
@@ -121,8 +128,13 @@ export async function fetchReport(id: string, format: "html" | "json" | "npz"): 
   return (await send(reportAddress(id, format), {})).blob();
 }
 
-// What a file's lines are, told from its beginning: a line that reads as JSON with a text makes it NDJSON.
+// What a file holds, by its name and its beginning: a line that reads as JSON with a text makes it NDJSON. What is
+// packed, or CoNLL-U, is for the server to look at.
 export function linesOf(beginning: string, name: string): Lines {
+  if (/\.(gz|zst|conllu)$/i.test(name)) return "application/octet-stream";
+  if (/\.csv$/i.test(name)) return "text/csv";
+  if (/\.tsv$/i.test(name)) return "text/tab-separated-values";
+  if (/^\s*\[\s*[{"]/.test(beginning) && /\.json$/i.test(name)) return "application/json";
   const line = beginning.split("\n").find((l) => l.trim() !== "") ?? "";
   try {
     const value: unknown = JSON.parse(line);

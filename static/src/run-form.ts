@@ -6,6 +6,15 @@ import { h, replace } from "./dom";
 
 const BEGINNING = 64 << 10; // bytes looked at to tell what the lines are
 
+const HOLDS: Record<Lines, string> = {
+  "application/x-ndjson": "JSON, a line each (NDJSON)",
+  "text/plain": "A text a line",
+  "application/json": "A JSON array",
+  "text/csv": "CSV with a column text",
+  "text/tab-separated-values": "TSV with a column text",
+  "application/octet-stream": "Whatever it looks like",
+};
+
 type Place = RunOption | "file" | "all";
 
 // Where a problem is told: at the option it points to, else below the form.
@@ -22,7 +31,7 @@ export function bytes(n: number): string {
 
 export class RunForm {
   readonly element: HTMLFormElement;
-  private readonly file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.txt,text/plain" });
+  private readonly file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.txt,.csv,.tsv,.conllu,.gz,.zst,text/plain" });
   private readonly chosen = h("span", { class: "chosen" });
   private readonly lines: HTMLSelectElement;
   private readonly inputs: Record<RunOption, HTMLInputElement | HTMLSelectElement>;
@@ -48,7 +57,7 @@ export class RunForm {
     this.lines = h(
       "select",
       {},
-      LINES.map((type) => h("option", { value: type }, type === "text/plain" ? "A text" : "JSON (NDJSON)")),
+      LINES.map((type) => h("option", { value: type }, HOLDS[type])),
     );
     this.file.addEventListener("change", () => void this.choose(this.file.files?.[0] ?? null));
     const drop = h(
@@ -71,7 +80,7 @@ export class RunForm {
       },
       h("h2", {}, "New run"),
       this.guarded("file", drop, this.file),
-      h("label", { class: "field" }, h("span", {}, "Each line is"), this.lines),
+      h("label", { class: "field" }, h("span", {}, "The file holds"), this.lines),
       this.field("name", "Name"),
       h("div", { class: "two" }, this.field("model", "Model"), this.field("max_tokens", "Tokens at most")),
       this.field("layers", "Layers: all, last, or numbers"),

@@ -28,6 +28,10 @@ test("runs: what a line is, is told from the file's beginning", () => {
   assert.equal(linesOf("1984\n", "x.txt"), "text/plain");
   assert.equal(linesOf('{"text": "cut', "x.jsonl"), "application/x-ndjson");
   assert.equal(linesOf("", "x.txt"), "text/plain");
+  assert.equal(linesOf('[\n {"text": "a"}]', "x.json"), "application/json");
+  assert.equal(linesOf("id,text", "x.csv"), "text/csv");
+  assert.equal(linesOf("id\ttext", "x.tsv"), "text/tab-separated-values");
+  assert.equal(linesOf("\x1f\x8b", "x.jsonl.gz"), "application/octet-stream");
 });
 
 test("runs: figures of layers and heads, by the layers' numbers", () => {

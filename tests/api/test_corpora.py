@@ -94,9 +94,11 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     ("max_tokens=x", 422, "/max_tokens"), ("max_tokens=%2B8", 422, "/max_tokens"), ("max_tokens=513", 422, "/max_tokens"),
     ("max_tokens=99999999999999999999", 422, "/max_tokens"), ("max_tokens=-1", 422, "/max_tokens"),
     ("layers=12", 422, "/layers"), ("layers=0,2&layers=1", 422, "/layers"), ("thresholds=0.3,0.2", 422, "/thresholds"),
-    ("thresholds=" + "0" * 300 + ".1", 422, "/thresholds"), ("name=%zz", 400, None), ("name", 422, "/name"),
+    ("thresholds=" + "0" * 3000 + ".1", 422, "/thresholds"), ("name=%zz", 400, None), ("name", 422, "/name"),
     ("name=" + "n" * 201, 422, "/name"), ("name=" + "n" * 5000, 422, "/name"), ("name=%ff", 422, "/name"),
-    ("colour=red", 422, "/colour"), ("a/b=1", 422, None),
+    ("colour=red", 422, "/colour"), ("attention_threshold=0", 422, "/attention_threshold"), ("field=" + "f" * 200, 422, "/field"),
+    ("split_special_tokens=perhaps", 422, "/split_special_tokens"), ("sentence_ends=nowordofit", 422, "/sentence_ends"),
+    ("input_format=xml", 422, "/input_format"), ("field=%ff", 422, "/field"), ("a/b=1", 422, None),
 ])
 def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
     answer = send(keeping, b'"a"\n', query)
@@ -105,7 +107,7 @@ def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
     assert keeping.get("/corpora").json() == NO_RUNS
 
 
-@pytest.mark.parametrize("headers", [{"Content-Type": "application/json"}, {}])
+@pytest.mark.parametrize("headers", [{"Content-Type": "image/png"}, {}])
 def test_other_media_types_are_refused(keeping, headers):
     assert send(keeping, b'"a"\n', "", headers).status == 415
     assert keeping.get("/corpora").json() == NO_RUNS
@@ -118,6 +120,50 @@ def test_other_media_types_are_refused(keeping, headers):
 def test_the_media_type_says_what_the_lines_are(keeping, kind, body, texts_done, bad_lines):
     run = wait(keeping, send(keeping, body, headers={"Content-Type": kind}).headers["Location"])
     assert (run["state"], run["texts_done"], run["bad_lines"]) == ("done", texts_done, bad_lines)
+
+
+@pytest.mark.parametrize(("kind", "query", "body", "named"), [
+    ("application/json", "", b'[{"text": "one"}, "two"]', "json"), ("text/csv", "field=t", b't,n\n"one\nmore",2\ntwo,3\n', "csv"),
+    ("text/tab-separated-values", "", b"n\ttext\n1\tone\n2\ttwo\n", "tsv"),
+    ("application/octet-stream", "field=a.b", b'{"a": {"b": "one"}}\n{"a": {"b": "two"}}\n', "jsonl"),
+    ("application/gzip", "", gzip.compress(b"n,text\n1,one\n2,two\n"), "csv, gzip"),
+    ("application/octet-stream", "input_format=paragraphs", b"one\nmore\n\ntwo\n", "paragraphs"),
+    ("text/plain", "input_format=conllu", b"# text = one\n1\t_\n\n# text = two\n1\t_\n", "conllu"),
+])
+def test_uploads_have_every_format(keeping, kind, query, body, named):
+    run = wait(keeping, send(keeping, body, f"{OPTIONS}&{query}", {"Content-Type": kind}).headers["Location"])
+    assert (run["state"], run["texts_done"], run["bad_lines"]) == ("done", 2, [])
+    assert keeping.get(f"/corpora/{run['id']}/report").json()["provenance"]["input"]["formats"] == [named]
+
+
+@pytest.mark.parametrize(("kind", "body", "why"), [
+    ("application/octet-stream", b"", "empty"), ("text/plain", b"\n\n", "empty"), ("application/octet-stream", bytes(range(200)), "not text"),
+    ("application/x-ndjson", b"no JSON\n" * 3, "line 1: not JSON"), ("text/csv", b"a,b\n1,2\n", "no column 'text'"),
+    ("application/zstd", b"\x28\xb5\x2f\xfd", "cut short"),
+])
+def test_uploads_without_a_text_are_refused(keeping, tmp_path, kind, body, why):
+    answer = send(keeping, body, headers={"Content-Type": kind})
+    assert answer.status == 422 and why in answer.json()["detail"] and str(tmp_path) not in answer.json()["detail"]
+    assert keeping.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
+
+
+def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
+    body = gzip.compress(b"bad\n" * 20000)
+    run = wait(keeping, send(keeping, body).headers["Location"])
+    assert run["state"] == "failed" and "all bad" in run["error"]
+
+
+@pytest.mark.parametrize(("query", "key", "value"), [
+    ("attention_threshold=0.5", "attention_threshold", 0.5), ("split_special_tokens=true", "split_special_tokens", True),
+    ("sentence_ends=of,the", "sentence_ends", ["the", "of"]),
+])
+def test_settings_change_figures_and_are_told(keeping, query, key, value):
+    body, said = body_of(texts(60, seed=30) + ["the [MASK] of the boat. and [MASK], the boat."] * 9), []
+    for settings in (OPTIONS, f"{OPTIONS}&{query}"):
+        run = wait(keeping, send(keeping, body, settings).headers["Location"])
+        said.append(keeping.get(f"/corpora/{run['id']}/report").json())
+    assert said[0]["provenance"]["options"][key] != value == said[1]["provenance"]["options"][key]
+    assert said[0]["layer_figures"] != said[1]["layer_figures"]
 
 
 def test_a_window_smaller_than_the_papers_is_the_default_then(start_server, tmp_path):
@@ -301,8 +347,10 @@ def test_a_stop_does_not_wait_for_texts_that_are_still_to_be_counted(start_serve
 
 
 def test_clients_are_not_told_where_the_server_keeps_its_files(keeping, tmp_path):
-    run = wait(keeping, send(keeping, gzip.compress(b"a\n" * 99)[:-6]).headers["Location"])
+    run = wait(keeping, send(keeping, gzip.compress(b'"a"\n' * 99)[:-6]).headers["Location"])
     assert run["state"] == "failed" and str(tmp_path) not in run["error"] and "'input'" in run["error"]
+    problem = send(keeping, gzip.compress(b"no JSON\n" * 99)[:-6]).json()
+    assert problem["status"] == 422 and str(tmp_path) not in problem["detail"] and "cut short" in problem["detail"]
 
 
 @pytest.mark.parametrize("first", [1, 2, 100])

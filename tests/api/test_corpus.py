@@ -1,6 +1,8 @@
 """`headscope corpus`, `merge` and `report`: formats, bad lines, interruptions, shards."""
+import csv
 import fcntl
 import gzip
+import io
 import json
 import os
 import random
@@ -138,13 +140,106 @@ def test_a_line_has_a_bound(headscope, tmp_path):
     assert said["texts"] == 2 and said["bad_lines"]["lines"][0]["line"] == 2
 
 
-def test_no_texts_at_all(headscope, tmp_path):
-    done = corpus(headscope, "-", "-o", tmp_path / "out", stdin=b"\n\n")
+FORMATS = {
+    "jsonl": ("a.jsonl", lambda lines: "".join(json.dumps({"text": line}) + "\n" for line in lines)),
+    "deep": ("a.jsonl", lambda lines: "".join(json.dumps({"a": {"b": line}, "text": 3}) + "\n" for line in lines)),
+    "json": ("a.json", lambda lines: json.dumps([{"id": n, "text": line} for n, line in enumerate(lines)], indent=1)),
+    "strings": ("b", lambda lines: json.dumps(lines)),
+    "csv": ("a.csv", lambda lines: rows(lines, ",", "a text")),
+    "semicolons": ("c.csv", lambda lines: rows(lines, ";")),
+    "tsv": ("a.tsv", lambda lines: rows(lines, "\t")),
+    "rows": ("c", lambda lines: rows(lines, ",")),
+    "paragraphs": ("a.txt", lambda lines: "\r\n\r\n".join(lines) + "\n\n\n"),
+    "conllu": ("a.conllu", lambda lines: "".join(f"# sent_id = {n}\n# text = {line}\n1\tno\t_\n\n" for n, line in enumerate(lines))),
+    "words": ("d", lambda lines: "\n".join(words(line) for line in lines)),
+}
+OPTIONS = {"deep": ["--field", "a.b"], "csv": ["--field", "a text"], "paragraphs": ["--input-format", "paragraphs"]}
+NAMED = {"deep": "jsonl", "strings": "json", "semicolons": "csv", "rows": "csv", "words": "conllu"}
+
+
+def rows(lines, delimiter, name="text"):
+    table = io.StringIO()
+    writer = csv.writer(table, delimiter=delimiter)
+    writer.writerow(["id", name, "note"])
+    writer.writerows([n, line, "two\nlines, \"quoted\""] for n, line in enumerate(lines))
+    return table.getvalue()
+
+
+def words(line):
+    """A block of CoNLL-U without its text: a word of two parts, one that was not written, one without a space behind it."""
+    first, *rest = line.split(" ")
+    block = f"1-2\t{first}\t" + "_\t" * 7 + "_\n1\tx\t_\n2\ty\t_\n2.1\tghost\t_\n"
+    for n, word in enumerate(rest):
+        block += f"{n + 3}\t{word[:1]}\t" + "_\t" * 7 + "SpaceAfter=No\n" if len(word) > 1 else ""
+        block += f"{n + 53}\t{word[1:] or word}\t" + "_\t" * 7 + "_\n"
+    return block
+
+
+@pytest.fixture(scope="module")
+def sixty(headscope, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sixty")
+    lines = [line.replace("\r", "") for line in texts(60, seed=12)]
+    ndjson(folder / "in", lines)
+    assert corpus(headscope, folder / "in", "-o", folder / "out").returncode == 0
+    return lines, arrays(folder / "out")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_is_seen_and_named(headscope, sixty, tmp_path, kind):
+    lines, whole = sixty
+    name, make = FORMATS[kind]
+    data = make(lines).encode()
+    (tmp_path / name).write_bytes(data)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data))
+    subprocess.run(["zstd", "-q", tmp_path / name], check=True)
+    for packing in ("", ".gz", ".zst"):
+        done = corpus(headscope, tmp_path / (name + packing), "-o", tmp_path / f"out{packing}", *OPTIONS.get(kind, []))
+        assert done.returncode == 0, done.stderr
+        said = report(tmp_path / f"out{packing}")
+        assert said["bad_lines"]["count"] == 0 and said["texts"] == 60
+        assert said["provenance"]["input"]["formats"] == [NAMED.get(kind, kind) + {"": "", ".gz": ", gzip", ".zst": ", zstd"}[packing]]
+        for array, value in arrays(tmp_path / f"out{packing}").items():
+            assert value.tobytes() == whole[array].tobytes(), (array, packing)
+
+
+def test_a_bad_row_is_listed_where_it_begins(headscope, tmp_path):
+    (tmp_path / "in.csv").write_bytes(b'id,text\r\n1,"two\r\nlines"\r\n2\r\n3,"clo"sed\r\n4,fine,\r\n5,"open\r\n')
+    done = corpus(headscope, tmp_path / "in.csv", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     said = report(tmp_path / "out")
-    assert said["texts"] == 0
-    assert [f["holds"] for f in said["findings"]] == [None] * 8
+    assert said["texts"] == 2 and [line["line"] for line in said["bad_lines"]["lines"]] == [4, 5, 7]
+    (tmp_path / "in.json").write_text('[\n "one",\n 2,\n\n {"text":\n  3}, {"text": "cut')
+    done = corpus(headscope, tmp_path / "in.json", "-o", tmp_path / "more")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "more")
+    assert said["texts"] == 1 and [line["line"] for line in said["bad_lines"]["lines"]] == [3, 5, 6]
+
+
+@pytest.mark.parametrize(("data", "arguments", "why"), [
+    (b"", [], "empty"), (b"\n \n\n", [], "empty"), (b"[]", ["--input-format", "json"], "empty"), (b"text,id\n", [], "empty"),
+    (b'{"txt": "a"}\n{"text": 1}\n', [], "line 1: an object without"), (b"\x00\x01ELF", [], "not text"),
+    (b"PK\x03\x04 and more", [], "zip"), ("abc".encode("utf-16"), [], "UTF-16"), (b"\xff\n\xfe\xff\n", [], "UTF-8"),
+    (b"id,words\n1,a\n", ["--input-format", "csv"], "no column 'text'"), (b"a text\n", ["--field", "body"], "no field 'body'"),
+    (b"a text\n", ["--input-format", "json"], "bracket"), (b"# sent_id = 1\n\n", [], "neither words"),
+    (gzip.compress(b"\0" * 9), [], "not text"), (b"\x28\xb5\x2f\xfd\0", [], "cut short"), (b"\x28\xb5\x2f\xfd" + b"\xff" * 40, [], "zstd"),
+])
+def test_an_input_without_a_text_is_an_error(headscope, tmp_path, data, arguments, why):
+    (tmp_path / "in").write_bytes(data)
+    for n, place in enumerate((tmp_path / "in", "-")):
+        done = corpus(headscope, place, "-o", tmp_path / f"out{n}", *arguments, stdin=data)
+        assert done.returncode == 1 and why in done.stderr, done.stderr
+        assert not list((tmp_path / f"out{n}").iterdir())
+
+
+def test_a_shard_may_be_without_texts(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(5, seed=3))
+    for n in range(2):
+        done = corpus(headscope, tmp_path / "in", "-o", tmp_path / str(n), "--shard", f"{n}/2")
+        assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "1")
+    assert said["texts"] == 0 and [f["holds"] for f in said["findings"]] == [None] * 8
     assert said["head_figures"][0][0][0]["repeated_share"]["value"] is None
+    assert merge(headscope, tmp_path / "0", tmp_path / "1", "-o", tmp_path / "all").returncode == 0
 
 
 def test_damaged_gzip_is_an_error(headscope, tmp_path):
@@ -285,6 +380,8 @@ def half_done(headscope, long_run, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "what"), [
+    (["--attention-threshold", "0.4"], "attention_threshold"), (["--split-special-tokens"], "split_special_tokens"),
+    (["--sentence-ends", "!"], "sentence_ends"), (["--field", "body"], "field"), (["--input-format", "text"], "input_format"),
     (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--thresholds", "0.3"], "thresholds"),
     (["--shard", "0/2"], "n_shards"), (["--backend", "openblas"], "backend"),
 ])

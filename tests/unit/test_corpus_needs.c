@@ -14,8 +14,6 @@ static hs_model *model;
 static hs_engine *engine;
 static hs_runtime *runtime;
 static char dir[] = "/tmp/headscope-needs-XXXXXX", input[64];
-static const float thresholds[] = {0.1f, 0.3f};
-static uint16_t layers[HS_LAYERS_MAX];
 
 static void setup(void)
 {
@@ -29,8 +27,6 @@ static void setup(void)
     for (int i = 0; i < 200; i++)
         fprintf(file, "The %d. text of them tells of a river, and of the town beside it.\n", i);
     fclose(file);
-    for (uint16_t l = 0; l < HS_LAYERS_MAX; l++)
-        layers[l] = l;
 }
 
 static void teardown(void)
@@ -43,6 +39,18 @@ static void teardown(void)
     hs_model_close(model);
 }
 
+static hs__corpus_settings settings_make(size_t n_layers, size_t max_tokens)
+{
+    hs__corpus_settings settings = {.max_tokens = max_tokens,
+                                    .n_layers = n_layers,
+                                    .thresholds = {0.1f, 0.3f},
+                                    .n_thresholds = 2,
+                                    .attention_threshold = 0.3f};
+    for (uint16_t l = 0; l < n_layers; l++)
+        settings.layers[l] = l;
+    return settings;
+}
+
 static hs__corpus_job job_make(const char *const *inputs, size_t n_layers, size_t max_tokens)
 {
     return (hs__corpus_job){.model = model,
@@ -51,11 +59,7 @@ static hs__corpus_job job_make(const char *const *inputs, size_t n_layers, size_
                             .inputs = inputs,
                             .n_inputs = 1,
                             .dir = dir,
-                            .max_tokens = max_tokens,
-                            .thresholds = thresholds,
-                            .n_thresholds = 2,
-                            .layers = layers,
-                            .n_layers = n_layers,
+                            .settings = settings_make(n_layers, max_tokens),
                             .n_workers = 1,
                             .n_shards = 1,
                             .save_ms = 1000000};
