@@ -1,22 +1,19 @@
-/* corpus_html.c - report.html: the page built from static/report, with this run's data in it.
+/* corpus_html.c - report.html: the page built from static/report, with this run's figures and data in it.
  *
- * Where the page says HEADSCOPE-DATA stands base64 of gzip of: the size of a JSON document (u32,
- * little-endian), that document, maps. The document is report.json with `maps`, which lists them in order:
- * name, layer index, head index or null, side, scale, signed, triangle. A map is side x side bytes, or only
- * those with i < j for a triangle. A byte b stands for scale * (b / 255)^2, for a signed map for scale * s *
- * |s| with s = (b - 128) / 127: the square root in between keeps the faint parts. Windows too wide are
- * averaged over squares of tokens. */
+ * Where the page says HEADSCOPE-PAGE stands all that is to be read without a script, drawn as the default
+ * choice has it. Where it says HEADSCOPE-DATA stands what another choice needs, base64 of gzip of: the size
+ * of a JSON document (u32, little-endian), that document, the bytes of its maps, and every panel, each a
+ * line with its key, a line with its size in bytes, and its SVG. The document is report.json with `maps`
+ * (corpus_maps.h), `figures` (the patterns of corpus_figures.h) and `pick`. */
 #include "server/base/viewer_files.h"
+#include "server/corpus/corpus_figures.h"
+#include "server/corpus/corpus_picture.h"
 #include "server/corpus/corpus_report.h"
+#include "server/corpus/corpus_tables.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-#define MARKER "HEADSCOPE-DATA"
-/* Of all maps; with base64 and what gzip gains on them, this keeps the page below 8 MB. */
-#define MAP_BYTES_MAX 5e6
 
 /* ---- gzip and base64, as bytes come ---- */
 
@@ -26,18 +23,6 @@ typedef struct packer {
     unsigned char out[3 * 8192]; /* whole groups of base64 */
 } packer;
 
-static void base64_write(FILE *file, const unsigned char *bytes, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        const uint32_t b = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                           (i + 2 < n ? bytes[i + 2] : 0);
-        const char group[4] = {digits[b >> 18], digits[b >> 12 & 63], i + 1 < n ? digits[b >> 6 & 63] : '=',
-                               i + 2 < n ? digits[b & 63] : '='};
-        fwrite(group, 1, 4, file);
-    }
-}
-
 /* Everything given is in the file, or in out, once this returns; with Z_FINISH in the file. */
 static void pack(packer *p, const void *bytes, size_t n, int flush)
 {
@@ -45,7 +30,7 @@ static void pack(packer *p, const void *bytes, size_t n, int flush)
     p->stream.avail_in = (uInt)n;
     while (p->stream.avail_in || flush == Z_FINISH) {
         if (!p->stream.avail_out) {
-            base64_write(p->file, p->out, sizeof p->out);
+            hs__base64_write(p->file, p->out, sizeof p->out);
             p->stream.next_out = p->out;
             p->stream.avail_out = sizeof p->out;
         }
@@ -53,168 +38,50 @@ static void pack(packer *p, const void *bytes, size_t n, int flush)
             break;
     }
     if (flush == Z_FINISH)
-        base64_write(p->file, p->out, sizeof p->out - p->stream.avail_out);
+        hs__base64_write(p->file, p->out, sizeof p->out - p->stream.avail_out);
 }
 
-/* ---- maps ---- */
-
-typedef struct atlas {
-    const hs_corpus_stats *stats;
-    hs_corpus_options o;
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    size_t n_arrays;
-    size_t factor, side;   /* tokens of a pixel's edge; pixels of a map's */
-    const double *reached; /* [T] texts with more than i tokens */
-    double *values;        /* [T][T] */
-    double *pooled;        /* [side][side] */
-    unsigned char *bytes;  /* [side][side] */
-} atlas;
-
-/* One kind of map in the page. */
-typedef struct chart {
-    const char *array, *name;
-    bool per_head, summed; /* summed: over the heads of a per-head array */
-    bool is_signed, triangle;
-} chart;
-
-static const chart charts[] = {
-    {"attention_sum", "attention", true, false, false, false},
-    {"attention_sum", "attention_layer", true, true, false, false},
-    {"attention_sum_no_columns", "attention_layer_no_columns", true, true, false, false},
-    {"attention_sum_no_columns_no_diagonal", "attention_layer_no_columns_no_diagonal", true, true, false,
-     false},
-    {"location", "location", true, false, false, true},
-    {"similarity_sum", "similarity", false, false, true, true},
-    {"normalized_sum", "normalized", false, false, true, true},
-};
-
-static const hs_corpus_array *array_find(const atlas *a, const char *name)
+static hs_status panel_pack(void *data, const char *key, const char *svg, size_t n_svg)
 {
-    for (size_t k = 0; k < a->n_arrays; k++)
-        if (strcmp(a->arrays[k].name, name) == 0)
-            return &a->arrays[k];
-    return NULL;
-}
-
-/* Adds map number `map` of an array to values. */
-static void values_add(atlas *a, const hs_corpus_array *array, size_t map)
-{
-    const size_t T = a->o.tokens_max;
-    union {
-        double real[HS_CORPUS_WINDOW_MAX];
-        int64_t count[HS_CORPUS_WINDOW_MAX];
-    } row;
-    for (size_t i = 0; i < T; i++) {
-        hs_corpus_array_read(a->stats, array, (map * T + i) * T, T, &row);
-        for (size_t j = 0; j < T; j++)
-            a->values[i * T + j] += array->is_float ? row.real[j] : (double)row.count[j];
-    }
-}
-
-/* Sums become means over the texts that reached the cell; squares of cells become pixels. Returns the largest
- * absolute value. */
-static double pool(atlas *a)
-{
-    const size_t T = a->o.tokens_max;
-    double scale = 0;
-    for (size_t y = 0; y < a->side; y++)
-        for (size_t x = 0; x < a->side; x++) {
-            double sum = 0, texts = 0;
-            for (size_t i = y * a->factor; i < (y + 1) * a->factor && i < T; i++)
-                for (size_t j = x * a->factor; j < (x + 1) * a->factor && j < T; j++) {
-                    sum += a->values[i * T + j];
-                    texts += a->reached[i > j ? i : j];
-                }
-            const double mean = texts > 0 ? sum / texts : 0;
-            a->pooled[y * a->side + x] = isfinite(mean) ? mean : 0;
-            scale = fmax(scale, fabs(a->pooled[y * a->side + x]));
-        }
-    return scale;
-}
-
-/* Returns how many bytes the map takes. */
-static size_t quantise(atlas *a, const chart *c, double scale)
-{
-    size_t n = 0;
-    for (size_t y = 0; y < a->side; y++)
-        for (size_t x = c->triangle ? y + (a->factor == 1) : 0; x < a->side; x++) {
-            const double share = scale > 0 ? a->pooled[y * a->side + x] / scale : 0;
-            const double root = copysign(sqrt(fabs(share)), share);
-            a->bytes[n++] = (unsigned char)lround(c->is_signed ? 128 + 127 * root : 255 * fmax(root, 0));
-        }
-    return n;
-}
-
-static size_t chart_maps(const atlas *a, const chart *c)
-{
-    return a->o.n_layers * (c->per_head && !c->summed ? a->o.n_heads : 1);
-}
-
-/* Computes map k of a chart into bytes; appends its description to list when there is one. */
-static size_t map_make(atlas *a, const chart *c, size_t k, json_t *list)
-{
-    const hs_corpus_array *array = array_find(a, c->array);
-    const size_t T = a->o.tokens_max, n_parts = c->summed ? a->o.n_heads : 1;
-    memset(a->values, 0, T * T * sizeof *a->values);
-    for (size_t part = 0; array && part < n_parts; part++)
-        values_add(a, array, k * n_parts + part);
-    const double scale = pool(a);
-    const bool headed = c->per_head && !c->summed;
-    if (list)
-        json_array_append_new(list,
-                              json_pack("{ss sI so sI sf sb sb}", "name", c->name, "layer",
-                                        (json_int_t)(headed ? k / a->o.n_heads : k), "head",
-                                        headed ? json_integer((json_int_t)(k % a->o.n_heads)) : json_null(),
-                                        "side", (json_int_t)a->side, "scale", scale, "signed", c->is_signed,
-                                        "triangle", c->triangle && a->factor == 1));
-    chart whole = *c;
-    whole.triangle = c->triangle && a->factor == 1;
-    return quantise(a, &whole, scale);
-}
-
-static hs_status atlas_init(atlas *a, const hs_corpus_stats *stats, hs_error *err)
-{
-    *a = (atlas){.stats = stats, .o = hs_corpus_stats_options(stats)};
-    const size_t T = a->o.tokens_max, L = a->o.n_layers, A = a->o.n_heads;
-    /* attention and half of location for each head; three maps and two halves for each layer */
-    const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4 * (double)L));
-    a->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
-    a->side = (T + a->factor - 1) / a->factor;
-    a->n_arrays = hs_corpus_arrays(stats, a->arrays);
-    a->values = malloc(T * T * sizeof *a->values);
-    a->pooled = malloc(a->side * a->side * sizeof *a->pooled);
-    a->bytes = malloc(a->side * a->side);
-    double *reached = calloc(T, sizeof *reached);
-    a->reached = reached;
-    if (!a->values || !a->pooled || !a->bytes || !reached)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    int64_t counts[HS_CORPUS_WINDOW_MAX];
-    hs_corpus_array_read(stats, array_find(a, "reached"), 0, T, counts);
-    for (size_t i = 0; i < T; i++)
-        reached[i] = (double)counts[i];
+    char line[128];
+    const int n = snprintf(line, sizeof line, "%s\n%zu\n", key, n_svg);
+    pack(data, line, (size_t)n, Z_NO_FLUSH);
+    pack(data, svg, n_svg, Z_NO_FLUSH);
     return HS_OK;
 }
 
-static void atlas_finish(atlas *a)
+/* ---- the data ---- */
+
+static json_t *figures_json(void)
 {
-    free(a->values);
-    free(a->pooled);
-    free(a->bytes);
-    free((double *)a->reached);
+    json_t *figures = json_object();
+    for (size_t k = 0; k < hs__n_figures; k++)
+        json_object_set_new(figures, hs__figures[k].id, json_string(hs__figures[k].panels));
+    json_object_set_new(figures, "heads", json_string("heads:l:t"));
+    json_object_set_new(figures, "examples", json_string("examples:l"));
+    return figures;
 }
 
-/* ---- the page ---- */
-
-static json_t *maps_describe(atlas *a)
+static json_t *pick_json(const hs__pick *pick)
 {
-    json_t *maps = json_array();
-    for (size_t c = 0; c < sizeof charts / sizeof *charts; c++)
-        for (size_t k = 0; k < chart_maps(a, &charts[c]); k++)
-            map_make(a, &charts[c], k, maps);
-    return maps;
+    return json_pack("{sI sI sI sI sI}", "early", (json_int_t)pick->early, "middle", (json_int_t)pick->middle,
+                     "layer", (json_int_t)pick->last, "head", (json_int_t)pick->head, "threshold",
+                     (json_int_t)pick->t);
 }
 
-static hs_status data_write(FILE *file, atlas *a, const char *document, hs_error *err)
+/* malloc'ed; NULL without memory. */
+static char *document_make(const hs__drawing *d, const hs__pick *pick)
+{
+    json_t *whole = json_copy((json_t *)d->report);
+    json_object_set_new(whole, "maps", hs__corpus_maps_json(d->maps));
+    json_object_set_new(whole, "figures", figures_json());
+    json_object_set_new(whole, "pick", pick_json(pick));
+    char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+    json_decref(whole);
+    return document;
+}
+
+static hs_status data_write(FILE *file, hs__drawing *d, const char *document, hs_error *err)
 {
     const size_t n = strlen(document);
     const unsigned char size[4] = {(unsigned char)n, (unsigned char)(n >> 8), (unsigned char)(n >> 16),
@@ -229,39 +96,105 @@ static hs_status data_write(FILE *file, atlas *a, const char *document, hs_error
     p->stream.avail_out = sizeof p->out;
     pack(p, size, sizeof size, Z_NO_FLUSH);
     pack(p, document, n, Z_NO_FLUSH);
-    for (size_t c = 0; c < sizeof charts / sizeof *charts; c++)
-        for (size_t k = 0; k < chart_maps(a, &charts[c]); k++) {
-            const size_t n_map = map_make(a, &charts[c], k, NULL);
-            pack(p, a->bytes, n_map, Z_NO_FLUSH);
-        }
+    for (size_t k = 0; k < d->maps->n; k++)
+        pack(p, d->maps->maps[k].bytes, d->maps->maps[k].n_bytes, Z_NO_FLUSH);
+    const hs_status st = hs__panels_visit(d, panel_pack, p, err);
     pack(p, NULL, 0, Z_FINISH);
     deflateEnd(&p->stream);
     free(p);
-    return HS_OK;
+    return st;
+}
+
+/* ---- what is read without a script ---- */
+
+static void figures_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+{
+    for (size_t k = 0; k < hs__n_figures; k++) {
+        const hs__figure *f = &hs__figures[k];
+        fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n", f->id,
+                f->title, f->title);
+        hs__figure_write(d, f, pick, out);
+        fputs("</div><figcaption>", out);
+        hs__caption_write(d, f, pick, out);
+        fputs("</figcaption></figure>\n", out);
+    }
+}
+
+static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+{
+    const int layer = d->o.layers[pick->last];
+    const double threshold = (double)d->o.thresholds[pick->t];
+    hs__header_write(d->report, out);
+    fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);
+    hs__findings_write(d->report, out);
+    d->pictures = true;
+    figures_write(d, pick, out);
+    d->pictures = false;
+    fprintf(
+        out,
+        "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "
+        "at threshold <span data-pick=\"threshold\">%.3g</span></h2><div class=\"panels\">\n",
+        layer, threshold);
+    hs__heads_write(d, pick->last, pick->t, out);
+    fprintf(
+        out,
+        "</div></section>\n<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
+        "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
+        "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
+        layer, (double)d->o.thresholds[d->o.threshold_main]);
+    hs__examples_write(d, pick->last, out);
+    fputs("</div>\n", out);
+    hs__texts_write(d->report, out);
+    fputs("</section></main>\n", out);
+}
+
+/* ---- the whole ---- */
+
+static const char page_marker[] = "HEADSCOPE-PAGE", data_marker[] = "HEADSCOPE-DATA";
+
+/* Writes the page up to a marker; returns what follows it, NULL when it is not there. */
+static const char *until_marker(FILE *file, const char *at, const char *end, const char *marker)
+{
+    const char *found = at ? memmem(at, (size_t)(end - at), marker, strlen(marker)) : NULL;
+    if (!found)
+        return NULL;
+    fwrite(at, 1, (size_t)(found - at), file);
+    return found + strlen(marker);
+}
+
+static hs_status whole_write(FILE *file, hs__drawing *d, const hs_viewer_file *page, hs_error *err)
+{
+    const char *begin = (const char *)page->data, *end = begin + page->size;
+    const hs__pick pick = hs__pick_default(&d->o);
+    char *document = document_make(d, &pick);
+    if (!document)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    const char *at = until_marker(file, begin, end, page_marker);
+    if (at)
+        page_write(d, &pick, file);
+    at = until_marker(file, at, end, data_marker);
+    const hs_status st = at ? data_write(file, d, document, err)
+                            : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
+    if (!st)
+        fwrite(at, 1, (size_t)(end - at), file);
+    free(document);
+    return st;
 }
 
 hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report, hs_error *err)
 {
     const hs_viewer_file *page = hs__viewer_find("/report.html");
-    const char *marker = page ? memmem(page->data, page->size, MARKER, sizeof MARKER - 1) : NULL;
-    if (!marker)
+    hs__corpus_maps maps;
+    hs__drawing drawing;
+    if (!page)
         return hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
-    atlas a;
-    hs_status st = atlas_init(&a, stats, err);
-    json_t *whole = st ? NULL : json_copy((json_t *)report);
-    if (whole)
-        json_object_set_new(whole, "maps", maps_describe(&a));
-    char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
-    if (!st && !document)
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    if (!st && document) {
-        const size_t before = (size_t)(marker - (const char *)page->data);
-        fwrite(page->data, 1, before, file);
-        st = data_write(file, &a, document, err);
-        fwrite(marker + sizeof MARKER - 1, 1, page->size - before - (sizeof MARKER - 1), file);
+    hs_status st = hs__corpus_maps_init(&maps, stats, err);
+    if (!st)
+        st = hs__drawing_init(&drawing, stats, report, &maps, err);
+    if (!st) {
+        st = whole_write(file, &drawing, page, err);
+        hs__drawing_finish(&drawing);
     }
-    free(document);
-    json_decref(whole);
-    atlas_finish(&a);
+    hs__corpus_maps_finish(&maps);
     return st;
 }

@@ -26,8 +26,9 @@ enum {
 #define WORDS_BYTES (4 * MB)
 /* A buffer that doubles holds its text up to twice, and the old one while it grows. */
 #define GROWING 3
-/* The page itself, and its maps as base64 (corpus_html.c). */
-#define PAGE_BYTES (9 * MB)
+/* The page itself with its maps as base64 (corpus_html.c), and those maps in memory (corpus_maps.c). */
+#define PAGE_BYTES (12 * MB)
+#define MAPS_BYTES (6 * MB)
 #define ZIP_BYTES  (1 * MB)
 
 /* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
@@ -97,7 +98,7 @@ hs_status hs__corpus_needs_measure(const hs__corpus_job *job, hs__corpus_needs *
     const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
-    *ret_needs = (hs__corpus_needs){.memory = TEXTS_BYTES + json_memory(&d),
+    *ret_needs = (hs__corpus_needs){.memory = TEXTS_BYTES + MAPS_BYTES + json_memory(&d),
                                     .memory_worker = worker_memory(job, size.memory_bytes),
                                     .disk = state + larger(state, npz + page + report_text(&d))};
     return HS_OK;

@@ -1,4 +1,4 @@
-// What a run found, as the page carries it: server/corpus_html.c says how it is written.
+// What a run found, as the page carries it: server/corpus/corpus_html.c says how it is written.
 
 export interface Figure { value: number | null; spread: number | null }
 export interface Head {
@@ -17,6 +17,9 @@ export interface Layer {
 }
 export interface Finding { claim: string; paper: string; measured: string; criterion: string; holds: boolean | null }
 export type Extreme = [text: number, value: number];
+
+// What the reader looks at; layers and thresholds are indices into the report's lists.
+export interface Pick { early: number; middle: number; layer: number; head: number; threshold: number }
 
 // Axes as in docs/methods.md, section 4.
 export interface Report {
@@ -46,48 +49,75 @@ export interface Report {
   };
   bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
   maps: MapEntry[];
+  figures: Record<string, string>; // patterns of panels: server/corpus/corpus_figures.h
+  pick: Pick;
 }
 
+// middle, scale and ranges (all, 99 %, 95 %) as server/corpus/corpus_maps.h says.
 interface MapEntry {
-  name: string; layer: number; head: number | null; side: number; scale: number; signed: boolean; triangle: boolean;
+  name: string; layer: number; head: number | null; side: number; middle: number; scale: number; triangle: boolean; diagonal: boolean;
+  ranges: [number, number][];
 }
 
-// One map, dense: values[i * side + j]; roots are the values' square roots over the scale's, for colours.
-export interface Plate { side: number; scale: number; values: Float32Array; roots: Float32Array }
+// One map, dense: values[i * side + j].
+export interface Plate { side: number; values: Float32Array; ranges: [number, number][] }
 
+// Maps and panels go by the same keys: "attention:3:5" is layer 3, head 5, by index.
 export class Atlas {
   private readonly offsets = new Map<string, { entry: MapEntry; at: number }>();
+  readonly end: number; // where the maps end
 
   constructor(entries: readonly MapEntry[], private readonly bytes: Uint8Array) {
     let at = 0;
     for (const entry of entries) {
-      this.offsets.set(`${entry.name} ${entry.layer} ${entry.head ?? ""}`, { entry, at });
-      at += entry.triangle ? (entry.side * (entry.side - 1)) / 2 : entry.side ** 2;
+      this.offsets.set(`${entry.name}:${entry.layer}${entry.head === null ? "" : `:${entry.head}`}`, { entry, at });
+      at += entry.triangle ? (entry.side * (entry.side + (entry.diagonal ? 1 : -1))) / 2 : entry.side ** 2;
     }
+    this.end = at;
   }
 
-  plate(name: string, layer: number, head: number | null = null): Plate {
-    const found = this.offsets.get(`${name} ${layer} ${head ?? ""}`);
-    if (!found) throw new Error(`the report has no map ${name} of layer ${layer}`);
-    const { side, scale, signed, triangle } = found.entry;
-    const roots = new Float32Array(side * side);
+  plate(key: string): Plate {
+    const found = this.offsets.get(key);
+    if (!found) throw new Error(`the report has no map ${key}`);
+    const { side, middle, scale, triangle, diagonal, ranges } = found.entry;
+    const values = new Float32Array(side * side);
     let at = found.at;
     for (let i = 0; i < side; i++)
-      for (let j = triangle ? i + 1 : 0; j < side; j++) {
-        const byte = this.bytes[at++]!;
-        const root = signed ? (byte - 128) / 127 : byte / 255;
-        roots[i * side + j] = root;
-        if (triangle) roots[j * side + i] = root;
+      for (let j = triangle ? i + (diagonal ? 0 : 1) : 0; j < side; j++) {
+        const root = (this.bytes[at++]! - 128) / 127;
+        values[i * side + j] = middle + scale * root * Math.abs(root);
+        if (triangle) values[j * side + i] = values[i * side + j]!;
       }
-    return { side, scale, roots, values: roots.map((root) => scale * root * Math.abs(root)) };
+    return { side, values, ranges };
   }
 }
 
-export async function unpack(base64: string): Promise<{ report: Report; atlas: Atlas }> {
+function panelsOf(bytes: Uint8Array): Map<string, string> {
+  const panels = new Map<string, string>();
+  const decoder = new TextDecoder();
+  let at = 0;
+  const line = (): string => {
+    const end = bytes.indexOf(10, at);
+    const text = decoder.decode(bytes.subarray(at, end));
+    at = end + 1;
+    return text;
+  };
+  while (at < bytes.length) {
+    const key = line(), size = Number(line());
+    panels.set(key, decoder.decode(bytes.subarray(at, at + size)));
+    at += size;
+  }
+  return panels;
+}
+
+export interface Data { report: Report; atlas: Atlas; panels: Map<string, string> }
+
+export async function unpack(base64: string): Promise<Data> {
   const packed = Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const size = new DataView(bytes.buffer).getUint32(0, true);
   const report = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size))) as Report;
-  return { report, atlas: new Atlas(report.maps, bytes.subarray(4 + size)) };
+  const atlas = new Atlas(report.maps, bytes.subarray(4 + size));
+  return { report, atlas, panels: panelsOf(bytes.subarray(4 + size + atlas.end)) };
 }

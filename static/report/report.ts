@@ -1,83 +1,154 @@
-// The report page: choices at the top redraw every figure; everything it needs is in the file.
+// The report page. All of it is there without a script (server/corpus/corpus_html.c); this lets the reader look at other
+// layers, heads, thresholds and ranges, reads maps under the pointer, and saves figures. What is chosen is in the URL.
 import { h, select } from "../src/dom";
 import "../src/style.css";
 import "./report.css";
-import { inkOf } from "./chart";
-import { unpack, type Atlas, type Report } from "./data";
-import { FIGURES, type Context, type Drawn, type Pick, type Plan } from "./figures";
-import { saveCsv, savePng, saveSvg } from "./save";
-import { examples, findings, heads } from "./tables";
+import { tableOf } from "./csv";
+import { unpack, type Data, type Pick } from "./data";
+import { paint, tellUnder } from "./maps";
+import { pdfOf } from "./pdf";
+import { csvOf, offer, pngOf, svgOf, together, type Table } from "./save";
 
+type Choices = Pick & { range: number };
+const RANGES = [["100", "all of it"], ["99", "1st to 99th percentile"], ["95", "5th to 95th percentile"]] as const;
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const readout = h("output", { class: "reading", "aria-live": "off" });
-const tell = (text: string): void => { readout.textContent = text; };
+const follow = (): void => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; };
 
-function figureElement(plan: Plan, context: Context): HTMLElement {
-  const drawn: Drawn = plan.draw(context);
-  const file = `figure-${plan.id}`;
-  const wrapper = h("div", { class: "wide" });
-  wrapper.append(drawn.picture);
-  return h("figure", { id: file, "aria-label": plan.title },
-    h("h2", {}, plan.title), wrapper,
-    h("figcaption", {}, drawn.caption),
-    h("p", { class: "save" },
-      h("button", { onclick: () => saveCsv(file, drawn.table) }, "CSV"),
-      h("button", { onclick: () => void savePng(file, drawn.picture) }, "PNG"),
-      h("button", { onclick: () => saveSvg(file, drawn.picture) }, "SVG")));
-}
-
-function header(report: Report): HTMLElement {
-  const { model, options, input, shards, date, seconds, headscope } = report.provenance;
-  const known = report.findings.filter((f) => f.holds !== null);
-  const facts: [string, string][] = [
-    ["Model", `${model.name} · ${model.layers} layers × ${report.heads} heads · ${model.backend} ${model.precision}`],
-    ["SHA-256", model.sha256],
-    ["Texts", `${report.texts.toLocaleString("en")} (${report.tokens.toLocaleString("en")} tokens, cut at ${options.max_tokens}), ${report.all_pairs.toLocaleString("en")} pairs` +
-      (report.bad_lines.count ? `, ${report.bad_lines.count.toLocaleString("en")} bad lines left out` : "")],
-    ["Input", `${input.files.join(", ")} · SHA-256 ${input.sha256}` +
-      (input.complete ? "" : ` of the first ${input.lines.toLocaleString("en")} lines: the run was stopped there`)],
-    ["Made", `${date} by headscope ${headscope} in ${Math.round(seconds).toLocaleString("en")} s` +
-      (shards.n > 1 ? `, shards ${shards.included.length} of ${shards.n}` : "")],
-  ];
-  return h("header", {}, h("h1", {}, "How this model pays attention"),
-    h("p", {}, "The figures of ", h("a", { href: "https://arxiv.org/abs/2512.21956" }, "arXiv 2512.21956"), ", redrawn. ",
-      h("a", { href: "#findings" }, `${known.filter((f) => f.holds).length} of ${known.length} of its claims hold here.`)),
-    h("dl", {}, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
-}
-
-function page(report: Report, atlas: Atlas): void {
-  const n = report.layers.length;
-  const pick: Pick = { early: n > 2 ? 1 : 0, middle: Math.floor(n / 2), last: n - 1, head: 0, t: report.threshold_main };
-  const body = h("main", {});
-  const layers = report.layers.map((layer, l) => [String(l), String(layer)] as const);
-  const draw = (): void => {
-    const theme = dark.matches ? "dark" : "light";
-    document.documentElement.dataset.theme = theme;
-    const context: Context = { report, atlas, pick, ink: inkOf(theme), tell };
-    body.replaceChildren(...FIGURES.map((plan) => figureElement(plan, context)), heads(report, pick), examples(report, pick), findings(report));
+// The keys of the panels that a pattern stands for.
+function keysOf(pattern: string, pick: Pick, heads: number): string[] {
+  const letters: Record<string, number> = {
+    e: pick.early, m: pick.middle, b: Math.max(0, pick.layer - 1), l: pick.layer, h: pick.head, t: pick.threshold,
   };
-  const choose = (label: string, key: keyof Pick, options: readonly (readonly [string, string])[]): HTMLElement => {
+  const keys = pattern.split(" ").flatMap((word) => {
+    const [name, ...axes] = word.split(":");
+    const all = axes.includes("*") ? Array.from({ length: heads }, (_, head) => head) : [0];
+    return all.map((head) => [name, ...axes.map((axis) => (axis === "*" ? head : letters[axis]))].join(":"));
+  });
+  return [...new Set(keys)];
+}
+
+class Page {
+  private readonly first: Choices;
+  private readonly now: Choices;
+  private readonly shown = new Map<string, string>();
+  private readonly fields = new Map<keyof Choices, (value: string) => void>();
+
+  constructor(private readonly data: Data) {
+    this.first = { ...data.report.pick, range: 1 };
+    this.now = { ...this.first };
+    for (const [id, pattern] of Object.entries(data.report.figures))
+      this.shown.set(id, keysOf(pattern, this.first, data.report.heads).join(" "));
+  }
+
+  // What each choice is called in the URL and offered as: [index, name].
+  private options(): Record<keyof Choices, (readonly [string, string])[]> {
+    const { layers, heads, thresholds } = this.data.report;
+    const numbered = layers.map((layer, l) => [String(l), String(layer)] as const);
+    return {
+      layer: numbered, early: numbered, middle: numbered,
+      head: Array.from({ length: heads }, (_, k) => [String(k), String(k)] as const),
+      threshold: thresholds.map((v, t) => [String(t), String(v)] as const),
+      range: RANGES.map(([name], r) => [String(r), name] as const),
+    };
+  }
+
+  private readUrl(): string | undefined {
+    const parts = location.hash.slice(1).split("&");
+    const given = new URLSearchParams(parts.filter((part) => part.includes("=")).join("&"));
+    for (const [key, list] of Object.entries(this.options()) as [keyof Choices, (readonly [string, string])[]][]) {
+      const found = list.find(([, name]) => name === given.get(key));
+      this.now[key] = found ? Number(found[0]) : this.first[key];
+      this.fields.get(key)?.(String(this.now[key]));
+    }
+    return parts.find((part) => part && !part.includes("="));
+  }
+
+  private writeUrl(): void {
+    const anchor = location.hash.slice(1).split("&").filter((part) => part && !part.includes("="));
+    const options = this.options();
+    const chosen = (Object.keys(options) as (keyof Choices)[]).filter((key) => this.now[key] !== this.first[key])
+      .map((key) => `${key}=${options[key][this.now[key]]![1]}`);
+    const hash = [...anchor, ...chosen].join("&");
+    history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  }
+
+  private show(): void {
+    const { report, atlas, panels } = this.data;
+    for (const [id, pattern] of Object.entries(report.figures)) {
+      const keys = keysOf(pattern, this.now, report.heads);
+      if (this.shown.get(id) === keys.join(" ")) continue;
+      this.shown.set(id, keys.join(" "));
+      const figure = document.getElementById(`figure-${id}`) ?? document.getElementById(id)!;
+      figure.querySelector(".panels")!.innerHTML = keys.map((key) => panels.get(key) ?? "").join("");
+    }
+    for (const word of document.querySelectorAll<HTMLElement>("[data-pick]"))
+      word.textContent = this.options()[word.dataset.pick as keyof Choices][this.now[word.dataset.pick as keyof Choices]]![1];
+    paint(atlas, this.now.range);
+  }
+
+  private choice(label: string, key: keyof Choices): HTMLElement {
+    const options = this.options()[key].map(([value, name]) =>
+      [value, key === "range" ? RANGES[Number(value)]![1] : name] as const);
     const field = select(label, options, (value) => {
-      const top = scrollY;
-      pick[key] = Number(value);
-      draw();
-      scrollTo(0, top);
+      this.now[key] = Number(value);
+      this.writeUrl();
+      this.show();
     });
-    field.set(String(pick[key]));
+    this.fields.set(key, field.set);
     return field.element;
-  };
-  document.getElementById("report")!.append(header(report), h("nav", { class: "choices", "aria-label": "What the figures show" },
-    choose("Layer", "last", layers), choose("Early", "early", layers), choose("Middle", "middle", layers),
-    choose("Head (Fig. 2)", "head", Array.from({ length: report.heads }, (_, k) => [String(k), String(k)] as const)),
-    choose("Threshold", "t", report.thresholds.map((v, t) => [String(t), String(v)] as const)), readout), body);
-  draw();
-  dark.addEventListener("change", draw);
+  }
+
+  private buttons(id: string, figure: HTMLElement): HTMLElement {
+    const name = figure.tagName === "FIGURE" ? `figure-${id}` : id;
+    const table = (): Table => tableOf(id, this.data, this.now, figure);
+    const save = (kind: string, make: () => Promise<Blob> | Blob): HTMLElement =>
+      h("button", { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) }, kind.toUpperCase());
+    const pictures = figure.tagName !== "FIGURE" ? [] : [
+      save("png", () => pngOf(together(figure))), save("svg", () => svgOf(together(figure))),
+      save("pdf", () => pdfOf(together(figure)))];
+    return h("p", { class: "save" }, save("csv", () => csvOf(table())), pictures);
+  }
+
+  private viewerLinks(): void {
+    const { report } = this.data;
+    const home = location.protocol.startsWith("http") ? new URL("../../", location.href).href : null;
+    for (const link of document.querySelectorAll<HTMLAnchorElement>("a.viewer")) if (home) link.href = home + link.hash;
+    document.getElementById("examples")!.addEventListener("click", (event) => {
+      const chosen = (event.target as Element).closest<HTMLElement>("a[data-head]");
+      const link = chosen && document.querySelector<HTMLAnchorElement>(`${chosen.getAttribute("href")!} a.viewer`);
+      if (!link) return;
+      const wanted = new URLSearchParams(link.hash.slice(1));
+      wanted.set("layer", String(report.layers[this.now.layer]));
+      wanted.set("head", chosen.dataset.head!);
+      link.hash = wanted.toString();
+    });
+  }
+
+  begin(): void {
+    const readout = h("output", { class: "reading", "aria-live": "off" });
+    const nav = document.querySelector<HTMLElement>("nav.choices")!;
+    nav.append(this.choice("Layer", "layer"), this.choice("Early", "early"), this.choice("Middle", "middle"),
+      this.choice("Head (Fig. 2)", "head"), this.choice("Threshold", "threshold"), this.choice("Colours of maps", "range"), readout);
+    nav.hidden = false;
+    for (const figure of document.querySelectorAll<HTMLElement>("figure, #heads, #findings"))
+      figure.append(this.buttons(figure.id.replace("figure-", ""), figure));
+    tellUnder(this.data, readout);
+    this.viewerLinks();
+    const anchor = this.readUrl();
+    this.show();
+    if (anchor) document.getElementById(anchor)?.scrollIntoView();
+    addEventListener("hashchange", () => {
+      if (location.hash.includes("=")) { this.readUrl(); this.show(); } else this.writeUrl();
+    });
+  }
 }
 
+follow();
+dark.addEventListener("change", follow);
 try {
-  const { report, atlas } = await unpack(document.getElementById("data")!.textContent!);
-  document.title = `${report.provenance.model.name}, ${report.texts.toLocaleString("en")} texts · headscope`;
-  page(report, atlas);
+  const data = await unpack(document.getElementById("data")!.textContent!);
+  document.title = `${data.report.provenance.model.name}, ${data.report.texts.toLocaleString("en")} texts · headscope`;
+  new Page(data).begin();
 } catch (error) {
-  document.getElementById("report")!.append(h("p", { role: "alert" }, `This page cannot read its data: ${String(error)}`));
+  document.getElementById("report")!.prepend(h("p", { role: "alert" }, `This page cannot read its data: ${String(error)}`));
 }

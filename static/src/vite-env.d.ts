@@ -1,1 +1,5 @@
 declare module "*.css";
+declare module "*?inline" {
+  const dataUrl: string;
+  export default dataUrl;
+}

@@ -21,7 +21,11 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
     page = tmp_path / "out" / "report.html"
     assert page.stat().st_size < 8_000_000
     source = page.read_text(encoding="utf-8")
-    assert not re.search(r'(?:src|href)="(?!data:|#|https://arxiv)', source)
+    assert not re.search(r'(?:src|href)="(?!data:|#|https://arxiv|http://127\.0\.0\.1:8080/#view)', source)
+    for figure in FIGURES:  # without a script, too
+        found = re.search(rf'<figure id="figure-{figure}".*?</figure>', source, re.S)
+        assert found and "<svg" in found[0] and "<figcaption>" in found[0] and not re.search(r'[" ]-?nan\b', found[0])
+    assert source.count('class="holds') == 8
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=30000",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
@@ -31,7 +35,7 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
         found = re.search(rf'<figure id="figure-{figure}".*?</figure>', drawn, re.S)
         assert found, (figure, done.stderr[-2000:])
         assert "<svg" in found[0] and "<figcaption>" in found[0] and "texts" in found[0]
-        assert all(f">{kind}</button>" in found[0] for kind in ("CSV", "PNG", "SVG"))
+        assert all(f">{kind}</button>" in found[0] for kind in ("CSV", "PNG", "SVG", "PDF"))
         assert "NaN" not in found[0] and "undefined" not in found[0]
     assert drawn.count('class="holds') == 8
     assert 'id="examples"' in drawn and "Open in the viewer" in drawn

@@ -1,0 +1,21 @@
+/* corpus_panels.h - the panels of a report by name: what each is drawn from. */
+#pragma once
+
+#include "server/corpus/corpus_figures.h"
+
+/* What a panel is of, by index; what its axes do not name is 0. */
+typedef struct hs__place {
+    size_t l, h, t;
+} hs__place;
+
+typedef struct hs__panel hs__panel;
+struct hs__panel {
+    const char *name, *axes; /* of "lht" */
+    void (*draw)(hs__drawing *d, const hs__panel *panel, hs__place at, FILE *out);
+    const char *title, *x_label, *y_label;
+    const char *array; /* that it is drawn from; of a map its unit */
+    int which;         /* of what has several */
+};
+
+extern const hs__panel hs__panels[];
+extern const size_t hs__n_panels;

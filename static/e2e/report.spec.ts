@@ -1,0 +1,91 @@
+// The corpus report: whole without a script, another choice with one, and figures as files for a paper.
+import { expect, test, type Page } from "@playwright/test";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inflateSync } from "node:zlib";
+
+let folder = "", address = "";
+
+test.beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "headscope-report-"));
+  const texts = Array.from({ length: 24 }, (_, n) => `The dog ${n} saw the cat. The cat ran, and the dog ran after it. Then it was ${n}.`);
+  writeFileSync(join(folder, "in.txt"), texts.join("\n"));
+  execFileSync(process.env.HEADSCOPE!, ["corpus", join(folder, "in.txt"), "-o", join(folder, "out")], { stdio: "pipe" });
+  address = `file://${join(folder, "out", "report.html")}`;
+});
+const choose = (page: Page, label: string, option: string): Promise<string[]> =>
+  page.locator(".choices label", { hasText: new RegExp(`^${label}`) }).locator("select").selectOption({ label: option });
+test.afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("figures, findings and tables are there without a script, inside their boxes at every width", async ({ browser }) => {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  for (const width of [390, 760, 1006, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.goto(address);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    await expect(page.locator("figure")).toHaveCount(16);
+    for (const figure of await page.locator("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
+    const box = (await page.locator("#findings").boundingBox())!;
+    for (const verdict of await page.locator("#findings .holds").all()) {
+      const at = (await verdict.boundingBox())!;
+      expect(at.x + at.width).toBeLessThanOrEqual(box.x + box.width);
+    }
+    await expect(page.locator("#heads tbody tr")).toHaveCount(13);
+    expect(await page.locator("image[data-map]:not([href])").count()).toBe(0);
+  }
+  await context.close();
+});
+
+test("what is chosen is shown, and is in the address", async ({ page }) => {
+  await page.goto(address);
+  await choose(page, "Layer", "3");
+  await choose(page, "Threshold", "0.5");
+  await choose(page, "Colours", "5th to 95th percentile");
+  await expect(page).toHaveURL(/#layer=3&threshold=0.5&range=95$/);
+  await expect(page.locator("#heads h2")).toHaveText("Heads of layer 3 at threshold 0.5");
+  const map = page.locator("#figure-10 svg").first();
+  await expect(map).toHaveAttribute("aria-label", "Layer 3, head 0");
+  const high = await map.locator("[data-range=high]").textContent();
+  const again = await page.context().newPage();
+  await again.goto(`${page.url().replace("#", "#figure-10&")}`);
+  await expect(again.locator("#figure-10 svg").first()).toHaveAttribute("aria-label", "Layer 3, head 0");
+  await expect(again.locator("#figure-10 [data-range=high]").first()).toHaveText(high!);
+  await choose(again, "Colours", "all of it");
+  await again.locator("#figure-10 image").first().hover();
+  await expect(again.locator(".reading")).toContainText("Layer 3, head 0: row");
+});
+
+test("twelve lines differ in colour or dash, and each has its name on it", async ({ page }) => {
+  await page.goto(address);
+  const lines = page.locator("#figure-8 path.series");
+  await expect(lines).toHaveCount(12);
+  const kinds = await lines.evaluateAll((all) => all.map((p) => `${p.getAttribute("stroke")} ${p.getAttribute("stroke-dasharray")}`));
+  expect(new Set(kinds).size).toBe(12);
+  expect((await page.locator("#figure-8 text.name").allTextContents()).map(Number).sort((a, b) => a - b)).toEqual([...Array(12).keys()]);
+});
+
+test("figures are saved as CSV, SVG and PDF with its fonts", async ({ page }) => {
+  await page.goto(address);
+  const saved = async (figure: string, kind: string): Promise<Buffer> => {
+    const download = page.waitForEvent("download");
+    await page.locator(`${figure} .save`).getByRole("button", { name: kind, exact: true }).click();
+    return readFileSync(await (await download).path());
+  };
+  expect((await saved("#figure-6a", "CSV")).toString()).toContain("head,bin_from,bin_to,texts,share_of_texts");
+  const svg = (await saved("#figure-12", "SVG")).toString();
+  expect(svg).toContain("data:image/png;base64,");
+  expect(svg).toContain('fill="#ffffff"');
+  expect((await saved("#figure-2", "PNG")).subarray(1, 4).toString()).toBe("PNG");
+  const pdf = (await saved("#figure-2", "PDF")).toString("latin1");
+  expect(pdf.startsWith("%PDF-1.7")).toBe(true);
+  expect(pdf.match(/\/FontFile2 /g)).toHaveLength(2);
+  expect(pdf.match(/\/Subtype\/Image/g)).toHaveLength(8);
+  const [, start] = /startxref\n(\d+)/.exec(pdf)!;
+  expect(pdf.slice(Number(start), Number(start) + 4)).toBe("xref");
+  const content = [...pdf.matchAll(/FlateDecode\/Length (\d+)>>\nstream\n/g)].map((m) =>
+    inflateSync(Buffer.from(pdf.slice(m.index + m[0].length, m.index + m[0].length + Number(m[1])), "latin1")).toString("latin1"));
+  expect(content.some((stream) => stream.includes("/I7 Do") && stream.includes(" Tj"))).toBe(true);
+});
