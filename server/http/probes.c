@@ -120,6 +120,27 @@ static void gauges_print(const hs_server *server, FILE *out)
     hs__metric_print(out, "cache_bytes", "gauge", "Heads kept.", (double)cache.bytes);
 }
 
+static void corpora_print(const hs_server *server, FILE *out)
+{
+    hs_corpora_counts n;
+    if (!server->corpora)
+        return;
+    hs__corpora_count(server->corpora, &n);
+    hs__metric_print(out, "corpus_running", "gauge", "1 while a corpus run is under way.", n.running);
+    hs__metric_print(out, "corpus_runs_done_total", "counter", "Corpus runs that came to their end.",
+                     (double)n.done);
+    hs__metric_print(out, "corpus_runs_failed_total", "counter", "Corpus runs that failed.",
+                     (double)n.failed);
+    hs__metric_print(out, "corpus_runs_cancelled_total", "counter", "Corpus runs that were cancelled.",
+                     (double)n.cancelled);
+    hs__metric_print(out, "corpus_texts_total", "counter", "Texts of corpus runs, counted.", (double)n.texts);
+    hs__metric_print(out, "corpus_bad_lines_total", "counter", "Lines of corpus runs that hold no text.",
+                     (double)n.bad_lines);
+    hs__metric_print(out, "state_bytes", "gauge", "Files of corpus runs, with what is reserved for them.",
+                     (double)n.bytes);
+    hs__metric_print(out, "state_limit_bytes", "gauge", "Most of them.", (double)n.bytes_max);
+}
+
 void hs__probe_answer_metrics(hs_exchange *x)
 {
     char *text = NULL;
@@ -128,6 +149,7 @@ void hs__probe_answer_metrics(hs_exchange *x)
     if (out) {
         hs__metrics_print(&x->server->metrics, out);
         gauges_print(x->server, out);
+        corpora_print(x->server, out);
         hs__metrics_print_process(out);
     }
     if (!out || fclose(out)) {

@@ -68,6 +68,20 @@ hs_status hs__corpora_check(hs_corpora *c, hs_error *err)
     return st;
 }
 
+void hs__corpora_count(const hs_corpora *c, hs_corpora_counts *ret)
+{
+    *ret = (hs_corpora_counts){
+        .running = atomic_load(&c->counts.running),
+        .done = atomic_load(&c->counts.done),
+        .failed = atomic_load(&c->counts.failed),
+        .cancelled = atomic_load(&c->counts.cancelled),
+        .texts = atomic_load(&c->counts.texts),
+        .bad_lines = atomic_load(&c->counts.bad_lines),
+        .bytes = atomic_load(&c->counts.bytes),
+        .bytes_max = c->bytes_max,
+    };
+}
+
 void hs__corpora_stop(hs_corpora *c)
 {
     if (!c)

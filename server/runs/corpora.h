@@ -7,7 +7,7 @@
  * is deleted but by hs__corpora_delete: folders that no row knows are put into aside/.
  *
  * One thread of our own runs them, with workers that give way to everything else. Any thread may call; all
- * functions but hs__corpora_started and hs__corpora_stop may wait for the disk. */
+ * functions but hs__corpora_started, _count and _stop may wait for the disk. */
 #pragma once
 
 #include "server/base/catalog.h"
@@ -35,6 +35,16 @@ HS_MUST_USE hs_status hs__corpora_start(hs_corpora *corpora, const hs_catalog *c
 /* HS_OK: runs can be asked for. Else err says why not, in words for clients. */
 HS_MUST_USE hs_status hs__corpora_check(hs_corpora *corpora, hs_error *err);
 bool hs__corpora_started(const hs_corpora *corpora); /* NULL is fine */
+
+/* For metrics: runs that ended and what was read since the program's start; what their files take now. */
+typedef struct hs_corpora_counts {
+    bool running;
+    uint64_t done, failed, cancelled; /* runs */
+    uint64_t texts, bad_lines;
+    uint64_t bytes, bytes_max; /* reserved ones included; those of uploads under way are not */
+} hs_corpora_counts;
+/* Waits for nothing. */
+void hs__corpora_count(const hs_corpora *corpora, hs_corpora_counts *ret_counts);
 
 /* Begins to stop the one that runs. Waits for nothing; NULL is fine. */
 void hs__corpora_stop(hs_corpora *corpora);

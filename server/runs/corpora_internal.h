@@ -20,6 +20,10 @@ struct hs_corpora {
     bool started;
     atomic_bool stopping;
     atomic_int stop; /* of the current run */
+    struct {         /* hs_corpora_counts, written under the lock, read without */
+        atomic_bool running;
+        atomic_uint_least64_t done, failed, cancelled, texts, bad_lines, bytes;
+    } counts;
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;

@@ -33,6 +33,15 @@ static char *bad_lines_text(hs__corpus_bad *list)
     return text;
 }
 
+/* Into the counts: what came since the progress known before. The lock is held. */
+static void progress_count(hs_corpora *c, const hs__corpus_progress *now)
+{
+    const hs__corpus_progress *before = &c->progress;
+    atomic_fetch_add(&c->counts.texts, now->texts > before->texts ? now->texts - before->texts : 0);
+    atomic_fetch_add(&c->counts.bad_lines,
+                     now->bad_lines > before->bad_lines ? now->bad_lines - before->bad_lines : 0);
+}
+
 static void on_progress(const hs__corpus_progress *progress, void *data)
 {
     hs_corpora *c = data;
@@ -40,6 +49,7 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     char *bad_lines = news ? bad_lines_text(progress->bad) : NULL;
     pthread_mutex_lock(&c->lock);
     const bool saved = progress->saves != c->progress.saves;
+    progress_count(c, progress);
     c->progress = *progress;
     if (bad_lines) {
         free(c->bad_lines);
@@ -129,6 +139,12 @@ static bool run_end(hs_corpora *c, const hs__run_row *row, hs_status st, hs_erro
     hs__run_path_strip(c, row->id, err->text);
     const bool ok = row_end(c, row->id, state, st && st != HS_CANCELLED ? err->text : NULL);
     c->current[0] = '\0';
+    atomic_store(&c->counts.running, false);
+    if (state)
+        atomic_fetch_add(st == HS_OK          ? &c->counts.done
+                         : st == HS_CANCELLED ? &c->counts.cancelled
+                                              : &c->counts.failed,
+                         1);
     free(c->bad_lines);
     c->bad_lines = NULL;
     hs__log(st && st != HS_CANCELLED ? "error" : "info", "corpus run %s: %s", row->id,
@@ -143,6 +159,7 @@ static void run_begin(hs_corpora *c, const hs__run_row *row)
 {
     snprintf(c->current, sizeof c->current, "%s", row->id);
     c->cancel = false;
+    atomic_store(&c->counts.running, true);
     c->progress = row->progress;
     atomic_store(&c->stop, c->stopping);
     /* when this fails, 'queued' serves as well */

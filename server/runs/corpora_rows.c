@@ -123,6 +123,7 @@ void hs__rows_count_bytes(hs_corpora *c)
 {
     c->bytes_reserved = hs__row_number(c, "SELECT total(reserved) FROM runs");
     c->bytes_kept = c->bytes_reserved + hs__row_number(c, "SELECT total(bytes) FROM runs");
+    atomic_store(&c->counts.bytes, c->bytes_kept);
 }
 
 bool hs__row_next(hs_corpora *c, hs__run_row *ret)

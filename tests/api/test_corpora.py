@@ -464,6 +464,21 @@ def test_bad_lines_are_told_as_they_are_found(keeping):
     assert ended["bad_lines"] == run["bad_lines"] and ended["bad_lines_total"] == 1200
 
 
+def test_metrics_count_runs_and_their_texts(keeping):
+    wait(keeping, send(keeping, b"{}\n" + body_of(texts(40, seed=16))).headers["Location"])
+    cancelled = send(keeping, body_of(texts(20000, seed=17))).headers["Location"]
+    wait(keeping, cancelled, ("running",))
+    keeping.wait_metric("corpus_running", lambda n: n == 1)
+    reserved = keeping.metric("state_bytes")
+    keeping.request("POST", f"{cancelled}/cancel", b"")
+    wait(keeping, cancelled)
+    keeping.wait_metric("corpus_running", lambda n: n == 0)
+    assert keeping.metric("corpus_runs_done_total") == keeping.metric("corpus_runs_cancelled_total") == 1
+    assert keeping.metric("corpus_runs_failed_total") == 0 and keeping.metric("corpus_bad_lines_total") == 1
+    assert keeping.metric("corpus_texts_total") >= 40
+    assert 0 < keeping.metric("state_bytes") < reserved < keeping.metric("state_limit_bytes")
+
+
 def test_what_was_counted_before_a_restart_is_told_after_it(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, b"{}\n" + body_of(texts(40))).headers["Location"]

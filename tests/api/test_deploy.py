@@ -1,4 +1,5 @@
 """The files under deploy/ and the Dockerfile, as far as they can be checked without running them."""
+import json
 import re
 import shutil
 import subprocess
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import HEADSCOPE
+from conftest import HEADSCOPE, Server
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,3 +122,36 @@ def test_unit_is_valid(tmp_path):
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", tmp_path / "headscope.service"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "headscope.service" not in done.stderr, done.stderr
+
+
+# ---- monitoring ----
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory):
+    """What /metrics says of a server that keeps runs and has answered."""
+    server = Server("--state", str(tmp_path_factory.mktemp("state")))
+    server.post("/analyze", {"text": "a b"})
+    text = server.get("/metrics").body
+    server.stop()
+    return text
+
+
+def expressions():
+    rules = [rule["expr"] for group in documents("alerts.yaml")[0]["groups"] for rule in group["rules"]]
+    board = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text())
+    return rules + [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_alerts_and_dashboard_name_metrics_that_there_are(scraped, expression):
+    there = set(re.findall(rb"^(\w+)", scraped, re.M))
+    named = re.findall(r"\b(?:headscope|process)_\w+", re.sub(r"\{[^}]*\}", "", expression))
+    assert named or "up" in expression
+    assert {name.encode() for name in named} <= there
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not here")
+def test_promtool_takes_the_metrics_and_the_alerts(scraped):
+    subprocess.run(["promtool", "check", "metrics"], input=scraped, check=True)
+    subprocess.run(["promtool", "test", "rules", ROOT / "tests" / "deploy" / "alerts-test.yaml"], check=True)
