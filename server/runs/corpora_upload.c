@@ -91,7 +91,8 @@ static bool row_insert(hs_corpora *c, const hs__run_row *t, const char *name)
     sqlite3_stmt *s =
         hs__row_statement(c,
                           "INSERT INTO runs (id, name, model, settings, layers, thresholds, max_tokens,"
-                          " state) VALUES (?1, ?2, ?3, ?4, '', '', 0, 'uploading')",
+                          " state, created) VALUES (?1, ?2, ?3, ?4, '', '', 0, 'uploading',"
+                          " strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
                           t->id, name);
     if (s) {
         sqlite3_bind_text(s, 3, t->model, -1, SQLITE_TRANSIENT);

@@ -4,7 +4,7 @@ import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } 
 import { h, replace } from "./dom";
 import { embedded } from "./embed";
 import { save } from "./export";
-import { nameOfRun } from "./run-names";
+import { dateOfRun, nameOfRun } from "./run-names";
 import { token } from "./token";
 
 const STATES: Record<Run["state"], string> = {
@@ -81,7 +81,8 @@ class Card {
     const active = isActive(run);
     this.element.dataset.state = run.state;
     this.state.textContent = STATES[run.state];
-    this.words.textContent = progressOf(run);
+    this.words.textContent = [progressOf(run), dateOfRun(run)].filter(Boolean).join(" · ");
+    this.words.title = run.created ?? "";
     this.bar.hidden = !active;
     if (run.texts_total) {
       this.bar.max = run.texts_total;

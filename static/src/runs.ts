@@ -1,7 +1,7 @@
 // The server's corpus runs, kept up to date while they are on screen, and the reports asked for.
 import { isActive, listRuns, loadReport, loadRun, watchRun, type Report, type Run } from "./corpora";
 import { Problem } from "./api";
-import { nameOfRun } from "./run-names";
+import { dateOfRun, nameOfRun } from "./run-names";
 
 const AGAIN_MS = 3000; // the whole list is asked for anew this often while a run is on its way
 const REPORTS_MOST = 6;
@@ -18,7 +18,6 @@ export class Runs {
   list: Run[] | null = null; // newest first; null until the server has told
   problem: Problem | null = null;
   private readonly reports = new Map<string, Loaded>();
-  private readonly dates = new Map<string, string>(); // by id, of reports once read
   private asked = false;
   private timer = 0;
   private watched: { id: string; stop: () => void } | null = null;
@@ -105,23 +104,21 @@ export class Runs {
     const wanted = loaded;
     loadReport(id)
       .then(
-        (report) => {
-          wanted.report = report;
-          this.dates.set(id, report.provenance.date.slice(0, 16).replace("T", " "));
-        },
+        (report) => (wanted.report = report),
         (error) => (wanted.problem = asProblem(error)),
       )
       .finally(this.onchange);
     return loaded;
   }
 
-  // The run's name, with its date where another has the same: the list does not tell it, the report does.
+  // The run's name, with its date where another has the same.
   title(run: Run): string {
     const name = nameOfRun(run);
     const alike = this.list?.filter((other) => nameOfRun(other) === name) ?? [];
     if (alike.length < 2) return name;
-    if (run.state === "done" && !this.dates.has(run.id) && alike.length <= REPORTS_MOST) this.report(run.id);
-    return `${name} · ${this.dates.get(run.id) ?? run.id.slice(0, 6)}`;
+    const minute = dateOfRun(run);
+    const many = alike.filter((other) => dateOfRun(other) === minute).length > 1;
+    return `${name} · ${(many ? dateOfRun(run, true) : minute) || run.id.slice(0, 6)}`;
   }
 
   forget(id: string): void {

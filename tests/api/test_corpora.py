@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -491,6 +492,21 @@ def test_what_was_counted_before_a_restart_is_told_after_it(start_server, tmp_pa
     db.close()
     again = start_server("--state", str(tmp_path / "state"))
     assert wait(again, path) == before and before["texts_done"] == 40 and before["bad_lines"] == [1]
+
+
+def test_a_run_says_when_it_was_sent(start_server, tmp_path):
+    server = start_server("--state", str(tmp_path / "state"))
+    before = datetime.now(timezone.utc).replace(microsecond=0)
+    path = send(server, body_of(texts(3))).headers["Location"]
+    created = wait(server, path)["created"]
+    assert before <= datetime.strptime(created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc) <= datetime.now(timezone.utc)
+    assert server.get("/corpora").json()["corpora"][0]["created"] == created
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:
+        db.execute("ALTER TABLE runs DROP COLUMN created")
+    db.close()
+    again = start_server("--state", str(tmp_path / "state"))
+    assert again.get(path).json()["created"] is None
 
 
 def test_cancel_ends_a_run_and_delete_wants_that(keeping):
