@@ -44,6 +44,8 @@ static const hs_option corpus_table[] = {
      AT(settings[HS__SETTING_LAYERS]), 0, 0, NULL},
     {"attention-threshold", 0, "T", "of high attention, in (0, 1] (0.3)", hs__set_string,
      AT(settings[HS__SETTING_ATTENTION_THRESHOLD]), 0, 0, NULL},
+    {"special-tokens", 0, "HOW", "keep, or mask: those around a text are left out of every figure (keep)",
+     hs__set_choice, AT(settings[HS__SETTING_SPECIAL_TOKENS]), 0, 0, "keep|mask"},
     {"split-special-tokens", 0, NULL, "[MASK] in a text is only text", hs__set_string,
      AT(settings[HS__SETTING_SPLIT_SPECIAL_TOKENS]), 0, 0, NULL},
     {"sentence-ends", 0, "LIST", "tokens that end a sentence (.,!,?)", hs__set_string,

@@ -231,14 +231,15 @@ static json_t *provenance(const hs__corpus_record *record, const hs_corpus_optio
 {
     const json_t *identity = record->identity;
     return json_pack(
-        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI so so so} s{sO so ss sI sI sb} s{sO sO} ss sf}", "headscope",
-        HS_VERSION, "model", "name", json_object_get(record->names, "model"), "sha256",
+        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI so so so so} s{sO so ss sI sI sb} s{sO sO} ss sf}",
+        "headscope", HS_VERSION, "model", "name", json_object_get(record->names, "model"), "sha256",
         json_object_get(identity, "model_sha256"), "layers", json_object_get(identity, "model_layers"),
         "backend", json_object_get(identity, "backend"), "precision", json_object_get(identity, "precision"),
         "options", "max_tokens", json_object_get(identity, "max_tokens"), "thresholds",
         json_object_get(identity, "thresholds"), "threshold",
         hs__corpus_decimal(o->thresholds[o->threshold_main]), "attention_threshold",
-        hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "split_special_tokens",
+        hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "special_tokens",
+        given_or(identity, "special_tokens", json_string("keep")), "split_special_tokens",
         given_or(identity, "split_special_tokens", json_false()), "sentence_ends",
         given_or(identity, "sentence_ends", json_null()), "field", given_or(identity, "field", json_null()),
         "input", "files", json_object_get(record->names, "inputs"), "formats",

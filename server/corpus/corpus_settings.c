@@ -94,6 +94,16 @@ static hs_status read_attention_threshold(const char *text, const hs_model *mode
     return HS_OK;
 }
 
+static hs_status read_special_tokens(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                     hs_error *err)
+{
+    (void)model;
+    ret->special_masked = strcmp(text, "mask") == 0;
+    if (!ret->special_masked && strcmp(text, "keep") != 0)
+        return hs_fail(err, HS_INVALID, "must be keep or mask; it is \"%.40s\"", text);
+    return HS_OK;
+}
+
 static hs_status read_split_special_tokens(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                            hs_error *err)
 {
@@ -163,6 +173,7 @@ static const struct {
     [HS__SETTING_LAYERS] = {"layers", read_layers, "all"},
     [HS__SETTING_THRESHOLDS] = {"thresholds", read_thresholds, "0.1,0.2,0.3,0.4,0.5"},
     [HS__SETTING_ATTENTION_THRESHOLD] = {"attention_threshold", read_attention_threshold, "0.3"},
+    [HS__SETTING_SPECIAL_TOKENS] = {"special_tokens", read_special_tokens, "keep"},
     [HS__SETTING_SPLIT_SPECIAL_TOKENS] = {"split_special_tokens", read_split_special_tokens, "false"},
     [HS__SETTING_SENTENCE_ENDS] = {"sentence_ends", read_sentence_ends, NULL},
     [HS__SETTING_INPUT_FORMAT] = {"input_format", read_input_format, "auto"},
@@ -205,6 +216,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
     if (s->attention_threshold != 0.3f)
         json_object_set_new(identity, "attention_threshold",
                             json_real(hs__corpus_decimal(s->attention_threshold)));
+    if (s->special_masked)
+        json_object_set_new(identity, "special_tokens", json_string("mask"));
     if (s->split_special_tokens)
         json_object_set_new(identity, "split_special_tokens", json_true());
     if (s->has_sentence_ends)

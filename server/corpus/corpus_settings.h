@@ -18,6 +18,7 @@ typedef enum hs__setting {
     HS__SETTING_LAYERS,
     HS__SETTING_THRESHOLDS,
     HS__SETTING_ATTENTION_THRESHOLD,
+    HS__SETTING_SPECIAL_TOKENS,
     HS__SETTING_SPLIT_SPECIAL_TOKENS,
     HS__SETTING_SENTENCE_ENDS,
     HS__SETTING_INPUT_FORMAT,
@@ -32,6 +33,7 @@ typedef struct hs__corpus_settings {
     float thresholds[HS_CORPUS_THRESHOLDS_MAX]; /* ascending */
     size_t n_thresholds;
     float attention_threshold;
+    bool special_masked;       /* special_tokens: "mask" */
     bool split_special_tokens; /* "[MASK]" in the text is only text */
     bool has_sentence_ends;    /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_LISTED_MAX];

@@ -48,9 +48,14 @@ size_t hs__corpus_together(size_t tokens_max)
     return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
 
-size_t hs__corpus_maps_floats(size_t tokens_max)
+static size_t maps_floats(size_t T)
 {
-    return 2 * tokens_max * tokens_max + tokens_max;
+    return 2 * T * T + T;
+}
+
+size_t hs__corpus_maps_floats(const hs__corpus_settings *settings)
+{
+    return maps_floats(settings->max_tokens) * (settings->special_masked ? 2 : 1);
 }
 
 void hs__corpus_shared_init(hs__corpus_shared *shared)
@@ -72,7 +77,7 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.max_tokens;
     *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(T)};
-    worker->maps = malloc(hs__corpus_maps_floats(T) * sizeof *worker->maps);
+    worker->maps = malloc(hs__corpus_maps_floats(&job->settings) * sizeof *worker->maps);
     if (!worker->maps)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
@@ -98,6 +103,7 @@ typedef struct text {
     const hs__block_line *line;
     char *reached; /* its beginning, where it may become an example; else NULL */
     hs_encoding encoding;
+    hs__text_range range; /* what is counted of it */
 } text;
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
@@ -152,17 +158,32 @@ static void roles_set(const hs__corpus_settings *settings, hs_encoding *encoding
     }
 }
 
-/* HS_BAD_REQUEST: it is not UTF-8. */
+/* All tokens, or where special ones are masked those between them. */
+static hs__text_range range_of(const hs__corpus_settings *settings, const hs_encoding *encoding)
+{
+    hs__text_range range = {0, encoding->n_tokens, encoding->n_tokens};
+    while (settings->special_masked && range.start < range.end && encoding->special[range.start])
+        range.start++;
+    while (settings->special_masked && range.start < range.end && encoding->special[range.end - 1])
+        range.end--;
+    return range;
+}
+
+/* HS_BAD_REQUEST: it is not UTF-8, or nothing is left of it. */
 static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, text *t, hs_error *err)
 {
-    const hs_encode_options options = {shared->job->settings.max_tokens,
-                                       shared->job->settings.split_special_tokens};
+    const hs__corpus_settings *settings = &shared->job->settings;
+    const hs_encode_options options = {settings->max_tokens, settings->split_special_tokens};
     const hs_status st =
         hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), bytes, NULL, &options, &t->encoding, err);
-    if (!st)
-        roles_set(&shared->job->settings, &t->encoding);
-    if (st || !hs__corpus_sample_wants(shared->sample, t->line->number))
+    if (st)
         return st;
+    roles_set(settings, &t->encoding);
+    t->range = range_of(settings, &t->encoding);
+    if (t->range.start == t->range.end)
+        return HS_BAD_REQUEST;
+    if (!hs__corpus_sample_wants(shared->sample, t->line->number))
+        return HS_OK;
     t->reached = text_reached(bytes, &t->encoding);
     return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
@@ -178,7 +199,8 @@ static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, con
     hs_status st = line_parse(shared, line, block->bytes + line->start, &value);
     if (!st) {
         st = text_encode(shared, &value.text, t, &why_not);
-        snprintf(value.why, sizeof value.why, "not valid UTF-8");
+        snprintf(value.why, sizeof value.why,
+                 t->encoding.n_tokens ? "nothing but special tokens" : "not valid UTF-8");
     }
     if (st)
         text_finish(t);
@@ -242,13 +264,33 @@ static hs_status capture_fit(hs__corpus_worker *worker, size_t k, size_t n_token
                              capture, err);
 }
 
+/* The maps of a range's tokens alone, as if the others were not there. */
+static void head_cut(const hs__text_range *range, float *to, hs_observed_head *head)
+{
+    const size_t T = range->n_tokens, n = range->end - range->start;
+    float *attention = to, *similarity = attention + n * n, *columns = similarity + n * n;
+    memset(columns, 0, n * sizeof *columns);
+    for (size_t i = 0; i < n; i++) {
+        const size_t from = (range->start + i) * T + range->start;
+        memcpy(attention + i * n, head->attention + from, n * sizeof *attention);
+        memcpy(similarity + i * n, head->similarity + from, n * sizeof *similarity);
+        for (size_t j = 0; j < n; j++)
+            columns[j] += attention[i * n + j];
+    }
+    *head = (hs_observed_head){attention, similarity, columns};
+}
+
 /* An hs_observer's: the maps of one head of text k. */
-static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *head)
+static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
     hs__corpus_worker *worker = data;
+    const hs__text_range *range = &worker->ranges[k];
     float *figures = worker->figures[k];
+    hs_observed_head head = *shown;
     hs_corpus_observation observation;
-    hs_corpus_batch_head(worker->stats, k, l, h, head, figures ? &observation : NULL);
+    if (range->end - range->start < range->n_tokens)
+        head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
+    hs_corpus_batch_head(worker->stats, k, l, h, &head, figures ? &observation : NULL);
     if (figures)
         figures_take(&observation, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
 }
@@ -274,7 +316,10 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
             st = example_begin(worker, k, &texts[k], err);
         sequences[k] = (hs_sequence){
             .ids = e->ids, .types = e->types, .n_tokens = e->n_tokens, .capture = worker->captures[k]};
-        counted[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special, e->roles};
+        const hs__text_range *r = &texts[k].range;
+        worker->ranges[k] = *r;
+        counted[k] = (hs_corpus_text){texts[k].line->number, r->end - r->start, e->ids + r->start,
+                                      e->special + r->start, e->roles + r->start};
     }
     if (!st)
         st = hs_corpus_batch_begin(worker->stats, counted, n, err);

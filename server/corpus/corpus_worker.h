@@ -18,24 +18,31 @@ typedef struct hs__corpus_shared {
     atomic_bool failed; /* set after it */
 } hs__corpus_shared;
 
+/* The tokens of a text that are counted, half-open. */
+typedef struct hs__text_range {
+    size_t start, end, n_tokens; /* n_tokens: of the whole text */
+} hs__text_range;
+
 typedef struct hs__corpus_worker {
     hs__corpus_shared *shared;
     pthread_t thread;
     bool started;
     hs_workspace *workspace;
     hs_corpus_stats *stats;
-    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
-    hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
-    float *maps;                           /* [hs__corpus_maps_floats(max_tokens)] */
-    float *figures[HS_CORPUS_BATCH];       /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+    size_t n_together;                      /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH];  /* say which heads a pass shows; for the next texts as long */
+    float *maps;                            /* [hs__corpus_maps_floats] */
+    hs__text_range ranges[HS_CORPUS_BATCH]; /* of the texts at hand */
+    float *figures[HS_CORPUS_BATCH];        /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
 /* The statistics' options. Borrows from the job. */
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
 /* Texts of one pass: a large window takes fewer at a time. */
 size_t hs__corpus_together(size_t tokens_max);
-/* Floats of a worker's maps: an attention, a similarity and columns of tokens_max. */
-size_t hs__corpus_maps_floats(size_t tokens_max);
+/* Floats of a worker's maps: an attention, a similarity and columns of max_tokens; twice where special tokens
+ * are cut off. */
+size_t hs__corpus_maps_floats(const hs__corpus_settings *settings);
 
 /* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);

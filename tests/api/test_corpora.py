@@ -98,7 +98,7 @@ def test_a_run_from_upload_to_report(keeping, headscope, tmp_path):
     ("thresholds=" + "0" * 3000 + ".1", 422, "/thresholds"), ("name=%zz", 400, None), ("name", 422, "/name"),
     ("name=" + "n" * 201, 422, "/name"), ("name=" + "n" * 5000, 422, "/name"), ("name=%ff", 422, "/name"),
     ("colour=red", 422, "/colour"), ("attention_threshold=0", 422, "/attention_threshold"), ("field=" + "f" * 200, 422, "/field"),
-    ("split_special_tokens=perhaps", 422, "/split_special_tokens"), ("sentence_ends=nowordofit", 422, "/sentence_ends"),
+    ("special_tokens=drop", 422, "/special_tokens"), ("split_special_tokens=perhaps", 422, "/split_special_tokens"), ("sentence_ends=nowordofit", 422, "/sentence_ends"),
     ("input_format=xml", 422, "/input_format"), ("field=%ff", 422, "/field"), ("a/b=1", 422, None),
 ])
 def test_an_option_that_is_wrong_is_pointed_at(keeping, query, status, pointer):
@@ -155,7 +155,7 @@ def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
 
 
 @pytest.mark.parametrize(("query", "key", "value"), [
-    ("attention_threshold=0.5", "attention_threshold", 0.5), ("split_special_tokens=true", "split_special_tokens", True),
+    ("attention_threshold=0.5", "attention_threshold", 0.5), ("special_tokens=mask", "special_tokens", "mask"), ("split_special_tokens=true", "split_special_tokens", True),
     ("sentence_ends=of,the", "sentence_ends", ["the", "of"]),
 ])
 def test_settings_change_figures_and_are_told(keeping, query, key, value):

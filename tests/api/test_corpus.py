@@ -231,6 +231,14 @@ def test_an_input_without_a_text_is_an_error(headscope, tmp_path, data, argument
         assert not list((tmp_path / f"out{n}").iterdir())
 
 
+def test_nothing_is_left_of_a_text_of_special_tokens(headscope, tmp_path):
+    (tmp_path / "in").write_text('{"text": ""}\n{"text": "one"}\n')
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--special-tokens", "mask")
+    assert done.returncode == 0, done.stderr
+    said = report(tmp_path / "out")
+    assert said["texts"] == said["tokens"] == 1 and "special tokens" in said["bad_lines"]["lines"][0]["why"]
+
+
 def test_a_shard_may_be_without_texts(headscope, tmp_path):
     ndjson(tmp_path / "in", texts(5, seed=3))
     for n in range(2):
@@ -380,7 +388,7 @@ def half_done(headscope, long_run, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "what"), [
-    (["--attention-threshold", "0.4"], "attention_threshold"), (["--split-special-tokens"], "split_special_tokens"),
+    (["--attention-threshold", "0.4"], "attention_threshold"), (["--split-special-tokens"], "split_special_tokens"), (["--special-tokens", "mask"], "special_tokens"),
     (["--sentence-ends", "!"], "sentence_ends"), (["--field", "body"], "field"), (["--input-format", "text"], "input_format"),
     (["--max-tokens", "25"], "max_tokens"), (["--layers", "0"], "layers"), (["--thresholds", "0.3"], "thresholds"),
     (["--shard", "0/2"], "n_shards"), (["--backend", "openblas"], "backend"),

@@ -43,6 +43,11 @@ def made_up_texts():
     return texts
 
 
+def pairs_of_words():
+    """Those in which something is left without special tokens to compare."""
+    return made_up_texts()[2:]
+
+
 def paragraphs():
     if not PARAGRAPHS.exists():
         pytest.skip(f"{PARAGRAPHS} is not here")
@@ -58,24 +63,31 @@ def token_ids(text, tmp_path):
     return np.array(answer["input_ids"]), np.array(answer["special_tokens_mask"], bool)
 
 
-def reference_of(texts, tmp_path):
+# As --special-tokens mask, --attention-threshold and --sentence-ends say.
+OTHERWISE = {"attention": 0.5, "ends": ["!", "the"], "masked": True}
+
+
+def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False):
     vocab = (MINI / "vocab.txt").read_text().split("\n")
     model = checkpoint.load(MINI)
     reference = corpus.Corpus(corpus.Options(
         model.n_layers, model.n_heads, cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]"), comma=vocab.index(","),
-        ends={vocab.index(mark) for mark in ".!?"}, vocab_size=len([w for w in vocab if w])))
+        tau_a=attention,
+        ends={vocab.index(mark) for mark in ends}, vocab_size=len([w for w in vocab if w])))
     for number, text in enumerate(texts):
         ids, special = token_ids(text, tmp_path)
         heads = family_bert.forward(model, ids)
         similarities = corpus.analysis.similarity(heads.outputs)
-        reference.add(number, ids, special, heads.attentions, similarities)
+        kept = np.flatnonzero(~special) if masked else np.arange(len(ids))
+        maps = [array[..., kept[:, None], kept] for array in (heads.attentions, similarities)]
+        reference.add(number, ids[kept], special[kept], *maps)
     return reference
 
 
-def report_of(texts, tmp_path):
+def report_of(texts, tmp_path, *options):
     lines, folder = tmp_path / "texts.jsonl", tmp_path / "run"
     lines.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    subprocess.run([HEADSCOPE, "corpus", str(lines), "-o", str(folder)], check=True, timeout=600,
+    subprocess.run([HEADSCOPE, "corpus", str(lines), "-o", str(folder), *options], check=True, timeout=600,
                    capture_output=True)
     with np.load(folder / "report.npz") as arrays:
         return dict(arrays)
@@ -93,10 +105,13 @@ def check_focus(report, reference):
         assert missing.max() <= (listed.min() if some.all() else 0) + near
 
 
-@pytest.mark.parametrize("make_texts", [made_up_texts, paragraphs])
-def test_report_is_the_references(make_texts, tmp_path):
+@pytest.mark.parametrize(("make_texts", "options", "settings"), [
+    (made_up_texts, [], {}), (paragraphs, [], {}),
+    (pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"], OTHERWISE),
+])
+def test_report_is_the_references(make_texts, options, settings, tmp_path):
     texts = make_texts()
-    report, reference = report_of(texts, tmp_path), reference_of(texts, tmp_path)
+    report, reference = report_of(texts, tmp_path, *options), reference_of(texts, tmp_path, **settings)
     np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
     np.testing.assert_array_equal(report["layers"], np.arange(12))
     check_focus(report, reference)
