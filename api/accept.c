@@ -12,6 +12,9 @@ static const hs_format formats[HS__FORMAT_COUNT] = {
     [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
 };
 
+/* Of a body of several requests. */
+static const hs_format lines_format = {"ndjson", "application/x-ndjson"};
+
 const char *hs__format_media_type(hs__answer_format format)
 {
     return formats[format].media_type;
@@ -249,21 +252,53 @@ size_t hs_format_choose(const hs_format *among, size_t n, const char *query, con
     return n;
 }
 
-int hs__content_type_check(const char *content_type, hs__problem *problem)
+/* The one media type of a Content-Type header. */
+static bool content_is(const char *content_type, const char *media_type, item *ret_item)
 {
-    item it = {0};
     const char *list = content_type ? content_type : "";
-    if (!next_item(&list, &it) || !item_is(&it, "application/json") || next_item(&list, &it))
-        return hs__refuse(problem, 415, NULL,
-                          "the body must be sent with 'Content-Type: application/json' (curl: -H "
-                          "'Content-Type: application/json')");
+    item more;
+    return next_item(&list, ret_item) && item_is(ret_item, media_type) && !next_item(&list, &more);
+}
+
+static int charset_check(const item *it, hs__problem *problem)
+{
     size_t n;
-    const char *charset = item_parameter(&it, "charset", &n);
+    const char *charset = item_parameter(it, "charset", &n);
     if (charset && !(n == 5 && strncasecmp(charset, "utf-8", 5) == 0) &&
         !(n == 4 && strncasecmp(charset, "utf8", 4) == 0))
         return hs__refuse(problem, 415, NULL, "JSON is UTF-8; charset=%.*s is not", hs__clip(charset, n, 64),
                           charset);
     return 0;
+}
+
+int hs__content_type_check(const char *content_type, hs__problem *problem)
+{
+    item it;
+    if (!content_is(content_type, "application/json", &it))
+        return hs__refuse(problem, 415, NULL,
+                          "the body must be sent with 'Content-Type: application/json' (curl: -H "
+                          "'Content-Type: application/json')");
+    return charset_check(&it, problem);
+}
+
+bool hs_lines_asked(const hs_request *request)
+{
+    item it;
+    return request->operation == HS_ANALYZE &&
+           content_is(request->content_type, lines_format.media_type, &it);
+}
+
+bool hs_lines_refused(const hs_request *request, hs_response *ret_response)
+{
+    hs__problem problem = {0};
+    item it;
+    size_t format;
+    if (!content_is(request->content_type, lines_format.media_type, &it) || charset_check(&it, &problem) ||
+        choose(&lines_format, 1, request->query, request->accept, &format, &problem)) {
+        *ret_response = (hs_response){0};
+        hs__problem_write(&problem, request->id, ret_response);
+    }
+    return problem.status;
 }
 
 bool hs_gzip_accepted(const char *accept_encoding)

@@ -44,6 +44,7 @@ typedef struct hs_request {
     const char *query; /* without '?', still percent-encoded */
     const char *content_type, *accept, *accept_encoding;
     const char *id; /* request id */
+    size_t line;    /* among several, from 1: told in problems; 0: it is alone */
     const char *body;
     size_t body_bytes;
     const atomic_int *cancelled; /* see hs_run_control; may be NULL */
@@ -126,6 +127,22 @@ typedef struct hs_format {
 size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
                         hs_response *ret_response);
 
+/* ---- several requests in one body: application/x-ndjson to HS_ANALYZE ---- */
+
+/* Each line is a request, blank ones left out; each answer is a line, or a problem with the number of its line,
+ * in their order. */
+bool hs_lines_asked(const hs_request *request); /* by the Content-Type; not for hs_api_handle then */
+
+/* Whether the whole of it is refused: ret_response has the problem then. */
+bool hs_lines_refused(const hs_request *request, hs_response *ret_response);
+
+/* Answers lines from the start of the body on, as many as one worker should hold at once: short ones share
+ * passes. request->line is the number of the first one. With `patient` it stops at the first whose answer cannot
+ * be held now, be it the first of all; else that one is refused. ret_response: 200 with the answers, 500 when
+ * memory was short; *ret_n_bytes of the body were answered. */
+void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
+                     const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes);
+
 /* Whether an Accept-Encoding header (NULL: there is none) takes gzip, and not less gladly than plain bytes.
  */
 bool hs_gzip_accepted(const char *accept_encoding);
@@ -147,6 +164,10 @@ void hs_job_destroy(hs_job *job); /* NULL is fine */
 /* Tokens the engine has to compute; 0 when no pass is needed (an error, another path, cached heads). Who
  * needs many passes has no room beside it. */
 size_t hs_job_tokens(const hs_job *job);
+/* Memory that it will have taken when it is answered, at most. */
+size_t hs_job_bytes(const hs_job *job);
+/* Refused because request.hold said no: it may be asked again later. */
+bool hs_job_unheld(const hs_job *job);
 /* Number of the job's model: only jobs with the same one may run together, and no more of them than fit into
  * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */
 size_t hs_job_model(const hs_job *job);

@@ -41,6 +41,7 @@ struct hs_job {
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     hs_effect *effects;     /* owned; NULL until computed */
     hs_selection selection; /* what each sequence's capture must hold; taps 0: no pass is needed */
+    bool unheld;            /* refused for want of room for its answer */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
@@ -211,7 +212,8 @@ static int check_limits(hs_job *job)
         return hs__refuse(&job->problem, 422, NULL,
                           "the heads would take %.1f MB while they are computed, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
-    if (job->request->hold && !job->request->hold(job->request->hold_data, answer))
+    job->unheld = job->request->hold && !job->request->hold(job->request->hold_data, answer);
+    if (job->unheld)
         return hs__refuse(&job->problem, 503, NULL,
                           "%.1f MB more cannot be held just now: earlier answers were not read yet",
                           (double)answer / 1e6);
@@ -268,6 +270,7 @@ hs_job *hs_job_create(hs_api *api, const hs_request *request)
         return NULL;
     job->api = api;
     job->request = request;
+    job->problem.request_line = request->line;
     if (request->operation == HS_ANALYZE)
         prepare_analyze(job);
     else if (request->operation == HS_TOKENIZE)
@@ -309,6 +312,16 @@ size_t hs_job_tokens(const hs_job *job)
     for (size_t i = 0; i < job->n_sequences; i++)
         n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
     return effects_pending(job) ? hs_job_room(job) : n_tokens;
+}
+
+size_t hs_job_bytes(const hs_job *job)
+{
+    return job->problem.status ? 0 : capture_bytes(job) + answer_bytes_max(job);
+}
+
+bool hs_job_unheld(const hs_job *job)
+{
+    return job->unheld;
 }
 
 size_t hs_job_model(const hs_job *job)

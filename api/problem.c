@@ -105,6 +105,10 @@ void hs__problem_write(const hs__problem *problem, const char *request_id, hs_re
     hs__buffer_text(&body, ",\"status\":");
     hs__json_integer(&body, problem->status);
     write_member(&body, ",\"detail\":", problem->detail);
+    if (problem->request_line) {
+        hs__buffer_text(&body, ",\"line\":");
+        hs__json_integer(&body, (int64_t)problem->request_line);
+    }
     if (problem->has_pointer)
         write_member(&body, ",\"pointer\":", problem->pointer);
     if (problem->line) {

@@ -11,6 +11,7 @@ typedef struct hs__problem {
     char pointer[256];         /* JSON pointer; "" is the whole body */
     size_t line, column, byte; /* where the body stops being JSON; line 0: not told */
     char detail[1024];
+    size_t request_line; /* hs_request.line */
 } hs__problem;
 
 /* Writes the refusal and returns status. pointer may be NULL. */

@@ -32,20 +32,30 @@ static size_t pass_fill(hs_task *const *tasks, hs_job *const *jobs, size_t n, hs
     return n_pass;
 }
 
+/* Cancelled, what is left of them is answered with 504. */
+static void lines_answer(hs_api *api, hs_api_worker *worker, hs_task *task, size_t n_threads)
+{
+    const hs_run_control control = {.cancelled = &task->cancelled, .n_threads = n_threads};
+    hs_lines_answer(api, worker, &task->request, task->patient, &control, &task->response, &task->n_bytes);
+}
+
 size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *tasks, size_t n,
                         const hs_run_control *control)
 {
     hs_job *jobs[HS_BATCH_MAX] = {0}, *pass[HS_BATCH_MAX];
     size_t n_shared = 0;
     for (size_t i = 0; i < n; i++)
-        if (!atomic_load(&tasks[i]->cancelled))
+        if (tasks[i]->lines)
+            lines_answer(api, worker, tasks[i], control->n_threads);
+    for (size_t i = 0; i < n; i++)
+        if (!tasks[i]->lines && !atomic_load(&tasks[i]->cancelled))
             jobs[i] = hs_job_create(api, &tasks[i]->request);
     for (size_t n_pass; (n_pass = pass_fill(tasks, jobs, n, pass));) {
         hs_job_run(worker, pass, n_pass, control);
         n_shared += n_pass > 1 ? n_pass : 0;
     }
     for (size_t i = 0; i < n; i++) {
-        const bool wanted = !atomic_load(&tasks[i]->cancelled);
+        const bool wanted = !tasks[i]->lines && !atomic_load(&tasks[i]->cancelled);
         if (wanted && jobs[i])
             hs_job_answer(jobs[i], &tasks[i]->response);
         else if (wanted) /* memory was short beside the others */

@@ -32,8 +32,8 @@ static void on_deadline(uv_timer_t *timer)
 {
     hs_connection *connection = timer->data;
     const uint64_t now = uv_now(timer->loop);
-    if (connection->task) {
-        hs__tasks_cancel(connection->task, HS_TASK_TIMED_OUT);
+    if (connection->end) {
+        connection->end(connection->exchange, HS_TASK_TIMED_OUT);
     } else if (connection->sending && now < connection->sent_by_ms && !stalled(connection)) {
         hs__connection_expect_reader(connection, connection->sent_by_ms - now);
     } else {
@@ -69,9 +69,9 @@ static void on_departure(uv_poll_t *poll, int status, int events)
 {
     hs_connection *connection = poll->data;
     (void)status, (void)events; /* an error on the socket is a departure too */
-    if (connection->task) {
+    if (connection->end) {
         uv_poll_stop(poll);
-        hs__tasks_cancel(connection->task, HS_TASK_ABANDONED);
+        connection->end(connection->exchange, HS_TASK_ABANDONED);
         return;
     }
     const int n_unread = hs__socket_unread(connection->fd);
@@ -85,16 +85,16 @@ static void on_departure(uv_poll_t *poll, int status, int events)
     hs__loop_wake(connection->server);
 }
 
-void hs__connection_watch(hs_connection *connection, hs_task *task)
+void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_task_end why))
 {
-    connection->task = task;
+    connection->end = end;
     connection->departing = false;
     uv_poll_start(&connection->departure, UV_DISCONNECT, on_departure);
 }
 
 void hs__connection_unwatch(hs_connection *connection)
 {
-    connection->task = NULL;
+    connection->end = NULL;
     uv_poll_stop(&connection->departure);
 }
 

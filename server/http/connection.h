@@ -2,7 +2,7 @@
  *
  * libmicrohttpd's own timeout restarts with every byte, and it does not look at a suspended connection, so
  * both are ours. Each phase has one deadline; when it passes the socket is shut down and libmicrohttpd finds
- * it closed (a waiting or running task is told to end instead and answers 504). Loop thread only. */
+ * it closed (work that is waited for is told to end instead, and answered 504). Loop thread only. */
 #pragma once
 
 #include "server/http/service.h"
@@ -23,7 +23,8 @@ struct hs_connection {
     uint64_t n_taken;      /* bytes that the client's system had confirmed when we last looked */
     int n_handles;         /* of the two above, not yet closed */
     hs_exchange *exchange; /* the request in progress, or NULL: waiting for one */
-    hs_task *task;         /* set while suspended for it */
+    /* Set while suspended for what workers do: ends that. */
+    void (*end)(hs_exchange *exchange, hs_task_end why);
 };
 
 /* NULL when memory is short: the socket is shut down then. */
@@ -37,9 +38,9 @@ void hs__connection_expect(hs_connection *connection, uint64_t milliseconds);
  */
 void hs__connection_expect_reader(hs_connection *connection, uint64_t milliseconds);
 
-/* From now on the client's departure ends the connection, or the task that it is suspended for. Not to be
- * watched while an answer is sent: a client may then have nothing more to say. */
-void hs__connection_watch(hs_connection *connection, hs_task *task);
+/* From now on the client's departure ends the connection, or the work that it is suspended for: `end`, or
+ * NULL. Not to be watched while an answer is sent: a client may then have nothing more to say. */
+void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_task_end why));
 void hs__connection_unwatch(hs_connection *connection);
 
 /* Shuts the socket down in both directions; libmicrohttpd does the rest. */

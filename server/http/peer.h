@@ -26,6 +26,7 @@ typedef struct hs_peers {
 
 /* One connection more; the peer stays while it has one. NULL when memory is short. */
 hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address);
+void hs__peer_join_again(hs_peer *peer); /* what outlives its connection counts as one */
 void hs__peer_leave(hs_peers *peers, hs_peer *peer);
 
 bool hs__peer_is_local(const hs_peer *peer); /* this machine */

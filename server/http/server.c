@@ -71,14 +71,6 @@ static void server_drain(hs_server *server)
     hs__loop_wake(server);
 }
 
-static hs_task *task_unended(const hs_server *server)
-{
-    for (hs_connection *c = server->connections; c; c = c->next)
-        if (c->task && c->task->end == HS_TASK_DONE)
-            return c->task;
-    return NULL;
-}
-
 /* Ends everything begun; a third signal finds the system's own handler. */
 static void server_abort(hs_server *server)
 {
@@ -86,10 +78,11 @@ static void server_abort(hs_server *server)
     server->exit_code = 1;
     uv_signal_stop(&server->on_terminate);
     uv_signal_stop(&server->on_interrupt);
-    for (hs_connection *c = server->connections; c; c = c->next)
+    for (hs_connection *c = server->connections; c; c = c->next) {
         hs__connection_cut(c);
-    for (hs_task *task; (task = task_unended(server));)
-        hs__tasks_cancel(task, HS_TASK_ABANDONED);
+        if (c->end)
+            c->end(c->exchange, HS_TASK_ABANDONED);
+    }
     hs__loop_wake(server);
 }
 

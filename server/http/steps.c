@@ -10,6 +10,7 @@
 #include "server/base/log.h"
 #include "server/http/access.h"
 #include "server/http/admission.h"
+#include "server/http/line_stream.h"
 #include "server/http/loop.h"
 #include "server/http/reply.h"
 
@@ -200,6 +201,11 @@ static void on_task_done(hs_task *task)
     hs__exchange_resume(x);
 }
 
+static void task_end(hs_exchange *x, hs_task_end why)
+{
+    hs__tasks_cancel(&x->task, why);
+}
+
 static enum MHD_Result on_worker(hs_exchange *x)
 {
     hs_server *server = x->server;
@@ -215,6 +221,10 @@ static enum MHD_Result on_worker(hs_exchange *x)
         .body = x->body ? x->body : "",
         .body_bytes = x->body_bytes,
     };
+    if (hs_lines_asked(&x->task.request)) {
+        hs__line_stream_begin(x);
+        return hs__reply(x);
+    }
     x->task.done = on_task_done;
     x->task.data = x;
     if (!hs__tasks_submit(&server->tasks, &x->task)) {
@@ -224,7 +234,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
         return hs__reply(x);
     }
     hs__exchange_suspend(x);
-    hs__connection_watch(x->connection, &x->task);
+    hs__connection_watch(x->connection, task_end);
     hs__connection_expect(x->connection, server->options->deadline_ms);
     return MHD_YES;
 }

@@ -2,6 +2,8 @@
  * has filled it again. Returning nothing without sleeping would spin. */
 #include "server/http/stream.h"
 
+#include "server/http/loop.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +64,7 @@ static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
 {
     stream *s = cls;
     (void)position;
+    hs__loop_progress(s->x->server);
     if (s->n_filled == HS_STREAM_END)
         return MHD_CONTENT_READER_END_OF_STREAM;
     const size_t left = (size_t)s->n_filled - s->n_sent, n = left < n_max ? left : n_max;

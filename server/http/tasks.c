@@ -142,7 +142,7 @@ static void on_loop(uv_work_t *work, int status)
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)
 {
     const bool at_once = tasks->n_idle && !tasks->first;
-    if (!at_once && tasks->n_queued >= tasks->options.queue_max)
+    if (!at_once && !task->admitted && tasks->n_queued >= tasks->options.queue_max)
         return false;
     task->tasks = tasks;
     task->queued_ns = hs_clock_ns();

@@ -31,6 +31,9 @@ typedef enum hs_task_end { HS_TASK_DONE, HS_TASK_TIMED_OUT, HS_TASK_ABANDONED } 
 struct hs_task {
     hs_request request;             /* the submitter's; read-only until done */
     hs_response response;           /* the worker's until done, and then the submitter's to finish */
+    bool lines, patient;            /* of a body of lines, as in hs_lines_answer */
+    size_t n_bytes;                 /* of such a body: answered; the worker's until done */
+    bool admitted;                  /* goes on with what was admitted before: never refused */
     void (*done)(hs_task *task);    /* on the loop, once for every task submitted, never inside a submit */
     void *data;                     /* the submitter's */
     hs_task_end end;                /* why it ended; without HS_TASK_DONE there may be no response */
@@ -79,7 +82,7 @@ HS_MUST_USE hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *a
                                      const hs_tasks_options *options, hs_error *err);
 void hs__tasks_finish(hs_tasks *tasks); /* no task inside; zeroed is fine */
 
-/* False: the queue is full and the task was not taken. */
+/* False: the queue is full and the task, which was not admitted before, was not taken. */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
 /* Ends a task early: at once while it waits, within one layer when it runs alone, with its batch otherwise;
  * `done` follows. The first end given stays. Nothing happens to a task that is outside. */

@@ -58,6 +58,26 @@ def test_many_texts_come_in_order(client):
     assert len(list(client.analyze_many(iter(texts[:3])))) == 3
 
 
+def test_a_batch_comes_in_order_with_its_refusals(client, server):
+    texts = [f"number {i} " + "word " * (i % 5) for i in range(40)]
+    texts[7:7] = [{"words": ["two", "words"], "max_pairs": 1}, {"text": "bad", "threshold": np.float32(3)}]
+    seen = []
+    answers = list(client.analyze_batch(texts, progress=lambda *done: seen.append(done), outputs=["pairs"], heads=range(2)))
+    assert seen == [(i + 1, 42) for i in range(42)]
+    assert isinstance(answers[8], package.HeadscopeError)
+    assert (answers[8].status, answers[8].pointer) == (422, "/threshold")
+    assert answers[7]["tokens"][1] == "two" and len(answers[7]["pairs"]) == 1
+    assert answers[9] == server.post("/analyze", {"text": texts[9], "outputs": ["pairs"], "heads": [0, 1]}).json()
+    assert len(list(client.analyze_batch(iter(texts[:3])))) == 3
+    many = [f"text {i} " + "long " * 300 for i in range(200)]
+    answers = client.analyze_batch(many, outputs=[])
+    assert [next(answers)["truncated"] for _ in range(20)] == [True] * 20
+    answers.close()
+    server.wait_metric("workers_busy", lambda n: n == 0)
+    with pytest.raises(package.HeadscopeError, match="headscope serve"):
+        next(package.Client("http://127.0.0.1:9").analyze_batch(["a"]))
+
+
 def test_tokens_and_models(client):
     tokens = client.tokenize("Hello world")
     assert tokens.tokens[0] == "[CLS]" and tokens.word_ids[0] is None and len(tokens) == len(tokens.input_ids)

@@ -87,6 +87,30 @@ class Client:
                     progress(done, total)
                 yield answer
 
+    def analyze_batch(self, texts: Iterable[Union[str, Mapping[str, Any]]], progress: Optional[Progress] = None,
+                      **fields: Any) -> Iterator[Union[Dict[str, Any], HeadscopeError]]:
+        """Answers as the JSON contract has them, for many short texts and small outputs: sent as lines, answered in
+        their order as they are ready, short ones computed in shared passes.
+
+            for answer in client.analyze_batch(texts, layers="all", outputs=["summary"]): ...
+
+        A text may be a whole request instead ({"words": [...], "threshold": 0.5}); fields are everybody's. What is
+        refused is handed out as a HeadscopeError in its place and stops nothing. progress(done, total) as in
+        analyze_many.
+        """
+        total = len(texts) if isinstance(texts, Sequence) else None
+        common = _plain(fields)
+        lines = (json.dumps({**common, **({"text": text} if isinstance(text, str) else _plain(text))},
+                            ensure_ascii=False).encode() + b"\n" for text in texts)
+        done = 0
+        for body in _Stream(lines):
+            for line in self._lines(body):
+                done += 1
+                if progress:
+                    progress(done, total)
+                answer = json.loads(line)
+                yield HeadscopeError.from_answer(answer["status"], line, {}) if "detail" in answer else answer
+
     def tokenize(self, text: str, **fields: Any) -> Tokens:
         """The tokens of a text: POST /tokenize."""
         return Tokens(json.loads(self._post("/tokenize", {"text": text, **_plain(fields)})))
@@ -140,6 +164,23 @@ class Client:
         if status // 100 != 2:
             raise HeadscopeError.from_answer(status, data, answered)
         return data
+
+    def _lines(self, body: bytes) -> Iterator[bytes]:
+        """A connection of its own, closed when nobody wants more: the server ends what it computes ahead."""
+        connection = self._open(self._timeout)
+        headers = {"Content-Type": "application/x-ndjson",
+                   **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
+        try:
+            connection.request("POST", self._prefix + "/analyze", body, headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise HeadscopeError.from_answer(response.status, response.read(), response.headers)
+            while line := response.readline():
+                yield line
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
 
     def _exchange(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Tuple[int, bytes, Any]:
         """A kept connection may have been closed since; what can be sent twice is tried once more on a new one."""

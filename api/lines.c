@@ -1,0 +1,133 @@
+/* lines.c - several requests in one body: some lines become jobs, the jobs share passes where they can, and
+ * each is answered and forgotten before the next. What is held at once is bounded by lines and by bytes. */
+#include "api/formats/buffer.h"
+#include "api/problem.h"
+
+#include <string.h>
+
+enum { TOGETHER_MAX = 32 };                /* lines */
+#define TOGETHER_TOKENS ((size_t)512)      /* to compute, but for the last of them */
+#define TOGETHER_BYTES  ((size_t)64 << 20) /* of maps and answers, but for the last of them */
+
+typedef struct line {
+    hs_request request;
+    hs_job *job; /* NULL: memory was short */
+} line;
+
+/* The next line of the body that is not blank. False: there is none. */
+static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_request *ret_request)
+{
+    while (*at < body->body_bytes) {
+        const char *start = body->body + *at, *end = memchr(start, '\n', body->body_bytes - *at);
+        const size_t n = end ? (size_t)(end - start) : body->body_bytes - *at;
+        *at += n + (end != NULL);
+        *ret_request = (hs_request){.operation = HS_ANALYZE,
+                                    .content_type = "application/json",
+                                    .id = body->id,
+                                    .line = (*number)++,
+                                    .body = start,
+                                    .body_bytes = n,
+                                    .cancelled = body->cancelled,
+                                    .n_threads = body->n_threads,
+                                    .hold = body->hold,
+                                    .hold_data = body->hold_data};
+        for (size_t i = 0; i < n; i++)
+            if (!strchr(" \t\r", start[i]) || !start[i])
+                return true;
+    }
+    return false;
+}
+
+/* As many as fit; *ret_n_bytes are theirs. */
+static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[TOGETHER_MAX],
+                         size_t *ret_n_bytes)
+{
+    size_t n = 0, at = 0, number = body->line, n_held = 0, n_tokens = 0;
+    *ret_n_bytes = 0;
+    while (n < TOGETHER_MAX && n_held < TOGETHER_BYTES && n_tokens < TOGETHER_TOKENS &&
+           line_next(body, &at, &number, &lines[n].request)) {
+        lines[n].job = hs_job_create(api, &lines[n].request);
+        if (lines[n].job && hs_job_unheld(lines[n].job) && (n > 0 || patient)) {
+            hs_job_destroy(lines[n].job);
+            return n;
+        }
+        n_held += lines[n].job ? hs_job_bytes(lines[n].job) : 0;
+        n_tokens += lines[n].job ? hs_job_tokens(lines[n].job) : 0;
+        n++;
+        *ret_n_bytes = at;
+    }
+    if (n == 0)
+        *ret_n_bytes = at; /* blank to its end */
+    return n;
+}
+
+/* The first job that waits for a pass, and all that may run with it. Returns how many; 0: none waits. */
+static size_t group_fill(const line *lines, size_t n, hs_job **ret_group)
+{
+    size_t n_group = 0;
+    for (size_t i = 0; i < n; i++) {
+        hs_job *job = lines[i].job;
+        if (job && hs_job_tokens(job) &&
+            (n_group == 0 || (hs_job_model(job) == hs_job_model(ret_group[0]) &&
+                              hs_job_layers(job) == hs_job_layers(ret_group[0]))))
+            ret_group[n_group++] = job;
+    }
+    return n_group;
+}
+
+static void line_refuse(const line *l, int status, const char *why, hs_response *ret_response)
+{
+    hs__problem problem = {.request_line = l->request.line};
+    hs__refuse(&problem, status, NULL, "%s", why);
+    hs_response_finish(ret_response);
+    hs__problem_write(&problem, l->request.id, ret_response);
+}
+
+static void line_answer(const line *l, hs_response *ret_response)
+{
+    *ret_response = (hs_response){0};
+    if (l->job)
+        hs_job_answer(l->job, ret_response);
+    else
+        line_refuse(l, 500, "there was no memory for this line: send it again", ret_response);
+    if (ret_response->status == 504)
+        line_refuse(l, 504, "given up at the server's deadline: ask for less in a line", ret_response);
+}
+
+/* One answer more; what is told of the first error and model is told of all. */
+static void answer_add(hs_response *all, hs__buffer *body, hs_response *one)
+{
+    hs__buffer_add(body, one->body, one->body_bytes);
+    hs__buffer_text(body, "\n");
+    for (int stage = 0; stage < HS_STAGE_COUNT; stage++)
+        all->stage_ms[stage] += one->stage_ms[stage];
+    all->n_tokens += one->n_tokens;
+    all->model = all->model ? all->model : one->model;
+    all->error = all->error.status ? all->error : one->error;
+    hs_response_finish(one);
+}
+
+void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
+                     const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes)
+{
+    line lines[TOGETHER_MAX];
+    hs_job *group[TOGETHER_MAX];
+    hs__buffer body = {0};
+    const size_t n = lines_take(api, request, patient, lines, ret_n_bytes);
+    *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};
+    for (size_t n_group; (n_group = group_fill(lines, n, group));)
+        hs_job_run(worker, group, n_group, control);
+    for (size_t i = 0; i < n; i++) {
+        hs_response one;
+        line_answer(&lines[i], &one);
+        hs_job_destroy(lines[i].job);
+        answer_add(ret_response, &body, &one);
+    }
+    hs__buffer_fit(&body);
+    if (body.failed) {
+        hs__buffer_finish(&body);
+        ret_response->status = 500;
+    }
+    ret_response->body = body.data;
+    ret_response->body_bytes = body.size;
+}
