@@ -159,8 +159,11 @@ export function luminance([r, g, b]: Rgb): number {
 }
 
 // Distinct hues of even lightness for token values (Fig. 9): n of them, golden-angle apart.
-export function hueOf(n: number, theme: Theme): string {
-  const angle = ((n * 137.508 + 25) * Math.PI) / 180;
+export const hueOf = (n: number, theme: Theme): string => hueAt(n * 137.508 + 25, theme);
+
+// A hue of OKLCH in degrees, pale or dim enough to stand behind text.
+export function hueAt(degrees: number, theme: Theme): string {
+  const angle = (degrees * Math.PI) / 180;
   const [L, C] = theme === "light" ? [0.86, 0.085] : [0.42, 0.085];
   const [r, g, b] = fromOklab([L, C * Math.cos(angle), C * Math.sin(angle)]);
   return `rgb(${r} ${g} ${b})`;

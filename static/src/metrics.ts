@@ -114,6 +114,12 @@ export function isSought(l: number, h: number, head: Known, sought: string): boo
     .every((word) => words.includes(word));
 }
 
+// "like 7·5": the layer and head named.
+export function likeOf(sought: string): [number, number] | null {
+  const [, l, k] = /^like (?:layer |l)?(\d+)[·., ]*(?:head |h)?(\d+)$/.exec(sought.trim().toLowerCase()) ?? [];
+  return k === undefined ? null : [Number(l), Number(k)];
+}
+
 // None also where it is about fewer high pairs than `least`.
 export const soundValueOf = (summary: Known, figure: Figure, least: number): number | null =>
   FIGURES[figure].ofPairs && summary.high_pairs < least ? null : valueOf(summary, figure);

@@ -85,6 +85,17 @@ export function effectsRequest(state: Asked, layer: number, at: number | null): 
   };
 }
 
+// How far every head is from every other.
+export function distancesRequest(state: Asked): AnalyzeRequest {
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: "all",
+    heads: "all",
+    outputs: ["head_distances"],
+    head_distance: state.distance,
+  };
+}
+
 // The layer's heads averaged, N in place of S: what segments are made of.
 export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
   return {

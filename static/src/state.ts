@@ -33,6 +33,8 @@ export const METRICS = [
 ] as const;
 export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
 
+export const DISTANCES = ["cka", "js"] as const; // of heads: by their outputs, by their maps
+export const PAINTS = ["pattern", "layer"] as const; // of the heads in the plane
 // What colours the heads of an experiment: what changed, or the effects of switching each off alone.
 export const TONES = ["similarities", "attentions", "hidden_change", "similarity_change", "prediction_kl", "logprob_change"] as const;
 export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
@@ -61,6 +63,8 @@ export type Against = (typeof AGAINST)[number];
 export type Side = (typeof SIDES)[number];
 export type Only = (typeof ONLY)[number];
 export type Metric = (typeof METRICS)[number];
+export type Distance = (typeof DISTANCES)[number];
+export type Paint = (typeof PAINTS)[number];
 export type Tone = (typeof TONES)[number];
 export type By = (typeof BYS)[number];
 export type RunFigure = (typeof RUN_FIGURE_NAMES)[number];
@@ -147,6 +151,9 @@ const FIELDS = {
   tint: oneOf(METRICS, "none"),
   only: oneOf(ONLY, "all"),
   seek: text(""), // heads by number or by words of their pattern
+  plane: flag(false), // heads as points, those alike together
+  distance: oneOf(DISTANCES, "cka"),
+  paint: oneOf(PAINTS, "pattern"),
   column: text("head"), // the table's order; a leading minus: falling
   // head
   scale: oneOf(SCALES, "linear"),

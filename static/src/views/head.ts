@@ -37,6 +37,7 @@ export class HeadView {
   private readonly table = h("details", { class: "alternative" }, h("summary", {}, "Held row as a table"));
   private readonly ties: Ties;
   private readonly zoomOut: HTMLButtonElement;
+  private readonly alike = h("button", { type: "button", onclick: () => this.seekAlike() }, "Heads like this one");
   private hovered: Cell | null = null;
   private head: Head | null = null;
   private shown = "";
@@ -108,7 +109,7 @@ export class HeadView {
     this.element = h(
       "section",
       { class: "view head", "aria-label": "Head" },
-      h("div", { class: "toolbar" }, this.picker.element),
+      h("div", { class: "toolbar" }, this.picker.element, this.alike),
       h(
         "div",
         { class: "toolbar" },
@@ -150,6 +151,11 @@ export class HeadView {
     this.app.readout(this.head && at ? describeCell(this.head, at) : "");
   }
 
+  private seekAlike(): void {
+    const { layer, head } = this.app.selection(this.app.overview().answer);
+    this.app.set({ view: "overview", seek: `like ${layer}·${head}`, only: "all" }, true);
+  }
+
   private held(): Cell | null {
     const { pin } = this.app.state;
     if (!this.head || pin.length !== 2) return null;
@@ -166,6 +172,7 @@ export class HeadView {
     this.controls.diag.set(state.diag);
     this.controls.lines.set(state.lines);
     this.picker.update(app.overview().answer, selection);
+    this.alike.hidden = !head || selection.head === SUM;
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
     this.head = head;
     this.plates.hidden = this.facts.hidden = this.table.hidden = !head;

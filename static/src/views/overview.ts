@@ -6,9 +6,12 @@ import { colourBar, type Bar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import type { Exportable } from "../export";
 import { figuresTable } from "../figures-table";
+import { nearestOf } from "../head-distances";
+import { HeadPlane } from "../head-plane";
 import {
   FIGURES,
   isSought,
+  likeOf,
   needsProfiles,
   patternOf,
   placeIn,
@@ -20,9 +23,9 @@ import {
   type Known,
 } from "../metrics";
 import { REACH, type Profile } from "../patterns";
-import { percent, type Tick } from "../scale";
+import { format, percent, type Tick } from "../scale";
 import { METRICS, ONLY, type Metric, type Only, type Show } from "../state";
-import { savedRequest } from "../requests";
+import { distancesRequest, savedRequest } from "../requests";
 import { gridPicture, type Picture } from "../surface";
 import { paint, pool } from "../thumbs";
 import { statusOf } from "../status";
@@ -84,14 +87,16 @@ export class OverviewView {
   private readonly status = h("div", {});
   private readonly legend = h("div", { class: "legend" });
   private readonly table = h("details", { class: "alternative" }, h("summary", {}, "All figures as a table"));
+  private readonly arrangement;
+  private readonly plane: HeadPlane;
   private readonly show;
   private readonly sort;
   private readonly tint;
   private readonly only;
   private readonly seek = h("input", {
     type: "search",
-    placeholder: "7·5, layer 3, back …",
-    title: "By layer and head, or by words of what the head looks at",
+    placeholder: "7·5, back, like 7·5 …",
+    title: "By layer and head, by words of what the head looks at, or “like 7·5”: nearest to that head first",
   });
   private readonly none = h("p", { class: "notice", role: "status" }, "No head is of this kind. Widen the filter or the search.");
   private readonly direction = h("button", { type: "button", onclick: () => this.app.set({ down: !this.app.state.down }) });
@@ -104,9 +109,19 @@ export class OverviewView {
   private arranged = "";
   private painting = 0;
   private known: Answer | null = null;
+  private like: ReadonlyMap<number, number> | null = null;
   private marked: Answer | null = null; // whose first thumbnails are told to the browser's clock
 
   constructor(private readonly app: App) {
+    this.plane = new HeadPlane(app, (l, head, aloud) => this.tell(l, head, aloud));
+    this.arrangement = segmented<"0" | "1">(
+      "Heads as",
+      [
+        { value: "0", label: "Grid" },
+        { value: "1", label: "Points", title: "Those that do alike lie together" },
+      ],
+      (plane) => app.set({ plane: plane === "1" }, true),
+    );
     this.show = segmented<Show>(
       "Show",
       [
@@ -134,6 +149,7 @@ export class OverviewView {
       h(
         "div",
         { class: "toolbar" },
+        this.arrangement.element,
         this.show.element,
         this.sort.element,
         this.direction,
@@ -145,6 +161,7 @@ export class OverviewView {
       ),
       this.status,
       this.none,
+      this.plane.element,
       this.grid,
       this.table,
     );
@@ -158,25 +175,32 @@ export class OverviewView {
   update(): void {
     const { app } = this;
     const { state } = app;
+    this.arrangement.set(state.plane ? "1" : "0");
+    for (const { element } of [this.show, this.sort, this.tint]) element.hidden = state.plane;
+    this.least.parentElement!.hidden = state.plane;
     this.show.set(state.show);
     this.grid.dataset.show = state.show;
     this.sort.set(state.sort);
     this.tint.set(state.tint);
     this.direction.textContent = state.down ? "↓ largest first" : "↑ smallest first";
-    this.direction.hidden = state.sort === "none";
+    this.direction.hidden = state.plane || state.sort === "none";
     this.only.set(state.only);
     if (document.activeElement !== this.seek) this.seek.value = state.seek;
     if (document.activeElement !== this.least) this.least.value = String(state.least);
     const entry = app.overview();
     replace(this.status, statusOf(app, entry));
-    this.grid.hidden = this.table.hidden = this.legend.hidden = !entry.answer;
+    this.table.hidden = !entry.answer;
+    this.grid.hidden = this.legend.hidden = !entry.answer || state.plane;
+    this.plane.element.hidden = !entry.answer || !state.plane;
     this.none.hidden = true;
     if (!entry.answer) return;
     if (this.known !== entry.answer) performance.mark("overview-answered");
     this.known = entry.answer;
     const summary = app.figures(entry.answer);
+    this.like = this.nearTo(entry.answer);
     this.build(entry.answer);
-    this.arrange(entry.answer, summary);
+    if (state.plane) this.place(entry.answer, summary);
+    else this.arrange(entry.answer, summary);
     this.fill(entry.answer);
     this.annotate(entry.answer, summary);
     if (this.table.open) figuresTable(this.table, app, entry.answer, summary);
@@ -215,24 +239,52 @@ export class OverviewView {
     this.grid.style.setProperty("--heads", String(answer.heads.length));
   }
 
+  private place(answer: Answer, summary: Known[][]): void {
+    const chosen = new Set(this.chosenHeads(summary).map((t) => `${t.l} ${t.h}`));
+    this.none.hidden = chosen.size > 0;
+    this.plane.update(answer, summary, (l, head) => chosen.has(`${l} ${head}`));
+  }
+
+  // By place, how far each head is from the one that “like 7·5” names; null: nothing of the kind is sought.
+  private nearTo(answer: Answer): ReadonlyMap<number, number> | null {
+    const { app } = this;
+    const named = likeOf(app.state.seek);
+    if (!named) return null;
+    const [l, head] = named;
+    if (l >= answer.layers.length || head >= answer.heads.length) return new Map();
+    const place = l * answer.heads.length + head;
+    const entry = app.cache.want(distancesRequest(app.state));
+    if (!entry.answer) replace(this.status, statusOf(app, entry));
+    const near = entry.answer ? nearestOf(entry.answer, place) : [];
+    return new Map([[place, 0], ...near.map((one): [number, number] => [one.place, one.distance])]);
+  }
+
+  private distanceOf({ l, h: k }: Thumb): number | undefined {
+    return this.like?.get(l * this.known!.heads.length + k);
+  }
+
   // Whether heads are chosen by what their maps show: all maps are then fetched.
   private get byPattern(): boolean {
-    const { sort, tint, only, seek } = this.app.state;
+    const { sort, tint, only, seek, plane } = this.app.state;
+    if (plane && this.plane.byPattern) return true;
     return only !== "all" || seek !== "" || [sort, tint].some((m) => m !== "none" && needsProfiles(m));
   }
 
   private chosenHeads(summary: Known[][]): Thumb[] {
     const { only, seek } = this.app.state;
-    return this.thumbs.filter(({ l, h: k }) => {
+    return this.thumbs.filter((t) => {
+      const { l, h: k } = t;
       const known = summary[l]![k]!;
       const pattern = patternOf(known) || "none";
-      return (only === "all" || (pattern === only && known.profile)) && (!seek.trim() || isSought(l, k, known, seek));
+      const sought = this.like ? this.distanceOf(t) !== undefined : !seek.trim() || isSought(l, k, known, seek);
+      return (only === "all" || (pattern === only && known.profile)) && sought;
     });
   }
 
   private ordered(summary: Known[][]): Thumb[] {
     const { sort, down, least } = this.app.state;
     const chosen = this.chosenHeads(summary);
+    if (this.like) return chosen.sort((a, b) => this.distanceOf(a)! - this.distanceOf(b)!);
     if (sort === "none") return chosen;
     // Heads without the figure, or with too few pairs for it, come last either way.
     const value = (t: Thumb): number => {
@@ -392,9 +444,10 @@ export class OverviewView {
     for (const t of this.thumbs) {
       const head = summary[t.l]![t.h]!;
       const sound = figure ? soundValueOf(head, figure, state.least) : null;
-      const written = figure ? writeFigure(head, figure) : "";
+      const distance = this.distanceOf(t);
+      const written = distance !== undefined ? `at ${format(distance)}` : figure ? writeFigure(head, figure) : "";
       const pattern = patternOf(head);
-      this.caption(t, sorted ? `${t.l}·${t.h}` : "", figure ? written : pattern, sound !== null || !figure);
+      this.caption(t, sorted ? `${t.l}·${t.h}` : "", written || pattern, sound !== null || !figure);
       const place = range && sound !== null ? placeIn(range, sound) : null;
       t.figure.style.background = place === null ? "" : cssOf(lut, place);
       t.figure.style.color = place === null ? "" : inkOn(lut, place);
@@ -403,10 +456,10 @@ export class OverviewView {
       t.button.tabIndex = tabStop ? (t.button === tabStop ? 0 : -1) : isChosen ? 0 : -1;
       t.button.setAttribute(
         "aria-label",
-        [sorted && `${t.l}·${t.h}`, figure ? written : pattern].filter(Boolean).join(" ") +
+        [sorted && `${t.l}·${t.h}`, written || pattern].filter(Boolean).join(" ") +
           (sorted || written || pattern ? ", layer" : "Layer") +
           ` ${t.l}, head ${t.h}` +
-          (figure ? `: ${FIGURES[figure].name}` : ""),
+          (distance !== undefined ? ": distance" : figure ? `: ${FIGURES[figure].name}` : ""),
       );
     }
     if (!tabStop && !this.thumbs.some((t) => t.button.tabIndex === 0)) this.thumbs[0]!.button.tabIndex = 0;
@@ -423,6 +476,7 @@ export class OverviewView {
 
   private get figure(): Figure | null {
     const { tint, sort } = this.app.state;
+    if (this.like) return null;
     return tint !== "none" ? tint : sort !== "none" ? sort : null;
   }
 
@@ -469,6 +523,7 @@ export class OverviewView {
     if (!answer) return null;
     const { state } = this.app;
     const summary = this.app.figures(answer);
+    if (state.plane) return this.plane.exportable(answer, summary);
     const names = Object.keys(FIGURES) as Figure[];
     const order = this.ordered(summary);
     const rows = (): (string | number)[][] => [
@@ -499,7 +554,7 @@ export class OverviewView {
       const place = range && sound !== null ? placeIn(range, sound) : null;
       return {
         name: `${t.l}·${t.h}`,
-        written: figure ? writeFigure(head, figure) : patternOf(head),
+        written: this.like ? `at ${format(this.distanceOf(t))}` : figure ? writeFigure(head, figure) : patternOf(head),
         ground: place === null ? null : cssOf(lut, place),
         ink: place === null ? null : inkOn(lut, place),
         maps: quantities.map((quantity) => this.savedMap(answer, t, quantity)),

@@ -1,0 +1,78 @@
+// Which heads do alike: as points of the plane, and sorted by distance from one.
+import { readFileSync } from "node:fs";
+import type { APIRequestContext, Page } from "@playwright/test";
+import { expect, open, readout, test, view } from "./viewer";
+
+const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
+const QUERY = `text=${encodeURIComponent(TEXT)}`;
+const nearest = async (request: APIRequestContext, home: string, head_distance: string, place: number): Promise<string[]> => {
+  const { head_distances } = await (
+    await request.post(`${home}analyze`, { data: { text: TEXT, layers: "all", outputs: ["head_distances"], head_distance } })
+  ).json();
+  return (head_distances[place] as (number | null)[])
+    .map((distance, k) => ({ k, distance }))
+    .filter(({ k, distance }) => k !== place && distance !== null)
+    .sort((a, b) => a.distance! - b.distance! || a.k - b.k)
+    .map(({ k }) => `${Math.floor(k / 12)}·${k % 12}`);
+};
+const listed = async (page: Page): Promise<string[]> =>
+  (await page.locator(".nearest button").allTextContents()).map((name) => name.replace(/Layer (\d+) head (\d+)/, "$1·$2"));
+
+test("heads as points: every head has a place, its nearest are those of the service, a press opens it", async ({ watched: page, home, request }) => {
+  await open(page, home, `${QUERY}&layer=3&head=5`);
+  await page.getByRole("radio", { name: "Points" }).check();
+  await expect(page).toHaveURL(/plane=1/);
+  const points = page.locator(".plane button");
+  await expect(points).toHaveCount(144);
+  await expect(page.locator(".head-plane")).toContainText(/stress 0\.\d+/);
+  await expect.poll(() => listed(page)).toEqual((await nearest(request, home, "cka", 3 * 12 + 5)).slice(0, 8));
+  await page.getByRole("radio", { name: "Attention (JS)" }).check();
+  await expect(page).toHaveURL(/distance=js/);
+  await expect.poll(() => listed(page)).toEqual((await nearest(request, home, "js", 3 * 12 + 5)).slice(0, 8));
+  // Heads alike lie nearer to each other than heads at large.
+  const at = await points.evaluateAll((all) => all.map((b) => ({ name: b.textContent!, x: parseFloat((b as HTMLElement).style.left), y: parseFloat((b as HTMLElement).style.top) })));
+  const home3 = at.find(({ name }) => name === "3·5")!;
+  const far = (name: string): number => Math.hypot(at.find((p) => p.name === name)!.x - home3.x, at.find((p) => p.name === name)!.y - home3.y);
+  const order = await nearest(request, home, "js", 3 * 12 + 5);
+  const mean = (names: string[]): number => names.reduce((sum, name) => sum + far(name), 0) / names.length;
+  expect(mean(order.slice(0, 8))).toBeLessThan(mean(order.slice(-40)));
+  await expect(page.locator(".plane-legend")).toContainText("previous");
+  await page.getByRole("radio", { name: "Layer", exact: true }).check();
+  await expect(page.locator(".plane-legend li")).toHaveCount(12);
+  await expect(page).toHaveURL(/paint=layer/);
+  await page.reload();
+  await expect(page.locator(".plane-legend li")).toHaveCount(12);
+  await page.getByRole("button", { name: "7·5: layer 7, head 5" }).focus();
+  await expect(readout(page)).toContainText("Layer 7 · Head 5");
+  await page.keyboard.press("ArrowRight");
+  await expect(readout(page)).not.toContainText("Layer 7 · Head 5");
+  await page.keyboard.press("Enter");
+  await expect(view(page, "Head")).toBeVisible();
+});
+
+test("the filter dims the other points; picture and table have the places", async ({ watched: page, home }) => {
+  await open(page, home, `${QUERY}&plane=1&only=previous`);
+  await expect(page.locator(".plane button")).toHaveCount(144);
+  await expect.poll(() => page.locator(".plane button:not(.faint)").count()).toBeLessThan(20);
+  expect(await page.locator(".plane button:not(.faint)").count()).toBeGreaterThan(0);
+  const save = async (name: string): Promise<string> => {
+    await page.locator(".menu summary").click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: new RegExp(`^${name}`) }).click()]);
+    await page.keyboard.press("Escape");
+    return readFileSync((await download.path())!).toString();
+  };
+  expect((await save("SVG")).match(/>\d+·\d+<\/text>/g)).toHaveLength(144);
+  expect((await save("CSV")).trim().split("\r\n")).toHaveLength(2 + 144);
+});
+
+test("heads like one: nearest first, from the search and from the head itself", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=head&layer=7&head=5&${QUERY}`);
+  await page.getByRole("button", { name: "Heads like this one" }).click();
+  await expect(view(page, "Overview")).toBeVisible();
+  await expect(page.getByLabel("Find heads")).toHaveValue("like 7·5");
+  const order = ["7·5", ...(await nearest(request, home, "cka", 7 * 12 + 5))];
+  await expect.poll(() => page.locator(".thumb .figure b").allTextContents()).toEqual(order);
+  await expect(page.locator(".thumb .figure").first()).toHaveText("7·5 at 0");
+  await page.getByLabel("Find heads").fill("like 40·5");
+  await expect(page.getByText("No head is of this kind")).toBeVisible();
+});
