@@ -47,14 +47,14 @@ void hs__json_integer(hs__buffer *buffer, int64_t value)
 {
     char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
     if (to)
-        buffer->size += (size_t)(hs__integer_print(to, value) - to);
+        buffer->size += (size_t)(hs_integer_print(to, value) - to);
 }
 
 void hs__json_float(hs__buffer *buffer, float value, int digits)
 {
     char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
     if (to)
-        buffer->size += (size_t)(hs__float_print(to, value, digits) - to);
+        buffer->size += (size_t)(hs_float_print(to, value, digits) - to);
 }
 
 void hs__json_bool(hs__buffer *buffer, bool value)
@@ -70,7 +70,7 @@ void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digi
     char *const start = to;
     *to++ = '[';
     for (size_t i = 0; i < n; i++) {
-        to = hs__float_print(to, values[i], digits);
+        to = hs_float_print(to, values[i], digits);
         *to++ = ',';
     }
     to -= n > 0; /* the last comma */

@@ -148,7 +148,7 @@ static char *lay_out(char *to, char first, uint64_t rest, int n, int decade, int
     return to;
 }
 
-char *hs__float_print(char *to, float value, int digits)
+char *hs_float_print(char *to, float value, int digits)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -192,7 +192,7 @@ char *hs__float_print(char *to, float value, int digits)
     return lay_out(to, (char)('0' + n / power_10[8]), rest, n_rest, decade, digits);
 }
 
-char *hs__integer_print(char *to, int64_t value)
+char *hs_integer_print(char *to, int64_t value)
 {
     uint64_t n = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     if (value < 0)

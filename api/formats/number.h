@@ -17,7 +17,7 @@
 /* Writes value with 1..9 significant digits, trailing zeros dropped; an exponent where %g has one, without
  * padding ("1.5e-7"). NaN and infinities, which JSON lacks, are null. 9 digits give a float back exactly.
  * Returns the end; writes no NUL. */
-char *hs__float_print(char *to, float value, int digits);
+char *hs_float_print(char *to, float value, int digits);
 
 /* Likewise for integers. */
-char *hs__integer_print(char *to, int64_t value);
+char *hs_integer_print(char *to, int64_t value);

@@ -5,11 +5,14 @@
 #include "server/commands/commands.h"
 #include "server/corpus/corpus_needs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define LINE_SECONDS 5 /* between two lines of progress where there is no terminal */
@@ -17,7 +20,7 @@
 
 typedef struct corpus_options {
     hs_catalog_options catalog;
-    const char *settings[HS__SETTINGS], *dir, *shard;
+    const char *settings[HS__SETTINGS], *dir, *shard, *pairs;
     size_t n_workers;
     uint64_t save_ms;
     size_t resume, strict; /* flags */
@@ -58,6 +61,8 @@ static const hs_option corpus_table[] = {
     {"resume", 0, NULL, "go on with the run that DIR holds", hs__set_count, AT(resume), 0, 1, NULL},
     {"shard", 0, "I/N", "count only part I (from 0) of N; 'merge' joins them", hs__set_string, AT(shard), 0,
      0, NULL},
+    {"pairs", 0, "FILE", "write every high pair as CSV, packed where FILE ends in .gz", hs__set_string,
+     AT(pairs), 0, 0, NULL},
     {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
     {"save", 0, "SECONDS", "between two saves (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
@@ -97,9 +102,8 @@ static void progress_print(const hs__corpus_progress *p, void *data)
     if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
         return;
     t->told = p->seconds;
-    const double gone = p->share - p->share_before; /* in this session */
-    if (gone > 0 && p->share < 1 && p->seconds > 1)
-        snprintf(left, sizeof left, ", %s left", duration(p->seconds * (1 - p->share) / gone, time));
+    if (hs__corpus_seconds_left(p) >= 0)
+        snprintf(left, sizeof left, ", %s left", duration(hs__corpus_seconds_left(p), time));
     if (p->bad_lines)
         snprintf(bad, sizeof bad, ", %llu bad lines", (unsigned long long)p->bad_lines);
     if (!t->terminal) {
@@ -180,10 +184,27 @@ static hs_status shard_choose(const corpus_options *o, hs__corpus_job *job, char
     } else if (shard_of_environment(&job->shard, &job->n_shards) && job->n_shards > 1) {
         snprintf(ret_dir, dir_size, "%s/shard-%zu-of-%zu", o->dir, job->shard, job->n_shards);
     }
+    if (o->pairs && !o->shard && job->n_shards > 1)
+        return hs_fail(err, HS_INVALID,
+                       "--pairs: %zu processes would write one FILE: give each its own, and its --shard I/N",
+                       job->n_shards);
     if (job->shard >= job->n_shards || job->n_shards > 100000)
         return hs_fail(err, HS_INVALID, "shard %zu of %zu: the number must be below, counted from 0",
                        job->shard, job->n_shards);
     return HS_OK;
+}
+
+/* One run a folder at a time: until the program ends. Where there are no locks, as on some network disks, it
+ * is on trust. */
+static hs_status folder_take(const char *dir, hs_error *err)
+{
+    const hs_status st = hs__folder_make(dir, err);
+    const int fd = st ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return hs_fail(err, HS_INVALID,
+                       "another process is writing to '%.250s': give each run or shard a folder of its own",
+                       dir);
+    return st;
 }
 
 /* ---- the command ---- */
@@ -252,6 +273,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .n_inputs = n_inputs,
                           .dir = dir,
                           .model_name = name,
+                          .pairs = o->pairs,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
                           .resume = o->resume != 0,
@@ -263,7 +285,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
     signals_catch();
     hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
     if (!st)
-        st = hs__folder_make(dir, &err);
+        st = folder_take(dir, &err);
     if (!st)
         st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, &err);
     if (!st)
@@ -301,6 +323,10 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
         return hs__usage_error(command, "where to? Name a folder with -o DIR");
     if (operand == argc)
         return hs__usage_error(command, "which texts? Name files, or - for standard input");
+    if (options.pairs && options.resume)
+        return hs__usage_error(
+            command, "--pairs writes the pairs of a whole run: with --resume those counted before would be "
+                     "missing. Begin anew in another folder");
     if (argc - operand > HS__CORPUS_FILES_MAX)
         return hs__usage_error(command, "at most %d files", HS__CORPUS_FILES_MAX);
     return corpus_run(command, &options, argv + operand, (size_t)(argc - operand));

@@ -3,6 +3,7 @@
 #include "server/corpus/corpus_needs.h"
 
 #include "server/base/memory_left.h"
+#include "server/corpus/corpus_pairs.h"
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_unpack.h"
 #include "server/corpus/corpus_worker.h"
@@ -84,7 +85,8 @@ static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
 {
     const size_t T = job->settings.max_tokens;
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(T) * T) +
-           hs__corpus_maps_floats(&job->settings) * sizeof(float) + TEXTS_WORKER_BYTES;
+           hs__corpus_maps_floats(&job->settings) * sizeof(float) + TEXTS_WORKER_BYTES +
+           (job->pairs ? HS__PAIRS_BYTES : 0);
 }
 
 hs_status hs__corpus_needs_measure(const hs__corpus_job *job, hs__corpus_needs *ret_needs, hs_error *err)

@@ -90,6 +90,7 @@ void hs__queue_push(hs__block_queue *queue, hs__block *block)
     pthread_mutex_lock(&queue->lock);
     block->next = NULL;
     block->pushed = true;
+    block->number = queue->n_pushed++;
     *(queue->ready ? &queue->last->next : &queue->ready) = block;
     queue->last = block;
     queue->n_bytes += block->n_bytes;

@@ -28,6 +28,7 @@ typedef struct hs__block {
     char *bytes;
     size_t n_bytes, capacity;
     bool pushed;
+    uint64_t number; /* among those pushed, from 0 */
 } hs__block;
 
 typedef struct hs__block_queue {
@@ -35,6 +36,7 @@ typedef struct hs__block_queue {
     pthread_cond_t changed;
     hs__block *blocks; /* [n_blocks] */
     size_t n_blocks, n_free, n_bytes;
+    uint64_t n_pushed;
     hs__block *free, *ready, *last;
     bool closed; /* no more blocks come */
 } hs__block_queue;

@@ -87,6 +87,12 @@ static hs_status begin_anew(run *r, hs_error *err)
     return HS_OK;
 }
 
+/* The first it holds. */
+static json_int_t shard_of(const hs__corpus_record *record)
+{
+    return json_integer_value(json_array_get(record->shards, 0));
+}
+
 static hs_status begin(run *r, hs_error *err)
 {
     const hs__corpus_job *job = r->job;
@@ -100,6 +106,9 @@ static hs_status begin(run *r, hs_error *err)
         st = begin_anew(r, err);
     } else if (st) {
         hs_fail(err, st, "%s", why.text);
+    } else if (job->n_shards > 1 && shard_of(&r->record) != (json_int_t)job->shard) {
+        st = hs_fail(err, HS_INVALID, "'%.250s' holds shard %lld: give shard %zu a folder of its own",
+                     job->dir, shard_of(&r->record), job->shard);
     } else if (!job->resume) {
         st = hs_fail(err, HS_INVALID,
                      "'%.250s' holds a run already: --resume goes on with it, another -o begins anew",
@@ -107,9 +116,6 @@ static hs_status begin(run *r, hs_error *err)
     } else {
         snprintf(where, sizeof where, "the run in '%.250s'", job->dir);
         st = hs__corpus_identity_check(identity, r->record.identity, where, err);
-        if (!st && json_integer_value(json_array_get(r->record.shards, 0)) != (json_int_t)job->shard)
-            st = hs_fail(err, HS_INVALID, "%s is of shard %lld, not of %zu", where,
-                         json_integer_value(json_array_get(r->record.shards, 0)), job->shard);
     }
     json_decref(r->record.identity);
     r->record.identity = identity;
@@ -159,6 +165,12 @@ static void workers_stop(run *r)
 }
 
 /* ---- on the way ---- */
+
+double hs__corpus_seconds_left(const hs__corpus_progress *p)
+{
+    const double gone = p->share - p->share_before;
+    return gone > 0 && p->share < 1 && p->seconds > 1 ? p->seconds * (1 - p->share) / gone : -1;
+}
 
 static void tell(run *r, bool always)
 {
@@ -362,7 +374,14 @@ static hs_status finish(run *r, hs_error *err)
     return st;
 }
 
-hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
+static bool is_packed(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 3 && strcmp(path + n - 3, ".gz") == 0;
+}
+
+/* pairs: where they go, or NULL. */
+static hs_status job_run(const hs__corpus_job *job, FILE *pairs, hs_error *err)
 {
     run *r = calloc(1, sizeof *r);
     if (!r)
@@ -378,6 +397,8 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
         return st;
     }
     st = begin(r, err);
+    if (!st && pairs)
+        st = hs__pairs_file_begin(pairs, is_packed(job->pairs), &r->shared.pairs, err);
     if (!st)
         st = hs__corpus_input_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &r->input,
                                    err);
@@ -399,10 +420,25 @@ hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
     if (!st)
         st = finish(r, err);
     workers_stop(r);
+    hs_error why = {0};
+    const hs_status ended = hs__pairs_file_end(r->shared.pairs, &why);
+    if (!st && ended)
+        st = hs_fail(err, ended, "%s", why.text);
     hs__corpus_input_close(r->input);
     hs__corpus_record_finish(&r->record);
     hs__queue_finish(&r->shared.queue);
     pthread_mutex_destroy(&r->shared.failure_lock);
     free(r);
     return st;
+}
+
+static hs_status pairs_write(FILE *file, void *data, hs_error *err)
+{
+    return job_run(data, file, err);
+}
+
+hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
+{
+    hs__corpus_job copy = *job;
+    return job->pairs ? hs__path_write(job->pairs, pairs_write, &copy, err) : job_run(job, NULL, err);
 }

@@ -27,6 +27,9 @@ typedef struct hs__corpus_progress {
     double share;              /* and now; below 0 when not known */
 } hs__corpus_progress;
 
+/* Until the input is read, at this session's pace; below 0 when that cannot be told yet. */
+double hs__corpus_seconds_left(const hs__corpus_progress *progress);
+
 typedef struct hs__corpus_job {
     const hs_model *model;
     const hs_engine *engine;
@@ -35,6 +38,8 @@ typedef struct hs__corpus_job {
     const char *const *input_names; /* for the report; NULL: the inputs' own */
     size_t n_inputs;
     const char *dir; /* exists */
+    const char
+        *pairs; /* where all high pairs go, as CSV, packed if it ends in .gz; NULL: nowhere. Not for resume */
     hs__corpus_settings settings;
     size_t n_workers;
     size_t shard, n_shards;

@@ -78,7 +78,8 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     const size_t T = job->settings.max_tokens;
     *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(T)};
     worker->maps = malloc(hs__corpus_maps_floats(&job->settings) * sizeof *worker->maps);
-    if (!worker->maps)
+    worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
+    if (!worker->maps || (shared->pairs && !worker->rows))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
     return st || stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
@@ -93,13 +94,14 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
     free(worker->maps);
+    hs__pairs_rows_destroy(worker->rows);
     *worker = (hs__corpus_worker){0};
 }
 
 /* ---- a line becomes a text ---- */
 
 /* One text of a block, tokenized. */
-typedef struct text {
+typedef struct hs__counted_text {
     const hs__block_line *line;
     char *reached; /* its beginning, where it may become an example; else NULL */
     hs_encoding encoding;
@@ -280,17 +282,39 @@ static void head_cut(const hs__text_range *range, float *to, hs_observed_head *h
     *head = (hs_observed_head){attention, similarity, columns};
 }
 
+static bool pairs_add(const hs__corpus_worker *worker, const text *t, size_t l, size_t h,
+                      const float *similarity)
+{
+    const hs__corpus_job *job = worker->shared->job;
+    const hs_corpus_options *o = &worker->shared->options;
+    return hs__pairs_add(
+        worker->rows,
+        &(hs__pairs_source){.file = (job->input_names ? job->input_names : job->inputs)[t->line->file],
+                            .text = t->line->number,
+                            .line = t->line->line,
+                            .layer = o->layers[l],
+                            .head = (uint16_t)h,
+                            .tokenizer = hs_model_tokenizer(job->model),
+                            .ids = t->encoding.ids + t->range.start,
+                            .first = t->range.start,
+                            .n_tokens = t->range.end - t->range.start,
+                            .similarity = similarity,
+                            .threshold = o->thresholds[o->threshold_main]});
+}
+
 /* An hs_observer's: the maps of one head of text k. */
 static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observed_head *shown)
 {
     hs__corpus_worker *worker = data;
-    const hs__text_range *range = &worker->ranges[k];
+    const hs__text_range *range = &worker->texts[k].range;
     float *figures = worker->figures[k];
     hs_observed_head head = *shown;
     hs_corpus_observation observation;
     if (range->end - range->start < range->n_tokens)
         head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
     hs_corpus_batch_head(worker->stats, k, l, h, &head, figures ? &observation : NULL);
+    if (worker->rows && !worker->rows_failed)
+        worker->rows_failed = !pairs_add(worker, &worker->texts[k], l, h, head.similarity);
     if (figures)
         figures_take(&observation, figures + (l * worker->shared->options.n_heads + h) * HS__EXAMPLE_FIGURES);
 }
@@ -309,6 +333,7 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
     hs_corpus_text counted[HS_CORPUS_BATCH];
     hs_plan plan;
     hs_status st = HS_OK;
+    worker->texts = texts;
     for (size_t k = 0; !st && k < n; k++) {
         const hs_encoding *e = &texts[k].encoding;
         st = capture_fit(worker, k, e->n_tokens, err);
@@ -317,7 +342,6 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
         sequences[k] = (hs_sequence){
             .ids = e->ids, .types = e->types, .n_tokens = e->n_tokens, .capture = worker->captures[k]};
         const hs__text_range *r = &texts[k].range;
-        worker->ranges[k] = *r;
         counted[k] = (hs_corpus_text){texts[k].line->number, r->end - r->start, e->ids + r->start,
                                       e->special + r->start, e->roles + r->start};
     }
@@ -339,6 +363,8 @@ static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, 
     text texts[HS__CORPUS_BLOCK];
     size_t n_texts = 0;
     hs_status st = HS_OK;
+    if (worker->rows)
+        hs__pairs_block_begin(worker->rows, block->number);
     for (size_t i = 0; !st && i < block->n_lines; i++)
         st = text_add(worker->shared, block, &block->lines[i], texts, &n_texts, err);
     for (size_t done = 0, n; !st && done < n_texts; done += n) {
@@ -347,6 +373,8 @@ static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, 
     }
     for (size_t i = 0; i < n_texts; i++)
         text_finish(&texts[i]);
+    if (!st && worker->rows && (worker->rows_failed || !hs__pairs_block_end(worker->rows)))
+        st = hs_fail(err, HS_IO, "cannot write '%s'", worker->shared->job->pairs);
     return st;
 }
 
@@ -356,6 +384,8 @@ static void fail(hs__corpus_shared *shared, const hs_error *err, hs_status st)
     hs_fail(&shared->failure, st, "%s", err->text);
     pthread_mutex_unlock(&shared->failure_lock);
     atomic_store(&shared->failed, true);
+    if (shared->pairs)
+        hs__pairs_file_give_up(shared->pairs);
 }
 
 void *hs__corpus_worker_main(void *data)

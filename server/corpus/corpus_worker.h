@@ -1,6 +1,7 @@
 /* corpus_worker.h - one thread's part of a run: blocks of lines into its own statistics. */
 #pragma once
 
+#include "server/corpus/corpus_pairs.h"
 #include "server/corpus/corpus_queue.h"
 
 /* What all workers of a run share. */
@@ -12,6 +13,7 @@ typedef struct hs__corpus_shared {
     hs__block_queue queue;
     hs__corpus_bad *bad;
     hs__corpus_sample *sample;
+    hs__pairs_file *pairs; /* or NULL */
     atomic_uint_fast64_t n_texts;
     pthread_mutex_t failure_lock;
     hs_error failure;   /* the first one */
@@ -29,11 +31,13 @@ typedef struct hs__corpus_worker {
     bool started;
     hs_workspace *workspace;
     hs_corpus_stats *stats;
-    size_t n_together;                      /* texts of one pass, HS_CORPUS_BATCH at most */
-    hs_capture *captures[HS_CORPUS_BATCH];  /* say which heads a pass shows; for the next texts as long */
-    float *maps;                            /* [hs__corpus_maps_floats] */
-    hs__text_range ranges[HS_CORPUS_BATCH]; /* of the texts at hand */
-    float *figures[HS_CORPUS_BATCH];        /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
+    float *maps;                           /* [hs__corpus_maps_floats] */
+    const struct hs__counted_text *texts;  /* those at hand */
+    hs__pairs_rows *rows;                  /* or NULL */
+    bool rows_failed;
+    float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
 /* The statistics' options. Borrows from the job. */

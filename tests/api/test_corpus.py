@@ -282,6 +282,68 @@ def test_window_of_a_small_model(headscope, tmp_path):
     assert report(tmp_path / "out")["provenance"]["options"]["max_tokens"] == 20
 
 
+# ---- pairs ----
+
+
+def pairs_of(path):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("options", [[], ["--special-tokens", "mask", "--thresholds", "0.25,0.6"]])
+def test_pairs_are_those_that_are_counted(headscope, tmp_path, options):
+    lines = [*texts(50, seed=13), 'a "quoted", word']
+    ndjson(tmp_path / "in", lines)
+    for n, name in enumerate(("pairs.csv", "more.csv.gz")):
+        done = corpus(headscope, tmp_path / "in", "-o", tmp_path / f"out{n}", "--pairs", tmp_path / name, "--workers", 1 + 2 * n, *options)
+        assert done.returncode == 0, done.stderr
+    assert gzip.decompress((tmp_path / "more.csv.gz").read_bytes()) == (tmp_path / "pairs.csv").read_bytes()
+    rows, data = pairs_of(tmp_path / "pairs.csv"), arrays(tmp_path / "out0")
+    main, counts, places = int(data["threshold_main"]) if "threshold_main" in data else report(tmp_path / "out0")["threshold_main"], {}, {}
+    shift = 1 if options else 0
+    for row in rows:
+        l, h, i, j = (int(row[name]) for name in ("layer", "head", "i", "j"))
+        counts[l, h] = counts.get((l, h), 0) + 1
+        places[l, h, i - shift, j - shift] = places.get((l, h, i - shift, j - shift), 0) + 1
+        assert row["file"] == str(tmp_path / "in") and int(row["line"]) == int(row["text"]) + 1
+    for at, layer in enumerate((0, 2)):
+        for head in range(12):
+            assert counts.get((layer, head), 0) == data["high"][main, at, head]
+        expected = {(layer, *map(int, place)): int(data["location"][at][tuple(place)]) for place in np.argwhere(data["location"][at])}
+        assert {place: n for place, n in places.items() if place[0] == layer} == expected
+    assert {row["token_i"] for row in rows} >= {'"', ","} and ("[CLS]" in {row["token_i"] for row in rows}) == (not options)
+
+
+def test_pairs_agree_with_analyze(headscope, tmp_path):
+    (tmp_path / "in").write_text("The war had damaged the old bridge, and the bridge was closed.\n")
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.csv").returncode == 0
+    answer = json.loads(subprocess.run(command(headscope, "analyze", tmp_path / "in", "--layers", "0,2", "--max-tokens", "24", "--outputs", "pairs",
+                                               "--digits", "9", "--max-pairs", "1000000", "--format", "json"), capture_output=True, check=True).stdout)
+    place = lambda p: (int(p["layer"]), int(p["head"]), int(p["i"]), int(p["j"]))
+    ours = {place(row): (float(row["similarity"]), float(row["normalized"])) for row in pairs_of(tmp_path / "p.csv")}
+    theirs = {place(pair): (pair["similarity"], pair["normalized"]) for pair in answer["pairs"]}
+    assert ours.keys() == theirs.keys()
+    for at, values in ours.items():
+        assert values == pytest.approx(theirs[at], rel=1e-5)
+
+
+def test_pairs_are_whole_or_not_there(headscope, long_run, tmp_path):
+    (tmp_path / "pairs.csv").write_text("old")
+    run = start(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--pairs", tmp_path / "pairs.csv", "--save", "0.01")
+    while not (tmp_path / "out" / "state").exists():
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=60)
+    assert run.returncode == 130 and (tmp_path / "pairs.csv").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+    done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--resume", "--pairs", tmp_path / "pairs.csv")
+    assert done.returncode == 2 and "--resume" in done.stderr
+    done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "new", "--pairs", "/dev/full")
+    assert done.returncode == 1 and "No space" in done.stderr
+    done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "s", "--pairs", tmp_path / "p.csv",
+                  environment={"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"})
+    assert done.returncode == 1 and "--shard" in done.stderr
+
+
 # ---- going on ----
 
 
@@ -444,6 +506,22 @@ def test_four_shards_merged_are_one_run(headscope, long_run, tmp_path):
         done = merge(headscope, *wrong, "-o", tmp_path / "wrong")
         assert done.returncode == 1 and why in done.stderr
         assert not (tmp_path / "wrong" / "state").exists()
+
+
+def test_two_shards_do_not_share_a_folder(headscope, long_run, tmp_path):
+    first = start(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "0/2", "--save", "0.01")
+    while not (tmp_path / "out" / "state").exists():
+        time.sleep(0.01)
+    os.kill(first.pid, signal.SIGSTOP)
+    done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "1/2", "--resume")
+    os.kill(first.pid, signal.SIGCONT)
+    assert done.returncode == 1 and "folder of its own" in done.stderr
+    assert first.wait(120) == 0
+    first.stderr.close()
+    for more in ([], ["--resume"]):
+        done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "1/2", *more)
+        assert done.returncode == 1 and "holds shard 0: give shard 1 a folder" in done.stderr
+    assert report(tmp_path / "out")["provenance"]["shards"]["included"] == [0]
 
 
 def test_merge_refuses_other_inputs_and_unfinished_shards(headscope, long_run, half_done, tmp_path):

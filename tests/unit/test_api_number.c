@@ -33,7 +33,7 @@ static void expected_text(char ret_text[64], float value, int digits)
 static void check_float(float value, int digits)
 {
     char ours[HS__NUMBER_ROOM + 1], theirs[64];
-    char *end = hs__float_print(ours, value, digits);
+    char *end = hs_float_print(ours, value, digits);
     ck_assert_uint_le((size_t)(end - ours), HS__FLOAT_TEXT_MAX(digits));
     *end = '\0';
     expected_text(theirs, value, digits);
@@ -101,7 +101,7 @@ START_TEST(float_print_with_9_digits_gives_the_float_back)
         if (!isfinite(value))
             continue;
         char text[HS__NUMBER_ROOM + 1];
-        *hs__float_print(text, value, 9) = '\0';
+        *hs_float_print(text, value, 9) = '\0';
         float back = strtof(text, NULL);
         ck_assert_mem_eq(&back, &value, sizeof back);
     }
@@ -113,7 +113,7 @@ START_TEST(float_print_writes_null_for_what_json_lacks)
     const float values[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char text[HS__NUMBER_ROOM];
-        ck_assert_int_eq(hs__float_print(text, values[i], 6) - text, 4);
+        ck_assert_int_eq(hs_float_print(text, values[i], 6) - text, 4);
         ck_assert_mem_eq(text, "null", 4);
     }
 }
@@ -124,7 +124,7 @@ START_TEST(integer_print_writes_every_size)
     const int64_t values[] = {0, 1, -1, 9, 10, 99, 100, 65535, -2147483648LL, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char ours[HS__NUMBER_ROOM], theirs[HS__NUMBER_ROOM];
-        *hs__integer_print(ours, values[i]) = '\0';
+        *hs_integer_print(ours, values[i]) = '\0';
         snprintf(theirs, sizeof theirs, "%lld", (long long)values[i]);
         ck_assert_str_eq(ours, theirs);
     }

@@ -122,6 +122,20 @@ START_TEST(workers_are_as_many_as_memory_is_enough_for)
 }
 END_TEST
 
+START_TEST(what_is_left_is_told_at_the_pace_of_this_session)
+{
+    hs__corpus_progress p = {.seconds = 10, .share_before = 0.9, .share = 0.95};
+    ck_assert_double_eq_tol(hs__corpus_seconds_left(&p), 10, 1e-6);
+    p.share_before = 0;
+    p.share = 0.25;
+    ck_assert_double_eq_tol(hs__corpus_seconds_left(&p), 30, 1e-6);
+    p.share_before = 0.25; /* nothing was read yet */
+    ck_assert_double_lt(hs__corpus_seconds_left(&p), 0);
+    p.share = p.share_before = -1; /* standard input */
+    ck_assert_double_lt(hs__corpus_seconds_left(&p), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("corpus_needs");
@@ -130,6 +144,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, a_run_takes_no_more_than_it_is_said_to_need, 0,
                         (int)(sizeof sizes / sizeof *sizes));
+    tcase_add_test(tests, what_is_left_is_told_at_the_pace_of_this_session);
     tcase_add_test(tests, workers_are_as_many_as_memory_is_enough_for);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
