@@ -13,6 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
+import checkpoint  # noqa: E402
+import encoder  # noqa: E402
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
@@ -89,6 +91,34 @@ def test_short_texts_and_pairs(folder_of, tmp_path, family, text):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
     answer = analyze(folder, tmp_path / "answer.npz", text)
     check_heads(answer, FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]))
+
+
+def last_row(folder, ids):
+    """Of the first layer's map of a ModernBERT of one head: what the last token attends to."""
+    config, weights = checkpoint.read(folder)
+    x = encoder.layer_norm(weights, "embeddings.norm", weights["embeddings.tok_embeddings.weight"][ids], config["norm_eps"])
+    query, key, _ = np.split(encoder.dense(weights, "layers.0.attn.Wqkv", x)[None], 3, -1)
+    query, key = (encoder.rotate(part, config["global_rope_theta"])[0] for part in (query, key))
+    return encoder.softmax(key @ query[-1] / np.sqrt(key.shape[-1]))
+
+
+def test_a_modernbert_text_of_8192_tokens(start_server, tmp_path):
+    folder = family_modernbert.write_random(tmp_path / "long", n_layers=2, n_heads=1, hidden=32, positions=8192)
+    server = start_server("--model", f"x={folder}")
+    body = {"text": "the war was long . " * 1700, "max_tokens": 8192, "outputs": ["attentions"], "layers": "all"}
+    refused = server.post("/analyze?format=npz", body)
+    assert refused.status == 422
+    assert "could take 537.9 MB, the limit is 268.4 MB" in refused.json()["detail"] and "ask for fewer layers, heads" in refused.json()["detail"]
+    for layer in (0, 1):
+        arrays = dict(npz(server, {**body, "layers": [layer], "dtype": "f2"}))
+        rows = arrays["attentions"][0, 0]
+        assert rows.shape == (8192, 8192)
+        assert_close(rows.sum(1, dtype=float), 1, 0.02)
+        if layer == 0:
+            expected = last_row(folder, arrays["input_ids"])
+            assert_close(rows[-1], expected, 1e-3 * expected.max())
+        else:  # within its window of 17
+            assert not np.triu(rows, 9).any() and not np.tril(rows, -9).any()
 
 
 @pytest.mark.parametrize("variant", family_deberta_v2.VARIANTS)

@@ -68,6 +68,11 @@ def main():
     table(["model", "ready, ms", "weights, MB", "resident when ready, MB", "at most, MB", "overview of a new text, ms",
            "one head afterwards, ms", "corpus, texts/s (of cores × one core's analyses)"],
           [service(name, figures[name]) for name in ("base", "mini")])
+    for shape, families in figures["families"].items():
+        print(f"## families, {shape}\n")
+        table(["family", "floor, ms", *(f"{step}, × floor" for step in STEPS)],
+              [[family, f"{row['floor_ms']:.2f}", *(f"{row[step]:.2f}" for step in STEPS)]
+               for family, row in families.items()])
     if (folder / "bench-peers.json").exists():
         print("## peers\n")
         peers(json.loads((folder / "bench-peers.json").read_text()))

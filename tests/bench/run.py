@@ -1,4 +1,4 @@
-"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs.
+"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs, families.
 
     make bench              # a quarter of an hour; QUICK=1: a few minutes
     python3 tests/bench/run.py build/headscope build/bench/load --json build/bench.json
@@ -17,6 +17,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import families
 import models
 import texts
 
@@ -211,6 +212,9 @@ def main():
             figures[name]["throughput"] = measure_throughput(args, model, scratch)
             figures[name]["follow_up"] = measure_follow_up(args, model)
             figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
+    print("\n== families\n", flush=True)
+    figures["families"] = {shape: families.compare(args.headscope, shape, 1 if args.quick else 5)
+                           for shape in families.SHAPES}
     if args.json:
         args.json.write_text(json.dumps(figures, indent=1))
 

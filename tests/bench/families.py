@@ -1,0 +1,69 @@
+"""Each family's pass over its own floor beside BERT's, of random checkpoints of the same shape.
+
+    python3 tests/bench/families.py build/headscope [FAMILY...]      # --shape mini, base; --rounds N
+
+Families alternate, and a figure is the median over the rounds.
+"""
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
+sys.path.insert(0, str(REFERENCE))
+FAMILIES = {path.stem.removeprefix("family_"): importlib.import_module(path.stem)
+            for path in sorted(REFERENCE.glob("family_*.py"))}
+# mini's, and BERT-base's with a third of its layers.
+SHAPES = {"mini": {"n_layers": 12, "n_heads": 12, "hidden": 144, "ffn": 576},
+          "base": {"n_layers": 4, "n_heads": 12, "hidden": 768, "ffn": 3072}}
+# As published, where it is not what the tests' small checkpoints have.
+PUBLISHED = {"albert": {"embedding": 128}, "electra": {"embedding": 128}, "modernbert": {"window": 128},
+             "deberta_v2": {"buckets": 256}}
+STEPS = ("products", "plain", "capture", "analysis")
+
+
+def measure(headscope, folder):
+    """Of a text of 128 tokens on one core: how many times its floor each step took."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([headscope, "bench", "--model", folder, "--quick", "--cores", "1", "--json", file.name],
+                       check=True, capture_output=True)
+        passes = json.load(file)["passes"]
+    row = next(row for row in passes if row["tokens"] == 128)
+    return {"floor_ms": row["floor_ms"], **{step: row[step]["over_floor"] for step in STEPS}}
+
+
+def compare(headscope, shape, rounds, families=tuple(FAMILIES)):
+    """family -> medians; prints them as a table."""
+    families = dict.fromkeys(["bert", *families])
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = {family: FAMILIES[family].write_random(Path(scratch) / family, vocab=1000, positions=514,
+                                                         **SHAPES[shape], **PUBLISHED.get(family, {}))
+                   for family in families}
+        taken = [{family: measure(headscope, folder) for family, folder in folders.items()} for _ in range(rounds)]
+    figures = {family: {key: statistics.median(one[family][key] for one in taken) for key in ("floor_ms", *STEPS)}
+               for family in families}
+    print(f"\n{shape + ', 128 tokens, 1 core':28} {'floor ms':>9} " + " ".join(f"{step + ' x':>11}" for step in STEPS)
+          + f" {'of BERT':>8}")
+    for family, row in figures.items():
+        print(f"{family:28} {row['floor_ms']:9.2f} " + " ".join(f"{row[step]:11.2f}" for step in STEPS)
+              + f" {row['analysis'] / figures['bert']['analysis']:8.2f}", flush=True)
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
+    parser.add_argument("--shape", choices=SHAPES, action="append", help="all")
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_intermixed_args()
+    for shape in args.shape or SHAPES:
+        compare(args.headscope, shape, args.rounds, args.families or FAMILIES)
+
+
+if __name__ == "__main__":
+    main()
