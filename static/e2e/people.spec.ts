@@ -35,6 +35,7 @@ for (const [name, width, fragment, act] of [
   ["pairs", 390, "view=pairs&layer=1&head=4", ""],
   ["comparison of texts", 1280, "view=compare&against=text&text2=A+dog+ran.&layer=1&head=4", ""],
   ["wrong address", 1280, "view=head&layer=40", ""],
+  ["weighted head in the residual space", 390, "view=head&weigh=1&space=residual&layer=1&head=4", ""],
   ["heads as points", 1280, "plane=1&text=The+cat+sat.+The+cat+ran.", ""],
   ["dark heads as points on a phone", 390, "plane=1&paint=layer&text=The+cat+sat.+The+cat+ran.", "dark"],
   ["heads like one", 1280, "seek=like+7.5&text=The+cat+sat.+The+cat+ran.", ""],

@@ -24,8 +24,9 @@ export const labelsOf = ({ labels, positions }: Axis, withPositions: boolean): r
 export interface Head {
   axis: Axis;
   attention: Float32Array; // [n][n]
+  weighted: Float32Array | null; // [n][n], attention weighed by norms, where it was asked for
   similarity: Float32Array; // [n][n], diagonal 0
-  own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2
+  own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; not known in the residual space
   normalized: Float32Array; // [n][n], diagonal 0
   maximum: number; // m; NaN without pairs
   exact: boolean; // false: from the overview: attention in steps of 1/255, outputs of half precision

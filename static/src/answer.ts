@@ -25,6 +25,7 @@ export interface Answer {
   heads: number[];
   attentions: Float32Array | Uint8Array | null; // [l][h][T][T]
   similarities: Float32Array | Uint8Array | null; // [l][h][T][T]
+  weightedNorms: Float32Array | null; // [l][h][T][T]
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
   summary: Summary[][] | null; // [l][h]
@@ -70,6 +71,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     heads: list("heads"),
     attentions: map("attentions") as Float32Array | null,
     similarities: map("similarities") as Float32Array | null,
+    weightedNorms: map("weighted_norms") as Float32Array | null,
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
     summary: summaryOf(tensors),

@@ -9,6 +9,7 @@ import { perFrame } from "./dom";
 import type { Exportable } from "./export";
 import { headOf, roughHeadOf } from "./lens";
 import { figuresAt } from "./levels";
+import { isPlain, PLAIN, type Measures } from "./measures";
 import type { Known } from "./metrics";
 import { attentionRequest, headRequest, overviewRequest, savedRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
 import { visible } from "./visible";
@@ -139,10 +140,10 @@ export class App {
   }
 
   // One head exactly. Until it is known which there are, the overview stands for it, which has no answer then.
-  exactly(asked: Asked, { layer, head }: Selection): Entry {
+  exactly(asked: Asked, { layer, head }: Selection, measures: Measures = PLAIN): Entry {
     const overview = overviewRequest(asked, INITIAL.tau);
     const known = this.shape(this.cache.peek(overview), asked.model);
-    return this.cache.want(known ? headRequest(asked, layer, head) : overview);
+    return this.cache.want(known ? headRequest(asked, layer, head, measures) : overview);
   }
 
   // What the address names and the model lacks, in words; empty when it names nothing of the kind.
@@ -174,13 +175,14 @@ export class App {
     ).trim();
   }
 
-  // The head on screen: exact as soon as its answer is here, until then from the overview's bytes.
-  head(): { head: Head | null; entry: Entry; selection: Selection } {
+  // The head on screen: exact as soon as its answer is here, until then from the overview's bytes, which have the plain
+  // measures alone.
+  head(measures: Measures = PLAIN): { head: Head | null; entry: Entry; selection: Selection } {
     const overview = this.overview();
     const selection = this.selection(overview.answer);
-    const entry = this.exactly(this.state, selection);
+    const entry = this.exactly(this.state, selection, measures);
     if (entry.answer) return { head: this.exactHead(entry.answer), entry, selection };
-    const maps = overview.answer && this.attention(overview.answer, selection.layer);
+    const maps = overview.answer && isPlain(measures) && this.attention(overview.answer, selection.layer);
     const rough = maps && selection.head !== SUM ? this.roughHead(overview.answer!, maps, selection) : null;
     return { head: rough, entry, selection };
   }

@@ -86,6 +86,7 @@ function headFrom(
   outputs: Float32Array | null,
   encoding: Encoding,
   lens: Lens,
+  weighted: ArrayLike<number> | null,
 ): Omit<Head, "exact"> {
   const axis = axisOf(encoding, lens);
   const T = encoding.ids.length;
@@ -95,6 +96,7 @@ function headFrom(
   return {
     axis,
     attention: project(attention, T, axis, "attention", unit),
+    weighted: weighted && project(weighted, T, axis, "attention"),
     similarity,
     own: outputs ? ownSimilarity(outputs, T, axis) : null,
     normalized: normalize(similarity, axis.n, maximum),
@@ -105,15 +107,15 @@ function headFrom(
 // The exact answer for one head (f4, one layer, one head or their sum).
 export function headOf(answer: Answer, lens: Lens): Head {
   const outputs = answer.headOutputs as Float32Array | null;
-  const { attentions, similarities, encoding } = answer;
-  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens), exact: true };
+  const { attentions, similarities, weightedNorms, encoding } = answer;
+  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens, weightedNorms), exact: true };
 }
 
 // The same head from what the overview has, to draw at once while the exact answer is on its way.
 export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
   const outputs = fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, h));
   const S = similarityOf(outputs, overview.encoding.ids.length);
-  return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens), exact: false };
+  return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens, null), exact: false };
 }
 
 // The axis entry a token belongs to, or -1 where it is hidden.

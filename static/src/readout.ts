@@ -9,6 +9,7 @@ export function describeCell(head: Head, [row, column]: readonly [number, number
   const parts = [
     `${axis.labels[row]} ${axis.positions[row]} → ${axis.labels[column]} ${axis.positions[column]}`,
     `A ${format(head.attention[at])}`,
+    ...(head.weighted ? [`A‖f‖ ${format(head.weighted[at])}`] : []),
   ];
   if (row === column) {
     if (head.own) parts.push(`S ${format(head.own[row])}`);

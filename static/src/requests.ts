@@ -1,5 +1,6 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
 import type { AnalyzeRequest } from "../../build/openapi";
+import { measuredRequest, PLAIN, type Measures } from "./measures";
 import { SUM, type State } from "./state";
 
 export type { AnalyzeRequest };
@@ -47,16 +48,19 @@ export function summaryRequest(state: Asked): AnalyzeRequest {
 }
 
 // One head exactly, or the layer's heads summed.
-export function headRequest(state: Asked, layer: number, head: number): AnalyzeRequest {
+export function headRequest(state: Asked, layer: number, head: number, measures: Measures = PLAIN): AnalyzeRequest {
   const summed = head === SUM;
-  return {
+  // Outputs are of the head's own space.
+  const maps: AnalyzeRequest["outputs"] = ["attentions", "similarities"];
+  const request: AnalyzeRequest = {
     ...inputOf(state),
     layers: [layer],
     heads: summed ? "all" : [head],
-    outputs: summed ? ["attentions", "similarities"] : ["attentions", "similarities", "head_outputs"],
+    outputs: summed || measures.space === "residual" ? maps : [...maps, "head_outputs"],
     ...(summed ? { reduce: "sum" as const } : {}),
     dtype: "f4",
   };
+  return measuredRequest(request, measures);
 }
 
 // What the model predicts at a token, or at every [MASK] (at < 0), `most` tokens deep; 0: it has no head for that. With

@@ -33,6 +33,7 @@ export const METRICS = [
 ] as const;
 export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
 
+export const SPACES = ["head", "residual"] as const; // of similarities
 export const DISTANCES = ["cka", "js"] as const; // of heads: by their outputs, by their maps
 export const PAINTS = ["pattern", "layer"] as const; // of the heads in the plane
 // What colours the heads of an experiment: what changed, or the effects of switching each off alone.
@@ -63,6 +64,7 @@ export type Against = (typeof AGAINST)[number];
 export type Side = (typeof SIDES)[number];
 export type Only = (typeof ONLY)[number];
 export type Metric = (typeof METRICS)[number];
+export type Space = (typeof SPACES)[number];
 export type Distance = (typeof DISTANCES)[number];
 export type Paint = (typeof PAINTS)[number];
 export type Tone = (typeof TONES)[number];
@@ -157,6 +159,8 @@ const FIELDS = {
   column: text("head"), // the table's order; a leading minus: falling
   // head
   scale: oneOf(SCALES, "linear"),
+  space: oneOf(SPACES, "head"), // of the similarities in Head and Text
+  weigh: flag(false), // there: attention weighed by norms
   diag: oneOf(DIAGONALS, "paper"),
   lines: flag(false), // sentence boundaries upon the maps
   overlay: oneOf(OVERLAYS, "none"),

@@ -54,7 +54,7 @@ export class Ties {
     this.waiting.hidden = tie === "similar" || values.every((row) => row[0] !== null);
     const signed = tie === "similar";
     const top = signed ? sizeOf(flat) : maximumOf(flat);
-    const label = { to: `Attention of ${name(i)} to ${name(j)}`, from: `Attention of ${name(j)} to ${name(i)}`, similar: "Similarity, as a share of each head’s largest" }[tie];
+    const label = { to: `Attention of ${name(i)} to ${name(j)}`, from: `Attention of ${name(j)} to ${name(i)}`, similar: `Similarity${app.state.space === "residual" ? " in the head’s space" : ""}, as a share of each head’s largest` }[tie];
     this.map.show({
       name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],
       values,

@@ -7,9 +7,10 @@ import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { Heatmap, type Cell, type HeatmapContent } from "../heatmap";
 import { entryOf } from "../lens";
+import { attentionName, attentionOf, formulaOf, measureControls, measuredRequest } from "../measures";
 import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../metrics";
 import { PATTERNS } from "../patterns";
-import { countAbove, pairsOf } from "../pair-order";
+import { countAbove, figuresOf, pairsOf } from "../pair-order";
 import { withHeads } from "../picture-heads";
 import { describeCell } from "../readout";
 import { savedRequest } from "../requests";
@@ -31,6 +32,8 @@ export class HeadView {
   private readonly bars: Record<Quantity, HTMLElement> = { attention: h("div"), similarity: h("div") };
   private readonly picker: HeadPicker;
   private readonly controls;
+  private readonly measures;
+  private readonly names: Record<Quantity, { title: HTMLElement; formula: HTMLElement }> = { attention: naming(), similarity: naming() };
   private readonly status = h("div");
   private readonly plates: HTMLElement;
   private readonly facts = h("dl", { class: "facts" });
@@ -46,6 +49,7 @@ export class HeadView {
   constructor(private readonly app: App) {
     this.ties = new Ties(app);
     this.picker = new HeadPicker(app, "Layer", (layer, head) => app.set({ layer, head }, true), () => ["attention", "similarity"]);
+    this.measures = measureControls(app);
     this.controls = {
       scale: segmented<Scale>(
         "Scale",
@@ -88,14 +92,14 @@ export class HeadView {
       zoom("⤢", "Whole map", () => this.viewport.reset()),
     );
     this.maps = { attention: this.heatmap("attention"), similarity: this.heatmap("similarity") };
-    const plate = (quantity: Quantity, title: string, formula: string): HTMLElement =>
+    const plate = (quantity: Quantity): HTMLElement =>
       h(
         "figure",
         { class: "plate" },
         h(
           "figcaption",
           {},
-          h("div", {}, h("h2", {}, title), h("p", { class: "muted" }, formula)),
+          h("div", {}, this.names[quantity].title, this.names[quantity].formula),
           this.bars[quantity],
         ),
         this.maps[quantity].element,
@@ -103,8 +107,8 @@ export class HeadView {
     this.plates = h(
       "div",
       { class: "plates" },
-      plate("attention", TITLES.attention, "rows attend to columns"),
-      plate("similarity", TITLES.similarity, "O·O′ of the head’s outputs"),
+      plate("attention"),
+      plate("similarity"),
     );
     this.element = h(
       "section",
@@ -117,6 +121,7 @@ export class HeadView {
         this.controls.overlay.element,
         this.controls.diag.element,
         this.controls.lines.element,
+        this.measures.elements,
         zooms,
       ),
       this.status,
@@ -166,11 +171,12 @@ export class HeadView {
   update(): void {
     const { app } = this;
     const { state } = app;
-    const { head, entry, selection } = app.head();
+    const { head, entry, selection } = app.head(state);
     this.controls.scale.set(state.scale);
     this.controls.overlay.set(state.overlay);
     this.controls.diag.set(state.diag);
     this.controls.lines.set(state.lines);
+    this.measures.update();
     this.picker.update(app.overview().answer, selection);
     this.alike.hidden = !head || selection.head === SUM;
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
@@ -221,8 +227,15 @@ export class HeadView {
         faint: axis.special,
         ...this.marks(head, quantity),
       });
-      replace(this.bars[quantity], colourBar({ ...shade, label: TITLES[quantity] }));
+      replace(this.bars[quantity], colourBar({ ...shade, label: this.titleOf(quantity) }));
+      this.names[quantity].title.textContent = this.titleOf(quantity);
+      this.names[quantity].formula.textContent =
+        formulaOf[quantity](this.app.state) + (quantity === "similarity" && diag === "on" && !head.own ? "; its diagonal is not known" : "");
     }
+  }
+
+  private titleOf(quantity: Quantity): string {
+    return quantity === "attention" ? attentionName(this.app.state) : TITLES.similarity;
   }
 
   private shade(head: Head, quantity: Quantity): Shade {
@@ -269,14 +282,16 @@ export class HeadView {
       "attention_entropy",
       "snr_dprime",
     ];
-    const pairs = head.exact ? countAbove(pairsOf(head), this.app.state.tau) : (summary?.high_pairs ?? NaN);
+    const { space, tau } = this.app.state;
+    const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
+    const known = summary && space === "residual" ? { ...summary, ...inResidualSpace(head, tau) } : summary;
     this.facts.dataset.exact = String(head.exact);
     replace(
       this.facts,
       summary?.profile && patternTerm(summary, term),
       term("Maximum m", format(head.maximum), "Largest similarity of two different tokens"),
       term("High pairs", pairs.toLocaleString("en"), `Pairs with N ≥ ${this.app.state.tau}`),
-      summary && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(summary, f)), FIGURES[f].title)),
+      known && figures.map((f) => term(FIGURES[f].name, FIGURES[f].write(valueOf(known, f)), FIGURES[f].title)),
       term(
         "Attention gathers on",
         named ? `${named}${times.size > 4 ? " …" : ""}` : "–",
@@ -286,7 +301,8 @@ export class HeadView {
   }
 
   exportable(): Exportable | null {
-    const { head, entry, selection } = this.app.head();
+    const { state } = this.app;
+    const { head, entry, selection } = this.app.head(state);
     if (!head || !entry.answer) return null;
     const { x, y, span } = this.viewport;
     const { axis } = head;
@@ -296,26 +312,27 @@ export class HeadView {
         ...this.shade(head, quantity),
         marks: this.marks(head, quantity),
         held: this.held(),
-        title: TITLES[quantity],
+        title: `${this.titleOf(quantity)}: ${formulaOf[quantity](state)}`,
         n: axis.n,
         labels: labelsOf(axis, this.app.state.positions),
         window: { x, y, span },
       }),
     );
     const rows = (): (string | number)[][] => [
-      ["i", "j", "token_i", "token_j", "attention", "similarity", "normalized"],
+      ["i", "j", "token_i", "token_j", "attention", ...(head.weighted ? ["weighted_norms"] : []), "similarity", "normalized"],
       ...cellsIn(axis.n, { x, y, span }).map(([i, j]) => [
         axis.positions[i]!,
         axis.positions[j]!,
         axis.labels[i]!,
         axis.labels[j]!,
         head.attention[i * axis.n + j]!,
+        ...(head.weighted ? [head.weighted[i * axis.n + j]!] : []),
         head.similarity[i * axis.n + j]!,
         head.normalized[i * axis.n + j]!,
       ]),
     ];
     const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
-    const request = savedRequest(this.app.state, [selection.layer], selection.head, [...outputs]);
+    const request = measuredRequest(savedRequest(state, [selection.layer], selection.head, [...outputs]), state);
     const made = this.app.exported(entry.answer, `head-${name}`, request);
     return withHeads({ ...made, picture: pictureOf(plates, made.title), rows }, this.ties.shown);
   }
@@ -340,7 +357,7 @@ export class HeadView {
             h(
               "tr",
               {},
-              ["Position", "Token", "Attention", "Similarity S", "Normalised N"].map((name) =>
+              ["Position", "Token", attentionName(this.app.state), "Similarity S", "Normalised N"].map((name) =>
                 h("th", { scope: "col" }, name),
               ),
             ),
@@ -354,7 +371,7 @@ export class HeadView {
                 {},
                 h("td", {}, j),
                 h("th", { scope: "row" }, label),
-                h("td", {}, at(head.attention, j)),
+                h("td", {}, at(attentionOf(head, this.app.state), j)),
                 h("td", {}, at(head.similarity, j)),
                 h("td", {}, at(head.normalized, j)),
               ),
@@ -365,6 +382,16 @@ export class HeadView {
     );
   }
 }
+
+// The figures of the high pairs that are seen; the overview's are of the head's own space.
+function inResidualSpace(head: Head, tau: number): Pick<Known, "repeated_share" | "same_sentence_share" | "mean_distance" | "focal_share" | "snr_dprime"> {
+  const pairs = pairsOf(head);
+  const high = Array.from({ length: countAbove(pairs, tau) }, (_, k) => k);
+  const { repeated, sameSentence, meanDistance, focalShare } = figuresOf(pairs, high, head.axis);
+  return { repeated_share: repeated, same_sentence_share: sameSentence, mean_distance: meanDistance, focal_share: focalShare, snr_dprime: null };
+}
+
+const naming = (): { title: HTMLElement; formula: HTMLElement } => ({ title: h("h2"), formula: h("p", { class: "muted" }) });
 
 // The pattern in one word, and where the attention goes, strongest first.
 function patternTerm(known: Known, term: (name: string, value: string, title: string) => HTMLElement): HTMLElement {
@@ -387,12 +414,13 @@ function cellsIn(n: number, { x, y, span }: Plate["window"]): [number, number][]
 export function valuesOf(
   head: Head,
   quantity: Quantity,
-  state: Pick<State, "overlay" | "diag" | "atau">,
+  state: Pick<State, "overlay" | "diag" | "atau" | "space" | "weigh">,
 ): Float32Array {
   const { n } = head.axis;
   if (quantity === "attention") {
-    if (state.diag !== "off") return head.attention;
-    const values = head.attention.slice();
+    const shown = attentionOf(head, state);
+    if (state.diag !== "off") return shown;
+    const values = shown.slice();
     for (let i = 0; i < n; i++) values[i * n + i] = 0;
     return values;
   }

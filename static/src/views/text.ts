@@ -10,6 +10,7 @@ import type { Exportable } from "../export";
 import { HeadPicker } from "../head-picker";
 import { entryOf, headOf } from "../lens";
 import { laneColour, LineHeads, type LineHead } from "../line-heads";
+import { measureControls, measuredRequest, measureNote, sharesOf, weighed } from "../measures";
 import { withHeads } from "../picture-heads";
 import { layerRequest } from "../requests";
 import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../scale";
@@ -26,6 +27,7 @@ export class TextView {
   private readonly ties: Ties;
   private readonly picker: HeadPicker;
   private readonly relation;
+  private readonly measures;
   private readonly toggles;
   private readonly status = h("div");
   private readonly body = h("div", { class: "text-body" });
@@ -61,6 +63,7 @@ export class TextView {
       ],
       (relation) => app.set({ relation }),
     );
+    this.measures = measureControls(app);
     this.toggles = {
       arcs: toggle("Lines", "High-similarity pairs, or attention when the text is coloured by it; strongest first", (arcs) => app.set({ arcs })),
       bands: toggle(
@@ -80,6 +83,7 @@ export class TextView {
         { class: "toolbar" },
         this.relation.element,
         Object.values(this.toggles).map((t) => t.element),
+        this.measures.elements,
         this.legend,
       ),
       this.lineHeads.element,
@@ -117,7 +121,9 @@ export class TextView {
   update(): void {
     const { app } = this;
     const { state } = app;
-    const { head, entry, selection } = app.head();
+    const { head: measured, entry, selection } = app.head(state);
+    const head = measured && weighed(measured, state);
+    this.measures.update();
     this.picker.update(app.overview().answer, selection);
     this.relation.set(state.relation);
     this.toggles.arcs.set(state.arcs);
@@ -126,7 +132,8 @@ export class TextView {
     replace(this.status, head && entry.status === "loading" ? null : statusOf(app, entry));
     this.body.hidden = this.legend.hidden = !head;
     this.head = head;
-    this.lineHeads.element.hidden = !head || !state.arcs || state.relation === "similar";
+    // Maps weighed by norms are here of the head on screen alone.
+    this.lineHeads.element.hidden = !head || !state.arcs || state.relation === "similar" || state.weigh;
     if (!head) return;
     const chosen = this.chosen();
     this.chooseLines(head, selection);
@@ -141,6 +148,8 @@ export class TextView {
       state.tau,
       state.atau,
       state.map,
+      state.weigh,
+      state.space,
       app.theme,
       layer !== null,
       this.drawn.map(({ name, attention }) => `${name} ${attention !== null}`),
@@ -158,6 +167,9 @@ export class TextView {
   }
 
   private chooseLines(head: Head, selection: Selection): void {
+    const { arcs, relation, weigh } = this.app.state;
+    if (weigh && arcs && relation !== "similar")
+      return void (this.drawn = [{ ...selection, lane: 0, name: nameOf(selection), attention: head.attention }]);
     if (this.lineHeads.element.hidden) return void (this.drawn = []);
     this.drawn = this.lineHeads.of(head.axis, selection, head.attention);
     this.lineHeads.update(this.drawn, selection);
@@ -205,7 +217,7 @@ export class TextView {
       (shown && this.drawn.length > 1 ? `Colours of ${shown.name}. ` : "") +
       (chosen.length ? `${title}: ${names}` : `${whole}Choose a token to ask for it alone.`);
     const ticks = low < 0 ? signedTicksOf(top, "linear") : ticksOf(top, "linear");
-    this.bar = { lut, label: title, ticks, words: wordsOf("linear", low, top) };
+    this.bar = { lut, label: title + measureNote(quantity, this.app.state), ticks, words: wordsOf("linear", low, top) };
     replace(this.legend, colourBar(this.bar));
   }
 
@@ -281,13 +293,13 @@ export class TextView {
 
   private lines({ axis }: Head, chosen: ReadonlySet<number>, relation: "to" | "from"): End[][] {
     return this.drawn.map(({ attention, lane }) =>
-      attention ? attentionEnds(axis, attention, lane, chosen, relation) : [],
+      attention ? attentionEnds(axis, this.app.state.weigh ? sharesOf(attention) : attention, lane, chosen, relation) : [],
     );
   }
 
   private tellCap(count: number): void {
     const { relation } = this.app.state;
-    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}`;
+    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}${this.app.state.weigh ? " of the largest" : ""}`;
     const many = this.drawn.length > 1 ? `, as many of each of ${this.drawn.length} heads as there is room for` : "";
     const waiting = this.drawn.some(({ attention }) => !attention);
     this.capped.textContent =
@@ -343,7 +355,8 @@ export class TextView {
 
   exportable(): Exportable | null {
     const { head } = this;
-    const { entry, selection } = this.app.head();
+    const { state } = this.app;
+    const { entry, selection } = this.app.head(state);
     if (!head || !entry.answer) return null;
     const { axis } = head;
     const chosen = this.chosen();
@@ -365,7 +378,7 @@ export class TextView {
       ]),
     ];
     const outputs = ["attentions", "similarities", "pairs", ...(this.app.state.bands ? (["segments"] as const) : [])] as const;
-    const request = this.app.savedHeads([selection, ...this.drawn], [...outputs]);
+    const request = measuredRequest(this.app.savedHeads([selection, ...this.drawn], [...outputs]), state);
     const made = this.app.exported(entry.answer, `text-${nameOf(selection)}`, request);
     const around = {
       strokes: this.strokes(),

@@ -1,0 +1,64 @@
+// Choice of space and of weighted maps: what Head and Text show is what the service answers.
+import type { APIRequestContext } from "@playwright/test";
+import { expect, open, readout, test, view } from "./viewer";
+
+const TEXT = "The cat sat on the mat. The cat ran.";
+const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
+const ask = async (request: APIRequestContext, home: string, body: object) =>
+  (await request.post(`${home}analyze`, { data: { text: TEXT, layers: [3], heads: [2], digits: 9, ...body } })).json();
+
+test("head: maps weighed by norms and similarities of the residual space, in readout, picture and request", async ({ watched: page, home, request, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page, home, `view=head&pin=2.9&${QUERY}`);
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  const plain = await page.locator(".facts").textContent();
+  await page.getByLabel("Weigh by norms").check();
+  await page.getByLabel("Similarity in").selectOption("residual");
+  await expect(page).toHaveURL(/space=residual&weigh=1/);
+  await expect(page.getByRole("heading", { name: "Attention weighed by norms" })).toBeVisible();
+  await expect(page.getByText("O·G·O′, as written into the hidden state")).toBeVisible();
+  const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities", "summary"], similarity_space: "residual" });
+  await expect(readout(page)).toContainText("A‖f‖");
+  const text = (await readout(page).textContent())!.replaceAll("−", "-");
+  const read = (name: string): number => Number(new RegExp(`${name} (\\S+)`).exec(text)![1]);
+  const near = (shown: number, is: number): void => expect(Math.abs(shown - is)).toBeLessThan(0.006 * Math.abs(is));
+  near(read("A‖f‖"), answer.weighted_norms[0][0][2][9]);
+  near(read(" S"), answer.similarities[0][0][2][9]);
+  const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
+  await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
+  await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
+  expect(await page.locator(".facts").textContent()).not.toBe(plain);
+  await page.locator(".menu summary").click();
+  await page.getByRole("button", { name: /^curl/ }).click();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  expect(copied).toContain('"similarity_space":"residual"');
+  expect(copied).toContain('"weighted_norms"');
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await expect(page.getByRole("heading", { name: "Attention weighed by norms" })).toBeVisible();
+});
+
+test("text: the lists follow the weights and the space; pairs keep the plain ones", async ({ watched: page, home, request }) => {
+  await open(page, home, `view=text&sel=2&weigh=1&space=residual&relation=to&${QUERY}`);
+  const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities"], similarity_space: "residual", normalize: "max" });
+  const best = (row: number[]): string[] =>
+    row
+      .map((value, t) => ({ t, value }))
+      .filter(({ t }) => t !== 2)
+      .sort((a, b) => b.value - a.value)
+      .slice(0, 4)
+      .map(({ t }) => String(t));
+  const listed = (n: number) => page.locator(".lists .card").nth(n).locator("li small");
+  await expect.poll(async () => (await listed(0).allTextContents()).slice(0, 4)).toEqual(best(answer.weighted_norms[0][0][2]));
+  await expect.poll(async () => (await listed(2).allTextContents()).slice(0, 4)).toEqual(best(answer.similarities[0][0][2]));
+  await expect(page.locator(".legend")).toContainText("Attends to, weighed by norms");
+  await expect(page.locator(".arc.attention").first()).toBeAttached();
+  await page.getByRole("radio", { name: "Similar to" }).check();
+  await expect(page.locator(".legend")).toContainText("Similar to, residual space");
+  const sent: string[] = [];
+  page.on("request", (r) => sent.push(r.postData() ?? ""));
+  await page.keyboard.press("4");
+  await expect(view(page, "Pairs")).toBeVisible();
+  await expect(page.locator("table.pairs tbody tr").first()).toBeVisible();
+  expect(sent.filter((body) => body.includes("residual"))).toEqual([]);
+});
