@@ -102,7 +102,9 @@ export class App {
 
   // What is made of the overview so far; the layers named come first.
   derived(overview: Answer, first: Iterable<number> = []): Derived {
-    for (const l of [...first, ...overview.layers.keys()]) this.deriver.similarity(overview, l, this.state.special);
+    const { special } = this.state;
+    for (const l of first) this.deriver.similarity(overview, l, special, true);
+    for (const l of overview.layers.keys()) this.deriver.similarity(overview, l, special, false);
     return this.deriver.of(overview);
   }
 
@@ -229,7 +231,7 @@ export class App {
   private joined: { counted: Summary[][]; made: number; heads: Known[][] } | null = null;
   figures(overview: Answer): Known[][] {
     const counted = this.counted(overview);
-    const { profiles, made } = this.derived(overview);
+    const { profiles, made } = this.deriver.of(overview);
     if (this.joined?.counted !== counted || this.joined.made !== made) {
       const H = overview.heads.length;
       const heads = counted.map((row, l) => row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h] })));
@@ -256,7 +258,8 @@ export class App {
       };
       this.settling = { tau, timer: setTimeout(settle, SETTLE_MS) };
     }
-    const { levels, made } = this.derived(overview);
+    // The overview orders them itself, what is in sight first.
+    const { levels, made } = this.state.view === "overview" ? this.deriver.of(overview) : this.derived(overview);
     if (this.rough?.answer !== overview || this.rough.tau !== tau || this.rough.made !== made) {
       const H = overview.heads.length;
       const figures = overview.summary!.map((row, l) =>

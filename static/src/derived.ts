@@ -13,6 +13,8 @@ export interface Derived {
   asked: Set<string>;
 }
 
+const TOLD_MS = 120;
+
 export class Deriver {
   private worker: Worker | null = null;
   private readonly known = new WeakMap<Answer, Derived>();
@@ -30,8 +32,9 @@ export class Deriver {
     return derived;
   }
 
-  // A layer's similarities and figures, once. Without a token that counts there are no pairs.
-  similarity(overview: Answer, l: number, withSpecial: boolean): void {
+  // A layer's similarities and figures, once; urgent: the similarities before all else. Without a token that counts
+  // there are no pairs.
+  similarity(overview: Answer, l: number, withSpecial: boolean, urgent: boolean): void {
     if (this.begun(overview, `similarity ${l}`)) return;
     const { ids, sentences, special } = overview.encoding;
     const T = ids.length,
@@ -39,22 +42,18 @@ export class Deriver {
     const stack = overview.headOutputs as Uint16Array;
     const size = stack.length / (overview.layers.length * H);
     const none = special.every(Boolean);
-    this.order(overview, l, {
-      kind: "similarity",
-      key: 0,
-      T,
-      heads: Array.from({ length: H }, (_, h) => stack.slice((l * H + h) * size, (l * H + h + 1) * size)),
-      ids,
-      sentences,
-      out: special.map((s) => none || (s && !withSpecial)),
-    });
+    const heads = Array.from({ length: H }, (_, h) => stack.slice((l * H + h) * size, (l * H + h + 1) * size));
+    const outputs = { key: 0, T, heads, out: special.map((s) => none || (s && !withSpecial)) };
+    this.order(overview, l, { kind: "similarity", urgent, ...outputs });
+    this.order(overview, l, { kind: "levels", urgent: false, ids, sentences, ...outputs });
   }
 
   // A layer's profiles, once, from its maps.
   profiles(overview: Answer, l: number, maps: Uint8Array[]): void {
     if (this.begun(overview, `attention ${l}`)) return;
     const { ids } = overview.encoding;
-    this.order(overview, l, { kind: "attention", key: 0, T: ids.length, heads: maps, kinds: kindsOf(overview.encoding) });
+    const kinds = kindsOf(overview.encoding);
+    this.order(overview, l, { kind: "attention", key: 0, urgent: false, T: ids.length, heads: maps, kinds });
   }
 
   private begun(overview: Answer, name: string): boolean {
@@ -81,13 +80,18 @@ export class Deriver {
   private take(reply: Reply): void {
     const { derived, from } = this.waiting.get(reply.key)!;
     this.waiting.delete(reply.key);
-    if (reply.kind === "attention") reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
-    else
-      reply.heads.forEach(({ bytes, levels }, h) => {
-        derived.similarity[from + h] = bytes;
-        derived.levels[from + h] = levels;
-      });
+    if (reply.kind === "similarity") reply.heads.forEach((bytes, h) => (derived.similarity[from + h] = bytes));
+    else if (reply.kind === "levels") reply.heads.forEach((levels, h) => (derived.levels[from + h] = levels));
+    else reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
     derived.made++;
+    if (reply.kind === "similarity") this.changed();
+    else this.telling ||= setTimeout(() => this.tell(), TOLD_MS);
+  }
+
+  // Figures come layer after layer: a drawing for each would keep the page from the maps.
+  private telling = 0;
+  private tell(): void {
+    this.telling = 0;
     this.changed();
   }
 }

@@ -24,11 +24,18 @@ export function leaveOut(S: Float32Array, T: number, out: readonly boolean[]): v
 }
 
 // -127..127: the share of the largest value in size.
-export function signedBytes(S: Float32Array): Int8Array {
-  let top = 0;
-  for (let k = 0; k < S.length; k++) if (Math.abs(S[k]!) > top) top = Math.abs(S[k]!);
+export function signedBytes(S: Float32Array): Int8Array<ArrayBuffer> {
+  let high = 0,
+    low = 0;
+  for (let k = 0; k < S.length; k++) {
+    const v = S[k]!;
+    if (v > high) high = v;
+    else if (v < low) low = v;
+  }
   const out = new Int8Array(S.length);
-  if (top > 0) for (let k = 0; k < S.length; k++) out[k] = Math.round((127 * S[k]!) / top);
+  const scale = 127 / Math.max(high, -low);
+  // Shifted above 0, where cutting off the fraction rounds down.
+  if (Number.isFinite(scale)) for (let k = 0; k < S.length; k++) out[k] = ((S[k]! * scale + 128.5) | 0) - 128;
   return out;
 }
 
