@@ -63,37 +63,55 @@ static hs_status model_build(hs_model *model, const hs_model_files *files, hs_er
     if (st)
         return st;
     hs__shards_forget_headers(&model->shards);
-    return hs__tokenizer_create(&files->vocab, &files->tokenizer, &files->tokenizer_config,
-                                recipe->shape.vocab_size, &model->tokenizer, err);
+    hs_tokenizer_files tokenizer = files->tokenizer;
+    tokenizer.config = files->config;
+    return hs__tokenizer_create(&tokenizer, recipe->shape.vocab_size, &model->tokenizer, err);
 }
 
-/* The small files of a folder. The caller frees them, also after an error. */
+/* The small files of a folder; several names of one file are tried in order. */
+#define N_FILES 11
+typedef struct small_file {
+    const char *name;
+    hs_bytes *bytes;
+} small_file;
+
+static void list_files(hs_model_files *files, small_file ret_list[N_FILES])
+{
+    hs_tokenizer_files *t = &files->tokenizer;
+    const small_file list[N_FILES] = {{"config.json", &files->config},
+                                      {"tokenizer.json", &t->tokenizer_json},
+                                      {"tokenizer_config.json", &t->tokenizer_config},
+                                      {"special_tokens_map.json", &t->special_tokens_map},
+                                      {"added_tokens.json", &t->added_tokens},
+                                      {"vocab.txt", &t->vocab_txt},
+                                      {"vocab.json", &t->vocab_json},
+                                      {"merges.txt", &t->merges_txt},
+                                      {"sentencepiece.bpe.model", &t->sentencepiece},
+                                      {"spiece.model", &t->sentencepiece},
+                                      {"spm.model", &t->sentencepiece}};
+    memcpy(ret_list, list, sizeof list);
+}
+
+/* The caller frees them, also after an error. */
 static hs_status read_files(const char *dir, hs_model_files *files, hs_error *err)
 {
-    const struct {
-        const char *name;
-        bool optional;
-        hs_bytes *bytes;
-    } list[] = {
-        {"config.json", false, &files->config},
-        {"vocab.txt", true, &files->vocab},
-        {"tokenizer.json", true, &files->tokenizer},
-        {"tokenizer_config.json", true, &files->tokenizer_config},
-    };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        hs_status st = hs__file_read(dir, list[i].name, list[i].optional, list[i].bytes, err);
-        if (st)
-            return st;
-    }
-    return HS_OK;
+    small_file list[N_FILES];
+    list_files(files, list);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < N_FILES; i++)
+        if (!list[i].bytes->data)
+            st = hs__file_read(dir, list[i].name, i > 0, list[i].bytes, err);
+    return st;
 }
 
 static void free_files(hs_model_files *files)
 {
-    free((void *)files->config.data);
-    free((void *)files->vocab.data);
-    free((void *)files->tokenizer.data);
-    free((void *)files->tokenizer_config.data);
+    small_file list[N_FILES];
+    list_files(files, list);
+    for (size_t i = 0; i < N_FILES; i++) {
+        free((void *)list[i].bytes->data);
+        list[i].bytes->data = NULL;
+    }
 }
 
 /* The table of words was read only to see that it is finite; its rows come back as texts need them. */
@@ -158,8 +176,8 @@ hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
     const hs_model_files files = {
         .config = {hs__mini_config, (size_t)hs__mini_config_bytes},
         .safetensors = {hs__mini_safetensors, (size_t)hs__mini_safetensors_bytes},
-        .vocab = {hs__mini_vocab, (size_t)hs__mini_vocab_bytes},
-        .tokenizer_config = {hs__mini_tokenizer_config, (size_t)hs__mini_tokenizer_config_bytes},
+        .tokenizer.vocab_txt = {hs__mini_vocab, (size_t)hs__mini_vocab_bytes},
+        .tokenizer.tokenizer_config = {hs__mini_tokenizer_config, (size_t)hs__mini_tokenizer_config_bytes},
     };
     return hs_model_open_memory(&files, ret_model, err);
 }

@@ -3,10 +3,10 @@
  * An hs_model never changes once opened: any thread may read it. Weights stay where they are (a mapped file
  * or the program's own image); the engine reads them once and makes its own packed copies.
  *
- * Read: config.json, model.safetensors or model.safetensors.index.json with its shards, vocab.txt or
- * tokenizer.json, tokenizer_config.json, all in HuggingFace's layout, BERT or DistilBERT, under every naming
- * in use. Files are parsed as hostile: every size is
- * checked, and what is not supported is refused with HS_BAD_MODEL naming the key and the file. */
+ * Read: config.json, model.safetensors or model.safetensors.index.json with its shards, and the files of the
+ * tokenizer (hs_tokenizer_files), all in HuggingFace's layout, under every naming in use. Files are parsed as
+ * hostile: every size is checked, and what is not supported is refused with HS_BAD_MODEL naming the key and
+ * the file. */
 #pragma once
 
 #include "model/bytes.h"
@@ -25,7 +25,8 @@ HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_er
 
 /* Contents of the files of a checkpoint: borrowed, must outlive the model. Absent files are {NULL, 0}. */
 typedef struct hs_model_files {
-    hs_bytes config, safetensors, vocab, tokenizer, tokenizer_config;
+    hs_bytes config, safetensors;
+    hs_tokenizer_files tokenizer; /* but for its config, which is the one above */
 } hs_model_files;
 
 HS_MUST_USE hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err);

@@ -1,10 +1,11 @@
 /* json.c - the one door through which model/ reads JSON. */
 #include "model/files/json.h"
 
-hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object, hs_error *err)
+static hs_status parse(const hs_bytes *file, size_t flags, const char *file_name, json_t **ret_object,
+                       hs_error *err)
 {
     json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
-    json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES | flags, &error);
     /* jansson leaves the text empty where it forgot to say that an allocation failed. */
     if (!json && (json_error_code(&error) == json_error_out_of_memory || !error.text[0]))
         return hs_fail(err, HS_NO_MEMORY, "%s: out of memory", file_name);
@@ -17,4 +18,15 @@ hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **r
     }
     *ret_object = json;
     return HS_OK;
+}
+
+hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object, hs_error *err)
+{
+    return parse(file, 0, file_name, ret_object, err);
+}
+
+hs_status hs__json_parse_reals(const hs_bytes *file, const char *file_name, json_t **ret_object,
+                               hs_error *err)
+{
+    return parse(file, JSON_DECODE_INT_AS_REAL, file_name, ret_object, err);
 }

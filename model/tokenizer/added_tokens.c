@@ -7,7 +7,7 @@
 
 /* Appends the normalised token to text and moves the entry there; offsets until the text has stopped growing.
  */
-static hs_status normalize_entry(const hs__parts *normalizers, const hs__added_list *list, hs__entry *entry,
+static hs_status normalize_entry(const hs__parts *normalizers, const char *file, hs__entry *entry,
                                  hs__aligned_text scratch[2], hs__aligned_text *text, hs_error *err)
 {
     const hs__text_view view = {.bytes = (const unsigned char *)entry->text, .n_bytes = entry->n_bytes};
@@ -16,7 +16,7 @@ static hs_status normalize_entry(const hs__parts *normalizers, const hs__added_l
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     if (text->n_bytes == start)
         return hs_fail(err, HS_BAD_MODEL,
-                       "%s: nothing is left of the added token '%.64s' when it is normalised", list->file,
+                       "%s: nothing is left of the added token '%.64s' when it is normalised", file,
                        entry->text);
     entry->n_bytes = (uint32_t)(text->n_bytes - start);
     return HS_OK;
@@ -43,7 +43,7 @@ static hs_status normalized_build(const hs__added_list *list, const hs__parts *n
     for (size_t i = 0; !st && i < list->n; i++)
         if (list->items[i].normalized) {
             entries[n] = list->items[i].entry;
-            st = normalize_entry(normalizers, list, &entries[n++], scratch, &text, err);
+            st = normalize_entry(normalizers, list->items[i].file, &entries[n++], scratch, &text, err);
         }
     const char *at = (const char *)text.bytes;
     for (size_t i = 0; !st && i < n; at += entries[i++].n_bytes)

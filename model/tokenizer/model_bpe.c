@@ -83,11 +83,6 @@ static bool recognize(const json_t *options)
     return json_object_get(options, "merges") != NULL;
 }
 
-static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
-{
-    return hs__entries_read(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
-}
-
 static int32_t unknown(const hs__part *part)
 {
     return ((const bpe *)part)->unknown;
@@ -181,8 +176,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
         const int length = snprintf(name, sizeof name, "<0x%02X>", byte);
-        self->bytes[byte] =
-            id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, name, (size_t)length));
+        self->bytes[byte] = hs__trie_find(self->entries, name, (size_t)length);
     }
     self->list = NULL;
     self->unknown_text = NULL;
@@ -258,8 +252,7 @@ static void put_characters(work *w, const unsigned char *at, const unsigned char
         const unsigned char *start = at;
         hs_utf8_next(&at);
         const size_t n = (size_t)(at - start);
-        const int32_t id =
-            id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)start, n));
+        const int32_t id = hs__trie_find(self->entries, (const char *)start, n);
         if (id < 0 && self->byte_fallback && put_bytes(w, start, n))
             continue;
         if (n_unknown && (id >= 0 || !self->fuse_unknown)) {
@@ -365,9 +358,7 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
     const hs__range *sources = text->sources + word.start;
     const size_t n_bytes = word.end - word.start;
     const int32_t whole =
-        self->ignore_merges
-            ? id_at(self->entries, hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)bytes, n_bytes))
-            : -1;
+        self->ignore_merges ? hs__trie_find(self->entries, (const char *)bytes, n_bytes) : -1;
     if (whole >= 0)
         return hs__pieces_put(pieces, whole, (hs__range){sources[0].start, sources[n_bytes - 1].end});
     symbol symbols[SYMBOLS_AT_HAND];
@@ -390,5 +381,4 @@ const hs__part_type hs__bpe = {.stage = HS__MODEL,
                                .destroy = destroy,
                                .tokenize = tokenize,
                                .recognize = recognize,
-                               .list = list,
                                .unknown = unknown};

@@ -127,8 +127,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", byte);
-        const uint32_t node = hs__trie_walk(self->entries, HS__TRIE_ROOT, name, strlen(name));
-        self->byte_ids[byte] = node == HS__TRIE_NONE ? -1 : self->entries->nodes[node].id;
+        self->byte_ids[byte] = hs__trie_find(self->entries, name, strlen(name));
     }
     return HS_OK;
 }
@@ -194,9 +193,9 @@ static bool put(const unigram *self, const unsigned char *bytes, size_t n_bytes,
                 hs__pieces *pieces)
 {
     const hs__range source = {sources[0].start, sources[n_bytes - 1].end};
-    const uint32_t node = hs__trie_walk(self->entries, HS__TRIE_ROOT, (const char *)bytes, n_bytes);
-    if (node != HS__TRIE_NONE && self->entries->nodes[node].id >= 0)
-        return hs__pieces_put(pieces, self->entries->nodes[node].id, source);
+    const int32_t id = hs__trie_find(self->entries, (const char *)bytes, n_bytes);
+    if (id >= 0)
+        return hs__pieces_put(pieces, id, source);
     if (!has_bytes(self, bytes, n_bytes))
         return hs__pieces_put(pieces, self->unknown, source);
     bool ok = true;

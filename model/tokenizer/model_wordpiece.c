@@ -60,11 +60,6 @@ static bool recognize(const json_t *options)
     return json_object_get(options, "max_input_chars_per_word") != NULL;
 }
 
-static hs_status list(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err)
-{
-    return hs__entries_read(json_object_get(options, "vocab"), vocab_size, ret_entries, err);
-}
-
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
 {
     wordpiece *self = (wordpiece *)part;
@@ -117,5 +112,4 @@ const hs__part_type hs__wordpiece = {.stage = HS__MODEL,
                                      .destroy = destroy,
                                      .tokenize = tokenize,
                                      .recognize = recognize,
-                                     .list = list,
                                      .unknown = unknown};

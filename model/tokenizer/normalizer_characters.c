@@ -1,4 +1,4 @@
-/* normalizer_characters.c - Lowercase and StripAccents: what becomes of a character depends on it alone. */
+/* normalizer_characters.c - Lowercase, StripAccents, Nmt: what becomes of a character depends on it alone. */
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
@@ -80,3 +80,43 @@ const hs__part_type hs__strip_accents = {.stage = HS__NORMALIZER,
                                          .destroy = destroy,
                                          .cuts_at_punctuation = true,
                                          .normalize = accents_normalize};
+
+/* ---- Nmt: SentencePiece's own clean-up; controls vanish, what separates is a space ---- */
+
+static hs_status nmt_create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    (void)options;
+    return create(&hs__nmt, ret_part, err);
+}
+
+static bool nmt_drops(uint32_t c)
+{
+    return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+           c == 0x9F;
+}
+
+static bool nmt_spaces(uint32_t c)
+{
+    return c == 0x9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+           c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+}
+
+static bool nmt_normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    (void)part;
+    const unsigned char *at = view->bytes;
+    bool ok = true;
+    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
+        const hs__range source = hs__text_view_source(view, at, index);
+        const uint32_t code_point = hs_utf8_next(&at);
+        ok = nmt_drops(code_point) ||
+             hs__aligned_text_put(ret_text, nmt_spaces(code_point) ? ' ' : code_point, source);
+    }
+    return ok;
+}
+
+const hs__part_type hs__nmt = {.stage = HS__NORMALIZER,
+                               .name = "Nmt",
+                               .create = nmt_create,
+                               .destroy = destroy,
+                               .normalize = nmt_normalize};

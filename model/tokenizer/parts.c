@@ -17,7 +17,11 @@ static const hs__part_type *const types[] = {
     &hs__template_processing,
     &hs__byte_level_post_processor,
     &hs__lowercase,
+    &hs__nfc,
+    &hs__nfd,
+    &hs__nfkc,
     &hs__nfkd,
+    &hs__nmt,
     &hs__precompiled,
     &hs__replace,
     &hs__strip,
@@ -25,6 +29,7 @@ static const hs__part_type *const types[] = {
     &hs__metaspace,
     &hs__whitespace_split,
     &hs__unigram,
+    &hs__word_level,
     NULL,
 };
 /* clang-format on */

@@ -1,11 +1,12 @@
 /* parts.h - the parts of the pipeline, behind one interface.
  *
  *     stage            from -> to                                 parts
- *     normalizer       text -> text as the vocabulary has it      BertNormalizer, Precompiled, NFKD,
- *                                                                 Lowercase, StripAccents, Strip, Replace
+ *     normalizer       text -> text as the vocabulary has it      BertNormalizer, Precompiled, Lowercase,
+ *                                                                 NFC, NFD, NFKC, NFKD, Nmt, StripAccents,
+ *                                                                 Strip, Replace
  *     pre-tokenizer    text -> words                              BertPreTokenizer, ByteLevel,
  *                                                                 Metaspace, WhitespaceSplit
- *     model            word -> pieces with ids                    WordPiece, BPE, Unigram
+ *     model            word -> pieces with ids                    WordPiece, BPE, Unigram, WordLevel
  *     post-processor   pieces -> a sequence with special tokens   BertProcessing, RobertaProcessing,
  *                                                                 TemplateProcessing, ByteLevel
  *
@@ -73,7 +74,8 @@ typedef struct hs__part_type {
     bool (*tokenize)(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces);
     /* Old files' models have no type: whether an object is of this one. */
     bool (*recognize)(const json_t *options);
-    /* The model's entries; the caller frees ret_entries->items, also after an error. */
+    /* The model's entries; the caller frees ret_entries->items, also after an error. NULL: "vocab" is an
+     * object, text to id. */
     hs_status (*list)(const json_t *options, size_t vocab_size, hs__entries *ret_entries, hs_error *err);
     /* The unknown token, or -1. */
     int32_t (*unknown)(const hs__part *part);
@@ -109,5 +111,6 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
 /* One line each. */
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,
     hs__wordpiece, hs__bpe, hs__bert_processing, hs__roberta_processing, hs__template_processing,
-    hs__byte_level_post_processor, hs__lowercase, hs__nfkd, hs__precompiled, hs__replace, hs__strip,
-    hs__strip_accents, hs__metaspace, hs__whitespace_split, hs__unigram;
+    hs__byte_level_post_processor, hs__lowercase, hs__nfc, hs__nfd, hs__nfkc, hs__nfkd, hs__nmt,
+    hs__precompiled, hs__replace, hs__strip, hs__strip_accents, hs__metaspace, hs__whitespace_split,
+    hs__unigram, hs__word_level;

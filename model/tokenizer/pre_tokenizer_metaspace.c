@@ -5,17 +5,22 @@
 
 #include <stdlib.h>
 
+/* Which words are given a mark: the first is one that begins where the text that was given does. */
+typedef enum prepend_scheme { NEVER, FIRST, ALWAYS } prepend_scheme;
+
 typedef struct metaspace {
     hs__part part;
     uint32_t mark;
-    bool prepend, split;
+    prepend_scheme prepend;
+    bool split;
 } metaspace;
 
 /* "prepend_scheme", or what older files call "add_prefix_space"; the oracle refuses a false one that the
  * scheme contradicts. */
-static hs_status read_prepend(const json_t *options, bool *ret_prepend, hs_error *err)
+static hs_status read_prepend(const json_t *options, prepend_scheme *ret_prepend, hs_error *err)
 {
     static const char file[] = "tokenizer.json";
+    static const char *const names[] = {[NEVER] = "never", [FIRST] = "first", [ALWAYS] = "always"};
     bool add_prefix_space = true;
     const char *scheme = NULL;
     hs_status st = hs__option_bool(options, file, "add_prefix_space", &add_prefix_space, err);
@@ -25,12 +30,14 @@ static hs_status read_prepend(const json_t *options, bool *ret_prepend, hs_error
         return st;
     if (!scheme)
         scheme = add_prefix_space ? "always" : "never";
-    *ret_prepend = strcmp(scheme, "always") == 0;
-    if (!*ret_prepend && strcmp(scheme, "never") != 0)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: Metaspace has prepend_scheme '%.64s'; supported: always, never",
-                       scheme);
-    return HS_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(scheme, names[i]) == 0) {
+            *ret_prepend = (prepend_scheme)i;
+            return HS_OK;
+        }
+    return hs_fail(err, HS_BAD_MODEL,
+                   "tokenizer.json: Metaspace has prepend_scheme '%.64s'; supported: never, first, always",
+                   scheme);
 }
 
 static hs_status read_mark(const json_t *options, uint32_t *ret_mark, hs_error *err)
@@ -69,6 +76,11 @@ static void destroy(hs__part *part)
     free(part);
 }
 
+static bool is_prepended(const metaspace *self, hs__range source)
+{
+    return self->prepend == ALWAYS || (self->prepend == FIRST && source.start == 0);
+}
+
 /* The word with its marks, cut in front of each. */
 static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
                      hs__spans *words)
@@ -86,7 +98,7 @@ static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__sp
             ok = hs__spans_put(words, start, to->n_bytes);
             start = to->n_bytes;
         }
-        if (first && self->prepend && code_point != self->mark)
+        if (first && is_prepended(self, source) && code_point != self->mark)
             ok = hs__aligned_text_put(to, self->mark, source);
         ok = ok && hs__aligned_text_put(to, code_point, source);
     }

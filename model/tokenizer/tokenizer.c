@@ -8,8 +8,19 @@
 
 /* ---- create ---- */
 
+/* The model's entries, unless a file of their own has them. */
+static hs_status list_entries(const hs__part *model, hs__description *d, hs_error *err)
+{
+    json_t *options = json_object_get(d->json, "model");
+    if (d->entries.items)
+        return HS_OK;
+    if (model->type->list)
+        return model->type->list(options, d->vocab_size, &d->entries, err);
+    return hs__entries_read(json_object_get(options, "vocab"), d->vocab_size, &d->entries, err);
+}
+
 /* Each stage from its own object. */
-static hs_status create_stages(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
+static hs_status create_stages(hs_tokenizer *tokenizer, hs__description *d, hs_error *err)
 {
     static const struct {
         hs__stage stage;
@@ -18,13 +29,12 @@ static hs_status create_stages(hs_tokenizer *tokenizer, hs__tokenizer_files *fil
                             {HS__NORMALIZER, "normalizer"},
                             {HS__PRE_TOKENIZER, "pre_tokenizer"},
                             {HS__POST_PROCESSOR, "post_processor"}};
-    const json_t *model = json_object_get(files->json, "model");
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < HS__N_STAGES; i++) {
         hs__parts *stage = &tokenizer->stages[keys[i].stage];
-        st = hs__parts_create(keys[i].stage, json_object_get(files->json, keys[i].key), stage, err);
-        if (!st && keys[i].stage == HS__MODEL && !files->entries.items)
-            st = stage->items[0]->type->list(model, files->vocab_size, &files->entries, err);
+        st = hs__parts_create(keys[i].stage, json_object_get(d->json, keys[i].key), stage, err);
+        if (!st && keys[i].stage == HS__MODEL)
+            st = list_entries(stage->items[0], d, err);
     }
     return st;
 }
@@ -77,59 +87,57 @@ static int32_t find_named(const hs_tokenizer *tokenizer, const char *name, const
 }
 
 /* A model that writes any text in bytes knows no unknown token; the vocabulary has one for other programs. */
-static void find_special(hs_tokenizer *tokenizer, const hs__tokenizer_files *files)
+static void find_special(hs_tokenizer *tokenizer, const hs__description *d)
 {
     const hs__part *model = tokenizer->stages[HS__MODEL].items[0];
     tokenizer->special = (hs_special_ids){
         .cls = tokenizer->template->first,
         .sep = tokenizer->template->separator,
-        .pad = find_named(tokenizer, files->pad, (const char *const[]){"[PAD]", "<pad>"}),
+        .pad = find_named(tokenizer, d->pad, (const char *const[]){"[PAD]", "<pad>"}),
         .unk = model->type->unknown(model),
-        .mask = find_named(tokenizer, files->mask, (const char *const[]){"[MASK]", "<mask>"}),
+        .mask = find_named(tokenizer, d->mask, (const char *const[]){"[MASK]", "<mask>"}),
     };
     if (tokenizer->special.unk < 0)
         tokenizer->special.unk = find_named(tokenizer, NULL, (const char *const[]){"[UNK]", "<unk>"});
 }
 
-static hs_status build(hs_tokenizer *tokenizer, hs__tokenizer_files *files, hs_error *err)
+static hs_status build(hs_tokenizer *tokenizer, hs__description *d, hs_error *err)
 {
     hs__vocabulary *vocabulary = &tokenizer->vocabulary;
-    hs_status st = create_stages(tokenizer, files, err);
+    hs_status st = create_stages(tokenizer, d, err);
     if (!st)
         st = find_template(tokenizer, err);
     if (!st)
-        st = hs__vocabulary_build(&files->entries, &files->added, files->vocab_size, files->vocab_file,
-                                  vocabulary, err);
+        st = hs__vocabulary_build(&d->entries, &d->added, d->vocab_size, d->vocab_file, vocabulary, err);
     if (!st)
-        st = hs__added_tokens_build(&files->added, &tokenizer->stages[HS__NORMALIZER], files->vocab_size,
+        st = hs__added_tokens_build(&d->added, &tokenizer->stages[HS__NORMALIZER], d->vocab_size,
                                     &tokenizer->added, err);
     if (!st)
         st = bind_parts(tokenizer, err);
     if (!st)
         st = hs__roles_find(vocabulary, tokenizer->template, &tokenizer->roles, err);
     if (!st)
-        find_special(tokenizer, files);
+        find_special(tokenizer, d);
     return st;
 }
 
-hs_status hs__tokenizer_create(const hs_bytes *vocab, const hs_bytes *tokenizer_json,
-                               const hs_bytes *tokenizer_config, size_t vocab_size,
+hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
                                hs_tokenizer **ret_tokenizer, hs_error *err)
 {
-    hs__tokenizer_files files;
+    hs__description description;
     hs_tokenizer *tokenizer = NULL;
-    hs_status st = hs__tokenizer_files_read(vocab, tokenizer_json, tokenizer_config, vocab_size, &files, err);
+    hs_status st = hs__description_read(files, vocab_size, &description, err);
     if (st)
         goto out;
     tokenizer = calloc(1, sizeof *tokenizer);
-    st = tokenizer ? build(tokenizer, &files, err) : hs_fail(err, HS_NO_MEMORY, "out of memory");
+    st = tokenizer ? build(tokenizer, &description, err) : hs_fail(err, HS_NO_MEMORY, "out of memory");
     if (st)
         goto out;
     *ret_tokenizer = tokenizer;
     tokenizer = NULL;
 out:
     hs__tokenizer_destroy(tokenizer);
-    hs__tokenizer_files_finish(&files);
+    hs__description_finish(&description);
     return st;
 }
 

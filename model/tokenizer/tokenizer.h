@@ -9,6 +9,7 @@
  *     hs_encoding_finish(&encoding); */
 #pragma once
 
+#include "model/bytes.h"
 #include "model/status.h"
 
 #include <stdbool.h>
@@ -16,6 +17,17 @@
 #include <stdint.h>
 
 typedef struct hs_tokenizer hs_tokenizer;
+
+/* Contents of the files that a tokenizer may consist of: borrowed; absent ones are {NULL, 0}. With
+ * tokenizer.json none of the vocabularies counts, as in HuggingFace. Without it the class of tokenizer, which
+ * tokenizer_config.json or config.json names or the model's type implies, says which of them it is and what
+ * is done with it. */
+typedef struct hs_tokenizer_files {
+    hs_bytes tokenizer_json, tokenizer_config, config;
+    hs_bytes vocab_txt, vocab_json, merges_txt; /* WordPiece or letters; byte-level BPE, both */
+    hs_bytes sentencepiece;                     /* sentencepiece.bpe.model, spiece.model or spm.model */
+    hs_bytes added_tokens, special_tokens_map;  /* .json */
+} hs_tokenizer_files;
 
 /* UTF-8 text, not necessarily NUL-terminated; NUL is an ordinary character. */
 typedef struct hs_text {

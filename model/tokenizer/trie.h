@@ -40,6 +40,9 @@ void hs__trie_finish(hs__trie *trie); /* zeroed or finished twice is fine */
 /* From a node along a string: the node where it ends, or HS__TRIE_NONE. */
 uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
 
+/* The id of a string, or -1. */
+int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes);
+
 /* The child of a node along one byte, or HS__TRIE_NONE. */
 static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_t byte)
 {

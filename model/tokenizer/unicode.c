@@ -102,6 +102,51 @@ size_t hs__unicode_decompose_compatible(uint32_t code_point, uint32_t ret[HS__CO
     return n > 0 ? n : hs__unicode_decompose(code_point, ret);
 }
 
+/* The other way round; 0 when they are no such pair. */
+static uint32_t compose_hangul(uint32_t first, uint32_t second)
+{
+    const uint32_t leading = first - 0x1100;
+    const uint32_t vowel = second - 0x1161;
+    const uint32_t syllable = first - 0xAC00;
+    const uint32_t trailing = second - 0x11A7;
+    if (leading < 19 && vowel < 21)
+        return 0xAC00 + (leading * 21 + vowel) * 28;
+    return syllable < 19 * 21 * 28 && syllable % 28 == 0 && trailing < 28 && trailing ? first + trailing : 0;
+}
+
+/* Parts against the parts of a decomposition: at the first that differs, else by their number. */
+static int compare_parts(const uint32_t *parts, size_t n, const decomposition *d)
+{
+    for (size_t i = 0; i < n && i < d->length; i++)
+        if (parts[i] != decomposition_pool[d->start + i])
+            return parts[i] < decomposition_pool[d->start + i] ? -1 : 1;
+    return (n > d->length) - (n < d->length);
+}
+
+/* A composite's parts are those of the first character, and the second one. */
+uint32_t hs__unicode_compose(uint32_t first, uint32_t second)
+{
+    uint32_t parts[HS__DECOMPOSITION_MAX + 1];
+    const uint32_t syllable = compose_hangul(first, second);
+    if (syllable || second < 0x300)
+        return syllable;
+    const size_t n = hs__unicode_decompose(first, parts);
+    parts[n] = second;
+    size_t low = 0;
+    size_t high = COUNT(compositions);
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const int order = compare_parts(parts, n + 1, &decompositions[compositions[middle]]);
+        if (order == 0)
+            return decompositions[compositions[middle]].code_point;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
 unsigned hs__unicode_cluster(uint32_t code_point)
 {
     return range_value(cluster_ranges, COUNT(cluster_ranges), code_point);

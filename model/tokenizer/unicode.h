@@ -41,6 +41,9 @@ uint8_t hs__unicode_combining(uint32_t code_point);
 #define HS__COMPATIBLE_MAX 18
 size_t hs__unicode_decompose_compatible(uint32_t code_point, uint32_t ret[HS__COMPATIBLE_MAX]);
 
+/* The character that a pair canonically composes into, 0 when there is none. */
+uint32_t hs__unicode_compose(uint32_t first, uint32_t second);
+
 /* What a code point does in a grapheme cluster (Unicode Standard Annex 29): a set of these. */
 enum {
     HS__EXTENDS = 1,  /* belongs to the character before, as the joiner U+200D does */

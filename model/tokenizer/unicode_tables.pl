@@ -10,7 +10,7 @@
 use strict;
 use warnings;
 use feature 'unicode_strings';
-use Unicode::Normalize qw(NFD NFKD getCombinClass);
+use Unicode::Normalize qw(NFD NFKD getCombinClass isComp_Ex);
 use Unicode::UCD qw(prop_invmap);
 
 # A property as a function of the code point, from its inversion map.
@@ -159,6 +159,10 @@ sub wrapped {
     return "$out$line\n";
 }
 
+# Composites that are put together again, by what they decompose into. Of two decompositions of one start the
+# shorter comes first, as in hs__unicode_compose.
+my @composites;
+
 my (@classes, @lower, @combining, @kinds, @clusters, @compatibles, @decompositions, @pool);
 my ($last_combining, $last_kind, $last_cluster) = (-1, -1, -1);
 for my $cp (0 .. 0x10FFFF) {
@@ -188,6 +192,7 @@ for my $cp (0 .. 0x10FFFF) {
     }
     if ($class & $bit{decomposes} && !($cp >= 0xAC00 && $cp <= 0xD7A3)) {
         my @parts = map { ord } split //, decomposition($cp);
+        push @composites, [scalar @decompositions, @parts] unless isComp_Ex($cp);
         push @decompositions, sprintf '{0x%x, %d, %d}', $cp, scalar @pool, scalar @parts;
         push @pool, map { sprintf '0x%x', $_ } @parts;
     }
@@ -225,6 +230,14 @@ print "/* code point, where its full canonical decomposition starts in the pool,
 print "typedef struct decomposition { uint32_t code_point; uint16_t start, length; } decomposition;\n";
 print "static const decomposition decompositions[] = {\n",
     wrapped(@decompositions), "};\n\n";
+sub by_parts {
+    for my $i (1 .. ($#$a < $#$b ? $#$a : $#$b)) {
+        return $a->[$i] <=> $b->[$i] if $a->[$i] != $b->[$i];
+    }
+    return $#$a <=> $#$b;
+}
+print "/* Those of them that are composed again, by their parts. */\n";
+print "static const uint16_t compositions[] = {\n", wrapped(map { $_->[0] } sort by_parts @composites), "};\n\n";
 print "/* The same for compatible decompositions, where they are others. */\n";
 print "static const decomposition compatible_decompositions[] = {\n",
     wrapped(@compatibles), "};\n\n";

@@ -8,27 +8,34 @@
 
 /* ---- build ---- */
 
-static int32_t find(const hs__trie *trie, const char *text, size_t n_bytes)
+/* The first id behind those of all entries and added tokens. */
+static int32_t first_free(const hs__entries *entries, const hs__added_list *added)
 {
-    if (!trie->n_nodes)
-        return -1;
-    const uint32_t node = hs__trie_walk(trie, HS__TRIE_ROOT, text, n_bytes);
-    return node == HS__TRIE_NONE ? -1 : trie->nodes[node].id;
+    int32_t id = 0;
+    for (size_t i = 0; i < entries->n; i++)
+        id = entries->items[i].id >= id ? entries->items[i].id + 1 : id;
+    for (size_t i = 0; i < added->n; i++)
+        id = added->items[i].entry.id >= id ? added->items[i].entry.id + 1 : id;
+    return id;
 }
 
 /* Gives every added token its id; those without are left out. The vocabulary must not say otherwise. */
-static hs_status added_resolve(const hs__vocabulary *vocabulary, hs__added_list *added, hs_error *err)
+static hs_status added_resolve(const hs__vocabulary *vocabulary, const hs__entries *entries,
+                               hs__added_list *added, hs_error *err)
 {
+    int32_t next = first_free(entries, added);
     size_t n = 0;
     for (size_t i = 0; i < added->n; i++) {
         hs__added_token token = added->items[i];
-        const int32_t id = find(&vocabulary->entries, token.entry.text, token.entry.n_bytes);
+        const int32_t id = hs__trie_find(&vocabulary->entries, token.entry.text, token.entry.n_bytes);
         if (token.entry.id < 0)
             token.entry.id = id;
+        if (token.entry.id < 0 && !token.must_be_there && (size_t)next < vocabulary->size)
+            token.entry.id = next++;
         if (id >= 0 && id != token.entry.id)
             return hs_fail(err, HS_BAD_MODEL,
                            "%s: the added token '%.64s' has id %d, but the vocabulary has it with id %d",
-                           added->file, token.entry.text, token.entry.id, id);
+                           token.file, token.entry.text, token.entry.id, id);
         if (token.entry.id >= 0)
             added->items[n++] = token;
     }
@@ -70,9 +77,9 @@ static hs_status texts_store(hs__vocabulary *vocabulary, const hs__entries *entr
     size_t used = 0;
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < entries->n; i++)
-        st = text_store(vocabulary, &entries->items[i], added->file, &used, err);
+        st = text_store(vocabulary, &entries->items[i], vocabulary->file, &used, err);
     for (size_t i = 0; !st && i < added->n; i++)
-        st = text_store(vocabulary, &added->items[i].entry, added->file, &used, err);
+        st = text_store(vocabulary, &added->items[i].entry, added->items[i].file, &used, err);
     return st;
 }
 
@@ -94,7 +101,7 @@ hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size
     *ret_vocabulary = (hs__vocabulary){.size = size, .file = file};
     hs_status st = hs__trie_build(entries->items, entries->n, &ret_vocabulary->entries, err);
     if (!st)
-        st = added_resolve(ret_vocabulary, added, err);
+        st = added_resolve(ret_vocabulary, entries, added, err);
     if (!st)
         st = texts_store(ret_vocabulary, entries, added, err);
     return st ? st : added_build(ret_vocabulary, added, err);
@@ -112,8 +119,8 @@ void hs__vocabulary_finish(hs__vocabulary *vocabulary)
 
 int32_t hs__vocabulary_id(const hs__vocabulary *vocabulary, const char *text, size_t n_bytes)
 {
-    const int32_t id = find(&vocabulary->added, text, n_bytes);
-    return id >= 0 ? id : find(&vocabulary->entries, text, n_bytes);
+    const int32_t id = hs__trie_find(&vocabulary->added, text, n_bytes);
+    return id >= 0 ? id : hs__trie_find(&vocabulary->entries, text, n_bytes);
 }
 
 hs_status hs__vocabulary_need(const hs__vocabulary *vocabulary, const char *text, int32_t *ret_id,

@@ -19,17 +19,18 @@ typedef struct hs__entries {
 
 /* A token that is found in the text before a model sees it. */
 typedef struct hs__added_token {
-    hs__entry entry;     /* id -1: that of the same text in the vocabulary, if it is there */
+    hs__entry entry;     /* id -1: that of the same text in the vocabulary, or the first behind all */
+    bool must_be_there;  /* without id: of no use unless the vocabulary has it */
     bool special;        /* false: found in the text even when special tokens are split */
     bool normalized;     /* to be found in the normalised text, normalised itself */
     bool single_word;    /* not next to a letter */
+    const char *file;    /* that named it, for messages */
     bool lstrip, rstrip; /* takes the white space before it, behind it */
 } hs__added_token;
 
 typedef struct hs__added_list {
     hs__added_token *items; /* [n] */
     size_t n;
-    const char *file; /* that named them, for messages */
 } hs__added_list;
 
 typedef struct hs__vocabulary {
@@ -41,7 +42,8 @@ typedef struct hs__vocabulary {
     const char *file;  /* that it was read from, for messages while the pipeline is built */
 } hs__vocabulary;
 
-/* Sorts the entries, gives every added token its id and drops those that have none. HS_BAD_MODEL when an id
+/* Sorts the entries, gives every added token its id and drops those that get none, for they
+ * must be there or there are size ids already. HS_BAD_MODEL when an id
  * has two texts or an added token two ids. *ret_vocabulary must be finished, also after an error. */
 HS_MUST_USE hs_status hs__vocabulary_build(hs__entries *entries, hs__added_list *added, size_t size,
                                            const char *file, hs__vocabulary *ret_vocabulary, hs_error *err);

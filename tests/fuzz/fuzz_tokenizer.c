@@ -31,10 +31,9 @@ static const hs_tokenizer *tokenizer_of(size_t which)
 {
     static hs_tokenizer *tokenizers[CONFIGS];
     if (!tokenizers[which]) {
-        const hs_bytes words = {vocab, sizeof vocab - 1};
-        const hs_bytes none = {NULL, 0};
-        const hs_bytes config = {configs[which], strlen(configs[which])};
-        require(!hs__tokenizer_create(&words, &none, &config, VOCAB_SIZE, &tokenizers[which], NULL));
+        const hs_tokenizer_files files = {.vocab_txt = {vocab, sizeof vocab - 1},
+                                          .tokenizer_config = {configs[which], strlen(configs[which])}};
+        require(!hs__tokenizer_create(&files, VOCAB_SIZE, &tokenizers[which], NULL));
     }
     return tokenizers[which];
 }

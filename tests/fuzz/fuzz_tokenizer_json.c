@@ -1,8 +1,8 @@
 /* Whatever the tokenizer's files say, they are refused, or the tokenizer made from them works: its special
  * ids and tokens exist, and every token is found by its id.
  *
- * The input is vocab.txt, tokenizer.json and tokenizer_config.json with a byte 0xFF between them; an empty
- * one is absent. */
+ * The input is these files with a byte 0xFF between them, in the order of FILES below; an empty one is
+ * absent. A sentencepiece model, which may have any byte, is the last and goes to the end. */
 #include "model/tokenizer/tokenizer_create.h"
 
 #include <stdlib.h>
@@ -41,20 +41,26 @@ static void check(const hs_tokenizer *tokenizer)
     hs_encoding_finish(&encoding);
 }
 
+#define FILES 9
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hs_bytes files[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    hs_tokenizer_files files = {0};
+    hs_bytes *const list[FILES] = {
+        &files.vocab_txt,    &files.tokenizer_json, &files.tokenizer_config,   &files.config,
+        &files.vocab_json,   &files.merges_txt,     &files.special_tokens_map, &files.added_tokens,
+        &files.sentencepiece};
     const uint8_t *end = data + size;
-    for (size_t i = 0; i < 3 && data < end; i++) {
-        const uint8_t *stop = i < 2 ? memchr(data, 0xFF, (size_t)(end - data)) : NULL;
+    for (size_t i = 0; i < FILES && data < end; i++) {
+        const uint8_t *stop = i + 1 < FILES ? memchr(data, 0xFF, (size_t)(end - data)) : NULL;
         const size_t n = (size_t)((stop ? stop : end) - data);
         if (n)
-            files[i] = (hs_bytes){data, n};
+            *list[i] = (hs_bytes){data, n};
         data += stop ? n + 1 : n;
     }
     hs_tokenizer *tokenizer = NULL;
     hs_error err = {0};
-    const hs_status st = hs__tokenizer_create(&files[0], &files[1], &files[2], VOCAB_SIZE, &tokenizer, &err);
+    const hs_status st = hs__tokenizer_create(&files, VOCAB_SIZE, &tokenizer, &err);
     require(st == err.status && (st == HS_OK) == (tokenizer != NULL));
     require(st == HS_OK || (st == HS_BAD_MODEL && err.text[0] != '\0'));
     if (tokenizer)

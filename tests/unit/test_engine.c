@@ -124,7 +124,7 @@ static random_model random_model_open(const hs_shape *s)
     const size_t bytes = make_safetensors(s, &m.safetensors);
     const hs_model_files files = {.config = {m.config, config_bytes},
                                   .safetensors = {m.safetensors, bytes},
-                                  .vocab = {m.vocab, vocab_bytes}};
+                                  .tokenizer.vocab_txt = {m.vocab, vocab_bytes}};
     hs_error err = {0};
     ck_assert_msg(hs_model_open_memory(&files, &m.model, &err) == HS_OK, "%s", err.text);
     return m;

@@ -103,11 +103,10 @@ static unsigned char *read_fixtures(const char *command, size_t *ret_size)
 
 static hs_tokenizer *create_from_json(const char *json, size_t n_bytes)
 {
-    const hs_bytes none = {NULL, 0};
-    const hs_bytes file = {json, n_bytes};
+    const hs_tokenizer_files files = {.tokenizer_json = {json, n_bytes}};
     hs_tokenizer *tokenizer = NULL;
     hs_error err = {0};
-    const hs_status st = hs__tokenizer_create(&none, &file, &none, HS_VOCAB_MAX, &tokenizer, &err);
+    const hs_status st = hs__tokenizer_create(&files, HS_VOCAB_MAX, &tokenizer, &err);
     ck_assert_msg(!st, "%s", err.text);
     return tokenizer;
 }

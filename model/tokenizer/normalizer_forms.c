@@ -1,0 +1,179 @@
+/* normalizer_forms.c - NFC, NFD, NFKC, NFKD: characters fall into what they are made of, or stand for (K),
+ * and the combining ones behind a letter are brought into order; then pairs become one character again (C).
+ *
+ * A character without a combining class is held until the next one that has none comes: whatever stands
+ * between may still be composed with it, and so may that one (Unicode Standard Annex 15). */
+#include "model/tokenizer/parts.h"
+#include "model/tokenizer/transform.h"
+#include "model/tokenizer/unicode.h"
+
+#include <stdlib.h>
+
+typedef struct forms {
+    hs__part part;
+    bool compatible, composes;
+} forms;
+
+/* A character that waits. */
+typedef struct item {
+    uint32_t code_point;
+    long change;       /* as hs__transform_put has it */
+    uint8_t combining; /* canonical combining class */
+} item;
+
+/* Combining characters behind each other. */
+typedef struct run {
+    item *items; /* [n], and behind capacity room for as many in order */
+    size_t n, capacity;
+} run;
+
+typedef struct scanner {
+    const forms *self;
+    hs__transform to;
+    run run;
+    item held;
+    bool holds;
+} scanner;
+
+/* ---- the part ---- */
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    static const hs__part_type *const types[] = {&hs__nfd, &hs__nfc, &hs__nfkd, &hs__nfkc};
+    const char *name = json_string_value(json_object_get(options, "type"));
+    forms *self = malloc(sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    self->compatible = name[2] == 'K';
+    self->composes = name[strlen(name) - 1] == 'C';
+    self->part.type = types[2 * self->compatible + self->composes];
+    *ret_part = &self->part;
+    return HS_OK;
+}
+
+static void destroy(hs__part *part)
+{
+    free(part);
+}
+
+/* ---- runs ---- */
+
+static bool run_put(run *r, item one)
+{
+    if (r->n == r->capacity) {
+        const size_t capacity = 2 * r->capacity + 64;
+        item *items = realloc(r->items, 2 * capacity * sizeof *items);
+        if (!items)
+            return false;
+        r->items = items;
+        r->capacity = capacity;
+    }
+    r->items[r->n++] = one;
+    return true;
+}
+
+/* By combining class, those of a class in their order. */
+static item *run_sort(const run *r)
+{
+    size_t place[257] = {0};
+    item *sorted = r->items + r->capacity;
+    for (size_t i = 0; i < r->n; i++)
+        place[r->items[i].combining + 1]++;
+    for (size_t i = 1; i < 257; i++)
+        place[i] += place[i - 1];
+    for (size_t i = 0; i < r->n; i++)
+        sorted[place[r->items[i].combining]++] = r->items[i];
+    return sorted;
+}
+
+/* ---- composition ---- */
+
+static void release(scanner *s)
+{
+    if (s->holds)
+        hs__transform_put(&s->to, s->held.code_point, s->held.change);
+    s->holds = false;
+}
+
+/* Whether the character has become one with the one that is held. */
+static bool compose(scanner *s, const item *one)
+{
+    const bool may = s->self->composes && s->holds;
+    const uint32_t composed = may ? hs__unicode_compose(s->held.code_point, one->code_point) : 0;
+    if (!composed)
+        return false;
+    s->held.code_point = composed;
+    s->held.change += one->change - 1;
+    return true;
+}
+
+/* The end of a run: what cannot be composed keeps others of its class from it, and what follows too. */
+static void put_run(scanner *s)
+{
+    if (s->run.n == 0)
+        return;
+    item *sorted = run_sort(&s->run);
+    size_t n_kept = 0;
+    unsigned last = 0;
+    for (size_t i = 0; i < s->run.n; i++)
+        if (sorted[i].combining == last || !compose(s, &sorted[i])) {
+            last = sorted[i].combining;
+            sorted[n_kept++] = sorted[i];
+        }
+    if (n_kept)
+        release(s);
+    for (size_t i = 0; i < n_kept; i++)
+        hs__transform_put(&s->to, sorted[i].code_point, sorted[i].change);
+    s->run.n = 0;
+}
+
+static void put_starter(scanner *s, item one)
+{
+    put_run(s);
+    if (compose(s, &one))
+        return;
+    release(s);
+    s->held = one;
+    s->holds = true;
+}
+
+/* ---- the text ---- */
+
+static bool put(scanner *s, uint32_t code_point)
+{
+    uint32_t parts[HS__COMPATIBLE_MAX] = {code_point};
+    size_t n = 1;
+    if (code_point >= 0x80)
+        n = s->self->compatible ? hs__unicode_decompose_compatible(code_point, parts)
+                                : hs__unicode_decompose(code_point, parts);
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) {
+        const item one = {parts[i], i > 0, parts[i] < 0x300 ? 0 : hs__unicode_combining(parts[i])};
+        if (one.combining)
+            ok = run_put(&s->run, one);
+        else
+            put_starter(s, one);
+    }
+    return ok;
+}
+
+static bool normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    scanner s = {.self = (const forms *)part, .to = hs__transform_start(view, ret_text)};
+    bool ok = true;
+    for (const unsigned char *at = view->bytes; at < view->bytes + view->n_bytes && ok;)
+        ok = put(&s, hs_utf8_next(&at));
+    put_run(&s);
+    release(&s);
+    free(s.run.items);
+    return hs__transform_finish(&s.to) && ok;
+}
+
+const hs__part_type hs__nfc = {
+    .stage = HS__NORMALIZER, .name = "NFC", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__nfd = {
+    .stage = HS__NORMALIZER, .name = "NFD", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__nfkc = {
+    .stage = HS__NORMALIZER, .name = "NFKC", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__nfkd = {
+    .stage = HS__NORMALIZER, .name = "NFKD", .create = create, .destroy = destroy, .normalize = normalize};

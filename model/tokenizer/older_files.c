@@ -1,0 +1,501 @@
+/* older_files.c - folders without tokenizer.json: a vocabulary, and the class of tokenizer that says what is
+ * done with it. Each class is written here as the tokenizer.json that HuggingFace's transformers 4 converts
+ * its files to (convert_slow_tokenizer.py). */
+#include "model/files/json.h"
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/sentencepiece.h"
+#include "model/tokenizer/tokenizer_internal.h"
+#include "model/tokenizer/unicode.h"
+#include "model/utf8.h"
+
+#include <nettle/base64.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MARK "\u2581"
+
+#define BERT_NAMES                                                                                           \
+    {                                                                                                        \
+        "[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]", false                                                  \
+    }
+#define FAIRSEQ_NAMES                                                                                        \
+    {                                                                                                        \
+        "<s>", "</s>", "<unk>", "<pad>", "<mask>", true                                                      \
+    }
+#define TYPES 2
+
+/* How classes with a sentencepiece model differ: fairseq's are XLM-RoBERTa and CamemBERT. */
+typedef enum sentencepiece_kind { FAIRSEQ, ALBERT, DEBERTA } sentencepiece_kind;
+
+typedef struct old_class {
+    const char *name;         /* tokenizer_class, with or without "Fast" behind it */
+    const char *types[TYPES]; /* the model_types of config.json that imply it */
+    hs__special_names names;
+    /* Fills the description's json but for the post-processor, and entries where they are not in it. */
+    hs_status (*read)(const struct old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                      hs_error *err);
+    const char *end_key; /* of the special token that ends a text */
+    bool pairs_apart;    /* two of them between the texts of a pair */
+    bool one_type;       /* token types are all 0 */
+    /* Of those with a sentencepiece model: */
+    sentencepiece_kind kind;
+    const char *before[6]; /* tokens instead of the model's first n_skipped pieces, NULL after the last; with
+                            * them the mask is behind the pieces and number 3 is unknown */
+    size_t n_skipped;
+} old_class;
+
+static hs_status no_memory(hs_error *err)
+{
+    return hs_fail(err, HS_NO_MEMORY, "out of memory");
+}
+
+static hs_status need(const hs_bytes *file, const char *name, const old_class *class, hs_error *err)
+{
+    if (file->data)
+        return HS_OK;
+    return hs_fail(err, HS_BAD_MODEL, "there is neither " HS__TOKENIZER_JSON " nor %s, which %s needs", name,
+                   class->name);
+}
+
+static json_t *replace(const char *kind, const char *pattern, const char *content)
+{
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", kind, pattern, "content", content);
+}
+
+/* ---- vocab.txt ---- */
+
+/* The end of the line at `at`: LF, CR or CRLF, as Python's text files have them. */
+static const char *line_end(const char *at, const char *end)
+{
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    const char *stop = newline ? newline : end;
+    const char *carriage = memchr(at, '\r', (size_t)(stop - at));
+    return carriage ? carriage : stop;
+}
+
+static const char *next_line(const char *stop, const char *end)
+{
+    return stop < end && *stop == '\r' && stop + 1 < end && stop[1] == '\n' ? stop + 2 : stop + 1;
+}
+
+static hs_status read_lines(const hs_bytes *file, hs__description *d, hs_error *err)
+{
+    hs__entries *entries = &d->entries;
+    const char *at = file->data;
+    const char *end = at + file->size;
+    entries->items = calloc(d->vocab_size, sizeof *entries->items);
+    if (!entries->items)
+        return no_memory(err);
+    for (size_t line = 1; at < end; line++) {
+        const char *stop = line_end(at, end);
+        char where[64];
+        snprintf(where, sizeof where, "vocab.txt, line %zu", line);
+        const hs_status st = hs__token_check(at, (size_t)(stop - at), where, err);
+        if (st)
+            return st;
+        if (entries->n < d->vocab_size)
+            entries->items[entries->n++] = (hs__entry){at, (uint32_t)(stop - at), (int32_t)(line - 1)};
+        else if (stop > at)
+            return hs_fail(err, HS_BAD_MODEL, "vocab.txt: more tokens than config.json's vocab_size, %zu",
+                           d->vocab_size);
+        at = next_line(stop, end);
+    }
+    return HS_OK;
+}
+
+static hs_status read_vocab_txt(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                                hs_error *err)
+{
+    hs_status st = need(&files->vocab_txt, "vocab.txt", class, err);
+    d->vocab_file = "vocab.txt";
+    return st ? st : read_lines(&files->vocab_txt, d, err);
+}
+
+/* BERT, DistilBERT, ELECTRA, MPNet */
+static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                                  hs_error *err)
+{
+    const char *unknown = NULL;
+    hs_status st = read_vocab_txt(class, files, d, err);
+    if (!st)
+        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
+    if (st)
+        return st;
+    d->json =
+        json_pack("{s:{s:s}, s:{s:s}, s:{s:s, s:s}}", "normalizer", "type", "BertNormalizer", "pre_tokenizer",
+                  "type", "BertPreTokenizer", "model", "type", "WordPiece", "unk_token", unknown);
+    return d->json ? HS_OK : no_memory(err);
+}
+
+/* Every entry as an added token. */
+static json_t *list_added(const hs__entries *entries)
+{
+    json_t *added = json_array();
+    for (size_t i = 0; added && i < entries->n; i++) {
+        const hs__entry *entry = &entries->items[i];
+        if (entry->n_bytes)
+            json_array_append_new(added, json_pack("{s:i, s:s%}", "id", entry->id, "content", entry->text,
+                                                   (size_t)entry->n_bytes));
+    }
+    return added;
+}
+
+/* ESM: every entry is found in the text wherever it stands, what is left is cut at what Python calls white
+ * space, U+001C to U+001F too, and unknown. */
+static hs_status read_letters(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                              hs_error *err)
+{
+    static const char *const separators[] = {"\x1c", "\x1d", "\x1e", "\x1f"};
+    const char *unknown = NULL;
+    hs_status st = read_vocab_txt(class, files, d, err);
+    if (!st)
+        st = hs__special_name(d, "unk_token", class->names.unk, &unknown, err);
+    if (st)
+        return st;
+    json_t *spaces = json_array();
+    for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+        json_array_append_new(spaces, replace("String", separators[i], " "));
+    d->json = json_pack("{s:{s:s, s:o}, s:{s:s}, s:{s:s, s:s}, s:o}", "normalizer", "type", "Sequence",
+                        "normalizers", spaces, "pre_tokenizer", "type", "WhitespaceSplit", "model", "type",
+                        "WordLevel", "unk_token", unknown, "added_tokens", list_added(&d->entries));
+    return d->json ? HS_OK : no_memory(err);
+}
+
+/* ---- vocab.json, merges.txt ---- */
+
+/* One merge a line, "a b"; the first line may tell the version. */
+static hs_status read_merges(const hs_bytes *file, json_t **ret_merges, hs_error *err)
+{
+    static const char version[] = "#version";
+    const char *at = file->data;
+    const char *end = at + file->size;
+    json_t *merges = *ret_merges = json_array();
+    bool ok = merges != NULL;
+    for (size_t line = 1; ok && at < end; line++) {
+        const char *stop = line_end(at, end);
+        const size_t n = (size_t)(stop - at);
+        const bool is_version = n >= sizeof version - 1 && memcmp(at, version, sizeof version - 1) == 0;
+        char where[64];
+        snprintf(where, sizeof where, "merges.txt, line %zu", line);
+        const hs_status st = hs__token_check(at, n, where, err);
+        if (st)
+            return st;
+        if (n && !is_version)
+            ok = !json_array_append_new(merges, json_stringn(at, n));
+        at = next_line(stop, end);
+    }
+    return ok ? HS_OK : no_memory(err);
+}
+
+static hs_status read_byte_pairs(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
+                                 hs_error *err)
+{
+    json_t *vocab = NULL;
+    json_t *merges = NULL;
+    hs_status st = need(&files->vocab_json, "vocab.json", class, err);
+    if (!st)
+        st = need(&files->merges_txt, "merges.txt", class, err);
+    if (!st)
+        st = hs__json_parse(&files->vocab_json, "vocab.json", &vocab, err);
+    if (!st)
+        st = read_merges(&files->merges_txt, &merges, err);
+    if (!st) {
+        d->json = json_pack("{s:n, s:{s:s, s:b}, s:{s:s, s:O, s:O}}", "normalizer", "pre_tokenizer", "type",
+                            "ByteLevel", "add_prefix_space", 0, "model", "type", "BPE", "vocab", vocab,
+                            "merges", merges);
+        st = d->json ? HS_OK : no_memory(err);
+    }
+    d->vocab_file = "vocab.json";
+    json_decref(vocab);
+    json_decref(merges);
+    return st;
+}
+
+/* ---- sentencepiece ---- */
+
+/* The pieces of a model behind those that a class puts before them. */
+typedef struct pieces {
+    json_t *vocab, *added; /* what model.vocab and added_tokens are to be */
+    bool ok;
+} pieces;
+
+static void put_piece(pieces *p, const char *text, size_t n_bytes, double score, bool added, bool special)
+{
+    const json_int_t id = (json_int_t)json_array_size(p->vocab);
+    p->ok = p->ok && !json_array_append_new(p->vocab, json_pack("[s%, f]", text, n_bytes, score));
+    if (added)
+        p->ok = p->ok && !json_array_append_new(p->added, json_pack("{s:I, s:s%, s:b}", "id", id, "content",
+                                                                    text, n_bytes, "special", special));
+}
+
+/* What fairseq's models have before the pieces, and CamemBERT's once more. */
+static void put_before(pieces *p, const old_class *class)
+{
+    for (size_t i = 0; class->before[i]; i++) {
+        const char *text = class->before[i];
+        const bool unused = strstr(text, "NOTUSED") != NULL;
+        put_piece(p, text, strlen(text), i == 4 ? -100 : 0, unused, true);
+    }
+}
+
+/* "1," and the like, which ALBERT's tokenizer never takes whole. */
+static bool is_number_comma(const hs__sentencepiece *piece)
+{
+    if (piece->n_bytes < 2 || piece->text[piece->n_bytes - 1] != ',')
+        return false;
+    size_t at = piece->n_bytes - 1;
+    do
+        at--;
+    while (at > 0 && hs_utf8_continues((unsigned char)piece->text[at]));
+    const unsigned char *start = (const unsigned char *)piece->text + at;
+    return hs__unicode_kind(hs_utf8_next(&start)) & HS__NUMBER;
+}
+
+static hs_status put_pieces(const old_class *class, const hs__sentencepiece_model *model, pieces *p,
+                            hs_error *err)
+{
+    put_before(p, class);
+    for (size_t i = class->n_skipped; i < model->n_pieces; i++) {
+        const hs__sentencepiece *piece = &model->pieces[i];
+        const hs_status st = hs__token_check(piece->text, piece->n_bytes, "the sentencepiece model", err);
+        if (st)
+            return st;
+        const bool special = piece->type == HS__PIECE_CONTROL;
+        const double penalty = class->kind == ALBERT && is_number_comma(piece) ? 100 : 0;
+        put_piece(p, piece->text, piece->n_bytes, (double)piece->score - penalty,
+                  special || piece->type == HS__PIECE_USER_DEFINED, special);
+    }
+    if (class->before[0])
+        put_piece(p, class->names.mask, strlen(class->names.mask), 0, false, true);
+    return p->ok ? HS_OK : no_memory(err);
+}
+
+static void put_named(json_t *list, const char *type)
+{
+    json_array_append_new(list, json_pack("{s:s}", "type", type));
+}
+
+/* The table of characters, where the model has one. */
+static hs_status put_precompiled(json_t *list, const hs_bytes *charsmap, hs_error *err)
+{
+    const size_t n = BASE64_ENCODE_RAW_LENGTH(charsmap->size);
+    if (!charsmap->size)
+        return HS_OK;
+    char *base64 = malloc(n);
+    if (!base64)
+        return no_memory(err);
+    base64_encode_raw(base64, charsmap->size, charsmap->data);
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s%}", "type", "Precompiled", "precompiled_charsmap", base64, n));
+    free(base64);
+    return HS_OK;
+}
+
+static hs_status put_normalizers(const old_class *class, const hs__description *d, const hs_bytes *charsmap,
+                                 json_t *list, hs_error *err)
+{
+    bool lower = class->kind == ALBERT;
+    bool accents = false;
+    hs_status st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "do_lower_case", &lower, err);
+    if (!st)
+        st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "keep_accents", &accents, err);
+    if (st)
+        return st;
+    if (class->kind == ALBERT) {
+        json_array_append_new(list, replace("String", "``", "\""));
+        json_array_append_new(list, replace("String", "''", "\""));
+    }
+    if (class->kind == ALBERT && !accents) {
+        put_named(list, "NFKD");
+        put_named(list, "StripAccents");
+    }
+    if (class->kind != FAIRSEQ && lower)
+        put_named(list, "Lowercase");
+    if (class->kind == DEBERTA)
+        put_named(list, "Strip");
+    st = put_precompiled(list, charsmap, err);
+    if (class->kind == FAIRSEQ)
+        json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Strip", "strip_left", 0));
+    json_array_append_new(list, replace("Regex", " {2,}", class->kind == FAIRSEQ ? MARK : " "));
+    return st;
+}
+
+static hs_status describe(const old_class *class, const hs__sentencepiece_model *model, hs__description *d,
+                          hs_error *err)
+{
+    pieces p = {json_array(), json_array(), true};
+    json_t *normalizers = json_array();
+    const size_t unknown = class->before[0] ? 3 : model->unknown;
+    hs_status st = put_pieces(class, model, &p, err);
+    if (!st)
+        st = put_normalizers(class, d, &model->charsmap, normalizers, err);
+    d->json = json_pack("{s:{s:s, s:o}, s:{s:s, s:s, s:s}, s:{s:s, s:I, s:o}, s:o}", "normalizer", "type",
+                        "Sequence", "normalizers", normalizers, "pre_tokenizer", "type", "Metaspace",
+                        "replacement", MARK, "prepend_scheme", "always", "model", "type", "Unigram", "unk_id",
+                        (json_int_t)unknown, "vocab", p.vocab, "added_tokens", p.added);
+    return st || d->json ? st : no_memory(err);
+}
+
+static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_files *files,
+                                    hs__description *d, hs_error *err)
+{
+    bool by_punctuation = false;
+    hs__sentencepiece_model model = {0};
+    hs_status st = need(&files->sentencepiece, "a sentencepiece model", class, err);
+    if (!st)
+        st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "split_by_punct", &by_punctuation, err);
+    if (!st && by_punctuation)
+        st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": split_by_punct is not supported");
+    if (!st)
+        st = hs__sentencepiece_read(&files->sentencepiece, &model, err);
+    if (!st)
+        st = describe(class, &model, d, err);
+    d->vocab_file = "the sentencepiece model";
+    hs__sentencepiece_finish(&model);
+    return st;
+}
+
+/* ---- template ---- */
+
+static json_t *step(const char *kind, const char *id, int type)
+{
+    return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
+}
+
+/* [CLS] A [SEP], [CLS] A [SEP] B [SEP] */
+static json_t *template_of(const old_class *class, const char *cls, const char *sep)
+{
+    const int type = !class->one_type;
+    json_t *single = json_pack("[o, o, o]", step("SpecialToken", cls, 0), step("Sequence", "A", 0),
+                               step("SpecialToken", sep, 0));
+    json_t *pair = json_deep_copy(single);
+    if (class->pairs_apart)
+        json_array_append_new(pair, step("SpecialToken", sep, 0));
+    json_array_append_new(pair, step("Sequence", "B", type));
+    json_array_append_new(pair, step("SpecialToken", sep, type));
+    return json_pack("{s:s, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair);
+}
+
+static hs_status put_post_processor(const old_class *class, hs__description *d, hs_error *err)
+{
+    const char *cls = NULL;
+    const char *sep = NULL;
+    hs_status st = hs__special_name(d, "cls_token", class->names.cls, &cls, err);
+    if (!st)
+        st = hs__special_name(d, class->end_key, class->names.sep, &sep, err);
+    if (st)
+        return st;
+    json_t *post = class->read == read_byte_pairs
+                       ? json_pack("{s:s, s:[s], s:[s], s:b}", "type", "RobertaProcessing", "cls", cls, "sep",
+                                   sep, "add_prefix_space", 0)
+                       : template_of(class, cls, sep);
+    return json_object_set_new(d->json, "post_processor", post) ? no_memory(err) : HS_OK;
+}
+
+/* ---- classes ---- */
+
+static const old_class classes[] = {
+    {"BertTokenizer", {"bert", "nomic_bert"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
+    {"DistilBertTokenizer", {"distilbert"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
+    {"ElectraTokenizer", {"electra"}, BERT_NAMES, read_word_pieces, .end_key = "sep_token"},
+    {"MPNetTokenizer",
+     {"mpnet"},
+     {"<s>", "</s>", "[UNK]", "<pad>", "<mask>", true},
+     read_word_pieces,
+     .end_key = "sep_token",
+     .pairs_apart = true},
+    {"RobertaTokenizer", {"roberta"}, FAIRSEQ_NAMES, read_byte_pairs, .end_key = "sep_token"},
+    {"XLMRobertaTokenizer",
+     {"xlm-roberta"},
+     FAIRSEQ_NAMES,
+     read_sentencepiece,
+     .end_key = "sep_token",
+     .pairs_apart = true,
+     .one_type = true,
+     .kind = FAIRSEQ,
+     .before = {"<s>", "<pad>", "</s>", "<unk>"},
+     .n_skipped = 3},
+    {"CamembertTokenizer",
+     {"camembert"},
+     FAIRSEQ_NAMES,
+     read_sentencepiece,
+     .end_key = "sep_token",
+     .pairs_apart = true,
+     .one_type = true,
+     .kind = FAIRSEQ,
+     .before = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"},
+     .n_skipped = 1},
+    {"AlbertTokenizer",
+     {"albert"},
+     {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]", true},
+     read_sentencepiece,
+     .end_key = "sep_token",
+     .kind = ALBERT},
+    {"DebertaV2Tokenizer",
+     {"deberta-v2"},
+     BERT_NAMES,
+     read_sentencepiece,
+     .end_key = "sep_token",
+     .kind = DEBERTA},
+    {"EsmTokenizer",
+     {"esm"},
+     {"<cls>", "<eos>", "<unk>", "<pad>", "<mask>", false},
+     read_letters,
+     .end_key = "eos_token",
+     .one_type = true},
+};
+#define N_CLASSES (sizeof classes / sizeof *classes)
+
+/* The name may end in "Fast". */
+static bool is_named(const old_class *class, const char *name)
+{
+    const size_t n = strlen(class->name);
+    return strncmp(class->name, name, n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0);
+}
+
+static bool is_implied(const old_class *class, const char *type)
+{
+    for (size_t i = 0; i < TYPES && class->types[i]; i++)
+        if (strcmp(class->types[i], type) == 0)
+            return true;
+    return false;
+}
+
+/* By the class that the config names, else by the model's type, else BERT's. */
+static hs_status find_class(const char *name, const char *type, const old_class **ret_class, hs_error *err)
+{
+    for (size_t i = 0; i < N_CLASSES; i++) {
+        *ret_class = &classes[i];
+        if (name ? is_named(*ret_class, name) : !type || is_implied(*ret_class, type))
+            return HS_OK;
+    }
+    if (!name)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "there is no " HS__TOKENIZER_JSON ", which a model of type '%.64s' needs", type);
+    return hs_fail(
+        err, HS_BAD_MODEL,
+        HS__TOKENIZER_CONFIG ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON, name);
+}
+
+hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *d, hs_error *err)
+{
+    const char *name = NULL;
+    const old_class *class = NULL;
+    json_t *config = NULL;
+    hs_status st = HS_OK;
+    d->older = true;
+    if (files->config.data)
+        st = hs__json_parse(&files->config, "config.json", &config, err);
+    if (!st)
+        st = hs__option_text(config, "config.json", "tokenizer_class", &name, err);
+    if (!st)
+        st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "tokenizer_class", &name, err);
+    if (!st)
+        st = find_class(name, json_string_value(json_object_get(config, "model_type")), &class, err);
+    json_decref(config);
+    if (!st) {
+        d->names = class->names;
+        st = class->read(class, files, d, err);
+    }
+    return st ? st : put_post_processor(class, d, err);
+}

@@ -1,0 +1,185 @@
+/* sentencepiece.c - a protobuf message is a sequence of fields, each a number and a value whose kind tells
+ * its length; so what is not asked for is passed over without knowing what it is. */
+#include "model/tokenizer/sentencepiece.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Kinds of values (protobuf's wire types). */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
+
+/* Numbers of fields. */
+enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
+enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
+enum { TRAINER_MODEL_TYPE = 3, TRAINER_UNKNOWN = 40 };
+enum { NORMALIZER_CHARSMAP = 2 };
+
+#define UNIGRAM 1
+
+typedef struct field {
+    uint64_t key;    /* number << 3 | kind */
+    uint64_t number; /* the value, but for BYTES */
+    hs_bytes bytes;
+} field;
+
+static uint64_t key_of(unsigned number, unsigned kind)
+{
+    return (uint64_t)number << 3 | kind;
+}
+
+/* ---- fields ---- */
+
+/* Takes n bytes off the message; NULL when there are fewer. */
+static const unsigned char *take(hs_bytes *message, uint64_t n)
+{
+    const unsigned char *at = message->data;
+    if (n > message->size)
+        return NULL;
+    *message = (hs_bytes){at + n, message->size - (size_t)n};
+    return at;
+}
+
+static bool take_varint(hs_bytes *message, uint64_t *ret)
+{
+    *ret = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const unsigned char *byte = take(message, 1);
+        if (!byte)
+            return false;
+        *ret |= (uint64_t)(*byte & 0x7F) << shift;
+        if (!(*byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+static bool take_fixed(hs_bytes *message, unsigned n, uint64_t *ret)
+{
+    const unsigned char *at = take(message, n);
+    *ret = 0;
+    for (unsigned i = 0; at && i < n; i++)
+        *ret |= (uint64_t)at[i] << 8 * i;
+    return at != NULL;
+}
+
+static bool take_field(hs_bytes *message, field *ret)
+{
+    *ret = (field){0};
+    if (!take_varint(message, &ret->key))
+        return false;
+    switch (ret->key & 7) {
+    case VARINT:
+        return take_varint(message, &ret->number);
+    case FIXED64:
+        return take_fixed(message, 8, &ret->number);
+    case FIXED32:
+        return take_fixed(message, 4, &ret->number);
+    case BYTES:
+        if (!take_varint(message, &ret->number))
+            return false;
+        ret->bytes.data = take(message, ret->number);
+        ret->bytes.size = (size_t)ret->number;
+        return ret->bytes.data != NULL;
+    default:
+        return false;
+    }
+}
+
+/* ---- messages ---- */
+
+static bool read_piece(hs_bytes message, hs__sentencepiece *ret)
+{
+    *ret = (hs__sentencepiece){.text = "", .type = HS__PIECE_NORMAL};
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(PIECE_TEXT, BYTES)) {
+            ret->text = f.bytes.data;
+            ret->n_bytes = f.bytes.size;
+        } else if (f.key == key_of(PIECE_SCORE, FIXED32)) {
+            const uint32_t bits = (uint32_t)f.number;
+            memcpy(&ret->score, &bits, sizeof bits);
+        } else if (f.key == key_of(PIECE_TYPE, VARINT)) {
+            ret->type = (uint32_t)f.number;
+        }
+    }
+    return true;
+}
+
+static bool read_trainer(hs_bytes message, hs__sentencepiece_model *model, uint64_t *ret_type)
+{
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(TRAINER_MODEL_TYPE, VARINT))
+            *ret_type = f.number;
+        else if (f.key == key_of(TRAINER_UNKNOWN, VARINT))
+            model->unknown = (size_t)f.number;
+    }
+    return true;
+}
+
+static bool read_normalizer(hs_bytes message, hs__sentencepiece_model *model)
+{
+    field f;
+    while (message.size) {
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(NORMALIZER_CHARSMAP, BYTES))
+            model->charsmap = f.bytes;
+    }
+    return true;
+}
+
+/* Fills the pieces, as many as there is room for; they are counted whether there is any or not. */
+static bool read_model(hs_bytes message, size_t room, hs__sentencepiece_model *model, uint64_t *ret_type)
+{
+    field f;
+    model->n_pieces = 0;
+    while (message.size) {
+        hs__sentencepiece piece;
+        if (!take_field(&message, &f))
+            return false;
+        if (f.key == key_of(MODEL_PIECE, BYTES)) {
+            if (!read_piece(f.bytes, &piece))
+                return false;
+            if (model->n_pieces < room)
+                model->pieces[model->n_pieces] = piece;
+            model->n_pieces++;
+        }
+        if (f.key == key_of(MODEL_TRAINER, BYTES) && !read_trainer(f.bytes, model, ret_type))
+            return false;
+        if (f.key == key_of(MODEL_NORMALIZER, BYTES) && !read_normalizer(f.bytes, model))
+            return false;
+    }
+    return true;
+}
+
+hs_status hs__sentencepiece_read(const hs_bytes *file, hs__sentencepiece_model *ret_model, hs_error *err)
+{
+    uint64_t type = UNIGRAM;
+    *ret_model = (hs__sentencepiece_model){0};
+    if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is cut off or is none");
+    if (type != UNIGRAM)
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            "the sentencepiece model has model_type %llu; supported: 1, Unigram. Save the tokenizer "
+            "as tokenizer.json",
+            (unsigned long long)type);
+    if (ret_model->unknown >= ret_model->n_pieces)
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model's unk_id is not the number of a piece");
+    ret_model->pieces = calloc(ret_model->n_pieces, sizeof *ret_model->pieces);
+    if (!ret_model->pieces)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    (void)read_model(*file, ret_model->n_pieces, ret_model, &type);
+    return HS_OK;
+}
+
+void hs__sentencepiece_finish(hs__sentencepiece_model *model)
+{
+    free(model->pieces);
+    *model = (hs__sentencepiece_model){0};
+}
