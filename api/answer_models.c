@@ -6,26 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How a model knows where a token is: all that apply. */
-static void write_positions(hs__buffer *b, const hs_recipe *recipe)
+static void write_positions(hs__buffer *b, const hs_model *model)
 {
-    const struct {
-        bool applies;
-        const char *name;
-    } schemes[] = {
-        {recipe->embedding.position.data != NULL, "\"learned\""},
-        {recipe->layers[0].rotation_base > 0, "\"rotary\""},
-        {recipe->score_bias.data != NULL || recipe->alibi, "\"bias\""},
-        {recipe->relative.table.data != NULL, "\"relative\""},
-    };
-    const char *separator = "";
+    const char *names[HS_POSITION_SCHEMES];
+    const size_t n = hs_model_positions(model, names);
     hs__buffer_text(b, ",\"positions\":[");
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (schemes[i].applies) {
-            hs__buffer_text(b, separator);
-            hs__buffer_text(b, schemes[i].name);
-            separator = ",";
-        }
+    for (size_t i = 0; i < n; i++) {
+        hs__buffer_text(b, i ? ",\"" : "\"");
+        hs__buffer_text(b, names[i]);
+        hs__buffer_text(b, "\"");
+    }
     hs__buffer_text(b, "]");
 }
 
@@ -52,16 +42,18 @@ void hs__models_write(hs__buffer *b, hs_api *api)
         hs__buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
         hs__json_string(b, model->name, strlen(model->name));
         snprintf(text, sizeof text,
-                 ",\"default\":%s,\"type\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,\"hidden_size\":%zu,"
+                 ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
+                 "\"hidden_size\":%zu,"
                  "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
                  "\"max_tokens\":%zu,\"mlm\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\"",
-                 i ? "false" : "true", hs_model_recipe(model->model)->family, s->n_layers, s->n_heads,
-                 s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
+                 i ? "false" : "true", hs_model_recipe(model->model)->family,
+                 hs_tokenizer_kind(hs_model_tokenizer(model->model)), s->n_layers, s->n_heads, s->hidden,
+                 s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
                  hs_model_recipe(model->model)->predictor.decoder.data ? "true" : "false",
                  hs_model_bytes(model->model), hs_engine_products(model->engine),
                  hs_engine_precision(model->engine));
         hs__buffer_text(b, text);
-        write_positions(b, hs_model_recipe(model->model));
+        write_positions(b, model->model);
         write_windows(b, hs_model_recipe(model->model));
         hs__buffer_text(b, ",\"sha256\":");
         if (atomic_load(&model->hashed))

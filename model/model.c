@@ -197,6 +197,25 @@ const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
     return model->tokenizer;
 }
 
+size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES])
+{
+    const hs_recipe *recipe = &model->recipe;
+    const struct {
+        bool applies;
+        const char *name;
+    } schemes[HS_POSITION_SCHEMES] = {
+        {recipe->embedding.position.data != NULL, "learned"},
+        {recipe->layers[0].rotation_base > 0, "rotary"},
+        {recipe->score_bias.data != NULL || recipe->alibi, "bias"},
+        {recipe->relative.table.data != NULL, "relative"},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < HS_POSITION_SCHEMES; i++)
+        if (schemes[i].applies)
+            ret_names[n++] = schemes[i].name;
+    return n;
+}
+
 size_t hs_model_bytes(const hs_model *model)
 {
     size_t n_bytes = 0;

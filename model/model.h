@@ -39,6 +39,10 @@ void hs_model_close(hs_model *model); /* NULL is fine */
 const hs_recipe *hs_model_recipe(const hs_model *model);
 const hs_shape *hs_model_shape(const hs_model *model); /* the recipe's */
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
+/* How the model knows where a token is: "learned", "rotary", "bias", "relative", all that
+ * apply. Returns how many. */
+#define HS_POSITION_SCHEMES 4
+size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES]);
 size_t hs_model_bytes(const hs_model *model); /* of all weight files */
 
 /* Tells the system that the mapped weights will not be read soon (after the engine packed its copies). */

@@ -15,7 +15,8 @@ typedef struct template_processing {
     hs__trim trim;
     /* until bound */
     const char *names[2][HS__TEMPLATE_STEPS_MAX]; /* of the steps' special tokens; NULL: a text */
-    const json_t *special_tokens;                 /* what the file says of their ids, or NULL */
+    const json_t *special_tokens;                 /* what the file says of their ids, or NULL: */
+    const json_t *cls, *sep;                      /* or ["[CLS]", 101] and ["[SEP]", 102], or NULL */
 } template_processing;
 
 static hs_status create(const template_processing *made, hs__part **ret_part, hs_error *err)
@@ -58,11 +59,22 @@ static void add_text(template_processing *self, size_t form, uint8_t text, uint8
     f->steps[f->n_steps++] = (hs__template_step){.id = -1, .text = text, .type = type};
 }
 
-/* A special token is itself: a file that gives it other ids means another tokenizer. */
-static hs_status check_ids(const json_t *special_tokens, const char *name, int32_t id, hs_error *err)
+/* Whether the pair is of that name and has another id; without an id it says nothing. */
+static bool contradicts(const json_t *pair, const char *name, int32_t id)
 {
-    const json_t *ids = json_object_get(json_object_get(special_tokens, name), "ids");
-    if (ids && (json_array_size(ids) != 1 || json_integer_value(json_array_get(ids, 0)) != id))
+    const json_t *number = json_array_get(pair, 1);
+    const char *named = json_string_value(json_array_get(pair, 0));
+    return number && named && strcmp(named, name) == 0 &&
+           (!json_is_integer(number) || json_integer_value(number) != id);
+}
+
+/* A special token is itself: a file that gives it other ids means another tokenizer. */
+static hs_status check_ids(const template_processing *self, const char *name, int32_t id, hs_error *err)
+{
+    const json_t *ids = json_object_get(json_object_get(self->special_tokens, name), "ids");
+    const bool others =
+        ids && (json_array_size(ids) != 1 || json_integer_value(json_array_get(ids, 0)) != id);
+    if (others || contradicts(self->cls, name, id) || contradicts(self->sep, name, id))
         return hs_fail(err, HS_BAD_MODEL,
                        FILE_NAME ": post_processor: the special token '%.64s' must stand for its own id, %d",
                        name, id);
@@ -81,7 +93,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
             if (name)
                 st = hs__vocabulary_need(vocabulary, name, id, err);
             if (!st && name)
-                st = check_ids(self->special_tokens, name, *id, err);
+                st = check_ids(self, name, *id, err);
         }
     template->first = template->forms[0].steps[0].id;
     template->separator = template->forms[0].steps[template->forms[0].n_steps - 1].id;
@@ -90,10 +102,13 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
 
 /* ---- BertProcessing, RobertaProcessing: "cls": ["[CLS]", 101], "sep": ["[SEP]", 102] ---- */
 
-static hs_status read_names(const json_t *options, const char **ret_cls, const char **ret_sep, hs_error *err)
+static hs_status read_names(const json_t *options, template_processing *made, const char **ret_cls,
+                            const char **ret_sep, hs_error *err)
 {
-    *ret_cls = json_string_value(json_array_get(json_object_get(options, "cls"), 0));
-    *ret_sep = json_string_value(json_array_get(json_object_get(options, "sep"), 0));
+    made->cls = json_object_get(options, "cls");
+    made->sep = json_object_get(options, "sep");
+    *ret_cls = json_string_value(json_array_get(made->cls, 0));
+    *ret_sep = json_string_value(json_array_get(made->sep, 0));
     if (!*ret_cls || !*ret_sep)
         return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": post_processor needs 'cls' and 'sep'");
     return HS_OK;
@@ -105,7 +120,7 @@ static hs_status bert_create(const json_t *options, hs__part **ret_part, hs_erro
     template_processing made = {.part.type = &hs__bert_processing};
     const char *cls;
     const char *sep;
-    const hs_status st = read_names(options, &cls, &sep, err);
+    const hs_status st = read_names(options, &made, &cls, &sep, err);
     for (size_t form = 0; !st && form < 2; form++) {
         add_special(&made, form, cls, 0);
         add_text(&made, form, 0, 0);
@@ -131,7 +146,7 @@ static hs_status roberta_create(const json_t *options, hs__part **ret_part, hs_e
     template_processing made = {.part.type = &hs__roberta_processing, .trim = {true, true}};
     const char *cls;
     const char *sep;
-    hs_status st = read_names(options, &cls, &sep, err);
+    hs_status st = read_names(options, &made, &cls, &sep, err);
     if (!st)
         st = hs__option_bool(options, FILE_NAME, "trim_offsets", &made.trim.spaces, err);
     if (!st)

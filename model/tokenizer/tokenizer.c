@@ -179,6 +179,16 @@ size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer)
     return tokenizer->vocabulary.size;
 }
 
+const char *hs_tokenizer_kind(const hs_tokenizer *tokenizer)
+{
+    const hs__part_type *model = tokenizer->stages[HS__MODEL].items[0]->type;
+    const hs__parts *stage = &tokenizer->stages[HS__PRE_TOKENIZER];
+    for (size_t i = 0; i < stage->n; i++)
+        if (model == &hs__bpe && stage->items[i]->type == &hs__byte_level_pre_tokenizer)
+            return "byte-level BPE";
+    return model->name;
+}
+
 const hs_special_ids *hs_tokenizer_special_ids(const hs_tokenizer *tokenizer)
 {
     return &tokenizer->special;

@@ -20,16 +20,42 @@ static const hs_option models_table[] = {
      0, NULL},
 };
 
+/* "learned", "rotary": joined where there are several. */
+static void positions_join(const hs_model *model, char ret[64])
+{
+    const char *names[HS_POSITION_SCHEMES];
+    const size_t n = hs_model_positions(model, names);
+    size_t used = 0;
+    ret[0] = '\0';
+    for (size_t i = 0; i < n && used < 64; i++)
+        used += (size_t)snprintf(ret + used, 64 - used, "%s%s", i ? "+" : "", names[i]);
+}
+
+/* The largest window of a layer, or that there is none. */
+static void window_write(const hs_model *model, char ret[32])
+{
+    const hs_recipe *recipe = hs_model_recipe(model);
+    size_t window = 0;
+    for (size_t i = 0; i < recipe->shape.n_layers; i++)
+        window = recipe->layers[i].window > window ? recipe->layers[i].window : window;
+    snprintf(ret, 32, window ? "%zu" : "-", window);
+}
+
 /* Without an engine: nothing is packed, so this is quick for any model. */
 static hs_status model_print(const hs_model_place *place, hs_error *err)
 {
     hs_model *model = NULL;
+    char positions[64], window[32];
     hs_status st = hs__model_place_open(place, &model, err);
     if (st)
         return st;
     const hs_shape *s = hs_model_shape(model);
-    printf("%-24.*s %-10s %6zu %5zu %6zu %6zu %7zu %8.1f  %.*s\n", (int)place->n_name, place->name,
-           hs_model_recipe(model)->family, s->n_layers, s->n_heads, s->hidden, s->n_positions, s->vocab_size,
+    positions_join(model, positions);
+    window_write(model, window);
+    printf("%-24.*s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %7zu %8.1f  %.*s\n", (int)place->n_name,
+           place->name, hs_model_recipe(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)),
+           s->n_layers, s->n_heads, s->hidden, s->n_positions, positions, window,
+           hs_model_recipe(model)->predictor.decoder.data ? "yes" : "no", s->vocab_size,
            (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
            place->n_dir ? place->dir : "(built in)");
     hs_model_close(model);
@@ -62,8 +88,8 @@ static int models_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
-    printf("%-24s %-10s %6s %5s %6s %6s %7s %8s  %s\n", "NAME", "TYPE", "LAYERS", "HEADS", "HIDDEN", "TOKENS",
-           "VOCAB", "MB", "WHERE");
+    printf("%-24s %-11s %-14s %6s %5s %6s %6s %-9s %6s %-3s %7s %8s  %s\n", "NAME", "TYPE", "TOKENIZER",
+           "LAYERS", "HEADS", "HIDDEN", "TOKENS", "POSITIONS", "WINDOW", "MLM", "VOCAB", "MB", "WHERE");
     if (models_print(&options, argv + operand, &err))
         return hs__command_failed(command, &err);
     return HS_EXIT_DONE;
@@ -72,7 +98,7 @@ static int models_main(const hs_command *command, int argc, char **argv)
 const hs_command hs__command_models = {
     .name = "models",
     .operands = "[DIR...]",
-    .summary = "Lists models: type, layers, heads, sizes",
+    .summary = "Lists models: type, tokenizer, layers, heads, sizes",
     .options = models_table,
     .n_options = sizeof models_table / sizeof *models_table,
     .main = models_main,

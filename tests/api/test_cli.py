@@ -297,8 +297,8 @@ def test_models():
     done = headscope("models", "--model", f"mini,copy={model}")
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.decode().splitlines()
-    assert header.split()[:4] == ["NAME", "TYPE", "LAYERS", "HEADS"]
-    assert [row.split()[:4] for row in rows] == [["mini", "bert", "12", "12"], ["copy", "bert", "12", "12"]]
+    assert header.split()[:5] == ["NAME", "TYPE", "TOKENIZER", "LAYERS", "HEADS"]
+    assert [row.split()[:5] for row in rows] == [[name, "bert", "WordPiece", "12", "12"] for name in ("mini", "copy")]
 
 
 def small_files():

@@ -240,7 +240,7 @@ def save(folder, config, weights, dtype="F32", n_shards=1):
         write_safetensors(folder / file, {name: weights[name] for name in part}, dtype)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "vocab.txt").write_text("\n".join(_vocabulary(config["vocab_size"])) + "\n")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "tokenizer_class": "BertTokenizer"}))
     return folder
 
 

@@ -1,5 +1,5 @@
 /* The tokenizer against HuggingFace's own, case by case. tests/reference/tokenizer_fixtures.mjs and
- * tokenizer_bpe_fixtures.py made the files and describe them. */
+ * tokenizer_bpe_fixtures.py made the first files and describe them. */
 #include "model/model.h"
 #include "model/tokenizer/tokenizer_create.h"
 
@@ -101,14 +101,18 @@ static unsigned char *read_fixtures(const char *command, size_t *ret_size)
     return file;
 }
 
-static hs_tokenizer *create_from_json(const char *json, size_t n_bytes)
+static hs_tokenizer *create_from(const hs_tokenizer_files *files)
 {
-    const hs_tokenizer_files files = {.tokenizer_json = {json, n_bytes}};
     hs_tokenizer *tokenizer = NULL;
     hs_error err = {0};
-    const hs_status st = hs__tokenizer_create(&files, HS_VOCAB_MAX, &tokenizer, &err);
+    const hs_status st = hs__tokenizer_create(files, HS_VOCAB_MAX, &tokenizer, &err);
     ck_assert_msg(!st, "%s", err.text);
     return tokenizer;
+}
+
+static hs_tokenizer *create_from_json(const char *json, size_t n_bytes)
+{
+    return create_from(&(hs_tokenizer_files){.tokenizer_json = {json, n_bytes}});
 }
 
 /* Takes `added`. */
@@ -123,13 +127,12 @@ static hs_tokenizer *create(const hs_text *vocab, const unsigned char options[4]
         at = stop + 1;
     }
     json_object_update_new(
-        json,
-        json_pack("{s:o, s:{s:s, s:o}, s:{s:s, s:b, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s, i], s:[s, i]}}",
-                  "added_tokens", added, "model", "type", "WordPiece", "vocab", tokens, "normalizer", "type",
-                  "BertNormalizer", "clean_text", options[0], "handle_chinese_chars", options[1],
-                  "strip_accents", options[2], "lowercase", options[3], "pre_tokenizer", "type",
-                  "BertPreTokenizer", "post_processor", "type", "BertProcessing", "cls", "[CLS]", 0, "sep",
-                  "[SEP]", 0));
+        json, json_pack("{s:o, s:{s:s, s:o}, s:{s:s, s:b, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:[s], s:[s]}}",
+                        "added_tokens", added, "model", "type", "WordPiece", "vocab", tokens, "normalizer",
+                        "type", "BertNormalizer", "clean_text", options[0], "handle_chinese_chars",
+                        options[1], "strip_accents", options[2], "lowercase", options[3], "pre_tokenizer",
+                        "type", "BertPreTokenizer", "post_processor", "type", "BertProcessing", "cls",
+                        "[CLS]", "sep", "[SEP]"));
     char *text = json_dumps(json, 0);
     json_decref(json);
     ck_assert_ptr_nonnull(text);
@@ -223,6 +226,19 @@ START_TEST(every_case_of_the_oracle)
 }
 END_TEST
 
+/* The cases of one tokenizer, which is destroyed. */
+static void check_section(cursor *c, uint32_t index, hs_tokenizer *tokenizer)
+{
+    const uint32_t n_cases = take_u32(c);
+    ck_assert_uint_gt(n_cases, 100);
+    for (uint32_t k = 0; k < n_cases; k++) {
+        const test_case one = take_case(c);
+        const expected want = take_expected(c);
+        check_case(tokenizer, index, k, &one, &want);
+    }
+    hs__tokenizer_destroy(tokenizer);
+}
+
 START_TEST(every_case_of_byte_pairs)
 {
     size_t size;
@@ -232,15 +248,52 @@ START_TEST(every_case_of_byte_pairs)
     ck_assert_uint_gt(n_tokenizers, 0);
     for (uint32_t i = 0; i < n_tokenizers; i++) {
         const hs_text json = take_text(&c);
-        hs_tokenizer *tokenizer = create_from_json(json.bytes, json.n_bytes);
-        const uint32_t n_cases = take_u32(&c);
-        ck_assert_uint_gt(n_cases, 100);
-        for (uint32_t k = 0; k < n_cases; k++) {
-            const test_case one = take_case(&c);
-            const expected want = take_expected(&c);
-            check_case(tokenizer, i, k, &one, &want);
-        }
-        hs__tokenizer_destroy(tokenizer);
+        check_section(&c, i, create_from_json(json.bytes, json.n_bytes));
+    }
+    ck_assert_ptr_eq(c.at, c.end);
+    free(file);
+}
+END_TEST
+
+static hs_tokenizer *take_folder(cursor *c)
+{
+    hs_tokenizer_files files = {0};
+    const struct {
+        const char *name;
+        hs_bytes *bytes;
+    } list[] = {{"tokenizer.json", &files.tokenizer_json},
+                {"tokenizer_config.json", &files.tokenizer_config},
+                {"config.json", &files.config},
+                {"vocab.txt", &files.vocab_txt},
+                {"vocab.json", &files.vocab_json},
+                {"merges.txt", &files.merges_txt},
+                {"sentencepiece.bpe.model", &files.sentencepiece},
+                {"spiece.model", &files.sentencepiece},
+                {"spm.model", &files.sentencepiece},
+                {"added_tokens.json", &files.added_tokens},
+                {"special_tokens_map.json", &files.special_tokens_map}};
+    const uint32_t n_files = take_u32(c);
+    for (uint32_t i = 0; i < n_files; i++) {
+        const hs_text name = take_text(c);
+        const hs_text content = take_text(c);
+        for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+            if (strlen(list[k].name) == name.n_bytes && memcmp(list[k].name, name.bytes, name.n_bytes) == 0)
+                *list[k].bytes = (hs_bytes){content.bytes, content.n_bytes};
+    }
+    return create_from(&files);
+}
+
+/* tokenizer_folders_fixtures.py */
+START_TEST(every_case_of_folders)
+{
+    size_t size;
+    unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_folders_oracle.xz", &size);
+    cursor c = {file, file + size};
+    const uint32_t n_folders = take_u32(&c);
+    ck_assert_uint_gt(n_folders, 20);
+    for (uint32_t i = 0; i < n_folders; i++) {
+        hs_tokenizer *tokenizer = take_folder(&c);
+        check_section(&c, i, tokenizer);
     }
     ck_assert_ptr_eq(c.at, c.end);
     free(file);
@@ -273,6 +326,7 @@ int main(void)
     tcase_add_test(oracle, every_case_of_the_oracle);
     tcase_add_test(oracle, every_case_of_byte_pairs);
     tcase_add_test(oracle, every_case_of_unigram);
+    tcase_add_test(oracle, every_case_of_folders);
     suite_add_tcase(suite, oracle);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
