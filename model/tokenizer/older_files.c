@@ -49,6 +49,12 @@ static hs_status no_memory(hs_error *err)
     return hs_fail(err, HS_NO_MEMORY, "out of memory");
 }
 
+/* False when memory is short, for the list or for what goes into it, which then is NULL. */
+static bool append(json_t *list, json_t *item)
+{
+    return !json_array_append_new(list, item);
+}
+
 static hs_status need(const hs_bytes *file, const char *name, const old_class *class, hs_error *err)
 {
     if (file->data)
@@ -131,13 +137,17 @@ static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_fil
 static json_t *list_added(const hs__entries *entries)
 {
     json_t *added = json_array();
-    for (size_t i = 0; added && i < entries->n; i++) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < entries->n; i++) {
         const hs__entry *entry = &entries->items[i];
         if (entry->n_bytes)
-            json_array_append_new(added, json_pack("{s:i, s:s%}", "id", entry->id, "content", entry->text,
-                                                   (size_t)entry->n_bytes));
+            ok = append(added, json_pack("{s:i, s:s%}", "id", entry->id, "content", entry->text,
+                                         (size_t)entry->n_bytes));
     }
-    return added;
+    if (ok)
+        return added;
+    json_decref(added);
+    return NULL;
 }
 
 /* ESM: every entry is found in the text wherever it stands, what is left is cut at what Python calls white
@@ -153,12 +163,13 @@ static hs_status read_letters(const old_class *class, const hs_tokenizer_files *
     if (st)
         return st;
     json_t *spaces = json_array();
+    bool ok = true;
     for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
-        json_array_append_new(spaces, replace("String", separators[i], " "));
+        ok &= append(spaces, replace("String", separators[i], " "));
     d->json = json_pack("{s:{s:s, s:o}, s:{s:s}, s:{s:s, s:s}, s:o}", "normalizer", "type", "Sequence",
                         "normalizers", spaces, "pre_tokenizer", "type", "WhitespaceSplit", "model", "type",
                         "WordLevel", "unk_token", unknown, "added_tokens", list_added(&d->entries));
-    return d->json ? HS_OK : no_memory(err);
+    return ok && d->json ? HS_OK : no_memory(err);
 }
 
 /* ---- vocab.json, merges.txt ---- */
@@ -181,7 +192,7 @@ static hs_status read_merges(const hs_bytes *file, json_t **ret_merges, hs_error
         if (st)
             return st;
         if (n && !is_version)
-            ok = !json_array_append_new(merges, json_stringn(at, n));
+            ok = append(merges, json_stringn(at, n));
         at = next_line(stop, end);
     }
     return ok ? HS_OK : no_memory(err);
@@ -222,10 +233,10 @@ typedef struct pieces {
 static void put_piece(pieces *p, const char *text, size_t n_bytes, double score, bool added, bool special)
 {
     const json_int_t id = (json_int_t)json_array_size(p->vocab);
-    p->ok = p->ok && !json_array_append_new(p->vocab, json_pack("[s%, f]", text, n_bytes, score));
+    p->ok = p->ok && append(p->vocab, json_pack("[s%, f]", text, n_bytes, score));
     if (added)
-        p->ok = p->ok && !json_array_append_new(p->added, json_pack("{s:I, s:s%, s:b}", "id", id, "content",
-                                                                    text, n_bytes, "special", special));
+        p->ok = p->ok && append(p->added, json_pack("{s:I, s:s%, s:b}", "id", id, "content", text, n_bytes,
+                                                    "special", special));
 }
 
 /* What fairseq's models have before the pieces, and CamemBERT's once more. */
@@ -270,25 +281,31 @@ static hs_status put_pieces(const old_class *class, const hs__sentencepiece_mode
     return p->ok ? HS_OK : no_memory(err);
 }
 
-static void put_named(json_t *list, const char *type)
+static bool put_named(json_t *list, const char *type)
 {
-    json_array_append_new(list, json_pack("{s:s}", "type", type));
+    return append(list, json_pack("{s:s}", "type", type));
 }
 
 /* The table of characters, where the model has one. */
-static hs_status put_precompiled(json_t *list, const hs_bytes *charsmap, hs_error *err)
+static bool put_precompiled(json_t *list, const hs_bytes *charsmap)
 {
     const size_t n = BASE64_ENCODE_RAW_LENGTH(charsmap->size);
-    if (!charsmap->size)
-        return HS_OK;
-    char *base64 = malloc(n);
+    char *base64 = malloc(n + 1);
     if (!base64)
-        return no_memory(err);
+        return false;
     base64_encode_raw(base64, charsmap->size, charsmap->data);
-    json_array_append_new(list,
-                          json_pack("{s:s, s:s%}", "type", "Precompiled", "precompiled_charsmap", base64, n));
+    const bool ok = !charsmap->size || append(list, json_pack("{s:s, s:s%}", "type", "Precompiled",
+                                                              "precompiled_charsmap", base64, n));
     free(base64);
-    return HS_OK;
+    return ok;
+}
+
+static bool put_albert(json_t *list, bool keeps_accents)
+{
+    bool ok = append(list, replace("String", "``", "\"")) && append(list, replace("String", "''", "\""));
+    if (!keeps_accents)
+        ok = ok && put_named(list, "NFKD") && put_named(list, "StripAccents");
+    return ok;
 }
 
 static hs_status put_normalizers(const old_class *class, const hs__description *d, const hs_bytes *charsmap,
@@ -301,23 +318,16 @@ static hs_status put_normalizers(const old_class *class, const hs__description *
         st = hs__option_bool(d->config, HS__TOKENIZER_CONFIG, "keep_accents", &accents, err);
     if (st)
         return st;
-    if (class->kind == ALBERT) {
-        json_array_append_new(list, replace("String", "``", "\""));
-        json_array_append_new(list, replace("String", "''", "\""));
-    }
-    if (class->kind == ALBERT && !accents) {
-        put_named(list, "NFKD");
-        put_named(list, "StripAccents");
-    }
+    bool ok = class->kind != ALBERT || put_albert(list, accents);
     if (class->kind != FAIRSEQ && lower)
-        put_named(list, "Lowercase");
+        ok = ok && put_named(list, "Lowercase");
     if (class->kind == DEBERTA)
-        put_named(list, "Strip");
-    st = put_precompiled(list, charsmap, err);
+        ok = ok && put_named(list, "Strip");
+    ok = ok && put_precompiled(list, charsmap);
     if (class->kind == FAIRSEQ)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Strip", "strip_left", 0));
-    json_array_append_new(list, replace("Regex", " {2,}", class->kind == FAIRSEQ ? MARK : " "));
-    return st;
+        ok = ok && append(list, json_pack("{s:s, s:b}", "type", "Strip", "strip_left", 0));
+    ok = ok && append(list, replace("Regex", " {2,}", class->kind == FAIRSEQ ? MARK : " "));
+    return ok ? HS_OK : no_memory(err);
 }
 
 static hs_status describe(const old_class *class, const hs__sentencepiece_model *model, hs__description *d,
@@ -369,11 +379,13 @@ static json_t *template_of(const old_class *class, const char *cls, const char *
     json_t *single = json_pack("[o, o, o]", step("SpecialToken", cls, 0), step("Sequence", "A", 0),
                                step("SpecialToken", sep, 0));
     json_t *pair = json_deep_copy(single);
-    if (class->pairs_apart)
-        json_array_append_new(pair, step("SpecialToken", sep, 0));
-    json_array_append_new(pair, step("Sequence", "B", type));
-    json_array_append_new(pair, step("SpecialToken", sep, type));
-    return json_pack("{s:s, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair);
+    bool ok = !class->pairs_apart || append(pair, step("SpecialToken", sep, 0));
+    ok = ok && append(pair, step("Sequence", "B", type)) && append(pair, step("SpecialToken", sep, type));
+    json_t *made = json_pack("{s:s, s:o, s:o}", "type", "TemplateProcessing", "single", single, "pair", pair);
+    if (ok)
+        return made;
+    json_decref(made);
+    return NULL;
 }
 
 static hs_status put_post_processor(const old_class *class, hs__description *d, hs_error *err)
@@ -461,7 +473,7 @@ static bool is_implied(const old_class *class, const char *type)
     return false;
 }
 
-/* By the class that the config names, else by the model's type, else BERT's. */
+/* By its name, else by the model's type, else BERT's. */
 static hs_status find_class(const char *name, const char *type, const old_class **ret_class, hs_error *err)
 {
     for (size_t i = 0; i < N_CLASSES; i++) {
@@ -477,25 +489,33 @@ static hs_status find_class(const char *name, const char *type, const old_class 
         HS__TOKENIZER_CONFIG ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON, name);
 }
 
+/* As config.json has it: named, or implied by the model's type. */
+static hs_status find_class_of_model(const hs_bytes *file, const old_class **ret_class, hs_error *err)
+{
+    const char *name = NULL;
+    json_t *config = NULL;
+    hs_status st = hs__json_parse(file, "config.json", &config, err);
+    if (!st)
+        st = hs__option_text(config, "config.json", "tokenizer_class", &name, err);
+    if (!st)
+        st = find_class(name, json_string_value(json_object_get(config, "model_type")), ret_class, err);
+    json_decref(config);
+    return st;
+}
+
 hs_status hs__older_files_read(const hs_tokenizer_files *files, hs__description *d, hs_error *err)
 {
     const char *name = NULL;
     const old_class *class = NULL;
-    json_t *config = NULL;
-    hs_status st = HS_OK;
     d->older = true;
-    if (files->config.data)
-        st = hs__json_parse(&files->config, "config.json", &config, err);
-    if (!st)
-        st = hs__option_text(config, "config.json", "tokenizer_class", &name, err);
-    if (!st)
-        st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "tokenizer_class", &name, err);
-    if (!st)
-        st = find_class(name, json_string_value(json_object_get(config, "model_type")), &class, err);
-    json_decref(config);
-    if (!st) {
-        d->names = class->names;
-        st = class->read(class, files, d, err);
-    }
+    hs_status st = hs__option_text(d->config, HS__TOKENIZER_CONFIG, "tokenizer_class", &name, err);
+    if (!st && !name && files->config.data)
+        st = find_class_of_model(&files->config, &class, err);
+    else if (!st)
+        st = find_class(name, NULL, &class, err);
+    if (st)
+        return st;
+    d->names = class->names;
+    st = class->read(class, files, d, err);
     return st ? st : put_post_processor(class, d, err);
 }
