@@ -4,6 +4,7 @@ import html
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -191,6 +192,51 @@ def test_pandas(client):
     assert list(pairs["token_i"]) == [answer.tokens[i] for i in pairs["i"]]
     heads = answer.to_pandas("summary")
     assert len(heads) == 24 and list(heads["layer"][:13]) == [9] * 12 + [11]
+
+
+def test_pandas_of_experiments(client):
+    pandas = pytest.importorskip("pandas")
+    answer = client.analyze(TEXT, layers=[0, 3], heads=[1, 2], outputs=["profiles", "effects"],
+                            interventions=[{"layers": [0], "heads": [1], "kind": "zero"}])
+    profiles = answer.to_pandas("profiles")
+    assert list(profiles["layer"]) == [0, 0, 3, 3] and list(profiles["head"]) == [1, 2, 1, 2]
+    assert np.array_equal(profiles["previous"], answer.profiles_previous.ravel())
+    assert set(profiles["label"]) <= {"position", "special", "broad", "other"}
+    assert "hidden_change" in answer.to_pandas("effects") and "attentions" in answer.to_pandas("changes")
+    assert isinstance(profiles, pandas.DataFrame)
+    with pytest.raises(ValueError, match="nothing of each head"):
+        answer.to_pandas("summary")
+
+
+def test_predictions_become_words(client):
+    answer = client.analyze(TEXT, outputs=[], predictions={"top_k": 2, "lens": True})
+    assert answer.predictions_layers_top_ids.shape == (1, 13, 2)
+    told = client.tokenize(input_ids=answer.predictions_top_ids[0]).tokens
+    (entry,) = client.analyze_batch([TEXT], outputs=[], predictions={"top_k": 2})
+    assert told == [guess["token"] for guess in entry["predictions"][0]["top"]]
+
+
+def test_widget(client):
+    pytest.importorskip("anywidget")
+    answer = client.analyze(TEXT, layers=[1, 11], outputs=["attentions", "similarities"])
+    shown = answer.widget(layer=1, head=7)
+    T = len(answer)
+    maps = np.frombuffer(shown.maps, np.uint8).reshape(2, 12, T, T)
+    values = np.reshape(shown.scales, (2, 12))[:, :, None, None] * (maps / 255) ** 2
+    assert np.abs(values - answer.attentions).max() < 0.005 and shown.tokens == answer.tokens
+    shown.layer = 11
+    with pytest.raises(Exception, match="layer is one of"):
+        shown.layer = 5
+    assert answer.widget("similarities").what == "similarities"
+    with pytest.raises(ValueError, match="summed up"):
+        client.analyze(TEXT, reduce="mean").widget()
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_widget_script_is_a_module(tmp_path):
+    (tmp_path / "widget.mjs").write_text((CLIENT / "headscope" / "widget.js").read_text())
+    code = f"import('{(tmp_path / 'widget.mjs').as_uri()}').then((m) => console.log(typeof m.default.render))"
+    assert subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True).stdout == "function\n"
 
 
 def test_bertviz(client):

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     import pandas
 
     from .client import Client
+    from .widget import HeadMap
 
 FIGURES = ("max_similarity", "high_pairs", "repeated_share", "same_sentence_share", "repeated_same_sentence_share",
            "mean_distance", "focal_position", "focal_share", "attention_entropy", "separator_attention",
            "snr_dprime")
+LABELS = ("position", "special", "broad", "other")  # profiles_label counts them
 
 
 class Tokens:
@@ -131,7 +133,8 @@ class Analysis:
         return {"attention": self.arrays["attentions"][at], "tokens": self.tokens, "mask_upper_tri": False}
 
     def to_pandas(self, what: str = "pairs") -> "pandas.DataFrame":
-        """A table: "pairs", one row a pair with its tokens, or "summary", one row a head."""
+        """A table: "pairs", one row a pair with its tokens; or what is said of each head, one row a head: "summary",
+        "profiles", "effects", "changes"."""
         import pandas
         if what == "pairs":
             columns = {name[len("pairs_"):]: array for name, array in self.arrays.items()
@@ -141,14 +144,20 @@ class Analysis:
             table.insert(4, "token_i", tokens[columns["i"]])
             table.insert(5, "token_j", tokens[columns["j"]])
             return table
-        if what != "summary":
-            raise ValueError('what is "pairs" or "summary"')
         layers, heads = self.arrays["layers"], self.arrays["heads"]
-        table = pandas.DataFrame({name: self.arrays["summary_" + name].ravel() for name in FIGURES})
+        found = {name[len(what) + 1:]: array.ravel() for name, array in self.arrays.items()
+                 if name.startswith(what + "_") and array.shape == (len(layers), len(heads))}
+        if not found:
+            raise ValueError(f'the answer says nothing of each head under {what!r}: ask for outputs=["summary", ...]')
+        names = [name for name in FIGURES if name in found] if what == "summary" else list(found)
+        table = pandas.DataFrame({name: found[name] for name in names})
         table.insert(0, "layer", np.repeat(layers, len(heads)))
         table.insert(1, "head", np.tile(heads, len(layers)))
-        focal = table["focal_position"]
-        table.insert(8, "focal_token", np.where(focal < 0, None, self.arrays["tokens"][focal.clip(0)].astype(object)))
+        if "label" in found:
+            table["label"] = np.array(LABELS)[found["label"]]
+        if "focal_position" in found:
+            focal = table["focal_position"]
+            table.insert(8, "focal_token", np.where(focal < 0, None, self.arrays["tokens"][focal.clip(0)].astype(object)))
         return table
 
     # ---- in a notebook ----
@@ -166,6 +175,14 @@ class Analysis:
         if len(layers) == len(heads) == 1:
             known = {"view": "head", "layer": int(layers[0]), "head": int(heads[0]), **known}
         return View(self._client.url, {**known, **({"view": view} if view else {}), **state}, height)
+
+    def widget(self, what: str = "attentions", layer: Optional[int] = None, head: Optional[int] = None) -> "HeadMap":
+        """A map of heads to click in, of this answer's attentions or similarities; needs anywidget, and no server.
+
+        Its layer, head and pair follow what is clicked.
+        """
+        from .widget import head_map
+        return head_map(self, what, layer, head)
 
     def _repr_html_(self) -> str:
         """For notebooks: the viewer, where its server lets it be framed; and a picture, which needs no server."""

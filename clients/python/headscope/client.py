@@ -111,9 +111,10 @@ class Client:
                 answer = json.loads(line)
                 yield HeadscopeError.from_answer(answer["status"], line, {}) if "detail" in answer else answer
 
-    def tokenize(self, text: str, **fields: Any) -> Tokens:
-        """The tokens of a text: POST /tokenize."""
-        return Tokens(json.loads(self._post("/tokenize", {"text": text, **_plain(fields)})))
+    def tokenize(self, text: Optional[str] = None, **fields: Any) -> Tokens:
+        """The tokens of a text: POST /tokenize. input_ids=[...] instead gives the tokens of these ids."""
+        request = {**({} if text is None else {"text": text}), **_plain(fields)}
+        return Tokens(json.loads(self._post("/tokenize", request)))
 
     def models(self) -> List[Dict[str, Any]]:
         """What GET /models says: one entry a model, the first is the default."""
