@@ -7,7 +7,7 @@ set -eu
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libdnnl-dev libuv1-dev
        libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev"
 test="check python3 python3-pytest python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
-      python3-ipykernel chromium xz-utils zstd python3-yaml"
+      python3-ipykernel chromium xz-utils zstd curl python3-yaml"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-14-dev"
 # What the program itself loads: all that an image has to hold.
 runtime="libmicrohttpd12 libjansson4 libopenblas0-pthread libdnnl2 libgomp1 libuv1 libsqlite3-0 zlib1g libzstd1 libnettle8

@@ -1,5 +1,6 @@
 /* corpus_pairs.c - rows in memory, written when it is their block's turn. Only who has the turn writes, so
  * the stream needs no lock. */
+#define ZLIB_CONST /* its input is not written to */
 #include "server/corpus/corpus_pairs.h"
 
 #include "api/formats/number.h"
@@ -41,7 +42,7 @@ struct hs__pairs_rows {
 static bool bytes_pack(hs__pairs_file *pairs, const char *bytes, size_t n, int finish)
 {
     z_stream *zip = &pairs->zip;
-    zip->next_in = (unsigned char *)(uintptr_t)bytes; /* zlib does not write there */
+    zip->next_in = (const unsigned char *)bytes;
     zip->avail_in = (unsigned)n;
     do {
         zip->next_out = pairs->zipped;

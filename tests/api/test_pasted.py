@@ -1,0 +1,166 @@
+"""Every command of README and docs is pasted: each block of sh and of python, in order, into a folder that holds what a
+fresh checkout and a build hold, with a server where `make run` would have left one and a stand-in for the hub. A block
+that cannot be is marked in its page, with the reason, by a comment before it: <!-- not pasted: it takes a day -->."""
+import http.client
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import HEADSCOPE, PATIENCE, Server
+from corpus_runs import ndjson, texts
+from hub import Hub
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "clients" / "python" / "README.md"]
+BLOCK = re.compile(r"(?:<!-- not pasted: ([^\n]+) -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
+HUB_MODEL = "google-bert/bert-base-uncased"
+
+
+def blocks():
+    for page in PAGES:
+        for number, (reason, language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
+            name = f"{page.relative_to(ROOT)}:{number}"
+            yield pytest.param(language, text, id=name, marks=pytest.mark.skip(reason=reason) if reason else ())
+
+
+def spans():
+    """What stands between backticks in a line."""
+    found = {}
+    for page in PAGES:
+        for span in re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)):
+            found.setdefault(span, page.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A checkout as far as the pages go, and its environment."""
+    folder = tmp_path_factory.mktemp("pasted")
+    shutil.copytree(ROOT / "clients", folder / "clients")  # pip builds in place
+    for name in ("examples", "docs", "tests", "model"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "build").mkdir()
+    (folder / "build" / "headscope").symlink_to(Path(HEADSCOPE).resolve())
+    (folder / "path" / "to").mkdir(parents=True)
+    (folder / "path" / "to" / "checkpoint").symlink_to(ROOT / "model" / "mini")
+    ndjson(folder / "texts.jsonl", texts(20))
+    hub = Hub({HUB_MODEL: {file.name: file.read_bytes() for file in (ROOT / "model" / "mini").iterdir()
+                           if file.suffix in (".json", ".txt", ".safetensors")}})
+    server = Server("--state", str(folder / "state"))
+    yield folder, server, {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf"), "HEADSCOPE_LISTEN": "127.0.0.1:0"}
+    server.stop()
+    hub.close()
+
+
+def served_by(process):
+    """A server that was pasted: what it serves, once it is ready."""
+    address = re.fullmatch(r"headscope is ready on http://(\S+)\n", process.stdout.readline().decode())[1]
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+
+    def ask(path, body=None):
+        connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    return ask
+
+
+def run(command, place):
+    folder, server, environment = place
+    command = command.replace("127.0.0.1:8080", f"{server.host}:{server.port}")
+    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True,
+                          timeout=PATIENCE * 5, check=False)
+    assert done.returncode == 0, (command, done.stderr.decode())
+    assert b'"status": 4' not in done.stdout and b'"status":4' not in done.stdout, done.stdout  # a problem, which curl thinks fine
+    return done.stdout.decode()
+
+
+def serve(command, place):
+    """Runs what does not end, and sees that it shows heads."""
+    folder, _, environment = place
+    process = subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=folder, env=environment, stdout=subprocess.PIPE)
+    try:
+        ask = served_by(process)
+        assert ask("/")[0] == 200 and b"<!doctype html" in ask("/")[1].lower()
+        status, models = ask("/models")
+        assert status == 200
+        name = json.loads(models)["models"][0]["name"]
+        status, answer = ask("/analyze", {"text": "The old bridge.", "model": name})
+        assert status == 200 and json.loads(answer)["attentions"]
+        return name
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+
+
+def pip_works():
+    """Whether pip gets what the client needs. Debian may lack pip and venv."""
+    looked = subprocess.run([sys.executable, "-m", "pip", "index", "versions", "numpy"], capture_output=True, check=False)
+    return looked.returncode == 0 and shutil.which("python3") and importlib.util.find_spec("ensurepip") is not None
+
+
+@pytest.mark.parametrize(("language", "text"), blocks())
+def test_block(place, language, text):
+    if language == "python":
+        program = text.replace("127.0.0.1:8080", f"{place[1].host}:{place[1].port}")
+        python = place[0] / "venv" / "bin" / "python"  # of the block before; else as if it had been there
+        environment = {**place[2], **({} if python.exists() else {"PYTHONPATH": str(ROOT / "clients" / "python")})}
+        done = subprocess.run([python if python.exists() else sys.executable, "-c", program], cwd=place[0], env=environment,
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return
+    if "pip install" in text and not pip_works():
+        pytest.skip("pip installs nothing here")
+    for command in re.split(r"\n(?! )", text.replace("\\\n", " ").replace("|\n", "| ").strip()):
+        if " serve " in command:
+            serve(command, place)
+        else:
+            assert run(command, place) or "-o " in command
+
+
+def test_nothing_to_a_heatmap_in_three_commands(place):
+    """The first builds (make run, make); these are the other two, as README has them."""
+    block, = (text for page in PAGES[:1] for _, _, text in BLOCK.findall(page.read_text(encoding="utf-8")) if " pull " in text)
+    pull, command = block.strip().split("\n")
+    run(pull, place)
+    assert serve(command, place) == HUB_MODEL.split("/")[1] or HUB_MODEL in command
+
+
+def test_the_first_request_prints_a_page(place):
+    curl, = (text for _, _, text in BLOCK.findall(PAGES[0].read_text(encoding="utf-8")) if text.startswith("curl"))
+    lines = run(curl, place).split("\n")
+    assert 10 < len(lines) < 200 and max(map(len, lines)) < 120
+
+
+@pytest.mark.parametrize("command", sorted(span for span in spans() if re.match(r"build/headscope \w", span)))
+def test_command_in_a_line(place, command):
+    if command.startswith("build/headscope bench"):
+        pytest.skip("it measures for minutes")
+    if " serve " in command and "--help" not in command:
+        serve(command, place)
+    else:
+        assert run(command, place)
+
+
+def test_names_in_lines_are_there(place):
+    """Commands, options, make's targets."""
+    manual = subprocess.run([HEADSCOPE, "help", "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
+    targets = set(re.findall(r"^(?:\.PHONY: )?([\w -]+?):?(?= |:|$)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    wrong = []
+    for span, page in spans().items():
+        if page == "README.md" and (option := re.match(r"(--[a-z-]+)", span)) and f"{option[1]}\\fR" not in manual:
+            wrong.append((page, span))
+        if (command := re.match(r"(?:build/)?headscope (\w+)", span)) and f"headscope {command[1]} " not in manual + "headscope help ":
+            wrong.append((page, span))
+        if re.match(r"make [a-z-]+", span):
+            for target in re.findall(r" ([a-z-]+)\b(?!=)", span):
+                if not any(target in line.split() for line in targets):
+                    wrong.append((page, span))
+    assert not wrong
