@@ -40,6 +40,8 @@ VIEWER_SOURCES := $(shell find static -type f -not -path '*/node_modules/*' 2>/d
 UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
 UNIT_TESTS   := $(UNIT_SOURCES:tests/unit/%.c=$(BUILD)/tests/%)
 UNIT_HELPERS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.o,$(filter-out $(UNIT_SOURCES),$(wildcard tests/unit/*.c)))
+# Through the socket of a running service, without a fuzzer: tests/fuzz/service.py.
+FUZZ_SERVICE := http json
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 .DEFAULT_GOAL := all
@@ -120,8 +122,9 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_HELPERS) $(LIBRARY)
 	$(CC) $(SAN) $(WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(LIBS) $$(pkg-config --libs check)
 
 ## make fuzz-smoke      every fuzz target over its corpus (no fuzzer needed)
-fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
+fuzz-smoke: $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%) $(BINARY)
 	@set -e; for t in $(FUZZ_TARGETS); do $(BUILD)/fuzz/$$t tests/fuzz/corpus/$$t; done
+	@set -e; for t in $(FUZZ_SERVICE); do $(PYTHON) tests/fuzz/service.py $(BINARY) $$t --requests 300; done
 
 # A small model in place of the embedded one.
 $(BUILD)/fuzz/analyze $(BUILD)/fuzzer/analyze: $(BUILD)/tests/unit/checkpoint.o
@@ -130,12 +133,15 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIB
 	$(say) LINK $@
 	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
-## make fuzz TARGET=config SECONDS=60   one target with clang's libFuzzer, from its corpus on
+## make fuzz TARGET=config SECONDS=60   one target with clang's libFuzzer, from its corpus on; http, json: the service
 TARGET  ?= $(firstword $(FUZZ_TARGETS))
 SECONDS ?= 60
 FUZZER  := fuzzer-no-link,address,undefined
-.PHONY: fuzz
-fuzz: packages-lint
+.PHONY: fuzz fuzz-service fuzz-target
+fuzz: $(if $(filter $(TARGET),$(FUZZ_SERVICE)),fuzz-service,fuzz-target)
+fuzz-service: $(BINARY)
+	$(PYTHON) tests/fuzz/service.py $(BINARY) $(TARGET) --seconds $(SECONDS) --seed $$(date +%s)
+fuzz-target: packages-lint
 	$(MAKE) --no-print-directory CC=clang SANITIZER=$(FUZZER) CFLAGS='-O1 -g' WERROR= build/$(FUZZER)/fuzzer/$(TARGET)
 	@mkdir -p build/fuzz-found/$(TARGET)
 	build/$(FUZZER)/fuzzer/$(TARGET) -max_total_time=$(SECONDS) -timeout=10 -print_final_stats=1 \

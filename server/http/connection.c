@@ -12,9 +12,12 @@
 /* Twice this without a byte taken, at most, ends the sending of an answer. */
 #define STALL_MS 8000
 
+/* libmicrohttpd hears of the socket's end from epoll. One that was suspended and has a full buffer is neither
+ * watched there nor read (0.9.75), so the library's own timeout, of a second, ends what is left then. */
 void hs__connection_cut(hs_connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
+    (void)MHD_set_connection_option(connection->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
     hs__loop_wake(connection->server);
 }
 
@@ -193,6 +196,7 @@ hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd
         return NULL;
     }
     connection->server = server;
+    connection->mhd = mhd;
     uv_timer_init(&server->loop, &connection->deadline);
     connection->n_handles = 2;
     connection->deadline.data = connection->departure.data = connection;

@@ -10,6 +10,7 @@
 struct hs_connection {
     hs_server *server;
     hs_connection *previous, *next; /* server->connections */
+    struct MHD_Connection *mhd;
     int fd;
     char client[64];
     hs_peer *peer;

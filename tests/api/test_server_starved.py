@@ -18,6 +18,7 @@ TOKENIZE = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/js
 @pytest.mark.parametrize("request_", [
     b"POST /nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,
     b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 100_000,
+    b"POST /corpora HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"a" * 100_000,  # suspended before
     b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 100_000,
 ])
 def test_a_chunk_line_that_never_ends(start_server, request_):
