@@ -306,16 +306,24 @@ export class Heatmap {
     place();
     const text = this.fit(g, content.labels[t] ?? "");
     if (strong) {
-      const width = g.measureText(text).width,
-        room = this.margin - 5;
-      g.fillStyle = this.palette.page;
-      g.fillRect(align === "left" ? -2 : -room, -13, room + 2, 26);
+      const width = g.measureText(text).width;
+      this.clearLabels(g, t, align);
       g.fillStyle = this.palette.ink;
       g.fillRect(align === "left" ? -3 : -width - 3, -8, width + 6, 16);
     }
     g.fillStyle = strong ? this.palette.page : content.faint[t] ? this.palette.muted : this.palette.ink;
     g.fillText(text, 0, 0.5);
     g.restore();
+  }
+
+  // Those that a strong label of t would cover in part.
+  private clearLabels(g: CanvasRenderingContext2D, t: number, align: "left" | "right"): void {
+    const step = labelStep(this.cell, LABEL),
+      reach = LABEL + 3,
+      room = this.margin - 5;
+    g.fillStyle = this.palette.page;
+    for (let other = Math.ceil((t - reach / this.cell) / step) * step; (other - t) * this.cell <= reach; other += step)
+      g.fillRect(align === "left" ? -2 : -room, (other - t) * this.cell - 7, room + 2, 14);
   }
 
   private drawOverlay(): void {
