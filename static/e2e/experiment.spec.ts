@@ -181,7 +181,8 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
     await route.continue().catch(() => {});
   });
   await open(page, home, QUERY);
-  await page.getByLabel("Heads coloured by").selectOption("prediction_kl");
+  await page.getByRole("button", { name: "Which heads matter?" }).click();
+  await expect(page.getByLabel("Heads coloured by")).toHaveValue("prediction_kl");
   await expect(page.getByText("Heads switched off one by one: 3 of 12 layers")).toBeVisible();
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(page.getByText("3 of 12 layers, then cancelled")).toBeVisible();

@@ -40,7 +40,7 @@ for (const [name, width, fragment, act] of [
   ["dark heads as points on a phone", 390, "plane=1&paint=layer&text=The+cat+sat.+The+cat+ran.", "dark"],
   ["heads like one", 1280, "seek=like+7.5&text=The+cat+sat.+The+cat+ran.", ""],
   ["experiment", 1280, "view=experiment&edits=z1.7_x4.3.0.5&layer=5&head=3&lens=1&tone=prediction_kl&text=The+old+bridge+%5BMASK%5D+closed.", ""],
-  ["dark experiment on a phone", 390, "view=experiment&edits=m1.7&at=3", "dark"],
+  ["dark experiment on a phone", 390, "view=experiment&edits=m1.7&at=3&lens=1&tone=logprob_change", "dark"],
   ["dark corpus on a phone", 390, "view=corpus", "dark"],
 ] as const)
   test(`axe finds nothing serious or moderate: ${name}`, async ({ watched: page, home }) => {

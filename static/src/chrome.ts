@@ -87,6 +87,7 @@ export class Chrome {
     this.back.hidden = view === this.first;
     this.whole.href = `./#${formatState(this.app.state)}`;
     for (const [name, tab] of this.tabs) {
+      if (name === view && !tab.hasAttribute("aria-current")) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
       if (name === view) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");
     }

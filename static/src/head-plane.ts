@@ -85,7 +85,7 @@ export class HeadPlane {
     const entry = app.cache.want(distancesRequest(app.state));
     const placed = entry.answer && this.planner.of(entry.answer);
     replace(this.status, statusOf(app, entry) ?? (placed ? null : h("p", { class: "muted", role: "status" }, "Laying the heads out…")));
-    this.square.classList.toggle("stale", !placed);
+    this.square.setAttribute("aria-busy", String(!placed));
     if (!placed) return;
     if (this.laid !== placed) this.lay(placed, overview);
     this.colour(known, overview.layers.length, chosen);

@@ -3,7 +3,7 @@
 import type { AnalyzeRequest } from "../../build/openapi";
 import type { Head } from "./analysis";
 import type { App } from "./app";
-import { h, select, toggle } from "./dom";
+import { select, toggle } from "./dom";
 import { maximumOf } from "./scale";
 import type { Space, State } from "./state";
 
@@ -65,7 +65,7 @@ export function measureControls(app: App): MeasureControls {
   space.element.title = "Residual: of what the head writes into the hidden state, which does not depend on its arbitrary coordinates";
   const weigh = toggle("Weigh by norms", "Attention times the norm of what the token hands on: a column that gathers attention may hand on little", (on) => app.set({ weigh: on }));
   return {
-    elements: [h("div", { class: "measures" }, weigh.element), space.element],
+    elements: [weigh.element, space.element],
     update: () => {
       space.set(app.state.space);
       weigh.set(app.state.weigh);

@@ -1,7 +1,6 @@
 // Change heads and see what follows: predictions, tokens, every head's maps, before and after.
 import type { Changes, Prediction } from "../../../build/openapi";
 import { nameOf, type App, type Selection } from "../app";
-import type { Head } from "../analysis";
 import type { Answer, JsonAnswer } from "../answer";
 import type { Entry } from "../cache";
 import { lutOf } from "../colour";
@@ -10,27 +9,21 @@ import { colourBar } from "../colourbar";
 import { h, replace, segmented, select } from "../dom";
 import { MASKED } from "../examples";
 import { experimentExport } from "../experiment-export";
+import { ExperimentMaps } from "../experiment-maps";
 import { isEffect, tintOf, TONE_ABOUT, valuesOf } from "../experiment-tones";
 import type { Exportable } from "../export";
-import { HeadPicker } from "../head-picker";
 import { HeadSwitches, type Tint } from "../head-switches";
-import { doesOf, inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit, type Kind } from "../interventions";
+import { inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit, type Kind } from "../interventions";
 import { axisOf, entryOf } from "../lens";
 import { LENS_TOP, lensTable } from "../lens-table";
-import { MapTrio, type Heading, type Pair } from "../map-trio";
 import { predictionCard } from "../prediction-cards";
 import { Ranks } from "../ranks";
-import { headRequest, predictionRequest, type Asked } from "../requests";
-import { format, ticksOf, wordsOf } from "../scale";
-import { SUM, TONES, type Scale, type State, type Tone } from "../state";
+import { predictionRequest, type Asked } from "../requests";
+import { ticksOf, wordsOf } from "../scale";
+import { TONES, type Tone } from "../state";
 import { jsonStatusOf, statusOf } from "../status";
 import { TokenStrip, type TokenTint } from "../token-strip";
 
-const WORDING = {
-  labels: { first: "Map before", second: "Map after", both: "Difference map" },
-  short: { first: "before", second: "after", both: "after − before" },
-  forward: true,
-};
 const CARDS = 3; // masks shown at once
 const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
 
@@ -58,14 +51,11 @@ export class ExperimentView {
   private readonly cards = h("div", { class: "cards-of-predictions" });
   private readonly progress = h("div");
   private readonly caption = h("p", { class: "muted caption" });
+  private readonly ask = h("button", { type: "button", onclick: () => this.askEffects() }, "Which heads matter? Switch each off alone");
   private readonly ranks: Ranks;
   private readonly lenses = h("div", { class: "lenses" });
   private readonly lens = h("details", { class: "ties" }, h("summary", {}, "What it would say after every layer"), this.lenses);
-  private readonly picker: HeadPicker;
-  private readonly mapControls;
-  private readonly mapTools: HTMLElement;
-  private readonly trio: MapTrio;
-  private readonly mapStatus = h("div");
+  private readonly maps: ExperimentMaps;
   private readonly status = h("div");
   private readonly body: HTMLElement;
   private last: Outcome | null = null; // shown until the next is here
@@ -101,30 +91,7 @@ export class ExperimentView {
       (entry) => this.choose(entry),
       (text, aloud) => app.readout(text, aloud),
     );
-    this.picker = new HeadPicker(app, "Maps of layer", (layer, head) => app.set({ layer, head }, true), () => [app.state.what]);
-    this.mapControls = {
-      what: segmented<State["what"]>(
-        "Map",
-        [
-          { value: "similarity", label: "Similarity S" },
-          { value: "attention", label: "Attention" },
-        ],
-        (what) => app.set({ what }),
-      ),
-      scale: segmented<Scale>(
-        "Scale",
-        [
-          { value: "linear", label: "Linear" },
-          { value: "log", label: "Log" },
-          { value: "row", label: "Per row" },
-        ],
-        (scale) => app.set({ scale }),
-      ),
-    };
-    this.trio = new MapTrio(app, WORDING, ({ attention, similarity }) =>
-      app.state.what === "attention" ? attention : similarity,
-    );
-    this.mapTools = h("div", { class: "toolbar" }, this.picker.element, this.mapControls.what.element, this.mapControls.scale.element);
+    this.maps = new ExperimentMaps(app);
     this.body = h(
       "div",
       { class: "experiment-body" },
@@ -137,6 +104,7 @@ export class ExperimentView {
           h("div", { class: "toolbar" }, this.tone.element, this.bar),
           this.switches.element,
           this.progress,
+          h("div", {}, this.ask),
           this.caption,
         ),
         h(
@@ -149,9 +117,7 @@ export class ExperimentView {
       ),
       this.ranks.element,
       this.lens,
-      this.mapTools,
-      this.mapStatus,
-      this.trio.element,
+      this.maps.element,
     );
     this.element = h(
       "section",
@@ -172,7 +138,7 @@ export class ExperimentView {
   private open(layer: number, head: number): void {
     if (!this.app.state.edits.length) return this.app.set({ view: "head", layer, head, pin: [] }, true);
     this.app.set({ layer, head, pin: [] }, true);
-    this.mapTools.scrollIntoView({ block: "start", behavior: "smooth" });
+    this.maps.element.scrollIntoView({ block: "start", behavior: "smooth" });
   }
 
   private choose(entry: number): void {
@@ -189,8 +155,6 @@ export class ExperimentView {
     this.factorField.hidden = state.kind !== "scale";
     if (document.activeElement !== this.factor) this.factor.value = String(state.factor);
     this.tone.set(state.tone);
-    this.mapControls.what.set(state.what);
-    this.mapControls.scale.set(state.scale);
     const entry = app.overview();
     const { answer } = entry;
     replace(this.status, statusOf(app, entry));
@@ -206,7 +170,7 @@ export class ExperimentView {
     this.colourTokens(answer);
     this.predict(answer);
     this.read(edits);
-    this.compare(answer, edits, selection);
+    this.maps.update(answer, edits, selection, this.changedState(edits));
   }
 
   // Those the model has.
@@ -230,7 +194,7 @@ export class ExperimentView {
     return at < encoding.ids.length ? at : -1;
   }
 
-  // Asks for both sides; the last ones stay on screen, faintly, until the next are here.
+  // Asks for both sides; the last ones stay on screen until the next are here.
   private outcome(answer: Answer, edits: readonly Edit[]): void {
     const { app } = this;
     const ask = (asked: Asked): Entry<JsonAnswer> =>
@@ -240,7 +204,7 @@ export class ExperimentView {
     const waiting = [before, after].find((entry) => entry && entry.status !== "ready");
     if (before.answer && (!after || after.answer)) this.last = { before: before.answer, after: after?.answer ?? null, edits };
     else if (this.last?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) this.last = null;
-    this.body.classList.toggle("stale", Boolean(waiting));
+    this.body.setAttribute("aria-busy", String(Boolean(waiting)));
     if (waiting && (waiting.status !== "loading" || !this.last)) replace(this.status, jsonStatusOf(app, waiting));
   }
 
@@ -256,7 +220,12 @@ export class ExperimentView {
     const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
     const press = "Press a head to change it, L3 for its whole layer; Shift and press shows its maps.";
     const missing = tone === "logprob_change" ? "This needs a token that is no mask: choose one in the text. " : "This needs a token that is predicted: choose one in the text. ";
+    this.ask.hidden = tint !== null;
     this.caption.textContent = (blank ? missing : "") + press;
+  }
+
+  private askEffects(): void {
+    this.app.set({ tone: this.last?.before.predictions?.length ? "prediction_kl" : "hidden_change" });
   }
 
   private effects(answer: Answer): Effects | null {
@@ -366,41 +335,12 @@ export class ExperimentView {
     return one ? this.asked(edits, one.position).flatMap(({ answer }) => answer?.predictions ?? []) : [];
   }
 
-  private compare(answer: Answer, edits: readonly Edit[], selection: Selection): void {
-    const { app } = this;
-    this.picker.update(answer, selection);
-    this.mapTools.hidden = !edits.length;
-    if (!edits.length) {
-      this.trio.hide();
-      return replace(this.mapStatus, h("p", { class: "muted" }, "Its maps before and after, and their difference, stand here once a head is changed."));
-    }
-    const sides = [app.state, this.changedState(edits)].map((asked) => app.cache.want(headRequest(asked, selection.layer, selection.head)));
-    const waiting = sides.find(({ status }) => status !== "ready");
-    replace(this.mapStatus, waiting && (waiting.status !== "loading" || !this.trio.pair) && statusOf(app, waiting));
-    const [first, second] = sides;
-    if (first!.answer && second!.answer)
-      this.trio.show(app.exactHead(first!.answer), app.exactHead(second!.answer), (pair) => this.heading(pair, edits, selection));
-    else if (waiting?.status !== "loading") this.trio.hide();
-  }
-
-  private heading({ delta, first, second }: Pair, edits: readonly Edit[], { layer, head }: Selection): Heading {
-    const own = edits.filter((edit) => edit.layer === layer && (head === SUM || edit.head === head));
-    const name = `Layer ${layer} · ${head === SUM ? "all heads" : `head ${head}`}`;
-    const still = delta.every((v) => v === 0);
-    const size = (map: Head): string => (this.app.state.what === "similarity" ? `largest S ${format(map.maximum)}` : "rows attend to columns");
-    return {
-      first: { title: `${name}, before`, note: size(first) },
-      second: { title: "After", note: own.length === 1 && head !== SUM ? `${doesOf(own[0]!)}; ${size(second)}` : size(second) },
-      both: { title: "After − before", note: still ? "nothing differs here" : "amber: more after, blue: less" },
-    };
-  }
-
   exportable(): Exportable | null {
     const { answer } = this.app.overview();
     if (!answer || !this.last) return null;
     const selection = this.app.selection(answer);
     const edits = this.edits(answer);
-    const parts = { answer, outcome: this.last, selection, tint: this.tint(answer, this.effects(answer)), lens: this.app.state.lens ? this.readings(edits) : [], plates: edits.length ? this.trio.drawn : [] };
+    const parts = { answer, outcome: this.last, selection, tint: this.tint(answer, this.effects(answer)), lens: this.app.state.lens ? this.readings(edits) : [], plates: edits.length ? this.maps.drawn : [] };
     return experimentExport(this.app, parts, this.changedState(edits), { at: this.at(answer), most: this.most }, `experiment-${nameOf(selection)}`);
   }
 }
