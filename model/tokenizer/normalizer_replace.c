@@ -1,17 +1,53 @@
 /* normalizer_replace.c - Replace: one text by another wherever it stands, or runs of spaces. Of the regular
- * expressions that a pattern may be, only the one that published tokenizers have is known: " {2,}". */
+ * expressions that a pattern may be, only those that tokenizers are saved with are known: " {2,}", and that
+ * of transformers 5 for DeBERTa. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
+#include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
 
 #define TEXT_BYTES_MAX 64
 
+#define SPACES       " {2,}"
+#define WHITE_SPACES "\\s{2,}|[\\n\\r\\t]"
+
 typedef struct replace {
     hs__part part;
-    char pattern[TEXT_BYTES_MAX]; /* empty: two spaces or more */
+    size_t (*match)(const struct replace *self, const unsigned char *at, const unsigned char *end);
+    char pattern[TEXT_BYTES_MAX]; /* of match_text */
     char content[TEXT_BYTES_MAX];
 } replace;
+
+/* The length of the match at `at`, 0 when there is none. */
+static size_t match_text(const replace *self, const unsigned char *at, const unsigned char *end)
+{
+    const size_t n = strlen(self->pattern);
+    return (size_t)(end - at) >= n && memcmp(at, self->pattern, n) == 0 ? n : 0;
+}
+
+static size_t match_spaces(const replace *self, const unsigned char *at, const unsigned char *end)
+{
+    (void)self;
+    size_t n = 0;
+    while (at + n < end && at[n] == ' ')
+        n++;
+    return n >= 2 ? n : 0;
+}
+
+/* Two characters of white space or more, or a single tabulator or end of line. */
+static size_t match_white_spaces(const replace *self, const unsigned char *at, const unsigned char *end)
+{
+    (void)self;
+    const unsigned char *stop = at, *next = at;
+    size_t n = 0;
+    while (next < end && hs__unicode_class(hs_utf8_next(&next)) & HS__SPACE) {
+        stop = next;
+        n++;
+    }
+    const bool alone = n == 1 && (*at == '\n' || *at == '\r' || *at == '\t');
+    return n >= 2 || alone ? (size_t)(stop - at) : 0;
+}
 
 static hs_status copy(const char *text, const char *key, char ret[TEXT_BYTES_MAX], hs_error *err)
 {
@@ -26,12 +62,14 @@ static hs_status copy(const char *text, const char *key, char ret[TEXT_BYTES_MAX
 static hs_status read_pattern(const json_t *pattern, replace *self, hs_error *err)
 {
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    if (regex && strcmp(regex, " {2,}") == 0)
-        return HS_OK;
-    if (regex)
+    if (regex && strcmp(regex, SPACES) != 0 && strcmp(regex, WHITE_SPACES) != 0)
         return hs_fail(err, HS_BAD_MODEL,
-                       "tokenizer.json: Replace has the regular expression '%.64s'; supported: ' {2,}'",
+                       "tokenizer.json: Replace has the regular expression '%.64s'; supported: '" SPACES
+                       "', '" WHITE_SPACES "'",
                        regex);
+    self->match = !regex ? match_text : strcmp(regex, SPACES) == 0 ? match_spaces : match_white_spaces;
+    if (regex)
+        return HS_OK;
     const char *text = json_string_value(json_object_get(pattern, "String"));
     if (text && !*text)
         return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: Replace: 'pattern' is empty");
@@ -59,17 +97,6 @@ static void destroy(hs__part *part)
     free(part);
 }
 
-/* The length of the match at `at`, 0 when there is none. */
-static size_t match(const replace *self, const unsigned char *at, const unsigned char *end)
-{
-    size_t n = strlen(self->pattern);
-    if (n > 0)
-        return (size_t)(end - at) >= n && memcmp(at, self->pattern, n) == 0 ? n : 0;
-    while (at + n < end && at[n] == ' ')
-        n++;
-    return n >= 2 ? n : 0;
-}
-
 static bool put_content(const replace *self, hs__range source, hs__aligned_text *text)
 {
     bool ok = true;
@@ -87,7 +114,7 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
     uint32_t index = view->first;
     bool ok = true;
     for (const unsigned char *at = view->bytes; at < end && ok;) {
-        const size_t n = match(self, at, end);
+        const size_t n = self->match(self, at, end);
         if (n == 0) {
             source = hs__text_view_source(view, at, index++);
             ok = hs__aligned_text_put(ret_text, hs_utf8_next(&at), source);

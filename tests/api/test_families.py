@@ -2,6 +2,7 @@
 hidden states of random checkpoints in each layout that the family is published in.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -156,6 +157,35 @@ def test_addends_that_a_model_lacks(folder_of, start_server, family, variant, ki
     answer = server.post("/analyze", {"text": "a", "outputs": ["pairs", f"scores_{kind}"]})
     assert answer.status == 422 and answer.json()["pointer"] == "/outputs"
     assert f"the scores of x have no addend scores_{kind}" in answer.json()["detail"]
+
+
+def test_deberta_as_transformers_5_saves_its_tokenizer(start_server, tmp_path):
+    """A regular expression of its own for white space; tokens and offsets are those of the Rust library."""
+    folder = family_deberta_v2.write_random(tmp_path / "v3", vocab=20)
+    pieces = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "▁", "▁war", "▁a", "a", "é", "\u00a0", "[MASK]"]
+    special = {name: {"id": name, "ids": [pieces.index(name)], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    first, last = ({"SpecialToken": {"id": name, "type_id": 0}} for name in special)
+    text = [{"Sequence": {"id": name, "type_id": 0}} for name in "AB"]
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "DebertaV2Tokenizer", "cls_token": "[CLS]", '
+                                                  '"sep_token": "[SEP]", "mask_token": "[MASK]", "unk_token": "[UNK]"}')
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0",
+        "added_tokens": [{"id": pieces.index(name), "content": name, "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False, "special": True}
+                         for name in ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")],
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Replace", "pattern": {"Regex": "\\s{2,}|[\\n\\r\\t]"}, "content": " "}, {"type": "NFC"},
+            {"type": "Strip", "strip_left": False, "strip_right": True}]},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+        "post_processor": {"type": "TemplateProcessing", "single": [first, text[0], last],
+                           "pair": [first, text[0], last, text[1], last], "special_tokens": special},
+        "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": False,
+                  "vocab": [[piece, -float(rank)] for rank, piece in enumerate(pieces)]}}))
+    server = start_server("--model", f"x={folder}")
+    answer = server.post("/tokenize", {"text": "war\ta \r\n\u3000war\u00a0e\u0301 \u00a0a[MASK] \n"}).json()
+    assert answer["tokens"] == ["[CLS]", "\u2581war", "\u2581a", "\u2581war", "\u00a0", "\u00e9", "\u2581a", "[MASK]", "[SEP]"]
+    assert answer["offset_mapping"] == [[0, 0], [0, 3], [3, 5], [8, 12], [12, 13], [13, 14], [16, 18], [18, 24], [0, 0]]
 
 
 def test_a_changed_deberta(folder_of, start_server):
