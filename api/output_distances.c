@@ -34,9 +34,13 @@ static hs_status measure_cka(const hs__answer *a, const float **maps, distances 
 {
     for (size_t i = 0; i < d->n; i++)
         maps[i] = hs__answer_at(a, HS_TAP_SIMILARITY, i / a->wanted->n_heads, i % a->wanted->n_heads);
-    const hs_status st = hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, d->values, err);
+    void *room = malloc(hs_heads_hsic_room(d->n, a->capture->n_tokens));
+    if (!room)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
+    hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, room, d->values);
     hs_heads_cka_distance(d->values, d->n);
-    return st;
+    free(room);
+    return HS_OK;
 }
 
 static hs_status measure(const hs__answer *a, distances *d, hs_error *err)

@@ -39,6 +39,10 @@ typedef struct hs_intervention {
     float factor; /* of SCALE, finite; 1 changes no bit */
 } hs_intervention;
 
+/* HS_INVALID where a list cannot be carried out, as hs_plan_make would say of a sequence. */
+HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
+                                             size_t n_interventions, hs_error *err);
+
 /* Where a sequence begins whose lower layers another pass has computed, of the same tokens and the same
  * interventions in these layers. */
 typedef struct hs_start {

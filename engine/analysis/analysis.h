@@ -162,3 +162,5 @@ typedef struct hs_token_kinds {
 } hs_token_kinds;
 
 void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, hs_head_profile *ret_profile);
+/* By its other figures. */
+hs_head_label hs_head_label_find(const hs_head_profile *profile);

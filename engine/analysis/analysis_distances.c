@@ -3,11 +3,11 @@
 #include "engine/analysis/distances.h"
 
 #include "engine/analysis/analysis_maps.h"
+#include "engine/arena.h"
 #include "engine/kernels/kernels.h"
 #include "model/clones.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- HSIC ---- */
 
@@ -20,22 +20,17 @@ typedef struct centering {
     float *rows;    /* [n][ELEMENTS]: u of some elements above the diagonal */
     float *panels;  /* the same for the product */
     float *product; /* [n][panel] */
+    double weight;
 } centering;
 
-/* Measures, or carves: returns the bytes. */
-static size_t lay_out(const hs__kernels *kernels, size_t n, size_t T, char *memory, centering *ret)
+/* Over an arena without memory only its size comes of it. */
+static centering lay_out(const hs__kernels *kernels, size_t n, size_t T, hs__arena *arena)
 {
-    const size_t parts[] = {n * T * sizeof(double), n * sizeof(double), n * ELEMENTS * sizeof(float),
-                            hs__panels_floats(kernels, ELEMENTS, n) * sizeof(float),
-                            n * kernels->panel * sizeof(float)};
-    size_t at[6] = {0};
-    for (size_t k = 0; k < 5; k++)
-        at[k + 1] = at[k] + parts[k];
-    if (memory)
-        *ret = (centering){(double *)(void *)memory, (double *)(void *)(memory + at[1]),
-                           (float *)(void *)(memory + at[2]), (float *)(void *)(memory + at[3]),
-                           (float *)(void *)(memory + at[4])};
-    return at[5];
+    return (centering){.means = hs__arena_take(arena, n * T * sizeof(double)),
+                       .totals = hs__arena_take(arena, n * sizeof(double)),
+                       .rows = hs__arena_floats(arena, n * ELEMENTS),
+                       .panels = hs__arena_floats(arena, hs__panels_floats(kernels, ELEMENTS, n)),
+                       .product = hs__arena_floats(arena, n * kernels->panel)};
 }
 
 /* sums[j] += row[j] for j in [from, to), and what they add up to. */
@@ -100,44 +95,45 @@ static void add_products(const hs__kernels *kernels, const centering *c, size_t 
                          NULL, NULL, c->product, kernels->panel);
         for (size_t i = 0; i < from + width; i++)
             for (size_t j = i > from ? i - from : 0; j < width; j++)
-                sums[i * n + from + j] += (double)c->product[i * kernels->panel + j];
+                sums[i * n + from + j] += c->weight * (double)c->product[i * kernels->panel + j];
     }
 }
 
-hs_status hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, double *sums,
-                            hs_error *err)
+size_t hs_heads_hsic_room(size_t n_heads, size_t n_tokens)
+{
+    hs__arena arena = {0};
+    lay_out(hs__kernels_select(), n_heads, n_tokens, &arena);
+    return arena.used;
+}
+
+/* Copies and adds elements [first, first + width), the first of which is at (row, column). */
+static void add_elements(const hs__kernels *kernels, const centering *c, const float *const *maps, size_t n,
+                         size_t T, size_t row, size_t column, size_t width, double *sums)
+{
+    for (size_t h = 0; h < n; h++)
+        copy_centered(maps[h], T, c->means + h * T, c->totals[h], row, column, width, c->rows + h * ELEMENTS);
+    add_products(kernels, c, n, width, sums);
+}
+
+void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *room,
+                       double *sums)
 {
     const hs__kernels *kernels = hs__kernels_select();
     const size_t n = n_heads, T = n_tokens, n_elements = T * (T - 1) / 2;
     if (T < 4)
-        return HS_OK;
-    const double weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
-    centering c = {0};
-    char *memory = malloc(lay_out(kernels, n, T, NULL, &c));
-    double *text = calloc(n * n, sizeof *text);
-    if (!memory || !text) {
-        free(memory);
-        free(text);
-        return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
-    }
-    lay_out(kernels, n, T, memory, &c);
+        return;
+    hs__arena arena = {.base = room};
+    centering c = lay_out(kernels, n, T, &arena);
+    c.weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
     for (size_t h = 0; h < n; h++)
         c.totals[h] = find_means(similarities[h], T, c.means + h * T);
     size_t row = 0, column = 1;
     for (size_t first = 0; first < n_elements; first += ELEMENTS) {
         const size_t width = hs__min(ELEMENTS, n_elements - first);
-        for (size_t h = 0; h < n; h++)
-            copy_centered(similarities[h], T, c.means + h * T, c.totals[h], row, column, width,
-                          c.rows + h * ELEMENTS);
-        add_products(kernels, &c, n, width, text);
+        add_elements(kernels, &c, similarities, n, T, row, column, width, sums);
         for (column += width; column >= T && row + 2 < T; row++)
             column += row + 2 - T;
     }
-    for (size_t i = 0; i < n * n; i++)
-        sums[i] += text[i] * weight;
-    free(memory);
-    free(text);
-    return HS_OK;
 }
 
 void hs_heads_cka_distance(double *sums, size_t n_heads)

@@ -40,7 +40,7 @@ static void row_add(const float *row, size_t i, const hs_token_kinds *kinds, sum
     s->entropy += row_entropy(row, kinds->n_tokens);
 }
 
-static hs_head_label label_of(const hs_head_profile *p)
+hs_head_label hs_head_label_find(const hs_head_profile *p)
 {
     if (p->separator > 0.6F || p->first > 0.6F || p->punctuation > 0.6F)
         return HS_LABEL_SPECIAL;
@@ -71,6 +71,6 @@ void hs_head_profile_find(const float *attention, const hs_token_kinds *kinds, h
         const size_t distance = k > REACH ? k - REACH : REACH - k;
         p.offsets[k] = distance < T ? (float)(s.offsets[k] / (double)(T - distance)) : 0;
     }
-    p.label = label_of(&p);
+    p.label = hs_head_label_find(&p);
     *ret_profile = p;
 }

@@ -17,14 +17,14 @@
  * read. Sums are [n_heads][n_heads], of which what lies on and above the diagonal is added to. */
 #pragma once
 
-#include "model/status.h"
-
 #include <stddef.h>
 
-/* Adds one text's HSIC of every two heads; nothing for fewer than four tokens. Takes scratch from the heap,
- * of about a thousand elements of each map: HS_NO_MEMORY. */
-HS_MUST_USE hs_status hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens,
-                                        double *sums, hs_error *err);
+/* Bytes that hs_heads_hsic_add works in: about a thousand elements of each map, and their sums. */
+size_t hs_heads_hsic_room(size_t n_heads, size_t n_tokens);
+
+/* Adds one text's HSIC of every two heads; nothing for fewer than four tokens. */
+void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *room,
+                       double *sums);
 
 /* 1 - CKA in place of the sums, on both sides of the diagonal; NAN where it is not known. */
 void hs_heads_cka_distance(double *sums, size_t n_heads);

@@ -65,6 +65,13 @@ static hs_status interventions_check(const hs_shape *shape, const hs_sequence *s
     return st;
 }
 
+hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
+                                 size_t n_interventions, hs_error *err)
+{
+    const hs_sequence sequence = {.interventions = interventions, .n_interventions = n_interventions};
+    return interventions_check(shape, &sequence, err);
+}
+
 static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)
 {
     const hs_capture *capture = sequence->capture;

@@ -9,7 +9,7 @@
 
 /* "hs-stats" read as a little-endian word, so that another byte order is another magic. */
 #define MAGIC   UINT64_C(0x73746174732d7368)
-#define VERSION UINT64_C(1)
+#define VERSION UINT64_C(2)
 
 static const char *const field_axes[HS__N_FIELDS] = {
 #define X(name, axes) axes,
@@ -42,6 +42,12 @@ size_t hs__corpus_axis(const hs__corpus_header *header, char axis)
         return HS_CORPUS_BINS;
     case 'm':
         return HS_ROLE_COUNT;
+    case 'q':
+        return HS__PROFILE_N;
+    case 'd':
+        return hs__corpus_distance_heads(header);
+    case 'e':
+        return header->masked ? 4 : 0;
     default:
         return (size_t)(axis - '0');
     }
@@ -115,6 +121,8 @@ static hs_status check_counts(const hs__corpus_header *h, hs_error *err)
         {"the number of thresholds", h->n_thresholds, 1, HS_CORPUS_THRESHOLDS_MAX},
         {"the main threshold's index", h->threshold_main, 0, h->n_thresholds - 1},
         {"the number of parts", h->n_parts, 1, HS_CORPUS_PARTS_MAX},
+        {"the kind of distances", h->distances, 0, HS_CORPUS_JS},
+        {"the number of predictions", h->masked, 0, 1},
     };
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < sizeof bounds / sizeof *bounds; k++)
@@ -144,6 +152,8 @@ static void header_fill(hs__corpus_header *header, const hs_corpus_options *o)
     header->threshold_main = o->threshold_main;
     header->n_parts = o->n_parts;
     header->attention_threshold = o->attention_threshold;
+    header->distances = o->distances;
+    header->masked = o->masked;
 }
 
 /* The counts were checked. */
@@ -174,6 +184,8 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
         .threshold_main = h->threshold_main,
         .attention_threshold = h->attention_threshold,
         .n_parts = h->n_parts,
+        .distances = (hs_corpus_distance)h->distances,
+        .masked = h->masked,
     };
 }
 
@@ -309,14 +321,6 @@ const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes)
     return stats->header;
 }
 
-/* The ids by which earlier programs told what is a separator: tokens bring their roles now. */
-static void ids_forget(hs__corpus_header *header)
-{
-    header->no_count = 0;
-    memset(header->no_ids, 0, sizeof header->no_ids);
-    memset(header->no_more_ids, 0, sizeof header->no_more_ids);
-}
-
 hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats, hs_error *err)
 {
     hs__corpus_header header;
@@ -347,7 +351,6 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
         hs_corpus_stats_destroy(stats);
         return st;
     }
-    ids_forget(stats->header);
     *ret_stats = stats;
     return HS_OK;
 }

@@ -20,6 +20,7 @@
  * A stats object serves one thread at a time. l counts the chosen layers, t the thresholds. */
 #pragma once
 
+#include "engine/analysis/analysis.h"
 #include "engine/plan.h"
 #include "model/tokenizer/tokenizer.h"
 
@@ -33,6 +34,9 @@
 #define HS_CORPUS_SHARE_BINS     20                  /* of a text's share, on [0, 1] */
 #define HS_CORPUS_FOCUS_MAX      50                  /* vocabulary ids listed a layer */
 
+/* Of heads, as in engine/analysis/distances.h. */
+typedef enum hs_corpus_distance { HS_CORPUS_NO_DISTANCE, HS_CORPUS_CKA, HS_CORPUS_JS } hs_corpus_distance;
+
 typedef struct hs_corpus_options {
     const uint16_t *layers; /* the model's numbers, ascending; passes show just these, and every head */
     size_t n_layers, n_heads;
@@ -40,9 +44,11 @@ typedef struct hs_corpus_options {
     size_t vocab_size;
     const float *thresholds; /* tau_s, ascending in (0, 1] */
     size_t n_thresholds;
-    size_t threshold_main;     /* index of the one that location maps are kept for */
-    float attention_threshold; /* tau_a */
-    size_t n_parts;            /* of the stability check: text number mod n_parts */
+    size_t threshold_main;        /* index of the one that location maps are kept for */
+    float attention_threshold;    /* tau_a */
+    size_t n_parts;               /* of the stability check: text number mod n_parts */
+    hs_corpus_distance distances; /* to count; then every map of a text is kept until its last */
+    bool masked;                  /* hs_corpus_masked_add is called */
 } hs_corpus_options;
 
 typedef struct hs_corpus_stats hs_corpus_stats;
@@ -75,9 +81,10 @@ typedef struct hs_corpus_text {
 /* Texts that are added together: a head's sums are fetched once for all of them. */
 #define HS_CORPUS_BATCH 8
 
-/* Begins to add n_texts, 1 to HS_CORPUS_BATCH of them. They are added when the last head of the last layer of
- * the last text has been; a batch that ends before leaves the statistics of no use. HS_INVALID when a text
- * does not fit the options, HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX; then nothing has begun. */
+/* Begins to add n_texts, 1 to HS_CORPUS_BATCH of them, or one where distances are counted. They are added
+ * when the last head of the last layer of the last text has been; a batch that ends before leaves the
+ * statistics of no use. HS_INVALID when a text does not fit the options, HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX;
+ * then nothing has begun. */
 HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts,
                                             size_t n_texts, hs_error *err);
 
@@ -92,6 +99,10 @@ typedef struct hs_corpus_observation {
  * them: layer after layer, each head of it, of each text. Allocates nothing. ret_observation may be NULL. */
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
                           hs_corpus_observation *ret_observation);
+
+/* Adds what a model said of masked tokens of a text: how many there were, how many of them it found the most
+ * probable, and the sum of -ln p of them. */
+void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss);
 
 /* Adds what `from` holds. HS_INVALID when their options differ, HS_TOO_LARGE as above. */
 HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from,
@@ -108,7 +119,7 @@ HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs
 /* ---- arrays: docs/methods.md section 4, by their names there ---- */
 
 #define HS_CORPUS_AXES_MAX   4
-#define HS_CORPUS_ARRAYS_MAX 64
+#define HS_CORPUS_ARRAYS_MAX 80
 
 typedef struct hs_corpus_array {
     const char *name; /* "attention_sum"; static */
@@ -157,6 +168,17 @@ typedef struct hs_corpus_head {
 } hs_corpus_head;
 hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_t l, size_t h);
 
+/* Means over texts, and the label that follows from them. Texts too short for an offset do not count in it.
+ */
+hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, size_t h);
+
+/* Of the text's masked tokens, where they were predicted: how many, the share that was found, mean -ln p. */
+typedef struct hs_corpus_masked {
+    uint64_t n;
+    double accuracy, loss;
+} hs_corpus_masked;
+hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats);
+
 /* One layer at threshold t; shares and distances pooled over its heads. */
 typedef struct hs_corpus_layer {
     uint64_t high;
@@ -165,5 +187,6 @@ typedef struct hs_corpus_layer {
     double unique_focal;          /* mean number of different focal ids, over texts */
     double precision, recall, f1; /* of attention boundaries against sentence ends */
     double mass_cls, mass_sep, mass_end, mass_comma, mass_rest; /* shares of attention mass */
+    double on_first, on_self, on_previous, on_next; /* attention: means over heads and texts of profiles */
 } hs_corpus_layer;
 hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l);

@@ -29,6 +29,7 @@ struct hs__corpus_scratch {
     float *profile;
     uint16_t *high;
     hs_segment *segments;
+    hs__corpus_kept kept;
 };
 
 static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *header, hs__arena *arena)
@@ -62,6 +63,7 @@ static void scratch_layout(hs__corpus_scratch *s, const hs__corpus_header *heade
     s->profile = hs__arena_floats(arena, P);
     s->high = hs__arena_take(arena, P * sizeof(uint16_t));
     s->segments = hs__arena_take(arena, P * sizeof(hs_segment));
+    hs__corpus_kept_layout(header, arena, &s->kept);
 }
 
 size_t hs__corpus_scratch_bytes(const hs__corpus_header *header)
@@ -96,17 +98,6 @@ void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch)
         return;
     free(scratch->block);
     free(scratch);
-}
-
-/* ---- fixed point ---- */
-
-static void fixed_add(int64_t fixed[2], double value)
-{
-    if (!(fabs(value) < HS__FIXED_MAX))
-        return;
-    const double whole = nearbyint(value);
-    fixed[0] += (int64_t)whole;
-    fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
 }
 
 /* Bin of part / size on [0, 1], in whole numbers: no rounding decides. */
@@ -157,6 +148,7 @@ static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
     stats->fields[HS__F_TOKENS][0] += (int64_t)T;
     stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
     stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
+    stats->fields[HS__F_SENTENCES][0] += facts->sentences[T - 1] + 1;
     for (size_t i = 0; i < T; i++) {
         stats->fields[HS__F_REACHED][i]++;
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {
@@ -298,7 +290,7 @@ static void map_add(hs_corpus_stats *stats, const hs__corpus_facts *facts, size_
         for (size_t bin = 0; bin < HS__N_BINS; bin++)
             hist[kind][bin] += map->hist[HS__SIGNAL * kind + bin];
         for (size_t k = 0; k < 3; k++)
-            fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
+            hs__corpus_fixed_add(moments[kind] + 2 * k, map->moments[kind][k]);
     }
     hs__corpus_levels_count(map->levels, (uint8_t)stats->header->threshold_main, facts->n_tokens, map->stride,
                             stats->scratch->locations);
@@ -355,6 +347,9 @@ static void similarity_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h,
         tally_add(stats, facts, &tallies[t], t, l, h);
         focal_at(stats, k, t)[h] = tallies[t].focal;
     }
+    const int32_t focal = tallies[header->threshold_main].focal;
+    if (focal >= 0)
+        stats->fields[HS__F_FOCAL][l * header->vocab_size + (size_t)s->texts[k].ids[focal]]++;
     if (ret_observation)
         observe_similarity(&tallies[header->threshold_main], ret_observation);
 }
@@ -384,12 +379,21 @@ static void columns_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, co
         mass[facts->roles[j]] += columns[j];
     }
     for (size_t role = 0; role < HS_ROLE_COUNT; role++)
-        fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
+        hs__corpus_fixed_add(stats->fields[HS__F_MASS] + (index * HS_ROLE_COUNT + role) * 2, mass[role]);
     if (ret_observation) {
         const double separators = mass[HS_ROLE_FIRST] + mass[HS_ROLE_SEPARATOR] + mass[HS_ROLE_SENTENCE_END];
         ret_observation->separator_attention =
             (float)(separators / (separators + mass[HS_ROLE_COMMA] + mass[HS_ROLE_OTHER]));
     }
+}
+
+static void profile_add(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head)
+{
+    double figures[HS__PROFILE_N];
+    int64_t *sums = stats->fields[HS__F_PROFILES] + hs__corpus_index(stats, l, h) * 2 * HS__PROFILE_N;
+    hs__corpus_profile_find(head, &stats->scratch->facts[k], figures);
+    for (size_t i = 0; i < HS__PROFILE_N; i++)
+        hs__corpus_fixed_add(sums + 2 * i, figures[i]);
 }
 
 static void segmentation_add(hs_corpus_stats *stats, size_t k, size_t l)
@@ -431,6 +435,8 @@ hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *te
     if (n_texts < 1 || n_texts > HS_CORPUS_BATCH)
         return hs_fail(err, HS_INVALID, "corpus statistics: 1 to %d texts are added at a time, not %zu",
                        HS_CORPUS_BATCH, n_texts);
+    if (stats->header->distances && n_texts > 1)
+        return hs_fail(err, HS_INVALID, "corpus statistics with distances take one text at a time");
     if (n_texts > HS_CORPUS_TEXTS_MAX - (uint64_t)stats->fields[HS__F_TEXTS][0])
         return hs_fail(err, HS_TOO_LARGE, "corpus statistics hold at most %llu texts",
                        (unsigned long long)HS_CORPUS_TEXTS_MAX);
@@ -471,6 +477,9 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
         memset(s->facts[k].columns, 0, s->facts[k].n_tokens * sizeof(float));
     similarity_add(stats, k, l, h, head->similarity, ret_observation);
     columns_add(stats, k, l, h, head->columns, ret_observation);
+    profile_add(stats, k, l, h, head);
+    if (stats->header->distances)
+        hs__corpus_distances_add(stats, &s->kept, hs__corpus_index(stats, l, h), s->texts[k].n_tokens, head);
     hs__corpus_attention_add(head->attention, &s->facts[k], W, k == 0, s->batch);
     if (k + 1 == s->n_texts) {
         const size_t offset = hs__corpus_index(stats, l, h) * W * W;
@@ -480,4 +489,14 @@ void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, 
     }
     if (h + 1 == stats->header->n_heads)
         layer_end(stats, k, l);
+}
+
+void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss)
+{
+    int64_t *sums = stats->fields[HS__F_MASKED];
+    if (!stats->header->masked)
+        return;
+    sums[0] += (int64_t)n_masked;
+    sums[1] += (int64_t)n_right;
+    hs__corpus_fixed_add(sums + 2, loss);
 }

@@ -2,7 +2,10 @@
  * maps. */
 #pragma once
 
+#include "engine/arena.h"
 #include "engine/statistics/statistics_state.h"
+
+#include <math.h>
 
 /* Rows of scratch are wider than the window, so that vectors may run over its edge. */
 static inline size_t hs__corpus_stride(size_t tokens_max)
@@ -67,3 +70,30 @@ void hs__corpus_attention_add(const float *attention, const hs__corpus_facts *fa
 
 /* Adds the sums of a batch to sums and high_columns. */
 void hs__corpus_attention_move(const uint32_t *batch, size_t window, int64_t *sums, int64_t *high_columns);
+
+/* Adds a real number to its whole and fraction words. */
+static inline void hs__corpus_fixed_add(int64_t fixed[2], double value)
+{
+    if (!(fabs(value) < HS__FIXED_MAX))
+        return;
+    const double whole = nearbyint(value);
+    fixed[0] += (int64_t)whole;
+    fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
+}
+
+/* One text's profile of a head; in the order of HS__PROFILE_... */
+void hs__corpus_profile_find(const hs_observed_head *head, const hs__corpus_facts *facts,
+                             double ret_figures[HS__PROFILE_N]);
+
+/* The maps of one text, where distances of heads are counted. */
+typedef struct hs__corpus_kept {
+    float *maps;         /* [l][h][window][window], each with rows of the text's length */
+    const float **heads; /* [l][h]: into maps */
+    double *sums;        /* [n][n] */
+    void *room;          /* of engine/analysis/distances.h */
+} hs__corpus_kept;
+/* Nothing without distances. */
+void hs__corpus_kept_layout(const hs__corpus_header *header, hs__arena *arena, hs__corpus_kept *ret_kept);
+/* Keeps map number `at` of all layers' heads; with the last one the text's distances are added. */
+void hs__corpus_distances_add(hs_corpus_stats *stats, const hs__corpus_kept *kept, size_t at, size_t n_tokens,
+                              const hs_observed_head *head);

@@ -20,9 +20,15 @@ typedef enum source {
     FROM_FOCUS_COUNTS,
     FROM_THRESHOLDS,
     FROM_LAYERS,
+    FROM_PROFILES, /* figures of them, in the order of HS__PROFILE_..., as means over texts */
+    FROM_OFFSETS,
+    FROM_LABELS,
+    FROM_DISTANCES,
+    FROM_MASKED_RIGHT, /* words of the field: the second */
+    FROM_MASKED_LOSS,  /* and the last two */
 } source;
 
-/* axes as in HS__CORPUS_FIELDS, and f: the ids of the focus lists. */
+/* axes as in HS__CORPUS_FIELDS, f: the ids of the focus lists, o: offsets of a profile. */
 static const struct array_source {
     const char *name, *axes;
     source source;
@@ -73,23 +79,49 @@ static const struct array_source {
     {"part_distance_sum", "ptlh", FROM_COUNTS, HS__F_DISTANCE_SUM, false},
     {"part_texts_with_high", "ptlh", FROM_COUNTS, HS__F_TEXTS_WITH_HIGH, false},
     {"part_focal_share_sum", "ptlh", FROM_SHARES, HS__F_FOCAL_SHARE_SUM, true},
+    {"sentences", "", FROM_COUNTS, HS__F_SENTENCES, false},
+    {"focal_ids", "lf", FROM_FOCUS_IDS, HS__F_FOCAL, false},
+    {"focal_counts", "lf", FROM_FOCUS_COUNTS, HS__F_FOCAL, false},
+    {"profiles_self", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_previous", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_next", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_first", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_separator", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_punctuation", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_same_token", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_entropy", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_entropy_first", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_confidence", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_mean_distance", "lh", FROM_PROFILES, HS__F_PROFILES, true},
+    {"profiles_offsets", "lho", FROM_OFFSETS, HS__F_PROFILES, true},
+    {"profiles_label", "lh", FROM_LABELS, HS__F_PROFILES, false},
+    {"head_distances", "dd", FROM_DISTANCES, HS__F_DISTANCES, true},
+    {"masked_tokens", "", FROM_COUNTS, HS__F_MASKED, false},
+    {"masked_right", "", FROM_MASKED_RIGHT, HS__F_MASKED, false},
+    {"masked_loss_sum", "", FROM_MASKED_LOSS, HS__F_MASKED, true},
 };
 enum { N_ARRAYS = sizeof sources / sizeof *sources };
 _Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX has room for all");
 
+/* Of what is counted: a field without words has no arrays. */
 static size_t arrays_list(const hs__corpus_header *header, hs_corpus_array *ret_arrays)
 {
+    size_t n_arrays = 0;
     for (size_t k = 0; k < N_ARRAYS; k++) {
+        if (sources[k].field < HS__N_FIELDS && hs__corpus_field_words(header, sources[k].field) == 0)
+            continue;
         hs_corpus_array array = {
             .name = sources[k].name, .is_float = sources[k].is_float, .n_elements = 1, .field = k};
         for (const char *axis = sources[k].axes; *axis; axis++) {
-            const size_t n = *axis == 'f' ? HS_CORPUS_FOCUS_MAX : hs__corpus_axis(header, *axis);
+            const size_t n = *axis == 'f'   ? HS_CORPUS_FOCUS_MAX
+                             : *axis == 'o' ? 2 * HS_PROFILE_REACH + 1
+                                            : hs__corpus_axis(header, *axis);
             array.axes[array.n_axes++] = n;
             array.n_elements *= n;
         }
-        ret_arrays[k] = array;
+        ret_arrays[n_arrays++] = array;
     }
-    return N_ARRAYS;
+    return n_arrays;
 }
 
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
@@ -138,6 +170,79 @@ static double mirrored_read(const hs_corpus_stats *stats, hs__field field, size_
     return fixed_read(stats->fields[field], at, at + W * W);
 }
 
+/* ---- profiles, distances ---- */
+
+static float profile_mean(const hs_corpus_stats *stats, size_t index, size_t figure)
+{
+    const size_t W = stats->header->tokens_max;
+    size_t away = 0;
+    if (figure > HS__PROFILE_OFFSETS + HS_PROFILE_REACH)
+        away = figure - HS__PROFILE_OFFSETS - HS_PROFILE_REACH;
+    else if (figure >= HS__PROFILE_OFFSETS)
+        away = HS__PROFILE_OFFSETS + HS_PROFILE_REACH - figure;
+    /* Texts that have such a neighbour somewhere. */
+    const double n = away < W ? (double)stats->fields[HS__F_REACHED][away] : 0;
+    const size_t at = 2 * (index * HS__PROFILE_N + figure);
+    return n > 0 ? (float)(fixed_read(stats->fields[HS__F_PROFILES], at, at + 1) / n) : NAN;
+}
+
+hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, size_t h)
+{
+    const size_t index = hs__corpus_index(stats, l, h);
+    hs_head_profile p = {.self = profile_mean(stats, index, HS__PROFILE_SELF),
+                         .previous = profile_mean(stats, index, HS__PROFILE_PREVIOUS),
+                         .next = profile_mean(stats, index, HS__PROFILE_NEXT),
+                         .first = profile_mean(stats, index, HS__PROFILE_FIRST),
+                         .separator = profile_mean(stats, index, HS__PROFILE_SEPARATOR),
+                         .punctuation = profile_mean(stats, index, HS__PROFILE_PUNCTUATION),
+                         .same_token = profile_mean(stats, index, HS__PROFILE_SAME_TOKEN),
+                         .entropy = profile_mean(stats, index, HS__PROFILE_ENTROPY),
+                         .entropy_first = profile_mean(stats, index, HS__PROFILE_ENTROPY_FIRST),
+                         .confidence = profile_mean(stats, index, HS__PROFILE_CONFIDENCE),
+                         .mean_distance = profile_mean(stats, index, HS__PROFILE_MEAN_DISTANCE)};
+    for (size_t k = 0; k < 2 * HS_PROFILE_REACH + 1; k++)
+        p.offsets[k] = profile_mean(stats, index, HS__PROFILE_OFFSETS + k);
+    p.label = hs_head_label_find(&p);
+    return p;
+}
+
+/* Rows of profiles are in the order of their figures. */
+static size_t profile_figure(const struct array_source *s)
+{
+    size_t figure = 0;
+    while (s[-1].source == FROM_PROFILES) {
+        s--;
+        figure++;
+    }
+    return figure;
+}
+
+static double profile_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
+{
+    const size_t n = 2 * HS_PROFILE_REACH + 1;
+    if (s->source == FROM_PROFILES)
+        return (double)profile_mean(stats, index, profile_figure(s));
+    return (double)profile_mean(stats, index / n, HS__PROFILE_OFFSETS + index % n);
+}
+
+static double distance_sum(const hs_corpus_stats *stats, size_t i, size_t j)
+{
+    const size_t n = hs__corpus_axis(stats->header, 'd'), at = 2 * (i < j ? i * n + j : j * n + i);
+    return fixed_read(stats->fields[HS__F_DISTANCES], at, at + 1);
+}
+
+/* CKA is a ratio of sums, JS a mean. */
+static double distance_read(const hs_corpus_stats *stats, size_t i, size_t j)
+{
+    const double texts = (double)stats->fields[HS__F_TEXTS][0];
+    if (stats->header->distances == HS_CORPUS_JS)
+        return texts > 0 ? distance_sum(stats, i, j) / texts : NAN;
+    const double own = distance_sum(stats, i, i), other = distance_sum(stats, j, j);
+    if (!(own > 0) || !(other > 0))
+        return NAN;
+    return i == j ? 0 : 1 - distance_sum(stats, i, j) / sqrt(own * other);
+}
+
 static double float_read(const hs_corpus_stats *stats, const struct array_source *s, size_t index)
 {
     switch (s->source) {
@@ -149,6 +254,14 @@ static double float_read(const hs_corpus_stats *stats, const struct array_source
         return fixed_read(stats->fields[s->field], 2 * index, 2 * index + 1);
     case FROM_MIRRORED:
         return mirrored_read(stats, s->field, index);
+    case FROM_PROFILES:
+    case FROM_OFFSETS:
+        return profile_read(stats, s, index);
+    case FROM_DISTANCES:
+        return distance_read(stats, index / hs__corpus_axis(stats->header, 'd'),
+                             index % hs__corpus_axis(stats->header, 'd'));
+    case FROM_MASKED_LOSS:
+        return fixed_read(stats->fields[s->field], 2, 3);
     case FROM_THRESHOLDS:
         return (double)stats->header->thresholds[index];
     default:
@@ -166,22 +279,28 @@ static int64_t count_read(const hs_corpus_stats *stats, const struct array_sourc
                          (uint64_t)stats->fields[HS__F_NOISE_HIST][index]);
     case FROM_LAYERS:
         return stats->header->layers[index];
+    case FROM_LABELS:
+        return (int64_t)hs_corpus_profile_read(stats, index / stats->header->n_heads,
+                                               index % stats->header->n_heads)
+            .label;
+    case FROM_MASKED_RIGHT:
+        return stats->fields[s->field][1];
     default:
         return stats->fields[s->field][index];
     }
 }
 
-/* ---- the ids that H holds most ---- */
+/* ---- the most frequent ids ---- */
 
 typedef struct focus_list {
     int64_t ids[HS_CORPUS_FOCUS_MAX], counts[HS_CORPUS_FOCUS_MAX];
 } focus_list;
 
 /* Most frequent first, equals by id; -1 and 0 where there are no more. */
-static focus_list focus_find(const hs_corpus_stats *stats, size_t l)
+static focus_list focus_find(const hs_corpus_stats *stats, hs__field field, size_t l)
 {
     const size_t V = stats->header->vocab_size;
-    const int64_t *counts = stats->fields[HS__F_FOCUS] + l * V;
+    const int64_t *counts = stats->fields[field] + l * V;
     focus_list list = {0};
     memset(list.ids, -1, sizeof list.ids);
     for (size_t id = 0; id < V; id++) {
@@ -198,14 +317,15 @@ static focus_list focus_find(const hs_corpus_stats *stats, size_t l)
     return list;
 }
 
-static void focus_read(const hs_corpus_stats *stats, source from, size_t first, size_t n, int64_t *ret)
+static void focus_read(const hs_corpus_stats *stats, const struct array_source *s, size_t first, size_t n,
+                       int64_t *ret)
 {
     focus_list list;
     for (size_t k = 0; k < n; k++) {
         const size_t at = (first + k) % HS_CORPUS_FOCUS_MAX;
         if (k == 0 || at == 0)
-            list = focus_find(stats, (first + k) / HS_CORPUS_FOCUS_MAX);
-        ret[k] = from == FROM_FOCUS_IDS ? list.ids[at] : list.counts[at];
+            list = focus_find(stats, s->field, (first + k) / HS_CORPUS_FOCUS_MAX);
+        ret[k] = s->source == FROM_FOCUS_IDS ? list.ids[at] : list.counts[at];
     }
 }
 
@@ -214,7 +334,7 @@ void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *a
 {
     const struct array_source *s = &sources[array->field];
     if (s->source == FROM_FOCUS_IDS || s->source == FROM_FOCUS_COUNTS) {
-        focus_read(stats, s->source, first, n, ret);
+        focus_read(stats, s, first, n, ret);
         return;
     }
     double *floats = ret;

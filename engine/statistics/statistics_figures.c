@@ -185,6 +185,29 @@ static double mass_sum(const hs_corpus_stats *stats, size_t l, size_t class)
     return sum;
 }
 
+hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats)
+{
+    const int64_t *sums = stats->fields[HS__F_MASKED];
+    if (!stats->header->masked)
+        return (hs_corpus_masked){0, NAN, NAN};
+    const double n = (double)sums[0];
+    return (hs_corpus_masked){(uint64_t)sums[0], share((double)sums[1], n), share(fixed_read(sums + 2), n)};
+}
+
+/* Means over a layer's heads of where attention falls. */
+static void habits_read(const hs_corpus_stats *stats, size_t l, hs_corpus_layer *ret)
+{
+    const double n = (double)stats->header->n_heads;
+    ret->on_first = ret->on_self = ret->on_previous = ret->on_next = 0;
+    for (size_t h = 0; h < stats->header->n_heads; h++) {
+        const hs_head_profile p = hs_corpus_profile_read(stats, l, h);
+        ret->on_first += (double)p.first / n;
+        ret->on_self += (double)p.self / n;
+        ret->on_previous += (double)p.previous / n;
+        ret->on_next += (double)p.next / n;
+    }
+}
+
 hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l)
 {
     const double high = layer_sum(stats, HS__F_HIGH, t, l);
@@ -194,7 +217,7 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
     double mass = 0;
     for (size_t class = 0; class < HS_ROLE_COUNT; class ++)
         mass += mass_sum(stats, l, class);
-    return (hs_corpus_layer){
+    hs_corpus_layer layer = {
         .high = high > 0 && high < 0x1p63 ? (uint64_t)high : 0,
         .repeated_share = share(layer_sum(stats, HS__F_REPEATED, t, l), high),
         .same_sentence_share = share(layer_sum(stats, HS__F_SAME_SENTENCE, t, l), high),
@@ -211,4 +234,6 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
         .mass_comma = share(mass_sum(stats, l, HS_ROLE_COMMA), mass),
         .mass_rest = share(mass_sum(stats, l, HS_ROLE_OTHER), mass),
     };
+    habits_read(stats, l, &layer);
+    return layer;
 }

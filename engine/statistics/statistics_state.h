@@ -16,8 +16,27 @@
 /* Bins of N: [0] below 0, then HS_CORPUS_BINS on [0, 1]. */
 enum { HS__N_BINS = 1 + HS_CORPUS_BINS };
 
+/* What PROFILES sums of a text: figures of hs_head_profile in this order, then its offsets. */
+enum {
+    HS__PROFILE_SELF,
+    HS__PROFILE_PREVIOUS,
+    HS__PROFILE_NEXT,
+    HS__PROFILE_FIRST,
+    HS__PROFILE_SEPARATOR,
+    HS__PROFILE_PUNCTUATION,
+    HS__PROFILE_SAME_TOKEN,
+    HS__PROFILE_ENTROPY,
+    HS__PROFILE_ENTROPY_FIRST,
+    HS__PROFILE_CONFIDENCE,
+    HS__PROFILE_MEAN_DISTANCE,
+    HS__PROFILE_OFFSETS,
+    HS__PROFILE_N = HS__PROFILE_OFFSETS + 2 * HS_PROFILE_REACH + 1
+};
+
 /* name, axes: p parts, t thresholds, l layers, h heads, w window, v vocabulary, u 0 .. heads, s bins of a
- * share, n bins of N, c bins of c, m roles, 3 and 2 themselves (2: whole, fraction). */
+ * share, n bins of N, c bins of c, m roles, q figures of a profile, d heads of all layers (0 where no
+ * distances are counted), e words about masked tokens (0 where none are: tokens, right ones, loss in whole
+ * and fraction), 3 and 2 themselves (2: whole, fraction). */
 #define HS__CORPUS_FIELDS(X)                                                                                 \
     X(TEXTS, "")                                                                                             \
     X(TOKENS, "")                                                                                            \
@@ -52,7 +71,12 @@ enum { HS__N_BINS = 1 + HS_CORPUS_BINS };
     X(COLUMN_HIST, "lhc")                                                                                    \
     X(MASS, "lhm2")                                                                                          \
     X(FOCUS, "lv")                                                                                           \
-    X(SEGMENTATION, "l3")
+    X(SEGMENTATION, "l3")                                                                                    \
+    X(SENTENCES, "")                                                                                         \
+    X(FOCAL, "lv") /* of texts and heads, at the main threshold */                                           \
+    X(PROFILES, "lhq2")                                                                                      \
+    X(DISTANCES, "dd2") /* HSIC or JS, on and above the diagonal */                                          \
+    X(MASKED, "e")
 
 typedef enum hs__field {
 #define X(name, axes) HS__F_##name,
@@ -66,11 +90,10 @@ typedef struct hs__corpus_header {
     uint64_t n_words;  /* int64 that follow the header */
     uint64_t checksum; /* of everything after this word */
     uint64_t n_layers, n_heads, tokens_max, vocab_size, n_thresholds, threshold_main, n_parts;
-    uint64_t no_count; /* earlier programs kept vocabulary ids here and in no_ids; now 0, also after load */
-    int32_t no_ids[3];
+    uint64_t distances, masked; /* hs_corpus_distance; 1: masked tokens are predicted */
+    uint32_t zero;
     float attention_threshold;
     float thresholds[HS_CORPUS_THRESHOLDS_MAX];
-    int32_t no_more_ids[16];
     uint16_t layers[HS_LAYERS_MAX];
 } hs__corpus_header;
 
@@ -95,6 +118,12 @@ size_t hs__corpus_scratch_bytes(const hs__corpus_header *header);
 /* NULL when memory is short. */
 hs__corpus_scratch *hs__corpus_scratch_create(const hs__corpus_header *header);
 void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch);
+
+/* Heads of all layers, where their distances are counted; else 0. */
+static inline size_t hs__corpus_distance_heads(const hs__corpus_header *header)
+{
+    return header->distances ? header->n_layers * header->n_heads : 0;
+}
 
 /* Index of (l, h) in fields whose axes begin so. */
 static inline size_t hs__corpus_index(const hs_corpus_stats *stats, size_t l, size_t h)

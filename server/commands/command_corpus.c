@@ -18,6 +18,8 @@
 #define LINE_SECONDS 5 /* between two lines of progress where there is no terminal */
 #define BAR_CELLS    24
 
+enum { INTERVENTIONS_BYTES = 1 << 16 };
+
 typedef struct corpus_options {
     hs_catalog_options catalog;
     const char *settings[HS__SETTINGS], *dir, *shard, *pairs;
@@ -53,6 +55,16 @@ static const hs_option corpus_table[] = {
      AT(settings[HS__SETTING_SPLIT_SPECIAL_TOKENS]), 0, 0, NULL},
     {"sentence-ends", 0, "LIST", "tokens that end a sentence (.,!,?)", hs__set_string,
      AT(settings[HS__SETTING_SENTENCE_ENDS]), 0, 0, NULL},
+    {"interventions", 0, "FILE", "what to change in which heads, as JSON: a run to put beside one without",
+     hs__set_string, AT(settings[HS__SETTING_INTERVENTIONS]), 0, 0, NULL},
+    {"similarity-space", 0, "SPACE", "of what heads put out or of what they write: head or residual (head)",
+     hs__set_string, AT(settings[HS__SETTING_SIMILARITY_SPACE]), 0, 0, NULL},
+    {"head-distances", 0, "KIND", "between all heads: none, cka of outputs or js of attention (none)",
+     hs__set_string, AT(settings[HS__SETTING_HEAD_DISTANCES]), 0, 0, NULL},
+    {"masked-share", 0, "SHARE", "of tokens to mask and predict, in a pass more: accuracy and loss (0)",
+     hs__set_string, AT(settings[HS__SETTING_MASKED_SHARE]), 0, 0, NULL},
+    {"mask-seed", 0, "N", "which tokens these are (0)", hs__set_string, AT(settings[HS__SETTING_MASK_SEED]),
+     0, 0, NULL},
     {"input-format", 0, "NAME", "of the files: " HS__INPUT_FORMAT_NAMES " (auto)", hs__set_choice,
      AT(settings[HS__SETTING_INPUT_FORMAT]), 0, 0, HS__INPUT_FORMAT_NAMES},
     {"field", 0, "NAME", "of JSON objects (a.b looks into a), or a column's name: where the text is (text)",
@@ -245,14 +257,40 @@ static hs_status room_find(hs__corpus_job *job, hs_error *err)
     return HS_OK;
 }
 
+/* What the file holds, in place of its name; NULL stays. */
+static hs_status interventions_load(const char **setting, char ret_text[INTERVENTIONS_BYTES], hs_error *err)
+{
+    if (!*setting)
+        return HS_OK;
+    FILE *file = fopen(*setting, "re");
+    const size_t n = file ? fread(ret_text, 1, INTERVENTIONS_BYTES, file) : 0;
+    const bool whole = file && !ferror(file) && n < INTERVENTIONS_BYTES;
+    if (!whole)
+        hs_fail(err, HS_IO, "--interventions: cannot read '%.200s' (of less than %d bytes)", *setting,
+                INTERVENTIONS_BYTES);
+    if (file)
+        fclose(file);
+    if (!whole)
+        return HS_IO;
+    ret_text[n] = '\0';
+    *setting = n ? ret_text : " ";
+    return HS_OK;
+}
+
 static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs__corpus_job *job,
                           hs_error *err)
 {
     hs__setting wrong;
     hs_error why = {0};
+    char interventions[INTERVENTIONS_BYTES];
+    const char *settings[HS__SETTINGS];
+    memcpy(settings, o->settings, sizeof settings);
+    hs_status st = interventions_load(&settings[HS__SETTING_INTERVENTIONS], interventions, err);
+    if (st)
+        return st;
     job->model = catalog->models[0];
     job->engine = catalog->engines[0];
-    const hs_status st = hs__corpus_settings_read(o->settings, job->model, &job->settings, &wrong, &why);
+    st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
     if (!st)
         return room_find(job, err);
     char name[40];
@@ -297,6 +335,7 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
         if (t.terminal)
             fputc('\n', stderr);
     }
+    hs__corpus_settings_finish(&job.settings);
     hs__catalog_close(&catalog);
     hs_runtime_destroy(o->catalog.runtime);
     if (!st) {

@@ -84,9 +84,9 @@ static uint64_t json_memory(const dimensions *d)
 static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
 {
     const size_t T = job->settings.max_tokens;
-    return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(T) * T) +
-           hs__corpus_maps_floats(&job->settings) * sizeof(float) + TEXTS_WORKER_BYTES +
-           (job->pairs ? HS__PAIRS_BYTES : 0);
+    return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
+           hs__corpus_maps_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
+           TEXTS_WORKER_BYTES + (job->pairs ? HS__PAIRS_BYTES : 0);
 }
 
 hs_status hs__corpus_needs_measure(const hs__corpus_job *job, hs__corpus_needs *ret_needs, hs_error *err)

@@ -107,6 +107,10 @@ static json_t *layer_json(const hs_corpus_stats *stats, size_t t, size_t l)
         {"mass_end", f.mass_end},
         {"mass_comma", f.mass_comma},
         {"mass_rest", f.mass_rest},
+        {"attention_first", f.on_first},
+        {"attention_self", f.on_self},
+        {"attention_previous", f.on_previous},
+        {"attention_next", f.on_next},
     };
     json_t *layer = json_pack("{sI}", "high", (json_int_t)f.high);
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
@@ -133,6 +137,13 @@ static void figures_add(json_t *report, const hs_corpus_stats *stats)
     }
     json_object_set_new(report, "head_figures", heads);
     json_object_set_new(report, "layer_figures", layers);
+}
+
+static json_t *masked_json(const hs_corpus_stats *stats)
+{
+    const hs_corpus_masked m = hs_corpus_masked_read(stats);
+    return json_pack("{sI so so}", "tokens", (json_int_t)m.n, "accuracy", hs__report_number(m.accuracy),
+                     "loss", hs__report_number(m.loss));
 }
 
 static json_t *chance_json(const hs_corpus_stats *stats)
@@ -227,22 +238,32 @@ static json_t *given_or(const json_t *object, const char *key, json_t *usual)
     return json_incref(given);
 }
 
-static json_t *provenance(const hs__corpus_record *record, const hs_corpus_options *o)
+static json_t *options_json(const json_t *identity, const hs_corpus_options *o)
 {
-    const json_t *identity = record->identity;
     return json_pack(
-        "{ss s{sO sO sO sO sO} s{sO sO sf sf sI so so so so} s{sO so ss sI sI sb} s{sO sO} ss sf}",
-        "headscope", HS_VERSION, "model", "name", json_object_get(record->names, "model"), "sha256",
-        json_object_get(identity, "model_sha256"), "layers", json_object_get(identity, "model_layers"),
-        "backend", json_object_get(identity, "backend"), "precision", json_object_get(identity, "precision"),
-        "options", "max_tokens", json_object_get(identity, "max_tokens"), "thresholds",
-        json_object_get(identity, "thresholds"), "threshold",
+        "{sO sO sf sf sI so so so so so so so so so}", "max_tokens", json_object_get(identity, "max_tokens"),
+        "thresholds", json_object_get(identity, "thresholds"), "threshold",
         hs__corpus_decimal(o->thresholds[o->threshold_main]), "attention_threshold",
         hs__corpus_decimal(o->attention_threshold), "parts", (json_int_t)o->n_parts, "special_tokens",
         given_or(identity, "special_tokens", json_string("keep")), "split_special_tokens",
         given_or(identity, "split_special_tokens", json_false()), "sentence_ends",
         given_or(identity, "sentence_ends", json_null()), "field", given_or(identity, "field", json_null()),
-        "input", "files", json_object_get(record->names, "inputs"), "formats",
+        "similarity_space", given_or(identity, "similarity_space", json_string("head")), "head_distances",
+        given_or(identity, "head_distances", json_null()), "masked_share",
+        given_or(identity, "masked_share", json_real(0)), "mask_seed",
+        given_or(identity, "mask_seed", json_null()), "interventions",
+        given_or(identity, "interventions", json_array()));
+}
+
+static json_t *provenance(const hs__corpus_record *record, const hs_corpus_options *o)
+{
+    const json_t *identity = record->identity;
+    return json_pack(
+        "{ss s{sO sO sO sO sO} so s{sO so ss sI sI sb} s{sO sO} ss sf}", "headscope", HS_VERSION, "model",
+        "name", json_object_get(record->names, "model"), "sha256", json_object_get(identity, "model_sha256"),
+        "layers", json_object_get(identity, "model_layers"), "backend", json_object_get(identity, "backend"),
+        "precision", json_object_get(identity, "precision"), "options", options_json(identity, o), "input",
+        "files", json_object_get(record->names, "inputs"), "formats",
         given_or(record->names, "formats", json_null()), "sha256", record->place.sha256, "bytes",
         (json_int_t)record->place.n_bytes, "lines", (json_int_t)record->place.n_lines, "complete",
         record->done, "shards", "n", json_object_get(identity, "n_shards"), "included", record->shards,
@@ -264,6 +285,8 @@ json_t *hs__corpus_report_json(hs__corpus_record *record)
     json_t *tokens = json_object_get(record->names, "tokens");
     json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
     figures_add(report, record->stats);
+    if (o.masked)
+        json_object_set_new(report, "masked", masked_json(record->stats));
     json_object_set_new(report, "examples", examples_json(record, &o));
     json_object_set_new(report, "bad_lines",
                         hs__corpus_bad_save(record->bad, json_object_get(record->names, "inputs")));

@@ -237,6 +237,11 @@ static hs_status gather(run *r, hs_error *err)
     return st;
 }
 
+static bool lists_ids(const char *array)
+{
+    return strcmp(array, "focus_ids") == 0 || strcmp(array, "focal_ids") == 0;
+}
+
 /* The vocabulary entries that the statistics list by id: whoever reads the state later has no model. */
 static void focus_name(const hs__corpus_job *job, hs__corpus_record *record)
 {
@@ -245,7 +250,7 @@ static void focus_name(const hs__corpus_job *job, hs__corpus_record *record)
     json_t *tokens = json_object();
     const size_t n = hs_corpus_arrays(record->stats, arrays);
     for (size_t k = 0; k < n; k++)
-        for (size_t l = 0; strcmp(arrays[k].name, "focus_ids") == 0 && l < job->settings.n_layers; l++) {
+        for (size_t l = 0; lists_ids(arrays[k].name) && l < job->settings.n_layers; l++) {
             hs_corpus_array_read(record->stats, &arrays[k], l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX,
                                  ids);
             for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {

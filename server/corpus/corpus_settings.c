@@ -145,6 +145,73 @@ static hs_status read_sentence_ends(const char *text, const hs_model *model, hs_
     return HS_OK;
 }
 
+/* The number of the word among the names. */
+static hs_status read_choice(const char *text, const char *const *names, size_t n_names, size_t *ret,
+                             hs_error *err)
+{
+    char list[64] = "";
+    for (*ret = 0; *ret < n_names; (*ret)++) {
+        if (strcmp(text, names[*ret]) == 0)
+            return HS_OK;
+        const size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n ? " or " : "", names[*ret]);
+    }
+    return hs_fail(err, HS_INVALID, "must be %s; it is \"%.40s\"", list, text);
+}
+
+static hs_status read_similarity_space(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                       hs_error *err)
+{
+    size_t at;
+    (void)model;
+    const hs_status st = read_choice(text, (const char *const[]){"head", "residual"}, 2, &at, err);
+    ret->residual = at == 1;
+    return st;
+}
+
+static const char *const distance_names[] = {"none", "cka", "js"}; /* as hs_corpus_distance */
+
+static hs_status read_head_distances(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                     hs_error *err)
+{
+    size_t at;
+    (void)model;
+    const hs_status st = read_choice(text, distance_names, 3, &at, err);
+    ret->distances = st ? HS_CORPUS_NO_DISTANCE : (hs_corpus_distance)at;
+    return st;
+}
+
+static hs_status read_masked_share(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                   hs_error *err)
+{
+    char *end;
+    ret->mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(model))->mask;
+    ret->masked_share = strtof(text, &end);
+    if (end == text || *end || !(ret->masked_share >= 0 && ret->masked_share <= 1))
+        return hs_fail(err, HS_INVALID, "must be a number in [0, 1]; it is \"%.40s\"", text);
+    if (ret->masked_share > 0 && (ret->mask_id < 0 || !hs_model_recipe(model)->predictor.decoder.data))
+        return hs_fail(err, HS_INVALID,
+                       "must be 0: the checkpoint has no head that predicts masked tokens, or no mask");
+    return HS_OK;
+}
+
+static hs_status read_mask_seed(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                hs_error *err)
+{
+    char *end;
+    (void)model;
+    ret->mask_seed = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || ret->mask_seed > INT64_MAX)
+        return hs_fail(err, HS_INVALID, "must be an integer from 0 to 2^63 - 1; it is \"%.40s\"", text);
+    return HS_OK;
+}
+
+static hs_status read_interventions(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                    hs_error *err)
+{
+    return hs_interventions_parse(text, hs_model_shape(model), &ret->interventions, err);
+}
+
 static hs_status read_input_format(const char *text, const hs_model *model, hs__corpus_settings *ret,
                                    hs_error *err)
 {
@@ -176,6 +243,11 @@ static const struct {
     [HS__SETTING_SPECIAL_TOKENS] = {"special_tokens", read_special_tokens, "keep"},
     [HS__SETTING_SPLIT_SPECIAL_TOKENS] = {"split_special_tokens", read_split_special_tokens, "false"},
     [HS__SETTING_SENTENCE_ENDS] = {"sentence_ends", read_sentence_ends, NULL},
+    [HS__SETTING_SIMILARITY_SPACE] = {"similarity_space", read_similarity_space, "head"},
+    [HS__SETTING_HEAD_DISTANCES] = {"head_distances", read_head_distances, "none"},
+    [HS__SETTING_MASKED_SHARE] = {"masked_share", read_masked_share, "0"},
+    [HS__SETTING_MASK_SEED] = {"mask_seed", read_mask_seed, "0"},
+    [HS__SETTING_INTERVENTIONS] = {"interventions", read_interventions, NULL},
     [HS__SETTING_INPUT_FORMAT] = {"input_format", read_input_format, "auto"},
     [HS__SETTING_FIELD] = {"field", read_field, NULL},
 };
@@ -198,6 +270,54 @@ hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const 
             st = settings[k].read(text, model, ret, err);
     }
     return st;
+}
+
+void hs__corpus_settings_finish(hs__corpus_settings *s)
+{
+    hs_interventions_destroy(s->interventions);
+    *s = (hs__corpus_settings){0};
+}
+
+static json_t *numbers_json(const uint16_t *numbers, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(numbers[i]));
+    return list;
+}
+
+/* As /analyze takes them, every layer and head by its number. NULL: there are none. */
+static json_t *interventions_json(const hs_interventions *interventions)
+{
+    static const char *const kinds[] = {"zero", "scale", "mean", "uniform", "identity"};
+    size_t n;
+    const hs_intervention *list = hs_interventions_list(interventions, &n);
+    json_t *all = n ? json_array() : NULL;
+    for (size_t i = 0; i < n; i++) {
+        json_t *one =
+            json_pack("{so so ss}", "layers", numbers_json(list[i].layers, list[i].n_layers), "heads",
+                      numbers_json(list[i].heads, list[i].n_heads), "kind", kinds[list[i].kind]);
+        if (list[i].kind == HS_INTERVENE_SCALE)
+            json_object_set_new(one, "factor", json_real(hs__corpus_decimal(list[i].factor)));
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
+/* Those of experiments. */
+static void experiments_identify(const hs__corpus_settings *s, json_t *identity)
+{
+    json_t *interventions = interventions_json(s->interventions);
+    if (s->residual)
+        json_object_set_new(identity, "similarity_space", json_string("residual"));
+    if (s->distances)
+        json_object_set_new(identity, "head_distances", json_string(distance_names[s->distances]));
+    if (s->masked_share > 0) {
+        json_object_set_new(identity, "masked_share", json_real(hs__corpus_decimal(s->masked_share)));
+        json_object_set_new(identity, "mask_seed", json_integer((json_int_t)s->mask_seed));
+    }
+    if (interventions)
+        json_object_set_new(identity, "interventions", interventions);
 }
 
 void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *model, json_t *identity)
@@ -223,6 +343,7 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
     if (s->has_sentence_ends)
         json_object_set(identity, "sentence_ends", ends);
     json_decref(ends);
+    experiments_identify(s, identity);
     if (s->input.format)
         json_object_set_new(identity, "input_format", json_string(hs__input_format_name(s->input.format)));
     if (*s->input.field)

@@ -5,6 +5,7 @@
  * where there is such a field. */
 #pragma once
 
+#include "api/interventions.h"
 #include "engine/statistics/statistics.h"
 #include "model/model.h"
 #include "server/corpus/corpus_format.h"
@@ -21,6 +22,11 @@ typedef enum hs__setting {
     HS__SETTING_SPECIAL_TOKENS,
     HS__SETTING_SPLIT_SPECIAL_TOKENS,
     HS__SETTING_SENTENCE_ENDS,
+    HS__SETTING_SIMILARITY_SPACE,
+    HS__SETTING_HEAD_DISTANCES,
+    HS__SETTING_MASKED_SHARE,
+    HS__SETTING_MASK_SEED,
+    HS__SETTING_INTERVENTIONS,
     HS__SETTING_INPUT_FORMAT,
     HS__SETTING_FIELD,
     HS__SETTINGS
@@ -38,17 +44,25 @@ typedef struct hs__corpus_settings {
     bool has_sentence_ends;    /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_LISTED_MAX];
     size_t n_sentence_ends;
+    bool residual; /* similarity_space: "residual" */
+    hs_corpus_distance distances;
+    float masked_share; /* of tokens, masked and predicted in a pass of their own; 0: none */
+    uint64_t mask_seed;
+    int32_t mask_id;                 /* of the model; -1: it has none */
+    hs_interventions *interventions; /* owned; NULL: none */
     hs__input_format input;
 } hs__corpus_settings;
 
 /* "max_tokens"; the command line's have a hyphen. */
 const char *hs__setting_name(hs__setting setting);
 
-/* texts: NULL or "" is the default. HS_INVALID: *ret_wrong is the one at fault, and err says what it must be:
- * "must be ...". */
+/* To be finished, also after a failure. texts: NULL or "" is the default. HS_INVALID: *ret_wrong is the one
+ * at fault, and err says what it must be: "must be ...". */
 HS_MUST_USE hs_status hs__corpus_settings_read(const char *const texts[HS__SETTINGS], const hs_model *model,
                                                hs__corpus_settings *ret_settings, hs__setting *ret_wrong,
                                                hs_error *err);
+
+void hs__corpus_settings_finish(hs__corpus_settings *settings); /* zeroed is fine */
 
 /* Into a run's identity: max_tokens, thresholds and layers, and of the others those that are not their
  * default, so that runs of earlier versions, which had no others, go on and merge. */

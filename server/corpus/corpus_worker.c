@@ -39,11 +39,16 @@ hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
                                .n_thresholds = job->settings.n_thresholds,
                                .threshold_main = threshold_main(job),
                                .attention_threshold = job->settings.attention_threshold,
-                               .n_parts = 4};
+                               .n_parts = 4,
+                               .distances = job->settings.distances,
+                               .masked = job->settings.masked_share > 0};
 }
 
-size_t hs__corpus_together(size_t tokens_max)
+size_t hs__corpus_together(const hs__corpus_job *job)
 {
+    const size_t tokens_max = job->settings.max_tokens;
+    if (job->settings.distances)
+        return 1;
     const size_t n = tokens_max < TOGETHER_TOKENS ? TOGETHER_TOKENS / tokens_max : 1;
     return n < HS_CORPUS_BATCH ? n : HS_CORPUS_BATCH;
 }
@@ -76,12 +81,14 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.max_tokens;
-    *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(T)};
+    *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__corpus_maps_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
     if (!worker->maps || (shared->pairs && !worker->rows))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    const hs_status st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
+    hs_status st = hs__corpus_masking_init(&worker->masking, job, err);
+    if (!st)
+        st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
     return st || stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
@@ -93,6 +100,7 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     }
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
+    hs__corpus_masking_finish(&worker->masking);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
     *worker = (hs__corpus_worker){0};
@@ -328,9 +336,10 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
                                   .similarity = worker->maps + T * T,
                                   .columns = worker->maps + 2 * T * T,
                                   .show = head_count,
-                                  .context = worker};
+                                  .context = worker,
+                                  .residual = shared->job->settings.residual};
     hs_sequence sequences[HS_CORPUS_BATCH];
-    hs_corpus_text counted[HS_CORPUS_BATCH];
+    hs_corpus_text whole[HS_CORPUS_BATCH], counted[HS_CORPUS_BATCH];
     hs_plan plan;
     hs_status st = HS_OK;
     worker->texts = texts;
@@ -341,7 +350,10 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
             st = example_begin(worker, k, &texts[k], err);
         sequences[k] = (hs_sequence){
             .ids = e->ids, .types = e->types, .n_tokens = e->n_tokens, .capture = worker->captures[k]};
+        sequences[k].interventions =
+            hs_interventions_list(shared->job->settings.interventions, &sequences[k].n_interventions);
         const hs__text_range *r = &texts[k].range;
+        whole[k] = (hs_corpus_text){texts[k].line->number, e->n_tokens, e->ids, e->special, e->roles};
         counted[k] = (hs_corpus_text){texts[k].line->number, r->end - r->start, e->ids + r->start,
                                       e->special + r->start, e->roles + r->start};
     }
@@ -351,6 +363,9 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
         st = hs_plan_make(hs_engine_recipe(shared->job->engine), sequences, n, &observer, &plan, err);
     if (!st)
         st = hs_engine_run(shared->job->engine, worker->workspace, &plan, NULL, err);
+    if (!st && worker->masking.ids)
+        st = hs__corpus_masking_count(&worker->masking, worker->workspace, sequences, whole, n, worker->stats,
+                                      err);
     for (size_t k = 0; !st && k < n; k++)
         example_end(worker, k, &texts[k]);
     if (!st)

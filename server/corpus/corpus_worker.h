@@ -1,6 +1,7 @@
 /* corpus_worker.h - one thread's part of a run: blocks of lines into its own statistics. */
 #pragma once
 
+#include "server/corpus/corpus_masked.h"
 #include "server/corpus/corpus_pairs.h"
 #include "server/corpus/corpus_queue.h"
 
@@ -33,17 +34,18 @@ typedef struct hs__corpus_worker {
     hs_corpus_stats *stats;
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* say which heads a pass shows; for the next texts as long */
-    float *maps;                           /* [hs__corpus_maps_floats] */
-    const struct hs__counted_text *texts;  /* those at hand */
-    hs__pairs_rows *rows;                  /* or NULL */
+    hs__corpus_masking masking;
+    float *maps;                          /* [hs__corpus_maps_floats] */
+    const struct hs__counted_text *texts; /* those at hand */
+    hs__pairs_rows *rows;                 /* or NULL */
     bool rows_failed;
     float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
 /* The statistics' options. Borrows from the job. */
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
-/* Texts of one pass: a large window takes fewer at a time. */
-size_t hs__corpus_together(size_t tokens_max);
+/* Texts of one pass: a large window takes fewer at a time, and distances of heads take one. */
+size_t hs__corpus_together(const hs__corpus_job *job);
 /* Floats of a worker's maps: an attention, a similarity and columns of max_tokens; twice where special tokens
  * are cut off. */
 size_t hs__corpus_maps_floats(const hs__corpus_settings *settings);

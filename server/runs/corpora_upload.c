@@ -174,13 +174,15 @@ hs_status hs__upload_begin(hs_corpora *c, const hs_corpora_request *request, uin
     hs__run_row row = {0};
     hs__run_plan plan = {0};
     hs_status st = request_read(c, request, &row, &plan, ret_option, err);
+    const hs__input_format input = plan.job.settings.input;
+    hs__corpus_settings_finish(&plan.job.settings);
     if (st)
         return st;
     hs_upload *u = calloc(1, sizeof *u);
     if (!u)
         return hs_fail(err, HS_NO_MEMORY, "no memory for an upload");
     hs__identifier_make(id);
-    *u = (hs_upload){.corpora = c, .fd = -1, .input = plan.job.settings.input};
+    *u = (hs_upload){.corpora = c, .fd = -1, .input = input};
     snprintf(u->id, sizeof u->id, "%.*s", HS_CORPORA_ID_MAX, id);
     memcpy(row.id, u->id, sizeof row.id);
     pthread_mutex_lock(&c->lock);

@@ -39,7 +39,8 @@ def assert_described(arrays, described, lengths, asked=None):
 def test_report_arrays(headscope, tmp_path):
     ndjson(tmp_path / "texts.jsonl", texts(20))
     done = corpus(headscope, tmp_path / "texts.jsonl", "-o", tmp_path / "out", "--max-tokens", WINDOW,
-                  "--layers", ",".join(map(str, LAYERS)), "--thresholds", ",".join(map(str, THRESHOLDS)), small=False)
+                  "--layers", ",".join(map(str, LAYERS)), "--thresholds", ",".join(map(str, THRESHOLDS)),
+                  "--head-distances", "cka", "--masked-share", "0.15", small=False)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out" / "report.npz") as file:
         arrays = dict(file)
@@ -47,7 +48,8 @@ def test_report_arrays(headscope, tmp_path):
     assert list(arrays) == list(described)
     assert_described(arrays, described, {
         "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
-        "k": HEADS + 1, "b": 20, "n": 101, "c": 100, "r": 5, "f": 50, "3": 3})
+        "k": HEADS + 1, "b": 20, "n": 101, "c": 100, "r": 5, "f": 50, "3": 3,
+        "17": 17, "l*h": len(LAYERS) * HEADS})
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
 import checkpoint  # noqa: E402
 import corpus  # noqa: E402
+import experiments  # noqa: E402
 import family_bert  # noqa: E402
+import predictor  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = ROOT / "model" / "mini"
@@ -29,6 +31,7 @@ N_PARAGRAPHS = int(os.environ.get("HEADSCOPE_TEXTS", "24"))
 ERRORS = {"similarity_sum": 1e-3, "normalized_sum": 1e-3, "attention_mass": 1e-3, "attention_sum": 1e-5,
           "attention_sum_no_columns": 1e-5, "attention_sum_no_columns_no_diagonal": 1e-5, "signal_moments": 1e-1,
           "noise_moments": 1e-1, "focal_share_sum": 1e-6, "part_focal_share_sum": 1e-6}
+PROFILES = 3e-5  # and of a mean
 
 
 def made_up_texts():
@@ -93,11 +96,11 @@ def report_of(texts, tmp_path, *options):
         return dict(arrays)
 
 
-def check_focus(report, reference):
+def check_listed(report, reference, name):
     """The listed ids are the most frequent ones, with their counts."""
-    counts = reference.arrays["focus"]
-    for l, (ids, listed) in enumerate(zip(report["focus_ids"], report["focus_counts"])):
-        near = reference.near["focus"][l]
+    counts = reference.arrays[name]
+    for l, (ids, listed) in enumerate(zip(report[name + "_ids"], report[name + "_counts"])):
+        near = reference.near[name][l]
         some = ids >= 0
         assert (np.diff(listed) <= 0).all() and (listed[~some] == 0).all()
         assert np.abs(counts[l, ids[some]] - listed[some]).sum() <= near
@@ -114,9 +117,13 @@ def test_report_is_the_references(make_texts, options, settings, tmp_path):
     report, reference = report_of(texts, tmp_path, *options), reference_of(texts, tmp_path, **settings)
     np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
     np.testing.assert_array_equal(report["layers"], np.arange(12))
-    check_focus(report, reference)
-    for name, expected in reference.arrays.items():
-        if name == "focus":
+    for name in ("focus", "focal"):
+        check_listed(report, reference, name)
+    for name, expected in reference.means().items():
+        if name in ("focus", "focal"):
+            continue
+        if name.startswith("profiles_"):
+            np.testing.assert_allclose(report[name], expected, rtol=PROFILES, atol=PROFILES, err_msg=name)
             continue
         actual, near = report[name], reference.near[name]
         assert actual.shape == expected.shape, name
@@ -127,3 +134,62 @@ def test_report_is_the_references(make_texts, options, settings, tmp_path):
         assert (in_all <= near).all(), (name, (in_all - near).max())
         if near.any():
             print(f"{name}: differs by {in_all.sum():g} of {expected.sum():g}; {near.sum():g} is near an edge")
+
+
+# ---- experiments ----
+
+
+def chance_of(seed, number, position):
+    """splitmix64, as docs/methods.md says."""
+    whole = (1 << 64) - 1
+    x = (seed * 0x9e3779b97f4a7c15 + number * 0xbf58476d1ce4e5b9 + (position + 1) * 0x94d049bb133111eb) & whole
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & whole
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & whole
+    return ((x ^ x >> 31) >> 11) * 2.0**-53
+
+
+OFF = [experiments.Intervention([0, 3], [1, 4], "zero"), experiments.Intervention([7], [2], "mean")]
+
+
+@pytest.mark.parametrize("distance", ["cka", "js"])
+def test_an_experiment_is_the_references(distance, tmp_path):
+    """Similarities of what heads write, with some heads off, their distances, and what the model then predicts."""
+    texts, layers = made_up_texts()[1:7], [0, 4, 11]
+    changes = tmp_path / "off.json"
+    changes.write_text(json.dumps([{k: v for k, v in change._asdict().items() if v is not None} for change in OFF]))
+    report = report_of(texts, tmp_path, "--layers", ",".join(map(str, layers)), "--interventions", str(changes),
+                       "--similarity-space", "residual", "--head-distances", distance, "--masked-share", "0.3",
+                       "--mask-seed", "7")
+    model, vocab = checkpoint.load(MINI), (MINI / "vocab.txt").read_text().split("\n")
+    sums, hsic, js, n_masked, right, loss = np.zeros((3, 128, 128)), 0, 0, 0, 0, 0.0
+    profiles = np.zeros((3, 12))
+    for number, text in enumerate(texts):
+        ids, special = token_ids(text, tmp_path)
+        types, n = np.zeros(len(ids), int), len(ids)
+        heads = experiments.forward(model, ids, types, OFF)
+        maps = np.array([experiments.residual_similarity(model, l, heads.outputs[l]) for l in layers])
+        sums[:, :n, :n] += maps.sum(1)
+        flat, looks = maps.reshape(36, n, n), heads.attentions[layers].reshape(36, n, n)
+        if n > 3 and distance == "cka":
+            hsic = hsic + np.array([[experiments.hsic(one, other) for one in flat] for other in flat])
+        js = js + experiments.js_distances(looks)
+        profiles += np.trace(heads.attentions[layers], axis1=-2, axis2=-1) / n
+        hidden = [i for i in range(n) if not special[i] and chance_of(7, number, i) < np.float32(0.3)]
+        masked = np.array(ids)
+        masked[hidden] = vocab.index("[MASK]")
+        odds = predictor.probabilities(MINI, experiments.forward(model, masked, types, OFF).hidden_states)[-1]
+        n_masked += len(hidden)
+        right += (odds[hidden].argmax(-1) == ids[hidden]).sum()
+        loss -= np.log(odds[hidden, ids[hidden]]).sum()
+    scale = np.abs(sums).max((1, 2), keepdims=True)
+    np.testing.assert_allclose(report["similarity_sum"] / scale, sums / scale, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(report["profiles_self"], profiles / len(texts), rtol=0, atol=PROFILES)
+    if distance == "js":
+        np.testing.assert_allclose(report["head_distances"], js / len(texts), rtol=0, atol=1e-5)
+    else:
+        own = hsic.diagonal()
+        scale = np.sqrt(np.where(own > 0, own, np.nan))  # not known of a head that is off
+        expected = 1 - hsic / np.outer(scale, scale)
+        np.testing.assert_allclose(report["head_distances"], expected, rtol=0, atol=1e-4)
+    assert report["masked_tokens"] == n_masked > 20 and report["masked_right"] == right
+    np.testing.assert_allclose(report["masked_loss_sum"], loss, rtol=1e-4)

@@ -1,7 +1,6 @@
 /* Whatever bytes claim to be a saved state, they are refused, or they are a state that can be read, merged,
- * and saved to the same sums (the header may have held an earlier program's ids, which are forgotten). A
- * fuzzer cannot guess checksums, so each input is tried again as the rest of a sound header's state with its
- * checksum redone. */
+ * and saved to the same bytes. A fuzzer cannot guess checksums, so each input is tried again as the rest of a
+ * sound header's state with its checksum redone. */
 #include "engine/statistics/statistics_state.h"
 
 #include <stdlib.h>
@@ -26,6 +25,8 @@ static void read_all(const hs_corpus_stats *stats)
     (void)hs_corpus_head_read(stats, o.n_thresholds - 1, o.n_layers - 1, o.n_heads - 1);
     (void)hs_corpus_layer_read(stats, o.threshold_main, 0);
     (void)hs_corpus_chance_read(stats);
+    (void)hs_corpus_masked_read(stats);
+    (void)hs_corpus_profile_read(stats, o.n_layers - 1, o.n_heads - 1);
 }
 
 static void try_bytes(const void *data, size_t size)
@@ -39,9 +40,7 @@ static void try_bytes(const void *data, size_t size)
         return;
     size_t n_bytes;
     const void *saved = hs_corpus_stats_save(stats, &n_bytes);
-    const size_t sums = sizeof *stats->header;
-    require(n_bytes == size &&
-            memcmp((const char *)saved + sums, (const char *)data + sums, size - sums) == 0);
+    require(n_bytes == size && memcmp(saved, data, size) == 0);
     read_all(stats);
     if (!hs_corpus_stats_load(data, size, &other, NULL)) {
         st = hs_corpus_stats_merge(stats, other, NULL);
@@ -67,7 +66,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                        .thresholds = &threshold,
                                        .n_thresholds = 1,
                                        .attention_threshold = 0.3f,
-                                       .n_parts = 2};
+                                       .n_parts = 2,
+                                       .distances = (hs_corpus_distance)(size % 3),
+                                       .masked = true};
     hs_corpus_stats *stats = NULL;
     if (hs_corpus_stats_create(&options, &stats, NULL))
         return 0;

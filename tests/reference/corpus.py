@@ -14,6 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import analysis
+import experiments
+
+PROFILE = ("self", "previous", "next", "first", "separator", "punctuation", "same_token", "entropy", "entropy_first",
+           "confidence", "mean_distance", "offsets")
 
 NEAR = 1e-5
 N_BINS, SHARE_BINS = 100, 20
@@ -39,6 +43,7 @@ class Pairs:
     """All i < j of one text, and what they are."""
 
     def __init__(self, ids, sentence_ids):
+        self.ids = ids
         self.i, self.j = np.triu_indices(len(ids), 1)
         self.repeated = ids[self.i] == ids[self.j]
         self.same_sentence = sentence_ids[self.i] == sentence_ids[self.j]
@@ -89,7 +94,8 @@ class Corpus:
             "normalized_hist": (l, h, 1 + N_BINS), "signal_hist": (l, h, 1 + N_BINS),
             "noise_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
             "column_hist": (l, h, N_BINS), "attention_mass": (l, h, 5), "segmentation": (l, 3),
-            "focus": (l, o.vocab_size),
+            "focus": (l, o.vocab_size), "sentences": (), "focal": (l, o.vocab_size),
+            **{"profiles_" + name: (l, h, 17) if name == "offsets" else (l, h) for name in PROFILE},
             **{"part_" + name: (o.n_parts, t, l, h) for name in
                ("high", "repeated", "same_sentence", "distance_sum", "texts_with_high", "focal_share_sum")},
         }
@@ -97,7 +103,8 @@ class Corpus:
         trailing = {"repeated_hist": 1, "same_sentence_hist": 1, "repeated_same_sentence_hist": 1, "focal_hist": 1,
                     "distance": 1, "location": 2, "unique_focal": 1, "attention_sum": 2,
                     "attention_sum_no_columns": 2, "attention_sum_no_columns_no_diagonal": 2, "normalized_hist": 1,
-                    "signal_hist": 1, "noise_hist": 1, "column_hist": 1, "focus": 1, "segmentation": 1}
+                    "signal_hist": 1, "noise_hist": 1, "column_hist": 1, "focus": 1, "segmentation": 1,
+                    "focal": 1}
         self.near = {name: np.zeros(shape[: len(shape) - trailing.get(name, 0)]) for name, shape in shapes.items()}
 
     def add(self, number, ids, special, attentions, similarities):
@@ -113,6 +120,24 @@ class Corpus:
         for t in range(len(o.thresholds)):
             self.add_high(t, number % o.n_parts, len(ids), pairs, n.reshape(-1, len(pairs.i)))
         self.add_attention(ids, special, sentence_ids, attentions)
+        self.arrays["sentences"] += sentence_ids[-1] + 1
+        self.add_profiles(ids, attentions)
+
+    def add_profiles(self, ids, attentions):
+        """Sums over texts; means() divides them."""
+        o = self.options
+        kinds = [np.isin(ids, kind) for kind in ([o.cls], [o.sep], [*o.ends, o.comma])]
+        for l, h in np.ndindex(attentions.shape[:2]):
+            figures, _ = experiments.profile(attentions[l, h], ids, *kinds)
+            for name in PROFILE:
+                self.arrays["profiles_" + name][l, h] += figures[name]
+
+    def means(self):
+        """The arrays, profiles as means over the texts; an offset's over those that have such a neighbour."""
+        reached = np.append(self.arrays["reached"], np.zeros(8))
+        with np.errstate(invalid="ignore"):
+            return {name: values / (reached[np.abs(np.arange(-8, 9))] if name == "profiles_offsets" else reached[0])
+                    if name.startswith("profiles_") else values for name, values in self.arrays.items()}
 
     def add_chance(self, n_tokens, pairs):
         a = self.arrays
@@ -182,6 +207,9 @@ class Corpus:
             heads = slice(l * o.n_heads, (l + 1) * o.n_heads)
             a["unique_focal"][t, l, len(set(focal[heads][some[heads]]))] += 1
             self.near["unique_focal"][t, l] += 2 * (near[l] > 0).any()
+            if t == o.main:
+                np.add.at(a["focal"][l], pairs.ids[focal[heads][some[heads]]], 1)
+                self.near["focal"][l] += 2 * (near[l] > 0).sum()
 
     def add_attention(self, ids, special, sentence_ids, attentions):
         a, o, n = self.arrays, self.options, len(ids)

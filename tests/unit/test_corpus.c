@@ -1,6 +1,7 @@
 /* test_corpus.c - corpus statistics: every array against naive loops over the pairs of every text, merging
  * and saving to the bit, damaged bytes refused. */
 #include "engine/analysis/analysis.h"
+#include "engine/analysis/distances.h"
 #include "engine/statistics/statistics_state.h"
 #include "tests/unit/chaos.h"
 
@@ -302,6 +303,8 @@ static int32_t naive_pairs(const naive *x, size_t t, size_t l, size_t h, float m
     return focal;
 }
 
+static double focal_texts[N_LAYERS][VOCAB]; /* and heads in which an id is focal, at the main threshold */
+
 static void naive_similarities(const naive *x, size_t l)
 {
     float maxima[N_HEADS];
@@ -316,6 +319,8 @@ static void naive_similarities(const naive *x, size_t l)
         for (size_t h = 0; h < N_HEADS; h++) {
             const int32_t focal = naive_pairs(x, t, l, h, maxima[h]);
             n_unique += focal >= 0 && !seen[focal];
+            if (focal >= 0 && t == MAIN)
+                focal_texts[l][focal]++;
             if (focal >= 0)
                 seen[focal] = true;
         }
@@ -354,7 +359,8 @@ static void naive_segmentation(const naive *x, size_t l)
     *at("segmentation", l, 2, 0, 0) += score.actual;
 }
 
-static void naive_focus(size_t l, const double counts[VOCAB])
+/* The most frequent ids of a layer. */
+static void naive_focus(const char *ids, const char *numbers, size_t l, const double counts[VOCAB])
 {
     bool taken[VOCAB] = {false};
     for (size_t k = 0; k < HS_CORPUS_FOCUS_MAX; k++) {
@@ -362,32 +368,95 @@ static void naive_focus(size_t l, const double counts[VOCAB])
         for (int id = 0; id < VOCAB; id++)
             if (!taken[id] && counts[id] > (best < 0 ? 0 : counts[best]))
                 best = id;
-        *at("focus_ids", l, k, 0, 0) = best;
-        *at("focus_counts", l, k, 0, 0) = best < 0 ? 0 : counts[best];
+        *at(ids, l, k, 0, 0) = best;
+        *at(numbers, l, k, 0, 0) = best < 0 ? 0 : counts[best];
         if (best >= 0)
             taken[best] = true;
     }
 }
 
+/* Figures of profiles, by array. */
+static const struct {
+    const char *name;
+    size_t offset;
+} profile_figures[] = {
+    {"profiles_self", offsetof(hs_head_profile, self)},
+    {"profiles_previous", offsetof(hs_head_profile, previous)},
+    {"profiles_next", offsetof(hs_head_profile, next)},
+    {"profiles_first", offsetof(hs_head_profile, first)},
+    {"profiles_separator", offsetof(hs_head_profile, separator)},
+    {"profiles_punctuation", offsetof(hs_head_profile, punctuation)},
+    {"profiles_same_token", offsetof(hs_head_profile, same_token)},
+    {"profiles_entropy", offsetof(hs_head_profile, entropy)},
+    {"profiles_entropy_first", offsetof(hs_head_profile, entropy_first)},
+    {"profiles_confidence", offsetof(hs_head_profile, confidence)},
+    {"profiles_mean_distance", offsetof(hs_head_profile, mean_distance)},
+};
+enum { N_OFFSETS = 2 * HS_PROFILE_REACH + 1 };
+
+/* Means over texts of what a text's profile is. */
+static void naive_profile(const naive *x, size_t l, size_t h)
+{
+    int32_t first[WINDOW];
+    uint8_t kinds[3][WINDOW];
+    hs_head_profile p;
+    hs_repeats_find(x->text->ids, x->n, first);
+    for (size_t i = 0; i < x->n; i++) {
+        kinds[0][i] = x->text->roles[i] == HS_ROLE_FIRST;
+        kinds[1][i] = x->text->roles[i] == HS_ROLE_SEPARATOR;
+        kinds[2][i] = x->text->roles[i] == HS_ROLE_SENTENCE_END || x->text->roles[i] == HS_ROLE_COMMA;
+    }
+    hs_head_profile_find(hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h),
+                         &(hs_token_kinds){x->n, first, kinds[0], kinds[1], kinds[2]}, &p);
+    for (size_t k = 0; k < sizeof profile_figures / sizeof *profile_figures; k++)
+        *at(profile_figures[k].name, l, h, 0, 0) +=
+            (double)*(const float *)(const void *)((const char *)&p + profile_figures[k].offset) /
+            (double)n_texts;
+    for (size_t k = 0; k < N_OFFSETS; k++) {
+        size_t n_with = 0; /* texts that have such a neighbour somewhere */
+        for (size_t i = 0; i < n_texts; i++)
+            n_with +=
+                texts[i].n_tokens > (k > HS_PROFILE_REACH ? k - HS_PROFILE_REACH : HS_PROFILE_REACH - k);
+        *at("profiles_offsets", l, h, k, 0) += (double)p.offsets[k] / (double)n_with;
+    }
+}
+
+/* By what the other figures came to. */
+static double naive_label(size_t l, size_t h)
+{
+    hs_head_profile p = {0};
+    for (size_t k = 0; k < sizeof profile_figures / sizeof *profile_figures; k++)
+        *(float *)(void *)((char *)&p + profile_figures[k].offset) =
+            (float)*at(profile_figures[k].name, l, h, 0, 0);
+    return hs_head_label_find(&p);
+}
+
 static void naive_all(void)
 {
     double focus[N_LAYERS][VOCAB] = {0};
+    memset(focal_texts, 0, sizeof focal_texts);
     for (size_t k = 0; k < N_THRESHOLDS; k++)
         *at("thresholds", k, 0, 0, 0) = thresholds[k];
     for (size_t k = 0; k < n_texts; k++) {
         naive x = {.text = &texts[k], .n = texts[k].n_tokens};
         find_sentences(x.text, x.sentences);
         naive_chance(&x);
+        *at("sentences", 0, 0, 0, 0) += x.sentences[x.n - 1] + 1;
         for (size_t l = 0; l < N_LAYERS; l++) {
             naive_similarities(&x, l);
             naive_segmentation(&x, l);
             for (size_t h = 0; h < N_HEADS; h++)
                 naive_attention(&x, l, h, focus[l]);
+            for (size_t h = 0; h < N_HEADS; h++)
+                naive_profile(&x, l, h);
         }
     }
     for (size_t l = 0; l < N_LAYERS; l++) {
         *at("layers", l, 0, 0, 0) = layers[l];
-        naive_focus(l, focus[l]);
+        naive_focus("focus_ids", "focus_counts", l, focus[l]);
+        naive_focus("focal_ids", "focal_counts", l, focal_texts[l]);
+        for (size_t h = 0; h < N_HEADS; h++)
+            *at("profiles_label", l, h, 0, 0) = naive_label(l, h);
     }
 }
 
@@ -535,22 +604,84 @@ START_TEST(what_was_saved_is_loaded)
 }
 END_TEST
 
-/* Two states of programs that kept ids are merged, whatever the ids were. */
-START_TEST(ids_of_earlier_programs_are_forgotten)
+/* A text at a time into statistics that count distances and masked tokens. */
+static hs_corpus_stats *experiment_of(hs_corpus_distance distances, size_t first, size_t n)
 {
-    hs_corpus_stats *stats = stats_of(0, 3, 8), *earlier;
+    hs_corpus_options with = options;
+    hs_corpus_stats *stats;
+    with.distances = distances;
+    with.masked = true;
+    ck_assert_int_eq(hs_corpus_stats_create(&with, &stats, NULL), HS_OK);
+    for (size_t k = first; k < first + n; k++) {
+        batch_add(stats, k, 1);
+        hs_corpus_masked_add(stats, 4, k % 3, 0.25 * (double)k);
+    }
+    return stats;
+}
+
+static double distance_expected(hs_corpus_distance kind, size_t a, size_t b)
+{
+    enum { N = N_LAYERS * N_HEADS };
+    double sums[N * N] = {0}, entropies[N];
+    const float *maps[N];
+    for (size_t k = 0; k < n_texts; k++) {
+        const size_t T = texts[k].n_tokens;
+        void *room = malloc(hs_heads_hsic_room(N, T));
+        for (size_t i = 0; i < N; i++)
+            maps[i] = hs_capture_at(captures[k], kind == HS_CORPUS_JS ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY,
+                                    i / N_HEADS, i % N_HEADS);
+        for (size_t row = 0; row < T && kind == HS_CORPUS_JS; row++)
+            hs_heads_js_add(maps, N, T, row, entropies, sums);
+        if (kind == HS_CORPUS_CKA)
+            hs_heads_hsic_add(maps, N, T, room, sums);
+        free(room);
+    }
+    if (kind == HS_CORPUS_CKA)
+        hs_heads_cka_distance(sums, N);
+    return kind == HS_CORPUS_CKA ? sums[a * N + b] : sums[a < b ? a * N + b : b * N + a] / (double)n_texts;
+}
+
+START_TEST(distances_and_masks_are_sums)
+{
+    enum { N = N_LAYERS * N_HEADS };
+    for (int kind = HS_CORPUS_CKA; kind <= HS_CORPUS_JS; kind++) {
+        hs_corpus_stats *whole = experiment_of((hs_corpus_distance)kind, 0, n_texts);
+        hs_corpus_stats *head = experiment_of((hs_corpus_distance)kind, 0, 5), *loaded;
+        hs_corpus_stats *tail = experiment_of((hs_corpus_distance)kind, 5, n_texts - 5);
+        ck_assert_int_eq(hs_corpus_stats_merge(tail, head, NULL), HS_OK);
+        assert_same_state(whole, tail);
+        size_t n_bytes;
+        const void *bytes = hs_corpus_stats_save(whole, &n_bytes);
+        ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &loaded, NULL), HS_OK);
+        assert_same_state(whole, loaded);
+        for (size_t i = 0; i < N * N; i++)
+            ck_assert_double_eq_tol(value_of(loaded, "head_distances", i),
+                                    distance_expected((hs_corpus_distance)kind, i / N, i % N), 1e-6);
+        ck_assert_double_eq(value_of(loaded, "masked_tokens", 0), 4.0 * (double)n_texts);
+        ck_assert_double_eq(value_of(loaded, "masked_right", 0), 12); /* of 13 texts */
+        ck_assert_double_eq(value_of(loaded, "masked_loss_sum", 0), 0.25 * 78);
+        const hs_corpus_masked masked = hs_corpus_masked_read(loaded);
+        ck_assert_double_eq_tol(masked.accuracy, 12.0 / 52, 1e-12);
+        ck_assert_double_eq_tol(masked.loss, 0.25 * 78 / 52, 1e-12);
+        ck_assert_int_eq(hs_corpus_batch_begin(head, texts, 2, NULL), HS_INVALID); /* not two at a time */
+        hs_corpus_stats_destroy(whole);
+        hs_corpus_stats_destroy(head);
+        hs_corpus_stats_destroy(tail);
+        hs_corpus_stats_destroy(loaded);
+    }
+}
+END_TEST
+
+START_TEST(earlier_versions_are_refused)
+{
+    hs_corpus_stats *stats = stats_of(0, 3, 8), *loaded = NULL;
     size_t n_bytes;
-    stats->header->no_count = 3;
-    stats->header->no_ids[0] = CLS;
-    stats->header->no_more_ids[15] = STOP;
+    hs_error err = {0};
+    stats->header->version--;
     const void *bytes = hs_corpus_stats_save(stats, &n_bytes);
-    ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &earlier, NULL), HS_OK);
+    ck_assert_int_eq(hs_corpus_stats_load(bytes, n_bytes, &loaded, &err), HS_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "version"));
     hs_corpus_stats_destroy(stats);
-    stats = stats_of(0, 3, 8);
-    assert_same_state(stats, earlier);
-    ck_assert_int_eq(hs_corpus_stats_merge(stats, earlier, NULL), HS_OK);
-    hs_corpus_stats_destroy(stats);
-    hs_corpus_stats_destroy(earlier);
 }
 END_TEST
 
@@ -584,8 +715,8 @@ START_TEST(options_out_of_range_are_refused)
 {
     static const float falling[] = {0.3f, 0.2f}, wide[] = {0.5f, 1.5f}, none[] = {NAN, 0.5f};
     static const uint16_t twice[] = {3, 3};
-    hs_corpus_options cases[12];
-    for (size_t k = 0; k < 12; k++)
+    hs_corpus_options cases[13];
+    for (size_t k = 0; k < 13; k++)
         cases[k] = options;
     cases[0].n_layers = 0;
     cases[1].n_heads = 0;
@@ -599,7 +730,8 @@ START_TEST(options_out_of_range_are_refused)
     cases[9].n_thresholds = 2, cases[9].thresholds = none;
     cases[10].layers = twice;
     cases[11].attention_threshold = 0;
-    for (size_t k = 0; k < 12; k++) {
+    cases[12].distances = (hs_corpus_distance)(HS_CORPUS_JS + 1);
+    for (size_t k = 0; k < 13; k++) {
         hs_corpus_stats *stats = NULL;
         ck_assert_msg(hs_corpus_stats_create(&cases[k], &stats, NULL) == HS_INVALID, "case %zu", k);
         ck_assert_ptr_null(stats);
@@ -838,7 +970,8 @@ int main(void)
     tcase_add_test(tc, merging_and_batches_change_nothing);
     tcase_add_test(tc, other_options_are_not_merged);
     tcase_add_test(tc, what_was_saved_is_loaded);
-    tcase_add_test(tc, ids_of_earlier_programs_are_forgotten);
+    tcase_add_test(tc, distances_and_masks_are_sums);
+    tcase_add_test(tc, earlier_versions_are_refused);
     tcase_add_test(tc, damaged_bytes_are_refused);
     tcase_add_test(tc, options_out_of_range_are_refused);
     tcase_add_test(tc, texts_that_do_not_fit_are_refused);
