@@ -3,9 +3,9 @@
 #include "server/commands/bench.h"
 #include "engine/pass/measure.h"
 #include "server/base/cores.h"
+#include "server/base/whole_files.h"
 #include "server/commands/commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +144,18 @@ static const hs_option bench_table[] = {
     {"json", 0, "FILE", "write the figures there too", hs__set_string, AT(json), 0, 0, NULL},
 };
 
+/* Measures while the file is open: nobody wants to hear after minutes that a folder is missing. NULL: there
+ * is none. */
+static hs_status figures_write(FILE *file, void *data, hs_error *err)
+{
+    json_t *figures = json_object();
+    hs_status st = bench_run(data, figures, err);
+    if (!st && file && json_dumpf(figures, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)))
+        st = hs_fail(err, HS_IO, "cannot write the figures");
+    json_decref(figures);
+    return st;
+}
+
 static int bench_main(const hs_command *command, int argc, char **argv)
 {
     bench_options options = {.catalog.n_threads = hs__cores_usable(),
@@ -154,20 +166,10 @@ static int bench_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (operand < argc)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
-    /* Opened first: nobody wants to hear after minutes that a folder is missing. */
-    FILE *file = options.json ? fopen(options.json, "we") : NULL;
-    json_t *figures = json_object();
-    hs_status st = HS_OK;
-    if (options.json && !file)
-        st = hs_fail(&err, HS_IO, "cannot write '%s': %s", options.json, strerror(errno));
+    hs_status st = hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err);
     if (!st)
-        st = hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err);
-    if (!st)
-        st = bench_run(&options, figures, &err);
-    const bool written = !file || st || !json_dumpf(figures, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    if ((file && fclose(file)) || !written)
-        st = hs_fail(&err, HS_IO, "cannot write '%s': %s", options.json, strerror(errno));
-    json_decref(figures);
+        st = options.json ? hs__path_write(options.json, figures_write, &options, &err)
+                          : figures_write(NULL, &options, &err);
     hs_runtime_destroy(options.catalog.runtime);
     return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
 }

@@ -61,3 +61,11 @@ def test_answers_of_every_format(figures):
 def test_failures_are_told(tmp_path):
     done = bench("--model", tmp_path / "none")
     assert done.returncode == 1 and "none" in done.stderr
+
+
+def test_figures_are_written_whole_or_not_at_all(tmp_path):
+    done = bench("--quick", "--json", tmp_path / "nowhere" / "figures.json")
+    assert done.returncode == 1 and "nowhere" in done.stderr and not done.stdout
+    (tmp_path / "figures.json").write_text("old")
+    done = bench("--model", tmp_path / "none", "--quick", "--json", tmp_path / "figures.json")
+    assert done.returncode == 1 and [p.read_text() for p in tmp_path.iterdir()] == ["old"]

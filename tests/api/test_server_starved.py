@@ -73,12 +73,15 @@ def test_uploads_at_full_speed_leave_turns_to_others(start_server, tmp_path):
     assert any(beside), "the uploads were over before the short questions"
 
 
+# Slow as long as the file is there that SLOW_WHILE names: while somebody looks.
 SLOW_DISK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <unistd.h>
 #define SLOW(ret, name, params, args) ret name params { static ret (*real) params; \
-    if (!real) real = (ret (*) params)dlsym(RTLD_NEXT, #name); usleep(1500000); return real args; }
+    if (!real) real = (ret (*) params)dlsym(RTLD_NEXT, #name); \
+    if (access(getenv("SLOW_WHILE"), F_OK) == 0) usleep(1500000); return real args; }
 SLOW(int, fsync, (int fd), (fd))
 SLOW(int, fdatasync, (int fd), (fd))
 SLOW(int, unlink, (const char *name), (name))
@@ -92,11 +95,12 @@ def test_a_slow_disk_holds_up_nobody_else(start_server, tmp_path):
     libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
     runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)  # a sanitizer's wants to be the first of all
     preload = ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(tmp_path / "slow.so")]))
-    server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload})
+    server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload, "SLOW_WHILE": str(tmp_path / "slowly")})
 
     def while_waiting(method, path, body=None):
         """The answer, and how many probes were answered before it."""
         answers = []
+        (tmp_path / "slowly").touch()
 
         def ask():
             answers.append(server.request(method, path, body, {"Content-Type": "text/plain"}))
@@ -107,6 +111,7 @@ def test_a_slow_disk_holds_up_nobody_else(start_server, tmp_path):
             assert server.get("/health").status == 200
             probes += 1
         asking.join()
+        (tmp_path / "slowly").unlink()
         return answers[0], probes
 
     answer, probes = while_waiting("POST", "/corpora?layers=0&max_tokens=4", b"a text\n")
