@@ -80,3 +80,19 @@ static inline float hs__log(float x)
     const float series = 1 + s2 * (1.0f / 3 + s2 * (1.0f / 5 + s2 * (1.0f / 7 + s2 * (1.0f / 9))));
     return (float)exponent * 0.693147181f + 2 * s * series;
 }
+
+/* e^x for x <= 0, to 2e-7 relative, in a form that vectorises: x = n ln 2 + r with |r| <= ln(2) / 2. Below
+ * -87, where floats end, it is e^-87. */
+static inline float hs__exp(float power_of_e)
+{
+    const float x = power_of_e > -87 ? power_of_e : -87;
+    const float shift = 12582912; /* 1.5 2^23: what is added to it loses its fraction */
+    const float n = (x * 1.44269504f + shift) - shift;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts, the first exact */
+    const float series =
+        1 + r * (1 + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
+    const int32_t bits = ((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return series * power + (power_of_e - power_of_e); /* NaN stays */
+}

@@ -1,6 +1,8 @@
 /* analysis_predictions.c - one row of logits, read twice: for its maximum and the top, then for the sums of
  * e^x. */
+#include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
+#include "model/clones.h"
 
 #include <math.h>
 
@@ -20,6 +22,29 @@ static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
     p->top_ids[at] = id;
 }
 
+/* Of e^(x - most), and of it times x - most. */
+HS_CLONES
+static void sums_find(const float *logits, size_t n, float most, double *ret_sum, double *ret_weighted)
+{
+    double sums[HS__LANES] = {0}, weighted[HS__LANES] = {0};
+    size_t i = 0;
+    for (; i + HS__LANES <= n; i += HS__LANES)
+        for (size_t k = 0; k < HS__LANES; k++) {
+            const float x = logits[i + k] - most, e = hs__exp(x);
+            sums[k] += (double)e;
+            weighted[k] += (double)e * (double)x;
+        }
+    for (; i < n; i++) {
+        const float x = logits[i] - most, e = hs__exp(x);
+        sums[0] += (double)e;
+        weighted[0] += (double)e * (double)x;
+    }
+    for (size_t k = 0; k < HS__LANES; k++) {
+        *ret_sum += sums[k];
+        *ret_weighted += weighted[k];
+    }
+}
+
 void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size_t top_k,
                         hs_prediction *ret_prediction)
 {
@@ -33,11 +58,7 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
         top_insert(p, logits[i], (int32_t)i, top_k);
     }
     double sum = 0, weighted = 0; /* of e^(x - most), and of it times x - most */
-    for (size_t i = 0; i < vocab_size; i++) {
-        const float x = logits[i] - most, e = expf(x);
-        sum += (double)e;
-        weighted += (double)e * (double)x;
-    }
+    sums_find(logits, vocab_size, most, &sum, &weighted);
     p->probability = (float)(exp((double)(asked - most)) / sum);
     p->entropy = (float)(log(fmax(sum, 1)) - weighted / sum); /* the largest counts 1 */
     for (size_t i = 0; i < p->n_top; i++)

@@ -5,7 +5,7 @@
  *
  * Below layer l nothing changes, and in it only what is made of its heads' outputs; so a variant begins
  * behind the heads of layer l, with the baseline's state and outputs (hs_start of engine/plan.h). All n heads
- * of L layers cost n L (L - 1/4) / 2 layers instead of n L L. Variants of a layer go through the pass side by
+ * of L layers cost n L (L + 1/2) / 2 layers instead of n L L. Variants of a layer go through the pass side by
  * side, as many as the workspace holds. */
 #pragma once
 

@@ -11,17 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-INLINE float sum_lanes(vec v)
-{
-    float lanes[LANES], sum = 0;
-    memcpy(lanes, &v, sizeof lanes);
-    for (size_t n = LANES / 2; n > 0; n /= 2)
-        for (size_t i = 0; i < n; i++)
-            lanes[i] += lanes[i + n];
-    sum += lanes[0];
-    return sum;
-}
-
 INLINE float max_lanes(vec v)
 {
     float lanes[LANES];
@@ -359,43 +348,80 @@ static void mirror(size_t n, float *s)
     }
 }
 
-/* Sums of DOT_ROWS rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time
- * that an addition takes. Where fewer rows are left the last one stands for those that are missing. */
-#define DOT_ROWS    4
-#define DOT_COLUMNS 2
-static void dot_tile(size_t K, const float *const x[DOT_ROWS], const float *const w[DOT_COLUMNS],
-                     vec sums[DOT_ROWS][DOT_COLUMNS])
+/* Sums of some rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time that an
+ * addition takes, as few as leave the others in registers. w comes from memory: what follows it is fetched
+ * meanwhile. */
+#define DOT_ROWS    (LANES == 16 ? 6 : 4) /* AVX-512 has twice the registers */
+#define DOT_COLUMNS (LANES == 16 ? 4 : 2)
+static inline __attribute__((always_inline)) void dot_tile(size_t n_rows, size_t K, const float *const x[],
+                                                           const float *const w[], size_t ahead,
+                                                           vec sums[DOT_ROWS][DOT_COLUMNS])
 {
     const size_t whole = K / LANES * LANES, rest = K - whole;
     vec s[DOT_ROWS][DOT_COLUMNS] = {0};
-    for (size_t k = 0; k < whole; k += LANES)
+    for (size_t k = 0; k < whole; k += LANES) {
 #pragma GCC unroll 4
-        for (size_t i = 0; i < DOT_ROWS; i++)
-#pragma GCC unroll 2
+        for (size_t j = 0; j < DOT_COLUMNS; j++)
+            __builtin_prefetch(w[j] + k + ahead, 0, 2);
+#pragma GCC unroll 6
+        for (size_t i = 0; i < n_rows; i++)
+#pragma GCC unroll 4
             for (size_t j = 0; j < DOT_COLUMNS; j++)
                 s[i][j] += load(x[i] + k) * load(w[j] + k);
-    for (size_t i = 0; i < DOT_ROWS; i++)
+    }
+    for (size_t i = 0; i < n_rows; i++)
         for (size_t j = 0; j < DOT_COLUMNS; j++)
             sums[i][j] = rest ? s[i][j] + load_part(x[i] + whole, rest, 0) * load_part(w[j] + whole, rest, 0)
                               : s[i][j];
 }
 
+/* With the number of rows known to the compiler. */
+static void dot_some(size_t n_rows, size_t K, const float *const x[], const float *const w[], size_t ahead,
+                     vec sums[DOT_ROWS][DOT_COLUMNS])
+{
+    switch (n_rows) {
+    case 1:
+        dot_tile(1, K, x, w, ahead, sums);
+        return;
+    case 2:
+        dot_tile(2, K, x, w, ahead, sums);
+        return;
+    case 3:
+        dot_tile(3, K, x, w, ahead, sums);
+        return;
+    case 4:
+        dot_tile(4, K, x, w, ahead, sums);
+        return;
+#if LANES == 16
+    case 5:
+        dot_tile(5, K, x, w, ahead, sums);
+        return;
+#endif
+    default:
+        dot_tile(DOT_ROWS, K, x, w, ahead, sums);
+    }
+}
+
 static void dots(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_columns, const float *w,
                  size_t ldw, float *y, size_t ldy)
 {
-    for (size_t j = 0; j < n_columns; j += DOT_COLUMNS)
-        for (size_t i = 0; i < n_rows; i += DOT_ROWS) {
-            const float *rows[DOT_ROWS], *columns[DOT_COLUMNS];
+    const size_t n_groups = (n_rows + DOT_ROWS - 1) / DOT_ROWS;
+    for (size_t j = 0; j < n_columns; j += DOT_COLUMNS) {
+        const float *columns[DOT_COLUMNS];
+        for (size_t c = 0; c < DOT_COLUMNS; c++)
+            columns[c] = w + (j + c < n_columns ? j + c : n_columns - 1) * ldw;
+        for (size_t group = 0; group < n_groups; group++) {
+            const size_t i = n_rows * group / n_groups, n = n_rows * (group + 1) / n_groups - i;
+            const float *rows[DOT_ROWS];
             vec sums[DOT_ROWS][DOT_COLUMNS];
-            for (size_t r = 0; r < DOT_ROWS; r++)
-                rows[r] = x + (i + r < n_rows ? i + r : n_rows - 1) * ldx;
-            for (size_t c = 0; c < DOT_COLUMNS; c++)
-                columns[c] = w + (j + c < n_columns ? j + c : n_columns - 1) * ldw;
-            dot_tile(K, rows, columns, sums);
-            for (size_t r = 0; r < DOT_ROWS && i + r < n_rows; r++)
+            for (size_t r = 0; r < n; r++)
+                rows[r] = x + (i + r) * ldx;
+            dot_some(n, K, rows, columns, i == 0 ? DOT_COLUMNS * ldw : 0, sums);
+            for (size_t r = 0; r < n; r++)
                 for (size_t c = 0; c < DOT_COLUMNS && j + c < n_columns; c++)
                     y[(i + r) * ldy + j + c] = sum_lanes(sums[r][c]);
         }
+    }
 }
 
 const hs__kernels KERNELS = {

@@ -85,6 +85,34 @@ INLINE vec gather(const float *p, ivec index)
 #endif
 }
 
+/* Lanes half a vector further on, a quarter, ...; what follows the sums that count is of no interest. */
+#if LANES == 16
+#define FURTHER_8 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7
+#define FURTHER_4 4, 5, 6, 7, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7
+#define FURTHER_2 2, 3, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7
+#define FURTHER_1 1, 0, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7
+#elif LANES == 8
+#define FURTHER_4 4, 5, 6, 7, 0, 1, 2, 3
+#define FURTHER_2 2, 3, 0, 1, 0, 1, 2, 3
+#define FURTHER_1 1, 0, 0, 1, 0, 1, 2, 3
+#else
+#define FURTHER_2 2, 3, 0, 1
+#define FURTHER_1 1, 0, 0, 1
+#endif
+/* The upper half is added to the lower one until one number is left. */
+INLINE float sum_lanes(vec v)
+{
+#if LANES == 16
+    v += __builtin_shufflevector(v, v, FURTHER_8);
+#endif
+#if LANES >= 8
+    v += __builtin_shufflevector(v, v, FURTHER_4);
+#endif
+    v += __builtin_shufflevector(v, v, FURTHER_2);
+    v += __builtin_shufflevector(v, v, FURTHER_1);
+    return v[0];
+}
+
 /* a0 b0 a1 b1 ..., its first or second half. */
 #if LANES == 16
 #define FIRST_HALF  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23

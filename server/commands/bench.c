@@ -1,5 +1,6 @@
 /* bench.c - `headscope bench`: one model on this machine, as tables and as JSON. The measurements are in
- * bench_passes.c and bench_encoding.c; here are start-up, memory and what the machine is. */
+ * bench_passes.c, bench_encoding.c and bench_experiments.c; here are start-up, memory and what the machine
+ * is. */
 #include "server/commands/bench.h"
 #include "engine/pass/measure.h"
 #include "server/base/cores.h"
@@ -89,7 +90,7 @@ static hs_status bench_run(const bench_options *options, json_t *figures, hs_err
 {
     hs_catalog catalog = {0};
     const hs_bench_subject subject = {&catalog, options->catalog.n_threads, options->quick};
-    json_t *model = NULL, *passes = NULL, *encoding = NULL;
+    json_t *model = NULL, *passes = NULL, *encoding = NULL, *experiments = NULL;
     json_object_set_new(figures, "machine", machine_tell(options->catalog.runtime, subject.n_cores));
     hs_status st = start(options, &catalog, &model, err);
     if (st)
@@ -101,13 +102,19 @@ static hs_status bench_run(const bench_options *options, json_t *figures, hs_err
     st = hs__bench_encoding(&subject, &encoding, err);
     if (st)
         goto out;
+    printf("\n");
+    st = hs__bench_experiments(&subject, &experiments, err);
+    if (st)
+        goto out;
     const size_t peak = memory_read("VmHWM");
     printf("\nat most %.1f MB were resident\n", (double)peak / 1e6);
     if (json_object_set(figures, "model", model) || json_object_set(figures, "passes", passes) ||
         json_object_set(figures, "encoding", encoding) ||
+        json_object_set(figures, "experiments", experiments) ||
         json_object_set_new(figures, "resident_bytes_max", json_integer((json_int_t)peak)))
         st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures");
 out:
+    json_decref(experiments);
     json_decref(encoding);
     json_decref(passes);
     json_decref(model);

@@ -21,5 +21,9 @@ HS_MUST_USE hs_status hs__bench_passes(const hs_bench_subject *subject, json_t *
 HS_MUST_USE hs_status hs__bench_encoding(const hs_bench_subject *subject, json_t **ret_figures,
                                          hs_error *err);
 
+/* What experiments cost, in passes. *ret_figures is the caller's. */
+HS_MUST_USE hs_status hs__bench_experiments(const hs_bench_subject *subject, json_t **ret_figures,
+                                            hs_error *err);
+
 /* The middle of n >= 1 values, which are sorted by it. */
 double hs__bench_median(double *values, size_t n);

@@ -58,6 +58,20 @@ def test_answers_of_every_format(figures):
     assert rows["json"]["bytes"] > rows["json, last layer"]["bytes"] >= rows["the same, gzip"]["bytes"]
 
 
+def test_experiments_in_passes(figures):
+    """The random model has no head for masked tokens."""
+    experiments = figures[0]["experiments"]
+    assert set(experiments) == {"norms", "residual", "effects"}
+    assert experiments["effects"] > 1 and str(round(experiments["effects"], 1)) in figures[1]
+
+
+def test_experiments_with_predictions(tmp_path):
+    done = bench("--quick", "--cores", 1, "--json", tmp_path / "figures.json")
+    assert done.returncode == 0, done.stderr
+    experiments = json.loads((tmp_path / "figures.json").read_text())["experiments"]
+    assert 0 < experiments["predictions"] and 0 < experiments["lens"]
+
+
 def test_failures_are_told(tmp_path):
     done = bench("--model", tmp_path / "none")
     assert done.returncode == 1 and "none" in done.stderr
