@@ -119,3 +119,42 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   await expect(readout(page)).toContainText("layer 0 head 0");
   await expect(readout(page)).toContainText("stories.jsonl");
 });
+
+// What a run counts of each head is put into its report here, so that every head's is known.
+test("which head does what, over a run: label, sort, filter and search", async ({ watched: page, home }) => {
+  const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;
+  const grid = (value: (l: number, h: number) => number): number[][] =>
+    Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));
+  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "entropy"];
+  const profiles = {
+    ...Object.fromEntries(names.map((name, k) => [`profiles_${name}`, grid((l, h) => share(l, h, k))])),
+    profiles_label: grid((l, h) => (l === 3 && h === 5 ? 0 : l === 4 ? 2 : 3)),
+    profiles_previous: grid((l, h) => (l === 3 && h === 5 ? 0.9 : share(l, h, 0))),
+  };
+  await withRuns(page, home);
+  await page.route("**/report?format=json", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
+  });
+  await page.reload();
+  await page.getByText("Which head does what, over all texts of").click();
+  const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
+  await expect(rows).toHaveCount(144);
+  await expect(rows.first()).toContainText(/^L3 H5previous90/);
+  await expect(page.locator(".ranked button").first()).toHaveText("Layer 3 head 5");
+  await expect(page.locator(".head-map td")).toHaveCount(144);
+  await page.getByRole("button", { name: "Entropy, nats" }).click();
+  await expect(page).toHaveURL(/runcolumn=-broad/);
+  const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);
+  expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
+  await page.getByLabel("Heads that look").selectOption("broad");
+  await expect(rows).toHaveCount(12);
+  await page.getByLabel("Heads that look").selectOption("all");
+  await page.getByLabel("Find heads").fill("word back");
+  await expect(rows).toHaveCount(1);
+  await expect(page).toHaveURL(/runseek=word/);
+  await page.reload();
+  await expect(rows).toHaveCount(1);
+  await rows.getByRole("button", { name: "L3 H5" }).click();
+  await expect(page).toHaveURL(/view=head.*layer=3&head=5/);
+});

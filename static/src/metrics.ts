@@ -103,8 +103,10 @@ export const valueOf = (head: Known, figure: Figure): number | null => {
 export const patternOf = ({ profile }: Known): Pattern | "" => (profile && labelOf(profile)) ?? "";
 
 // Whether a head is meant by "7·5", "L7 H5", "layer 7" or words of its pattern.
-export function isSought(l: number, h: number, head: Known, sought: string): boolean {
-  const pattern = patternOf(head);
+export const isSought = (l: number, h: number, head: Known, sought: string): boolean =>
+  isSoughtAs(l, h, patternOf(head), sought);
+
+export function isSoughtAs(l: number, h: number, pattern: Pattern | "", sought: string): boolean {
   const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${pattern} ${pattern && FIGURES[pattern].title}`.toLowerCase();
   const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
   if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);

@@ -14,7 +14,9 @@ import {
   type Rank,
   type Row,
 } from "./run-figures";
+import { withHeads } from "./picture-heads";
 import { nameOfRun } from "./run-names";
+import { RunPatterns } from "./run-patterns";
 import { RUN_FIGURE_NAMES, type By, type RunFigure } from "./state";
 import { chartsPicture, type Picture } from "./surface";
 
@@ -52,12 +54,14 @@ export class RunCompare {
   private readonly legend = h("div", { class: "run-legend" });
   private readonly note = h("p", { class: "muted" });
   private readonly table = h("div", { class: "run-table" });
+  private readonly patterns: RunPatterns;
   private shown = "";
   private places: Place[] = [];
   private index = -1;
   private sides: Side[] = [];
 
   constructor(private readonly app: App) {
+    this.patterns = new RunPatterns(app);
     this.controls = {
       level: select("Threshold", [], (level) => app.set({ level: Number(level) })),
       by: segmented<By>(
@@ -92,6 +96,7 @@ export class RunCompare {
         { class: "plots" },
         RUN_FIGURE_NAMES.map((name) => this.plots[name].figure),
       ),
+      this.patterns.element,
       this.table,
     );
   }
@@ -174,6 +179,7 @@ export class RunCompare {
     const table = `${key} ${state.figure} ${state.rank}`;
     this.controls.by.set(state.by);
     this.controls.layer.element.hidden = state.by !== "layer";
+    this.patterns.update(sides[0]!.run, sides[0]!.report);
     if (table === this.shown) return;
     this.shown = table;
     this.sides = sides;
@@ -367,13 +373,14 @@ export class RunCompare {
       ),
     ];
     const names = sides.map(({ run }) => nameOfRun(run));
-    return {
+    const seen = {
       name: `headscope-runs-${names.join("-").replaceAll(/[^\w.-]+/g, "_")}`,
       title: `headscope · ${names.join(" and ")}`,
       provenance: { tool: "headscope", runs: sides.map(({ report }) => report.provenance), page: app.address() },
       picture: this.picture(names),
       rows,
     };
+    return withHeads(seen, this.patterns.shown);
   }
 
   // The charts on screen, with who is who.

@@ -208,6 +208,10 @@ const FIELDS = {
   by: oneOf(BYS, "layers"),
   figure: oneOf(RUN_FIGURE_NAMES, "repeated_share"),
   rank: text("place"),
+  runheads: flag(false), // which head does what, over the first run
+  runonly: oneOf(ONLY, "all"),
+  runseek: text(""),
+  runcolumn: text("-previous"),
 };
 
 type Fields = typeof FIELDS;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { linesOf } from "../src/corpora.ts";
 import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/run-figures.ts";
+import { chooseHeads, headsOf, sortHeads } from "../src/run-patterns.ts";
 import { duration, progressOf } from "../src/run-list.ts";
 
 // One threshold of two, two heads a layer; figures told apart by layer and head.
@@ -84,4 +85,19 @@ test("runs: progress in words", () => {
   );
   assert.equal(progressOf({ ...run, state: "done", texts_done: 1, model: "mini" }), "mini · 1 text");
   assert.deepEqual([0.2, 59, 3600].map(duration), ["1 s", "59 s", "1 h 0 min"]);
+});
+
+test("a run's heads: pattern by label, chosen and sorted", () => {
+  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "entropy"];
+  const arrays = Object.fromEntries(names.map((name, k) => [`profiles_${name}`, [[0.1 * k, 0.6, 0.2, 0.9 - 0.1 * k]]]));
+  const heads = headsOf({ ...arrays, layers: [4], heads: 4, profiles_label: [[0, 1, 2, 3]] });
+  assert.deepEqual(heads.map(({ layer, head, pattern }) => [layer, head, pattern]), [[4, 0, "self"], [4, 1, "first"], [4, 2, "broad"], [4, 3, ""]]);
+  assert.deepEqual(headsOf({ layers: [0], heads: 1 }), []); // of a version without them
+  const of = (list) => list.map(({ head }) => head);
+  assert.deepEqual(of(chooseHeads(heads, "none", "")), [3]);
+  assert.deepEqual(of(chooseHeads(heads, "all", "first token")), [1]);
+  assert.deepEqual(of(chooseHeads(heads, "all", "4·2")), [2]);
+  assert.deepEqual(of(sortHeads(heads, "-previous")), [3, 1, 2, 0]);
+  assert.deepEqual(of(sortHeads(heads, "-head")), [3, 2, 1, 0]);
+  assert.deepEqual(of(sortHeads(heads, "pattern")), [2, 1, 0, 3]);
 });
