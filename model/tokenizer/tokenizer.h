@@ -91,8 +91,8 @@ int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t
 /* Ids are below this: the vocab_size of config.json, which may be more than there are tokens. */
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);
 
-/* How it cuts words: "WordPiece", "BPE", "byte-level BPE" (tokens are written in characters that stand for
- * bytes), "Unigram", "WordLevel". */
+/* How it cuts words, static text: "WordPiece", "BPE", "byte-level BPE" (tokens are written in characters that
+ * stand for bytes), "Unigram", "WordLevel". */
 const char *hs_tokenizer_kind(const hs_tokenizer *tokenizer);
 
 typedef struct hs_special_ids {

@@ -2,6 +2,7 @@
  * column, for which a picture in the viewer is the next step. */
 #include "server/commands/answer_page.h"
 
+#include "model/tokenizer/readable_token.h"
 #include "model/utf8.h"
 
 #include <assert.h>
@@ -40,6 +41,19 @@ static void print_label(FILE *out, const char *token, int width)
     }
     for (; n < width; n++)
         fputc(' ', out);
+}
+
+/* The answer's tokens become those that people read. */
+static void tokens_translate(json_t *tokens, const char *tokenizer)
+{
+    size_t i;
+    json_t *token;
+    json_array_foreach(tokens, i, token)
+    {
+        char text[128];
+        hs_token_readable(tokenizer, json_string_value(token), text, sizeof text);
+        json_string_set(token, text);
+    }
 }
 
 static double cell(const json_t *map, size_t i, size_t j)
@@ -123,8 +137,9 @@ static void print_pairs(const json_t *answer, size_t n_tokens, FILE *out)
     free(counts);
 }
 
-void hs__answer_page_print(const json_t *answer, FILE *out)
+void hs__answer_page_print(const json_t *answer, const char *tokenizer, FILE *out)
 {
+    tokens_translate(json_object_get(answer, "tokens"), tokenizer);
     const size_t n_tokens = json_array_size(json_object_get(answer, "tokens"));
     assert(n_tokens > 0); /* an empty text has its two special tokens */
     fprintf(out, "%s: %zu tokens%s\n", json_string_value(json_object_get(answer, "model")), n_tokens,

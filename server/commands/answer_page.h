@@ -10,5 +10,5 @@
  * its answer is for machines. */
 bool hs__answer_page_ask(json_t *fields);
 
-/* answer is the JSON answer to such a request. */
-void hs__answer_page_print(const json_t *answer, FILE *out);
+/* answer is the JSON answer to such a request; tokenizer is hs_tokenizer_kind's, for tokens to be read. */
+void hs__answer_page_print(const json_t *answer, const char *tokenizer, FILE *out);

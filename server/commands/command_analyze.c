@@ -19,7 +19,8 @@ typedef struct analyze_options {
     hs_catalog_options catalog;
     json_t *fields; /* the request's, without its text */
     const char *format, *output;
-    bool for_a_person; /* the answer is a page on the terminal */
+    bool for_a_person;     /* the answer is a page on the terminal */
+    const char *tokenizer; /* the kind of the model's, static */
 } analyze_options;
 
 /* "max-tokens" -> "max_tokens": an option sets the request's field of its name. */
@@ -219,12 +220,12 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
 }
 
 /* What a person reads instead of the JSON. */
-static hs_status answer_show(const hs_response *response, hs_error *err)
+static hs_status answer_show(const hs_response *response, const char *tokenizer, hs_error *err)
 {
     json_t *answer = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
     if (!answer)
         return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
-    hs__answer_page_print(answer, stdout);
+    hs__answer_page_print(answer, tokenizer, stdout);
     json_decref(answer);
     return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
@@ -269,6 +270,7 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
     if (!st)
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
+        options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0]));
         snprintf(query, sizeof query, "format=%s", format_choose(options));
         const hs_request request = {.operation = HS_ANALYZE,
                                     .query = query,
@@ -308,7 +310,7 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     if (answer_make(options, body, &response, &err))
         goto out;
     if (response.status == 200) {
-        if (!(options->for_a_person ? answer_show(&response, &err)
+        if (!(options->for_a_person ? answer_show(&response, options->tokenizer, &err)
                                     : hs__path_write(options->output, body_write, &response, &err)))
             exit_code = HS_EXIT_DONE;
     } else {

@@ -1,6 +1,7 @@
 /* corpus_panels.c - every panel is a row of one table: numbers out of the statistics, then a chart. */
 #include "server/corpus/corpus_panels.h"
 
+#include "model/tokenizer/readable_token.h"
 #include "server/corpus/corpus_charts.h"
 #include "server/corpus/corpus_tables.h"
 
@@ -250,17 +251,22 @@ static void unique_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
 
 enum { RANKED = 12 };
 
-static const char *token_name(const hs__drawing *d, double id)
+enum { NAME_BYTES = 96 };
+
+static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES])
 {
+    const json_t *model = json_object_get(json_object_get(d->report, "provenance"), "model");
     char key[24];
     snprintf(key, sizeof key, "%.0f", id);
     const char *name = json_string_value(json_object_get(json_object_get(d->report, "focus_tokens"), key));
-    return name ? name : "?";
+    hs_token_readable(json_string_value(json_object_get(model, "tokenizer")), name ? name : "?", ret_name,
+                      NAME_BYTES);
 }
 
 static void focus_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
 {
     const caption title = title_of(d, p, at);
+    char texts[RANKED][NAME_BYTES];
     const char *names[RANKED];
     size_t n = 0;
     double all = 0;
@@ -269,7 +275,8 @@ static void focus_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *o
     for (size_t k = 0; k < HS_CORPUS_FOCUS_MAX; k++)
         all += d->values[k];
     for (; n < RANKED && d->values[n] > 0; n++) {
-        names[n] = token_name(d, d->places[n]);
+        token_name(d, d->places[n], texts[n]);
+        names[n] = texts[n];
         d->values[n] /= all;
     }
     hs__chart_ranking(out, &(hs__ranking){.title = title.text,

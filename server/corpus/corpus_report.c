@@ -259,10 +259,11 @@ static json_t *provenance(const hs__corpus_record *record, const hs_corpus_optio
 {
     const json_t *identity = record->identity;
     return json_pack(
-        "{ss s{sO sO sO sO sO} so s{sO so ss sI sI sb} s{sO sO} ss sf}", "headscope", HS_VERSION, "model",
+        "{ss s{sO sO sO sO sO so} so s{sO so ss sI sI sb} s{sO sO} ss sf}", "headscope", HS_VERSION, "model",
         "name", json_object_get(record->names, "model"), "sha256", json_object_get(identity, "model_sha256"),
         "layers", json_object_get(identity, "model_layers"), "backend", json_object_get(identity, "backend"),
-        "precision", json_object_get(identity, "precision"), "options", options_json(identity, o), "input",
+        "precision", json_object_get(identity, "precision"), "tokenizer",
+        given_or(record->names, "tokenizer", json_null()), "options", options_json(identity, o), "input",
         "files", json_object_get(record->names, "inputs"), "formats",
         given_or(record->names, "formats", json_null()), "sha256", record->place.sha256, "bytes",
         (json_int_t)record->place.n_bytes, "lines", (json_int_t)record->place.n_lines, "complete",

@@ -25,7 +25,7 @@ export interface Pick { early: number; middle: number; layer: number; head: numb
 export interface Report {
   provenance: {
     headscope: string; date: string; seconds: number;
-    model: { name: string; sha256: string; layers: number; backend: string; precision: string };
+    model: { name: string; sha256: string; layers: number; backend: string; precision: string; tokenizer: string | null };
     options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
     shards: { n: number; included: number[] };

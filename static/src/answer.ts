@@ -1,10 +1,11 @@
 // A safetensors answer of POST /analyze as the viewer uses it.
 import type { AnalyzeAnswer, HeadSummary } from "../../build/openapi";
+import { readable } from "./piece";
 import { parseSafetensors, type Tensor } from "./safetensors";
 
 export interface Encoding {
   ids: number[];
-  tokens: string[];
+  tokens: string[]; // as people read them
   types: number[];
   special: boolean[];
   offsets: [number, number][]; // code points of text, or of text_pair for type 1
@@ -53,14 +54,15 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     return Array.from(found.data as BigInt64Array, Number);
   };
   const map = (name: string): Tensor["data"] | null => tensors.get(name)?.data ?? null;
+  const model = metadata.model ?? "";
   return {
-    model: metadata.model ?? "",
+    model,
     sha256: metadata.model_sha256 ?? "",
     request: metadata.request ?? "",
     truncated: metadata.truncated === "true",
     encoding: {
       ids: list("input_ids"),
-      tokens: read("tokens"),
+      tokens: read<string[]>("tokens").map((token) => readable(token, model)),
       types: list("token_type_ids"),
       special: list("special_tokens_mask").map(Boolean),
       offsets: inTwos(list("offset_mapping")),

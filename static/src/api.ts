@@ -1,5 +1,6 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
 import type { Model, Models, Problem as ProblemBody } from "../../build/openapi";
+import { learnTokenizers, readableAnswer } from "./piece";
 import { readAnswer, type Answer, type JsonAnswer, type Timing } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 import { authorization, tellRefusal } from "./token";
@@ -79,7 +80,8 @@ export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Pr
     signal,
   });
   const text = await response.text();
-  return { ...(JSON.parse(text) as JsonAnswer), bytes: text.length };
+  const answer = JSON.parse(text) as JsonAnswer;
+  return { ...readableAnswer(answer, answer.model), bytes: text.length };
 }
 
 // The body in one piece, without a second copy where its length is told beforehand.
@@ -121,5 +123,7 @@ export async function download(request: AnalyzeRequest, format: "npz" | "safeten
 
 export async function models(): Promise<Model[]> {
   const response = await send("models", { headers: { Accept: "application/json" } });
-  return ((await response.json()) as Models).models;
+  const { models } = (await response.json()) as Models;
+  learnTokenizers(models);
+  return models;
 }

@@ -1,6 +1,7 @@
 // The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
 import { partAt, type Answer, type Encoding } from "./answer";
 import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
+import { joined } from "./piece";
 import { fromHalves, similarityOf } from "./similarity";
 import { visible } from "./visible";
 
@@ -11,7 +12,7 @@ export interface Lens {
 
 // Word pieces lose their ## where they continue a merged word.
 const label = (tokens: readonly string[]): string =>
-  visible(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t)).join(""));
+  visible(joined(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t))));
 
 const UNKNOWN = /^(\[UNK\]|<unk>)$/i;
 

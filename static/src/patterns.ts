@@ -40,7 +40,7 @@ export function kindsOf({ ids, tokens, special, sentences }: Encoding): Kinds {
   return {
     first,
     separator: special.map((s, t) => s && t !== first),
-    punctuation: tokens.map((token, t) => !special[t] && /^[▁Ġ#]*\p{P}+$/u.test(token)),
+    punctuation: tokens.map((token, t) => !special[t] && /^[␣#]*\p{P}+$/u.test(token)),
     repeated: ids.map((id, t) => (special[t] ? -1 : id)),
     sentence: sentences.map((s, t) => (special[t] ? -1 : s)),
   };

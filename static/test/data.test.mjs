@@ -12,6 +12,7 @@ import {
 } from "../src/analysis.ts";
 import { timingOf } from "../src/api.ts";
 import { readAnswer } from "../src/answer.ts";
+import { joined, learnTokenizers, readable, readableAnswer } from "../src/piece.ts";
 import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
 import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pair-order.ts";
 import { parseSafetensors } from "../src/safetensors.ts";
@@ -280,4 +281,30 @@ test("alignment finds what two texts share; differences stand on it", () => {
     second: [0, 1],
   });
   assert.deepEqual([...d], [1, 1, 3, 3]);
+});
+
+test("tokens are read as text, by their model's tokenizer", () => {
+  learnTokenizers([
+    { name: "bytes", tokenizer: "byte-level BPE" },
+    { name: "marks", tokenizer: "Unigram" },
+    { name: "words", tokenizer: "WordPiece" },
+  ]);
+  const bytes = (token) => readable(token, "bytes");
+  assert.equal(bytes("\u0120Paris"), "␣Paris");
+  assert.equal(bytes("caf\u00c3\u00a9"), "café");
+  assert.equal(bytes("\u010a"), "\u240a");
+  assert.equal(bytes("\u00e2\u0122\u013b"), "’");
+  assert.equal(bytes("\u00e2\u0122"), "⟨E2⟩⟨80⟩");
+  assert.equal(bytes("<mask>"), "<mask>");
+  assert.equal(bytes("中国"), "中国"); // an added token
+  assert.equal(joined([bytes("\u00f0\u0141\u013a"), bytes("\u0122")]), "😀");
+  assert.equal(readable("\u2581the\u2581end", "marks"), "␣the␣end");
+  for (const token of ["\u0120", "##č", "\u2581", "Ã©"]) {
+    assert.equal(readable(token, "words"), token);
+    assert.equal(readable(token, "unknown"), token);
+  }
+  const answer = { tokens: ["\u0120a"], model: "\u0120", attentions: [[[[0.5]]]], predictions: [{ token: "\u0120b", top: [{ id: 3, token: "c" }] }] };
+  assert.deepEqual(readableAnswer(answer, "bytes"), {
+    ...answer, tokens: ["␣a"], predictions: [{ token: "␣b", top: [{ id: 3, token: "c" }] }],
+  });
 });

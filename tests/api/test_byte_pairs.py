@@ -14,6 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
 import family_roberta  # noqa: E402
+from test_cli import on_a_terminal  # noqa: E402
 
 HEADSCOPE = os.environ["HEADSCOPE"]
 
@@ -65,3 +66,13 @@ def test_a_corpus(folder, tmp_path):
     run("corpus", "--model", folder, "--output", tmp_path / "run", tmp_path / "texts.jsonl")
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["texts"] == 8
+
+
+def test_a_person_reads_text(folder, tmp_path):
+    """Bytes that are whole characters are shown as such, a space as a mark; programs get the vocabulary's pieces."""
+    text = tmp_path / "text"
+    text.write_text("The caf\u00e9's <mask>\nwas \u2014 closed")
+    code, page = on_a_terminal("analyze", "--model", str(folder), str(text))
+    assert code == 0 and "<s> The" in page and "<mask>" in page and "\u2423c" in page and "\u240a" in page
+    assert "\u27e8C3\u27e9 \u27e8A9\u27e9" in page  # two tokens, neither a whole character
+    assert not set("\u0120\u010a\u00c3\u00e2") & set(page)
