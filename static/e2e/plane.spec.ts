@@ -76,3 +76,18 @@ test("heads like one: nearest first, from the search and from the head itself", 
   await page.getByLabel("Find heads").fill("like 40·5");
   await expect(page.getByText("No head is of this kind")).toBeVisible();
 });
+
+test("previous token and repeated tokens are found by their words; where no head is known for it, the strongest are offered", async ({ watched: page, home }) => {
+  await open(page, home, QUERY);
+  await page.getByLabel("Find heads").fill("previous token");
+  await expect.poll(() => page.locator(".thumb .figure span").allTextContents()).toContain("previous");
+  expect(new Set(await page.locator(".thumb .figure span").allTextContents())).toEqual(new Set(["previous"]));
+  await page.getByLabel("Find heads").fill("repeated tokens");
+  await expect(page.getByText("No head is of this kind")).toBeVisible();
+  await page.getByRole("button", { name: "Show all, sorted by: attention on repeats" }).click();
+  await expect(page).toHaveURL(/sort=repeated/);
+  await expect(page.locator(".thumb")).toHaveCount(144);
+  await page.getByLabel("Find heads").fill("like 40·5");
+  await expect(page.getByText("No head is of this kind")).toBeVisible();
+  await expect(page.getByRole("button", { name: /^Show all, sorted by/ })).toBeHidden();
+});

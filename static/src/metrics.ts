@@ -78,13 +78,13 @@ const COUNTED: Record<Counted, About> = {
 const attends = (name: string, short: string, title: string): About => ({ name, short, title, write: percent });
 // Shares of attention, and in words what a head of the pattern does: what a search finds.
 const ATTENDED: Record<Pattern, About> = {
-  previous: attends("Attention one back", "previous", "Looks at the token before: one word back"),
-  next: attends("Attention one ahead", "next", "Looks at the token after: one word ahead"),
+  previous: attends("Attention one back", "previous", "Looks at the previous token, the one before: one word back"),
+  next: attends("Attention one ahead", "next", "Looks at the next token, the one after: one word ahead"),
   self: attends("Attention on itself", "self", "Looks at the token itself: the diagonal"),
   first: attends("Attention on the first", "first", "Looks at the first token, [CLS]"),
   separator: attends("Attention on [SEP]", "separator", "Looks at the separators, [SEP]"),
   punctuation: attends("Attention on punctuation", "punctuation", "Looks at full stops, commas and the like"),
-  repeated: attends("Attention on repeats", "repeated", "Looks at the same token elsewhere in the text"),
+  repeated: attends("Attention on repeats", "repeated", "Looks at repeated tokens: the same token elsewhere in the text"),
   sentence: attends("Attention in the sentence", "sentence", "Looks at tokens of the same sentence"),
   broad: attends("Evenness of attention", "broad", "Looks everywhere: entropy over that of an even spread"),
 };
@@ -107,14 +107,21 @@ export const isSought = (l: number, h: number, head: Known, sought: string): boo
   isSoughtAs(l, h, patternOf(head), sought);
 
 export function isSoughtAs(l: number, h: number, pattern: Pattern | "", sought: string): boolean {
-  const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${pattern} ${pattern && FIGURES[pattern].title}`.toLowerCase();
+  const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${pattern} ${pattern && FIGURES[pattern].title}`;
   const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
   if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);
-  return sought
+  return hasWords(words, sought);
+}
+
+// The pattern that words like "repeated tokens" mean, or null.
+export const soughtPattern = (sought: string): Pattern | null =>
+  PATTERNS.find((pattern) => sought.trim() !== "" && hasWords(`${pattern} ${FIGURES[pattern].title}`, sought)) ?? null;
+
+const hasWords = (text: string, sought: string): boolean =>
+  sought
     .toLowerCase()
     .split(/\s+/)
-    .every((word) => words.includes(word));
-}
+    .every((word) => text.toLowerCase().includes(word));
 
 // "like 7·5": the layer and head named.
 export function likeOf(sought: string): [number, number] | null {

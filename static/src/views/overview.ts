@@ -16,13 +16,14 @@ import {
   patternOf,
   placeIn,
   rangeOf,
+  soughtPattern,
   soundValueOf,
   valueOf,
   writeFigure,
   type Figure,
   type Known,
 } from "../metrics";
-import { REACH, type Profile } from "../patterns";
+import { PATTERNS, REACH, type Pattern, type Profile } from "../patterns";
 import { format, percent, type Tick } from "../scale";
 import { METRICS, ONLY, type Metric, type Only, type Show } from "../state";
 import { distancesRequest, savedRequest } from "../requests";
@@ -98,7 +99,8 @@ export class OverviewView {
     placeholder: "7·5, back, like 7·5 …",
     title: "By layer and head, by words of what the head looks at, or “like 7·5”: nearest to that head first",
   });
-  private readonly none = h("p", { class: "notice", role: "status" }, "No head is of this kind. Widen the filter or the search.");
+  private readonly strongest = h("button", { type: "button", onclick: () => this.sortByPattern() });
+  private readonly none = h("div", { class: "notice", role: "status" }, h("p", {}, "No head is of this kind. Widen the filter or the search."), this.strongest);
   private readonly direction = h("button", { type: "button", onclick: () => this.app.set({ down: !this.app.state.down }) });
   private readonly least = h("input", {
     type: "number",
@@ -241,7 +243,7 @@ export class OverviewView {
 
   private place(answer: Answer, summary: Known[][]): void {
     const chosen = new Set(this.chosenHeads(summary).map((t) => `${t.l} ${t.h}`));
-    this.none.hidden = chosen.size > 0;
+    this.tellNone(chosen.size === 0);
     this.plane.update(answer, summary, (l, head) => chosen.has(`${l} ${head}`));
   }
 
@@ -261,6 +263,24 @@ export class OverviewView {
 
   private distanceOf({ l, h: k }: Thumb): number | undefined {
     return this.like?.get(l * this.known!.heads.length + k);
+  }
+
+  // What no head is known for, some may do a little.
+  private get wantedPattern(): Pattern | null {
+    const { only, seek } = this.app.state;
+    return PATTERNS.find((pattern) => pattern === only) ?? soughtPattern(seek);
+  }
+
+  private sortByPattern(): void {
+    const pattern = this.wantedPattern;
+    if (pattern) this.app.set({ only: "all", seek: "", sort: pattern, down: true, plane: false }, true);
+  }
+
+  private tellNone(none: boolean): void {
+    this.none.hidden = !none;
+    const pattern = none ? this.wantedPattern : null;
+    this.strongest.hidden = !pattern;
+    if (pattern) this.strongest.textContent = `Show all, sorted by: ${FIGURES[pattern].name.toLowerCase()}`;
   }
 
   // Whether heads are chosen by what their maps show: all maps are then fetched.
@@ -304,7 +324,7 @@ export class OverviewView {
   private arrange(answer: Answer, summary: Known[][]): void {
     const sorted = this.mixed;
     const order = this.ordered(summary);
-    this.none.hidden = order.length > 0;
+    this.tellNone(order.length === 0);
     const key = `${sorted} ${order.map((t) => `${t.l}.${t.h}`).join(" ")}`;
     if (key === this.arranged) return;
     this.arranged = key;
