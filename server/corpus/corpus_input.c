@@ -78,8 +78,10 @@ hs_status hs__corpus_input_open(const char *const *paths, size_t n_paths, const 
                                 const atomic_int *stop, hs__corpus_input **ret_input, hs_error *err)
 {
     hs__corpus_input *input = calloc(1, sizeof *input);
-    if (!input)
-        return hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
+    if (!input) {
+        hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
+        return HS_NO_MEMORY;
+    }
     input->paths = paths;
     input->n_paths = n_paths;
     input->told = told;

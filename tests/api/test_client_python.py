@@ -133,7 +133,8 @@ def test_a_corpus_run(start_server, tmp_path):
     server = start_server("--state", str(tmp_path))
     with package.Client(server.url) as client:
         seen = []
-        run = client.start_run((TEXT + f" {i}" for i in range(20)), name="twenty", layers=[0, 1], thresholds=[0.2, 0.5])
+        run = client.start_run((TEXT + f" {i}" for i in range(20)), name="twenty", layers=[0, 1], thresholds=[0.2, 0.5],
+                               split_special_tokens=True)
         run.wait(progress=lambda *done: seen.append(done), every=0.05)
         assert run.state == "done" and seen[-1] == (20, 20)
         assert client.run(run.id).fields["name"] == "twenty"

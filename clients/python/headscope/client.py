@@ -123,10 +123,11 @@ class Client:
     def start_run(self, texts: Iterable[Union[str, Mapping[str, Any]]], **options: Any) -> Run:
         """Starts a corpus run over texts (strings, or objects with a `text`) and returns it at once.
 
-        Options are those of POST /corpora: name, model, max_tokens, layers, thresholds. Follow it with Run.wait().
+        Options are those of POST /corpora: name, model, max_tokens, layers, thresholds, attention_threshold,
+        special_tokens, sentence_ends, field and more. Follow it with Run.wait().
         """
-        query = urlencode({name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
-                           for name, value in options.items()})
+        query = urlencode({name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else
+                           str(value).lower() if isinstance(value, bool) else value for name, value in options.items()})
         lines = (json.dumps(text, ensure_ascii=False).encode() + b"\n" for text in texts)
         body = self.request("POST", "/corpora" + ("?" + query if query else ""), _Stream(lines),
                             {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"})
