@@ -2,6 +2,7 @@
  * (recipe_reference.h): every feature of recipe.h, every intervention, on odd shapes. */
 #include "engine/engine.h"
 #include "engine/pass/runtime_parts.h"
+#include "tests/unit/chaos.h"
 #include "tests/unit/recipe_reference.h"
 
 #include <check.h>
@@ -438,6 +439,26 @@ START_TEST(threads_change_no_bit)
 }
 END_TEST
 
+START_TEST(engines_survive_every_refused_allocation)
+{
+    const hs_recipe recipe = recipes[_i].make();
+    const hs_engine_options options = {0};
+    const size_t live = chaos_live();
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        hs_engine *engine = NULL;
+        ck_assert_uint_lt(nth, 1000);
+        chaos_refuse(nth);
+        const hs_status st = hs_engine_create(runtime, &recipe, &options, &engine, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+        ck_assert_int_eq(engine != NULL, st == HS_OK);
+        hs_engine_destroy(engine);
+        ck_assert_uint_eq(chaos_live(), live);
+    }
+}
+END_TEST
+
 /* What a pass keeps changes nothing of what it computes: windows make their maps elsewhere when nobody keeps
  * them. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
@@ -790,6 +811,7 @@ int main(void)
     tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, threads_change_no_bit, 0, N_RECIPES);
+    tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_RECIPES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_RECIPES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
