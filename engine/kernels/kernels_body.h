@@ -205,28 +205,37 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
-/* In one row most lanes stand side by side: distances near 0 have rows of their own. */
-static void add_picked(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
-                       size_t ld, float *y)
+/* is_row is a constant once inlined. In one row most lanes stand side by side: distances near 0 have rows of
+ * their own. */
+INLINE void pick(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table, size_t ld,
+                 float *y)
 {
     const size_t whole = n / LANES * LANES;
     ivec columns;
     for (int32_t i = 0; i < LANES; i++)
-        columns[i] = is_row ? 0 : i;
+        columns[i] = i;
     for (size_t j = 0; j < whole; j += LANES) {
-        const int32_t at = rows[j] - first;
-        if (is_row && rows[j + LANES - 1] - rows[j] == LANES - 1) {
-            store(y + j, load(y + j) + load(table + at));
-            continue;
-        }
         const ivec row = *(const ivec_in_memory *)(rows + j) - first;
-        const ivec index = is_row ? row : row * (int32_t)ld + columns;
-        store(y + j, load(y + j) + gather(is_row ? table : table + j, index));
+        vec picked;
+        if (is_row && rows[j + LANES - 1] - rows[j] == LANES - 1)
+            picked = load(table + (rows[j] - first));
+        else
+            picked = is_row ? gather(table, row) : gather(table + j, row * (int32_t)ld + columns);
+        store(y + j, load(y + j) + picked);
     }
     for (size_t j = whole; j < n; j++) {
         const size_t row = (size_t)(rows[j] - first);
         y[j] += is_row ? table[row] : table[row * ld + j];
     }
+}
+
+static void add_picked(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
+                       size_t ld, float *y)
+{
+    if (is_row)
+        pick(n, rows, first, true, table, ld, y);
+    else
+        pick(n, rows, first, false, table, ld, y);
 }
 
 static void multiply(size_t n, const float *x, float *y)

@@ -11,7 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_FLOATS = 5120 }; /* 20 KB of a map at once: leaves the first-level cache room for panels */
+/* 20 KB of a map at once leave the first-level cache room for panels. With relative positions n rows meet n
+ * and a panel's rows of the table at each panel of keys, so that few rows would cost many. */
+enum { ROWS_FLOATS = 5120, RELATIVE_ROWS = 126 };
 
 /* Keys that one query sees, at most. */
 static size_t keys_max(size_t window, size_t n_tokens)
@@ -35,6 +37,8 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
     const hs__kernels *kernels = engine->kernels;
     size_t n = kernels->tile_rows * n_tokens;
     n = n > ROWS_FLOATS ? n : ROWS_FLOATS;
+    if (engine->relative.n_rows > 0 && n < RELATIVE_ROWS * n_tokens)
+        n = RELATIVE_ROWS * n_tokens;
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         const size_t n_keys = keys_max(engine->layers[l].window, n_tokens);
         const size_t rows = rows_at_once(kernels, n_keys),
@@ -45,15 +49,16 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
     return n;
 }
 
-/* Room for the rows of a strip beside each row of the table that they meet, or for a panel of keys beside the
- * same. Shorter texts may take more, for more of their rows are computed at once. */
+/* Room for a few rows of a strip beside each row of the table that they meet, or for a panel of keys beside
+ * what the whole strip meets there. Shorter texts may take more, for more of their rows are computed at once.
+ */
 size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
-    size_t n = 0;
+    size_t n = R > 0 ? (RELATIVE_ROWS + panel) * panel : 0;
     for (size_t T = 1; R > 0 && T <= n_tokens; T++) {
         const size_t at_once = rows_at_once(engine->kernels, T), rows = at_once < T ? at_once : T;
-        const size_t met = T + rows < R ? T + rows : R, floats = (rows + panel) * (met + 2 * panel);
+        const size_t met = T + rows < R ? T + rows : R, floats = rows * (met + 2 * panel);
         n = floats > n ? floats : n;
     }
     return n;
@@ -186,8 +191,14 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
         fill(row, end - s->from, s->to - s->from, -INFINITY);
     }
     scores_keep(head, s, head->scores_c2c);
-    if (head->position_keys)
-        content_to_position(kernels, scratch, head, s);
+    const size_t few = rows_at_once(kernels, head->T);
+    for (size_t row = 0; head->position_keys && row < s->n; row += few) {
+        strip part = *s;
+        part.first += row;
+        part.n = s->n - row < few ? s->n - row : few;
+        part.values += row * s->ld;
+        content_to_position(kernels, scratch, head, &part);
+    }
     if (head->position_queries)
         position_to_content(kernels, scratch, head, s);
     for (size_t i = 0; i < s->n && head->bias; i++)
@@ -238,7 +249,9 @@ static void output_compute(const hs__kernels *kernels, const hs__attention_scrat
 static void compute_map(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                         const hs__head *head)
 {
-    const size_t T = head->T, n_rows = rows_at_once(kernels, keys_max(head->window, T));
+    const size_t T = head->T;
+    const size_t n_rows =
+        head->position_queries ? RELATIVE_ROWS : rows_at_once(kernels, keys_max(head->window, T));
     const bool replaced = head->change.uniform || head->change.identity;
     const bool scored = head->scores || head->scores_c2c || head->scores_c2p || head->scores_p2c;
     if (head->scores_c2p)
