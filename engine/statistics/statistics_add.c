@@ -463,6 +463,10 @@ static void layer_end(hs_corpus_stats *stats, size_t k, size_t l)
     int64_t *normalized = stats->fields[HS__F_NORMALIZED] + l * 2 * W * W;
     hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, similarity, similarity + W * W);
     hs__corpus_sums_add(facts->normalized_sum, stride, facts->n_tokens, W, normalized, normalized + W * W);
+    if (stats->scratch->texts[k].number == 0) {
+        int64_t *first = stats->fields[HS__F_FIRST_SIMILARITY] + l * 2 * W * W;
+        hs__corpus_sums_add(facts->similarity_sum, stride, facts->n_tokens, W, first, first + W * W);
+    }
     for (size_t t = 0; t < stats->header->n_thresholds; t++)
         unique_focal_add(stats, k, t, l);
     segmentation_add(stats, k, l);

@@ -63,6 +63,7 @@ static const struct array_source {
     {"reached", "w", FROM_COUNTS, HS__F_REACHED, false},
     {"similarity_sum", "lww", FROM_MIRRORED, HS__F_SIMILARITY, true},
     {"normalized_sum", "lww", FROM_MIRRORED, HS__F_NORMALIZED, true},
+    {"first_similarity", "lww", FROM_MIRRORED, HS__F_FIRST_SIMILARITY, true},
     {"normalized_hist", "lhn", FROM_BOTH_HISTS, HS__F_SIGNAL_HIST, false},
     {"column_hist", "lhc", FROM_COUNTS, HS__F_COLUMN_HIST, false},
     {"signal_hist", "lhn", FROM_COUNTS, HS__F_SIGNAL_HIST, false},

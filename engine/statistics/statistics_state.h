@@ -59,11 +59,12 @@ enum {
     X(FOCAL_HIST, "tlhs")                                                                                    \
     X(DISTANCE, "tlhw")                                                                                      \
     X(UNIQUE_FOCAL, "tlu")                                                                                   \
-    X(LOCATION, "lhww")     /* i < j */                                                                      \
-    X(ATTENTION, "lhww")    /* sum of A */                                                                   \
-    X(HIGH_COLUMNS, "lhww") /* sum of A in the columns of H */                                               \
-    X(SIMILARITY, "l2ww")   /* i < j */                                                                      \
-    X(NORMALIZED, "l2ww")   /* i < j */                                                                      \
+    X(LOCATION, "lhww")         /* i < j */                                                                  \
+    X(ATTENTION, "lhww")        /* sum of A */                                                               \
+    X(HIGH_COLUMNS, "lhww")     /* sum of A in the columns of H */                                           \
+    X(SIMILARITY, "l2ww")       /* i < j */                                                                  \
+    X(NORMALIZED, "l2ww")       /* i < j */                                                                  \
+    X(FIRST_SIMILARITY, "l2ww") /* of text number 0 alone */                                                 \
     X(SIGNAL_HIST, "lhn")                                                                                    \
     X(NOISE_HIST, "lhn")                                                                                     \
     X(SIGNAL_MOMENTS, "lh32")                                                                                \

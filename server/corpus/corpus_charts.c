@@ -182,7 +182,7 @@ hs__chart hs__chart_begin(FILE *out, const hs__axes *axes)
     const hs__chart c = {.out = out,
                          .axes = *axes,
                          .left = 56,
-                         .right = axes->width - (axes->aside ? 92 : 14),
+                         .right = axes->width - (axes->aside ? 108 : 14),
                          .top = 28,
                          .bottom = axes->height - 38};
     svg_begin(out, axes->width, axes->height, axes->title);

@@ -47,12 +47,11 @@ const hs__figure hs__figures[] = {
      "Number of different focal tokens among the heads of " LAST ", per text; " TAU "; " TEXTS
      ". The paper reads 9 to 10 of 12."},
     {"12", "Figure 12 · Summed similarity",
-     "similarity:e similarity:m similarity:b similarity:l normalized:e normalized:m normalized:b "
-     "normalized:l",
-     "Context similarity summed over the layer's heads, mean over " TEXTS
-     ": as it is (S), and with each text's head divided by its maximum (N), so that every text weighs the "
-     "same. "
-     "The diagonal is zero."},
+     "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
+     "similarity:l normalized:e normalized:m normalized:b normalized:l",
+     "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
+     "paper; then means over " TEXTS ": as it is (S), and with each text's head divided by its maximum (N), "
+     "so that every text weighs the same. The diagonal is zero."},
     {"13", "Figure 13 · Distances by layer", "distances:e:t distances:m:t distances:l:t",
      "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
      ". Thin dashes: pairs drawn evenly from the same texts."},
@@ -74,6 +73,13 @@ const hs__figure hs__figures[] = {
      "Where attention goes, by the token that gets it; precision, recall and F1 of boundaries after "
      "high-attention "
      "tokens; and what the high-attention columns of " LAST " hold most often. " TEXTS "."},
+    {"tokens", "Which tokens are focal", "focal_tokens:e focal_tokens:m focal_tokens:l",
+     "The focal token of Figure 11 by name: how often each was a head's in a text; " MAIN "; " TEXTS "."},
+    {"neighbours", "First token and diagonal",
+     "neighbours profile_first profile_self profile_previous profile_next",
+     "Attention on the first token, on the token itself and on the ones beside it: means over the heads of a "
+     "layer, and "
+     "of each head; " TEXTS "."},
 };
 const size_t hs__n_figures = sizeof hs__figures / sizeof *hs__figures;
 

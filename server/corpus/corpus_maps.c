@@ -14,16 +14,18 @@ typedef struct kind {
     const char *array, *name;
     bool per_head, summed; /* summed: over the heads of a per-head array */
     bool triangle;
+    bool single; /* of one text, not a mean */
 } kind;
 
 static const kind kinds[] = {
-    {"attention_sum", "attention", true, false, false},
-    {"attention_sum", "attention_layer", true, true, false},
-    {"attention_sum_no_columns", "without_columns", true, true, false},
-    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false},
-    {"location", "location", true, false, true},
-    {"similarity_sum", "similarity", false, false, true},
-    {"normalized_sum", "normalized", false, false, true},
+    {"attention_sum", "attention", true, false, false, false},
+    {"attention_sum", "attention_layer", true, true, false, false},
+    {"attention_sum_no_columns", "without_columns", true, true, false, false},
+    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false},
+    {"location", "location", true, false, true, false},
+    {"similarity_sum", "similarity", false, false, true, false},
+    {"normalized_sum", "normalized", false, false, true, false},
+    {"first_similarity", "first_text", false, false, true, true},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -61,15 +63,27 @@ static void values_add(maker *m, const hs_corpus_array *array, size_t map)
     }
 }
 
-/* The mean over one pixel's cells and the texts that reached them. */
-static double pixel(const maker *m, size_t y, size_t x)
+/* The length of the text whose values these are: beyond it all are 0. */
+static size_t first_length(const maker *m)
+{
+    const size_t T = m->o.tokens_max;
+    for (size_t n = T; n > 1; n--)
+        for (size_t i = 0; i + 1 < n; i++)
+            if (m->values[i * T + n - 1] != 0)
+                return n;
+    return 0;
+}
+
+/* The mean over one pixel's cells and the texts that reached them; n_first is the length of a single text. */
+static double pixel(const maker *m, size_t y, size_t x, size_t n_first)
 {
     const size_t T = m->o.tokens_max;
     double sum = 0, texts = 0;
     for (size_t i = y * m->factor; i < (y + 1) * m->factor && i < T; i++)
         for (size_t j = x * m->factor; j < (x + 1) * m->factor && j < T; j++) {
             sum += m->values[i * T + j];
-            texts += m->reached[i > j ? i : j];
+            const size_t end = i > j ? i : j;
+            texts += n_first ? end < n_first : m->reached[end];
         }
     return texts > 0 ? sum / texts : NAN;
 }
@@ -125,8 +139,9 @@ static hs__corpus_map map_make(maker *m, const kind *k, size_t number, unsigned 
     memset(m->values, 0, T * T * sizeof *m->values);
     for (size_t part = 0; array && part < n_parts; part++)
         values_add(m, array, number * n_parts + part);
+    const size_t n_first = k->single ? first_length(m) : 0;
     for (size_t p = 0; p < m->side * m->side; p++)
-        m->pooled[p] = pixel(m, p / m->side, p % m->side);
+        m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
     spread_find(m, &map);
     for (size_t y = 0; y < m->side; y++)
         for (size_t x = row_begin(map.triangle, m->factor > 1, y); x < m->side; x++)
@@ -143,8 +158,8 @@ static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
 {
     *m = (maker){.stats = stats, .o = hs_corpus_stats_options(stats)};
     const size_t T = m->o.tokens_max, L = m->o.n_layers, A = m->o.n_heads;
-    /* attention and half of location for each head; three maps and two halves for each layer */
-    const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4 * (double)L));
+    /* attention and half of location for each head; three maps and three halves for each layer */
+    const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4.5 * (double)L));
     m->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
     m->side = (T + m->factor - 1) / m->factor;
     m->n_arrays = hs_corpus_arrays(stats, m->arrays);

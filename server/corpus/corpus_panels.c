@@ -263,15 +263,19 @@ static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES
                       NAME_BYTES);
 }
 
-static void focus_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+/* The tokens of a layer that <array>_ids lists, by their share of what <array>_counts adds up to. */
+static void tokens_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
 {
     const caption title = title_of(d, p, at);
     char texts[RANKED][NAME_BYTES];
     const char *names[RANKED];
+    char ids[24], counts[24];
     size_t n = 0;
     double all = 0;
-    numbers_read(d, "focus_ids", at.l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, d->places);
-    numbers_read(d, "focus_counts", at.l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, d->values);
+    snprintf(ids, sizeof ids, "%s_ids", p->array);
+    snprintf(counts, sizeof counts, "%s_counts", p->array);
+    numbers_read(d, ids, at.l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, d->places);
+    numbers_read(d, counts, at.l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, d->values);
     for (size_t k = 0; k < HS_CORPUS_FOCUS_MAX; k++)
         all += d->values[k];
     for (; n < RANKED && d->values[n] > 0; n++) {
@@ -281,7 +285,7 @@ static void focus_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *o
     }
     hs__chart_ranking(out, &(hs__ranking){.title = title.text,
                                           .x_label = p->x_label,
-                                          .colour = HS__CHART_COLD,
+                                          .colour = p->which ? HS__CHART_WARM : HS__CHART_COLD,
                                           .names = names,
                                           .values = d->values,
                                           .n = n});
@@ -360,13 +364,9 @@ static void stability_draw(hs__drawing *d, const hs__panel *p, hs__place at, FIL
 
 /* ---- layers ---- */
 
-static void noise_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+/* Layers by heads of what d->values holds, from low to high. */
+static void heads_grid(hs__drawing *d, const hs__panel *p, double low, double high, FILE *out)
 {
-    const size_t A = d->o.n_heads, n = d->o.n_layers * A;
-    for (size_t k = 0; k < n; k++) {
-        const hs_corpus_head head = hs_corpus_head_read(d->stats, at.t, k / A, k % A);
-        d->values[k] = p->which ? head.auc : head.dprime;
-    }
     for (size_t l = 0; l < d->o.n_layers; l++)
         d->places[l] = d->o.layers[l];
     hs__chart_grid(out, &(hs__grid){.title = p->title,
@@ -375,9 +375,26 @@ static void noise_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *o
                                     .rows = d->places,
                                     .values = d->values,
                                     .n_rows = d->o.n_layers,
-                                    .n_columns = A,
-                                    .low = p->which ? 0.5 : 0,
-                                    .high = p->which ? 1 : fmax(highest(d->values, n), 0.1)});
+                                    .n_columns = d->o.n_heads,
+                                    .low = low,
+                                    .high = high});
+}
+
+static void profile_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+{
+    (void)at;
+    numbers_read(d, p->array, 0, d->o.n_layers * d->o.n_heads, d->values);
+    heads_grid(d, p, 0, 1, out);
+}
+
+static void noise_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+{
+    const size_t A = d->o.n_heads, n = d->o.n_layers * A;
+    for (size_t k = 0; k < n; k++) {
+        const hs_corpus_head head = hs_corpus_head_read(d->stats, at.t, k / A, k % A);
+        d->values[k] = p->which ? head.auc : head.dprime;
+    }
+    heads_grid(d, p, p->which ? 0.5 : 0, p->which ? 1 : fmax(highest(d->values, n), 0.1), out);
 }
 
 static void layers_chart(hs__drawing *d, const hs__panel *p, const char *const *names, size_t n_lines,
@@ -412,6 +429,21 @@ static void masses_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
             d->values[k * L + l] = shares[k];
     }
     layers_chart(d, p, names, 5, out);
+}
+
+/* Attention on the first token, on and beside the diagonal. */
+static void neighbours_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+{
+    static const char *const names[] = {"first token", "itself", "one before", "one behind"};
+    const size_t L = d->o.n_layers;
+    for (size_t l = 0; l < L; l++) {
+        const hs_corpus_layer f = hs_corpus_layer_read(d->stats, at.t, l);
+        d->values[l] = f.on_first;
+        d->values[L + l] = f.on_self;
+        d->values[2 * L + l] = f.on_previous;
+        d->values[3 * L + l] = f.on_next;
+    }
+    layers_chart(d, p, names, 4, out);
 }
 
 static void boundaries_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
@@ -453,6 +485,7 @@ const hs__panel hs__panels[] = {
     {"location", "lh", map_draw, NULL, TOKEN, TOKEN, "share of texts", 1},
     {"similarity", "l", map_draw, ", S", TOKEN, TOKEN, "S, heads summed", 1},
     {"normalized", "l", map_draw, ", N", TOKEN, TOKEN, "N, heads summed", 1},
+    {"first_text", "l", map_draw, ", S of the first text", TOKEN, TOKEN, "S, heads summed", 1},
     {"repeated", "lt", shares_draw, NULL, "share of repeated tokens in a text", NULL, "repeated_hist",
      REPEATED},
     {"repeated_in_sentence", "lt", shares_draw, NULL, "share of repeated tokens in one sentence", NULL,
@@ -464,7 +497,8 @@ const hs__panel hs__panels[] = {
     {"distances", "lt", distances_draw, ", all heads", "distance in tokens", "share of pairs", NULL, 0},
     {"unique", "lt", unique_draw, NULL, "different focal tokens among the heads", "share of texts",
      "unique_focal", 0},
-    {"focus", "l", focus_draw, "high-attention tokens", "share of the 50 most frequent", NULL, NULL, 0},
+    {"focus", "l", tokens_draw, "high-attention tokens", "share of the 50 most frequent", NULL, "focus", 0},
+    {"focal_tokens", "l", tokens_draw, "focal tokens", "share of the 50 most frequent", NULL, "focal", 1},
     {"normalized_bins", "l", histogram_draw, "normalised similarity", "N", "share of pairs",
      "normalized_hist", 1},
     {"column_bins", "l", histogram_draw, "attention columns", "c / max c", "share of columns", "column_hist",
@@ -480,6 +514,12 @@ const hs__panel hs__panels[] = {
     {"noise_auc", "", noise_draw, "Area under the ROC curve", NULL, NULL, NULL, 1},
     {"noise_dprime", "", noise_draw, "d'", NULL, NULL, NULL, 0},
     {"masses", "", masses_draw, "Where attention goes", NULL, "share of attention", NULL, 1},
+    {"neighbours", "", neighbours_draw, "Attention on the first token and along the diagonal", NULL,
+     "share of attention", NULL, 0},
+    {"profile_first", "", profile_draw, "Attention on the first token", NULL, NULL, "profiles_first", 0},
+    {"profile_self", "", profile_draw, "On the token itself", NULL, NULL, "profiles_self", 0},
+    {"profile_previous", "", profile_draw, "On the one before", NULL, NULL, "profiles_previous", 0},
+    {"profile_next", "", profile_draw, "On the one behind", NULL, NULL, "profiles_next", 0},
     {"boundaries", "", boundaries_draw, "Boundaries by attention against sentence ends", NULL, NULL, NULL, 0},
     {"heads", "lt", heads_draw, NULL, NULL, NULL, NULL, 0},
     {"examples", "l", examples_draw, NULL, NULL, NULL, NULL, 0},

@@ -13,8 +13,9 @@ struct hs__panel {
     const char *name, *axes; /* of "lht" */
     void (*draw)(hs__drawing *d, const hs__panel *panel, hs__place at, FILE *out);
     const char *title, *x_label, *y_label;
-    const char *array; /* that it is drawn from; of a map its unit */
-    int which;         /* of what has several */
+    const char
+        *array; /* that it is drawn from; of a map its unit; of tokens their ids, y_label their counts */
+    int which;  /* of what has several */
 };
 
 extern const hs__panel hs__panels[];

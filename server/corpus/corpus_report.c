@@ -36,7 +36,8 @@ static json_t *nested(const hs_corpus_array *array, size_t axis, const void *val
 /* Of [window][window], for each layer or head. */
 static bool is_map(const hs_corpus_array *array)
 {
-    static const char *const names[] = {"location", "attention_sum", "similarity_sum", "normalized_sum"};
+    static const char *const names[] = {"location", "attention_sum", "similarity_sum", "normalized_sum",
+                                        "first_similarity"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(array->name, names[i], strlen(names[i])) == 0)
             return true;

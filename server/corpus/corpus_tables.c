@@ -84,7 +84,8 @@ static void texts_count_write(const json_t *report, FILE *out)
     whole_write(out, report, "provenance.options.max_tokens");
     fputs("), ", out);
     whole_write(out, report, "all_pairs");
-    fputs(" pairs", out);
+    fprintf(out, " pairs, %.1f sentences a text",
+            json_number_value(member(report, "sentences")) / json_number_value(member(report, "texts")));
     if (json_integer_value(member(report, "bad_lines.count"))) {
         fputs(", ", out);
         whole_write(out, report, "bad_lines.count");

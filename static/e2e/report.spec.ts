@@ -26,7 +26,7 @@ test("figures, findings and tables are there without a script, inside their boxe
     await page.setViewportSize({ width, height: 800 });
     await page.goto(address);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-    await expect(page.locator("figure")).toHaveCount(16);
+    await expect(page.locator("figure")).toHaveCount(18);
     for (const figure of await page.locator("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
     const box = (await page.locator("#findings").boundingBox())!;
     for (const verdict of await page.locator("#findings .holds").all()) {
@@ -65,6 +65,20 @@ test("twelve lines differ in colour or dash, and each has its name on it", async
   const kinds = await lines.evaluateAll((all) => all.map((p) => `${p.getAttribute("stroke")} ${p.getAttribute("stroke-dasharray")}`));
   expect(new Set(kinds).size).toBe(12);
   expect((await page.locator("#figure-8 text.name").allTextContents()).map(Number).sort((a, b) => a - b)).toEqual([...Array(12).keys()]);
+});
+
+test("another report is drawn below this one, at the same choice", async ({ page }) => {
+  await page.goto(address);
+  await page.locator(".choices input[type=file]").setInputFiles(join(folder, "out", "report.html"));
+  await expect(page.locator("figure .other")).toHaveCount(18);
+  await choose(page, "Layer", "2");
+  for (const row of ["#figure-10 .panels:not(.other)", "#figure-10 .other"])
+    await expect(page.locator(`${row} svg`).first()).toHaveAttribute("aria-label", "Layer 2, head 0");
+  const pictures = await page.locator("#figure-10 image").evaluateAll((all) => all.map((image) => image.getAttribute("href")));
+  expect(pictures).toHaveLength(24);
+  expect(pictures.slice(0, 12)).toEqual(pictures.slice(12));
+  await page.locator(".choices input[type=file]").setInputFiles({ name: "no.html", mimeType: "text/html", buffer: Buffer.from("<p>") });
+  await expect(page.locator(".reading")).toContainText("no.html is no report");
 });
 
 test("figures are saved as CSV, SVG and PDF with its fonts", async ({ page }) => {

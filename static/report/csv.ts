@@ -45,6 +45,10 @@ const TABLES: Record<string, Make> = {
     r.head_figures[0]![l]!.map((f, h) => [layer, h, f.auc, f.dprime]))],
   focus: (r) => [["layer", ...MASSES, "precision", "recall", "f1"], ...r.layer_figures[0]!.map((f, l) =>
     [r.layers[l]!, ...MASSES.map((key) => f[key]), f.precision, f.recall, f.f1])],
+  tokens: (r, pick) => [["layer", "token", "times_focal"], ...[...new Set([pick.early, pick.middle, pick.layer])].flatMap((l) =>
+    r.focal_ids[l]!.map((id, k) => [r.layers[l]!, r.focus_tokens[String(id)] ?? "", r.focal_counts[l]![k]!]).filter((row) => row[2]))],
+  neighbours: (r) => [["layer", "head", "first", "self", "previous", "next"], ...r.layers.flatMap((layer, l) => headsOf(r).map((h) =>
+    [layer, h, r.profiles_first[l]![h]!, r.profiles_self[l]![h]!, r.profiles_previous[l]![h]!, r.profiles_next[l]![h]!]))],
   findings: (r) => [["claim", "paper", "measured", "criterion", "holds"],
     ...r.findings.map((f) => [f.claim, f.paper, f.measured, f.criterion, f.holds === null ? null : String(f.holds)])],
   heads: (r) => [["threshold", "layer", "head", "high_pairs", "texts_with_high", "repeated_share", "repeated_spread", "repeated_lift",
@@ -59,7 +63,7 @@ const TABLES: Record<string, Make> = {
 // Figures of maps have theirs on the page.
 function mapTable(data: Data, figure: Element): Table {
   const table: Table = [["map", "row", "column", "value"]];
-  for (const image of figure.querySelectorAll<SVGImageElement>("image[data-map]")) {
+  for (const image of figure.querySelectorAll<SVGImageElement>(".panels:not(.other) image[data-map]")) {
     const { side, values } = data.atlas.plate(image.dataset.map!);
     const title = image.ownerSVGElement!.getAttribute("aria-label")!;
     values.forEach((v, k) => { if (v) table.push([title, Math.floor(k / side), k % side, +v.toPrecision(4)]); });

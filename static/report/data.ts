@@ -26,7 +26,7 @@ export interface Report {
   provenance: {
     headscope: string; date: string; seconds: number;
     model: { name: string; sha256: string; layers: number; backend: string; precision: string; tokenizer: string | null };
-    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number };
+    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number; interventions?: unknown[] };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
     shards: { n: number; included: number[] };
   };
@@ -38,6 +38,8 @@ export interface Report {
   repeated_hist: number[][][][]; repeated_same_sentence_hist: number[][][][]; same_sentence_hist: number[][][][];
   focal_hist: number[][][][]; unique_focal: number[][][]; focal_share_sum: number[][][]; attention_mass: number[][][];
   normalized_hist: number[][][]; column_hist: number[][][]; signal_hist: number[][][]; noise_hist: number[][][];
+  focal_ids: number[][]; focal_counts: number[][];
+  profiles_first: number[][]; profiles_self: number[][]; profiles_previous: number[][]; profiles_next: number[][];
   focus_ids: number[][]; focus_counts: number[][]; focus_tokens: Record<string, string>;
   chance: Record<"repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance"
     | "median_distance", number | null>;

@@ -37,18 +37,19 @@ function paintOne(image: SVGImageElement, atlas: Atlas, range: number): void {
 }
 
 // What is drawn with this range already is left as it is; the page comes with range 1.
-export function paint(atlas: Atlas, range: number): void {
-  for (const image of document.querySelectorAll<SVGImageElement>("image[data-map]")) {
+export function paint(atlas: Atlas, range: number, among: string): void {
+  for (const image of document.querySelectorAll<SVGImageElement>(`${among} image[data-map]`)) {
     const before = drawn.get(image) ?? (image.hasAttribute("href") ? "1" : "");
     if (before !== String(range)) paintOne(image, atlas, range);
     drawn.set(image, String(range));
   }
 }
 
-export function tellUnder({ report, atlas }: Data, readout: HTMLElement): void {
+export function tellUnder(dataOf: (image: Element) => Data, readout: HTMLElement): void {
   document.addEventListener("pointermove", (event) => {
     const image = (event.target as Element).closest<SVGImageElement>("image[data-map]");
     if (!image) return;
+    const { report, atlas } = dataOf(image);
     const { side, values } = atlas.plate(image.dataset.map!);
     const box = image.getBoundingClientRect();
     const place = (at: number, length: number): number => Math.min(side - 1, Math.max(0, Math.floor((at / length) * side)));

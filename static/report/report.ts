@@ -27,11 +27,17 @@ function keysOf(pattern: string, pick: Pick, heads: number): string[] {
   return [...new Set(keys)];
 }
 
+const nameOf = ({ report: { provenance, texts } }: Data): string =>
+  `${provenance.model.name}, ${texts.toLocaleString("en")} texts, ${provenance.date}` +
+  (provenance.options.interventions?.length ? `, with ${JSON.stringify(provenance.options.interventions)}` : "");
+
 class Page {
   private readonly first: Choices;
   private readonly now: Choices;
   private readonly shown = new Map<string, string>();
   private readonly fields = new Map<keyof Choices, (value: string) => void>();
+  private readonly readout = h("output", { class: "reading", "aria-live": "off" });
+  private other?: Data; // a second run, drawn below the first
 
   constructor(private readonly data: Data) {
     this.first = { ...data.report.pick, range: 1 };
@@ -79,11 +85,36 @@ class Page {
       if (this.shown.get(id) === keys.join(" ")) continue;
       this.shown.set(id, keys.join(" "));
       const figure = document.getElementById(`figure-${id}`) ?? document.getElementById(id)!;
-      figure.querySelector(".panels")!.innerHTML = keys.map((key) => panels.get(key) ?? "").join("");
+      const draw = (from: Data["panels"]): string => keys.map((key) => from.get(key) ?? "").join("");
+      figure.querySelector(".panels:not(.other)")!.innerHTML = draw(panels);
+      figure.querySelectorAll(".beside, .other").forEach((old) => old.remove());
+      if (this.other) {
+        const row = h("div", { class: "panels other" });
+        row.innerHTML = draw(this.other.panels);
+        figure.querySelector(".panels")!.after(h("p", { class: "beside" }, nameOf(this.other)), row);
+      }
     }
     for (const word of document.querySelectorAll<HTMLElement>("[data-pick]"))
       word.textContent = this.options()[word.dataset.pick as keyof Choices][this.now[word.dataset.pick as keyof Choices]]![1];
-    paint(atlas, this.now.range);
+    paint(atlas, this.now.range, ".panels:not(.other)");
+    if (this.other) paint(this.other.atlas, this.now.range, ".other");
+  }
+
+  // Another report, from its file: the same panels of that run stand below these.
+  private beside(): HTMLElement {
+    const input = h("input", { type: "file", accept: ".html", hidden: true, onchange: () => void this.open(input.files![0]!) }) as HTMLInputElement;
+    return h("span", { class: "field" }, input, h("button", { type: "button", onclick: () => input.click() }, "Beside another report…"));
+  }
+
+  private async open(file: File): Promise<void> {
+    try {
+      const page = new DOMParser().parseFromString(await file.text(), "text/html");
+      this.other = await unpack(page.getElementById("data")!.textContent!);
+      this.shown.clear();
+      this.show();
+    } catch {
+      this.readout.textContent = `${file.name} is no report of this version`;
+    }
   }
 
   private choice(label: string, key: keyof Choices): HTMLElement {
@@ -125,14 +156,13 @@ class Page {
   }
 
   begin(): void {
-    const readout = h("output", { class: "reading", "aria-live": "off" });
     const nav = document.querySelector<HTMLElement>("nav.choices")!;
     nav.append(this.choice("Layer", "layer"), this.choice("Early", "early"), this.choice("Middle", "middle"),
-      this.choice("Head (Fig. 2)", "head"), this.choice("Threshold", "threshold"), this.choice("Colours of maps", "range"), readout);
+      this.choice("Head (Fig. 2)", "head"), this.choice("Threshold", "threshold"), this.choice("Colours of maps", "range"), this.beside(), this.readout);
     nav.hidden = false;
     for (const figure of document.querySelectorAll<HTMLElement>("figure, #heads, #findings"))
       figure.append(this.buttons(figure.id.replace("figure-", ""), figure));
-    tellUnder(this.data, readout);
+    tellUnder((image) => (image.closest(".other") ? this.other! : this.data), this.readout);
     this.viewerLinks();
     const anchor = this.readUrl();
     this.show();

@@ -8,7 +8,7 @@ import pytest
 
 from corpus_runs import corpus, ndjson, texts
 
-FIGURES = ["2", "3", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus"]
+FIGURES = ["2", "3", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
 

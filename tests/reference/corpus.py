@@ -90,7 +90,7 @@ class Corpus:
             "distance": (t, l, h, w), "location": (l, h, w, w), "unique_focal": (t, l, h + 1),
             "attention_sum": (l, h, w, w), "attention_sum_no_columns": (l, h, w, w),
             "attention_sum_no_columns_no_diagonal": (l, h, w, w),
-            "similarity_sum": (l, w, w), "normalized_sum": (l, w, w),
+            "similarity_sum": (l, w, w), "normalized_sum": (l, w, w), "first_similarity": (l, w, w),
             "normalized_hist": (l, h, 1 + N_BINS), "signal_hist": (l, h, 1 + N_BINS),
             "noise_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
             "column_hist": (l, h, N_BINS), "attention_mass": (l, h, 5), "segmentation": (l, 3),
@@ -115,7 +115,7 @@ class Corpus:
         s = similarities[:, :, pairs.i, pairs.j]
         m = s.max(-1, keepdims=True)
         n = np.where(m > 0, s / np.where(m > 0, m, 1), 0)
-        self.add_sums(len(ids), pairs, s, n)
+        self.add_sums(number, pairs, s, n)
         self.add_elements(pairs, n.reshape(-1, len(pairs.i)))
         for t in range(len(o.thresholds)):
             self.add_high(t, number % o.n_parts, len(ids), pairs, n.reshape(-1, len(pairs.i)))
@@ -150,8 +150,9 @@ class Corpus:
         a["all_repeated_same_sentence"] += (pairs.repeated & pairs.same_sentence).sum()
         a["all_distance"] += np.bincount(pairs.distance, minlength=self.options.window)
 
-    def add_sums(self, n_tokens, pairs, s, n):
-        for name, values in (("similarity_sum", s), ("normalized_sum", n)):
+    def add_sums(self, number, pairs, s, n):
+        first = [("first_similarity", s)] if number == 0 else []
+        for name, values in [("similarity_sum", s), ("normalized_sum", n), *first]:
             layer_sums = values.sum(1)
             self.arrays[name][:, pairs.i, pairs.j] += layer_sums
             self.arrays[name][:, pairs.j, pairs.i] += layer_sums

@@ -253,6 +253,8 @@ static void naive_elements(const naive *x, size_t l, size_t h, float m)
             for (int mirror = 0; mirror < 2; mirror++) {
                 *at("similarity_sum", l, mirror ? j : i, mirror ? i : j, 0) += s[i * x->n + j];
                 *at("normalized_sum", l, mirror ? j : i, mirror ? i : j, 0) += n;
+                if (x->text->number == 0)
+                    *at("first_similarity", l, mirror ? j : i, mirror ? i : j, 0) += s[i * x->n + j];
             }
         }
 }
