@@ -1,4 +1,5 @@
-"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs, families.
+"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs,
+batches of lines, families.
 
     make bench              # a quarter of an hour; QUICK=1: a few minutes
     python3 tests/bench/run.py build/headscope build/bench/load --json build/bench.json
@@ -9,6 +10,7 @@ a figure is a median. The clients (load.c) run on the same cores as the server; 
 import argparse
 import json
 import os
+import resource
 import signal
 import statistics
 import subprocess
@@ -194,6 +196,41 @@ def measure_corpus(args, model, scratch, name):
     return {"texts_per_second": rate, "of_ideal": of_ideal}
 
 
+def cpu_seconds(process):
+    """User and system time so far."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def corpus_cpu_seconds(args, model, scratch, made):
+    file = Path(f"{scratch}/short.jsonl")
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in made))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    corpus_seconds(args, model, file, tempfile.mkdtemp(dir=scratch) + "/out", CORES)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_lines(args, model, scratch):
+    """A batch of short texts, each head in figures, beside a corpus run over as many: by CPU time, which neighbours
+    stretch little. A long run beside a short one tells what the texts of a corpus take without start and report."""
+    count = (100 if model else 1000) // (5 if args.quick else 1)
+    made, ratios = texts.make(3 * count, 14), []
+    body = "".join(json.dumps({"text": text, "layers": "all", "outputs": ["summary"]}) + "\n" for text in made[:count])
+    with Server(args.headscope, model, CORES, "--cache", "0") as server:
+        for _ in range(1 if args.quick else 3):
+            request = urllib.request.Request(f"{server.url}/analyze", body.encode(),
+                                             {"Content-Type": "application/x-ndjson"})
+            before = cpu_seconds(server.process)
+            with urllib.request.urlopen(request) as answer:
+                answer.read()
+            batch = cpu_seconds(server.process) - before
+            short, long = (corpus_cpu_seconds(args, model, scratch, some) for some in (made[:count], made))
+            ratios.append((long - short) / 2 / batch)
+    print(f"a batch of {count} short texts runs at {statistics.median(ratios):.2f} times a corpus' rate, by CPU time")
+    return {"texts": count, "of_corpus_rate": statistics.median(ratios)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
@@ -212,6 +249,7 @@ def main():
             figures[name]["throughput"] = measure_throughput(args, model, scratch)
             figures[name]["follow_up"] = measure_follow_up(args, model)
             figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
+            figures[name]["lines"] = measure_lines(args, model, scratch)
     print("\n== families\n", flush=True)
     figures["families"] = {shape: families.compare(args.headscope, shape, 1 if args.quick else 5)
                            for shape in families.SHAPES}
