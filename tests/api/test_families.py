@@ -3,6 +3,7 @@ hidden states of random checkpoints in each layout that the family is published 
 """
 
 import json
+import json
 import os
 import re
 import subprocess
@@ -206,7 +207,26 @@ def test_a_changed_deberta(folder_of, start_server):
 def test_models_tells_the_family(folder_of, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
     done = subprocess.run([HEADSCOPE, "models", str(folder)], capture_output=True, check=True, text=True)
-    assert done.stdout.splitlines()[1].split()[:2] == [folder.name, family]
+    header, row = done.stdout.splitlines()
+    said = dict(zip(header.split(), row.split()))
+    assert (said["NAME"], said["TYPE"], said["TOKENIZER"]) == (folder.name, family, "WordPiece")
+    assert set(said["POSITIONS"].split("+")) <= {"learned", "rotary", "bias", "relative"} and said["MLM"] in ("yes", "no")
+    assert said["WINDOW"] == ("8" if family == "modernbert" else "-")
+
+
+PROTEINS = "<cls> <pad> <eos> <unk> L A G V S E R T I D P K Q N F Y M H W C X B U Z O . - <null_1> <mask>".split()
+
+
+def test_a_protein_is_read_letter_by_letter(tmp_path):
+    """ESM-2's own folder: a vocabulary of letters, and nothing else that says so but the model's type."""
+    folder = tmp_path / "esm"
+    family_esm.write_random(folder, seed=1, **{**next(iter(family_esm.VARIANTS.values())), "vocab": len(PROTEINS)})
+    (folder / "vocab.txt").write_text("\n".join(PROTEINS))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
+    answer = analyze(folder, tmp_path / "answer.npz", "MKTAY <mask>AKQR")
+    assert answer["tokens"].tolist() == ["<cls>", *"MKTAY", "<mask>", *"AKQR", "<eos>"]
+    assert answer["offset_mapping"][6:8].tolist() == [[6, 12], [12, 13]]
+    check_heads(answer, family_esm.forward(folder, answer["input_ids"], answer["token_type_ids"]))
 
 
 @pytest.mark.parametrize("family, variant, positions, windows", [

@@ -373,6 +373,75 @@ START_TEST(refuses_nul_and_endless_lines)
 }
 END_TEST
 
+/* ---- older folders: test_tokenizer_oracle.c reads those that are whole ---- */
+
+static const struct {
+    hs_tokenizer_files files;
+    const char *message;
+} refused_folders[] = {
+#define FILE_OF(text)                                                                                        \
+    {                                                                                                        \
+        text, sizeof(text) - 1                                                                               \
+    }
+    {{.config = FILE_OF("{\"model_type\":\"roberta\"}")}, "nor vocab.json, which RobertaTokenizer needs"},
+    {{.config = FILE_OF("{\"model_type\":\"roberta\"}"), .vocab_json = FILE_OF("{\"<s>\":0}")},
+     "nor merges.txt"},
+    {{.config = FILE_OF("{\"model_type\":\"roberta\"}"),
+      .vocab_json = FILE_OF("{\"<s>\":0,\"</s>\":1}"),
+      .merges_txt = FILE_OF("#version: 0.2\na b\n")},
+     "number 0, 'a b' and 'b'"},
+    {{.config = FILE_OF("{\"model_type\":\"xlm-roberta\"}")},
+     "nor a sentencepiece model, which XLMRobertaTokenizer"},
+    {{.config = FILE_OF("{\"model_type\":\"albert\"}"), .sentencepiece = FILE_OF("\x0a\x7f")}, "is cut off"},
+    {{.config = FILE_OF("{\"model_type\":\"albert\"}"),
+      .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
+                               "a\x12\x02\x18\x02")},
+     "model_type 2; supported: 1, Unigram"},
+    {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"DebertaV2Tokenizer\",\"split_by_punct\":true}"),
+      .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
+                               "a")},
+     "split_by_punct is not supported"},
+    {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
+     "no tokenizer.json, which a model of type 'modernbert' needs"},
+    {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
+      .vocab_txt = FILE_OF(SPECIAL)},
+     "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
+    {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"<ent>\":20}")},
+     "'<ent>' must have an id from 0 to 19"},
+    {{.vocab_txt = FILE_OF(SPECIAL), .added_tokens = FILE_OF("{\"[SEP]\":9}")},
+     "has id 9, but the vocabulary"},
+    {{.vocab_txt = FILE_OF(SPECIAL), .special_tokens_map = FILE_OF("[]")},
+     "special_tokens_map.json: not a JSON object"},
+};
+
+START_TEST(refuses_older_folders_by_name)
+{
+    hs_tokenizer *tokenizer = NULL;
+    hs_error err = {0};
+    ck_assert_int_eq(hs__tokenizer_create(&refused_folders[_i].files, 20, &tokenizer, &err), HS_BAD_MODEL);
+    ck_assert_msg(strstr(err.text, refused_folders[_i].message) != NULL, "%s", err.text);
+    ck_assert_ptr_null(tokenizer);
+}
+END_TEST
+
+/* "<ent>" is one token, not "<", "ent", ">"; a special token without entry comes behind it. */
+START_TEST(added_tokens_json_is_honoured)
+{
+    static const char vocab[] = SPECIAL "a\nent\n<\n>\n";
+    const hs_tokenizer_files list = {.vocab_txt = FILE_OF(vocab),
+                                     .added_tokens = FILE_OF("{\"<ent>\":9}"),
+                                     .special_tokens_map =
+                                         FILE_OF("{\"additional_special_tokens\":[\"[NEW]\"]}")};
+    hs_tokenizer *tokenizer = NULL;
+    char got[1024];
+    ck_assert_int_eq(hs__tokenizer_create(&list, 20, &tokenizer, NULL), HS_OK);
+    encode(tokenizer, "a <ENT>[NEW]", NULL, (hs_encode_options){.tokens_max = 20}, got);
+    ck_assert_str_eq(got, "[CLS] a.w0.t0[0,1] <ent>.w1.t0[2,7] [NEW].w2.t0[7,12] [SEP]");
+    ck_assert_int_eq(hs_tokenizer_id(tokenizer, "[NEW]", 5), 10);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 /* ---- tokenizer.json ---- */
 
 #define VOCAB_JSON           "\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"@@b\":4,\"A\":5,\"b\":6"
@@ -461,6 +530,12 @@ static const struct {
     {"{" MODEL("") "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":2}," PRE POST "}", "lowercase"},
     {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," POST "}", "pre_tokenizer"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":null}", "post_processor is 'none'"},
+    {"{" MODEL("") NORMALIZER PRE
+     "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",3]}}",
+     "post_processor: the special token '[CLS]' must stand for its own id, 1"},
+    {"{" MODEL("") NORMALIZER PRE
+     "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"[SEP]\",1],\"cls\":[\"[CLS]\",1]}}",
+     "post_processor: the special token '[SEP]' must stand for its own id, 2"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"BertProcessing\"}}", "needs 'cls'"},
     {"{" MODEL("") NORMALIZER PRE TEMPLATE("2") "}", "post_processor: only"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"TemplateProcessing\"}}",
@@ -593,6 +668,8 @@ int main(void)
     tcase_add_loop_test(reading, reads_vocab_txt_and_config, 0, COUNT(files));
     tcase_add_loop_test(reading, refuses_what_is_not_bert, 0, COUNT(refused_files));
     tcase_add_test(reading, refuses_nul_and_endless_lines);
+    tcase_add_loop_test(reading, refuses_older_folders_by_name, 0, COUNT(refused_folders));
+    tcase_add_test(reading, added_tokens_json_is_honoured);
     tcase_add_loop_test(reading, reads_tokenizer_json, 0, COUNT(json_files));
     tcase_add_loop_test(reading, refuses_other_pipelines, 0, COUNT(refused_json));
     suite_add_tcase(suite, reading);
