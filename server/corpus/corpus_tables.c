@@ -5,6 +5,7 @@
 #include "server/corpus/corpus_sample.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void hs__count_write(FILE *out, uint64_t n)
@@ -94,6 +95,27 @@ static void texts_count_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
+/* What this run did beside looking: heads changed, tokens masked. */
+static void experiments_write(const json_t *report, FILE *out)
+{
+    const json_t *changes = member(report, "provenance.options.interventions");
+    const json_t *masked = member(report, "masked");
+    if (json_array_size(changes)) {
+        char *text = json_dumps(changes, JSON_COMPACT);
+        fputs("<dt>Heads changed</dt><dd>", out);
+        hs__html_text(out, text ? text : "");
+        fputs("</dd>", out);
+        free(text);
+    }
+    if (json_integer_value(member(masked, "tokens"))) {
+        fputs("<dt>Masked tokens</dt><dd>", out);
+        whole_write(out, masked, "tokens");
+        fprintf(out, ", %.1f %% of them found, loss %.3f</dd>",
+                100 * json_number_value(member(masked, "accuracy")),
+                json_number_value(member(masked, "loss")));
+    }
+}
+
 static void made_write(const json_t *report, FILE *out)
 {
     fputs("<dt>Made</dt><dd>", out);
@@ -125,6 +147,7 @@ void hs__header_write(const json_t *report, FILE *out)
     model_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
+    experiments_write(report, out);
     made_write(report, out);
     fputs("</dl></header>\n", out);
 }

@@ -39,3 +39,15 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
         assert "NaN" not in found[0] and "undefined" not in found[0]
     assert drawn.count('class="holds') == 8
     assert 'id="examples"' in drawn and "Open in the viewer" in drawn
+
+
+def test_page_says_what_was_changed(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(12, seed=8))
+    (tmp_path / "changes").write_text('[{"layers": [0], "heads": [1], "kind": "zero"}]')
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "last", "--interventions", tmp_path / "changes",
+                  "--masked-share", "0.2")
+    assert done.returncode == 0, done.stderr
+    header = re.search(r"<header>.*?</header>", (tmp_path / "out" / "report.html").read_text(encoding="utf-8"), re.S)[0]
+    assert "<dt>Heads changed</dt>" in header and "&quot;zero&quot;" in header
+    assert re.search(r"<dt>Masked tokens</dt><dd>[\d,]+, [\d.]+ % of them found, loss [\d.]+</dd>", header)
+    assert re.search(r"[\d.]+ sentences a text", header)
