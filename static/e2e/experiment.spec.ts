@@ -106,6 +106,10 @@ test("any token can be predicted; a text without a mask offers some", async ({ w
   await expect(page).toHaveURL(/at=3/);
   const answer = await ask(request, home, { text: "He was born in [MASK] York.", predictions: { positions: [3] } });
   await expect(page.locator(".prediction")).toContainText(`rank ${answer.predictions[0].rank}.`);
+  await page.locator("#text").fill("He was born in [MASK] York in spring.");
+  await page.getByRole("button", { name: "Analyse" }).click();
+  await expect(page).not.toHaveURL(/at=/); // which was about the other text
+  await page.getByRole("option", { name: "born" }).click();
   await page.getByRole("button", { name: "Back to the masked tokens" }).click();
   await expect(page.getByRole("heading", { name: "At [MASK] 5" })).toBeVisible();
 });

@@ -180,7 +180,7 @@ export class Panel {
       literal: this.isLiteral(),
     };
     const same = next.text === state.text && next.pair === state.pair;
-    this.app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [] }) }, true);
+    this.app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
   }
 
   update(): void {
