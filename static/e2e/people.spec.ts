@@ -35,6 +35,8 @@ for (const [name, width, fragment, act] of [
   ["pairs", 390, "view=pairs&layer=1&head=4", ""],
   ["comparison of texts", 1280, "view=compare&against=text&text2=A+dog+ran.&layer=1&head=4", ""],
   ["wrong address", 1280, "view=head&layer=40", ""],
+  ["lines of several heads", 1280, "view=text&layer=1&head=2&relation=to&beside=1.7&sel=5", ""],
+  ["lines of several heads, dark", 390, "view=text&layer=1&head=2&relation=to&beside=1.7-2.6", "dark"],
   ["weighted head in the residual space", 390, "view=head&weigh=1&space=residual&layer=1&head=4", ""],
   ["heads as points", 1280, "plane=1&text=The+cat+sat.+The+cat+ran.", ""],
   ["dark heads as points on a phone", 390, "plane=1&paint=layer&text=The+cat+sat.+The+cat+ran.", "dark"],
@@ -53,6 +55,15 @@ for (const [name, width, fragment, act] of [
     await page.waitForTimeout(200);
     expect(await findings(page)).toEqual([]);
   });
+
+test("axe finds nothing serious or moderate: in a frame", async ({ watched: page, home }) => {
+  for (const fragment of ["", "view=head&layer=1&head=4", "view=corpus"]) {
+    await open(page, `${home}?embed`, fragment);
+    await page.reload();
+    await page.waitForTimeout(900);
+    expect(await findings(page)).toEqual([]);
+  }
+});
 
 test("Escape releases the held cell", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4&pin=2.5");
