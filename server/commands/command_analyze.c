@@ -258,6 +258,13 @@ static void problem_tell(const hs_response *response, hs_error *err)
     json_decref(problem);
 }
 
+/* A line on the terminal that the next one, or the prompt, takes the place of. */
+static void progress_show(void *data, size_t n_done)
+{
+    (void)data;
+    fprintf(stderr, "\reffects of %zu heads\r", n_done);
+}
+
 static hs_status answer_make(analyze_options *options, const char *body, hs_response *ret_response,
                              hs_error *err)
 {
@@ -278,7 +285,8 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
                                     .id = "command-line",
                                     .body = body,
                                     .body_bytes = strlen(body),
-                                    .n_threads = options->catalog.n_threads};
+                                    .n_threads = options->catalog.n_threads,
+                                    .progress = isatty(STDERR_FILENO) ? progress_show : NULL};
         hs_api_handle(catalog.api, worker, &request, ret_response);
     }
     hs_api_worker_destroy(worker);

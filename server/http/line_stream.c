@@ -90,11 +90,12 @@ static void chunk_hold_only(chunk *c, size_t n_bytes)
 
 static void wake(line_stream *s)
 {
+    const chunk *c = &s->chunks[s->first];
     if (!s->sleeping)
         return;
     s->sleeping = false;
     hs__exchange_resume(s->x);
-    const uint64_t n_bytes = s->chunks[s->first].task.response.body_bytes;
+    const uint64_t n_bytes = c->running ? 0 : c->task.response.body_bytes; /* the worker's while it runs */
     hs__connection_expect_reader(s->x->connection, READER_MS + 1000 * n_bytes / READER_BYTES_PER_S);
 }
 
