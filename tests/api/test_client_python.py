@@ -16,6 +16,7 @@ import pytest
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 sys.path.insert(0, str(CLIENT))
 import headscope as package  # noqa: E402
+from headscope.answer import readable  # noqa: E402
 
 TEXT = "Paris is the [MASK] of France. The river is wide. The river is long."
 
@@ -166,6 +167,13 @@ def test_the_viewer_in_notebooks(client, server):
     view = answer.view("text", height=321, sel=[1, 2], arcs=False)
     assert 'height="321"' in view._repr_html_()
     assert framed(view._repr_html_())[1].items() >= {"view": "text", "sel": "1.2", "arcs": "0", "head": "7"}.items()
+
+
+def test_tokens_are_read_as_text():
+    assert readable(["<s>", "The", "\u0120caf\u00c3\u00a9", "\u010a", "\u00e2\u0122"]) == [
+        "<s>", "The", "\u2423caf\u00e9", "\u240a", "\ufffd"]
+    assert readable(["<s>", "\u2581the"]) == ["<s>", "\u2423the"]
+    assert readable(["\u0120", "##\u0121", "\u010d"]) == ["\u0120", "##\u0121", "\u010d"]
 
 
 def test_without_its_viewer_an_answer_is_a_picture(client, start_server, tmp_path):

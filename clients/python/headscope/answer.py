@@ -6,7 +6,7 @@ import html
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -202,7 +202,22 @@ class Analysis:
                    f"from left to right; rows are queries, darker is more (square root)")
         return (f'<figure style="margin:0"><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" '
                 f'width="{width}" height="{height}" style="image-rendering:pixelated;background:#fff">'
-                f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(self.tokens))}</figcaption></figure>")
+                f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(readable(self.tokens)))}</figcaption></figure>")
+
+
+_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # that stand for themselves
+_BYTE_OF = {**{chr(byte): byte for byte in _BYTES},
+            **{chr(0x100 + n): byte for n, byte in enumerate(byte for byte in range(256) if byte not in _BYTES)}}
+
+
+def readable(tokens: Iterable[str]) -> List[str]:
+    """Tokens as people read them: "\u2423the" for the "\u0120the" of a byte-level tokenizer and the "\u2581the" of a
+    Unigram. A text's tokens are taken for byte-level ones when one begins with \u0120 and none is a word piece."""
+    tokens = [token.replace("\u2581", "\u2423") for token in tokens]
+    if not any(token.startswith("\u0120") for token in tokens) or any(token.startswith("##") for token in tokens):
+        return tokens
+    return [bytes(map(_BYTE_OF.__getitem__, token)).decode(errors="replace").replace(" ", "\u2423").replace("\n", "\u240a")
+            if set(token) <= set(_BYTE_OF) else token for token in tokens]
 
 
 def _span(numbers: np.ndarray) -> str:
