@@ -7,6 +7,7 @@
  * (corpus_maps.h), `figures` (the patterns of corpus_figures.h) and `pick`. */
 #include "server/base/viewer_files.h"
 #include "server/corpus/corpus_figures.h"
+#include "server/corpus/corpus_habits.h"
 #include "server/corpus/corpus_picture.h"
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_tables.h"
@@ -136,9 +137,11 @@ static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
         "at threshold <span data-pick=\"threshold\">%.3g</span></h2><div class=\"panels\">\n",
         layer, threshold);
     hs__heads_write(d, pick->last, pick->t, out);
+    fputs("</div></section>\n", out);
+    hs__habits_write(d, out);
     fprintf(
         out,
-        "</div></section>\n<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
+        "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
         "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
         "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
         layer, (double)d->o.thresholds[d->o.threshold_main]);

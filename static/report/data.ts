@@ -14,6 +14,7 @@ export interface Layer {
   precision: number | null; recall: number | null; f1: number | null;
   mass_cls: number | null; mass_sep: number | null; mass_end: number | null; mass_comma: number | null;
   mass_rest: number | null;
+  attention_first?: number | null; attention_self?: number | null; attention_previous?: number | null; attention_next?: number | null;
 }
 export interface Finding { claim: string; paper: string; measured: string; criterion: string; holds: boolean | null }
 export type Extreme = [text: number, value: number];
@@ -26,7 +27,7 @@ export interface Report {
   provenance: {
     headscope: string; date: string; seconds: number;
     model: { name: string; sha256: string; layers: number; backend: string; precision: string; tokenizer: string | null };
-    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number; interventions?: unknown[] };
+    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number; interventions?: unknown[]; similarity_space?: string };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
     shards: { n: number; included: number[] };
   };
@@ -37,6 +38,9 @@ export interface Report {
   texts_with_high: number[][][];
   repeated_hist: number[][][][]; repeated_same_sentence_hist: number[][][][]; same_sentence_hist: number[][][][];
   focal_hist: number[][][][]; unique_focal: number[][][]; focal_share_sum: number[][][]; attention_mass: number[][][];
+  // Not in reports of earlier versions, as the profiles below; masked where it was asked for.
+  profiles_entropy?: number[][];
+  masked?: { tokens: number; accuracy: number | null; loss: number | null };
   normalized_hist: number[][][]; column_hist: number[][][]; signal_hist: number[][][]; noise_hist: number[][][];
   focal_ids: number[][]; focal_counts: number[][];
   profiles_first: number[][]; profiles_self: number[][]; profiles_previous: number[][]; profiles_next: number[][];

@@ -17,6 +17,7 @@ import {
 import { withHeads } from "./picture-heads";
 import { nameOfRun } from "./run-names";
 import { RunPatterns } from "./run-patterns";
+import { format, percent } from "./scale";
 import { RUN_FIGURE_NAMES, type By, type RunFigure } from "./state";
 import { chartsPicture, type Picture } from "./surface";
 
@@ -33,6 +34,19 @@ function difference(value: number | null, write: (v: number | null) => string): 
   if (value === null) return "–";
   const size = write(Math.abs(value)).replace("%", "pp");
   return value < 0 ? `−${size}` : value > 0 ? `+${size}` : size;
+}
+
+// What of a run is not as usual, and what it says of masked tokens.
+function experimentOf(report: Report): string {
+  const { interventions, similarity_space } = report.provenance.options;
+  const { masked } = report;
+  const parts = [
+    similarity_space === "residual" && "residual space",
+    interventions?.length && `changed: ${JSON.stringify(interventions)}`,
+    masked?.tokens &&
+      `masked tokens found: ${percent(masked.accuracy)}, loss ${format(masked.loss)} (${masked.tokens.toLocaleString("en")})`,
+  ].filter(Boolean);
+  return parts.map((part) => ` · ${part}`).join("");
 }
 
 export interface Side {
@@ -244,7 +258,7 @@ export class RunCompare {
           h(
             "span",
             { class: "muted" },
-            `${model.name} · ${report.texts.toLocaleString("en")} texts · ${options.max_tokens} tokens`,
+            `${model.name} · ${report.texts.toLocaleString("en")} texts · ${options.max_tokens} tokens${experimentOf(report)}`,
           ),
         );
       }),

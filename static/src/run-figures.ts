@@ -22,6 +22,20 @@ const headAt = (report: Report, t: number, l: number, k: number): Head => report
 // [CLS], [SEP] and sentence ends of the five places attention is counted at.
 const separators = (mass: readonly number[]): number | null => over(sum(mass.slice(0, 3)), sum(mass));
 
+const mean = (values: readonly (number | null)[]): number | null =>
+  values.some((v) => v === null) || !values.length ? null : sum(values as number[]) / values.length;
+
+// A figure of heads' profiles; a layer's is the mean of its heads. Reports of earlier versions have none.
+const habit = (name: string, title: string, of: (report: Report) => (number | null)[][] | undefined): About => ({
+  name,
+  title,
+  write: percent,
+  share: true,
+  layer: (r, _, l) => mean(of(r)?.[l] ?? []),
+  head: (r, _, l, k) => of(r)?.[l]?.[k] ?? null,
+  chance: none,
+});
+
 export const RUN_FIGURES: Record<RunFigure, About> = {
   repeated_share: {
     name: "Repeated tokens",
@@ -97,6 +111,15 @@ export const RUN_FIGURES: Record<RunFigure, About> = {
     },
     head: (r, _, l, k) => separators(r.attention_mass[l]![k]!),
     chance: none,
+  },
+  attention_first: habit("On the first token", "Share of attention on [CLS] or <s>", (r) => r.profiles_first),
+  attention_self: habit("On itself", "Share of attention on the token itself", (r) => r.profiles_self),
+  attention_previous: habit("On the previous token", "Share of attention on the token before", (r) => r.profiles_previous),
+  attention_next: habit("On the next token", "Share of attention on the token behind", (r) => r.profiles_next),
+  attention_entropy: {
+    ...habit("Entropy", "Entropy of attention in nats, mean over rows and texts", (r) => r.profiles_entropy),
+    write: format,
+    share: false,
   },
 };
 

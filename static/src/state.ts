@@ -48,6 +48,11 @@ export const RUN_FIGURE_NAMES = [
   "focal_share",
   "unique_focal",
   "separator_attention",
+  "attention_first",
+  "attention_self",
+  "attention_previous",
+  "attention_next",
+  "attention_entropy",
 ] as const;
 
 export const BESIDE_MOST = 7;
