@@ -98,7 +98,7 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   );
   await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
   await page.reload();
-  await expect(page.locator(".plot canvas")).toHaveCount(8);
+  await expect(page.locator(".plot canvas")).toHaveCount(13);
   const rows = page.locator(".run-table tbody tr");
   await expect(rows).toHaveCount(12);
   const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
