@@ -19,7 +19,10 @@ static void on_turn(uv_idle_t *turn)
 {
     hs_server *server = turn->data;
     MHD_UNSIGNED_LONG_LONG unused;
+    server->turn_again = false;
     MHD_run(server->daemon);
+    if (server->turn_again)
+        return;
     /* We set it no timeouts: it wants a turn at once, or none. */
     if (MHD_get_timeout(server->daemon, &unused) != MHD_YES) {
         server->n_vain = 0;
@@ -41,6 +44,12 @@ void hs__loop_wake(hs_server *server)
 void hs__loop_progress(hs_server *server)
 {
     server->n_vain = 0;
+}
+
+void hs__loop_turn_again(hs_server *server)
+{
+    server->turn_again = true;
+    hs__loop_wake(server);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)

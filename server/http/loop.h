@@ -15,5 +15,9 @@ void hs__loop_stop(hs_server *server);
 /* Lets libmicrohttpd work in the next turn; from any of libuv's callbacks and of its own. */
 void hs__loop_wake(hs_server *server);
 
+/* Lets it work once more than it asks for, from its callbacks: after accept failed for want of descriptors it
+ * listens again (0.9.75) only in the first turn after a connection ended. */
+void hs__loop_turn_again(hs_server *server);
+
 /* libmicrohttpd called back: what it does leads somewhere. */
 void hs__loop_progress(hs_server *server);

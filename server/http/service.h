@@ -62,6 +62,7 @@ struct hs_server {
     uv_idle_t daemon_turn;   /* active while libmicrohttpd has work that no descriptor tells of */
     uv_timer_t daemon_pause; /* instead, while that work leads nowhere */
     unsigned n_vain;         /* turns that it wanted since it last called back */
+    bool turn_again;         /* although libmicrohttpd asks for no turn */
     uv_timer_t lag_timer;    /* how late it comes is how long the loop let others wait */
     uint64_t lag_due_ns;
     uv_check_t end_check; /* after each turn of the loop: is everything over? */

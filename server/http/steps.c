@@ -36,6 +36,7 @@ void hs__step_connection(void *cls, struct MHD_Connection *mhd, void **socket_co
     } else if (connection) {
         hs__exchange_destroy(connection->exchange);
         hs__connection_close(connection);
+        hs__loop_turn_again(cls);
     }
 }
 

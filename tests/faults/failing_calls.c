@@ -1,0 +1,85 @@
+/* failing_calls.c - preloaded into headscope: one call to the system fails, or is the last that there is.
+ *
+ * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with errno 28;
+ * write:12:kill ends the process there as kill -9 does, before the call does anything. A file of the name
+ * FAILING_CALL_SEEN is made when it comes to that. Standard output and error are left alone: tests read them. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static atomic_long calls;
+
+/* True with errno when this call of the group is the one. */
+static bool fails(const char *group)
+{
+    const char *wanted = getenv("FAILING_CALL"), *seen = getenv("FAILING_CALL_SEEN");
+    const size_t n = strlen(group);
+    char *rest;
+    if (!wanted || strncmp(wanted, group, n) != 0 || wanted[n] != ':')
+        return false;
+    if (atomic_fetch_add(&calls, 1) != strtol(wanted + n + 1, &rest, 10))
+        return false;
+    if (seen)
+        syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, seen, O_CREAT | O_WRONLY, 0600));
+    if (strcmp(rest, ":kill") == 0)
+        syscall(SYS_kill, getpid(), SIGKILL);
+    errno = (int)strtol(rest + 1, NULL, 10);
+    return true;
+}
+
+#define WRAP(group, result, failed, name, parameters, arguments, but)                                        \
+    result name parameters                                                                                   \
+    {                                                                                                        \
+        static result(*real) parameters;                                                                     \
+        if (!real)                                                                                           \
+            real = (result(*) parameters)dlsym(RTLD_NEXT, #name);                                            \
+        return !(but) && fails(group) ? (failed) : real arguments;                                           \
+    }
+
+WRAP("read", ssize_t, -1, read, (int fd, void *to, size_t n), (fd, to, n), false)
+WRAP("read", ssize_t, -1, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), false)
+WRAP("read", ssize_t, -1, pread64, (int fd, void *to, size_t n, off64_t at), (fd, to, n, at), false)
+WRAP("read", ssize_t, -1, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), false)
+WRAP("write", ssize_t, -1, write, (int fd, const void *from, size_t n), (fd, from, n), fd == 1 || fd == 2)
+WRAP("write", ssize_t, -1, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), false)
+WRAP("write", ssize_t, -1, pwrite64, (int fd, const void *from, size_t n, off64_t at), (fd, from, n, at), false)
+WRAP("send", ssize_t, -1, send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags), false)
+WRAP("send", ssize_t, -1, sendmsg, (int fd, const struct msghdr *from, int flags), (fd, from, flags), false)
+WRAP("fsync", int, -1, fsync, (int fd), (fd), false)
+WRAP("fsync", int, -1, fdatasync, (int fd), (fd), false)
+WRAP("rename", int, -1, rename, (const char *from, const char *to), (from, to), false)
+WRAP("truncate", int, -1, ftruncate, (int fd, off_t n), (fd, n), false)
+WRAP("truncate", int, -1, ftruncate64, (int fd, off64_t n), (fd, n), false)
+WRAP("accept", int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *n, int flags), (fd, of, n, flags), false)
+WRAP("mmap", void *, MAP_FAILED, mmap, (void *at, size_t n, int how, int flags, int fd, off_t from),
+     (at, n, how, flags, fd, from), false)
+WRAP("mmap", void *, MAP_FAILED, mmap64, (void *at, size_t n, int how, int flags, int fd, off64_t from),
+     (at, n, how, flags, fd, from), false)
+
+/* The mode is there with O_CREAT only, but to read it where it is not does no harm here. */
+#define WRAP_OPEN(name)                                                                                      \
+    int name(const char *path, int flags, ...)                                                               \
+    {                                                                                                        \
+        static int (*real)(const char *path, int flags, ...);                                                \
+        va_list rest;                                                                                        \
+        va_start(rest, flags);                                                                               \
+        const mode_t mode = va_arg(rest, mode_t);                                                            \
+        va_end(rest);                                                                                        \
+        if (!real)                                                                                           \
+            real = (int (*)(const char *path, int flags, ...))dlsym(RTLD_NEXT, #name);                       \
+        return fails("open") ? -1 : real(path, flags, mode);                                                 \
+    }
+WRAP_OPEN(open)
+WRAP_OPEN(open64)
