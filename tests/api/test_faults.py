@@ -109,7 +109,8 @@ def served(server, path="/tokenize", body=b'{"text": "hi"}', tries=3):
 
 
 @pytest.mark.parametrize(("group", "error"), [("accept", errno.EMFILE), ("accept", errno.ENFILE), ("accept", errno.ECONNABORTED),
-                                              ("accept", errno.EINTR), ("read", errno.EIO), ("read", errno.EINTR),
+                                              ("accept", errno.EINTR), ("read", errno.EIO), ("receive", errno.ECONNRESET),
+                                              ("receive", errno.EINTR),
                                               ("send", errno.EPIPE), ("send", errno.EINTR), ("mmap", errno.ENOMEM),
                                               ("open", errno.EMFILE)],
                          ids=lambda value: errno.errorcode.get(value, value))

@@ -1,8 +1,9 @@
 /* failing_calls.c - preloaded into headscope: one call to the system fails, or is the last that there is.
  *
- * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with errno 28;
- * write:12:kill ends the process there as kill -9 does, before the call does anything. A file of the name
- * FAILING_CALL_SEEN is made when it comes to that. Standard output and error are left alone: tests read them. */
+ * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with
+ * errno 28; write:12:kill ends the process there as kill -9 does, before the call does anything. A file of
+ * the name FAILING_CALL_SEEN is made when it comes to that. Of reads and writes those of regular files count:
+ * a loop's own pipes cannot fail, and libuv aborts when they do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -39,6 +41,15 @@ static bool fails(const char *group)
     return true;
 }
 
+static bool is_file(int fd)
+{
+    struct stat file;
+    const int before = errno;
+    const bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode);
+    errno = before;
+    return regular;
+}
+
 #define WRAP(group, result, failed, name, parameters, arguments, but)                                        \
     result name parameters                                                                                   \
     {                                                                                                        \
@@ -48,13 +59,16 @@ static bool fails(const char *group)
         return !(but) && fails(group) ? (failed) : real arguments;                                           \
     }
 
-WRAP("read", ssize_t, -1, read, (int fd, void *to, size_t n), (fd, to, n), false)
-WRAP("read", ssize_t, -1, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), false)
-WRAP("read", ssize_t, -1, pread64, (int fd, void *to, size_t n, off64_t at), (fd, to, n, at), false)
-WRAP("read", ssize_t, -1, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), false)
-WRAP("write", ssize_t, -1, write, (int fd, const void *from, size_t n), (fd, from, n), fd == 1 || fd == 2)
-WRAP("write", ssize_t, -1, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), false)
-WRAP("write", ssize_t, -1, pwrite64, (int fd, const void *from, size_t n, off64_t at), (fd, from, n, at), false)
+WRAP("read", ssize_t, -1, read, (int fd, void *to, size_t n), (fd, to, n), !is_file(fd))
+WRAP("read", ssize_t, -1, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), !is_file(fd))
+WRAP("read", ssize_t, -1, pread64, (int fd, void *to, size_t n, off64_t at), (fd, to, n, at), !is_file(fd))
+WRAP("receive", ssize_t, -1, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), false)
+WRAP("write", ssize_t, -1, write, (int fd, const void *from, size_t n), (fd, from, n),
+     !is_file(fd) || fd <= 2)
+WRAP("write", ssize_t, -1, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at),
+     !is_file(fd))
+WRAP("write", ssize_t, -1, pwrite64, (int fd, const void *from, size_t n, off64_t at), (fd, from, n, at),
+     !is_file(fd))
 WRAP("send", ssize_t, -1, send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags), false)
 WRAP("send", ssize_t, -1, sendmsg, (int fd, const struct msghdr *from, int flags), (fd, from, flags), false)
 WRAP("fsync", int, -1, fsync, (int fd), (fd), false)
@@ -62,7 +76,8 @@ WRAP("fsync", int, -1, fdatasync, (int fd), (fd), false)
 WRAP("rename", int, -1, rename, (const char *from, const char *to), (from, to), false)
 WRAP("truncate", int, -1, ftruncate, (int fd, off_t n), (fd, n), false)
 WRAP("truncate", int, -1, ftruncate64, (int fd, off64_t n), (fd, n), false)
-WRAP("accept", int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *n, int flags), (fd, of, n, flags), false)
+WRAP("accept", int, -1, accept4, (int fd, struct sockaddr *of, socklen_t *n, int flags), (fd, of, n, flags),
+     false)
 WRAP("mmap", void *, MAP_FAILED, mmap, (void *at, size_t n, int how, int flags, int fd, off_t from),
      (at, n, how, flags, fd, from), false)
 WRAP("mmap", void *, MAP_FAILED, mmap64, (void *at, size_t n, int how, int flags, int fd, off64_t from),
