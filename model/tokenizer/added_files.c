@@ -133,16 +133,21 @@ static size_t count_more(const hs__description *d)
     return json_array_size(json_object_get(d->config, "additional_special_tokens"));
 }
 
-static bool is_special(const hs__description *d, const char *text)
+/* All that the files call special, as keys; NULL when memory is short. */
+static json_t *list_special(const hs__description *d)
 {
-    for (size_t i = 0; i < N_SPECIAL + count_more(d); i++) {
+    json_t *names = json_object();
+    bool ok = true;
+    for (size_t i = 0; ok && i < N_SPECIAL + count_more(d); i++) {
         const char *name = i < N_SPECIAL ? usual_name(&d->names, i) : more_name(d, i - N_SPECIAL);
         if (i < N_SPECIAL && hs__special_name(d, special_keys[i], name, &name, NULL))
             continue;
-        if (name && strcmp(name, text) == 0)
-            return true;
+        ok = !name || !json_object_set_new(names, name, json_true());
     }
-    return false;
+    if (ok)
+        return names;
+    json_decref(names);
+    return NULL;
 }
 
 /* One that no file has yet. What texts begin and end with, and the unknown token, must be in the vocabulary;
@@ -181,7 +186,7 @@ static hs_status read_special(hs__description *d, hs_error *err)
 
 /* ---- added_tokens.json: {"<ent>": 30522}; found in normalised text unless they are special ---- */
 
-static hs_status read_added_json(hs__description *d, hs_error *err)
+static hs_status put_added_json(hs__description *d, const json_t *special_names, hs_error *err)
 {
     d->reading = "added_tokens.json";
     hs_status st = reserve(&d->added, json_object_size(d->added_json), err);
@@ -193,13 +198,23 @@ static hs_status read_added_json(hs__description *d, hs_error *err)
         if (!st && (id < 0 || id >= (json_int_t)d->vocab_size))
             st = hs_fail(err, HS_BAD_MODEL, "added_tokens.json: '%.64s' must have an id from 0 to %zu", text,
                          d->vocab_size - 1);
-        const bool special = is_special(d, text);
+        const bool special = json_object_get(special_names, text);
         const hs__added_token token = {.entry.id = (int32_t)id, .special = special, .normalized = !special};
         if (!st)
             st = put(d, text, token, err);
         if (st)
             return st;
     }
+    return st;
+}
+
+static hs_status read_added_json(hs__description *d, hs_error *err)
+{
+    json_t *special_names = list_special(d);
+    if (!special_names)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    const hs_status st = put_added_json(d, special_names, err);
+    json_decref(special_names);
     return st;
 }
 

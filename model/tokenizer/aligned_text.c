@@ -15,6 +15,8 @@ bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more)
 {
     if (text->capacity - text->n_bytes >= n_more)
         return true;
+    if (text->bytes_max > 0 && text->n_bytes + n_more > text->bytes_max)
+        return false;
     const size_t capacity = 2 * text->capacity + n_more + 64;
     unsigned char *bytes = realloc(text->bytes, capacity);
     if (bytes)

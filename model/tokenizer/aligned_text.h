@@ -17,11 +17,12 @@ typedef struct hs__aligned_text {
     unsigned char *bytes; /* [n_bytes] */
     hs__range *sources;   /* [n_bytes] */
     size_t n_bytes, capacity;
+    size_t bytes_max; /* as far as it may grow; 0: no limit */
 } hs__aligned_text;
 
 void hs__aligned_text_finish(hs__aligned_text *text);
 
-/* Room for n_more bytes behind those that are there; false when memory is short. */
+/* Room for n_more bytes behind those that are there; false when memory is short or they are not allowed. */
 bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more);
 
 /* Appends a character; false when memory is short. */

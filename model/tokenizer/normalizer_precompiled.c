@@ -108,7 +108,7 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
 {
     const unsigned char *end = view->bytes + view->n_bytes;
     hs__transform t = hs__transform_start(view, ret_text);
-    for (const unsigned char *at = view->bytes; at < end;) {
+    for (const unsigned char *at = view->bytes; at < end && !t.failed;) {
         const unsigned char *stop = cluster_end(at, end);
         put_cluster((const precompiled *)part, &t, at, stop);
         at = stop;

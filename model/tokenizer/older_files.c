@@ -357,7 +357,7 @@ static hs_status read_sentencepiece(const old_class *class, const hs_tokenizer_f
     if (!st && by_punctuation)
         st = hs_fail(err, HS_BAD_MODEL, HS__TOKENIZER_CONFIG ": split_by_punct is not supported");
     if (!st)
-        st = hs__sentencepiece_read(&files->sentencepiece, &model, err);
+        st = hs__sentencepiece_read(&files->sentencepiece, d->vocab_size, &model, err);
     if (!st)
         st = describe(class, &model, d, err);
     d->vocab_file = "the sentencepiece model";

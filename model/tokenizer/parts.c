@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define GROWTH_MAX 64 /* a normalised text's bytes to those it was made of */
+
 /* clang-format off */
 static const hs__part_type *const types[] = {
     &hs__bert_normalizer,
@@ -124,19 +126,30 @@ static bool copy(const hs__text_view *view, hs__aligned_text *ret_text)
     return ok;
 }
 
+/* Real tables make a character eleven times as long at most; hostile ones could fill the memory, part by
+ * part. */
+static bool part_normalize(const hs__part *part, const hs__text_view *from, size_t n_more_max,
+                           hs__aligned_text *to)
+{
+    to->bytes_max = to->n_bytes + n_more_max;
+    const bool ok = part->type->normalize(part, from, to);
+    to->bytes_max = 0;
+    return ok;
+}
+
 bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
                          hs__aligned_text *ret_text)
 {
     if (parts->n == 0)
         return copy(view, ret_text);
+    const size_t n_more_max = GROWTH_MAX * view->n_bytes + 4;
     hs__text_view from = *view;
     bool ok = true;
     for (size_t i = 0; ok && i + 1 < parts->n; i++) {
         hs__aligned_text *to = &scratch[i % 2];
         to->n_bytes = 0;
-        ok = parts->items[i]->type->normalize(parts->items[i], &from, to);
+        ok = part_normalize(parts->items[i], &from, n_more_max, to);
         from = (hs__text_view){.bytes = to->bytes, .n_bytes = to->n_bytes, .sources = to->sources};
     }
-    const hs__part *last = parts->items[parts->n - 1];
-    return ok && last->type->normalize(last, &from, ret_text);
+    return ok && part_normalize(parts->items[parts->n - 1], &from, n_more_max, ret_text);
 }

@@ -157,7 +157,8 @@ static bool read_model(hs_bytes message, size_t room, hs__sentencepiece_model *m
     return true;
 }
 
-hs_status hs__sentencepiece_read(const hs_bytes *file, hs__sentencepiece_model *ret_model, hs_error *err)
+hs_status hs__sentencepiece_read(const hs_bytes *file, size_t pieces_max, hs__sentencepiece_model *ret_model,
+                                 hs_error *err)
 {
     uint64_t type = UNIGRAM;
     *ret_model = (hs__sentencepiece_model){0};
@@ -169,6 +170,10 @@ hs_status hs__sentencepiece_read(const hs_bytes *file, hs__sentencepiece_model *
             "the sentencepiece model has model_type %llu; supported: 1, Unigram. Save the tokenizer "
             "as tokenizer.json",
             (unsigned long long)type);
+    if (ret_model->n_pieces > pieces_max)
+        return hs_fail(err, HS_BAD_MODEL,
+                       "the sentencepiece model has %zu pieces, more than config.json's vocab_size, %zu",
+                       ret_model->n_pieces, pieces_max);
     if (ret_model->unknown >= ret_model->n_pieces)
         return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model's unk_id is not the number of a piece");
     ret_model->pieces = calloc(ret_model->n_pieces, sizeof *ret_model->pieces);

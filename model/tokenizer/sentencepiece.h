@@ -32,8 +32,8 @@ typedef struct hs__sentencepiece_model {
     hs_bytes charsmap;         /* of its normalizer; may be empty */
 } hs__sentencepiece_model;
 
-/* HS_BAD_MODEL when it is none, is cut off, or is no Unigram. *ret_model must be
- * finished, also after an error. */
-HS_MUST_USE hs_status hs__sentencepiece_read(const hs_bytes *file, hs__sentencepiece_model *ret_model,
-                                             hs_error *err);
+/* HS_BAD_MODEL when it is none, is cut off, is no Unigram, or has more pieces than the vocabulary entries.
+ * *ret_model must be finished, also after an error. */
+HS_MUST_USE hs_status hs__sentencepiece_read(const hs_bytes *file, size_t pieces_max,
+                                             hs__sentencepiece_model *ret_model, hs_error *err);
 void hs__sentencepiece_finish(hs__sentencepiece_model *model);

@@ -397,6 +397,10 @@ static const struct {
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a\x12\x02\x18\x02")},
      "model_type 2; supported: 1, Unigram"},
+#define PIECE "\x0a\x03\x0a\x01!"
+#define SEVEN PIECE PIECE PIECE PIECE PIECE PIECE PIECE
+    {{.config = FILE_OF("{\"model_type\":\"albert\"}"), .sentencepiece = FILE_OF(SEVEN SEVEN SEVEN)},
+     "has 21 pieces, more than config.json's vocab_size, 20"},
     {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"DebertaV2Tokenizer\",\"split_by_punct\":true}"),
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a")},
@@ -615,6 +619,25 @@ START_TEST(hostile_texts_take_linear_time)
 }
 END_TEST
 
+/* Three parts that make thirty letters of one would make 27,000 of it. */
+START_TEST(what_grows_without_end_is_refused)
+{
+#define GROWS                                                                                                \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"}"
+#define GROWING "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" GROWS "," GROWS "," GROWS "]},"
+    hs_tokenizer *tokenizer = must_create(NULL, "{" MODEL("") GROWING PRE POST "}", NULL);
+    const hs_encode_options options = {.tokens_max = 20};
+    hs_encoding encoding = {0};
+    hs_error err = {0};
+    const hs_text plain = {"a", 1}, growing = {"b", 1};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &plain, NULL, &options, &encoding, &err), HS_OK);
+    hs_encoding_finish(&encoding);
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &growing, NULL, &options, &encoding, &err), HS_NO_MEMORY);
+    hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 static const char chaos_json[] =
     "{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":9,\"content\":\"x y\",\"normalized\":true},"
                                             "{\"id\":2,\"content\":\"[SEP]\",\"special\":true}") "}";
@@ -676,6 +699,7 @@ int main(void)
     TCase *hostility = tcase_create("hostile");
     tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
+    tcase_add_test(hostility, what_grows_without_end_is_refused);
     tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
     suite_add_tcase(suite, hostility);
     SRunner *runner = srunner_create(suite);
