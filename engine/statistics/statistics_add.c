@@ -116,6 +116,7 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
     uint32_t *last = stats->scratch->seen; /* position of the last token of an id, at its first position */
     facts->n_tokens = T;
     facts->part = (size_t)(text->number % header->n_parts);
+    facts->special = text->special;
     memcpy(facts->roles, text->roles, T);
     uint8_t *ends = stats->scratch->ends;
     for (size_t i = 0; i < T; i++)
@@ -140,7 +141,22 @@ static void facts_fill(const hs_corpus_stats *stats, const hs_corpus_text *text,
     }
 }
 
-/* What pairs drawn evenly would give. */
+/* The share of attention that an even spread keeps within sentences, special tokens being in none. */
+static double even_share(const hs__corpus_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    size_t n_cells = 0, n_own = 0; /* tokens of the sentence at hand */
+    for (size_t i = 0; i < T; i++) {
+        n_own += !facts->special[i];
+        if (i + 1 < (size_t)facts->sentence_ends[i])
+            continue;
+        n_cells += n_own * n_own;
+        n_own = 0;
+    }
+    return (double)n_cells / ((double)T * (double)T);
+}
+
+/* What pairs drawn evenly, and attention spread evenly, would give. */
 static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
 {
     const size_t T = facts->n_tokens;
@@ -149,6 +165,7 @@ static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
     stats->fields[HS__F_ALL_PAIRS][0] += (int64_t)(T * (T - 1) / 2);
     stats->fields[HS__F_ALL_SAME_SENTENCE][0] += (int64_t)facts->n_same_sentence;
     stats->fields[HS__F_SENTENCES][0] += facts->sentences[T - 1] + 1;
+    hs__corpus_fixed_add(stats->fields[HS__F_EVEN_SAME_SENTENCE], even_share(facts));
     for (size_t i = 0; i < T; i++) {
         stats->fields[HS__F_REACHED][i]++;
         for (size_t j = (size_t)facts->next[i]; j < T; j = (size_t)facts->next[j]) {

@@ -23,6 +23,7 @@ typedef struct hs__corpus_facts {
     int32_t *sentences;     /* sentence number */
     int32_t *sentence_ends; /* where the token's sentence ends (half-open) */
     size_t n_same_sentence; /* pairs */
+    const uint8_t *special; /* of the text */
     uint8_t *roles;         /* hs_role of each token */
     uint32_t *high_mask;    /* of the map at hand: all ones in columns of H */
     float *columns;         /* of the layer at hand: column sums over its heads */

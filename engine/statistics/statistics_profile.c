@@ -97,6 +97,48 @@ static double repeated_sum(const float *attention, const hs__corpus_facts *facts
     return sum;
 }
 
+/* Columns j .. j + n - 1 of n <= HS__LANES, over the queries of their sentence, first .. end - 1. */
+static inline __attribute__((always_inline)) double
+strip_sum(const float *attention, const hs__corpus_facts *facts, size_t first, size_t end, size_t j, size_t n)
+{
+    const size_t T = facts->n_tokens;
+    const size_t from = j + HS__LANES <= T ? j : T - HS__LANES; /* reads end with the last row */
+    lanes columns = {.values = {0}};
+    for (size_t i = first; i < end; i++)
+        if (!facts->special[i])
+            columns.vector += *(const hs__floats *)(const void *)(attention + i * T + from);
+    double sum = 0;
+    for (size_t k = j; k < j + n; k++)
+        sum += facts->special[k] ? 0 : (double)columns.values[k - from];
+    return sum;
+}
+
+/* The same, of a map that is narrower than vectors. */
+static double narrow_sum(const float *attention, const hs__corpus_facts *facts, size_t first, size_t end)
+{
+    double sum = 0;
+    for (size_t i = first; i < end; i++)
+        for (size_t j = first; j < end; j++)
+            sum += facts->special[i] || facts->special[j] ? 0 : (double)attention[i * facts->n_tokens + j];
+    return sum;
+}
+
+/* Attention that stays within sentences, which are spans; special tokens neither give nor get. */
+HS_CLONES
+static double sentences_sum(const float *attention, const hs__corpus_facts *facts)
+{
+    const size_t T = facts->n_tokens;
+    double sum = 0;
+    for (size_t first = 0, end; first < T; first = end) {
+        end = (size_t)facts->sentence_ends[first];
+        if (T < HS__LANES)
+            sum += narrow_sum(attention, facts, first, end);
+        for (size_t j = first; T >= HS__LANES && j < end; j += HS__LANES)
+            sum += strip_sum(attention, facts, first, end, j, end - j < HS__LANES ? end - j : HS__LANES);
+    }
+    return sum;
+}
+
 static double columns_sum(const float *columns, const hs__corpus_facts *facts, hs_role role)
 {
     double sum = 0;
@@ -139,6 +181,7 @@ void hs__corpus_profile_find(const hs_observed_head *head, const hs__corpus_fact
                                             columns_sum(head->columns, facts, HS_ROLE_COMMA)) /
                                            n;
     ret_figures[HS__PROFILE_SAME_TOKEN] = repeated_sum(head->attention, facts) / n;
+    ret_figures[HS__PROFILE_SAME_SENTENCE] = sentences_sum(head->attention, facts) / n;
     ret_figures[HS__PROFILE_ENTROPY] = rows.entropy / n;
     ret_figures[HS__PROFILE_ENTROPY_FIRST] = first.entropy;
     ret_figures[HS__PROFILE_CONFIDENCE] = rows.confidence / n;

@@ -25,6 +25,7 @@ enum {
     HS__PROFILE_SEPARATOR,
     HS__PROFILE_PUNCTUATION,
     HS__PROFILE_SAME_TOKEN,
+    HS__PROFILE_SAME_SENTENCE, /* no figure of hs_head_profile */
     HS__PROFILE_ENTROPY,
     HS__PROFILE_ENTROPY_FIRST,
     HS__PROFILE_CONFIDENCE,
@@ -74,7 +75,8 @@ enum {
     X(FOCUS, "lv")                                                                                           \
     X(SEGMENTATION, "l3")                                                                                    \
     X(SENTENCES, "")                                                                                         \
-    X(FOCAL, "lv") /* of texts and heads, at the main threshold */                                           \
+    X(FOCAL, "lv")             /* of texts and heads, at the main threshold */                               \
+    X(EVEN_SAME_SENTENCE, "2") /* of attention, where it is spread evenly */                                 \
     X(PROFILES, "lhq2")                                                                                      \
     X(DISTANCES, "dd2") /* HSIC or JS, on and above the diagonal */                                          \
     X(MASKED, "e")

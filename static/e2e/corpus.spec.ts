@@ -125,11 +125,13 @@ test("which head does what, over a run: label, sort, filter and search", async (
   const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;
   const grid = (value: (l: number, h: number) => number): number[][] =>
     Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));
-  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "entropy"];
+  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "same_sentence", "entropy"];
   const profiles = {
     ...Object.fromEntries(names.map((name, k) => [`profiles_${name}`, grid((l, h) => share(l, h, k))])),
     profiles_label: grid((l, h) => (l === 3 && h === 5 ? 0 : l === 4 ? 2 : 3)),
     profiles_previous: grid((l, h) => (l === 3 && h === 5 ? 0.9 : share(l, h, 0))),
+    profiles_same_sentence: grid((l, h) => (l === 6 && h === 2 ? 0.95 : share(l, h, 7))),
+    even_same_sentence_sum: 0,
   };
   await withRuns(page, home);
   await page.route("**/report?format=json", async (route) => {
@@ -149,7 +151,13 @@ test("which head does what, over a run: label, sort, filter and search", async (
   expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
   await page.getByLabel("Heads that look").selectOption("broad");
   await expect(rows).toHaveCount(12);
+  await page.getByLabel("Heads that look").selectOption("sentence");
+  await expect(rows).toHaveCount(1);
+  await expect(rows.first()).toContainText(/^L6 H2sentence/);
   await page.getByLabel("Heads that look").selectOption("all");
+  await page.getByRole("button", { name: "Sentence", exact: true }).click();
+  await expect(page).toHaveURL(/runcolumn=-sentence/);
+  await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
   await page.getByLabel("Find heads").fill("word back");
   await expect(rows).toHaveCount(1);
   await expect(page).toHaveURL(/runseek=word/);

@@ -96,6 +96,9 @@ const POSITION_LEAST = 0.5, // Clark's thresholds: one neighbour, one kind of to
   BROAD_LEAST = 3.8 / Math.log(128),
   LIFT_LEAST = 1.5; // over chance, for kinds that an even spread meets often
 
+// chance: the share that an even spread gives.
+export const isOfSentence = (share: number, chance: number): boolean => share > KIND_LEAST && share > LIFT_LEAST * chance;
+
 // The head's pattern in one word, or null when none is strong.
 export function labelOf({ shares, evenness, chance }: Profile): Pattern | null {
   const passes: Partial<Record<Pattern, number>> = {};
@@ -107,7 +110,7 @@ export function labelOf({ shares, evenness, chance }: Profile): Pattern | null {
   const best = Object.entries(passes).sort((a, b) => b[1] - a[1])[0];
   if (best) return best[0] as Pattern;
   if (evenness > BROAD_LEAST) return "broad";
-  return shares.sentence > KIND_LEAST && shares.sentence > LIFT_LEAST * chance.sentence ? "sentence" : null;
+  return isOfSentence(shares.sentence, chance.sentence) ? "sentence" : null;
 }
 
 // How much of a pattern a head has, 0..1.

@@ -6,7 +6,7 @@ import { lutOf } from "./colour";
 import { h, replace, select } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
 import { FIGURES, isSoughtAs } from "./metrics";
-import type { Pattern } from "./patterns";
+import { isOfSentence, type Pattern } from "./patterns";
 import { format, maximumOf, percent, ticksOf, wordsOf } from "./scale";
 import { ONLY, type Only } from "./state";
 
@@ -19,11 +19,11 @@ const ARRAYS = {
   separator: "profiles_separator",
   punctuation: "profiles_punctuation",
   repeated: "profiles_same_token",
+  sentence: "profiles_same_sentence",
   broad: "profiles_entropy",
-} as const satisfies Partial<Record<Pattern, string>>;
-export type Column = keyof typeof ARRAYS;
-const COLUMNS = Object.keys(ARRAYS) as Column[];
-const NAMES: Record<Column, string> = {
+} as const satisfies Record<Pattern, string>;
+const COLUMNS = Object.keys(ARRAYS) as Pattern[];
+const NAMES: Record<Pattern, string> = {
   previous: "One back",
   next: "One ahead",
   self: "Itself",
@@ -31,32 +31,36 @@ const NAMES: Record<Column, string> = {
   separator: "Separators",
   punctuation: "Punctuation",
   repeated: "Repeats",
+  sentence: "Sentence",
   broad: "Entropy, nats",
 };
-const write = (column: Column, value: number): string => (column === "broad" ? format(value) : percent(value));
+const write = (column: Pattern, value: number): string => (column === "broad" ? format(value) : percent(value));
 
 export interface Head {
   layer: number;
   head: number;
   pattern: Pattern | "";
-  values: Record<Column, number>;
+  values: Record<Pattern, number>;
 }
 
-type Profiled = Report & Record<(typeof ARRAYS)[Column] | "profiles_label", number[][]>;
-const isProfiled = (report: Report): report is Profiled => "profiles_label" in report;
+type Profiled = Report & Record<(typeof ARRAYS)[Pattern] | "profiles_label", number[][]> & { even_same_sentence_sum: number };
+const isProfiled = (report: Report): report is Profiled => "profiles_same_sentence" in report;
 
 // Clark et al.'s labels as the service counts them, with what a head looks at within each.
-const OF_LABEL: readonly (readonly Column[])[] = [["previous", "next", "self"], ["first", "separator", "punctuation"], ["broad"]];
+const OF_LABEL: readonly (readonly Pattern[])[] = [["previous", "next", "self"], ["first", "separator", "punctuation"], ["broad"]];
 const REPEATED_LEAST = 0.5;
 
 // None in a run of a version that did not count it.
 export function headsOf(report: Report): Head[] {
   if (!isProfiled(report)) return [];
+  const chance = report.even_same_sentence_sum / report.texts;
+  const other = ({ repeated, sentence }: Head["values"]): Head["pattern"] =>
+    repeated > REPEATED_LEAST ? "repeated" : isOfSentence(sentence, chance) ? "sentence" : "";
   return report.layers.flatMap((layer, l) =>
     report.profiles_label[l]!.map((label, head): Head => {
       const values = Object.fromEntries(COLUMNS.map((name) => [name, report[ARRAYS[name]][l]![head]!])) as Head["values"];
       const kinds = [...(OF_LABEL[label] ?? [])].sort((a, b) => values[b] - values[a]);
-      return { layer, head, values, pattern: kinds[0] ?? (values.repeated > REPEATED_LEAST ? "repeated" : "") };
+      return { layer, head, values, pattern: kinds[0] ?? other(values) };
     }),
   );
 }
@@ -74,7 +78,7 @@ export function sortHeads(heads: readonly Head[], column: string): Head[] {
   const name = column.replace("-", "");
   const difference = (a: Head, b: Head): number => {
     if (name === "pattern") return Number(!a.pattern) - Number(!b.pattern) || sign * a.pattern.localeCompare(b.pattern);
-    return name === "head" ? 0 : sign * (a.values[name as Column] - b.values[name as Column]);
+    return name === "head" ? 0 : sign * (a.values[name as Pattern] - b.values[name as Pattern]);
   };
   const placed = name === "head" ? sign : 1;
   return [...heads].sort((a, b) => difference(a, b) || placed * (a.layer - b.layer || a.head - b.head));
@@ -92,7 +96,7 @@ export class RunPatterns {
 
   constructor(private readonly app: App) {
     this.map = new HeadMap((layer, head) => this.open(layer, head));
-    this.only = select("Heads that look", ONLY.filter((name) => name !== "sentence").map((name) => [name, name] as const), (only) =>
+    this.only = select("Heads that look", ONLY.map((name) => [name, name] as const), (only) =>
       app.set({ runonly: only as Only }),
     );
     this.seek.addEventListener("input", () => app.set({ runseek: this.seek.value }));
@@ -130,7 +134,7 @@ export class RunPatterns {
     this.fill(chosen);
   }
 
-  private content(report: Report, chosen: readonly Head[], column: Column): HeadMapContent {
+  private content(report: Report, chosen: readonly Head[], column: Pattern): HeadMapContent {
     const values = Array.from({ length: Math.max(...report.layers) + 1 }, () => new Array<number | null>(report.heads).fill(null));
     for (const head of chosen) values[head.layer]![head.head] = head.values[column];
     const top = maximumOf(Float32Array.from(chosen, (head) => head.values[column]));
@@ -167,7 +171,7 @@ export class RunPatterns {
     const [first, other] = words ? [column, `-${column}`] : [`-${column}`, column];
     const sorted = runcolumn === column ? "ascending" : runcolumn === `-${column}` ? "descending" : undefined;
     const sort = (): void => this.app.set({ runcolumn: runcolumn === first ? other : first });
-    const name = words ? column[0]!.toUpperCase() + column.slice(1) : NAMES[column as Column];
+    const name = words ? column[0]!.toUpperCase() + column.slice(1) : NAMES[column as Pattern];
     return h("th", { scope: "col", "aria-sort": sorted }, h("button", { type: "button", id: `run-head-${column}`, onclick: sort }, name));
   }
 

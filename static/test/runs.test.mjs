@@ -93,10 +93,19 @@ test("runs: progress in words", () => {
 });
 
 test("a run's heads: pattern by label, chosen and sorted", () => {
-  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "entropy"];
+  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "same_sentence", "entropy"];
   const arrays = Object.fromEntries(names.map((name, k) => [`profiles_${name}`, [[0.1 * k, 0.6, 0.2, 0.9 - 0.1 * k]]]));
   const heads = headsOf({ ...arrays, layers: [4], heads: 4, profiles_label: [[0, 1, 2, 3]] });
   assert.deepEqual(heads.map(({ layer, head, pattern }) => [layer, head, pattern]), [[4, 0, "self"], [4, 1, "first"], [4, 2, "broad"], [4, 3, ""]]);
+  const patterns = (even_same_sentence_sum) =>
+    headsOf({
+      ...arrays, layers: [4], heads: 4, texts: 10, even_same_sentence_sum,
+      profiles_label: [[0, 1, 2, 3]], profiles_same_sentence: [[0.7, 0.8, 0.9, 0.7]],
+    });
+  assert.deepEqual(patterns(4).map(({ pattern }) => pattern), ["self", "first", "broad", "sentence"]);
+  assert.deepEqual(patterns(5).map(({ pattern }) => pattern), ["self", "first", "broad", ""]); // 1.5 times chance is more
+  assert.deepEqual(chooseHeads(patterns(4), "sentence", "same sentence").map(({ head }) => head), [3]);
+  assert.deepEqual(sortHeads(patterns(4), "-sentence").map(({ head }) => head), [2, 1, 0, 3]);
   assert.deepEqual(headsOf({ layers: [0], heads: 1 }), []); // of a version without them
   const of = (list) => list.map(({ head }) => head);
   assert.deepEqual(of(chooseHeads(heads, "none", "")), [3]);

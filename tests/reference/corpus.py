@@ -17,7 +17,7 @@ import analysis
 import experiments
 
 PROFILE = ("self", "previous", "next", "first", "separator", "punctuation", "same_token", "entropy", "entropy_first",
-           "confidence", "mean_distance", "offsets")
+           "confidence", "mean_distance", "offsets", "same_sentence")
 
 NEAR = 1e-5
 N_BINS, SHARE_BINS = 100, 20
@@ -94,7 +94,7 @@ class Corpus:
             "normalized_hist": (l, h, 1 + N_BINS), "signal_hist": (l, h, 1 + N_BINS),
             "noise_hist": (l, h, 1 + N_BINS), "signal_moments": (l, h, 3), "noise_moments": (l, h, 3),
             "column_hist": (l, h, N_BINS), "attention_mass": (l, h, 5), "segmentation": (l, 3),
-            "focus": (l, o.vocab_size), "sentences": (), "focal": (l, o.vocab_size),
+            "focus": (l, o.vocab_size), "sentences": (), "even_same_sentence_sum": (), "focal": (l, o.vocab_size),
             **{"profiles_" + name: (l, h, 17) if name == "offsets" else (l, h) for name in PROFILE},
             **{"part_" + name: (o.n_parts, t, l, h) for name in
                ("high", "repeated", "same_sentence", "distance_sum", "texts_with_high", "focal_share_sum")},
@@ -121,14 +121,17 @@ class Corpus:
             self.add_high(t, number % o.n_parts, len(ids), pairs, n.reshape(-1, len(pairs.i)))
         self.add_attention(ids, special, sentence_ids, attentions)
         self.arrays["sentences"] += sentence_ids[-1] + 1
-        self.add_profiles(ids, attentions)
+        own = (sentence_ids[:, None] == sentence_ids) & ~np.logical_or.outer(special, special)
+        self.arrays["even_same_sentence_sum"] += own.mean()
+        self.add_profiles(ids, own, attentions)
 
-    def add_profiles(self, ids, attentions):
-        """Sums over texts; means() divides them."""
+    def add_profiles(self, ids, own, attentions):
+        """Sums over texts; means() divides them. own [T][T]: in one sentence, neither token special."""
         o = self.options
         kinds = [np.isin(ids, kind) for kind in ([o.cls], [o.sep], [*o.ends, o.comma])]
         for l, h in np.ndindex(attentions.shape[:2]):
             figures, _ = experiments.profile(attentions[l, h], ids, *kinds)
+            figures["same_sentence"] = attentions[l, h][own].sum() / len(ids)
             for name in PROFILE:
                 self.arrays["profiles_" + name][l, h] += figures[name]
 

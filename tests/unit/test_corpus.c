@@ -396,6 +396,18 @@ static const struct {
 };
 enum { N_OFFSETS = 2 * HS_PROFILE_REACH + 1 };
 
+/* Attention within sentences, and what an even spread would put there. */
+static void naive_sentences(const naive *x, const float *a, double *ret_share, double *ret_even)
+{
+    *ret_share = *ret_even = 0;
+    for (size_t i = 0; i < x->n; i++)
+        for (size_t j = 0; j < x->n; j++)
+            if (!x->text->special[i] && !x->text->special[j] && x->sentences[i] == x->sentences[j]) {
+                *ret_share += (double)a[i * x->n + j] / (double)x->n;
+                *ret_even += 1 / (double)(x->n * x->n);
+            }
+}
+
 /* Means over texts of what a text's profile is. */
 static void naive_profile(const naive *x, size_t l, size_t h)
 {
@@ -421,6 +433,10 @@ static void naive_profile(const naive *x, size_t l, size_t h)
                 texts[i].n_tokens > (k > HS_PROFILE_REACH ? k - HS_PROFILE_REACH : HS_PROFILE_REACH - k);
         *at("profiles_offsets", l, h, k, 0) += (double)p.offsets[k] / (double)n_with;
     }
+    double share, even;
+    naive_sentences(x, hs_capture_at(captures[x->text - texts], HS_TAP_ATTENTION, l, h), &share, &even);
+    *at("profiles_same_sentence", l, h, 0, 0) += share / (double)n_texts;
+    *at("even_same_sentence_sum", 0, 0, 0, 0) += even / (N_LAYERS * N_HEADS);
 }
 
 /* By what the other figures came to. */
