@@ -159,8 +159,8 @@ def ndjson_body(n, seed=0):
 
 def finished(server, runs):
     """All of these come to their end; then the server is stopped."""
-    end = time.monotonic() + PATIENCE
     for run in runs:
+        end = time.monotonic() + PATIENCE
         while (state := server.get(f"/corpora/{run}").json().get("state")) != "done" and time.monotonic() < end:
             assert state in ("queued", "running"), f"run {run} is {state}"
             time.sleep(0.02)
