@@ -163,7 +163,8 @@ bool hs__safetensors_find(const hs__safetensors *file, const char *name, hs__ent
         .n_bytes = where.end - where.begin,
         .n_dimensions = json_array_size(shape),
         .dimensions = {(size_t)json_integer_value(json_array_get(shape, 0)),
-                       (size_t)json_integer_value(json_array_get(shape, 1))},
+                       (size_t)json_integer_value(json_array_get(shape, 1)),
+                       (size_t)json_integer_value(json_array_get(shape, 2))},
         .dtype = json_string_value(json_object_get(tensor, "dtype")),
     };
     return true;

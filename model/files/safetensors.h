@@ -18,7 +18,7 @@ typedef struct hs__entry {
     const void *data;
     size_t n_bytes;
     size_t n_dimensions;
-    size_t dimensions[2]; /* the first two */
+    size_t dimensions[3]; /* the first three */
     const char *dtype;    /* "F16" */
 } hs__entry;
 

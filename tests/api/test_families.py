@@ -203,6 +203,14 @@ def test_a_changed_deberta(folder_of, start_server):
     assert {name: scaled[name] for name in body["outputs"]} == {name: plain[name] for name in body["outputs"]}
 
 
+def test_a_convolution_of_another_width_is_refused(tmp_path):
+    folder = family_deberta_v2.write_random(tmp_path / "v2", **family_deberta_v2.VARIANTS["v2_conv"])
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"conv_kernel_size": 31}))
+    done = subprocess.run([HEADSCOPE, "models", "--model", f"x={folder}"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "the config asks for [42, 42, 31], another shape has" in done.stderr
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_tells_the_family(folder_of, family):
     folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))

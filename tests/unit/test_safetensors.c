@@ -171,6 +171,7 @@ START_TEST(tensors_are_found_by_name)
     ck_assert_uint_eq(entry.n_dimensions, 3);
     ck_assert_uint_eq(entry.dimensions[0], 2);
     ck_assert_uint_eq(entry.dimensions[1], 3);
+    ck_assert_uint_eq(entry.dimensions[2], 4);
     ck_assert_str_eq(entry.dtype, "BF16");
     ck_assert(hs__safetensors_find(&tensors, "a", &entry));
     ck_assert_uint_eq(entry.n_dimensions, 0);
