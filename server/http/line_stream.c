@@ -136,6 +136,7 @@ static bool chunk_submit(chunk *c)
                                    .hold = chunk_hold,
                                    .hold_data = c};
     c->running = hs__tasks_submit(&s->server->tasks, &c->task);
+    c->task.admitted |= c->running; /* what is left of its lines goes on, however full the queue is */
     s->n_running += c->running;
     return c->running;
 }

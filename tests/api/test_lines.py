@@ -50,6 +50,14 @@ def test_lines_are_answered_as_if_alone(twins):
         assert got == ({**alone[at % 12], "line": at + 1} if at % 12 >= 9 else alone[at % 12])
 
 
+def test_no_line_is_lost_when_the_queue_is_full(start_server):
+    """The first lines take several turns of the only worker, and what is computed ahead stands before them."""
+    server = start_server("--workers", "1", "--queue", "0", "--cache", "0")
+    texts = [f"{i} " + "word " * 90 for i in range(40)]
+    answers = read(post(server, joined([{"text": text, "outputs": ["segments"]} for text in texts])))
+    assert [answer["tokens"][1] for answer in answers] == [str(i) for i in range(40)]
+
+
 def test_short_lines_are_those_of_single_requests(server):
     bodies = [{"text": f"number {i} " + "word " * (i % 9), "outputs": ["similarities", "pairs"]} for i in range(200)]
     answers = read(post(server, joined(bodies)))
