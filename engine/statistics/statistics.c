@@ -330,7 +330,9 @@ hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stat
     if (header.magic != MAGIC)
         return hs_fail(err, HS_INVALID, "these bytes are not headscope's corpus statistics");
     if (header.version != VERSION)
-        return hs_fail(err, HS_INVALID, "corpus statistics of version %llu; this program reads version %llu",
+        return hs_fail(err, HS_INVALID,
+                       "corpus statistics of version %llu; this program counts those of version %llu: begin "
+                       "the run anew, or finish it with the headscope that began it",
                        (unsigned long long)header.version, (unsigned long long)VERSION);
     hs_status st = check_header(&header, err);
     if (st)

@@ -104,9 +104,10 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     const size_t n_rest = n_bytes - (size_t)n_head - 1;
     if (n_text > n_rest || crc32_z(0, (const unsigned char *)text, n_text) != crc)
         return hs_fail(err, HS_INVALID, "'%s' is damaged", path);
-    hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &record->stats, err);
+    hs_error why = {0};
+    hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &record->stats, &why);
     if (st)
-        return st;
+        return hs_fail(err, st, "'%s': %s", path, why.text);
     json_t *json = json_loadb(text, n_text, 0, NULL);
     st = record_read(record, json, path, err);
     json_decref(json);

@@ -479,6 +479,16 @@ def test_resume_refuses_a_damaged_state(headscope, long_run, half_done):
         assert done.returncode == 1 and done.stderr.startswith("headscope corpus: ")
 
 
+def test_resume_refuses_a_state_of_another_version_and_says_what_to_do(headscope, long_run, half_done):
+    state = half_done / "state"
+    good = state.read_bytes()
+    at = good.index(b"hs-stats") + 8
+    state.write_bytes(good[:at] + (1).to_bytes(8, "little") + good[at + 8:])
+    done = corpus(headscope, long_run / "texts.gz", "-o", half_done, "--resume")
+    assert done.returncode == 1 and str(state) in done.stderr
+    assert "of version 1" in done.stderr and "anew" in done.stderr
+
+
 # ---- shards ----
 
 
