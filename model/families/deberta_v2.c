@@ -104,10 +104,11 @@ static void read_relative(hs__config *config, size_t n_positions, hs_relative *r
     relative->span = relative->n_buckets > 0 ? relative->n_buckets : relative->n_distances;
     const size_t middle = relative->n_buckets / 2;
     if (relative->n_buckets > 0 && (middle < 1 || relative->n_distances < middle + 2))
-        hs__config_refuse(config,
-                          "position_buckets (%zu) must be at least 2 and less than twice the %zu "
-                          "distances of max_relative_positions",
-                          relative->n_buckets, relative->n_distances);
+        hs__config_refuse(
+            config,
+            "position_buckets (%zu) must be at least 2, and half of it at least 2 below the %zu "
+            "distances of max_relative_positions",
+            relative->n_buckets, relative->n_distances);
     read_norm(config, relative);
 }
 

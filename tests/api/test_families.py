@@ -3,7 +3,6 @@ hidden states of random checkpoints in each layout that the family is published 
 """
 
 import json
-import json
 import os
 import re
 import subprocess

@@ -355,7 +355,7 @@ static const struct {
     {DEBERTA(",\"conv_groups\":2"), "conv_groups"},
     {DEBERTA(",\"conv_act\":\"mish\""), "conv_act must be"},
     {DEBERTA(",\"position_buckets\":1"), "position_buckets (1) must be at least 2"},
-    {DEBERTA(",\"position_buckets\":80"), "less than twice the 40 distances"},
+    {DEBERTA(",\"position_buckets\":80"), "half of it at least 2 below the 40 distances"},
     {DEBERTA(",\"position_buckets\":-2"), "position_buckets must be an integer"},
     {DEBERTA(",\"max_relative_positions\":1.5"), "max_relative_positions must be an integer"},
     {BERT(",\"tie_word_embeddings\":1"), "tie_word_embeddings must be true or false"},
