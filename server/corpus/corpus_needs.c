@@ -27,9 +27,10 @@ enum {
 #define WORDS_BYTES (4 * MB)
 /* A buffer that doubles holds its text up to twice, and the old one while it grows. */
 #define GROWING 3
-/* The page itself with its maps as base64 (corpus_html.c), and those maps in memory (corpus_maps.c). */
+/* The page itself with its maps as base64 (corpus_html.c), and those maps in memory (corpus_maps.c) beside
+ * the window's one that they are made of. */
 #define PAGE_BYTES (12 * MB)
-#define MAPS_BYTES (6 * MB)
+#define MAPS_BYTES (12 * MB)
 #define ZIP_BYTES  (1 * MB)
 
 /* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
@@ -81,6 +82,11 @@ static uint64_t json_memory(const dimensions *d)
     return larger(saving, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
 }
 
+static uint64_t maps_memory(const hs_corpus_options *o)
+{
+    return MAPS_BYTES + (uint64_t)o->tokens_max * o->tokens_max * sizeof(double);
+}
+
 static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
 {
     const size_t T = job->settings.max_tokens;
@@ -100,7 +106,7 @@ hs_status hs__corpus_needs_measure(const hs__corpus_job *job, hs__corpus_needs *
     const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
-    *ret_needs = (hs__corpus_needs){.memory = TEXTS_BYTES + MAPS_BYTES + json_memory(&d),
+    *ret_needs = (hs__corpus_needs){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d),
                                     .memory_worker = worker_memory(job, size.memory_bytes),
                                     .disk = state + larger(state, npz + page + report_text(&d))};
     return HS_OK;

@@ -106,6 +106,18 @@ START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
 }
 END_TEST
 
+/* A map of the window is held while the page's are made. */
+START_TEST(a_wide_window_needs_memory_for_a_map_of_it)
+{
+    const char *const inputs[] = {input};
+    const hs__corpus_job narrow = job_make(inputs, 1, 2048), wide = job_make(inputs, 1, 4096);
+    hs__corpus_needs some, more;
+    ck_assert_int_eq(hs__corpus_needs_measure(&narrow, &some, NULL), HS_OK);
+    ck_assert_int_eq(hs__corpus_needs_measure(&wide, &more, NULL), HS_OK);
+    ck_assert_uint_ge(more.memory - some.memory, (4096 * 4096 - 2048 * 2048) * sizeof(double));
+}
+END_TEST
+
 START_TEST(workers_are_as_many_as_memory_is_enough_for)
 {
     const hs__corpus_needs needs = {.memory = 10 * MB, .memory_worker = 100 * MB};
@@ -145,6 +157,7 @@ int main(void)
     tcase_add_loop_test(tests, a_run_takes_no_more_than_it_is_said_to_need, 0,
                         (int)(sizeof sizes / sizeof *sizes));
     tcase_add_test(tests, what_is_left_is_told_at_the_pace_of_this_session);
+    tcase_add_test(tests, a_wide_window_needs_memory_for_a_map_of_it);
     tcase_add_test(tests, workers_are_as_many_as_memory_is_enough_for);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
