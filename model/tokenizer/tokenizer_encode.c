@@ -140,7 +140,7 @@ static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, 
     p->normalized.n_bytes = 0;
     if (!hs__parts_normalize(&p->tokenizer->stages[HS__NORMALIZER], &view, p->scratch, &p->normalized))
         return false;
-    if (!p->tokenizer->added.normalized.any)
+    if (!p->tokenizer->added.normalized.any || !p->normalized.n_bytes)
         return words_put(p, 0, p->normalized.n_bytes);
     return normalized_put(p);
 }

@@ -11,14 +11,47 @@
 static const char vocab[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n##c\n##a\nab\n!\n中\n[\nmask\n]\ni\n##\xcc\x87\n"
     "\xe1\x84\x92\n##\xe1\x85\xa1\n##\xe1\x86\xab\né\n##é\n";
-static const char *const configs[] = {
-    "{}",
-    "{\"do_lower_case\":false,\"tokenize_chinese_chars\":false}",
-    "{\"strip_accents\":false}",
-    "{\"added_tokens_decoder\":{\"30\":{\"content\":\"b中\",\"normalized\":true},"
-    "\"31\":{\"content\":\"É!\",\"normalized\":true},\"32\":{\"content\":\"<x>\"}}}",
+
+#define SPECIAL(name, type) "{\"SpecialToken\":{\"id\":\"" name "\",\"type_id\":" type "}}"
+#define TEXT(name, type)    "{\"Sequence\":{\"id\":\"" name "\",\"type_id\":" type "}}"
+#define FIRST_TEXT          SPECIAL("<s>", "0") "," TEXT("A", "0") "," SPECIAL("</s>", "0")
+#define SECOND_TEXT         TEXT("B", "1") "," SPECIAL("</s>", "1")
+static const char byte_pairs[] =
+    "{\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+    "\"post_processor\":{\"type\":\"Sequence\",\"processors\":["
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true},"
+    "{\"type\":\"TemplateProcessing\",\"single\":[" FIRST_TEXT "],\"pair\":[" FIRST_TEXT "," SECOND_TEXT "],"
+    "\"special_tokens\":{\"<s>\":{\"ids\":[0]},\"</s>\":{\"ids\":[2]}}}]},"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"vocab\":{"
+    "\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"<mask>\":4,\"a\":5,\"b\":6,\"!\":7,\"Ġ\":8,\"Ċ\":9,"
+    "\"Ã\":10,\"©\":11,\"ä\":12,\"¸\":13,\"ab\":14,\"Ġa\":15,\"Ã©\":16,\"ä¸\":17,\"ĠĠ\":18},"
+    "\"merges\":[\"a b\",\"Ġ a\",\"Ã ©\",\"ä ¸\",\"Ġ Ġ\"]}}";
+static const char unigram[] =
+    "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+    "{\"type\":\"NFKD\"},{\"type\":\"StripAccents\"}]},"
+    "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"▁\",\"prepend_scheme\":\"always\"},"
+    "\"post_processor\":"
+    "{\"type\":\"TemplateProcessing\",\"single\":[" FIRST_TEXT "],\"pair\":[" FIRST_TEXT "," SECOND_TEXT "],"
+    "\"special_tokens\":{\"<s>\":{\"ids\":[0]},\"</s>\":{\"ids\":[2]}}},"
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":["
+    "[\"<s>\",0],[\"<pad>\",0],[\"</s>\",0],[\"<unk>\",0],[\"<mask>\",0],[\"▁\",-3.5],[\"a\",-4.5],"
+    "[\"▁a\",-5],[\"b\",-4],[\"ab\",-6],[\"!\",-2],[\"e\",-3],[\"f\",-4],[\"fi\",-4]]}}";
+
+/* trims: offsets leave out spaces, so that pieces of nothing else are at no character. */
+static const struct {
+    const char *vocab, *json, *config;
+    bool trims;
+} tokenizers[] = {
+    {.vocab = vocab, .config = "{}"},
+    {.vocab = vocab, .config = "{\"do_lower_case\":false,\"tokenize_chinese_chars\":false}"},
+    {.vocab = vocab, .config = "{\"strip_accents\":false}"},
+    {.vocab = vocab,
+     .config = "{\"added_tokens_decoder\":{\"30\":{\"content\":\"b中\",\"normalized\":true},"
+               "\"31\":{\"content\":\"É!\",\"normalized\":true},\"32\":{\"content\":\"<x>\"}}}"},
+    {.json = byte_pairs, .config = "{}", .trims = true},
+    {.json = unigram, .config = "{}"},
 };
-#define CONFIGS    (sizeof configs / sizeof *configs)
+#define TOKENIZERS (sizeof tokenizers / sizeof *tokenizers)
 #define VOCAB_SIZE 40
 
 static void require(bool promise)
@@ -27,15 +60,21 @@ static void require(bool promise)
         abort();
 }
 
+static hs_bytes bytes_of(const char *text)
+{
+    return (hs_bytes){text, text ? strlen(text) : 0};
+}
+
 static const hs_tokenizer *tokenizer_of(size_t which)
 {
-    static hs_tokenizer *tokenizers[CONFIGS];
-    if (!tokenizers[which]) {
-        const hs_tokenizer_files files = {.vocab_txt = {vocab, sizeof vocab - 1},
-                                          .tokenizer_config = {configs[which], strlen(configs[which])}};
-        require(!hs__tokenizer_create(&files, VOCAB_SIZE, &tokenizers[which], NULL));
+    static hs_tokenizer *made[TOKENIZERS];
+    if (!made[which]) {
+        const hs_tokenizer_files files = {.vocab_txt = bytes_of(tokenizers[which].vocab),
+                                          .tokenizer_json = bytes_of(tokenizers[which].json),
+                                          .tokenizer_config = bytes_of(tokenizers[which].config)};
+        require(!hs__tokenizer_create(&files, VOCAB_SIZE, &made[which], NULL));
     }
-    return tokenizers[which];
+    return made[which];
 }
 
 static uint32_t count_chars(const hs_text *text)
@@ -48,7 +87,7 @@ static uint32_t count_chars(const hs_text *text)
 
 /* One text's tokens, from index `at` of the encoding up to its [SEP]; returns the index behind that. */
 static size_t check_text(const hs_tokenizer *tokenizer, const hs_encoding *e, size_t at, const hs_text *text,
-                         uint8_t type)
+                         uint8_t type, bool trims)
 {
     const uint32_t n_chars = count_chars(text);
     uint32_t start = 0;
@@ -57,7 +96,7 @@ static size_t check_text(const hs_tokenizer *tokenizer, const hs_encoding *e, si
     for (; at < e->n_tokens && !e->special[at]; at++) {
         require(e->types[at] == type);
         require(e->starts[at] >= start && e->ends[at] >= end);
-        require(e->starts[at] < e->ends[at] && e->ends[at] <= n_chars);
+        require(e->starts[at] + !trims <= e->ends[at] && e->ends[at] <= n_chars);
         require(e->word_ids[at] == word || e->word_ids[at] == word + 1);
         require(e->ids[at] >= 0 && e->ids[at] < VOCAB_SIZE);
         start = e->starts[at];
@@ -69,13 +108,14 @@ static size_t check_text(const hs_tokenizer *tokenizer, const hs_encoding *e, si
     return at + 1;
 }
 
-static void check(const hs_tokenizer *tokenizer, const hs_encoding *e, const hs_text texts[2], size_t n_texts)
+static void check(const hs_tokenizer *tokenizer, const hs_encoding *e, const hs_text texts[2], size_t n_texts,
+                  bool trims)
 {
     require(e->n_tokens >= 1 + n_texts);
     require(e->special[0] && e->ids[0] == hs_tokenizer_special_ids(tokenizer)->cls && !e->types[0]);
     size_t at = 1;
     for (size_t i = 0; i < n_texts; i++)
-        at = check_text(tokenizer, e, at, &texts[i], (uint8_t)i);
+        at = check_text(tokenizer, e, at, &texts[i], (uint8_t)i, trims);
     require(at == e->n_tokens);
 }
 
@@ -101,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    const hs_tokenizer *tokenizer = tokenizer_of(data[0] % CONFIGS);
+    const size_t which = (data[0] & 0x7F) % TOKENIZERS;
+    const hs_tokenizer *tokenizer = tokenizer_of(which);
     const char *bytes = (const char *)data + 2;
     const char *cut = memchr(bytes, 0xFE, size - 2);
     const size_t n_first = cut ? (size_t)(cut - bytes) : size - 2;
@@ -120,8 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t tokens_max = options.tokens_max;
     options.tokens_max = SIZE_MAX;
     require(!hs_tokenizer_encode(tokenizer, &texts[0], pair, &options, &whole, NULL));
-    check(tokenizer, &cut_short, texts, n_texts);
-    check(tokenizer, &whole, texts, n_texts);
+    check(tokenizer, &cut_short, texts, n_texts, tokenizers[which].trims);
+    check(tokenizer, &whole, texts, n_texts, tokenizers[which].trims);
     require(!whole.truncated && cut_short.truncated == (whole.n_tokens > tokens_max));
     require(cut_short.n_tokens == (cut_short.truncated ? tokens_max : whole.n_tokens));
     for (uint8_t type = 0; type < n_texts; type++)
