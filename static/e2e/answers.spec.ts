@@ -163,6 +163,13 @@ test("attention as lines over the text, and a word when only the strongest are d
   await expect(page.getByText("Drawn: the")).toBeHidden();
 });
 
+test("a head without a line says so, by name", async ({ watched: page, home }) => {
+  await open(page, home, "view=text&layer=1&head=7&relation=to&beside=7.0");
+  await expect(page.locator(".arc").first()).toBeAttached();
+  await page.locator(".token").nth(20).click();
+  await expect(page.getByText("No lines of 7·0: no attention here reaches 0.1.")).toBeVisible();
+});
+
 test("lines of several heads at once: kept, coloured apart, in the address and in what is saved", async ({
   watched: page,
   home,

@@ -74,6 +74,14 @@ test("Escape releases the held cell", async ({ watched: page, home }) => {
   await expect(readout(page)).toContainText("Point at a map");
 });
 
+test("all views are offered in sight on a phone", async ({ watched: page, home }) => {
+  await page.setViewportSize({ width: 390, height: 800 });
+  await open(page, home, "view=experiment");
+  const tabs = page.locator(".top nav button");
+  await expect(tabs).toHaveCount(7);
+  for (const tab of await tabs.all()) await expect(tab).toBeInViewport({ ratio: 1 });
+});
+
 test("the readout is whole on a phone", async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 800 });
   await open(page, home, "view=head&layer=1&head=4&pin=2.5");

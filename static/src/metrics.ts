@@ -2,7 +2,7 @@
 import type { Summary } from "./answer";
 import { labelOf, PATTERNS, strengthOf, type Pattern, type Profile } from "./patterns";
 import { format, percent } from "./scale";
-import type { Metric } from "./state";
+import type { Metric, Only } from "./state";
 
 export type Figure = Exclude<Metric, "none">;
 
@@ -90,6 +90,21 @@ const ATTENDED: Record<Pattern, About> = {
 };
 
 export const FIGURES: Record<Figure, About> = { ...COUNTED, ...ATTENDED };
+
+// Heads by where they look, as a filter names them.
+export const ONLY_NAMES: Record<Only, string> = {
+  all: "anywhere (all)",
+  previous: "one back",
+  next: "one ahead",
+  self: "at itself",
+  first: "at the first token",
+  separator: "at separators",
+  punctuation: "at punctuation",
+  repeated: "at repeats of the token",
+  sentence: "within the sentence",
+  broad: "everywhere (broad)",
+  none: "in no such way (mixed)",
+};
 
 const isPattern = (figure: Figure): figure is Pattern => (PATTERNS as readonly string[]).includes(figure);
 export const needsProfiles = isPattern;

@@ -84,4 +84,7 @@ function row(guess: Guess, before: Prediction, after: Prediction | null, top: nu
 }
 
 // A token that is not among those answered has less than the last of them.
-const below = ({ top }: Prediction): string => `< ${percent(top.at(-1)?.probability)}`;
+function below({ top }: Prediction): string {
+  const least = percent(top.at(-1)?.probability);
+  return least.startsWith("<") ? least : `<\u00a0${least}`;
+}

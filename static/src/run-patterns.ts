@@ -5,7 +5,7 @@ import type { Report, Run } from "./corpora";
 import { lutOf } from "./colour";
 import { h, replace, select } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
-import { FIGURES, isSoughtAs } from "./metrics";
+import { FIGURES, isSoughtAs, ONLY_NAMES } from "./metrics";
 import { isOfSentence, type Pattern } from "./patterns";
 import { format, maximumOf, percent, ticksOf, wordsOf } from "./scale";
 import { ONLY, type Only } from "./state";
@@ -96,7 +96,7 @@ export class RunPatterns {
 
   constructor(private readonly app: App) {
     this.map = new HeadMap((layer, head) => this.open(layer, head));
-    this.only = select("Heads that look", ONLY.map((name) => [name, name] as const), (only) =>
+    this.only = select("Heads that look", ONLY.map((name) => [name, ONLY_NAMES[name]] as const), (only) =>
       app.set({ runonly: only as Only }),
     );
     this.seek.addEventListener("input", () => app.set({ runseek: this.seek.value }));

@@ -124,7 +124,10 @@ export function format(value: number | null | undefined): string {
   return text.replace("-", "−");
 }
 
+// What is small is not written as nothing.
 export const percent = (value: number | null | undefined): string =>
   value === null || value === undefined || Number.isNaN(value)
     ? "–"
-    : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u00a0%`;
+    : value > 0 && value < 0.0005
+      ? "<\u00a00.1\u00a0%"
+      : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u00a0%`;

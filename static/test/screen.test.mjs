@@ -154,7 +154,7 @@ test("ticks and numbers are short and say what they mean", () => {
     "–",
     "–",
   ]);
-  assert.deepEqual([0.5, 0.0123, null].map(percent), ["50\u00a0%", "1.2\u00a0%", "–"]);
+  assert.deepEqual([0.5, 0.0123, 0.0004, 0, null].map(percent), ["50\u00a0%", "1.2\u00a0%", "<\u00a00.1\u00a0%", "0.0\u00a0%", "–"]);
 });
 
 test("state: what the address says comes back, defaults stay out of it", () => {

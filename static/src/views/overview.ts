@@ -13,6 +13,7 @@ import {
   isSought,
   likeOf,
   needsProfiles,
+  ONLY_NAMES,
   patternOf,
   placeIn,
   rangeOf,
@@ -64,20 +65,6 @@ const URGENT_MS = 40; // while there are maps in sight that are blank
 const FEW = 5; // heads a layer: layers then stand beside each other, and one header fits none of them
 const NEAR = 3; // offsets in the strip, either way
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
-
-const ONLY_NAMES: Partial<Record<Only, string>> = {
-  all: "anywhere (all)",
-  previous: "one back",
-  next: "one ahead",
-  self: "at itself",
-  first: "at the first token",
-  separator: "at separators",
-  punctuation: "at punctuation",
-  repeated: "at repeats of the token",
-  sentence: "within the sentence",
-  broad: "everywhere (broad)",
-  none: "in no such way",
-};
 
 const METRIC_OPTIONS = (none: string): [string, string][] =>
   METRICS.map((m) => [m, m === "none" ? none : FIGURES[m].name]);
@@ -137,7 +124,7 @@ export class OverviewView {
     this.tint = select("Colour by", METRIC_OPTIONS("none"), (tint) => app.set({ tint: tint as Metric }));
     this.only = select(
       "Heads that look",
-      ONLY.map((name) => [name, ONLY_NAMES[name] ?? name] as const),
+      ONLY.map((name) => [name, ONLY_NAMES[name]] as const),
       (only) => app.set({ only: only as Only }),
     );
     this.seek.addEventListener("input", () => app.set({ seek: this.seek.value }));

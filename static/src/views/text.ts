@@ -282,7 +282,7 @@ export class TextView {
     const { relation } = this.app.state;
     const chosen = new Set(this.pointed >= 0 ? [this.pointed] : this.chosen());
     const ends = relation === "similar" ? [pairEnds(head, this.app.state.tau, chosen)] : this.lines(head, chosen, relation);
-    this.tellCap(ends.reduce((sum, of) => sum + of.length, 0));
+    this.tellCap(ends);
     return drawnEnds(ends).map(({ i, j, value, lane }) => {
       const arc = svg("path", { d: arcPath(boxes[i]!, boxes[j]!, lane), class: `arc ${ABOUT[relation].quantity}`, "data-lane": lane });
       arc.style.opacity = String(0.2 + 0.7 * value);
@@ -297,14 +297,18 @@ export class TextView {
     );
   }
 
-  private tellCap(count: number): void {
+  private tellCap(ends: readonly End[][]): void {
     const { relation } = this.app.state;
-    const what = relation === "similar" ? "pairs" : `attentions of at least ${LINE_LEAST}${this.app.state.weigh ? " of the largest" : ""}`;
+    const count = ends.reduce((sum, of) => sum + of.length, 0);
+    const bare = relation === "similar" ? [] : this.drawn.filter(({ attention }, lane) => attention && !ends[lane]!.length);
+    const least = `${LINE_LEAST}${this.app.state.weigh ? " of the largest" : ""}`;
+    const what = relation === "similar" ? "pairs" : `attentions of at least ${least}`;
     const many = this.drawn.length > 1 ? `, as many of each of ${this.drawn.length} heads as there is room for` : "";
     const waiting = this.drawn.some(({ attention }) => !attention);
     this.capped.textContent =
       (waiting ? "Fetching maps… " : "") +
-      (count > ARCS_MAX ? `Drawn: the ${ARCS_MAX} strongest of ${count.toLocaleString("en")} ${what}${many}.` : "");
+      (count > ARCS_MAX ? `Drawn: the ${ARCS_MAX} strongest of ${count.toLocaleString("en")} ${what}${many}.` : "") +
+      (bare.length ? ` No lines of ${bare.map(({ name }) => name).join(", ")}: no attention here reaches ${least}.` : "");
   }
 
   // The arcs and bands on screen, for the saved picture.
