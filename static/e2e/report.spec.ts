@@ -34,6 +34,9 @@ test("figures, findings and tables are there without a script, inside their boxe
       expect(at.x + at.width).toBeLessThanOrEqual(box.x + box.width);
     }
     await expect(page.locator("#heads tbody tr")).toHaveCount(13);
+    const columns = page.locator("table.examples").first().locator("tr:first-child > :last-child");
+    const [head, cell] = await columns.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().left));
+    expect(cell).toBe(head); // a column stands below its name
     expect(await page.locator("image[data-map]:not([href])").count()).toBe(0);
   }
   await context.close();
