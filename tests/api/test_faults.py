@@ -15,6 +15,7 @@ from corpus_runs import assert_same, command, corpus, ndjson, texts
 
 KILLS = int(os.environ.get("KILLS", "6"))
 PATIENCE = 120
+SANITIZED = not HEADSCOPE.endswith("build/headscope")
 NDJSON = {"Content-Type": "application/x-ndjson"}
 OPTIONS = "layers=0,2&max_tokens=24"
 
@@ -45,13 +46,13 @@ def failing(preload, group, nth, how, seen):
 
 
 def each_call(seen, most):
-    """0, 1, 2, ... until one was not reached; from the 30th on in larger steps."""
+    """0, 1, 2, ... until one was not reached; from the 30th on in larger steps, as everywhere with a slow sanitizer."""
     nth = 0
     while nth < most:
         yield nth
         if not seen.exists():
             return
-        nth += 1 if nth < 30 else nth // 10
+        nth += nth // 10 if nth >= 30 else 7 if SANITIZED else 1
     assert seen.exists()
 
 
