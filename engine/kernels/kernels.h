@@ -10,6 +10,9 @@
 
 typedef void hs__activate(size_t n_rows, size_t n, float *y, size_t ldy);
 
+typedef void hs__add_picked(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
+                            size_t ld, float *y, size_t ldy);
+
 typedef struct hs__kernels {
     const char *name; /* "avx512", "avx2" or "base" */
 
@@ -29,10 +32,10 @@ typedef struct hs__kernels {
     /* y[i][j] += bias[j]. */
     void (*add_bias)(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy);
 
-    /* y[j] += table[rows[j] - first][j], the table's rows ld apart; or, where is_row, table[rows[j] - first]
-     * of a single row. */
-    void (*add_picked)(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
-                       size_t ld, float *y);
+    /* Adds what a table has for the distance of row i and column j, r = rows[j - i] - first, which never
+     * falls with j: y[i][j] += table[i][r] along the table's rows, y[i][j] += table[r][j] across them. Whole
+     * vectors of the table's rows are read: ld is at least n (across) and r (along) rounded up to `lanes`. */
+    hs__add_picked *add_picked_along, *add_picked_across;
 
     /* y[i][j] = f(y[i][j]), by hs_activation. Within 1e-7 of the value, or of 1 where that is more. */
     hs__activate *activate[HS_N_ACTIVATIONS];

@@ -205,37 +205,77 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
-/* is_row is a constant once inlined. In one row most lanes stand side by side: distances near 0 have rows of
- * their own. */
-INLINE void pick(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table, size_t ld,
-                 float *y)
+/* Rows rise slowly, so LANES columns find theirs within LANES floats, which one instruction puts in place. */
+static void add_row_picked(size_t n, const int32_t *rows, int32_t first, const float *table, size_t ld,
+                           float *y)
 {
     const size_t whole = n / LANES * LANES;
-    ivec columns;
-    for (int32_t i = 0; i < LANES; i++)
-        columns[i] = i;
-    for (size_t j = 0; j < whole; j += LANES) {
-        const ivec row = *(const ivec_in_memory *)(rows + j) - first;
-        vec picked;
-        if (is_row && rows[j + LANES - 1] - rows[j] == LANES - 1)
-            picked = load(table + (rows[j] - first));
-        else
-            picked = is_row ? gather(table, row) : gather(table + j, row * (int32_t)ld + columns);
+    size_t j = 0;
+    for (; j < whole; j += LANES) {
+        const int32_t last = (int32_t)ld - LANES, from = rows[j] - first < last ? rows[j] - first : last;
+        if (rows[j + LANES - 1] - first - from >= LANES)
+            break;
+        const vec picked = permute(load(table + from), *(const ivec_in_memory *)(rows + j) - (first + from));
         store(y + j, load(y + j) + picked);
     }
-    for (size_t j = whole; j < n; j++) {
-        const size_t row = (size_t)(rows[j] - first);
-        y[j] += is_row ? table[row] : table[row * ld + j];
+    for (; j < n; j++)
+        y[j] += table[rows[j] - first];
+}
+
+static void add_picked_along(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
+                             size_t ld, float *y, size_t ldy)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        add_row_picked(n, rows - i, first, table + i * ld, ld, y + i * ldy);
+}
+
+/* A square of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. Those come as
+ * rows, of which column j is to move j up: by 1 where j is odd, by 2 where its next bit is set, and so on.
+ * Diagonals that no score is on repeat their neighbours. */
+INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
+                          size_t ld, float *y, size_t ldy)
+{
+    const ptrdiff_t low = 1 - (ptrdiff_t)n_rows, high = (ptrdiff_t)n - 1;
+    vec lines[2 * LANES - 1];
+    ivec column;
+    for (int32_t j = 0; j < LANES; j++)
+        column[j] = j;
+#pragma GCC unroll 32
+    for (ptrdiff_t k = 0; k < 2 * LANES - 1; k++) {
+        const ptrdiff_t m = k + 1 - LANES, inside = m < low ? low : m > high ? high : m;
+        lines[k] = load(table + (size_t)(rows[inside] - first) * ld);
+    }
+#pragma GCC unroll 4
+    for (size_t bit = LANES / 2; bit > 0; bit /= 2) {
+        const ivec moves = (column & (int32_t)bit) != 0;
+#pragma GCC unroll 32
+        for (size_t k = 0; k + bit < 2 * LANES - 1; k++)
+            lines[k] = (vec)(((ivec)lines[k] & ~moves) | ((ivec)lines[k + bit] & moves));
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < n_rows; i++) {
+        float *to = y + i * ldy;
+        const vec picked = lines[LANES - 1 - i];
+        if (n == LANES)
+            store(to, load(to) + picked);
+        else
+            store_part(to, n, load_part(to, n, 0) + picked);
     }
 }
 
-static void add_picked(size_t n, const int32_t *rows, int32_t first, bool is_row, const float *table,
-                       size_t ld, float *y)
+static void add_picked_across(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
+                              size_t ld, float *y, size_t ldy)
 {
-    if (is_row)
-        pick(n, rows, first, true, table, ld, y);
-    else
-        pick(n, rows, first, false, table, ld, y);
+    for (size_t i = 0; i < n_rows; i += LANES)
+        for (size_t j = 0; j < n; j += LANES) {
+            const size_t height = n_rows - i < LANES ? n_rows - i : LANES;
+            const size_t width = n - j < LANES ? n - j : LANES;
+            const int32_t *here = rows + (ptrdiff_t)j - (ptrdiff_t)i;
+            if (height == LANES && width == LANES)
+                add_diagonals(LANES, LANES, here, first, table + j, ld, y + i * ldy + j, ldy);
+            else
+                add_diagonals(height, width, here, first, table + j, ld, y + i * ldy + j, ldy);
+        }
 }
 
 static void multiply(size_t n, const float *x, float *y)
@@ -445,7 +485,8 @@ const hs__kernels KERNELS = {
     .softmax = softmax,
     .add_norm = add_norm,
     .add_bias = add_bias,
-    .add_picked = add_picked,
+    .add_picked_along = add_picked_along,
+    .add_picked_across = add_picked_across,
     .multiply = multiply,
     .activate = {[HS_GELU] = gelu_rows,
                  [HS_GELU_TANH] = gelu_tanh_rows,

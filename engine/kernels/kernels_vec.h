@@ -70,18 +70,18 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
-/* p[index] of each lane. */
-INLINE vec gather(const float *p, ivec index)
+/* v[index] of each lane. */
+INLINE vec permute(vec v, ivec index)
 {
 #if LANES == 16 && defined __AVX512F__
-    return _mm512_i32gather_ps((__m512i)index, p, 4);
+    return _mm512_permutexvar_ps((__m512i)index, v);
 #elif LANES == 8 && defined __AVX2__
-    return _mm256_i32gather_ps(p, (__m256i)index, 4);
+    return _mm256_permutevar8x32_ps(v, (__m256i)index);
 #else
-    vec v = splat(0);
+    vec permuted = v;
     for (size_t i = 0; i < LANES; i++)
-        v[i] = p[index[i]];
-    return v;
+        permuted[i] = v[index[i]];
+    return permuted;
 #endif
 }
 

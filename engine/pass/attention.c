@@ -114,28 +114,30 @@ static void scores_keep(const hs__head *head, const strip *s, float *map)
     }
 }
 
-/* A row of products by rows of the table, which begin with `first`: what is in it for each of n keys is added
- * to the scores from key j of row i on and, scaled, kept in a map of its own. */
+/* What is in products with rows of the table, of which `first` is the first, for the strip's distances to n
+ * keys from key j on is added to their scores and, scaled, kept in a map of its own. */
 typedef struct picking {
-    int32_t first;
-    bool is_row;
-    const float *table;
+    hs__add_picked *add;
+    size_t first;
+    const float *products;
     size_t ld;
     float *map; /* or NULL */
 } picking;
 
-static void position_add(const hs__kernels *kernels, const hs__head *head, const strip *s, size_t i, size_t j,
-                         size_t n, const picking *p)
+static void position_add(const hs__head *head, const strip *s, size_t j, size_t n, picking p)
 {
-    const int32_t *rows = head->position_rows + (ptrdiff_t)j - (ptrdiff_t)(s->first + i);
-    kernels->add_picked(n, rows, p->first, p->is_row, p->table, p->ld, s->values + i * s->ld + j - s->from);
-    if (!p->map)
+    const size_t T = head->T;
+    const int32_t *rows = head->position_rows + (ptrdiff_t)j - (ptrdiff_t)s->first;
+    p.add(s->n, n, rows, (int32_t)p.first, p.products, p.ld, s->values + j - s->from, s->ld);
+    if (!p.map)
         return;
-    float *to = p->map + (s->first + i) * head->T + j;
-    fill(to, 0, n, 0);
-    kernels->add_picked(n, rows, p->first, p->is_row, p->table, p->ld, to);
-    for (size_t k = 0; k < n; k++)
-        to[k] *= head->scale;
+    float *to = p.map + s->first * T + j;
+    for (size_t i = 0; i < s->n; i++)
+        fill(to + i * T, 0, n, 0);
+    p.add(s->n, n, rows, (int32_t)p.first, p.products, p.ld, to, T);
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < n; k++)
+            to[i * T + k] *= head->scale;
 }
 
 /* + Q Kr': each query beside the rows of the table that the strip's distances have. */
@@ -149,9 +151,8 @@ static void content_to_position(const hs__kernels *kernels, const hs__attention_
     for (size_t c = first; c < end; c += panel)
         kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, head->position_keys + D * c,
                          R - c < panel ? R - c : panel, NULL, NULL, scratch->positions + (c - first), ld);
-    for (size_t i = 0; i < s->n; i++)
-        position_add(kernels, head, s, i, s->from, s->to - s->from,
-                     &(picking){(int32_t)first, true, scratch->positions + i * ld, ld, head->scores_c2p});
+    position_add(head, s, s->from, s->to - s->from,
+                 (picking){kernels->add_picked_along, first, scratch->positions, ld, head->scores_c2p});
 }
 
 /* + Qr K': each panel of keys beside the rows of the table that the strip's distances to it have. */
@@ -166,9 +167,9 @@ static void position_to_content(const hs__kernels *kernels, const hs__attention_
         const size_t n_rows = (size_t)rows[c + n - 1] + 1 - first;
         kernels->product(n_rows, D, head->position_queries + first * D, D, scratch->keys + D * c, n, NULL,
                          NULL, scratch->positions, panel);
-        for (size_t i = 0; i < s->n; i++)
-            position_add(kernels, head, s, i, c, n,
-                         &(picking){(int32_t)first, false, scratch->positions, panel, head->scores_p2c});
+        position_add(
+            head, s, c, n,
+            (picking){kernels->add_picked_across, first, scratch->positions, panel, head->scores_p2c});
     }
 }
 
