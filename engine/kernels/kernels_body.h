@@ -237,7 +237,7 @@ INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t 
 {
     const ptrdiff_t low = 1 - (ptrdiff_t)n_rows, high = (ptrdiff_t)n - 1;
     vec lines[2 * LANES - 1];
-    ivec column;
+    ivec column = {0};
     for (int32_t j = 0; j < LANES; j++)
         column[j] = j;
 #pragma GCC unroll 32

@@ -12,8 +12,9 @@
 #include <string.h>
 
 /* 20 KB of a map at once leave the first-level cache room for panels. With relative positions n rows meet n
- * and a panel's rows of the table at each panel of keys, so that few rows would cost many. */
-enum { ROWS_FLOATS = 5120, RELATIVE_ROWS = 126 };
+ * and a panel's rows of the table at each panel of keys, so that few rows would cost many; and n queries meet
+ * n rows of it beside those of a whole text, so that they are few. */
+enum { ROWS_FLOATS = 5120, RELATIVE_ROWS = 135, MEETING_ROWS = 18 };
 
 /* Keys that one query sees, at most. */
 static size_t keys_max(size_t window, size_t n_tokens)
@@ -28,6 +29,13 @@ static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
     assert(n_keys > 0);
     const size_t n_tiles = ROWS_FLOATS / n_keys / kernels->tile_rows;
     return kernels->tile_rows * (n_tiles > 0 ? n_tiles : 1);
+}
+
+/* As equal strips as can be: one of a few rows meets a panel's rows of the table all the same. */
+static size_t relative_rows(size_t n_tokens)
+{
+    const size_t n_strips = (n_tokens + RELATIVE_ROWS - 1) / RELATIVE_ROWS;
+    return (n_tokens + n_strips - 1) / n_strips;
 }
 
 /* Without a window rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text. With one that is
@@ -50,18 +58,14 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
 }
 
 /* Room for a few rows of a strip beside each row of the table that they meet, or for a panel of keys beside
- * what the whole strip meets there. Shorter texts may take more, for more of their rows are computed at once.
- */
+ * what the whole strip meets there. */
 size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
-    size_t n = R > 0 ? (RELATIVE_ROWS + panel) * panel : 0;
-    for (size_t T = 1; R > 0 && T <= n_tokens; T++) {
-        const size_t at_once = rows_at_once(engine->kernels, T), rows = at_once < T ? at_once : T;
-        const size_t met = T + rows < R ? T + rows : R, floats = rows * (met + 2 * panel);
-        n = floats > n ? floats : n;
-    }
-    return n;
+    const size_t n_keys = (RELATIVE_ROWS + panel) * panel;
+    const size_t met = n_tokens + MEETING_ROWS < R ? n_tokens + MEETING_ROWS : R;
+    const size_t n_queries = MEETING_ROWS * (met + 2 * panel);
+    return R == 0 ? 0 : n_keys > n_queries ? n_keys : n_queries;
 }
 
 /* Some rows of the map of a head: queries [first, first + n), and the keys [from, to) that any of them sees,
@@ -192,11 +196,10 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
         fill(row, end - s->from, s->to - s->from, -INFINITY);
     }
     scores_keep(head, s, head->scores_c2c);
-    const size_t few = rows_at_once(kernels, head->T);
-    for (size_t row = 0; head->position_keys && row < s->n; row += few) {
+    for (size_t row = 0; head->position_keys && row < s->n; row += MEETING_ROWS) {
         strip part = *s;
         part.first += row;
-        part.n = s->n - row < few ? s->n - row : few;
+        part.n = s->n - row < MEETING_ROWS ? s->n - row : MEETING_ROWS;
         part.values += row * s->ld;
         content_to_position(kernels, scratch, head, &part);
     }
@@ -252,7 +255,7 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
 {
     const size_t T = head->T;
     const size_t n_rows =
-        head->position_queries ? RELATIVE_ROWS : rows_at_once(kernels, keys_max(head->window, T));
+        head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, T));
     const bool replaced = head->change.uniform || head->change.identity;
     const bool scored = head->scores || head->scores_c2c || head->scores_c2p || head->scores_p2c;
     if (head->scores_c2p)

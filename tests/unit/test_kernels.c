@@ -337,6 +337,57 @@ START_TEST(bias_is_added_to_every_row)
 }
 END_TEST
 
+/* Rows of the table for distances -(n - 1) .. n - 1: every distance has its own up to `near`, beyond it each
+ * `step` share one, or a row is left out at each where step is 0. */
+static int32_t *make_rows(size_t n, int32_t near, int32_t step)
+{
+    int32_t *rows = malloc((2 * n - 1) * sizeof *rows);
+    ck_assert_ptr_nonnull(rows);
+    for (int32_t m = 0; m < (int32_t)n; m++) {
+        const int32_t more = m <= near ? 0 : step ? (m - near) / step - (m - near) : m - near;
+        rows[n - 1 + (size_t)m] = m + more;
+        rows[n - 1 - (size_t)m] = -m - more;
+    }
+    return rows;
+}
+
+static void check_picked(const hs__kernels *kernels, size_t n_rows, size_t n, int32_t near, int32_t step)
+{
+    const size_t lanes = kernels->lanes, width = n_rows > n ? n_rows : n;
+    int32_t *rows = make_rows(width, near, step), *middle = rows + width - 1;
+    const int32_t first = middle[1 - (ptrdiff_t)n_rows];
+    const size_t n_met = (size_t)(middle[n - 1] - first) + 1;
+    const size_t along_ld = (n_met + lanes - 1) / lanes * lanes, across_ld = (n + lanes - 1) / lanes * lanes;
+    float *along = make_floats(n_rows * along_ld, 1), *across = make_floats(n_met * across_ld, 1);
+    float *y = make_floats(n_rows * (n + 1), 1), *before = copy_floats(y, n_rows * (n + 1));
+    kernels->add_picked_along(n_rows, n, middle, first, along, along_ld, y, n + 1);
+    for (size_t i = 0; i < n_rows; i++)
+        for (size_t j = 0; j <= n; j++) {
+            const size_t row = j < n ? (size_t)(middle[(ptrdiff_t)j - (ptrdiff_t)i] - first) : 0;
+            float *expected = before + i * (n + 1) + j;
+            *expected += j < n ? along[i * along_ld + row] : 0;
+            ck_assert_float_eq(y[i * (n + 1) + j], *expected);
+            *expected += j < n ? across[row * across_ld + j] : 0;
+        }
+    kernels->add_picked_across(n_rows, n, middle, first, across, across_ld, y, n + 1);
+    for (size_t at = 0; at < n_rows * (n + 1); at++)
+        ck_assert_float_eq(y[at], before[at]);
+    free(rows), free(along), free(across), free(y), free(before);
+}
+
+START_TEST(what_distances_have_is_picked)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t s = 0; s < N_SIZES; s++)
+            for (size_t r = 0; r < N_SIZES; r += 3) {
+                check_picked(kernels, sizes[r], sizes[s], 1000, 1);
+                check_picked(kernels, sizes[r], sizes[s], 5, 7);
+                check_picked(kernels, sizes[r], sizes[s], 3, 0);
+            }
+}
+END_TEST
+
 START_TEST(multiply_is_element_by_element)
 {
     const hs__kernels *kernels;
@@ -369,6 +420,7 @@ int main(void)
     tcase_add_loop_test(tcase, activations_far_out, 0, N_ACTIVATIONS);
     tcase_add_test(tcase, norm_agrees_with_doubles);
     tcase_add_test(tcase, bias_is_added_to_every_row);
+    tcase_add_test(tcase, what_distances_have_is_picked);
     tcase_add_test(tcase, multiply_is_element_by_element);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
