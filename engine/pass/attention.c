@@ -34,6 +34,7 @@ static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
 /* As equal strips as can be: one of a few rows meets a panel's rows of the table all the same. */
 static size_t relative_rows(size_t n_tokens)
 {
+    assert(n_tokens > 0);
     const size_t n_strips = (n_tokens + RELATIVE_ROWS - 1) / RELATIVE_ROWS;
     return (n_tokens + n_strips - 1) / n_strips;
 }
