@@ -129,17 +129,17 @@ size_t hs_format_choose(const hs_format *among, size_t n, const char *query, con
 
 /* ---- several requests in one body: application/x-ndjson to HS_ANALYZE ---- */
 
-/* Each line is a request, blank ones left out; each answer is a line, or a problem with the number of its line,
- * in their order. */
+/* Each line is a request, blank ones left out; each answer is a line, or a problem with the number of its
+ * line, in their order. */
 bool hs_lines_asked(const hs_request *request); /* by the Content-Type; not for hs_api_handle then */
 
 /* Whether the whole of it is refused: ret_response has the problem then. */
 bool hs_lines_refused(const hs_request *request, hs_response *ret_response);
 
 /* Answers lines from the start of the body on, as many as one worker should hold at once: short ones share
- * passes. request->line is the number of the first one. With `patient` it stops at the first whose answer cannot
- * be held now, be it the first of all; else that one is refused. ret_response: 200 with the answers, 500 when
- * memory was short; *ret_n_bytes of the body were answered. */
+ * passes. request->line is the number of the first one. With `patient` it stops at the first whose answer
+ * cannot be held now, be it the first of all; else that one is refused. ret_response: 200 with the answers,
+ * 500 when memory was short; *ret_n_bytes of the body were answered. */
 void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
                      const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes);
 

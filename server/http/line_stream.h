@@ -7,5 +7,5 @@
 
 #include "server/http/exchange.h"
 
-/* The request is whole and hs_lines_asked says that it is one: leaves the exchange answered, to be replied. */
+/* The request is whole and hs_lines_asked says that it is one: leaves the exchange answered. */
 void hs__line_stream_begin(hs_exchange *exchange);
