@@ -7,6 +7,7 @@
 #include "engine/kernels/kernels.h"
 #include "model/clones.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* ---- HSIC ---- */
@@ -124,6 +125,7 @@ void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t 
         return;
     hs__arena arena = {.base = room};
     centering c = lay_out(kernels, n, T, &arena);
+    assert(c.means);                              /* of room */
     c.weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
     for (size_t h = 0; h < n; h++)
         c.totals[h] = find_means(similarities[h], T, c.means + h * T);
