@@ -27,10 +27,10 @@ enum {
 #define WORDS_BYTES (4 * MB)
 /* A buffer that doubles holds its text up to twice, and the old one while it grows. */
 #define GROWING 3
-/* The page itself with its maps as base64 (corpus_html.c), and those maps in memory (corpus_maps.c) beside
- * the window's one that they are made of. */
+/* The page itself with its maps as base64 (corpus_html.c), and those maps in memory (corpus_maps.c); the
+ * window's one that they are made of comes on top. */
 #define PAGE_BYTES (12 * MB)
-#define MAPS_BYTES (12 * MB)
+#define MAPS_BYTES (6 * MB)
 #define ZIP_BYTES  (1 * MB)
 
 /* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
