@@ -212,8 +212,8 @@ lint: packages-lint all
 	deploy/lint.sh $(SOURCES:%.S=)
 
 ## make layers          rooms: direction of includes and calls, circles, libraries, names, lengths
-# Calls are read from objects: brought up to date where there was a build, left out in a tree that has none.
-layers: $(if $(wildcard $(LIBRARY)),$(OBJECTS))
+# Calls are read from objects and nothing is built for it: after `make` all of them are looked at.
+layers:
 	$(Q)$(PYTHON) tests/layers.py --strict --objects $(BUILD)
 
 ## make install         program, manual page, shell completion below PREFIX (/usr/local); DESTDIR before it
