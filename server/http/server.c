@@ -35,6 +35,12 @@ enum {
 
 /* ---- the end ---- */
 
+static void signals_stop(hs_server *server)
+{
+    uv_close((uv_handle_t *)&server->on_terminate, NULL);
+    uv_close((uv_handle_t *)&server->on_interrupt, NULL);
+}
+
 /* No connection is left: closes what keeps the loop alive, so that it returns when the last call is back. */
 static void server_stop(hs_server *server)
 {
@@ -43,8 +49,7 @@ static void server_stop(hs_server *server)
     MHD_stop_daemon(server->daemon);
     server->daemon = NULL;
     uv_close((uv_handle_t *)&server->end_check, NULL);
-    uv_close((uv_handle_t *)&server->on_terminate, NULL);
-    uv_close((uv_handle_t *)&server->on_interrupt, NULL);
+    signals_stop(server);
 }
 
 static void on_check(uv_check_t *check)
@@ -195,10 +200,16 @@ static void handles_start(hs_server *server)
     hs__loop_start(server);
     hs__probe_start(server);
     uv_check_init(&server->loop, &server->end_check);
+    server->end_check.data = server;
+    uv_check_start(&server->end_check, on_check);
+}
+
+/* Before anybody can connect: whom a client finds listening, a signal must find ready to stop in order. */
+static void signals_start(hs_server *server)
+{
     uv_signal_init(&server->loop, &server->on_terminate);
     uv_signal_init(&server->loop, &server->on_interrupt);
-    server->end_check.data = server->on_terminate.data = server->on_interrupt.data = server;
-    uv_check_start(&server->end_check, on_check);
+    server->on_terminate.data = server->on_interrupt.data = server;
     uv_signal_start(&server->on_terminate, on_signal, SIGTERM);
     uv_signal_start(&server->on_interrupt, on_signal, SIGINT);
 }
@@ -239,7 +250,15 @@ static hs_status server_open(hs_server *server, hs_error *err)
         st = descriptors_reserve(o, err);
     if (!st && o->state_dir)
         st = hs__corpora_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->corpora, err);
-    return st ? st : daemon_open(server, err);
+    if (st)
+        return st;
+    signals_start(server);
+    st = daemon_open(server, err);
+    if (st) {
+        signals_stop(server);
+        uv_run(&server->loop, UV_RUN_DEFAULT);
+    }
+    return st;
 }
 
 static hs_status server_init(hs_server *server, const hs_server_options *options, hs_error *err)
