@@ -26,6 +26,9 @@ ALL_CFLAGS = -std=c17 -pthread -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null))$(PKG_CFLAGS)
 LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl -lgomp) -lm -pthread
 
+# Compilers at once where a target builds everything; test suites run one after another.
+JOBS ?= $(shell nproc)
+
 # Short lines; `make V=1` shows the commands.
 Q   := $(if $(V),,@)
 say := @$(if $(V),:,printf '  %-4s %s\n')
@@ -52,13 +55,14 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 ## make run             install what is missing, build, serve on http://127.0.0.1:8080
 .PHONY: run
 run: packages-build
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -j$(JOBS) all
 	$(BINARY) serve --state "$${XDG_STATE_HOME:-$$HOME/.local/state}/headscope"
 
 ## make test            install what is missing, build, run all tests
 .PHONY: test
 test: packages-build packages-test
-	@$(MAKE) --no-print-directory all check
+	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
+	@$(MAKE) --no-print-directory check
 
 .PHONY: packages-build packages-test packages-lint
 packages-build packages-test packages-lint: packages-%:
@@ -110,9 +114,13 @@ $(BUILD)/viewer_files.o: build/viewer_files.c
 .PHONY: check unit fuzz-smoke api-test browser-test viewer-test
 check: unit fuzz-smoke api-test viewer-test browser-test
 
+# What the tests in C are linked into.
+.PHONY: test-programs
+test-programs: $(UNIT_TESTS) $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
+
 ## make unit            C unit tests (Check)
 unit: $(UNIT_TESTS)
-	@set -e; for t in $(UNIT_TESTS); do echo "== $$t"; $$t; done
+	@printf '%s\n' $^ | xargs -P $(JOBS) -I{} sh -c 'out=$$({} 2>&1); code=$$?; printf "== {}\n%s\n" "$$out"; exit $$code'
 
 $(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/null)
 # tests/unit/chaos.c stands before everything that hands out memory.
@@ -153,8 +161,10 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
+# On two cores at least: most tests wait. More than four would only take memory.
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
 api-test: $(BINARY)
-	HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider tests/api
+	HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) tests/api
 
 ## make viewer-test     unit tests of the viewer's modules (node)
 viewer-test: static/node_modules/.package-lock.json
@@ -169,13 +179,14 @@ browser-test: $(BINARY) static/node_modules/.package-lock.json
 deploy-test: $(BINARY)
 	@set -e; for t in mpi slurm systemd reproducible image; do echo "== $$t"; HEADSCOPE=$(abspath $(BINARY)) tests/deploy/$$t.sh; done
 
-## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
 .PHONY: sanitize sanitize-thread
-sanitize:
-	$(MAKE) --no-print-directory SANITIZER=address,undefined CFLAGS='-O1 -g' all unit fuzz-smoke api-test
+## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
+sanitize: FLAVOUR := SANITIZER=address,undefined
 ## make sanitize-thread the same under TSan
-sanitize-thread:
-	$(MAKE) --no-print-directory SANITIZER=thread CFLAGS='-O1 -g' all unit api-test
+sanitize-thread: FLAVOUR := SANITIZER=thread
+sanitize sanitize-thread:
+	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
+	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
 ## make bench           speed beside what the machine could do; QUICK=1: a few minutes
 QUICK ?=

@@ -6,7 +6,7 @@ set -eu
 
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libdnnl-dev libuv1-dev
        libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev"
-test="check python3 python3-pytest python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
+test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
       python3-ipykernel chromium xz-utils zstd curl python3-yaml"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-14-dev"
 # What the program itself loads: all that an image has to hold.
