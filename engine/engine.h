@@ -26,7 +26,7 @@ typedef enum hs_products {
     HS_PRODUCTS_OPENBLAS,
     HS_PRODUCTS_ONEDNN
 } hs_products;
-typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16 } hs_precision;
+typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16, HS_PRECISION_INT8 } hs_precision;
 
 typedef struct hs_engine_options {
     hs_products products; /* DEFAULT: native, which is the fastest */
@@ -45,7 +45,7 @@ hs_runtime *hs_engine_runtime(const hs_engine *engine);
 const hs_recipe *hs_engine_recipe(const hs_engine *engine);
 const hs_shape *hs_engine_shape(const hs_engine *engine); /* the recipe's */
 const char *hs_engine_products(const hs_engine *engine);  /* "native", "openblas", "onednn" */
-const char *hs_engine_precision(const hs_engine *engine); /* "fp32" or "bf16" */
+const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
 
 /* Scratch for passes of up to tokens_max tokens in all (over every sequence of one plan). */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,

@@ -65,12 +65,17 @@ typedef struct hs__kernels {
     void (*mirror)(size_t n, float *s);
 } hs__kernels;
 
+/* How rows of floats become what products of another precision read: y [n_rows][words(n)] of 4 bytes. */
+typedef struct hs__conversion {
+    size_t (*words)(size_t n);
+    void (*convert)(size_t n_rows, size_t n, const float *x, uint32_t *y);
+} hs__conversion;
+
 /* Products of bfloat16, two at a time: sums, bias and y are floats. Panels as above, of pairs:
  * [K/2][columns], K rounded up to be even with a zero; rows of x likewise, so that all sizes here count
  * pairs. For kernels of the same panel, lanes and tile_rows. */
 typedef struct hs__bf16_kernels {
-    /* y[i] = x[i], rounded to nearest even. y [n_rows][n_pairs], n_pairs = (n + 1) / 2. */
-    void (*convert)(size_t n_rows, size_t n, const float *x, uint32_t *y);
+    hs__conversion conversion; /* to nearest even */
     void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
                  uint32_t *panels);
     void (*product)(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panel,

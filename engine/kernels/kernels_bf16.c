@@ -40,6 +40,11 @@ static uint32_t bf16_of(float x)
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
+static size_t words(size_t n)
+{
+    return (n + 1) / 2;
+}
+
 static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
 {
     const size_t whole = n / LANES * LANES;
@@ -67,5 +72,6 @@ static void pack(size_t K, size_t n_columns, const float *source, size_t step_k,
     }
 }
 
-const hs__bf16_kernels hs__kernels_bf16 = {.convert = convert, .pack = pack, .product = multiply_panel};
+const hs__bf16_kernels hs__kernels_bf16 = {
+    .conversion = {words, convert}, .pack = pack, .product = multiply_panel};
 #endif

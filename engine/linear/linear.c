@@ -41,6 +41,21 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret)
     }
 }
 
+hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
+                                         size_t n_threads)
+{
+    const size_t tasks_wanted = 12 * n_threads, rows_min = 2 * tile_rows;
+    const size_t n_panels = (n_out + panel - 1) / panel;
+    size_t n_row_chunks = n_threads > 1 ? (tasks_wanted + n_panels - 1) / n_panels : 1;
+    if (n_row_chunks > n_rows / rows_min)
+        n_row_chunks = n_rows / rows_min;
+    if (n_row_chunks == 0)
+        n_row_chunks = 1;
+    return (hs__linear_split){.n_row_chunks = n_row_chunks,
+                              .n_column_chunks = n_panels,
+                              .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
+}
+
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads)
 {
     const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);

@@ -1,8 +1,9 @@
 /* linear.h - y = x W' + b, or an activation of it, with W known when the engine is made.
  *
- * One interface, three implementations: linear_native.c, our own tiles over packed panels; linear_openblas.c;
- * and linear_onednn.c where oneDNN was there at build time. An hs__linear never changes once created. A
- * product is done in tasks, each on the calling thread alone, in any order, by any threads at the same time:
+ * One interface, four implementations: linear_native.c, our own tiles over packed panels; linear_int8.c,
+ * those of bytes; linear_openblas.c; and linear_onednn.c where oneDNN was there at build time. An hs__linear
+ * never changes once created. A product is done in tasks, each on the calling thread alone, in any order, by
+ * any threads at the same time:
  *
  *     for (size_t t = 0; t < hs__linear_tasks(linear, n_rows, 1); t++)
  *         hs__linear_run(linear, n_rows, 1, x, y, t); */
@@ -40,7 +41,7 @@ typedef struct hs__linear_kind {
                      size_t row_chunk, size_t column_chunk);
 } hs__linear_kind;
 
-extern const hs__linear_kind hs__linear_native, hs__linear_openblas;
+extern const hs__linear_kind hs__linear_native, hs__linear_int8, hs__linear_openblas;
 #if defined HS_WITH_ONEDNN
 extern const hs__linear_kind hs__linear_onednn;
 #endif
@@ -66,11 +67,16 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret);
 /* Tasks of a product of n_rows rows that n_threads threads share. */
 size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_threads);
 
-/* Task `task` of them: its part of y [n_rows][n_out] from x: floats [n_rows][n_in], or, when the engine's
- * precision is bf16, bfloat16 [n_rows][hs__bf16_width(n_in)] with a zero at the end of rows that were made
- * even. y is not x. Fails with HS_NO_MEMORY when a library could not have its own scratch. */
+/* Task `task` of them: its part of y [n_rows][n_out] from x: floats [n_rows][n_in], or what the precision's
+ * hs__conversion made of them. y is not x. Fails with HS_NO_MEMORY when a library could not have its own
+ * scratch. */
 HS_MUST_USE hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x,
                                      float *y, size_t task);
+
+/* The cut of those that read panels: one a task; rows are cut too where panels alone would be too few to
+ * share out evenly. */
+hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
+                                         size_t n_threads);
 
 /* Width of a row of bfloat16: they are multiplied in pairs. */
 static inline size_t hs__bf16_width(size_t n)

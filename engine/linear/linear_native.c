@@ -68,19 +68,10 @@ static void native_destroy(hs__linear *linear)
     free(linear);
 }
 
-/* One panel a task; rows are cut too where panels alone would be too few to share out evenly. */
 static hs__linear_split native_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
 {
-    const size_t tasks_wanted = 12 * n_threads, rows_min = 2 * linear->kernels->tile_rows;
-    const size_t n_panels = (linear->n_out + linear->kernels->panel - 1) / linear->kernels->panel;
-    size_t n_row_chunks = n_threads > 1 ? (tasks_wanted + n_panels - 1) / n_panels : 1;
-    if (n_row_chunks > n_rows / rows_min)
-        n_row_chunks = n_rows / rows_min;
-    if (n_row_chunks == 0)
-        n_row_chunks = 1;
-    return (hs__linear_split){.n_row_chunks = n_row_chunks,
-                              .n_column_chunks = n_panels,
-                              .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
+    return hs__linear_split_panels(linear->n_out, linear->kernels->panel, linear->kernels->tile_rows, n_rows,
+                                   n_threads);
 }
 
 static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,

@@ -1,6 +1,7 @@
 /* cpu.c - the cpu backend: weights packed once (pack.c), scratch in one block, passes of forward.c. */
 #include "engine/pass/cpu.h"
 #include "engine/arena.h"
+#include "engine/kernels/int8.h"
 #include "engine/pass/runtime_parts.h"
 
 #include <math.h>
@@ -25,20 +26,40 @@ static const hs__linear_kind *linear_find(hs_products products)
     return NULL;
 }
 
+static hs_status bf16_choose(hs__cpu_engine *engine, hs_error *err)
+{
+    const hs__bf16_kernels *bf16 = hs__bf16_kernels_select();
+    if (!bf16)
+        return hs_fail(err, HS_UNSUPPORTED, "this CPU has no AVX512_BF16, which bf16 needs: use fp32");
+    if (engine->linear == &hs__linear_openblas)
+        return hs_fail(err, HS_UNSUPPORTED, "the openblas backend computes in fp32 only");
+    engine->conversion = &bf16->conversion;
+    return HS_OK;
+}
+
+static hs_status int8_choose(hs__cpu_engine *engine, hs_error *err)
+{
+    const hs__int8_kernels *int8 = hs__int8_kernels_select();
+    if (!int8)
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "this CPU has neither AVX512_VNNI nor AVX-VNNI, which int8 needs: use fp32");
+    if (engine->linear != &hs__linear_native)
+        return hs_fail(err, HS_UNSUPPORTED, "the %s backend does not compute in int8: use native",
+                       engine->linear->name);
+    engine->linear = &hs__linear_int8;
+    engine->conversion = &int8->conversion;
+    return HS_OK;
+}
+
 static hs_status products_choose(hs__cpu_engine *engine, const hs_engine_options *options, hs_error *err)
 {
     engine->linear = linear_find(options->products);
     if (!engine->linear)
         return hs_fail(err, HS_UNSUPPORTED, "this build has no onednn backend");
     engine->base.products = engine->linear->name;
-    if (options->precision != HS_PRECISION_BF16)
-        return HS_OK;
-    engine->bf16 = hs__bf16_kernels_select();
-    if (!engine->bf16)
-        return hs_fail(err, HS_UNSUPPORTED, "this CPU has no AVX512_BF16, which bf16 needs: use fp32");
-    return engine->linear != &hs__linear_openblas
-               ? HS_OK
-               : hs_fail(err, HS_UNSUPPORTED, "the openblas backend computes in fp32 only");
+    if (options->precision == HS_PRECISION_BF16)
+        return bf16_choose(engine, err);
+    return options->precision == HS_PRECISION_INT8 ? int8_choose(engine, err) : HS_OK;
 }
 
 static void cpu_destroy(hs_engine *base)
@@ -89,10 +110,11 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
     const size_t unfolded = H * engine->base.recipe->convolution.width;
     if (unfolded > 0)
         ws->unfolded = hs__arena_floats(arena, N * unfolded);
-    const size_t widest = W > F ? W : F;
-    if (engine->bf16)
-        ws->operand = hs__arena_take(arena, N * hs__bf16_width(widest > unfolded ? widest : unfolded) *
-                                                sizeof(uint16_t));
+    const size_t wide = W > F ? W : F, widest = wide > unfolded ? wide : unfolded;
+    if (engine->conversion) {
+        ws->operand_bytes = N * engine->conversion->words(widest) * sizeof *ws->operand;
+        ws->operand = hs__arena_take(arena, ws->operand_bytes);
+    }
     const size_t position_floats = hs__position_floats(engine, T);
     hs__attention_scratch unused = {0};
     ws->attention = hs__arena_take(arena, engine->n_threads * sizeof *ws->attention);

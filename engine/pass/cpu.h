@@ -50,7 +50,7 @@ typedef struct hs__cpu_engine {
     size_t n_threads; /* a pass may use, at most */
     const hs__linear_kind *linear;
     const hs__kernels *kernels;
-    const hs__bf16_kernels *bf16; /* NULL: fp32 */
+    const hs__conversion *conversion; /* of what products read; NULL: they read floats */
     hs__packed_norm embedding_norm, final_norm;
     hs__linear *projection;   /* [H][E], or NULL: E is H */
     hs__packed_layer *layers; /* [n_layers]; those that share weights share these */
@@ -102,7 +102,9 @@ typedef struct hs__cpu_workspace {
     float *normed;     /* [N][H]  x as a block reads it, where norms are before the blocks */
     float *gate;       /* [N][F]  what inner is multiplied by, where there is a gate */
     float *unfolded;   /* [N][H width]  what the convolution reads, where there is one */
-    uint32_t *operand; /* [N][max(W, F, H width) / 2] what a product reads as pairs of bfloat16, or NULL */
+    uint32_t *operand; /* what a product reads where it reads no floats, N rows of max(W, F, H width); or
+                          NULL */
+    size_t operand_bytes;
     hs__attention_scratch *attention; /* [n_threads] */
 } hs__cpu_workspace;
 

@@ -37,7 +37,9 @@ const char *hs_engine_products(const hs_engine *engine)
 
 const char *hs_engine_precision(const hs_engine *engine)
 {
-    return engine->precision == HS_PRECISION_BF16 ? "bf16" : "fp32";
+    static const char *const names[] = {
+        [HS_PRECISION_FP32] = "fp32", [HS_PRECISION_BF16] = "bf16", [HS_PRECISION_INT8] = "int8"};
+    return names[engine->precision];
 }
 
 size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max)

@@ -227,14 +227,15 @@ static void task_gate(void *context, size_t task, size_t slot)
     p->engine->kernels->multiply(r.n * F, p->ws->gate + r.first * F, p->ws->inner + r.first * F);
 }
 
-/* Rows of `from` as bfloat16. */
+/* Rows of `from` as the product reads them. */
 static void task_convert(void *context, size_t task, size_t slot)
 {
     (void)slot;
     const pass *p = context;
     const size_t K = p->linear->n_in;
     const rows r = rows_of_task(p, task);
-    p->engine->bf16->convert(r.n, K, p->from + r.first * K, p->ws->operand + r.first * hs__bf16_width(K) / 2);
+    const hs__conversion *to = p->engine->conversion;
+    to->convert(r.n, K, p->from + r.first * K, p->ws->operand + r.first * to->words(K));
 }
 
 /* to = from W' + b */
@@ -243,7 +244,7 @@ static void multiply(pass *p, hs__team *team, const hs__linear *linear, const fl
     p->linear = linear;
     p->from = from;
     p->to = to;
-    if (p->engine->bf16)
+    if (p->engine->conversion)
         hs__team_share(team, p->n_row_chunks, task_convert, p);
     hs__team_share(team, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
 }

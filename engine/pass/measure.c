@@ -131,7 +131,7 @@ static void product_share(hs__team *team, product p)
     hs__team_share(team, hs__linear_tasks(p.linear, p.n_rows, p.n_threads), task_product, &p);
 }
 
-/* What a product reads: in bf16 it is what the last one of a pass read. */
+/* What a product reads. */
 static const void *operand(const hs__cpu_workspace *ws, const float *x)
 {
     return ws->operand ? (const void *)ws->operand : x;
@@ -143,6 +143,8 @@ double hs_measure_products(const hs_engine *base, hs_workspace *base_ws, size_t 
     const hs__cpu_workspace *ws = (const hs__cpu_workspace *)base_ws;
     const size_t N = n_tokens, n = n_threads < engine->n_threads ? n_threads : engine->n_threads;
     hs__team team;
+    if (ws->operand) /* rows of another product would be nonsense, down to numbers that are slow */
+        memset(ws->operand, 0, ws->operand_bytes);
     const double start = hs_clock_seconds();
     hs__team_start(&team, base->runtime, n);
     if (engine->convolution && engine->shape.n_layers > 1)

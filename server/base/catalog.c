@@ -129,7 +129,9 @@ static hs_products products_of(const char *name)
 
 static hs_precision precision_of(const char *name)
 {
-    return name && strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_FP32;
+    if (!name || strcmp(name, "fp32") == 0)
+        return HS_PRECISION_FP32;
+    return strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_INT8;
 }
 
 static hs_status model_add(const hs_catalog_options *options, const hs_model_place *place,

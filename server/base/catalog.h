@@ -5,7 +5,7 @@
 
 enum { HS_CATALOG_MAX = 64 };
 #define HS_BACKEND_NAMES   "native|openblas|onednn"
-#define HS_PRECISION_NAMES "fp32|bf16"
+#define HS_PRECISION_NAMES "fp32|bf16|int8"
 #define HS_MODEL_HELP                                                                                        \
     "a folder, org/name of the hub, or " HS_EMBEDDED_NAME ", the built-in model (" HS_EMBEDDED_NAME ")"
 

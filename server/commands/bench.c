@@ -144,7 +144,7 @@ static const hs_option bench_table[] = {
     {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
     {"cores", 0, "N", "to measure on besides one (all)", hs__set_count, AT(catalog.n_threads), 1, 1000, NULL},
     {"quick", 0, NULL, "a rough look: fewer lengths, fewer rounds", set_quick, 0, 0, 0, NULL},

@@ -124,7 +124,7 @@ static const hs_option own_options[] = {
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
 enum { N_OWN = sizeof own_options / sizeof *own_options };

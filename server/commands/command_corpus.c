@@ -79,7 +79,7 @@ static const hs_option corpus_table[] = {
     {"save", 0, "SECONDS", "between two saves (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
 

@@ -60,7 +60,7 @@ static const hs_option serve_options[] = {
      0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };

@@ -1,4 +1,4 @@
-"""--precision bf16: close to fp32, told in the answer's origin, refused where the CPU cannot."""
+"""--precision bf16 and int8: close to fp32, told by /models, never mixed, refused where the CPU cannot."""
 import io
 import subprocess
 
@@ -6,26 +6,54 @@ import numpy
 import pytest
 from conftest import HEADSCOPE, PATIENCE
 
+TEXT = b"The old bridge was closed after the war. The war had damaged the bridge."
+NEEDS = {"bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
+         "int8": b"this CPU has neither AVX512_VNNI nor AVX-VNNI, which int8 needs: use fp32"}
+
+
+def headscope(*arguments, text=TEXT):
+    return subprocess.run([HEADSCOPE, *map(str, arguments)], input=text, capture_output=True, check=False,
+                          timeout=PATIENCE)
+
 
 def maps(precision):
-    done = subprocess.run([HEADSCOPE, "analyze", "--precision", precision, "--layers", "all", "--format", "npz"],
-                          input=b"The old bridge was closed after the war. The war had damaged the bridge.",
-                          capture_output=True, check=False, timeout=PATIENCE)
-    if precision == "bf16" and done.returncode == 1 and b"AVX512_BF16" in done.stderr:
-        pytest.skip("this CPU has no AVX512_BF16")
+    done = headscope("analyze", "--precision", precision, "--layers", "all", "--format", "npz")
+    if precision in NEEDS and done.returncode == 1 and NEEDS[precision] in done.stderr:
+        pytest.skip(NEEDS[precision].decode())
     assert done.returncode == 0, done.stderr
     return numpy.load(io.BytesIO(done.stdout))
 
 
-def test_bf16_is_close_but_not_the_same():
-    exact, short = maps("fp32"), maps("bf16")
+@pytest.mark.parametrize(("precision", "most", "mean"), [("bf16", 0.05, 1e-3), ("int8", 0.1, 3e-3)])
+def test_it_is_close_but_not_the_same(precision, most, mean):
+    exact, short = maps("fp32"), maps(precision)
     difference = numpy.abs(exact["attentions"] - short["attentions"])
-    assert 0 < difference.max() < 0.05 and difference.mean() < 1e-3
+    assert 0 < difference.max() < most and difference.mean() < mean
     numpy.testing.assert_allclose(short["similarities"], exact["similarities"],
-                                  atol=0.05 * numpy.abs(exact["similarities"]).max())
+                                  atol=most * numpy.abs(exact["similarities"]).max())
 
 
-def test_bf16_and_openblas_do_not_go_together():
-    done = subprocess.run([HEADSCOPE, "analyze", "--precision", "bf16", "--backend", "openblas"], input=b"text",
-                          capture_output=True, check=False, timeout=PATIENCE)
+@pytest.mark.parametrize(("precision", "backend"), [("bf16", "openblas"), ("int8", "openblas"), ("int8", "onednn")])
+def test_libraries_refuse_what_they_cannot(precision, backend):
+    done = headscope("analyze", "--precision", precision, "--backend", backend)
     assert done.returncode == 1 and b"headscope analyze: " in done.stderr
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_models_tell_it(start_server, precision):
+    maps(precision)
+    server = start_server("--precision", precision)
+    assert [model["precision"] for model in server.get("/models").json()["models"]] == [precision]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_corpus_run_keeps_to_one(tmp_path, precision):
+    maps(precision)
+    (tmp_path / "texts.txt").write_bytes(TEXT)
+    run = ("corpus", tmp_path / "texts.txt", "-o")
+    assert headscope(*run, tmp_path / "exact").returncode == 0
+    assert headscope(*run, tmp_path / "short", "--precision", precision).returncode == 0
+    done = headscope(*run, tmp_path / "exact", "--precision", precision, "--resume")
+    assert done.returncode == 1 and b"another precision" in done.stderr
+    done = headscope("merge", tmp_path / "exact", tmp_path / "short", "-o", tmp_path / "both")
+    assert done.returncode == 1 and b"another precision" in done.stderr

@@ -99,10 +99,17 @@ static hs_products products_of(const char *name)
     return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_ONEDNN;
 }
 
+static hs_precision precision_of(const char *name)
+{
+    if (strcmp(name, "bf16") == 0)
+        return HS_PRECISION_BF16;
+    return strcmp(name, "int8") == 0 ? HS_PRECISION_INT8 : HS_PRECISION_FP32;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [native|openblas|onednn [fp32|bf16]]\n");
+        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [native|openblas|onednn [fp32|bf16|int8]]\n");
         return 2;
     }
     hs_error err = {0};
@@ -113,8 +120,8 @@ int main(int argc, char **argv)
     hs_engine_options options = {0};
     if (argc > 3)
         options.products = products_of(argv[3]);
-    if (argc > 4 && strcmp(argv[4], "bf16") == 0)
-        options.precision = HS_PRECISION_BF16;
+    if (argc > 4)
+        options.precision = precision_of(argv[4]);
     must(hs_model_open(argv[1], &model, &err), &err);
     must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
     must(hs_engine_create(runtime, hs_model_recipe(model), &options, &engine, &err), &err);

@@ -1,0 +1,35 @@
+/* kernels_avx512_vnni.c - products of bytes for x86-64 with AVX512_VNNI. Not for clang, as kernels_bf16.c. */
+#include "engine/kernels/int8.h"
+
+#if defined __x86_64__ && !defined __clang__
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,fma,prefer-vector-width=512")
+#define LANES           16
+#define TILE_ROWS       9
+#define TILE_VECS       3
+#define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#define INT8_KERNELS    hs__int8_avx512_vnni
+#define INT8_NAME       "avx512_vnni"
+#include "engine/kernels/kernels_vec.h"
+
+INLINE ivec add_products(ivec sum, ivec u, ivec w)
+{
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)u, (__m512i)w);
+}
+
+INLINE vec fused(vec a, vec b, vec c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+INLINE ivec rounded(vec v)
+{
+    return (ivec)_mm512_cvtps_epi32(v);
+}
+
+INLINE void store_bytes(uint8_t *p, ivec v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtusepi32_epi8((__m512i)v));
+}
+
+#include "engine/kernels/int8_body.h"
+#endif
