@@ -188,7 +188,7 @@ sanitize sanitize-thread:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
-## make bench           speed beside what the machine could do; QUICK=1: a few minutes
+## make bench           speed beside what the machine could do, into docs/performance.md; QUICK=1: a few minutes, printed
 QUICK ?=
 build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)
@@ -197,6 +197,7 @@ build/bench/load: tests/bench/load.c
 bench: packages-test $(BINARY) build/bench/load
 	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench.json \
 	    $(if $(QUICK),--quick)
+	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/performance.md)
 
 ## make bench-peers     beside ONNX Runtime (npm) and, where installed, PyTorch, in one run
 PEERS := tests/bench/peers
@@ -209,6 +210,7 @@ build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
 	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
+	$(PYTHON) tests/bench/report.py build docs/performance.md
 
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell git ls-files '*.c' '*.h')

@@ -1,11 +1,15 @@
-"""What bf16 products change, beside fp32: python3 tests/bench/precision.py build/headscope
+"""What products of fewer bits change, beside fp32: python3 tests/bench/precision.py build/headscope
 
 Attention maps, normalised similarities N = S / max, and the pairs with N >= 0.3, over every layer and head of some
-texts, of the built-in model and of the random BERT-base.
+texts, of the built-in model and of the random BERT-base: in bf16, in int8, and as ONNX Runtime computes in int8 with
+scales for whole tensors (peers/onnx_graph.py), where npm has installed it (`make bench-peers`).
 """
 import argparse
 import io
+import json
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import models
@@ -13,46 +17,104 @@ import numpy as np
 import texts
 
 THRESHOLD = 0.3
+PEERS = Path(__file__).resolve().parent / "peers"
+MINI = Path(__file__).resolve().parents[2] / "model/mini"
 
 
-def analyze(headscope, model, text, precision):
-    done = subprocess.run([headscope, "analyze", "--model", model, "--layers", "all", "--format", "npz", "--precision",
-                           precision, "--outputs", "attentions,similarities"],
-                          input=text.encode(), check=True, capture_output=True)
-    maps = np.load(io.BytesIO(done.stdout))
-    tokens = maps["similarities"].shape[-1]
-    upper = maps["similarities"].astype(np.float64)[..., *np.triu_indices(tokens, 1)]
-    return maps["attentions"].astype(np.float64), upper / upper.max(axis=-1, keepdims=True)
+def normalised(similarities):
+    """N of the pairs above the diagonal."""
+    upper = similarities.astype(np.float64)[..., *np.triu_indices(similarities.shape[-1], 1)]
+    return upper / upper.max(axis=-1, keepdims=True)
 
 
-def compare(headscope, model, count):
-    attention, similarity, changed, pairs = [], [], 0, 0
+class Headscope:
+    def __init__(self, program, model, precision):
+        self.command = [program, "analyze", "--model", model, "--layers", "all", "--format", "npz", "--precision",
+                        precision, "--outputs", "attentions,similarities"]
+
+    def analyze(self, text):
+        """Token ids, attentions [L][H][T][T], N [L][H][pairs]."""
+        done = subprocess.run(self.command, input=text.encode(), check=True, capture_output=True)
+        maps = np.load(io.BytesIO(done.stdout))
+        return maps["input_ids"], maps["attentions"].astype(np.float64), normalised(maps["similarities"])
+
+
+class OnnxRuntime:
+    def __init__(self, folder, scratch):
+        graph, self.file = f"{scratch}/int8.onnx", f"{scratch}/maps"
+        subprocess.run([sys.executable, PEERS / "onnx_graph.py", folder, graph, "int8"], check=True)
+        self.process = subprocess.Popen(["node", "onnx_peer.mjs", graph, "1"], cwd=PEERS, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if self.process.stdout.readline().strip() != "ready":
+            raise OSError("ONNX Runtime did not start")
+
+    def analyze(self, ids, attentions):
+        self.process.stdin.write(json.dumps({"ids": ids.tolist(), "file": self.file}) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline().strip() == "kept"
+        layers, heads, tokens, _ = attentions.shape
+        maps = np.fromfile(self.file, np.float32).reshape(layers, 2, heads, tokens, tokens)
+        return maps[:, 0].astype(np.float64), normalised(maps[:, 1])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Changes:
+    """Of attention, N and pairs, over texts."""
+
+    def __init__(self):
+        self.attention, self.similarity, self.changed, self.pairs = [], [], 0, 0
+
+    def add(self, attention, n, exact_attention, exact_n):
+        self.attention.append(np.abs(attention - exact_attention).ravel())
+        self.similarity.append(np.abs(n - exact_n).ravel())
+        self.changed += np.count_nonzero((n >= THRESHOLD) != (exact_n >= THRESHOLD))
+        self.pairs += np.count_nonzero(exact_n >= THRESHOLD)
+
+    def row(self):
+        cells = []
+        for kind in (self.attention, self.similarity):
+            errors = np.concatenate(kind)
+            cells += [f"{errors.mean():.1e}", f"{np.quantile(errors, 0.999):.1e}", f"{errors.max():.1e}"]
+        return [*cells, f"{100 * self.changed / self.pairs:.2f} %"]
+
+
+def compare(program, name, model, folder, count, scratch):
+    exact = Headscope(program, model, "fp32")
+    ours = {precision: Headscope(program, model, precision) for precision in ("bf16", "int8")}
+    changes = {precision: Changes() for precision in ours}
+    try:
+        theirs = OnnxRuntime(folder, scratch)
+        changes["int8, ONNX Runtime"] = Changes()
+    except OSError as e:
+        theirs = None
+        print(f"left out: {e}", file=sys.stderr)
     for text in texts.make(count, 128):
-        (a, n), (a16, n16) = (analyze(headscope, model, text, precision) for precision in ("fp32", "bf16"))
-        attention.append(np.abs(a16 - a))
-        similarity.append(np.abs(n16 - n))
-        high, high16 = n >= THRESHOLD, n16 >= THRESHOLD
-        changed += np.count_nonzero(high != high16)
-        pairs += np.count_nonzero(high)
-    return {"attention": np.concatenate([e.ravel() for e in attention]),
-            "similarity": np.concatenate([e.ravel() for e in similarity]), "changed": changed / pairs}
+        ids, attention, n = exact.analyze(text)
+        for precision, one in ours.items():
+            changes[precision].add(*one.analyze(text)[1:], attention, n)
+        if theirs:
+            changes["int8, ONNX Runtime"].add(*theirs.analyze(ids, attention), attention, n)
+    if theirs:
+        theirs.close()
+    for precision, found in changes.items():
+        print("| " + " | ".join([name, precision, *found.row()]) + " |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("headscope")
     parser.add_argument("--model", type=Path, default=Path("build/bench/base"), help="made when it is not there")
-    parser.add_argument("--texts", type=int, default=8)
+    parser.add_argument("--texts", type=int, default=4)
     args = parser.parse_args()
-    print(f"{'':18} {'attention':^27} {'normalised similarity':^27} {'pairs':>8}")
-    print(f"{'model':18} {'mean':>8} {'99.9 %':>8} {'max':>8}   {'mean':>8} {'99.9 %':>8} {'max':>8}   {'changed':>8}")
-    for name, model in (("mini", "mini"), ("random BERT-base", models.base(args.model))):
-        found = compare(args.headscope, model, args.texts)
-        print(f"{name:18}", end="")
-        for kind in ("attention", "similarity"):
-            errors = found[kind]
-            print(f" {errors.mean():8.1e} {np.quantile(errors, 0.999):8.1e} {errors.max():8.1e}  ", end="")
-        print(f" {found['changed']:8.2%}")
+    head = ["model", "precision", "attention: mean", "99.9 %", "max", "N: mean", "99.9 %", "max", "pairs that change"]
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, model, folder in (("mini", "mini", MINI),
+                                    ("random BERT-base", models.base(args.model), args.model.resolve())):
+            compare(args.headscope, name, model, folder, args.texts, scratch)
 
 
 if __name__ == "__main__":

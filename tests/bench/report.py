@@ -1,8 +1,21 @@
-"""The tables of docs/performance.md, from what was measured: python3 tests/bench/report.py [BUILD_FOLDER]
+"""The tables of docs/performance.md, from what was measured.
 
-Reads bench.json and bench-peers.json of build/ and prints Markdown.
+    python3 tests/bench/report.py [BUILD_FOLDER]                    # prints them
+    python3 tests/bench/report.py build docs/performance.md         # `make bench`, `make bench-peers`: writes them
+
+Reads bench.json and bench-peers.json, whichever there is. In the document each table has a place, between two comments:
+
+    <!-- bench: passes -->
+    **CPU (family, model), kernels, cores**, date
+
+    | a table |
+    <!-- end -->
+
+with an entry for every machine that measured it. A machine's second measurement takes the place of its first; the
+entries of all others stay.
 """
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,38 +23,33 @@ STEPS = ("products", "plain", "capture", "analysis")
 
 
 def table(head, rows):
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |")
-    print()
-
+    lines = ["| " + " | ".join(map(str, line)) + " |\n" for line in (head, *rows)]
+    return lines[0] + "|" + "---|" * len(head) + "\n" + "".join(lines[1:])
 
 
 def passes(figures):
-    print(f"{figures['machine']['cpu']}, {figures['machine']['cores']} cores, {figures['machine']['kernels']} kernels, "
-          f"{figures['machine']['date']}\n")
-    table(["tokens", "cores", "peak, GFLOP/s", "floor, ms", *(f"{step}, ms (× floor)" for step in STEPS),
-           "capture and analysis add"],
-          [[row["tokens"], row["cores"], f"{row['peak_gflops']:.0f}", f"{row['floor_ms']:.2f}",
-            *(f"{row[step]['ms']:.2f} ({row[step]['over_floor']:.2f})" for step in STEPS),
-            f"{row['added_share']:+.1%}"] for row in figures["passes"]])
+    return table(["tokens", "cores", "peak, GFLOP/s", "floor, ms", *(f"{step}, ms (× floor)" for step in STEPS),
+                  "capture and analysis add"],
+                 [[row["tokens"], row["cores"], f"{row['peak_gflops']:.0f}", f"{row['floor_ms']:.2f}",
+                   *(f"{row[step]['ms']:.2f} ({row[step]['over_floor']:.2f})" for step in STEPS),
+                   f"{row['added_share']:+.1%}"] for row in figures["passes"]])
 
 
 def encoding(figures):
-    table(["answer", "MB sent", "ms", "MB/s", "× a copy"],
-          [[row["format"], f"{row['bytes'] / 1e6:.2f}", f"{row['ms']:.2f}", f"{row['mb_per_s']:.0f}",
-            f"{row['over_copy']:.2f}"] for row in figures["encoding"]])
+    return table(["answer", "MB sent", "ms", "MB/s", "× a copy"],
+                 [[row["format"], f"{row['bytes'] / 1e6:.2f}", f"{row['ms']:.2f}", f"{row['mb_per_s']:.0f}",
+                   f"{row['over_copy']:.2f}"] for row in figures["encoding"]])
 
 
 def throughput(figures):
-    table(["texts of", "cores", "clients", "texts/s", "p50, ms", "p99, ms", "of cores × one core's rate", "clients' CPU"],
-          [[row["workload"], row["cores"], row["clients"], f"{row['per_second']:.1f}", f"{row['p50_ms']:.1f}",
-            f"{row['p99_ms']:.1f}", f"{row['efficiency']:.2f}", f"{row['own_cpu']:.1%}"]
-           for row in figures["throughput"]["rows"]])
+    return table(["texts of", "cores", "clients", "texts/s", "p50, ms", "p99, ms", "of cores × one core's rate",
+                  "clients' CPU"],
+                 [[row["workload"], row["cores"], row["clients"], f"{row['per_second']:.1f}", f"{row['p50_ms']:.1f}",
+                   f"{row['p99_ms']:.1f}", f"{row['efficiency']:.2f}", f"{row['own_cpu']:.1%}"]
+                  for row in figures["throughput"]["rows"]])
 
 
-def service(name, figures):
+def service_row(name, figures):
     start, follow, corpus = figures["start"], figures["follow_up"], figures["corpus"]
     on_disk = figures["model"]["weight_bytes"]
     return [name, f"{start['ready_ms']:.0f}", f"{on_disk / 1e6:.1f}",
@@ -50,32 +58,73 @@ def service(name, figures):
             f"{follow['head_ms']:.1f}", f"{corpus['texts_per_second']:.1f} ({corpus['of_ideal']:.2f} ×)"]
 
 
+def service(figures):
+    return table(["model", "ready, ms", "weights, MB", "resident when ready, MB", "at most, MB",
+                  "overview of a new text, ms", "one head afterwards, ms",
+                  "corpus, texts/s (of cores × one core's analyses)"],
+                 [service_row(name, figures[name]) for name in ("base", "mini")])
+
+
+def families(figures):
+    return table(["shape", "family", "floor, ms", *(f"{step}, × floor" for step in STEPS)],
+                 [[shape, family, f"{row['floor_ms']:.2f}", *(f"{row[step]:.2f}" for step in STEPS)]
+                  for shape, rows in figures["families"].items() for family, row in rows.items()])
+
+
 def peers(figures):
-    print(f"{figures['machine']['cpu']}, {figures['machine']['cores']} cores, {figures['machine']['date']}\n")
-    table(["cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours"],
-          [[row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}", f"{row['ratio']:.2f}"]
-           for row in figures["engines"]])
+    return table(["cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours", "theirs / ours in int8"],
+                 [[row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}",
+                   f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-"] for row in figures["engines"]])
+
+
+def of_bench(figures):
+    """place -> table"""
+    base, mini = figures["base"], figures["mini"]
+    return {"passes": passes(base), "families": families(figures),
+            "answers": encoding(base), "service": throughput(base), "service of mini": throughput(mini),
+            "start and follow-up": service(figures)}
+
+
+def title(machine):
+    return f"{machine['cpu']}, {machine['kernels']}, {machine['cores']} core{'s' if machine['cores'] > 1 else ''}"
+
+
+def put(text, place, machine, made):
+    """The document with this machine's table at its place."""
+    begin, end = f"<!-- bench: {place} -->\n", "<!-- end -->"
+    if begin not in text or end not in text.split(begin, 1)[1]:
+        raise ValueError(f"the document has no place for '{place}': {begin.strip()} and {end} are missing")
+    before, rest = text.split(begin, 1)
+    inside, after = rest.split(end, 1)
+    entries = {re.match(r"\*\*(.*?)\*\*", entry).group(1): entry
+               for entry in re.split(r"^(?=\*\*)", inside, flags=re.M) if entry.strip()}
+    entries[title(machine)] = f"**{title(machine)}**, {machine['date']}\n\n{made}\n"
+    return before + begin + "".join(entries.values()) + end + after
+
+
+def measured(folder):
+    """(place, machine, table) of all that is there."""
+    found = []
+    if (folder / "bench.json").exists():
+        figures = json.loads((folder / "bench.json").read_text())
+        found += [(place, figures["machine"], made) for place, made in of_bench(figures).items()]
+    if (folder / "bench-peers.json").exists():
+        figures = json.loads((folder / "bench-peers.json").read_text())
+        found.append(("peers", figures["machine"], peers(figures)))
+    return found
 
 
 def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build")
-    figures = json.loads((folder / "bench.json").read_text())
-    for name in ("base", "mini"):
-        print(f"## {name}\n")
-        passes(figures[name])
-        encoding(figures[name])
-        throughput(figures[name])
-    table(["model", "ready, ms", "weights, MB", "resident when ready, MB", "at most, MB", "overview of a new text, ms",
-           "one head afterwards, ms", "corpus, texts/s (of cores × one core's analyses)"],
-          [service(name, figures[name]) for name in ("base", "mini")])
-    for shape, families in figures["families"].items():
-        print(f"## families, {shape}\n")
-        table(["family", "floor, ms", *(f"{step}, × floor" for step in STEPS)],
-              [[family, f"{row['floor_ms']:.2f}", *(f"{row[step]:.2f}" for step in STEPS)]
-               for family, row in families.items()])
-    if (folder / "bench-peers.json").exists():
-        print("## peers\n")
-        peers(json.loads((folder / "bench-peers.json").read_text()))
+    found = measured(Path(sys.argv[1] if len(sys.argv) > 1 else "build"))
+    if len(sys.argv) < 3:
+        for place, machine, made in found:
+            print(f"## {place}\n\n**{title(machine)}**, {machine['date']}\n\n{made}")
+        return
+    document = Path(sys.argv[2])
+    text = document.read_text()
+    for place, machine, made in found:
+        text = put(text, place, machine, made)
+    document.write_text(text)
 
 
 if __name__ == "__main__":

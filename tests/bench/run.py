@@ -20,6 +20,7 @@ import urllib.request
 from pathlib import Path
 
 import families
+import machine
 import models
 import texts
 
@@ -240,7 +241,7 @@ def main():
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     print("load average before:", *os.getloadavg())
-    figures = {}
+    figures = {"machine": machine.describe(len(CORES))}
     with tempfile.TemporaryDirectory() as scratch:
         for name, model in (("mini", None), ("base", models.base(args.model))):
             figures[name] = measure_passes(args, model, name)

@@ -1,10 +1,14 @@
 """Write a BERT checkpoint as an ONNX graph whose outputs are all attentions and similarities.
 
-    python3 onnx_graph.py CHECKPOINT OUT.onnx
+    python3 onnx_graph.py CHECKPOINT OUT.onnx [int8]
 
 The graph is what a careful user would give ONNX Runtime: one product for query, key and value with the 1/sqrt(d)
 folded in, LayerNormalization and Gelu as single operators, no padding, batch of one. Protocol buffers are simple
 enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
+
+With int8 it is what onnxruntime.quantization.quantize_dynamic makes of the products with weights by default: weights
+in -127 .. 127 with one scale for each tensor (query, key and value count as three), activations in 0 .. 255 with one
+scale and zero for all tokens, found while it runs.
 """
 import sys
 from pathlib import Path
@@ -14,7 +18,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reference"))
 import checkpoint  # noqa: E402
 
-FLOAT, INT64 = 1, 7
+FLOAT, INT8, INT64 = 1, 3, 7
+KINDS = {np.dtype(np.int8): INT8, np.dtype(np.int64): INT64}
 
 
 def varint(n):
@@ -38,8 +43,8 @@ def field(number, value):
 
 
 def tensor(name, array):
-    kind = INT64 if array.dtype == np.int64 else FLOAT
-    array = np.ascontiguousarray(array, None if kind == INT64 else np.float32)
+    kind = KINDS.get(array.dtype, FLOAT)
+    array = np.ascontiguousarray(array, np.float32 if kind == FLOAT else None)
     return b"".join(field(1, d) for d in array.shape) + field(2, kind) + field(8, name) + field(9, array.tobytes())
 
 
@@ -83,7 +88,7 @@ class Graph:
         return field(1, 9) + field(8, field(1, "") + field(2, 20)) + field(7, graph)
 
 
-def build(w):
+def build(w, int8=False):
     A, H = w.n_heads, w.hidden
     d = H // A
     g = Graph()
@@ -92,8 +97,21 @@ def build(w):
         return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
                       axis=-1, epsilon=float(w.eps))
 
-    def dense(x, weight, bias):
-        return g.node("Add", g.node("MatMul", x, g.constant(weight.T)), g.constant(bias))
+    def dense(x, *parts):
+        """Parts (weight, bias) side by side, one product."""
+        weights, bias = [weight for weight, _ in parts], g.constant(np.concatenate([bias for _, bias in parts]))
+        if not int8:
+            return g.node("Add", g.node("MatMul", x, g.constant(np.concatenate(weights).T)), bias)
+        scales = [np.abs(weight).max() / 127 for weight in weights]
+        rounded = np.concatenate([np.rint(weight / scale) for weight, scale in zip(weights, scales, strict=True)])
+        columns = np.repeat(scales, [len(weight) for weight in weights])
+        u, scale, zero = g.node("DynamicQuantizeLinear", x, n_outputs=3)
+        sums = g.node("MatMulInteger", u, g.constant(rounded.T.astype(np.int8)), zero, g.constant(np.int8(0)))
+        return g.node("Add", g.node("Mul", g.node("Cast", sums, to=FLOAT),
+                                    g.node("Mul", scale, g.constant(columns if len(parts) > 1 else scales[0]))), bias)
+
+    def named(prefix):
+        return w[prefix + ".weight"], w[prefix + ".bias"]
 
     e = "embeddings."
     x = g.node("Add", g.node("Gather", g.constant(w[e + "word_embeddings.weight"]), "ids"),
@@ -104,9 +122,9 @@ def build(w):
     for layer in range(w.n_layers):
         p = f"encoder.layer.{layer}."
         scale = {"query": 1 / np.sqrt(d), "key": 1, "value": 1}
-        weight = np.concatenate([w[f"{p}attention.self.{n}.weight"] * s for n, s in scale.items()])
-        bias = np.concatenate([w[f"{p}attention.self.{n}.bias"] * s for n, s in scale.items()])
-        qkv = g.node("Split", dense(x, weight, bias), n_outputs=3, axis=-1, num_outputs=3)
+        parts = [(w[f"{p}attention.self.{n}.weight"] * s, w[f"{p}attention.self.{n}.bias"] * s)
+                 for n, s in scale.items()]
+        qkv = g.node("Split", dense(x, *parts), n_outputs=3, axis=-1, num_outputs=3)
         q, k, v = (g.node("Reshape", part, heads) for part in qkv)
         q, v = (g.node("Transpose", part, perm=[1, 0, 2]) for part in (q, v))
         k = g.node("Transpose", k, perm=[1, 2, 0])
@@ -117,15 +135,15 @@ def build(w):
         if layer + 1 == w.n_layers:
             break  # what is left of the last layer changes no output
         o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), rows)
-        o = dense(o, w[p + "attention.output.dense.weight"], w[p + "attention.output.dense.bias"])
+        o = dense(o, named(p + "attention.output.dense"))
         x = norm(g.node("Add", x, o), p + "attention.output.LayerNorm")
-        y = g.node("Gelu", dense(x, w[p + "intermediate.dense.weight"], w[p + "intermediate.dense.bias"]))
-        y = dense(y, w[p + "output.dense.weight"], w[p + "output.dense.bias"])
+        y = g.node("Gelu", dense(x, named(p + "intermediate.dense")))
+        y = dense(y, named(p + "output.dense"))
         x = norm(g.node("Add", x, y), p + "output.LayerNorm")
     return g.model(A)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["int8"]):
         sys.exit(__doc__)
-    Path(sys.argv[2]).write_bytes(build(checkpoint.load(sys.argv[1])))
+    Path(sys.argv[2]).write_bytes(build(checkpoint.load(sys.argv[1]), int8=len(sys.argv) == 4))

@@ -1,4 +1,8 @@
-// ONNX Runtime on the graph of onnx_graph.py, in the protocol of run.py: node onnx_peer.mjs MODEL.onnx THREADS
+// ONNX Runtime on the graph of onnx_graph.py, in the protocol of peers.py: node onnx_peer.mjs MODEL.onnx THREADS
+//
+// A line {"ids": [...], "file": "..."} is answered when all outputs of these ids are in the file, floats one output
+// after the other.
+import { closeSync, openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import ort from "onnxruntime-node";
 
@@ -20,13 +24,29 @@ function sums(out, T) {
   return `${attention} ${similarity}`;
 }
 
+function run(list) {
+  const ids = new ort.Tensor("int64", BigInt64Array.from(list, BigInt), [list.length]);
+  const positions = new ort.Tensor("int64", BigInt64Array.from(list, (_, i) => BigInt(i)), [list.length]);
+  return () => session.run({ ids, positions });
+}
+
+function keep(out, path) {
+  const file = openSync(path, "w");
+  for (const name of session.outputNames) writeSync(file, out[name].data);
+  closeSync(file);
+  return "kept";
+}
+
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
-  const T = parseInt(line);
-  const ids = new ort.Tensor("int64", BigInt64Array.from({ length: T }, (_, i) => BigInt((i * 7919 + 13) % 1000)), [T]);
-  const positions = new ort.Tensor("int64", BigInt64Array.from({ length: T }, (_, i) => BigInt(i)), [T]);
+  if (line.startsWith("{")) {
+    const { ids, file } = JSON.parse(line);
+    console.log(keep(await run(ids)(), file));
+    continue;
+  }
+  const T = parseInt(line), pass = run(Array.from({ length: T }, (_, i) => (i * 7919 + 13) % 1000));
   const start = performance.now();
-  const out = await session.run({ ids, positions });
+  const out = await pass();
   const ms = performance.now() - start;
   console.log(line.endsWith("check") ? sums(out, T) : ms.toFixed(3));
 }

@@ -27,6 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "reference")]
+import machine  # noqa: E402
 import models  # noqa: E402
 import texts  # noqa: E402
 
@@ -62,13 +63,15 @@ class Peer:
         self.process.wait()
 
 
-def start_peers(folder, graph, engine_peer, cores):
+def start_peers(folder, graphs, engine_peer, cores):
     n = len(cores)
     commands = {"headscope": [engine_peer, folder, n],
                 "headscope, oneDNN": [engine_peer, folder, n, "onednn"],
                 "headscope, OpenBLAS": [engine_peer, folder, n, "openblas"],
                 "headscope, bf16": [engine_peer, folder, n, "native", "bf16"],
-                "ONNX Runtime": ["node", "onnx_peer.mjs", graph, n],
+                "headscope, int8": [engine_peer, folder, n, "native", "int8"],
+                "ONNX Runtime": ["node", "onnx_peer.mjs", graphs["fp32"], n],
+                "ONNX Runtime, int8": ["node", "onnx_peer.mjs", graphs["int8"], n],
                 "PyTorch": [sys.executable, "torch_peer.py", folder, n]}
     started = []
     for name, command in commands.items():
@@ -82,19 +85,24 @@ def start_peers(folder, graph, engine_peer, cores):
 
 
 def check(peers, tokens):
-    """Whether each peer keeps the same maps as the first: within 1e-4, or 2 % where products are of bfloat16."""
+    """Whether each peer keeps the same maps as the first: within 1e-4, or 2 % where products are of fewer bits."""
     ours = peers[0].ask(f"{tokens} check")
     agree = {}
     for peer in peers:
-        tolerance = 0.02 if "bf16" in peer.name else 1e-4
+        tolerance = 0.02 if peer.name.endswith(("bf16", "int8")) else 1e-4
         agree[peer.name] = all(math.isclose(a, b, rel_tol=tolerance)
                                for a, b in zip(peer.ask(f"{tokens} check"), ours, strict=True))
     return agree
 
 
-def measure_engines(folder, graph, args, cores):
-    """[{cores, tokens, name, ms, ratio, same_result}]; ratio is theirs / ours."""
-    peers, rows = start_peers(folder, graph, args.engine_peer, cores), []
+def ratio(theirs, ours):
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True)) if ours else None
+
+
+def measure_engines(folder, graphs, args, cores):
+    """[{cores, tokens, name, ms, ratio, ratio_int8, same_result}]; ratios are theirs / ours, and theirs / ours in int8
+    where the CPU has that."""
+    peers, rows = start_peers(folder, graphs, args.engine_peer, cores), []
     for tokens in args.tokens:
         agree, times = check(peers, tokens), {peer.name: [] for peer in peers}
         for _ in range(args.rounds):
@@ -103,9 +111,10 @@ def measure_engines(folder, graph, args, cores):
         for name, theirs in times.items():
             rows.append({"cores": len(cores), "tokens": tokens, "name": name, "ms": statistics.median(theirs),
                          "best_ms": min(theirs), "same_result": agree[name],
-                         "ratio": statistics.median(t / o for t, o in zip(theirs, times["headscope"]))})
+                         "ratio": ratio(theirs, times["headscope"]),
+                         "ratio_int8": ratio(theirs, times.get("headscope, int8"))})
             print(f"{len(cores):5} {tokens:6}   {name:20} {rows[-1]['ms']:9.1f} {min(theirs):9.1f} "
-                  f"{rows[-1]['ratio']:9.2f}{'' if agree[name] else '   RESULTS DIFFER'}", flush=True)
+                  f"{rows[-1]['ratio']:9.2f} {rows[-1]['ratio_int8'] or math.nan:9.2f}{'' if agree[name] else '   RESULTS DIFFER'}", flush=True)
     for peer in peers:
         peer.close()
     return rows
@@ -166,12 +175,6 @@ def measure_request(folder, args):
     return figures
 
 
-def machine():
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                if line.startswith("model name")), "unknown CPU")
-    return {"cpu": cpu, "cores": len(CORES), "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("engine_peer", type=lambda path: str(Path(path).resolve()))
@@ -184,14 +187,16 @@ def main():
     folder = models.base(args.model).resolve()
     print("load average before:", *os.getloadavg())
     with tempfile.TemporaryDirectory() as scratch:
-        graph = f"{scratch}/base.onnx"
-        subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph], check=True)
-        print("cores tokens   program                 median      best theirs / ours")
+        graphs = {precision: f"{scratch}/base-{precision}.onnx" for precision in ("fp32", "int8")}
+        for precision, graph in graphs.items():
+            subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
+                            *(["int8"] if precision == "int8" else [])], check=True)
+        print("cores tokens   program                 median      best theirs / ours, / ours in int8")
         engines = [row for cores in ([CORES[:1], CORES] if len(CORES) > 1 else [CORES])
-                   for row in measure_engines(folder, graph, args, cores)]
+                   for row in measure_engines(folder, graphs, args, cores)]
     request = measure_request(folder, args)
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "engines": engines, "request": request}, indent=1))
+        args.json.write_text(json.dumps({"machine": machine.describe(len(CORES)), "engines": engines, "request": request}, indent=1))
     if not all(row["same_result"] for row in engines):
         sys.exit("results differ")
 

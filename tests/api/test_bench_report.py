@@ -1,0 +1,72 @@
+"""docs/performance.md's tables: a machine's rows are its own."""
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "bench"))
+import machine  # noqa: E402
+import report  # noqa: E402
+
+EPYC = """processor : 0
+cpu family\t: 25
+model\t\t: 17
+model name\t: AMD  EPYC
+flags\t\t: fma avx2 avx512f avx512vl avx512dq avx512bw avx512_vnni avx512_bf16
+"""
+XEON = {"cpu": "Xeon (family 6, model 85)", "kernels": "avx512 + VNNI", "cores": 4, "date": "2026-01-02 03:04 UTC"}
+EMPTY = "# Title\n\nBefore.\n\n<!-- bench: peers -->\n<!-- end -->\n\n<!-- bench: passes -->\n<!-- end -->\nAfter.\n"
+
+
+def engines(ratio_int8=1.25):
+    return [{"cores": 1, "tokens": 128, "name": "ONNX Runtime, int8", "ms": 82.44, "best_ms": 80, "ratio": 0.4,
+             "ratio_int8": ratio_int8}]
+
+
+def test_a_machine_is_its_cpu_instructions_and_cores():
+    epyc = machine.describe(2, EPYC, {})
+    assert report.title(epyc) == "AMD EPYC (family 25, model 17), avx512 + BF16 + VNNI, 2 cores"
+    assert report.title(machine.describe(1, EPYC, {"HEADSCOPE_KERNELS": "avx2"})).endswith(", avx2, 1 core")
+    assert report.title(machine.describe(1, "Hardware : a board", {})) == "unknown CPU, base, 1 core"
+
+
+def test_entries_of_other_machines_stay():
+    epyc = machine.describe(2, EPYC, {})
+    first = report.put(EMPTY, "peers", epyc, "| old |\n")
+    both = report.put(first, "peers", XEON, report.peers({"engines": engines()}))
+    assert both.index("| old |") < both.index("**Xeon (family 6, model 85), avx512 + VNNI, 4 cores**, 2026-01-02")
+    assert "| 1 | 128 | ONNX Runtime, int8 | 82.4 | 80.0 | 0.40 | 1.25 |" in both
+    again = report.put(both, "peers", {**epyc, "date": "later"}, "| new |\n")
+    assert "| old |" not in again and again.index("| new |") < again.index("**Xeon")
+    assert re.sub(r"(?s)<!-- bench: peers -->\n.*?<!-- end -->", "<!-- bench: peers -->\n<!-- end -->", again) == EMPTY
+    assert report.put(again, "peers", {**epyc, "date": "later"}, "| new |\n") == again
+    assert report.put(again, "peers", {**epyc, "cores": 3}, "| three |\n").count("**AMD EPYC") == 2
+
+
+def test_where_int8_is_not_there_is_no_ratio():
+    assert report.peers({"engines": engines(None)}).endswith("| 0.40 | - |\n")
+
+
+def test_a_document_without_the_place_is_refused():
+    with pytest.raises(ValueError, match="no place for 'answers'"):
+        report.put(EMPTY, "answers", XEON, "")
+
+
+def test_the_document_has_every_place(tmp_path):
+    text = (ROOT / "docs" / "performance.md").read_text()
+    one = {"passes": [], "encoding": [], "throughput": {"rows": [], "resident_bytes_max": 3e6},
+           "start": {"ready_ms": 5, "resident_bytes": 2e6}, "follow_up": {"overview_ms": 1, "head_ms": 1},
+           "corpus": {"texts_per_second": 9, "of_ideal": 0.95}, "model": {"weight_bytes": 1e6}}
+    (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "families": {}}))
+    (tmp_path / "bench-peers.json").write_text(json.dumps({"machine": XEON, "engines": engines()}))
+    document = tmp_path / "performance.md"
+    document.write_text(text)
+    subprocess.run([sys.executable, ROOT / "tests/bench/report.py", tmp_path, document], check=True)
+    written = document.read_text()
+    places = re.findall(r"<!-- bench: (.*?) -->", text)
+    assert len(places) == len(set(places)) == text.count("<!-- end -->") == written.count("**Xeon (family 6, model 85)")
+    assert re.sub(r"(?ms)^\*\*Xeon \(family 6.*?(?=<!-- end -->)", "", written) == text
