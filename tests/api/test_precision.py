@@ -1,11 +1,17 @@
 """--precision bf16 and int8: close to fp32, told by /models, never mixed, refused where the CPU cannot."""
+import importlib
 import io
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy
 import pytest
 from conftest import HEADSCOPE, PATIENCE
 
+REFERENCE = Path(__file__).resolve().parents[1] / "reference"
+sys.path.insert(0, str(REFERENCE))
+FAMILIES = sorted(path.stem for path in REFERENCE.glob("family_*.py"))
 TEXT = b"The old bridge was closed after the war. The war had damaged the bridge."
 NEEDS = {"bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
          "int8": b"this CPU has neither AVX512_VNNI nor AVX-VNNI, which int8 needs: use fp32"}
@@ -16,8 +22,8 @@ def headscope(*arguments, text=TEXT):
                           timeout=PATIENCE)
 
 
-def maps(precision):
-    done = headscope("analyze", "--precision", precision, "--layers", "all", "--format", "npz")
+def maps(precision, model="mini"):
+    done = headscope("analyze", "--model", model, "--precision", precision, "--layers", "all", "--format", "npz")
     if precision in NEEDS and done.returncode == 1 and NEEDS[precision] in done.stderr:
         pytest.skip(NEEDS[precision].decode())
     assert done.returncode == 0, done.stderr
@@ -31,6 +37,17 @@ def test_it_is_close_but_not_the_same(precision, most, mean):
     assert 0 < difference.max() < most and difference.mean() < mean
     numpy.testing.assert_allclose(short["similarities"], exact["similarities"],
                                   atol=most * numpy.abs(exact["similarities"]).max())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_is_close_in_every_family(tmp_path, family):
+    """A product that rounds the wrong rows, or rows by another's scale, moves attention by tenths."""
+    module = importlib.import_module(family)
+    model = module.write_random(tmp_path / "model", **next(iter(module.VARIANTS.values()), {}))
+    exact = maps("fp32", model)
+    for precision, mean in (("bf16", 2e-3), ("int8", 8e-3)):
+        difference = numpy.abs(maps(precision, model)["attentions"] - exact["attentions"])
+        assert 0 < difference.mean() < mean
 
 
 @pytest.mark.parametrize(("precision", "backend"), [("bf16", "openblas"), ("int8", "openblas"), ("int8", "onednn")])
