@@ -15,11 +15,11 @@ const hs__int8_kernels *hs__int8_kernels_at(size_t index)
     const hs__int8_kernels *sets[3] = {NULL};
     size_t n = 0;
 #if defined __x86_64__ && !defined __clang__
-    const char *chosen = hs__kernels_select()->name;
+    const hs__kernels *chosen = hs__kernels_select();
     __builtin_cpu_init();
-    if (strcmp(chosen, "avx512") == 0 && __builtin_cpu_supports("avx512vnni"))
+    if (chosen && strcmp(chosen->name, "avx512") == 0 && __builtin_cpu_supports("avx512vnni"))
         sets[n++] = &hs__int8_avx512_vnni;
-    if (strcmp(chosen, "base") != 0 && __builtin_cpu_supports("avxvnni"))
+    if (chosen && strcmp(chosen->name, "base") != 0 && __builtin_cpu_supports("avxvnni"))
         sets[n++] = &hs__int8_avx_vnni;
 #endif
     return index < n ? sets[index] : NULL;
@@ -36,7 +36,7 @@ static void pack_column(size_t K, const float *source, size_t width, uint32_t *w
 {
     float most = 0;
     for (size_t k = 0; k < K; k++)
-        most = fmaxf(most, fabsf(source[k]));
+        most = fabsf(source[k]) > most ? fabsf(source[k]) : most;
     const float steps = 127 / most, inverse = steps <= FLT_MAX ? steps : 0;
     int32_t sum = 0;
     for (size_t k = 0; k < K; k++) {
