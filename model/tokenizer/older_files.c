@@ -8,6 +8,7 @@
 #include "model/tokenizer/unicode.h"
 #include "model/utf8.h"
 
+#include <math.h>
 #include <nettle/base64.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,13 +263,23 @@ static bool is_number_comma(const hs__sentencepiece *piece)
     return hs__unicode_kind(hs_utf8_next(&start)) & HS__NUMBER;
 }
 
+/* A text that a token may be, and a score that can be added up. */
+static hs_status check_piece(const hs__sentencepiece *piece, hs_error *err)
+{
+    const hs_status st = hs__token_check(piece->text, piece->n_bytes, "the sentencepiece model", err);
+    if (!st && !isfinite(piece->score))
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model: '%.*s' has a score that is no number",
+                       (int)piece->n_bytes, piece->text);
+    return st;
+}
+
 static hs_status put_pieces(const old_class *class, const hs__sentencepiece_model *model, pieces *p,
                             hs_error *err)
 {
     put_before(p, class);
     for (size_t i = class->n_skipped; i < model->n_pieces; i++) {
         const hs__sentencepiece *piece = &model->pieces[i];
-        const hs_status st = hs__token_check(piece->text, piece->n_bytes, "the sentencepiece model", err);
+        const hs_status st = check_piece(piece, err);
         if (st)
             return st;
         const bool special = piece->type == HS__PIECE_CONTROL;

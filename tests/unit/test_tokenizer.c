@@ -401,6 +401,9 @@ static const struct {
 #define SEVEN PIECE PIECE PIECE PIECE PIECE PIECE PIECE
     {{.config = FILE_OF("{\"model_type\":\"albert\"}"), .sentencepiece = FILE_OF(SEVEN SEVEN SEVEN)},
      "has 21 pieces, more than config.json's vocab_size, 20"},
+    {{.config = FILE_OF("{\"model_type\":\"camembert\"}"),
+      .sentencepiece = FILE_OF(PIECE PIECE PIECE PIECE "\x0a\x08\x0a\x01T\x15\xff\xff\xff\xff")},
+     "'T' has a score that is no number"},
     {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"DebertaV2Tokenizer\",\"split_by_punct\":true}"),
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a")},
