@@ -115,8 +115,8 @@ static bool folder_sync(const char *dir)
     return ok;
 }
 
-/* ".name.0123456789abcdef.unfinished" in dir, locked; below 0 with errno. */
-static int unfinished_open(const char *dir, const char *name, char ret_path[PATH_MAX])
+/* A new ".name.0123456789abcdef.unfinished" in dir; below 0 with errno. */
+static int unfinished_create(const char *dir, const char *name, char ret_path[PATH_MAX])
 {
     uint64_t number;
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
@@ -126,10 +126,55 @@ static int unfinished_open(const char *dir, const char *name, char ret_path[PATH
         errno = ENAMETOOLONG;
         return -1;
     }
-    const int fd = open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0)
-        (void)flock(fd, LOCK_EX | LOCK_NB); /* where there are no locks, nobody takes it for a leftover */
+    return open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+/* The same, locked. Before the lock it may be taken for a leftover: then there is no name of it any more. */
+static int unfinished_open(const char *dir, const char *name, char ret_path[PATH_MAX])
+{
+    struct stat file;
+    int fd;
+    while ((fd = unfinished_create(dir, name, ret_path)) >= 0) {
+        while (flock(fd, LOCK_EX) && errno == EINTR) /* where there are no locks, nobody sweeps */
+            continue;
+        if (fstat(fd, &file) || file.st_nlink > 0)
+            break;
+        close(fd);
+    }
     return fd;
+}
+
+/* As unfinished_create names them; a NULL name stands for all. */
+static bool is_unfinished(const char *file_name, const char *name)
+{
+    const size_t n = strlen(file_name), n_rest = sizeof ".0123456789abcdef" ENDING - 1;
+    return n > n_rest && *file_name == '.' && file_name[n - n_rest] == '.' &&
+           strcmp(file_name + n - (sizeof ENDING - 1), ENDING) == 0 &&
+           strspn(file_name + n - n_rest + 1, "0123456789abcdef") == 16 &&
+           (!name || (strlen(name) == n - n_rest - 1 && strncmp(file_name + 1, name, strlen(name)) == 0));
+}
+
+/* Whose writer lives is locked. */
+static void leftovers_remove(const char *dir, const char *name)
+{
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        if (!is_unfinished(entry->d_name, name))
+            continue;
+        const int fd = openat(dirfd(folder), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(folder);
+}
+
+void hs__leftovers_remove(const char *dir)
+{
+    leftovers_remove(dir, NULL);
 }
 
 /* mode: of the file, or 0 for what new ones get. */
@@ -184,30 +229,8 @@ hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_
     const char *dir = slash == real ? "/" : slash ? real : ".", *name = slash ? slash + 1 : real;
     if (slash)
         *slash = '\0';
+    leftovers_remove(dir, name);
     return replace(dir, name, exists ? file.st_mode & 07777 : 0, NULL, write, data, err);
-}
-
-static bool is_unfinished(const char *name)
-{
-    const size_t n = strlen(name), n_ending = sizeof ENDING - 1;
-    return *name == '.' && n > n_ending && strcmp(name + n - n_ending, ENDING) == 0;
-}
-
-void hs__leftovers_remove(const char *dir)
-{
-    DIR *folder = opendir(dir);
-    if (!folder)
-        return;
-    for (const struct dirent *entry; (entry = readdir(folder));) {
-        if (!is_unfinished(entry->d_name))
-            continue;
-        const int fd = openat(dirfd(folder), entry->d_name, O_RDWR | O_CLOEXEC);
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            unlinkat(dirfd(folder), entry->d_name, 0);
-        if (fd >= 0)
-            close(fd);
-    }
-    closedir(folder);
 }
 
 hs_status hs__folder_make(const char *dir, hs_error *err)

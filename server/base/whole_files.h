@@ -3,7 +3,7 @@
  * What is written goes into a file of its own beside the target, reaches the disk, and takes the target's
  * name; then the folder's entry reaches the disk too. A reader sees the old content or the new, whatever is
  * killed when. What a kill leaves is a file that nobody holds a lock on, and hs__leftovers_remove finds it by
- * that. */
+ * that; the next write to the same path does too. */
 #pragma once
 
 #include "model/status.h"
@@ -20,8 +20,9 @@ typedef hs_status (*hs__file_write)(FILE *file, void *data, hs_error *err);
 HS_MUST_USE hs_status hs__file_replace(const char *dir, const char *name, const atomic_int *stop,
                                        hs__file_write write, void *data, hs_error *err);
 
-/* The same for a path that somebody typed: a link's target is replaced and keeps its permissions, and what is
- * no regular file (a device, a pipe) is written to as it is. NULL: standard output. */
+/* The same for a path that somebody typed, after leftovers of earlier writes to it are removed: a link's
+ * target is replaced and keeps its permissions, and what is no regular file (a device, a pipe) is written to
+ * as it is. NULL: standard output. */
 HS_MUST_USE hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err);
 
 /* Those of writes that were killed, in this folder. */

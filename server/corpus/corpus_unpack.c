@@ -61,9 +61,11 @@ static hs_status bytes_read(hs__unpacked *s, char *bytes, size_t n, size_t *ret_
                    code == Z_BUF_ERROR ? "gzip data cut short" : why);
 }
 
+/* One of zstd, or one that zstd skips (RFC 8878, 3.1.2): some packers begin with their own notes. */
 static bool is_frame(const char *bytes, size_t n)
 {
-    return n >= 4 && memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0;
+    return n >= 4 && (memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ||
+                      ((bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0));
 }
 
 /* The first bytes are looked at: those of zstd become its input. */

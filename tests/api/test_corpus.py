@@ -202,6 +202,16 @@ def test_every_format_is_seen_and_named(headscope, sixty, tmp_path, kind):
             assert value.tobytes() == whole[array].tobytes(), (array, packing)
 
 
+@pytest.mark.parametrize("nibble", [0x50, 0x5f])
+def test_zstd_may_begin_with_what_it_skips(headscope, tmp_path, nibble):
+    notes = bytes([nibble]) + b"\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"notes"
+    packed = subprocess.run(["zstd", "-q"], input=b"one text\nanother\n", capture_output=True, check=True).stdout
+    (tmp_path / "in").write_bytes(notes + notes + packed + notes + packed)
+    assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out").returncode == 0
+    said = report(tmp_path / "out")
+    assert said["texts"] == 4 and said["provenance"]["input"]["formats"] == ["text, zstd"]
+
+
 def test_a_bad_row_is_listed_where_it_begins(headscope, tmp_path):
     (tmp_path / "in.csv").write_bytes(b'id,text\r\n1,"two\r\nlines"\r\n2\r\n3,"clo"sed\r\n4,fine,\r\n5,"open\r\n')
     done = corpus(headscope, tmp_path / "in.csv", "-o", tmp_path / "out")
@@ -342,6 +352,19 @@ def test_pairs_are_whole_or_not_there(headscope, long_run, tmp_path):
     done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "s", "--pairs", tmp_path / "p.csv",
                   environment={"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"})
     assert done.returncode == 1 and "--shard" in done.stderr
+
+
+def test_pairs_of_a_killed_run_are_swept_by_the_next(headscope, tmp_path):
+    """Its file beside the target is a hidden one; other targets' and those that somebody writes stay."""
+    ndjson(tmp_path / "in", texts(5))
+    left = [tmp_path / f".{name}.0123456789abcdef.unfinished" for name in ("p.csv", "q.csv", "x.p.csv", "p.csv.0123456789abcdef")]
+    for file in left:
+        file.write_text("half")
+    held = tmp_path / ".p.csv.fedcba9876543210.unfinished"
+    with held.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.csv").returncode == 0
+    assert not left[0].exists() and all(file.exists() for file in (*left[1:], held))
 
 
 # ---- going on ----
