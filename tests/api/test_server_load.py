@@ -23,7 +23,7 @@ def post_bytes(body, path="/analyze"):
 
 
 def test_many_clients_see_only_answers_and_refusals(start_server):
-    server = start_server("--workers", "2", "--queue", "16", "--cache", "0")
+    server = start_server("--workers", "2", "--queue", "16", "--cache", "0", "--deadline", "600")
     answers = Clients(server, 64 * [BUSY]).join()
     statuses = [answer.status for answer in answers]
     assert set(statuses) == {200, 503}
@@ -36,7 +36,7 @@ def test_many_clients_see_only_answers_and_refusals(start_server):
 
 
 def test_health_overtakes_busy_workers(start_server):
-    server = start_server("--workers", "1", "--cache", "0")
+    server = start_server("--workers", "1", "--cache", "0", "--deadline", "600")
     clients = Clients(server, 8 * [BUSY])
     server.wait_metric("queue_depth", lambda n: n >= 4)
     for path in ["/health", "/ready", "/", "/metrics"]:

@@ -1,9 +1,11 @@
-/* load.c - clients that ask as fast as they are answered: load PORT PATH CLIENTS SECONDS [BODIES]
+/* load.c - clients that ask as fast as they are answered: load PORT PATH CLIENTS SECONDS [BODIES [RATE]]
  *
  * Each of CLIENTS connections to 127.0.0.1 sends a request, reads the answer, sends the next. BODIES is a
- * file with a JSON body a line, taken in turn; without it the requests are GET. The first fifth of the time
- * warms up and is not counted. One thread and one epoll, so that little is taken from the server that shares
- * the machine; `own_cpu` tells how much of one core it was. Prints one line of JSON. */
+ * file with a JSON body a line, taken in turn; without it the requests are GET. With RATE requests are sent
+ * at so many a second, whether or not others were answered, by a client that waits for no answer; those for
+ * which there was none are `unsent`. The first fifth of the time warms up and is not counted. One thread and
+ * one epoll, so that little is taken from the server that shares the machine; `own_cpu` tells how much of one
+ * core it was. Prints one line of JSON. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -35,6 +37,10 @@ typedef struct load {
     size_t n_latencies, room;
     uint64_t bytes, failures; /* failures: answers that are not 200 */
     double measure_from;
+    double rate, due;          /* 0: as fast as they are answered; when the next one is to be sent */
+    client *idle[CLIENTS_MAX]; /* a ring: each is used in turn, so that none is closed for idleness */
+    size_t n_idle, first_idle;
+    uint64_t unsent;
 } load;
 
 static void die(const char *what)
@@ -116,11 +122,39 @@ static void client_send(load *l, client *c)
         die("send");
 }
 
+static client *idle_take(load *l)
+{
+    client *c = l->idle[l->first_idle];
+    l->first_idle = (l->first_idle + 1) % CLIENTS_MAX;
+    l->n_idle--;
+    return c;
+}
+
+static void client_next(load *l, client *c)
+{
+    if (l->rate > 0)
+        l->idle[(l->first_idle + l->n_idle++) % CLIENTS_MAX] = c;
+    else
+        client_send(l, c);
+}
+
+/* Sends what is due; returns how many ms nothing will be. */
+static int send_due(load *l)
+{
+    const double at = now();
+    for (; l->rate > 0 && l->due <= at; l->due += 1 / l->rate)
+        if (l->n_idle)
+            client_send(l, idle_take(l));
+        else
+            l->unsent += at >= l->measure_from;
+    return l->rate > 0 ? (int)(1e3 * (l->due - at)) : 100;
+}
+
 static void client_answered(load *l, client *c)
 {
     const double end = now();
-    l->failures += strncmp(c->headers, "HTTP/1.1 200 ", 13) != 0;
     if (end >= l->measure_from) {
+        l->failures += strncmp(c->headers, "HTTP/1.1 200 ", 13) != 0;
         if (l->n_latencies == l->room) {
             l->room = l->room ? 2 * l->room : 1024;
             l->latencies_ms = realloc(l->latencies_ms, l->room * sizeof *l->latencies_ms);
@@ -129,7 +163,7 @@ static void client_answered(load *l, client *c)
         }
         l->latencies_ms[l->n_latencies++] = 1e3 * (end - c->sent_at);
     }
-    client_send(l, c);
+    client_next(l, c);
 }
 
 /* Takes the headers out of what arrived; returns how much of it they were. */
@@ -180,10 +214,11 @@ static void tell(const load *l, double seconds, double cpu)
 {
     const size_t n = l->n_latencies;
     qsort(l->latencies_ms, n, sizeof *l->latencies_ms, compare_values);
-    printf("{\"requests\": %zu, \"failures\": %llu, \"per_second\": %.2f, \"mb_per_second\": %.2f, "
-           "\"p50_ms\": %.3f, \"p99_ms\": %.3f, \"own_cpu\": %.3f}\n",
-           n, (unsigned long long)l->failures, (double)n / seconds, (double)l->bytes / seconds / 1e6,
-           n ? l->latencies_ms[n / 2] : 0, n ? l->latencies_ms[n - 1 - n / 100] : 0, cpu / seconds);
+    printf("{\"requests\": %zu, \"failures\": %llu, \"unsent\": %llu, \"per_second\": %.2f, "
+           "\"mb_per_second\": %.2f, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"own_cpu\": %.3f}\n",
+           n, (unsigned long long)l->failures, (unsigned long long)l->unsent, (double)n / seconds,
+           (double)l->bytes / seconds / 1e6, n ? l->latencies_ms[n / 2] : 0,
+           n ? l->latencies_ms[n - 1 - n / 100] : 0, cpu / seconds);
 }
 
 int main(int argc, char **argv)
@@ -193,7 +228,7 @@ int main(int argc, char **argv)
     const long n_clients = argc > 4 ? strtol(argv[3], NULL, 10) : 0;
     const double seconds = argc > 4 ? strtod(argv[4], NULL) : 0;
     if (n_clients < 1 || n_clients > CLIENTS_MAX || seconds <= 0) {
-        fprintf(stderr, "usage: load PORT PATH CLIENTS SECONDS [BODIES]\n");
+        fprintf(stderr, "usage: load PORT PATH CLIENTS SECONDS [BODIES [RATE]]\n");
         return 2;
     }
     read_requests(&l, argv[2], argc > 5 ? argv[5] : NULL);
@@ -203,15 +238,17 @@ int main(int argc, char **argv)
         die("start");
     for (long i = 0; i < n_clients; i++)
         client_connect(&clients[i], (int)strtol(argv[1], NULL, 10), epoll, (uint32_t)i);
-    l.measure_from = now() + seconds / 5;
+    l.rate = argc > 6 ? strtod(argv[6], NULL) : 0;
+    l.due = now();
+    l.measure_from = l.due + seconds / 5;
     const double end = l.measure_from + seconds;
     double cpu = cpu_used();
     bool measuring = false;
     for (long i = 0; i < n_clients; i++)
-        client_send(&l, &clients[i]);
+        client_next(&l, &clients[i]);
     while (now() < end) {
         struct epoll_event events[64];
-        const int n = epoll_wait(epoll, events, 64, 100);
+        const int n = epoll_wait(epoll, events, 64, send_due(&l));
         if (!measuring && now() >= l.measure_from) {
             measuring = true;
             cpu = cpu_used();
