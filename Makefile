@@ -188,6 +188,15 @@ sanitize sanitize-thread:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
+## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients
+MINUTES ?= 60
+.PHONY: soak overload
+soak: packages-test $(BINARY)
+	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(MINUTES) --json build/soak.json --plot build/soak.svg
+## make overload        how long /health takes while ten times too much is asked
+overload: packages-test $(BINARY) build/bench/load
+	$(PYTHON) tests/bench/overload.py $(BINARY) build/bench/load
+
 ## make bench           speed beside what the machine could do, into docs/performance.md; QUICK=1: a few minutes, printed
 QUICK ?=
 build/bench/load: tests/bench/load.c
