@@ -204,7 +204,7 @@ build/bench/load: tests/bench/load.c
 	$(say) CC $<
 	$(Q)$(CC) -std=c17 $(WARN) $(WERROR) -O2 -D_GNU_SOURCE -o $@ $<
 bench: packages-test $(BINARY) build/bench/load
-	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench.json \
+	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
 	    $(if $(QUICK),--quick)
 	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/performance.md)
 

@@ -258,7 +258,8 @@ def compare_answers(tally, binaries, models, requests, cores, *options):
 def compare_backends(tally, binaries, models):
     """Products of other libraries depend on how a pass was shared out, so these have one core."""
     some = {name: folder for name, folder in models.items() if name in ("mini", "wide_heads", "distilbert", "bf16")}
-    for options in (("--backend", "openblas"), ("--backend", "onednn"), ("--precision", "bf16")):
+    for options in (("--backend", "openblas"), ("--backend", "onednn"), ("--precision", "bf16"),
+                    ("--precision", "int8")):
         if all(subprocess.run([binary, "analyze", *options, "/dev/null"], capture_output=True).returncode == 0
                for binary in binaries):
             requests = [request for name in some for request in analyses(name) if "safetensors" in request[1]]
