@@ -74,7 +74,8 @@ def families(figures):
 def peers(figures):
     return table(["cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours", "theirs / ours in int8"],
                  [[row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}",
-                   f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-"] for row in figures["engines"]])
+                   f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-"]
+                  for row in figures["engines"]])
 
 
 def of_bench(figures):

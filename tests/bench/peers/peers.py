@@ -114,7 +114,8 @@ def measure_engines(folder, graphs, args, cores):
                          "ratio": ratio(theirs, times["headscope"]),
                          "ratio_int8": ratio(theirs, times.get("headscope, int8"))})
             print(f"{len(cores):5} {tokens:6}   {name:20} {rows[-1]['ms']:9.1f} {min(theirs):9.1f} "
-                  f"{rows[-1]['ratio']:9.2f} {rows[-1]['ratio_int8'] or math.nan:9.2f}{'' if agree[name] else '   RESULTS DIFFER'}", flush=True)
+                  f"{rows[-1]['ratio']:9.2f} {rows[-1]['ratio_int8'] or math.nan:9.2f}"
+                  f"{'' if agree[name] else '   RESULTS DIFFER'}", flush=True)
     for peer in peers:
         peer.close()
     return rows
