@@ -114,6 +114,7 @@ void hs__exchange_resume(hs_exchange *x)
 {
     x->suspended = false;
     hs__connection_unwatch(x->connection);
+    hs__connection_expect(x->connection, 0); /* or it may come before libmicrohttpd's turn to answer */
     MHD_resume_connection(x->mhd);
     hs__loop_wake(x->server);
 }

@@ -1,9 +1,10 @@
 """Too large, too slow, too clever: what the server refuses and how."""
 import json
 import re
+import time
 
 import pytest
-from conftest import busy, read_all
+from conftest import Clients, busy, read_all
 
 HEADERS = b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -148,6 +149,23 @@ def test_deadline(start_server):
     assert answer.headers.get_content_type() == "application/problem+json"
     assert "deadline" in answer.json()["detail"]
     server.wait_metric("workers_busy", lambda n: n == 0)
+
+
+def test_an_answer_that_is_ready_at_the_deadline_arrives(start_server):
+    """Either it or the deadline's refusal, and no closed connection: as many as possible end about then."""
+    body = {"text": "attention is all you need " * 4, "layers": "all", "outputs": ["summary"]}
+    server = start_server("--workers", "1", "--cache", "0")
+    taken = []
+    for _ in range(20):
+        start = time.monotonic()
+        answers = Clients(server, 8 * [("POST", "/analyze", json.dumps(body))]).join()
+        taken.append((time.monotonic() - start) / 2)
+        assert {answer.status for answer in answers} == {200}
+    server = start_server("--workers", "1", "--cache", "0", "--deadline", f"{sorted(taken)[10]:.4f}")
+    statuses = set()
+    for _ in range(60):
+        statuses |= {answer and answer.status for answer in Clients(server, 8 * [("POST", "/analyze", json.dumps(body))]).join()}
+    assert statuses <= {200, 504}
 
 
 def test_connections_over_the_limit(start_server):
