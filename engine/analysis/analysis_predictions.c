@@ -1,16 +1,27 @@
-/* analysis_predictions.c - one row of logits, read twice: for its maximum and the top, then for the sums of
- * e^x. */
+/* analysis_predictions.c - one row of logits, read twice: for its maximum, the rank and the top, then for the
+ * sums of e^x. */
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
 #include "model/clones.h"
 
 #include <math.h>
 
-/* Keeps the k largest so far in descending order; most logits fail the first comparison. */
+enum { LOGITS_AT_ONCE = 64 }; /* passed over when none of them is among the top */
+
+HS_CLONES
+static uint32_t count_above(const float *logits, size_t n, float cut)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += logits[i] > cut;
+    return count;
+}
+
+/* Keeps the k largest so far in descending order. */
 static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
 {
     size_t at = p->n_top;
-    if (at == k && (k == 0 || !(logit > p->top_probabilities[k - 1])))
+    if (at == k && !(logit > p->top_probabilities[k - 1]))
         return;
     p->n_top += at < k;
     at = p->n_top - 1;
@@ -20,6 +31,17 @@ static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
     }
     p->top_probabilities[at] = logit;
     p->top_ids[at] = id;
+}
+
+static void top_find(hs_prediction *p, const float *logits, size_t n, size_t k)
+{
+    for (size_t first = 0; first < n; first += LOGITS_AT_ONCE) {
+        const size_t end = hs__min(first + LOGITS_AT_ONCE, n);
+        if (p->n_top == k && count_above(logits + first, end - first, p->top_probabilities[k - 1]) == 0)
+            continue;
+        for (size_t i = first; i < end; i++)
+            top_insert(p, logits[i], (int32_t)i, k);
+    }
 }
 
 /* Of e^(x - most), and of it times x - most. */
@@ -50,13 +72,10 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
 {
     hs_prediction *p = ret_prediction;
     const float asked = logits[id];
-    float most = -INFINITY;
-    *p = (hs_prediction){.rank = 1};
-    for (size_t i = 0; i < vocab_size; i++) {
-        most = logits[i] > most ? logits[i] : most;
-        p->rank += logits[i] > asked;
-        top_insert(p, logits[i], (int32_t)i, top_k);
-    }
+    *p = (hs_prediction){.rank = 1 + count_above(logits, vocab_size, asked)};
+    top_find(p, logits, vocab_size, hs__max(top_k, 1));
+    const float most = p->top_probabilities[0];
+    p->n_top = hs__min(p->n_top, top_k);
     double sum = 0, weighted = 0; /* of e^(x - most), and of it times x - most */
     sums_find(logits, vocab_size, most, &sum, &weighted);
     p->probability = (float)(exp((double)(asked - most)) / sum);

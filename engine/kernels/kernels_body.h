@@ -398,20 +398,20 @@ static void mirror(size_t n, float *s)
 }
 
 /* Sums of some rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time that an
- * addition takes, as few as leave the others in registers. w comes from memory: what follows it is fetched
- * meanwhile. */
+ * addition takes, as few as leave the others in registers. w comes from memory: what next points to is
+ * fetched meanwhile. */
 #define DOT_ROWS    (LANES == 16 ? 6 : 4) /* AVX-512 has twice the registers */
 #define DOT_COLUMNS (LANES == 16 ? 4 : 2)
-static inline __attribute__((always_inline)) void dot_tile(size_t n_rows, size_t K, const float *const x[],
-                                                           const float *const w[], size_t ahead,
-                                                           vec sums[DOT_ROWS][DOT_COLUMNS])
+#define DOT_AHEAD   8 /* rows of w that are in the second-level cache before they are met */
+INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const float *const w[],
+                     const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
     const size_t whole = K / LANES * LANES, rest = K - whole;
     vec s[DOT_ROWS][DOT_COLUMNS] = {0};
     for (size_t k = 0; k < whole; k += LANES) {
 #pragma GCC unroll 4
         for (size_t j = 0; j < DOT_COLUMNS; j++)
-            __builtin_prefetch(w[j] + k + ahead, 0, 2);
+            __builtin_prefetch(next[j] + k, 0, 2);
 #pragma GCC unroll 6
         for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
@@ -425,50 +425,85 @@ static inline __attribute__((always_inline)) void dot_tile(size_t n_rows, size_t
 }
 
 /* With the number of rows known to the compiler. */
-static void dot_some(size_t n_rows, size_t K, const float *const x[], const float *const w[], size_t ahead,
-                     vec sums[DOT_ROWS][DOT_COLUMNS])
+static void dot_some(size_t n_rows, size_t K, const float *const x[], const float *const w[],
+                     const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
     switch (n_rows) {
     case 1:
-        dot_tile(1, K, x, w, ahead, sums);
+        dot_tile(1, K, x, w, next, sums);
         return;
     case 2:
-        dot_tile(2, K, x, w, ahead, sums);
+        dot_tile(2, K, x, w, next, sums);
         return;
     case 3:
-        dot_tile(3, K, x, w, ahead, sums);
+        dot_tile(3, K, x, w, next, sums);
         return;
     case 4:
-        dot_tile(4, K, x, w, ahead, sums);
+        dot_tile(4, K, x, w, next, sums);
         return;
 #if LANES == 16
     case 5:
-        dot_tile(5, K, x, w, ahead, sums);
+        dot_tile(5, K, x, w, next, sums);
         return;
 #endif
     default:
-        dot_tile(DOT_ROWS, K, x, w, ahead, sums);
+        dot_tile(DOT_ROWS, K, x, w, next, sums);
     }
+}
+
+/* Lanes of a and of b beside each other, each added to the one half a register further on. */
+INLINE vec fold(vec a, vec b)
+{
+    return interleave(a, b, false) + interleave(a, b, true);
+}
+
+/* The first DOT_COLUMNS lanes: sum_lanes of each, to the bit. */
+INLINE vec sum_columns(const vec s[DOT_COLUMNS])
+{
+#if LANES == 16
+    vec v = fold(fold(s[0], s[2]), fold(s[1], s[3]));
+    v += __builtin_shufflevector(v, v, FURTHER_8);
+    v += __builtin_shufflevector(v, v, FURTHER_4);
+#else
+    vec v = fold(s[0], s[1]);
+#if LANES == 8
+    v += __builtin_shufflevector(v, v, FURTHER_4);
+#endif
+    v += __builtin_shufflevector(v, v, FURTHER_2);
+#endif
+    return v;
+}
+
+/* A few columns for a group of rows. Each group fetches its part of what comes later, so that memory is read
+ * all the time: a column that is another group's stands for itself. */
+static void dot_columns(size_t n_rows, size_t K, const float *const x[], size_t n_columns, const float *w,
+                        size_t ldw, size_t group, size_t n_groups, float *y, size_t ldy)
+{
+    const float *columns[DOT_COLUMNS], *next[DOT_COLUMNS];
+    vec sums[DOT_ROWS][DOT_COLUMNS];
+    for (size_t c = 0; c < DOT_COLUMNS; c++) {
+        columns[c] = w + (c < n_columns ? c : n_columns - 1) * ldw;
+        next[c] = columns[c] + (c % n_groups == group ? DOT_AHEAD * ldw : 0);
+    }
+    dot_some(n_rows, K, x, columns, next, sums);
+    for (size_t r = 0; r < n_rows; r++)
+        store_part(y + r * ldy, n_columns, sum_columns(sums[r]));
 }
 
 static void dots(size_t n_rows, size_t K, const float *x, size_t ldx, size_t n_columns, const float *w,
                  size_t ldw, float *y, size_t ldy)
 {
     const size_t n_groups = (n_rows + DOT_ROWS - 1) / DOT_ROWS;
-    for (size_t j = 0; j < n_columns; j += DOT_COLUMNS) {
-        const float *columns[DOT_COLUMNS];
-        for (size_t c = 0; c < DOT_COLUMNS; c++)
-            columns[c] = w + (j + c < n_columns ? j + c : n_columns - 1) * ldw;
+    for (size_t block = 0; block < n_columns; block += DOT_AHEAD) {
+        const size_t end = block + DOT_AHEAD < n_columns ? block + DOT_AHEAD : n_columns;
         for (size_t group = 0; group < n_groups; group++) {
             const size_t i = n_rows * group / n_groups, n = n_rows * (group + 1) / n_groups - i;
             const float *rows[DOT_ROWS];
-            vec sums[DOT_ROWS][DOT_COLUMNS];
             for (size_t r = 0; r < n; r++)
                 rows[r] = x + (i + r) * ldx;
-            dot_some(n, K, rows, columns, i == 0 ? DOT_COLUMNS * ldw : 0, sums);
-            for (size_t r = 0; r < n; r++)
-                for (size_t c = 0; c < DOT_COLUMNS && j + c < n_columns; c++)
-                    y[(i + r) * ldy + j + c] = sum_lanes(sums[r][c]);
+            for (size_t j = block; j < end; j += DOT_COLUMNS)
+                dot_columns(n, K, rows, end - j < DOT_COLUMNS ? end - j : DOT_COLUMNS, w + j * ldw, ldw,
+                            group, n_groups, y + i * ldy + j, ldy);
         }
     }
 }

@@ -104,6 +104,41 @@ START_TEST(product_rows_do_not_depend_on_their_neighbours)
 END_TEST
 
 /* Packing by blocks is packing: columns that lie as rows, in every size. */
+/* y[i][j] = sum of x[i][k] w[j][k], and what stands beside y is left alone. */
+static void check_dots(const hs__kernels *kernels, size_t n_rows, size_t K, size_t n)
+{
+    const size_t ldx = K + 1, ldw = K + 2, ldy = n + 3;
+    float *x = make_floats(n_rows * ldx, 1), *w = make_floats(n * ldw, 1), *y = make_floats(n_rows * ldy, 1);
+    float *before = copy_floats(y, n_rows * ldy);
+    kernels->dots(n_rows, K, x, ldx, n, w, ldw, y, ldy);
+    for (size_t i = 0; i < n_rows; i++)
+        for (size_t j = 0; j < ldy; j++) {
+            double sum = 0, magnitude = 0;
+            for (size_t k = 0; k < K && j < n; k++) {
+                sum += (double)x[i * ldx + k] * w[j * ldw + k];
+                magnitude += fabs((double)x[i * ldx + k] * w[j * ldw + k]);
+            }
+            const double expected = j < n ? sum : before[i * ldy + j];
+            ck_assert_double_le(fabs(y[i * ldy + j] - expected), 1e-6 * magnitude);
+        }
+    free(before);
+    free(y);
+    free(w);
+    free(x);
+}
+
+START_TEST(dots_agree_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t i = 0; i < N_SIZES; i++)
+            for (size_t n = 1; n < 20; n++) {
+                check_dots(kernels, sizes[i], 49, n);
+                check_dots(kernels, n, sizes[i], 17);
+            }
+}
+END_TEST
+
 START_TEST(pack_is_the_same_from_rows_and_columns)
 {
     const hs__kernels *kernels;
@@ -410,6 +445,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, product_agrees_with_doubles);
     tcase_add_test(tcase, product_rows_do_not_depend_on_their_neighbours);
+    tcase_add_test(tcase, dots_agree_with_doubles);
     tcase_add_test(tcase, pack_is_the_same_from_rows_and_columns);
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, softmax_agrees_with_doubles);
