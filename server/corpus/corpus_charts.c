@@ -488,7 +488,8 @@ enum { MAP_SIDE = 170, MAP_LEFT = 42, MAP_TOP = 26, BAR_LEFT = MAP_LEFT + MAP_SI
 static void map_picture(FILE *out, const hs__heatmap *m)
 {
     unsigned char palette[256][3];
-    for (int b = 0; b < 256; b++)
+    ramp_colour(m->warm, 0, palette[0]);
+    for (int b = 1; b < 256; b++)
         ramp_colour(m->warm, m->high > m->low ? (m->values[b] - m->low) / (m->high - m->low) : 0, palette[b]);
     fputs(" href=\"data:image/png;base64,", out);
     hs__png_write(out, m->bytes, m->side, palette);

@@ -13,18 +13,20 @@
 #define MAIN  "similarity threshold {main}"
 #define LAST  "layer {layer}"
 
+#define BLANK "Cells that no text reaches are left blank."
+
 const hs__figure hs__figures[] = {
     {"2", "Figure 2 · Summed attention",
      "attention:e:h attention:m:h attention:b:h attention:l:h attention_layer:e attention_layer:m "
      "attention_layer:b attention_layer:l",
      "Attention summed over " TEXTS
      " and divided by the number of texts that reach each cell: head {head}, and all "
-     "heads of the layer added up."},
+     "heads of the layer added up. " BLANK},
     {"3", "Figure 3 · Attention without its columns",
      "attention_layer:l without_columns:l without_diagonal:l",
      "Summed attention of " LAST
      ", then with each text's high-attention columns set to zero (attention threshold "
-     "{attention}), then without the diagonal too. Mean over " TEXTS "."},
+     "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
     {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
      "Share of high elements whose two tokens are the same. One line a head of " LAST
      "; 20 bins of the share in "

@@ -122,7 +122,9 @@ static void spread_find(maker *m, hs__corpus_map *map)
 
 static unsigned char byte_of(const hs__corpus_map *map, double value)
 {
-    const double share = map->scale > 0 && isfinite(value) ? (value - map->middle) / map->scale : 0;
+    if (!isfinite(value))
+        return HS__NO_PIXEL;
+    const double share = map->scale > 0 ? (value - map->middle) / map->scale : 0;
     const double root = copysign(sqrt(fmin(fabs(share), 1)), share);
     return (unsigned char)lround(128 + 127 * root);
 }
@@ -233,6 +235,8 @@ const hs__corpus_map *hs__corpus_map_find(const hs__corpus_maps *maps, const cha
 
 double hs__corpus_map_value(const hs__corpus_map *map, unsigned char byte)
 {
+    if (byte == HS__NO_PIXEL)
+        return NAN;
     const double root = (byte - 128) / 127.0;
     return map->middle + map->scale * root * fabs(root);
 }
@@ -242,7 +246,8 @@ void hs__corpus_map_spread(const hs__corpus_maps *maps, const hs__corpus_map *ma
     const size_t side = maps->side;
     const unsigned char *bytes = map->bytes;
     for (size_t y = 0; y < side; y++) {
-        ret[y * side + y] = byte_of(map, 0);
+        const bool reached = !y || ret[(y - 1) * side + y] != HS__NO_PIXEL;
+        ret[y * side + y] = reached ? byte_of(map, 0) : HS__NO_PIXEL;
         for (size_t x = row_begin(map->triangle, maps->pooled, y); x < side; x++) {
             ret[y * side + x] = *bytes++;
             if (map->triangle)

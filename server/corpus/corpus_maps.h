@@ -1,9 +1,9 @@
 /* corpus_maps.h - the maps of a report, a byte for each pixel: what its page carries and draws.
  *
  * A byte b stands for middle + scale * s * |s| with s = (b - 128) / 127, middle being the map's median: the
- * square root in between keeps what is faint. A symmetric map, which is 0 on its diagonal, is kept as its
- * pixels with i < j. Windows too wide are averaged over squares of tokens; then pixels with i = j are kept
- * too. */
+ * square root in between keeps what is faint. Byte 0 stands for a pixel that no text reaches. A symmetric
+ * map, which is 0 on its diagonal, is kept as its pixels with i < j. Windows too wide are averaged over
+ * squares of tokens; then pixels with i = j are kept too. */
 #pragma once
 
 #include "engine/statistics/statistics.h"
@@ -23,7 +23,8 @@ typedef struct hs__corpus_map {
     const unsigned char *bytes;
     size_t n_bytes;
 } hs__corpus_map;
-#define HS__NO_HEAD ((size_t)-1)
+#define HS__NO_HEAD  ((size_t)-1)
+#define HS__NO_PIXEL 0
 
 typedef struct hs__corpus_maps {
     hs__corpus_map *maps;
@@ -39,8 +40,8 @@ HS_MUST_USE hs_status hs__corpus_maps_init(hs__corpus_maps *maps, const hs_corpu
 void hs__corpus_maps_finish(hs__corpus_maps *maps);
 
 const hs__corpus_map *hs__corpus_map_find(const hs__corpus_maps *maps, const char *name, size_t layer,
-                                          size_t head); /* NULL: no such map */
-double hs__corpus_map_value(const hs__corpus_map *map, unsigned char byte);
+                                          size_t head);                     /* NULL: no such map */
+double hs__corpus_map_value(const hs__corpus_map *map, unsigned char byte); /* NAN: no text reaches it */
 /* The map as [side][side]. */
 void hs__corpus_map_spread(const hs__corpus_maps *maps, const hs__corpus_map *map, unsigned char *ret);
 

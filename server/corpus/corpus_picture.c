@@ -1,4 +1,4 @@
-/* corpus_picture.c - the four chunks of a PNG, made in one buffer. */
+/* corpus_picture.c - the five chunks of a PNG, made in one buffer. */
 #include "server/corpus/corpus_picture.h"
 
 #include <stdint.h>
@@ -59,6 +59,8 @@ void hs__png_write(FILE *out, const unsigned char *pixels, size_t side, unsigned
         at = chunk_close(at, "IHDR", 13);
         memcpy(at + 8, palette, 768);
         at = chunk_close(at, "PLTE", 768);
+        at[8] = 0;
+        at = chunk_close(at, "tRNS", 1);
         if (compress2(at + 8, &n_data, rows, (uLong)((side + 1) * side), 9) == Z_OK) {
             at = chunk_close(at, "IDAT", n_data);
             at = chunk_close(at, "IEND", 0);

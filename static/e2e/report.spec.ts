@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { inflateSync } from "node:zlib";
+import { gunzipSync, gzipSync, inflateSync } from "node:zlib";
 
 let folder = "", address = "";
 
@@ -82,6 +82,56 @@ test("another report is drawn below this one, at the same choice", async ({ page
   expect(pictures.slice(0, 12)).toEqual(pictures.slice(12));
   await page.locator(".choices input[type=file]").setInputFiles({ name: "no.html", mimeType: "text/html", buffer: Buffer.from("<p>") });
   await expect(page.locator(".reading")).toContainText("no.html is no report");
+});
+
+test("another report runs nothing and loads nothing, whoever wrote it", async ({ page }) => {
+  const source = readFileSync(join(folder, "out", "report.html"), "utf8");
+  const [, data] = /id="data"[^>]*>([^<]*)</.exec(source)!;
+  const evil = [
+    '<img src=x onerror="window.ran=1">',
+    '<script>window.ran=1</script>',
+    '<a href="javascript:window.ran=1">u</a>',
+    '<iframe srcdoc="<script>parent.ran=1"></iframe>',
+    '<g onclick="window.ran=1" style="fill:url(//h/x)"/>',
+    '<foreignObject><img src=y onerror="window.ran=1">',
+    '<rect fill="url(http://127.0.0.1:9/paint)"/>',
+    '<image href="http://127.0.0.1:9/picture"/>',
+  ];
+  // In place of frames, as long as they are: nothing else moves.
+  let n = 0;
+  const hostile = gunzipSync(Buffer.from(data!, "base64")).toString("latin1")
+    .replace(/<rect class="frame"[^>]*>/g, (frame) => evil[n++ % evil.length]!.padEnd(frame.length));
+  expect(n).toBeGreaterThan(evil.length);
+  const packed = gzipSync(Buffer.from(hostile, "latin1")).toString("base64");
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(request.url()));
+  await page.goto(address);
+  await page.locator(".choices input[type=file]").setInputFiles({ name: "evil.html", mimeType: "text/html", buffer: Buffer.from(source.replace(data!, packed)) });
+  await expect(page.locator("figure .other")).toHaveCount(18);
+  await expect(page.locator("#figure-2 .other image[data-map]").first()).toHaveAttribute("href", /^data:image/);
+  expect(await page.locator(".other :is(img, script, iframe, foreignObject, [onerror], [onclick], [href^=javascript], [href^=http], [fill*=http])").count()).toBe(0);
+  expect(await page.evaluate(() => "ran" in window)).toBe(false);
+  expect(requests.filter((url) => !/^(file|data|blob):/.test(url))).toEqual([]);
+});
+
+test("cells that no text reaches are blank, in the picture and under the pointer", async ({ page }) => {
+  await page.goto(address);
+  const corners = (): Promise<number[]> => page.locator("#figure-2 image").first().evaluate(async (node) => {
+    const picture = new Image();
+    picture.src = node.getAttribute("href")!;
+    await picture.decode();
+    const canvas = document.createElement("canvas");
+    const side = (canvas.width = canvas.height = picture.naturalWidth);
+    const g = canvas.getContext("2d")!;
+    g.drawImage(picture, 0, 0);
+    return [[0, 0], [side - 1, 0], [0, side - 1], [side - 1, side - 1]].map(([x, y]) => g.getImageData(x!, y!, 1, 1).data[3]!);
+  });
+  expect(await corners()).toEqual([255, 0, 0, 0]); // texts of some thirty tokens in a window of 128
+  await choose(page, "Colours", "all of it");
+  expect(await corners()).toEqual([255, 0, 0, 0]);
+  await page.locator("#figure-2 image").first().hover({ position: { x: 160, y: 5 } });
+  await expect(page.locator(".reading")).toContainText("no text reaches it");
+  await expect(page.locator("#figure-2")).toContainText("Cells that no text reaches are left blank.");
 });
 
 test("figures are saved as CSV, SVG and PDF with its fonts", async ({ page }) => {

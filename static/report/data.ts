@@ -65,7 +65,7 @@ interface MapEntry {
   ranges: [number, number][];
 }
 
-// One map, dense: values[i * side + j].
+// One map, dense: values[i * side + j]; NaN where no text reaches.
 export interface Plate { side: number; values: Float32Array; ranges: [number, number][] }
 
 // Maps and panels go by the same keys: "attention:3:5" is layer 3, head 5, by index.
@@ -90,10 +90,13 @@ export class Atlas {
     let at = found.at;
     for (let i = 0; i < side; i++)
       for (let j = triangle ? i + (diagonal ? 0 : 1) : 0; j < side; j++) {
-        const root = (this.bytes[at++]! - 128) / 127;
-        values[i * side + j] = middle + scale * root * Math.abs(root);
+        const byte = this.bytes[at++]!;
+        const root = (byte - 128) / 127;
+        values[i * side + j] = byte ? middle + scale * root * Math.abs(root) : NaN; // 0: no text reaches it
         if (triangle) values[j * side + i] = values[i * side + j]!;
       }
+    if (triangle && !diagonal)
+      for (let i = 1; i < side; i++) if (Number.isNaN(values[(i - 1) * side + i])) values[i * side + i] = NaN;
     return { side, values, ranges };
   }
 }

@@ -28,7 +28,7 @@ function paintOne(image: SVGImageElement, atlas: Atlas, range: number): void {
   const data = context.createImageData(side, side);
   const pixels = new Uint32Array(data.data.buffer);
   values.forEach((v, k) => {
-    pixels[k] = colours[Math.round(255 * Math.min(1, Math.max(0, (v - low) / (high - low || 1))))]!;
+    if (!Number.isNaN(v)) pixels[k] = colours[Math.round(255 * Math.min(1, Math.max(0, (v - low) / (high - low || 1))))]!;
   });
   context.putImageData(data, 0, 0);
   image.setAttribute("href", target.toDataURL());
@@ -56,6 +56,6 @@ export function tellUnder(dataOf: (image: Element) => Data, readout: HTMLElement
     const i = place(event.clientY - box.top, box.height), j = place(event.clientX - box.left, box.width);
     const wide = Math.ceil(report.provenance.options.max_tokens / side);
     readout.textContent = `${image.ownerSVGElement!.getAttribute("aria-label")!}: row ${i * wide}, column ${j * wide}: ` +
-      number(values[i * side + j]!);
+      (Number.isNaN(values[i * side + j]) ? "no text reaches it" : number(values[i * side + j]!));
   });
 }

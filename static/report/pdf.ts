@@ -155,6 +155,8 @@ async function pictureObject(objects: Objects, image: SVGImageElement): Promise<
   const target = document.createElement("canvas");
   [target.width, target.height] = [loaded.naturalWidth, loaded.naturalHeight];
   const context = target.getContext("2d")!;
+  context.fillStyle = "#ffffff"; // behind what is clear: these pictures have no transparency
+  context.fillRect(0, 0, target.width, target.height);
   context.drawImage(loaded, 0, 0);
   const { data } = context.getImageData(0, 0, target.width, target.height);
   const rgb = data.filter((_, k) => k % 4 !== 3);

@@ -4,6 +4,7 @@ import { h, select } from "../src/dom";
 import "../src/style.css";
 import "./report.css";
 import { tableOf } from "./csv";
+import { inert } from "./inert";
 import { unpack, type Data, type Pick } from "./data";
 import { paint, tellUnder } from "./maps";
 import { pdfOf } from "./pdf";
@@ -90,7 +91,7 @@ class Page {
       figure.querySelectorAll(".beside, .other").forEach((old) => old.remove());
       if (this.other) {
         const row = h("div", { class: "panels other" });
-        row.innerHTML = draw(this.other.panels);
+        row.append(inert(draw(this.other.panels)));
         figure.querySelector(".panels")!.after(h("p", { class: "beside" }, nameOf(this.other)), row);
       }
     }
