@@ -145,6 +145,7 @@ test("which head does what, over a run: label, sort, filter and search", async (
   await expect(rows.first()).toContainText(/^L3 H5previous90/);
   await expect(page.locator(".ranked button").first()).toHaveText("Layer 3 head 5");
   await expect(page.locator(".head-map td")).toHaveCount(144);
+  await expect(page.locator(".ranked").locator("xpath=ancestor::details//*[contains(@class,'colour-bar')]").first()).toContainText(/linear, 0\s% to 90\s%/); // as the cells
   await page.getByRole("button", { name: "Entropy, nats" }).click();
   await expect(page).toHaveURL(/runcolumn=-broad/);
   const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);

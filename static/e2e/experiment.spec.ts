@@ -170,6 +170,10 @@ test("the lens: what it would say after every layer, before and after", async ({
   await expect(page).toHaveURL(/lens=1/);
   await expect(page.locator(".lens-table")).toHaveCount(2);
   await expect(page.locator(".lens-table").first().locator("tbody tr")).toHaveCount(13);
+  await page.setViewportSize({ width: 390, height: 800 });
+  const hidden = await page.locator(".lens-table").evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth));
+  expect(hidden).toEqual([0, 0]); // the entropy is in sight on a phone
+  await page.setViewportSize({ width: 1280, height: 800 });
   for (const [n, body] of [{}, { interventions: [{ layers: [0], heads: [0], kind: "zero" }] }].entries()) {
     const { predictions } = await ask(request, home, { ...body, predictions: { lens: true } });
     const said = await page.locator(".lens-table").nth(n).locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelector("td span")!.textContent));

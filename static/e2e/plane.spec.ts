@@ -37,6 +37,13 @@ test("heads as points: every head has a place, its nearest are those of the serv
   const mean = (names: string[]): number => names.reduce((sum, name) => sum + far(name), 0) / names.length;
   expect(mean(order.slice(0, 8))).toBeLessThan(mean(order.slice(-40)));
   await expect(page.locator(".plane-legend")).toContainText("previous");
+  const labels = await page.locator(".plane button:not(.dot)").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()));
+  expect(labels.length).toBeGreaterThan(20);
+  const overlap = labels.filter((a, n) =>
+    labels.some((b, m) => m > n && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom),
+  );
+  expect(overlap).toEqual([]);
+  await expect(page.locator(".plane .chosen:not(.dot)")).toHaveCount(1);
   await page.getByRole("radio", { name: "Layer", exact: true }).check();
   await expect(page.locator(".plane-legend li")).toHaveCount(12);
   await expect(page).toHaveURL(/paint=layer/);
@@ -61,7 +68,10 @@ test("the filter dims the other points; picture and table have the places", asyn
     await page.keyboard.press("Escape");
     return readFileSync((await download.path())!).toString();
   };
-  expect((await save("SVG")).match(/>\d+·\d+<\/text>/g)).toHaveLength(144);
+  const labelled = await page.locator(".plane button:not(.dot)").count();
+  const svg = await save("SVG");
+  expect(svg.match(/>\d+·\d+<\/text>/g)).toHaveLength(labelled);
+  expect(svg.match(/<rect[^>]* width="8" height="8"/g)).toHaveLength(144 - labelled); // the others are dots
   expect((await save("CSV")).trim().split("\r\n")).toHaveLength(2 + 144);
 });
 

@@ -70,6 +70,7 @@ export class HeadPlane {
     );
     this.square.addEventListener("keydown", (e) => this.key(e));
     this.square.addEventListener("pointerleave", () => this.point(-1));
+    new ResizeObserver(() => this.thin()).observe(this.square);
   }
 
   // Whether colours need the heads' patterns.
@@ -91,7 +92,7 @@ export class HeadPlane {
     this.colour(known, overview.layers.length, chosen);
     const left = overview.layers.length * overview.heads.length - placed.heads.length;
     this.about.textContent =
-      `Classical scaling of the distances into two dimensions, stress ${format(placed.plane.stress)} (0: the plane holds every distance).` +
+      `Classical scaling of the distances into two dimensions, stress ${format(placed.plane.stress)} (0: the plane holds every distance). Where names would overlap, a point shows its own under the pointer.` +
       (left ? ` ${left} heads put out the same for every token and have no place.` : "");
     this.list(entry.answer!, overview);
   }
@@ -116,7 +117,7 @@ export class HeadPlane {
           onpointerenter: () => this.point(n),
           onfocus: () => this.point(n, true),
         },
-        `${l}·${k}`,
+        h("span", {}, `${l}·${k}`),
       );
       const point = { l, h: k, left: place(x[n]!, across, shape), top: 100 - place(y[n]!, down, 1), button };
       button.style.left = `${point.left}%`;
@@ -125,6 +126,22 @@ export class HeadPlane {
     });
     this.over = -1;
     replace(this.square, this.points.map(({ button }) => button));
+  }
+
+  // Labels that would lie on another point or label are left out; a point shows its own under the pointer.
+  private thin(): void {
+    const { clientWidth, clientHeight } = this.square;
+    if (!clientWidth) return;
+    const places = this.points.map(({ left, top }) => ({ x: (left * clientWidth) / 100, y: (top * clientHeight) / 100 }));
+    const order = [...this.points.keys()].sort((a, b) => this.weight(b) - this.weight(a));
+    const labelled = labelledOf(places, order);
+    this.points.forEach(({ button }, n) => button.classList.toggle("dot", !labelled.has(n)));
+  }
+
+  // Who is labelled first: the chosen head, then those that are looked for.
+  private weight(n: number): number {
+    const { classList } = this.points[n]!.button;
+    return classList.contains("chosen") ? 2 : classList.contains("faint") ? 0 : 1;
   }
 
   private groundOf(known: Known, l: number, layers: number): { ground: string; ink: string } {
@@ -151,6 +168,7 @@ export class HeadPlane {
       button.classList.toggle("chosen", l === selection.layer && k === selection.head);
       button.setAttribute("aria-label", `${l}·${k}: layer ${l}, head ${k}${pattern ? `, ${pattern}` : ""}`);
     }
+    this.thin();
     const key = (ground: string, name: string, title = ""): HTMLElement => {
       const swatch = h("i", {});
       swatch.style.background = ground;
@@ -239,8 +257,10 @@ export class HeadPlane {
       for (const point of this.points) {
         const { ground, ink: colour } = this.groundOf(known[point.l]![point.h]!, point.l, layers.length);
         const [x, y] = [left + (side * point.left) / 100, top + (high * point.top) / 100];
-        surface.rect(x - 14, y - 7, 28, 14, ground, ink.line);
-        surface.text(`${point.l}·${point.h}`, x, y, { size: 9, colour, anchor: "middle" });
+        const dot = point.button.classList.contains("dot");
+        if (dot) surface.rect(x - 4, y - 4, 8, 8, ground, ink.line);
+        else surface.rect(x - 14, y - 7, 28, 14, ground, ink.line);
+        if (!dot) surface.text(`${point.l}·${point.h}`, x, y, { size: 9, colour, anchor: "middle" });
       }
       legend.forEach(({ name, ground }, n) => {
         surface.rect(left + side + 16, top + n * 18, 12, 12, ground, ink.line);
@@ -263,6 +283,23 @@ const GREYS = { light: { broad: "#cdd1d5", mixed: "#f4f4f2" }, dark: { broad: "#
 function colourOf(pattern: Pattern | "", theme: Theme): string {
   const hue = pattern && HUES[pattern];
   return hue ? hueAt(hue, theme) : GREYS[theme][pattern ? "broad" : "mixed"];
+}
+
+const LABEL = { wide: 34, high: 19 }, // CSS px of a point with its label, and of one without
+  DOT = 11;
+
+// Those that have room for their label, the first in order first.
+export function labelledOf(places: readonly { x: number; y: number }[], order: readonly number[]): Set<number> {
+  const labelled = new Set<number>();
+  for (const n of order) {
+    const { x, y } = places[n]!;
+    const free = places.every((other, k) => {
+      const [wide, high] = labelled.has(k) ? [LABEL.wide, LABEL.high] : [(LABEL.wide + DOT) / 2, (LABEL.high + DOT) / 2];
+      return k === n || Math.abs(other.x - x) >= wide || Math.abs(other.y - y) >= high;
+    });
+    if (free || !labelled.size) labelled.add(n); // the first always: the head that is chosen
+  }
+  return labelled;
 }
 
 // The nearest point within 45 degrees of the way; sideways counts double.

@@ -5,15 +5,18 @@ import { h } from "./dom";
 import { format, percent } from "./scale";
 import { visible } from "./visible";
 
-export const LENS_TOP = 5;
+const RANKS = ["1st", "2nd", "3rd", "4th", "5th"];
+export const LENS_TOP = RANKS.length;
+const LEAST = 3; // what narrow windows have room for
+const rankClass = (n: number): string => (n < LEAST ? "" : "wide");
 
 // side: "Before", "After"; none where nothing was changed.
 export function lensTable({ token, position, layers = [], rank, top }: Prediction, side: string, lut: Lut): HTMLElement {
   const answered = top[0]?.id;
   const there = rank !== null;
   const name = `Lens at ${visible(token)} ${position}${side ? `, ${side.toLowerCase()}` : ""}`;
-  const cell = (id: number, text: string, probability: number | null): HTMLElement => {
-    const td = h("td", { class: id === answered ? "answered" : "", title: `${visible(text)}: ${percent(probability)}` }, h("span", {}, visible(text)), h("small", {}, percent(probability)));
+  const cell = (id: number, text: string, probability: number | null, n: number): HTMLElement => {
+    const td = h("td", { class: `${id === answered ? "answered" : ""} ${rankClass(n)}`, title: `${visible(text)}: ${percent(probability)}` }, h("span", {}, visible(text)), h("small", {}, percent(probability)));
     const place = Math.sqrt(probability ?? 0);
     td.style.background = cssOf(lut, place);
     td.style.color = inkOn(lut, place);
@@ -25,7 +28,7 @@ export function lensTable({ token, position, layers = [], rank, top }: Predictio
     h(
       "table",
       {},
-      h("caption", {}, name),
+      h("caption", {}, name, h("span", { class: "narrow" }, ` (the first ${LEAST} of ${LENS_TOP}; the others in a wider window)`)),
       h(
         "thead",
         {},
@@ -33,7 +36,7 @@ export function lensTable({ token, position, layers = [], rank, top }: Predictio
           "tr",
           {},
           h("th", { scope: "col" }, "After"),
-          Array.from({ length: LENS_TOP }, (_, n) => h("th", { scope: "col" }, n ? `${n + 1}.` : "1st")),
+          RANKS.map((_, n) => h("th", { scope: "col", class: rankClass(n) }, RANKS[n])),
           there && h("th", { scope: "col", class: "number", title: "Of the token that is there" }, "Its rank"),
           h("th", { scope: "col", class: "number", title: "In nats" }, "Entropy"),
         ),
@@ -46,7 +49,7 @@ export function lensTable({ token, position, layers = [], rank, top }: Predictio
             "tr",
             {},
             h("th", { scope: "row" }, n ? `layer ${n - 1}` : "embeddings"),
-            reading.top.slice(0, LENS_TOP).map(({ id, token: text, probability }) => cell(id, text, probability)),
+            reading.top.slice(0, LENS_TOP).map(({ id, token: text, probability }, k) => cell(id, text, probability, k)),
             there && h("td", { class: "number" }, reading.rank),
             h("td", { class: "number" }, format(reading.entropy)),
           ),

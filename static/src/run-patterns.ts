@@ -7,7 +7,7 @@ import { h, replace, select } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
 import { FIGURES, isSoughtAs, ONLY_NAMES } from "./metrics";
 import { isOfSentence, type Pattern } from "./patterns";
-import { format, maximumOf, percent, ticksOf, wordsOf } from "./scale";
+import { format, maximumOf, percent, ticksOf, wordsOf, type Tick } from "./scale";
 import { ONLY, type Only } from "./state";
 
 // As the report names its arrays [l][h]; shares of each query's attention, entropy in nats.
@@ -35,6 +35,12 @@ const NAMES: Record<Pattern, string> = {
   broad: "Entropy, nats",
 };
 const write = (column: Pattern, value: number): string => (column === "broad" ? format(value) : percent(value));
+
+// The bar's ticks and words, in the unit of the cells.
+export const scaleOf = (column: Pattern, top: number): { ticks: Tick[]; words: string } =>
+  column === "broad"
+    ? { ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }
+    : { ticks: [0, 0.5, 1].map((at) => ({ at, label: at ? percent(at * top) : "0\u00a0%" })), words: `linear, 0\u00a0% to ${percent(top)}` };
 
 export interface Head {
   layer: number;
@@ -144,7 +150,7 @@ export class RunPatterns {
       name: ARRAYS[column],
       values,
       place: (v) => (top > 0 ? v / top : 0),
-      bar: { lut: lutOf(this.app.state.map, "attention", this.app.theme), label: what, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) },
+      bar: { lut: lutOf(this.app.state.map, "attention", this.app.theme), label: what, ...scaleOf(column, top) },
       write: (value) => write(column, value),
       caption: `${what}: mean over the texts of the run; layers down, heads across`,
     };

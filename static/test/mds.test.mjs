@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { measured, nearestOf } from "../src/head-distances.ts";
-import { nextIn } from "../src/head-plane.ts";
+import { labelledOf, nextIn } from "../src/head-plane.ts";
 import { planeOf } from "../src/mds.ts";
 import { likeOf } from "../src/metrics.ts";
 
@@ -53,4 +53,10 @@ test("arrows go to the next point in their direction; like 7·5 names a head", (
   assert.equal(nextIn(points, a, [0, -1]), null);
   assert.deepEqual(["like 7·5", "like L7 H5", " LIKE 7.5", "like layer 7 head 5"].map(likeOf), [[7, 5], [7, 5], [7, 5], [7, 5]]);
   assert.deepEqual(["7·5", "like", "like 7", "likely 7·5"].map(likeOf), [null, null, null, null]);
+});
+
+test("labels lie on no other point or label; the first in order always has its own", () => {
+  const places = [{ x: 0, y: 0 }, { x: 20, y: 0 }, { x: 100, y: 0 }, { x: 124, y: 5 }, { x: 300, y: 0 }];
+  assert.deepEqual([...labelledOf(places, [0, 1, 2, 3, 4])], [0, 2, 4]);
+  assert.deepEqual([...labelledOf(places, [3, 1, 0, 2, 4])], [3, 4]);
 });
