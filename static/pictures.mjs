@@ -1,0 +1,79 @@
+// Pictures of the viewer, taken in Chromium from a server of their own. Without a folder: those of README, into docs/.
+// With one: every view at three widths, light and dark, to be looked at.
+//   npm run pictures
+//   npm run pictures -- FOLDER
+import { chromium } from "@playwright/test";
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const DOCS = {
+  overview: "view=overview",
+  experiment:
+    "view=experiment&edits=z1.2_z1.6&at=4&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.",
+};
+const VIEWS = {
+  overview: "",
+  sorted: "sort=previous&down=1",
+  points: "plane=1",
+  head: "view=head&layer=7&head=5",
+  text: "view=text&layer=1&head=7",
+  pairs: "view=pairs&layer=7&head=5",
+  compare: "view=compare&layer=1&head=4&layer2=7&head2=5",
+  corpus: "view=corpus&runheads=1",
+  experiment: DOCS.experiment,
+  lens: `${DOCS.experiment}&lens=1`,
+  missing: "view=head&layer=40&head=99",
+  error: "model=none",
+};
+const WIDTHS = [1280, 1600, 390];
+
+const [folder] = process.argv.slice(2);
+const state = mkdtempSync(join(tmpdir(), "headscope-pictures-"));
+const server = spawn(
+  process.env.HEADSCOPE ?? "../build/headscope",
+  ["serve", "--listen", "127.0.0.1:0", "--state", state, "--model", "mini=../model/mini"],
+  { stdio: ["ignore", "pipe", "ignore"] },
+);
+const home = await new Promise((ready, fail) => {
+  server.stdout.on("data", (said) => ready(`${/http:\/\/\S+/.exec(said)[0].replace(/\/$/, "")}/`));
+  server.once("exit", (code) => fail(new Error(`headscope ended with ${code}`)));
+});
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+
+// fullPage: as long as the page is.
+async function take(fragment, { path, width = 1280, height = 800, dark = false, fullPage = false }) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light" });
+  const page = await context.newPage();
+  await page.addInitScript(() => localStorage.setItem("headscope-hints-seen", "1"));
+  await page.goto(`${home}#${fragment}`);
+  await page.waitForLoadState("networkidle");
+  await page.waitForTimeout(1500); // the worker is done with what is in sight
+  await page.screenshot({ path, fullPage });
+  await context.close();
+}
+
+async function takeAll() {
+  mkdirSync(folder, { recursive: true });
+  for (const name of ["first", "second"]) {
+    const body = Array.from({ length: 30 }, (_, n) => `The dog ${n} saw the cat. The cat ran, and the ${name} dog ran.`).join("\n");
+    await fetch(`${home}corpora?name=${name}`, { method: "POST", headers: { "Content-Type": "text/plain" }, body });
+  }
+  for (const [name, fragment] of Object.entries(VIEWS))
+    for (const width of WIDTHS)
+      for (const dark of [false, true])
+        await take(fragment, { path: join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), width, dark, fullPage: true });
+}
+
+try {
+  if (folder) await takeAll();
+  else for (const [name, fragment] of Object.entries(DOCS)) await take(fragment, { path: `../docs/${name}.png` });
+} finally {
+  await browser.close();
+  server.kill();
+  rmSync(state, { recursive: true, force: true });
+}
