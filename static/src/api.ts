@@ -84,10 +84,12 @@ export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Pr
   return { ...readableAnswer(answer, answer.model), bytes: text.length };
 }
 
+const WHOLE_BYTES = 4 << 20; // so little is not worth its progress
+
 // The body in one piece, without a second copy where its length is told beforehand.
 async function collect(response: Response, onprogress: (progress: Progress) => void): Promise<Uint8Array> {
   const total = Number(response.headers.get("Content-Length") ?? 0);
-  if (!response.body || total < 1 << 20 || response.headers.has("Content-Encoding"))
+  if (!response.body || total < WHOLE_BYTES || response.headers.has("Content-Encoding"))
     return new Uint8Array(await response.arrayBuffer());
   const bytes = new Uint8Array(total);
   const reader = response.body.getReader();

@@ -22,7 +22,7 @@ export interface Selection {
 export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
 const ADDRESS_MS = 150;
-const BLOCK_BYTES = 4e6; // of attention maps that travel together
+const BLOCK_BYTES = 1e6; // of attention maps that travel together
 const SETTLE_MS = 250; // a slider at rest this long is asked about exactly
 const ADDRESS_MAX = 1_500_000; // longer ones no browser takes: such a text cannot be shared as a link
 
@@ -100,12 +100,16 @@ export class App {
     return this.cache.want(overviewRequest(this.state, INITIAL.tau));
   }
 
-  // What is made of the overview so far; the layers named come first.
-  derived(overview: Answer, first: Iterable<number> = []): Derived {
+  // What is made of the overview so far; the layers named come first, and nothing else where they are waited for.
+  derived(overview: Answer, first: Iterable<number> = [], alone = false): Derived {
     const { special } = this.state;
-    for (const l of first) this.deriver.similarity(overview, l, special, true);
-    for (const l of overview.layers.keys()) this.deriver.similarity(overview, l, special, false);
-    return this.deriver.of(overview);
+    const { deriver } = this;
+    for (const l of first) deriver.similarity(overview, l, special);
+    if (!alone) {
+      for (const l of overview.layers.keys()) deriver.similarity(overview, l, special);
+      for (const l of overview.layers.keys()) deriver.levels(overview, l, special);
+    }
+    return deriver.of(overview);
   }
 
   // A layer's attention maps as bytes, one a head, with those it travels with; null until they are here.
@@ -116,9 +120,10 @@ export class App {
     const from = l - (l % together);
     const block = this.cache.want(attentionRequest(state, layers.slice(from, from + together))).answer;
     if (!block) return null;
-    const maps = heads.map((_, h) => partAt(block.attentions as Uint8Array, block, l - from, h));
-    this.deriver.profiles(overview, l, maps);
-    return maps;
+    const stack = block.attentions as Uint8Array;
+    const size = heads.length * T * T;
+    this.deriver.profiles(overview, l, stack.subarray((l - from) * size, (l - from + 1) * size));
+    return heads.map((_, h) => partAt(stack, block, l - from, h));
   }
 
   // How many layers and heads there are, by the answer or by the server's list; null before either is here.

@@ -16,12 +16,14 @@ export interface Derived {
 const TOLD_MS = 120;
 
 export class Deriver {
-  private worker: Worker | null = null;
+  private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }); // awake before it is needed
   private readonly known = new WeakMap<Answer, Derived>();
-  private readonly waiting = new Map<number, { derived: Derived; from: number }>();
+  private readonly waiting = new Map<number, { kind: Order["kind"]; derived: Derived; from: number }>();
   private orders = 0;
 
-  constructor(private readonly changed: () => void) {}
+  constructor(private readonly changed: () => void) {
+    this.worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
+  }
 
   of(overview: Answer): Derived {
     let derived = this.known.get(overview);
@@ -32,28 +34,40 @@ export class Deriver {
     return derived;
   }
 
-  // A layer's similarities and figures, once; urgent: the similarities before all else. Without a token that counts
-  // there are no pairs.
-  similarity(overview: Answer, l: number, withSpecial: boolean, urgent: boolean): void {
+  // A layer's similarities, once.
+  similarity(overview: Answer, l: number, withSpecial: boolean): void {
     if (this.begun(overview, `similarity ${l}`)) return;
-    const { ids, sentences, special } = overview.encoding;
-    const T = ids.length,
-      H = overview.heads.length;
-    const stack = overview.headOutputs as Uint16Array;
-    const size = stack.length / (overview.layers.length * H);
-    const none = special.every(Boolean);
-    const heads = Array.from({ length: H }, (_, h) => stack.slice((l * H + h) * size, (l * H + h + 1) * size));
-    const outputs = { key: 0, T, heads, out: special.map((s) => none || (s && !withSpecial)) };
-    this.order(overview, l, { kind: "similarity", urgent, ...outputs });
-    this.order(overview, l, { kind: "levels", urgent: false, ids, sentences, ...outputs });
+    this.order(overview, l, { kind: "similarity", ...this.outputsOf(overview, l, withSpecial) });
+  }
+
+  // A layer's figures at every threshold, once.
+  levels(overview: Answer, l: number, withSpecial: boolean): void {
+    if (this.begun(overview, `levels ${l}`)) return;
+    const { ids, sentences } = overview.encoding;
+    this.order(overview, l, { kind: "levels", ids, sentences, ...this.outputsOf(overview, l, withSpecial) });
   }
 
   // A layer's profiles, once, from its maps.
-  profiles(overview: Answer, l: number, maps: Uint8Array[]): void {
+  profiles(overview: Answer, l: number, maps: Uint8Array): void {
     if (this.begun(overview, `attention ${l}`)) return;
-    const { ids } = overview.encoding;
     const kinds = kindsOf(overview.encoding);
-    this.order(overview, l, { kind: "attention", key: 0, urgent: false, T: ids.length, heads: maps, kinds });
+    const shape = { key: this.orders++, T: overview.encoding.ids.length, H: overview.heads.length };
+    this.order(overview, l, { kind: "attention", maps: maps.slice(), kinds, ...shape });
+  }
+
+  // Without a token that counts there are no pairs.
+  private outputsOf({ encoding, layers, heads, headOutputs }: Answer, l: number, withSpecial: boolean) {
+    const { ids, special } = encoding;
+    const stack = headOutputs as Uint16Array;
+    const size = stack.length / layers.length;
+    const none = special.every(Boolean);
+    return {
+      key: this.orders++,
+      T: ids.length,
+      H: heads.length,
+      outputs: stack.slice(l * size, (l + 1) * size),
+      out: special.map((s) => none || (s && !withSpecial)),
+    };
   }
 
   private begun(overview: Answer, name: string): boolean {
@@ -64,17 +78,9 @@ export class Deriver {
   }
 
   private order(overview: Answer, l: number, order: Order): void {
-    const derived = this.of(overview);
-    order.key = this.orders++;
-    this.waiting.set(order.key, { derived, from: l * overview.heads.length });
-    this.worker ??= this.start();
-    this.worker.postMessage(order);
-  }
-
-  private start(): Worker {
-    const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
-    return worker;
+    const { kind, key } = order;
+    this.waiting.set(key, { kind, derived: this.of(overview), from: l * overview.heads.length });
+    this.worker.postMessage(order, [order.kind === "attention" ? order.maps.buffer : order.outputs.buffer]);
   }
 
   private take(reply: Reply): void {
@@ -84,13 +90,18 @@ export class Deriver {
     else if (reply.kind === "levels") reply.heads.forEach((levels, h) => (derived.levels[from + h] = levels));
     else reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
     derived.made++;
-    if (reply.kind === "similarity") this.changed();
+    if (this.mapsAreMade(reply)) this.tell();
     else this.telling ||= setTimeout(() => this.tell(), TOLD_MS);
   }
 
-  // Figures come layer after layer: a drawing for each would keep the page from the maps.
+  private mapsAreMade({ kind }: Reply): boolean {
+    return kind !== "levels" && [...this.waiting.values()].every((other) => other.kind === "levels");
+  }
+
+  // Replies come layer after layer: a drawing for each would keep the page from the maps.
   private telling = 0;
   private tell(): void {
+    clearTimeout(this.telling);
     this.telling = 0;
     this.changed();
   }

@@ -107,9 +107,8 @@ export class HeadPicker {
     quantities.forEach((quantity, n) => {
       const map = maps[n]![head];
       if (!map || !size) return;
-      const { values, side } = pool(map, T, size, seen);
       const lut = lutOf(state.map, quantity === "attention" ? "attention" : "signed", theme);
-      canvas.getContext("2d")!.putImageData(paint(values, side, lut), 0, n * size);
+      canvas.getContext("2d")!.putImageData(paint(pool(map, T, size, seen), lut), 0, n * size);
     });
   }
 

@@ -46,27 +46,33 @@ export function kindsOf({ ids, tokens, special, sentences }: Encoding): Kinds {
   };
 }
 
-export function profileOf(map: ArrayLike<number>, T: number, unit: number, kinds: Kinds): Profile {
+export function profileOf(map: Uint8Array | Float32Array, T: number, unit: number, kinds: Kinds): Profile {
   const { first, separator, punctuation, repeated, sentence } = kinds;
   const sums = { previous: 0, next: 0, self: 0, first: 0, separator: 0, punctuation: 0, repeated: 0, sentence: 0 };
   const chance = { sentence: 0, repeated: 0 };
   const offsets = new Array<number>(2 * REACH + 1).fill(0);
+  const columns = new Float64Array(T);
+  const [repeats, sentences] = [placesOf(repeated), placesOf(sentence)];
   let entropy = 0;
   for (let i = 0; i < T; i++) {
-    const { scale, rest } = rowOf(map, i * T, T, unit);
-    for (let j = 0; j < T; j++) {
-      const value = map[i * T + j]!;
-      const a = value ? value * scale : rest;
-      const offset = j - i;
-      if (a > 0) entropy -= a * Math.log(a);
-      if (offset >= -REACH && offset <= REACH) offsets[offset + REACH]! += a;
-      if (j === first) sums.first += a;
-      else if (separator[j]) sums.separator += a;
-      else if (punctuation[j]) sums.punctuation += a;
-      if (sentence[i]! >= 0 && sentence[i] === sentence[j]) ((sums.sentence += a), chance.sentence++);
-      if (offset && repeated[i]! >= 0 && repeated[i] === repeated[j]) ((sums.repeated += a), chance.repeated++);
-    }
+    const { scale, rest, spread } = rowOf(map, i * T, T, unit);
+    entropy += spread;
+    addRow(columns, map, i * T, scale, rest);
+    const sumAt = (places: readonly number[]): number => sumOf(map, i * T, places, scale, rest);
+    for (let j = Math.max(0, i - REACH); j <= Math.min(T - 1, i + REACH); j++) offsets[j - i + REACH]! += sumAt([j]);
+    const mates = sentences.get(sentence[i]!) ?? [];
+    sums.sentence += sumAt(mates);
+    chance.sentence += mates.length;
+    const same = repeats.get(repeated[i]!);
+    if (!same) continue;
+    sums.repeated += sumAt(same) - sumAt([i]);
+    chance.repeated += same.length - 1;
   }
+  columns.forEach((sum, j) => {
+    if (j === first) sums.first += sum;
+    else if (separator[j]) sums.separator += sum;
+    else if (punctuation[j]) sums.punctuation += sum;
+  });
   sums.previous = offsets[REACH - 1]!;
   sums.self = offsets[REACH]!;
   sums.next = offsets[REACH + 1]!;
@@ -81,14 +87,57 @@ export function profileOf(map: ArrayLike<number>, T: number, unit: number, kinds
   };
 }
 
-// A row's values times scale sum to 1, with `rest` in each cell that is 0.
-function rowOf(map: ArrayLike<number>, from: number, T: number, unit: number): { scale: number; rest: number } {
+// Where each kind stands; -1 is none.
+function placesOf(kinds: readonly number[]): Map<number, number[]> {
+  const places = new Map<number, number[]>();
+  kinds.forEach((kind, t) => {
+    if (kind < 0) return;
+    const known = places.get(kind);
+    if (known) known.push(t);
+    else places.set(kind, [t]);
+  });
+  return places;
+}
+
+// 1 for 0, else 0 (of what is not negative): the sign bit of v - 1, without a branch, which zeros here and there make slow.
+const isZero = (v: number): number => (v - 1) >>> 31;
+
+const logTerm = (v: number): number => (v > 0 ? v * Math.log(v) : 0);
+const BYTE_TERMS = Float64Array.from({ length: 256 }, (_, v) => logTerm(v));
+
+function addRow(columns: Float64Array, map: Uint8Array | Float32Array, from: number, scale: number, rest: number): void {
+  for (let j = 0; j < columns.length; j++) columns[j]! += map[from + j]! * scale + rest * isZero(map[from + j]!);
+}
+function sumOf(map: Uint8Array | Float32Array, from: number, places: readonly number[], scale: number, rest: number): number {
+  let sum = 0;
+  for (const j of places) sum += map[from + j]! * scale + rest * isZero(map[from + j]!);
+  return sum;
+}
+function byteTerms(map: Uint8Array, from: number, T: number): number {
+  let sum = 0;
+  for (let k = from; k < from + T; k++) sum += BYTE_TERMS[map[k]!]!;
+  return sum;
+}
+function realTerms(map: Float32Array, from: number, T: number): number {
+  let sum = 0;
+  for (let k = from; k < from + T; k++) sum += logTerm(map[k]!);
+  return sum;
+}
+
+// A row's values times scale sum to 1, with `rest` in each cell that is 0; spread: its entropy in nats.
+function rowOf(map: Uint8Array | Float32Array, from: number, T: number, unit: number): { scale: number; rest: number; spread: number } {
+  const terms = map instanceof Uint8Array ? byteTerms(map, from, T) : realTerms(map, from, T);
   let sum = 0,
     zeros = 0;
-  for (let k = from; k < from + T; k++) ((sum += map[k]!), (zeros += map[k] ? 0 : 1));
-  sum *= unit;
-  if (sum < 1 && zeros) return { scale: unit, rest: (1 - sum) / zeros };
-  return { scale: sum > 0 ? unit / sum : 0, rest: 0 };
+  for (let k = from; k < from + T; k++) {
+    sum += map[k]!;
+    zeros += isZero(map[k]!);
+  }
+  const lost = 1 - sum * unit;
+  const kept = lost > 0 && zeros > 0;
+  const scale = kept ? unit : sum > 0 ? 1 / sum : 0;
+  const rest = kept ? lost / zeros : 0;
+  return { scale, rest, spread: -(scale * terms + sum * logTerm(scale)) - zeros * logTerm(rest) };
 }
 
 const POSITION_LEAST = 0.5, // Clark's thresholds: one neighbour, one kind of token, entropy at 128 tokens

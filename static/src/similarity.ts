@@ -1,16 +1,33 @@
 // What the overview shows of one head's similarity, made from the head's outputs O: T x d numbers travel instead of
 // T x T, and negative similarities survive. Runs in the worker.
 
-// S = O O' [T][T] with diagonal 0.
-export function similarityOf(outputs: ArrayLike<number>, T: number): Float32Array {
+// S = O O' [T][T] with diagonal 0. Two rows by four at a time: eight sums that do not wait for each other. At the edge
+// the last row stands in for those beyond it.
+export function similarityOf(outputs: Float32Array, T: number): Float32Array {
   const d = T ? outputs.length / T : 0;
   const S = new Float32Array(T * T);
-  for (let i = 0; i < T; i++)
-    for (let j = i + 1; j < T; j++) {
-      let sum = 0;
-      for (let a = i * d, b = j * d, end = a + d; a < end; a++, b++) sum += outputs[a]! * outputs[b]!;
-      S[i * T + j] = S[j * T + i] = sum;
+  const row = (i: number): number => Math.min(i, T - 1);
+  const put = (i: number, j: number, value: number): void => {
+    S[row(i) * T + row(j)] = value;
+  };
+  for (let i = 0; i < T; i += 2)
+    for (let j = i; j < T; j += 4) {
+      const [a, b] = [i * d, row(i + 1) * d];
+      const [p, q, r, s] = [j * d, row(j + 1) * d, row(j + 2) * d, row(j + 3) * d];
+      let ap = 0, aq = 0, ar = 0, as = 0, bp = 0, bq = 0, br = 0, bs = 0; // prettier-ignore
+      for (let k = 0; k < d; k++) {
+        const x = outputs[a + k]!, y = outputs[b + k]!; // prettier-ignore
+        const u = outputs[p + k]!, v = outputs[q + k]!, w = outputs[r + k]!, z = outputs[s + k]!; // prettier-ignore
+        ((ap += x * u), (aq += x * v), (ar += x * w), (as += x * z));
+        ((bp += y * u), (bq += y * v), (br += y * w), (bs += y * z));
+      }
+      (put(i, j, ap), put(i, j + 1, aq), put(i, j + 2, ar), put(i, j + 3, as));
+      (put(i + 1, j, bp), put(i + 1, j + 1, bq), put(i + 1, j + 2, br), put(i + 1, j + 3, bs));
     }
+  for (let i = 0; i < T; i++) {
+    S[i * T + i] = 0;
+    for (let j = 0; j < i; j++) S[i * T + j] = S[j * T + i]!;
+  }
   return S;
 }
 
@@ -39,13 +56,14 @@ export function signedBytes(S: Float32Array): Int8Array<ArrayBuffer> {
   return out;
 }
 
-// IEEE 754 halves, as the service sends them.
-export function fromHalves(bits: Uint16Array): Float32Array {
-  return Float32Array.from(bits, (h) => {
-    const exponent = (h >> 10) & 31,
-      fraction = h & 1023,
-      sign = h & 0x8000 ? -1 : 1;
-    if (exponent === 31) return fraction ? NaN : sign * Infinity;
-    return exponent ? sign * 2 ** (exponent - 25) * (1024 + fraction) : sign * 2 ** -24 * fraction;
-  });
+// IEEE 754 halves, as the service sends them: their bits moved to where a float has them stand for 2^-112 of the value.
+export function fromHalves(halves: Uint16Array): Float32Array {
+  const bits = new Uint32Array(halves.length);
+  for (let k = 0; k < bits.length; k++) bits[k] = ((halves[k]! & 0x8000) << 16) | ((halves[k]! & 0x7fff) << 13);
+  const values = new Float32Array(bits.buffer);
+  for (let k = 0; k < values.length; k++) {
+    if ((halves[k]! & 0x7c00) === 0x7c00) bits[k] = bits[k]! | 0x7f800000; // infinite, or none
+    else values[k] = values[k]! * 2 ** 112;
+  }
+  return values;
 }

@@ -1,22 +1,22 @@
-// The arithmetic over all heads, off the main thread: one order and one reply a layer. What is waited for in sight is
-// done before what came earlier.
+// The arithmetic over all heads, off the main thread: one order and one reply a layer. Maps come before figures, which
+// nobody waits for.
 import { levelsOf, tokensOf, type Levels } from "./levels";
 import { profileOf, type Kinds, type Profile } from "./patterns";
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "./similarity";
 
-// The outputs of a layer's heads; out: tokens that make no pairs.
+// A layer's heads one after the other; out: tokens that make no pairs.
 interface Outputs {
   key: number;
-  urgent: boolean;
   T: number;
-  heads: Uint16Array[];
+  H: number;
+  outputs: Uint16Array<ArrayBuffer>; // [H][T][d]
   out: boolean[];
 }
 
 export type Order =
   | ({ kind: "similarity" } & Outputs)
   | ({ kind: "levels"; ids: number[]; sentences: number[] } & Outputs)
-  | { kind: "attention"; key: number; urgent: boolean; T: number; heads: Uint8Array[]; kinds: Kinds };
+  | { kind: "attention"; key: number; T: number; H: number; maps: Uint8Array<ArrayBuffer>; kinds: Kinds }; // [H][T][T]
 
 export type Reply =
   | { kind: "similarity"; key: number; heads: Int8Array<ArrayBuffer>[] }
@@ -31,22 +31,28 @@ onmessage = ({ data: order }: MessageEvent<Order>) => {
 };
 
 function work(): void {
-  const urgent = orders.findIndex((order) => order.urgent);
-  const [order] = orders.splice(Math.max(0, urgent), 1);
+  const map = orders.findIndex(({ kind }) => kind !== "levels");
+  const [order] = orders.splice(Math.max(0, map), 1);
   const message = replyTo(order!);
   postMessage(message, { transfer: message.kind === "similarity" ? message.heads.map(({ buffer }) => buffer) : [] });
 }
 
+// Each head's part of a layer. A view, not a copy.
+function partsOf<A extends Uint8Array | Uint16Array>(layer: A, H: number): A[] {
+  const size = layer.length / H;
+  return Array.from({ length: H }, (_, h) => layer.subarray(h * size, (h + 1) * size) as A);
+}
+
 function replyTo(order: Order): Reply {
-  const { kind, key, T } = order;
-  if (kind === "attention")
-    return { kind, key, heads: order.heads.map((map) => profileOf(map, T, 1 / 255, order.kinds)) };
+  const { kind, key, T, H } = order;
+  if (kind === "attention") return { kind, key, heads: partsOf(order.maps, H).map((map) => profileOf(map, T, 1 / 255, order.kinds)) };
   const similarity = (halves: Uint16Array): Float32Array => {
     const S = similarityOf(fromHalves(halves), T);
     leaveOut(S, T, order.out);
     return S;
   };
-  if (kind === "similarity") return { kind, key, heads: order.heads.map((halves) => signedBytes(similarity(halves))) };
+  const heads = partsOf(order.outputs, H);
+  if (kind === "similarity") return { kind, key, heads: heads.map((halves) => signedBytes(similarity(halves))) };
   const tokens = tokensOf(order.ids, order.sentences);
-  return { kind, key, heads: order.heads.map((halves) => levelsOf(similarity(halves), T, tokens)) };
+  return { kind, key, heads: heads.map((halves) => levelsOf(similarity(halves), T, tokens)) };
 }
