@@ -69,10 +69,7 @@ void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digi
         return;
     char *const start = to;
     *to++ = '[';
-    for (size_t i = 0; i < n; i++) {
-        to = hs_float_print(to, values[i], digits);
-        *to++ = ',';
-    }
+    to = hs_floats_print(to, values, n, digits);
     to -= n > 0; /* the last comma */
     *to++ = ']';
     buffer->size += (size_t)(to - start);

@@ -1,8 +1,9 @@
 /* number.h - numbers as JSON text, fast.
  *
  * Floats are the bulk of a JSON answer: millions of them, where jansson and printf need 200 ns each. These
- * are printed in about 15 ns and still rounded as printf("%.*g") rounds: to the nearest value of `digits`
- * significant digits, ties to even, decided on the exact binary value. */
+ * are printed in about 15 ns one by one, in 4 to 5 ns side by side, and still rounded as printf("%.*g")
+ * rounds: to the nearest value of `digits` significant digits, ties to even, decided on the exact binary
+ * value. */
 #pragma once
 
 #include <stddef.h>
@@ -18,6 +19,9 @@
  * padding ("1.5e-7"). NaN and infinities, which JSON lacks, are null. 9 digits give a float back exactly.
  * Returns the end; writes no NUL. */
 char *hs_float_print(char *to, float value, int digits);
+
+/* n of them, a comma behind each. Writes less than HS__NUMBER_ROOM beyond its end. */
+char *hs_floats_print(char *to, const float *values, size_t n, int digits);
 
 /* Likewise for integers. */
 char *hs_integer_print(char *to, int64_t value);

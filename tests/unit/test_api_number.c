@@ -1,7 +1,9 @@
 /* Numbers as JSON text: against printf over millions of floats, and the layouts that printf has not. */
 #include "api/formats/number.h"
+#include "api/formats/number_list.h"
 
 #include <check.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +121,103 @@ START_TEST(float_print_writes_null_for_what_json_lacks)
 }
 END_TEST
 
+/* ---- lists ---- */
+
+enum { LIST_MAX = 1000 };
+
+typedef char *list_printer(char *to, const float *values, size_t n, int digits);
+
+/* Whatever this CPU can do writes what one by one would be, and nothing beyond HS__NUMBER_ROOM. */
+static void check_list(const float *values, size_t n, int digits)
+{
+    static char ours[(LIST_MAX + 2) * HS__NUMBER_ROOM], one_by_one[(LIST_MAX + 2) * HS__NUMBER_ROOM];
+    list_printer *const printers[] = {
+        hs_floats_print,
+#if defined HS__NUMBERS_BY_CPU
+        __builtin_cpu_supports("avx2") ? hs__floats_print_avx2 : NULL,
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd") ? hs__floats_print_avx512
+                                                                                 : NULL,
+#endif
+    };
+    char *end = one_by_one;
+    for (size_t i = 0; i < n; i++) {
+        end = hs_float_print(end, values[i], digits);
+        *end++ = ',';
+    }
+    const size_t n_bytes = (size_t)(end - one_by_one);
+    for (size_t p = 0; p < sizeof printers / sizeof *printers; p++) {
+        if (!printers[p])
+            continue;
+        memset(ours + n_bytes, '#', 2 * HS__NUMBER_ROOM);
+        ck_assert_uint_eq((size_t)(printers[p](ours, values, n, digits) - ours), n_bytes);
+        for (size_t i = 0; i < n_bytes; i++)
+            if (ours[i] != one_by_one[i])
+                ck_abort_msg("way %zu, %d digits, byte %zu: %.20s instead of %.20s", p, digits, i,
+                             ours + (i < 8 ? 0 : i - 8), one_by_one + (i < 8 ? 0 : i - 8));
+        for (size_t i = HS__NUMBER_ROOM; i < 2 * HS__NUMBER_ROOM; i++)
+            ck_assert_int_eq(ours[n_bytes + i], '#');
+    }
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+START_TEST(floats_print_writes_what_float_print_does)
+{
+    static float values[LIST_MAX];
+    for (int round = 0; round < 400; round++) {
+        for (int digits = 1; digits <= 9; digits++) {
+            for (size_t i = 0; i < LIST_MAX; i++) {
+                const uint32_t bits = random_bits();
+                const float maps = (float)bits / 4294967296.0f;
+                const float values_of[] = {float_of(bits), maps, ldexpf(maps - 0.5f, 10),
+                                           ldexpf((float)(bits % 6001) - 3000, -(int)(bits >> 27))};
+                values[i] = values_of[round % 4];
+            }
+            check_list(values, LIST_MAX, digits);
+        }
+    }
+}
+END_TEST
+
+START_TEST(floats_print_knows_powers_of_ten_and_what_is_next_to_them)
+{
+    float values[81];
+    for (int digits = 1; digits <= 9; digits++) {
+        for (int power = -45; power <= 38; power++) {
+            char text[8];
+            snprintf(text, sizeof text, "1e%d", power);
+            const float near = strtof(text, NULL);
+            uint32_t bits;
+            memcpy(&bits, &near, sizeof bits);
+            for (uint32_t step = 0; step <= 80; step++) /* below the smallest float come NaNs with a sign */
+                values[step] = float_of(bits + step - 40);
+            check_list(values, 81, digits);
+        }
+    }
+}
+END_TEST
+
+START_TEST(floats_print_mixes_what_is_printed_one_by_one)
+{
+    static const float odd[] = {0,         -0.0f,   NAN,       -NAN,    INFINITY, -INFINITY, 0x1p-149f,
+                                0x1p-126f, 0.5f,    -0x1p-9f,  FLT_MAX, -FLT_MAX, 1,         -1,
+                                999999.5f, 9999995, 99999.95f, 0.1f,    1e-4f,    1e-5f};
+    float values[LIST_MAX];
+    for (int digits = 1; digits <= 9; digits++) {
+        for (size_t n = 0; n < 200; n++) {
+            for (size_t i = 0; i < n; i++)
+                values[i] = odd[random_bits() % (sizeof odd / sizeof *odd)];
+            check_list(values, n, digits);
+        }
+    }
+}
+END_TEST
+
 START_TEST(integer_print_writes_every_size)
 {
     const int64_t values[] = {0, 1, -1, 9, 10, 99, 100, 65535, -2147483648LL, INT64_MAX, INT64_MIN};
@@ -140,6 +239,9 @@ int main(void)
     tcase_add_test(numbers, float_print_rounds_ties_to_even_and_carries);
     tcase_add_test(numbers, float_print_with_9_digits_gives_the_float_back);
     tcase_add_test(numbers, float_print_writes_null_for_what_json_lacks);
+    tcase_add_test(numbers, floats_print_writes_what_float_print_does);
+    tcase_add_test(numbers, floats_print_knows_powers_of_ten_and_what_is_next_to_them);
+    tcase_add_test(numbers, floats_print_mixes_what_is_printed_one_by_one);
     tcase_add_test(numbers, integer_print_writes_every_size);
     Suite *suite = suite_create("api number");
     suite_add_tcase(suite, numbers);
