@@ -18,6 +18,12 @@
 
 typedef struct hs_runtime hs_runtime;
 
+/* Sizes in bytes. The first two are a core's own, the third is shared by all cores that have it; 0: there is
+ * none. */
+typedef struct hs_caches {
+    size_t first, second, third;
+} hs_caches;
+
 /* n_cores threads may compute at once, the callers' own included; 0: as many as the cores that the process
  * may run on. Starts n_cores - 1 threads, or as many as the system allows, which sleep until there is work.
  */
@@ -26,4 +32,5 @@ HS_MUST_USE hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime
 void hs_runtime_destroy(hs_runtime *runtime);
 
 size_t hs_runtime_cores(const hs_runtime *runtime);
+hs_caches hs_runtime_caches(const hs_runtime *runtime);
 const char *hs_runtime_kernels(const hs_runtime *runtime); /* instruction set: "avx512", "avx2" or "base" */

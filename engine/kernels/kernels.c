@@ -1,5 +1,8 @@
-/* kernels.c - which of the compiled instruction sets this CPU has. */
+/* kernels.c - which of the compiled instruction sets this CPU has, and which of those is wanted. */
 #include "engine/kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 extern const hs__kernels hs__kernels_base;
 #if defined __x86_64__
@@ -25,7 +28,11 @@ const hs__kernels *hs__kernels_at(size_t index)
 
 const hs__kernels *hs__kernels_select(void)
 {
-    return hs__kernels_at(0);
+    const char *wanted = getenv(HS_KERNELS_VARIABLE);
+    const hs__kernels *kernels = hs__kernels_at(0);
+    for (size_t i = 1; wanted && *wanted && kernels && strcmp(kernels->name, wanted) != 0; i++)
+        kernels = hs__kernels_at(i);
+    return kernels;
 }
 
 const hs__bf16_kernels *hs__bf16_kernels_select(void)

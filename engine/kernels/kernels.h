@@ -44,16 +44,18 @@ typedef struct hs__kernels {
      * as are left, rounded up to `lanes` with zeros; a panel is [K][its columns], so that a product reads it
      * straight through. Column c's panel begins at K * c when c is a multiple of `panel`. */
     size_t panel, lanes, tile_rows; /* tile_rows: rows a product does at once */
+    size_t n_parts;                 /* of a sum, at most */
 
     /* Packs B[k][c] = source[k * step_k + c * step_column]. hs__panels_floats tells the size of panels. */
     void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
                  float *panels);
 
-    /* One panel: y[i][c] = sum over k of x[i][k] B[k][c] + bias[c]. bias may be NULL and is read up to the
-     * rounded number of columns. next, which may be NULL, is the panel that will be asked for next: it is
-     * fetched into the second-level cache meanwhile. */
-    void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
-                    const float *bias, const float *next, float *y, size_t ldy);
+    /* y[i][c] = sum over k of x[i][k] B[k][c] + bias[c] for some panels side by side. Sums over many k are
+     * taken in n_parts parts, one part of all columns after another. bias may be NULL and is read up to the
+     * rounded number of columns. next, which may be NULL, is the panel that will be asked for next: its first
+     * part is fetched into the second-level cache meanwhile. */
+    void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panels,
+                    size_t n_columns, const float *bias, const float *next, float *y, size_t ldy);
 
     /* y[i][j] = sum over k of x[i][k] w[j][k], y [n_rows][n_columns]: for right matrices that are read once,
      * as they lie. Each sum runs in the same order whatever stands beside it. */
@@ -78,7 +80,7 @@ typedef struct hs__bf16_kernels {
     hs__conversion conversion; /* to nearest even */
     void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
                  uint32_t *panels);
-    void (*product)(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panel,
+    void (*product)(size_t n_rows, size_t n_pairs, const uint32_t *x, size_t ldx, const uint32_t *panels,
                     size_t n_columns, const float *bias, const uint32_t *next, float *y, size_t ldy);
 } hs__bf16_kernels;
 
@@ -91,7 +93,10 @@ static inline size_t hs__panels_floats(const hs__kernels *kernels, size_t K, siz
     return K * ((n_columns + kernels->lanes - 1) / kernels->lanes * kernels->lanes);
 }
 
-/* The fastest set this CPU has. */
+/* Names the set to use, for tests and measurements. */
+#define HS_KERNELS_VARIABLE "HEADSCOPE_KERNELS"
+
+/* The fastest set this CPU has, or the one that the environment names: NULL when this CPU has no such set. */
 const hs__kernels *hs__kernels_select(void);
 
 /* Every set this CPU has, for the tests: NULL from index n on. */

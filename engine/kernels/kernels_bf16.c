@@ -73,5 +73,5 @@ static void pack(size_t K, size_t n_columns, const float *source, size_t step_k,
 }
 
 const hs__bf16_kernels hs__kernels_bf16 = {
-    .conversion = {words, convert}, .pack = pack, .product = multiply_panel};
+    .conversion = {words, convert}, .pack = pack, .product = multiply_panels};
 #endif

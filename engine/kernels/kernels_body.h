@@ -326,10 +326,10 @@ INLINE vec add_product(vec sum, operands a, operands b)
 
 #include "engine/kernels/product_body.h"
 
-static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panel, size_t n_columns,
-                    const float *bias, const float *next, float *y, size_t ldy)
+static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panels,
+                    size_t n_columns, const float *bias, const float *next, float *y, size_t ldy)
 {
-    multiply_panel(n_rows, K, x, ldx, panel, n_columns, bias, next, y, ldy);
+    multiply_panels(n_rows, K, x, ldx, panels, n_columns, bias, next, y, ldy);
 }
 
 /* A panel whose columns lie as rows in the source, as weights and keys do: by square blocks. */
@@ -513,6 +513,7 @@ const hs__kernels KERNELS = {
     .panel = PANEL,
     .lanes = LANES,
     .tile_rows = TILE_ROWS,
+    .n_parts = SUM_PARTS,
     .pack = pack,
     .product = product,
     .dots = dots,

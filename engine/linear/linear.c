@@ -53,6 +53,7 @@ hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile
         n_row_chunks = 1;
     return (hs__linear_split){.n_row_chunks = n_row_chunks,
                               .n_column_chunks = n_panels,
+                              .n_panels = 1,
                               .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
 }
 

@@ -22,12 +22,16 @@ typedef struct hs__linear_source {
     const hs_dense *const *parts;
     size_t n_parts;
     hs__activate *activate; /* of kernels.h, or NULL: none */
+    size_t cache_bytes;     /* of the second level, a core's own; 0: not known */
+    size_t x_step,
+        y_step; /* floats from a row to the next, 0: as wide as it is. For hs__linear_native only */
 } hs__linear_source;
 
 /* A cut of a product into n_row_chunks x n_column_chunks tasks, row chunks of one column chunk first. */
 typedef struct hs__linear_split {
     size_t n_row_chunks, n_column_chunks;
-    size_t n_ahead; /* column chunks from one task of a thread to its next, when all threads are as fast */
+    size_t n_panels; /* in a column chunk but the last */
+    size_t n_ahead;  /* column chunks from one task of a thread to its next, when all threads are as fast */
 } hs__linear_split;
 
 /* One implementation. */
@@ -77,6 +81,13 @@ HS_MUST_USE hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, si
  * share out evenly. */
 hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
                                          size_t n_threads);
+
+/* Floats from one row to the next of a matrix that products read some rows of at once, n wide: rows a
+ * multiple of 4 KiB apart would share the few places that the first-level cache has for one of them. */
+static inline size_t hs__row_step(size_t n)
+{
+    return n % 1024 == 0 ? n + 16 : n;
+}
 
 /* Width of a row of bfloat16: they are multiplied in pairs. */
 static inline size_t hs__bf16_width(size_t n)

@@ -1,6 +1,9 @@
 /* linear_native.c - linear on our own tiles (product_body.h): weights packed in panels, bias added as the
  * sums begin, the activation applied to what a task wrote while it is in the first-level cache. Nothing
- * depends on how many rows there are: a row has the same bits alone, in a batch, on one thread or on many. */
+ * depends on how many rows there are: a row has the same bits alone, in a batch, on one thread or on many.
+ *
+ * Where the rows of x and two panels are more than the second-level cache holds, some panels are one task, so
+ * that x comes from further away once for all of them (product_body.h takes part after part). */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -10,6 +13,8 @@ typedef struct native_linear {
     size_t depth;                 /* operands in a column: n_in, or half of it in pairs */
     void *panels;                 /* of floats, or of pairs of bfloat16: 4 bytes each */
     float *bias;                  /* [n_out], zeros up to the last panel's end */
+    size_t cache_bytes;           /* of the second level */
+    size_t x_step, y_step;        /* operands and floats from a row to the next */
 } native_linear;
 
 static void layout(native_linear *linear, hs__arena *arena)
@@ -43,6 +48,9 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
     hs__linear_init(&plan.base, &hs__linear_native, source, kernels);
     plan.bf16 = precision == HS_PRECISION_BF16 ? hs__bf16_kernels_select() : NULL;
     plan.depth = plan.bf16 ? hs__bf16_width(plan.base.n_in) / 2 : plan.base.n_in;
+    plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : 512 << 10;
+    plan.x_step = source->x_step > 0 ? source->x_step : plan.depth;
+    plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
     hs__arena arena = {0};
     hs__arena_take(&arena, sizeof plan);
     layout(&plan, &arena);
@@ -68,10 +76,34 @@ static void native_destroy(hs__linear *linear)
     free(linear);
 }
 
-static hs__linear_split native_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
+static size_t divide_up(size_t n, size_t by)
 {
-    return hs__linear_split_panels(linear->n_out, linear->kernels->panel, linear->kernels->tile_rows, n_rows,
-                                   n_threads);
+    return (n + by - 1) / by;
+}
+
+/* A panel a task, or COLUMNS columns where that spares the way to memory: half of the cache for a part of x
+ * and what is added to, the rest for parts of panels. Not where threads would have too few tasks to share. */
+static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size_t n_threads)
+{
+    enum { COLUMNS = 192, ROWS_MIN = 64, TASKS_MIN = 12 };
+    const native_linear *linear = (const native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t panel = kernels->panel, column_bytes = linear->depth * sizeof(float);
+    const hs__linear_split one =
+        hs__linear_split_panels(base->n_out, panel, kernels->tile_rows, n_rows, n_threads);
+    const size_t n_rows_one = divide_up(n_rows, one.n_row_chunks);
+    if (linear->bf16 || (n_rows_one + 2 * panel) * column_bytes <= linear->cache_bytes / 4 * 3)
+        return one;
+    const size_t n_panels = COLUMNS / panel;
+    hs__linear_split some =
+        hs__linear_split_panels(base->n_out, n_panels * panel, ROWS_MIN / 2, n_rows, n_threads);
+    const size_t row_bytes = column_bytes / kernels->n_parts + COLUMNS * sizeof(float);
+    const size_t n_row_chunks = divide_up(n_rows * row_bytes, linear->cache_bytes / 2 + 1);
+    some.n_panels = n_panels;
+    if (some.n_row_chunks < n_row_chunks)
+        some.n_row_chunks = n_row_chunks;
+    const size_t n_tasks = some.n_row_chunks * some.n_column_chunks;
+    return n_threads > 1 && n_tasks < TASKS_MIN * n_threads ? one : some;
 }
 
 static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
@@ -79,26 +111,26 @@ static hs_status native_run(const hs__linear *base, hs__linear_split split, size
 {
     const native_linear *linear = (const native_linear *)base;
     const hs__kernels *kernels = base->kernels;
-    const size_t K = linear->depth, n_out = base->n_out, column = column_chunk * kernels->panel;
-    const size_t n = n_out - column < kernels->panel ? n_out - column : kernels->panel;
+    const size_t K = linear->depth, n_out = base->n_out, width = split.n_panels * kernels->panel;
+    const size_t column = column_chunk * width, n = n_out - column < width ? n_out - column : width;
     const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
-    const size_t ahead = split.n_ahead * kernels->panel;
-    const size_t at = column * K, next = column + ahead < n_out ? at + ahead * K : at;
+    const size_t following = column + split.n_ahead * width;
+    const size_t at = column * K, next = following < n_out ? following * K : at;
     const float *bias = linear->bias + column;
-    float *out = y + row * n_out + column;
+    float *out = y + row * linear->y_step + column;
 
     if (linear->bf16) {
         const uint32_t *panels = linear->panels;
         linear->bf16->product(rows, K, (const uint32_t *)x + row * K, K, panels + at, n, bias, panels + next,
-                              out, n_out);
+                              out, linear->y_step);
     } else {
         const float *panels = linear->panels;
-        kernels->product(rows, K, (const float *)x + row * K, K, panels + at, n, bias, panels + next, out,
-                         n_out);
+        kernels->product(rows, K, (const float *)x + row * linear->x_step, linear->x_step, panels + at, n,
+                         bias, panels + next, out, linear->y_step);
     }
     if (base->activate)
-        base->activate(rows, n, out, n_out);
+        base->activate(rows, n, out, linear->y_step);
     return HS_OK;
 }
 

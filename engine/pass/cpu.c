@@ -82,6 +82,8 @@ static hs_status cpu_create(hs_runtime *runtime, const hs_recipe *recipe, const 
     engine->score_scale = 1 / sqrtf((float)(recipe->shape.head_width * n_addends));
     engine->kernels = runtime->kernels;
     hs_status st = products_choose(engine, options, err);
+    const bool padded = engine->linear == &hs__linear_native && !engine->conversion;
+    engine->inner_step = padded ? hs__row_step(recipe->shape.ffn) : recipe->shape.ffn;
     if (!st)
         st = hs__weights_init(engine, err);
     if (st)
@@ -101,12 +103,12 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
     ws->x = hs__arena_floats(arena, N * H);
     ws->qkv = hs__arena_floats(arena, N * (3 * H > E ? 3 * H : E)); /* a row of E while embedding */
     ws->context = hs__arena_floats(arena, N * H);
-    ws->inner = hs__arena_floats(arena, N * F);
+    ws->inner = hs__arena_floats(arena, N * engine->inner_step);
     ws->update = hs__arena_floats(arena, N * W);
     if (engine->base.recipe->norms_before)
         ws->normed = hs__arena_floats(arena, N * H);
     if (engine->gated)
-        ws->gate = hs__arena_floats(arena, N * F);
+        ws->gate = hs__arena_floats(arena, N * engine->inner_step);
     const size_t unfolded = H * engine->base.recipe->convolution.width;
     if (unfolded > 0)
         ws->unfolded = hs__arena_floats(arena, N * unfolded);

@@ -55,6 +55,7 @@ typedef struct hs__cpu_engine {
     hs__linear *projection;   /* [H][E], or NULL: E is H */
     hs__packed_layer *layers; /* [n_layers]; those that share weights share these */
     bool gated, windowed;     /* some layer is */
+    size_t inner_step;        /* floats from a row to the next between the feed-forward products */
     hs__rotation *rotations;  /* [n_layers] at most, one for each base */
     size_t n_rotations;
     float score_scale; /* 1 / sqrt(d), or less where scores have addends */
@@ -97,10 +98,10 @@ typedef struct hs__cpu_workspace {
     float *x;          /* [N][H]  hidden state */
     float *qkv;        /* [N][3H] */
     float *context;    /* [N][H]  head outputs side by side, as the output product reads them */
-    float *inner;      /* [N][F]  between the feed-forward products */
+    float *inner;      /* [N][inner_step], of which F are used: between the feed-forward products */
     float *update;     /* [N][W]  what a sublayer adds to x */
     float *normed;     /* [N][H]  x as a block reads it, where norms are before the blocks */
-    float *gate;       /* [N][F]  what inner is multiplied by, where there is a gate */
+    float *gate;       /* as inner: what inner is multiplied by, where there is a gate */
     float *unfolded;   /* [N][H width]  what the convolution reads, where there is one */
     uint32_t *operand; /* what a product reads where it reads no floats, N rows of max(W, F, H width); or
                           NULL */

@@ -222,9 +222,10 @@ static void task_gate(void *context, size_t task, size_t slot)
 {
     (void)slot;
     const pass *p = context;
-    const size_t F = p->engine->shape.ffn;
+    const size_t F = p->engine->shape.ffn, step = p->engine->inner_step;
     const rows r = rows_of_task(p, task);
-    p->engine->kernels->multiply(r.n * F, p->ws->gate + r.first * F, p->ws->inner + r.first * F);
+    for (size_t i = r.first; i < r.first + r.n; i++)
+        p->engine->kernels->multiply(F, p->ws->gate + i * step, p->ws->inner + i * step);
 }
 
 /* Rows of `from` as the product reads them. */

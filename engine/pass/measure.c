@@ -92,21 +92,31 @@ static double pairs_seen(size_t n_tokens, size_t window)
     return window == 0 || w >= T ? T * T : T * (2 * w + 1) - w * (w + 1); /* a band less its two corners */
 }
 
-double hs_measure_flops(const hs_recipe *recipe, size_t n_tokens)
+double hs_measure_product_flops(const hs_recipe *recipe, size_t n_tokens)
 {
     const hs_shape *shape = &recipe->shape;
     const double T = (double)n_tokens, H = (double)shape->hidden, F = (double)shape->ffn;
+    double flops = shape->n_layers > 1 ? 2 * T * H * H * (double)recipe->convolution.width : 0;
+    for (size_t l = 0; l < shape->n_layers; l++) {
+        const double n_products = recipe->layers[recipe->layers[l].same_as].ffn_gate.weight.data ? 3 : 2;
+        flops += 6 * T * H * H;
+        if (l + 1 < shape->n_layers)
+            flops += 2 * T * H * H + n_products * 2 * T * H * F;
+    }
+    return flops;
+}
+
+double hs_measure_flops(const hs_recipe *recipe, size_t n_tokens)
+{
+    const hs_shape *shape = &recipe->shape;
+    const double T = (double)n_tokens, H = (double)shape->hidden;
     const hs_relative *relative = &recipe->relative;
     const double n_addends = (double)relative->c2p + (double)relative->p2c;
     const double n_met = n_addends > 0 ? hs__relative_rows_met(relative, n_tokens) : 0;
-    double flops = shape->n_layers > 1 ? 2 * T * H * H * (double)recipe->convolution.width : 0;
+    double flops = hs_measure_product_flops(recipe, n_tokens);
     for (size_t l = 0; l < shape->n_layers; l++) {
         const double n_pairs = pairs_seen(n_tokens, recipe->layers[l].window);
-        const double n_products = recipe->layers[recipe->layers[l].same_as].ffn_gate.weight.data ? 3 : 2;
-        flops += 6 * T * H * H + 4 * n_pairs * H + T * (T - 1) * H;
-        flops += n_addends * 2 * n_met * H;
-        if (l + 1 < shape->n_layers)
-            flops += 2 * T * H * H + n_products * 2 * T * H * F;
+        flops += 4 * n_pairs * H + T * (T - 1) * H + n_addends * 2 * n_met * H;
     }
     return flops;
 }

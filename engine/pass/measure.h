@@ -22,6 +22,11 @@ double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds);
  * left out: a floor is what is certain. */
 double hs_measure_flops(const hs_recipe *recipe, size_t n_tokens);
 
+/* Those of them that are products with weights: over the seconds of hs_measure_products, what they do a
+ * second.
+ */
+double hs_measure_product_flops(const hs_recipe *recipe, size_t n_tokens);
+
 /* Does the products with weights of such a pass and nothing between them (biases and gelu are part of them),
  * and returns the seconds they took, NAN when a product failed. The workspace must have served a pass of
  * n_tokens before, whose numbers are used again. */

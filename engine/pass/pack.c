@@ -152,6 +152,7 @@ typedef struct packing {
     size_t n_parts;
     hs__activate *activate;
     hs__linear **ret_linear;
+    size_t x_step, y_step; /* as in hs__linear_source */
 } packing;
 
 /* The largest come first, so that no thread is left with one at the end. Without parts: nothing to pack. */
@@ -160,23 +161,25 @@ static packing packing_of(hs__cpu_engine *engine, size_t task)
     const hs_recipe *recipe = engine->base.recipe;
     const hs_dense *projection = &recipe->embedding.projection, *convolution = &recipe->convolution.dense;
     if (task == PRODUCTS * engine->shape.n_layers)
-        return (packing){{projection}, projection->weight.data != NULL, NULL, &engine->projection};
+        return (packing){{projection}, projection->weight.data != NULL, NULL, &engine->projection, 0, 0};
     if (task > PRODUCTS * engine->shape.n_layers)
         return (packing){{convolution},
                          convolution->weight.data != NULL,
                          engine->kernels->activate[recipe->convolution.activation],
-                         &engine->convolution};
-    const size_t l = task / PRODUCTS;
+                         &engine->convolution,
+                         0,
+                         0};
+    const size_t l = task / PRODUCTS, step = engine->inner_step;
     const hs_layer *source = &recipe->layers[l];
     hs__packed_layer *layer = &engine->layers[l];
     hs__activate *activate = engine->kernels->activate[recipe->activation];
     const bool gated = source->ffn_gate.weight.data != NULL;
     const packing products[PRODUCTS] = {
-        {{&source->ffn_in}, 1, gated ? NULL : activate, &layer->ffn_in},
-        {{&source->ffn_gate}, gated, activate, &layer->ffn_gate},
-        {{&source->ffn_out}, 1, NULL, &layer->ffn_out},
-        {{&source->query, &source->key, &source->value}, 3, NULL, &layer->qkv},
-        {{&source->output}, 1, NULL, &layer->output},
+        {{&source->ffn_in}, 1, gated ? NULL : activate, &layer->ffn_in, 0, step},
+        {{&source->ffn_gate}, gated, activate, &layer->ffn_gate, 0, step},
+        {{&source->ffn_out}, 1, NULL, &layer->ffn_out, step, 0},
+        {{&source->query, &source->key, &source->value}, 3, NULL, &layer->qkv, 0, 0},
+        {{&source->output}, 1, NULL, &layer->output, 0, 0},
     };
     return source->same_as == l ? products[task % PRODUCTS] : (packing){.n_parts = 0};
 }
@@ -187,7 +190,12 @@ static void task_pack(void *context, size_t task, size_t slot)
     packings *all = context;
     const hs__cpu_engine *engine = all->engine;
     const packing product = packing_of(all->engine, task);
-    const hs__linear_source source = {product.parts, product.n_parts, product.activate};
+    const hs__linear_source source = {.parts = product.parts,
+                                      .n_parts = product.n_parts,
+                                      .activate = product.activate,
+                                      .cache_bytes = hs_runtime_caches(engine->base.runtime).second,
+                                      .x_step = product.x_step,
+                                      .y_step = product.y_step};
     if (product.n_parts == 0 || atomic_load(&all->status))
         return;
     const hs_status st =
@@ -213,7 +221,10 @@ static hs_status predictor_pack(hs__cpu_engine *engine, hs_error *err)
 {
     const hs_predictor *source = &engine->base.recipe->predictor;
     const hs_dense *dense = &source->dense;
-    const hs__linear_source linear = {&dense, 1, engine->kernels->activate[source->activation]};
+    const hs__linear_source linear = {.parts = &dense,
+                                      .n_parts = 1,
+                                      .activate = engine->kernels->activate[source->activation],
+                                      .cache_bytes = hs_runtime_caches(engine->base.runtime).second};
     if (!source->decoder.data)
         return HS_OK;
     return hs__linear_native.create(&linear, engine->kernels, HS_PRECISION_FP32, &engine->predictor.dense,

@@ -17,7 +17,7 @@ typedef struct filling {
 /* y [R][H] = table W' + b */
 static hs_status project(const filling *f, const hs_dense *dense, float *y)
 {
-    const hs__linear_source source = {&dense, 1, NULL};
+    const hs__linear_source source = {.parts = &dense, .n_parts = 1};
     const size_t R = f->engine->relative.n_rows;
     hs__linear *linear = NULL;
     hs_status st = hs__linear_native.create(&source, f->engine->kernels, HS_PRECISION_FP32, &linear, NULL);

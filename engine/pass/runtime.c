@@ -7,6 +7,12 @@
 
 hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *err)
 {
+    const hs__kernels *kernels = hs__kernels_select();
+    if (!kernels)
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            HS_KERNELS_VARIABLE
+            " names kernels that this CPU does not have: use avx512, avx2 or base, or leave it unset");
     hs_runtime *runtime = calloc(1, sizeof *runtime);
     hs__thread_pool *threads = hs__thread_pool_create(n_cores > 0 ? n_cores : hs__cores_allowed());
     if (!runtime || !threads) {
@@ -18,7 +24,8 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
      * other (OpenBLAS issue 5836). Cores are shared out by us. */
     openblas_set_num_threads(1);
     runtime->threads = threads;
-    runtime->kernels = hs__kernels_select();
+    runtime->kernels = kernels;
+    runtime->caches = hs__caches_read();
     hs__block_pool_init(&runtime->blocks);
     *ret_runtime = runtime;
     return HS_OK;
@@ -36,6 +43,11 @@ void hs_runtime_destroy(hs_runtime *runtime)
 size_t hs_runtime_cores(const hs_runtime *runtime)
 {
     return hs__thread_pool_cores(runtime->threads);
+}
+
+hs_caches hs_runtime_caches(const hs_runtime *runtime)
+{
+    return runtime->caches;
 }
 
 const char *hs_runtime_kernels(const hs_runtime *runtime)

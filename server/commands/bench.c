@@ -33,6 +33,18 @@ static size_t memory_read(const char *field)
     return 1024 * kilobytes;
 }
 
+/* "32K, 1M, 32M" */
+static void caches_write(hs_caches caches, char ret_text[64])
+{
+    const size_t sizes[] = {caches.first, caches.second, caches.third};
+    int n = 0;
+    for (size_t l = 0; l < sizeof sizes / sizeof *sizes; l++) {
+        const bool whole = sizes[l] > 0 && sizes[l] % (1 << 20) == 0;
+        n += snprintf(ret_text + n, 20, "%s%zu%c", l > 0 ? ", " : "", sizes[l] >> (whole ? 20 : 10),
+                      whole ? 'M' : 'K');
+    }
+}
+
 static json_t *machine_tell(const hs_runtime *runtime, size_t n_cores)
 {
     uv_cpu_info_t *cpus = NULL;
@@ -44,9 +56,12 @@ static json_t *machine_tell(const hs_runtime *runtime, size_t n_cores)
         strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     const bool known = uv_cpu_info(&cpus, &n_cpus) == 0 && n_cpus > 0;
     const char *cpu = known ? cpus[0].model : "unknown CPU";
-    printf("%s, %zu cores, %s kernels, %s\n", cpu, n_cores, hs_runtime_kernels(runtime), date);
-    json_t *machine = json_pack("{s:s, s:I, s:s, s:s}", "cpu", cpu, "cores", (json_int_t)n_cores, "kernels",
-                                hs_runtime_kernels(runtime), "date", date);
+    char caches[64];
+    caches_write(hs_runtime_caches(runtime), caches);
+    printf("%s, %zu cores, %s kernels, caches of %s, %s\n", cpu, n_cores, hs_runtime_kernels(runtime), caches,
+           date);
+    json_t *machine = json_pack("{s:s, s:I, s:s, s:s, s:s}", "cpu", cpu, "cores", (json_int_t)n_cores,
+                                "kernels", hs_runtime_kernels(runtime), "caches", caches, "date", date);
     if (known)
         uv_free_cpu_info(cpus, n_cpus);
     return machine;

@@ -109,6 +109,15 @@ static double over_floor(const rounds *r, int step, double flops)
     return hs__bench_median(ratios, r->n);
 }
 
+/* What the products with weights do of what the machine could. */
+static double peak_share(const rounds *r, double product_flops)
+{
+    double shares[ROUNDS_MAX];
+    for (size_t i = 0; i < r->n; i++)
+        shares[i] = 1e3 * product_flops / r->ms[PRODUCTS][i] / r->peak[i];
+    return hs__bench_median(shares, r->n);
+}
+
 /* By how much of the plain pass capture and analysis lengthen it. */
 static double added_share(const rounds *r)
 {
@@ -118,23 +127,28 @@ static double added_share(const rounds *r)
     return hs__bench_median(shares, r->n);
 }
 
-static json_t *rounds_tell(rounds *r, double flops)
+static json_t *rounds_tell(rounds *r, const hs_recipe *recipe)
 {
+    const double flops = hs_measure_flops(recipe, r->n_tokens);
     /* Ratios first: a median sorts its rounds. */
     double ratios[N_STEPS];
     for (int step = 0; step < N_STEPS; step++)
         ratios[step] = over_floor(r, step, flops);
+    const double of_peak = peak_share(r, hs_measure_product_flops(recipe, r->n_tokens));
     const double share = added_share(r), peak = hs__bench_median(r->peak, r->n),
                  floor_ms = 1e3 * flops / peak;
     printf("%6zu %5zu %9.1f %9.2f", r->n_tokens, r->n_cores, peak / 1e9, floor_ms);
-    json_t *figures = json_pack("{s:I, s:I, s:I, s:f, s:f, s:f}", "tokens", (json_int_t)r->n_tokens, "cores",
-                                (json_int_t)r->n_cores, "rounds", (json_int_t)r->n, "peak_gflops", peak / 1e9,
-                                "floor_ms", floor_ms, "added_share", share);
+    json_t *figures =
+        json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "tokens", (json_int_t)r->n_tokens, "cores",
+                  (json_int_t)r->n_cores, "rounds", (json_int_t)r->n, "peak_gflops", peak / 1e9, "floor_ms",
+                  floor_ms, "added_share", share, "products_of_peak", of_peak);
     for (int step = 0; step < N_STEPS; step++) {
         const double ms = hs__bench_median(r->ms[step], r->n);
         json_object_set_new(figures, step_names[step],
                             json_pack("{s:f, s:f}", "ms", ms, "over_floor", ratios[step]));
         printf(" %9.2f %5.2f", ms, ratios[step]);
+        if (step == PRODUCTS)
+            printf(" %5.0f %%", 100 * of_peak);
     }
     printf(" %+6.1f %%\n", 100 * share);
     fflush(stdout);
@@ -145,8 +159,8 @@ static hs_status measure(bench *b, const hs_bench_subject *subject, json_t *figu
 {
     static const size_t lengths[] = {16, 32, 64, 128, 256, 512};
     const hs_shape *shape = hs_engine_shape(b->engine);
-    printf("%6s %5s %9s %9s %15s %15s %15s %15s %8s\n", "tokens", "cores", "GFLOP/s", "floor ms",
-           "products ms   x", "plain ms   x", "capture ms   x", "analysis ms   x", "added");
+    printf("%6s %5s %9s %9s %15s %7s %15s %15s %15s %8s\n", "tokens", "cores", "GFLOP/s", "floor ms",
+           "products ms   x", "of peak", "plain ms   x", "capture ms   x", "analysis ms   x", "added");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const bool left_out = lengths[i] > shape->n_positions || (subject->quick && i % 2 == 0);
         for (size_t n_cores = 1; !left_out; n_cores = subject->n_cores) {
@@ -154,8 +168,7 @@ static hs_status measure(bench *b, const hs_bench_subject *subject, json_t *figu
             const hs_status st = run_rounds(b, &r, subject->quick, err);
             if (st)
                 return st;
-            json_array_append_new(figures,
-                                  rounds_tell(&r, hs_measure_flops(hs_engine_recipe(b->engine), lengths[i])));
+            json_array_append_new(figures, rounds_tell(&r, hs_engine_recipe(b->engine)));
             if (n_cores == subject->n_cores)
                 break;
         }
