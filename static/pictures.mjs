@@ -11,7 +11,7 @@ import { join } from "node:path";
 const DOCS = {
   overview: "view=overview",
   experiment:
-    "view=experiment&edits=z1.2_z1.6&at=4&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.",
+    "view=experiment&edits=z1.2_z1.6&text=The+old+bridge+%5BMASK%5D+closed+after+the+war.",
 };
 const VIEWS = {
   overview: "",

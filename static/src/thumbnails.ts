@@ -20,7 +20,8 @@ export const NEAR = 3; // offsets in the strip, either way
 
 const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
 const URGENT_MS = 80; // while there are maps in sight that are blank
-const PATIENCE_MS = 400; // what is in sight by then is shown, though the rest of it is missing
+const PATIENCE_MS = 400; // heads that are whole by then are shown, though others in sight are missing
+const GIVEN_UP_MS = 3000; // and then also what is there of a head: the rest may have failed
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
 
 // The tokens shown.
@@ -95,15 +96,18 @@ export class Thumbnails {
     };
     const isWhole = ({ attention, profile, similarity }: Has): boolean => (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
     const whole = near.every((t) => isWhole(has(t)));
-    if (first && !whole && this.isPatient(answer)) return;
+    const waited = first ? this.waited(answer) : Infinity;
+    if (!whole && waited < PATIENCE_MS) return;
     const side = Math.round((width - 2) * devicePixelRatio);
     const seen = seenOf(answer, app.state.special);
     const look = [answerNumber(answer), app.state.map, app.theme, app.state.show, side, seen.length].join(" ");
+    const inParts = new Set(waited > GIVEN_UP_MS ? near : []);
     // What is not there yet is painted too, clear: another text's map must not stand for it.
     const jobs = [...new Set([...near, ...this.all])].flatMap((t) => {
-      const there = has(t);
+      const known = has(t);
+      const there = isWhole(known) || inParts.has(t) ? known : NOTHING;
       const key = `${look} ${Object.values(there).map(Boolean)}`;
-      return t.key === key || (!t.key && !Object.values(there).some(Boolean)) ? [] : [() => this.paint(t, key, there, T, side, seen)];
+      return t.key === key || (!t.key && there === NOTHING) ? [] : [() => this.paint(t, key, there, T, side, seen)];
     });
     this.run(jobs, near.length, () => {
       if (first && whole && near.length) this.settle(answer);
@@ -116,14 +120,14 @@ export class Thumbnails {
     this.app.draw(); // asks for the rest
   }
 
-  // Whether what is in sight may still come all at once.
-  private isPatient(answer: Answer): boolean {
+  // How long the first thumbnails have been waited for.
+  private waited(answer: Answer): number {
     const now = performance.now();
     if (this.begun?.answer !== answer) {
       this.begun = { answer, at: now };
-      setTimeout(this.app.draw, PATIENCE_MS + 10);
+      for (const rest of [PATIENCE_MS, GIVEN_UP_MS]) setTimeout(this.app.draw, rest + 10);
     }
-    return now < this.begun.at + PATIENCE_MS;
+    return now - this.begun.at;
   }
 
   private run(jobs: readonly (() => void)[], urgent: number, done: () => void): void {
@@ -159,6 +163,8 @@ interface Has {
   profile: Profile | undefined;
   similarity: Int8Array | undefined;
 }
+
+const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined };
 
 function inSight({ button }: Thumb): boolean {
   const { top, bottom } = button.getBoundingClientRect();
