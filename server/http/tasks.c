@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <threads.h>
 
 enum { YIELD = 5 }; /* a third of the loop's weight, where both want a core */
 
@@ -71,7 +70,7 @@ static void queue_remove(hs_tasks *tasks, hs_task *task)
  */
 static void yield_to_loop(void)
 {
-    static thread_local bool yielded;
+    static _Thread_local bool yielded;
     if (!yielded)
         (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + YIELD);
     yielded = true;
