@@ -9,7 +9,7 @@ char *hs_floats_print(char *to, const float *values, size_t n, int digits)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512cd"))
         return hs__floats_print_avx512(to, values, n, digits);
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("lzcnt"))
         return hs__floats_print_avx2(to, values, n, digits);
 #endif
     for (size_t i = 0; i < n; i++) {

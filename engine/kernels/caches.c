@@ -1,7 +1,6 @@
 /* caches.c - Linux lists each core's caches in /sys; where that is hidden, the C library asks the CPU. */
 #include "engine/kernels/caches.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +14,17 @@ static const size_t assumed[LEVELS] = {32 << 10, 512 << 10, 0};
 static const size_t least[LEVELS] = {8 << 10, 128 << 10, 0};
 static const size_t most[LEVELS] = {1 << 20, 64 << 20, (size_t)4 << 30};
 
-/* "1024K" or "1M"; *ret_end is what follows. */
-static size_t size_read(const char *text, char **ret_end)
+/* "1024K" or "1M", at most what is believed of any; *ret_end is what follows, the text itself where there is
+ * no number. */
+static size_t size_read(const char *text, const char **ret_end)
 {
-    const unsigned long long n = strtoull(text, ret_end, 10);
-    const char unit = **ret_end;
-    const int shift = unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
-    *ret_end += shift > 0;
-    return n <= most[LEVELS - 1] >> shift ? (size_t)n << shift : 0;
+    const size_t size_max = most[LEVELS - 1];
+    size_t n = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        n = n < size_max ? 10 * n + (size_t)(*text - '0') : n;
+    const int shift = *text == 'K' ? 10 : *text == 'M' ? 20 : 0;
+    *ret_end = text + (shift > 0);
+    return n < size_max >> shift ? n << shift : size_max;
 }
 
 /* The first word of a file of a cache; false where there is none. */
@@ -39,12 +41,13 @@ static bool word_read(int index, const char *name, char ret_word[32])
 
 static void system_read(size_t sizes[LEVELS])
 {
-    char level[32], type[32], size[32], *end;
+    char level[32], type[32], size[32];
+    const char *end;
     for (int index = 0; index < INDEXES; index++) {
         if (!word_read(index, "level", level) || !word_read(index, "type", type) ||
             !word_read(index, "size", size) || strcmp(type, "Instruction") == 0)
             continue;
-        const long n = strtol(level, &end, 10);
+        const size_t n = size_read(level, &end);
         if (n >= 1 && n <= LEVELS)
             sizes[n - 1] = size_read(size, &end);
     }
@@ -59,25 +62,35 @@ static void library_read(size_t sizes[LEVELS])
     }
 }
 
-static void environment_read(size_t sizes[LEVELS])
+/* False when the text is not as caches.h says. */
+static bool environment_read(size_t sizes[LEVELS])
 {
     const char *text = getenv(HS_CACHES_VARIABLE);
-    for (int l = 0; text && *text && l < LEVELS; l++) {
-        char *end;
+    if (!text || !*text)
+        return true;
+    for (int l = 0; l < LEVELS; l++) {
+        const char *end, behind = l + 1 < LEVELS ? ',' : '\0';
+        if (*text < '0' || *text > '9')
+            return false;
         sizes[l] = size_read(text, &end);
-        text = *end == ',' ? end + 1 : end;
+        if (*end != behind)
+            return false;
+        text = end + 1;
     }
+    return true;
 }
 
-hs_caches hs__caches_read(void)
+bool hs__caches_read(hs_caches *ret_caches)
 {
     size_t sizes[LEVELS] = {0};
     system_read(sizes);
     library_read(sizes);
-    environment_read(sizes);
+    if (!environment_read(sizes))
+        return false;
     for (int l = 0; l < LEVELS; l++) {
         sizes[l] = sizes[l] > 0 ? sizes[l] : assumed[l];
         sizes[l] = sizes[l] < least[l] ? least[l] : sizes[l] > most[l] ? most[l] : sizes[l];
     }
-    return (hs_caches){sizes[0], sizes[1], sizes[2]};
+    *ret_caches = (hs_caches){sizes[0], sizes[1], sizes[2]};
+    return true;
 }

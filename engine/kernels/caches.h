@@ -4,9 +4,11 @@
 
 #include "engine/runtime.h"
 
+#include <stdbool.h>
+
 /* Three sizes, "32K,1M,16M", in place of those found: for tests and measurements. */
 #define HS_CACHES_VARIABLE "HEADSCOPE_CACHES"
 
 /* As the environment says, else the system, else what most servers have at least. Sizes that no cache has
- * are brought within reason. */
-hs_caches hs__caches_read(void);
+ * are brought within reason. False when the environment's text is not three sizes. */
+bool hs__caches_read(hs_caches *ret_caches);

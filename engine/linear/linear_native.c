@@ -101,7 +101,7 @@ static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size
     const size_t n_row_chunks = divide_up(n_rows * row_bytes, linear->cache_bytes / 2 + 1);
     some.n_panels = n_panels;
     if (some.n_row_chunks < n_row_chunks)
-        some.n_row_chunks = n_row_chunks;
+        some.n_row_chunks = n_row_chunks < n_rows ? n_row_chunks : n_rows; /* a row may be more than half */
     const size_t n_tasks = some.n_row_chunks * some.n_column_chunks;
     return n_threads > 1 && n_tasks < TASKS_MIN * n_threads ? one : some;
 }

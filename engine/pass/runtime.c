@@ -13,6 +13,11 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
             err, HS_UNSUPPORTED,
             HS_KERNELS_VARIABLE
             " names kernels that this CPU does not have: use avx512, avx2 or base, or leave it unset");
+    hs_caches caches;
+    if (!hs__caches_read(&caches))
+        return hs_fail(err, HS_UNSUPPORTED,
+                       HS_CACHES_VARIABLE
+                       " is not three sizes as in 32K,1M,16M: write it so, or leave it unset");
     hs_runtime *runtime = calloc(1, sizeof *runtime);
     hs__thread_pool *threads = hs__thread_pool_create(n_cores > 0 ? n_cores : hs__cores_allowed());
     if (!runtime || !threads) {
@@ -25,7 +30,7 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
     openblas_set_num_threads(1);
     runtime->threads = threads;
     runtime->kernels = kernels;
-    runtime->caches = hs__caches_read();
+    runtime->caches = caches;
     hs__block_pool_init(&runtime->blocks);
     *ret_runtime = runtime;
     return HS_OK;

@@ -97,6 +97,27 @@ START_TEST(small_caches_make_tasks_of_several_panels)
 }
 END_TEST
 
+START_TEST(every_task_has_rows)
+{
+    enum { N_DEEP = 65536 }; /* a part of one row is more than half of a small cache */
+    float *weights = numbers_make(N_DEEP);
+    const hs_dense dense = {{weights, 1, N_DEEP, HS_F32}, {NULL, 0, 0, HS_F32}};
+    const hs_dense *part = &dense;
+    const hs__linear_source source = {.parts = &part, .n_parts = 1, .cache_bytes = 128 << 10};
+    float *x = numbers_make(2 * (size_t)N_DEEP), y[2];
+    for (size_t n_rows = 1; n_rows <= 2; n_rows++) {
+        hs__linear *linear = NULL;
+        ck_assert_int_eq(
+            hs__linear_native.create(&source, hs__kernels_at(0), HS_PRECISION_FP32, &linear, NULL), HS_OK);
+        ck_assert_uint_le(hs__linear_native.split(linear, n_rows, 1).n_row_chunks, n_rows);
+        for (size_t t = 0; t < hs__linear_tasks(linear, n_rows, 1); t++)
+            ck_assert_int_eq(hs__linear_run(linear, n_rows, 1, x, y, t), HS_OK);
+        hs__linear_destroy(linear);
+    }
+    free(weights), free(x);
+}
+END_TEST
+
 START_TEST(rows_are_not_pages_apart)
 {
     ck_assert_uint_eq(hs__row_step(768), 768);
@@ -108,18 +129,39 @@ END_TEST
 START_TEST(caches_are_known_and_may_be_named)
 {
     unsetenv(HS_CACHES_VARIABLE);
-    hs_caches caches = hs__caches_read();
+    hs_caches caches;
+    ck_assert(hs__caches_read(&caches));
     ck_assert_uint_ge(caches.first, 8 << 10);
     ck_assert_uint_ge(caches.second, 128 << 10);
     setenv(HS_CACHES_VARIABLE, "48K,2M,60M", 1);
-    caches = hs__caches_read();
+    ck_assert(hs__caches_read(&caches));
     ck_assert_uint_eq(caches.first, 48 << 10);
     ck_assert_uint_eq(caches.second, 2 << 20);
     ck_assert_uint_eq(caches.third, 60 << 20);
-    setenv(HS_CACHES_VARIABLE, "1,99999999999999999999M,x", 1); /* no such caches */
-    caches = hs__caches_read();
+    setenv(HS_CACHES_VARIABLE, "1,99999999999999999999M,0", 1); /* no such caches */
+    ck_assert(hs__caches_read(&caches));
     ck_assert_uint_eq(caches.first, 8 << 10);
-    ck_assert_uint_le(caches.second, 64 << 20);
+    ck_assert_uint_eq(caches.second, 64 << 20);
+    ck_assert_uint_eq(caches.third, 0);
+    unsetenv(HS_CACHES_VARIABLE);
+}
+END_TEST
+
+START_TEST(caches_misspelt_are_refused)
+{
+    static const char *const texts[] = {"x",           "1G,1M,1M",  "32K,",        "32K,1M",
+                                        "32K,1M,16M,", "-1,1M,16M", ",,,",         " 32K,1M",
+                                        "32K;1M;0",    "32K,,16M",  "32KB,1M,16M", "+1,1M,16M"};
+    hs_runtime *runtime = NULL;
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        hs_error err = {0};
+        setenv(HS_CACHES_VARIABLE, texts[k], 1);
+        ck_assert_msg(hs_runtime_create(1, &runtime, &err) == HS_UNSUPPORTED, "%s", texts[k]);
+        ck_assert_ptr_nonnull(strstr(err.text, HS_CACHES_VARIABLE));
+    }
+    setenv(HS_CACHES_VARIABLE, "", 1);
+    hs_caches caches;
+    ck_assert(hs__caches_read(&caches));
     unsetenv(HS_CACHES_VARIABLE);
 }
 END_TEST
@@ -149,8 +191,10 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, no_bit_depends_on_caches_or_threads);
     tcase_add_test(tcase, small_caches_make_tasks_of_several_panels);
+    tcase_add_test(tcase, every_task_has_rows);
     tcase_add_test(tcase, rows_are_not_pages_apart);
     tcase_add_test(tcase, caches_are_known_and_may_be_named);
+    tcase_add_test(tcase, caches_misspelt_are_refused);
     tcase_add_test(tcase, kernels_may_be_named);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
