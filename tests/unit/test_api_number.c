@@ -189,7 +189,7 @@ START_TEST(floats_print_knows_powers_of_ten_and_what_is_next_to_them)
     float values[81];
     for (int digits = 1; digits <= 9; digits++) {
         for (int power = -45; power <= 38; power++) {
-            char text[8];
+            char text[16];
             snprintf(text, sizeof text, "1e%d", power);
             const float near = strtof(text, NULL);
             uint32_t bits;

@@ -126,8 +126,9 @@ static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
 
 /* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
 static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20};
-static const hs_shape large = {3, 4, 256, 64, 300, TOKENS_MAX, 2, 20}; /* enough work for threads to share */
-static const hs_shape *shape = &small;                                 /* of the recipes below */
+static const hs_shape large = {3, 4, 256, 64, 300, TOKENS_MAX, 2, 20};  /* enough work for threads to share */
+static const hs_shape padded = {3, 3, 42, 14, 1024, TOKENS_MAX, 2, 20}; /* rows that would be pages apart */
+static const hs_shape *shape = &small;                                  /* of the recipes below */
 static const size_t lengths[] = {1, 2, 17, 70, 150};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
@@ -399,6 +400,16 @@ START_TEST(recipes_agree_with_doubles)
 #if defined HS_WITH_ONEDNN
     check_pass(&recipe, HS_PRODUCTS_ONEDNN, 33, NULL, 0);
 #endif
+}
+END_TEST
+
+START_TEST(padded_rows_agree_with_doubles)
+{
+    shape = &padded;
+    const hs_recipe recipe = recipes[_i].make();
+    check_pass(&recipe, HS_PRODUCTS_NATIVE, 17, NULL, 0);
+    check_pass(&recipe, HS_PRODUCTS_OPENBLAS, 17, NULL, 0);
+    shape = &small;
 }
 END_TEST
 
@@ -810,6 +821,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_RECIPES);
+    tcase_add_loop_test(cases, padded_rows_agree_with_doubles, 0, N_RECIPES);
     tcase_add_loop_test(cases, threads_change_no_bit, 0, N_RECIPES);
     tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_RECIPES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_RECIPES);
