@@ -132,12 +132,12 @@ static int unfinished_create(const char *dir, const char *name, char ret_path[PA
 /* The same, locked. Before the lock it may be taken for a leftover: then there is no name of it any more. */
 static int unfinished_open(const char *dir, const char *name, char ret_path[PATH_MAX])
 {
-    struct stat file;
     int fd;
     while ((fd = unfinished_create(dir, name, ret_path)) >= 0) {
         while (flock(fd, LOCK_EX) && errno == EINTR) /* where there are no locks, nobody sweeps */
             continue;
-        if (fstat(fd, &file) || file.st_nlink > 0)
+        /* By name: NFS counts on what it unlinks while it is open. */
+        if (!access(ret_path, F_OK) || errno != ENOENT)
             break;
         close(fd);
     }
@@ -221,9 +221,10 @@ hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_
     if (!path)
         return stream_fill(dup(STDOUT_FILENO), "standard output", write, data, err);
     const bool exists = stat(path, &file) == 0;
-    if (exists && !S_ISREG(file.st_mode))
-        return stream_fill(open(path, O_WRONLY | O_CLOEXEC), path, write, data, err);
-    if (!exists || !realpath(path, real))
+    const bool named = exists && S_ISREG(file.st_mode) && realpath(path, real);
+    if (exists && !named) /* "/dev/stdout" may be a file that has no name any more */
+        return stream_fill(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), path, write, data, err);
+    if (!named)
         snprintf(real, sizeof real, "%s", path);
     char *slash = strrchr(real, '/');
     const char *dir = slash == real ? "/" : slash ? real : ".", *name = slash ? slash + 1 : real;

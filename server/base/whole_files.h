@@ -21,8 +21,8 @@ HS_MUST_USE hs_status hs__file_replace(const char *dir, const char *name, const 
                                        hs__file_write write, void *data, hs_error *err);
 
 /* The same for a path that somebody typed, after leftovers of earlier writes to it are removed: a link's
- * target is replaced and keeps its permissions, and what is no regular file (a device, a pipe) is written to
- * as it is. NULL: standard output. */
+ * target is replaced and keeps its permissions, and what is no regular file (a device, a pipe), or one
+ * without a name, is written to as it is. NULL: standard output. */
 HS_MUST_USE hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err);
 
 /* Those of writes that were killed, in this folder. */

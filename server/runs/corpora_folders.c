@@ -24,8 +24,10 @@ void hs__run_path_strip(const hs_corpora *c, const char *id, char *text)
     char dir[HS__RUN_PATH_MAX];
     hs__run_path(c, id, "", dir);
     const size_t n = strlen(dir);
-    for (char *at; (at = strstr(text, dir));)
-        memmove(at, at + n + (at[n] == '/'), strlen(at + n + (at[n] == '/')) + 1);
+    for (char *at; (at = strstr(text, dir));) {
+        const size_t n_taken = at[n] == '/' ? n + 1 : n - strlen(id);
+        memmove(at, at + n_taken, strlen(at + n_taken) + 1);
+    }
 }
 
 void hs__run_files_remove(const hs_corpora *c, const char *id)

@@ -79,8 +79,8 @@ bool hs__row_next(hs_corpora *c, hs__run_row *ret_row);
 
 /* name: of a file in it, or "". */
 void hs__run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX]);
-/* Takes the run's folder out of a text: what clients are told names files as the run has them, not where the
- * server keeps them. */
+/* Takes the run's folder out of a text: what clients are told names files as the run has them, and the run by
+ * its id, not where the server keeps them. */
 void hs__run_path_strip(const hs_corpora *c, const char *id, char *text);
 /* With what a save left that was cut short. */
 void hs__run_files_remove(const hs_corpora *c, const char *id);

@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import subprocess
+import tempfile
 
 import numpy
 import pytest
@@ -334,3 +335,16 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path):
     assert process.wait(PATIENCE) == 0 and list(tmp_path.iterdir()) == [pipe]
     done = headscope("analyze", "-o", "/dev/full", text=b"a")
     assert done.returncode == 1 and b"No space left" in done.stderr and os.path.exists("/dev/full")
+
+
+def test_a_file_that_lost_its_name_is_written_to_and_the_link_to_it_stays(tmp_path):
+    """As /dev/stdout is one when standard output goes into a file of tempfile's."""
+    link = tmp_path / "link"
+    link.symlink_to("/proc/self/fd/1")
+    with tempfile.TemporaryFile(dir=tmp_path) as file:
+        file.write(100000 * b"x")
+        file.flush()
+        assert subprocess.run([HEADSCOPE, "analyze", "-o", link], input=b"a", stdout=file, check=False, timeout=PATIENCE).returncode == 0
+        file.seek(0)
+        assert json.loads(file.read())["tokens"]
+    assert list(tmp_path.iterdir()) == [link] and link.is_symlink()

@@ -3,6 +3,7 @@ import importlib
 import io
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -74,3 +75,19 @@ def test_a_corpus_run_keeps_to_one(tmp_path, precision):
     assert done.returncode == 1 and b"another precision" in done.stderr
     done = headscope("merge", tmp_path / "exact", tmp_path / "short", "-o", tmp_path / "both")
     assert done.returncode == 1 and b"another precision" in done.stderr
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_run_under_way_keeps_to_one_and_is_told_by_its_id(start_server, tmp_path, precision):
+    maps(precision)
+    server = start_server("--state", tmp_path / "state")
+    run = server.request("POST", "/corpora?layers=0&max_tokens=24", 30000 * (TEXT + b"\n"), {"Content-Type": "text/plain"}).json()
+    path, end = f"/corpora/{run['id']}", time.monotonic() + PATIENCE
+    while not server.get(path).json()["texts_done"] and time.monotonic() < end:
+        time.sleep(0.02)
+    server.stop()
+    server = start_server("--state", tmp_path / "state", "--precision", precision)
+    while (run := server.get(path).json())["state"] in ("queued", "running") and time.monotonic() < end:
+        time.sleep(0.02)
+    assert run["state"] == "failed"
+    assert run["error"] == f"the run in '{run['id']}' has another precision: \"fp32\" there, \"{precision}\" here"
