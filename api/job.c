@@ -195,6 +195,18 @@ static size_t capture_bytes(const hs_job *job)
     return n_bytes + (hs__outputs_by_passes(job->wanted.outputs) ? hs__effects_bytes(&answer) : 0);
 }
 
+/* Refuses a position that the text, now that its tokens are known, does not have. They ascend. */
+static int check_positions(hs_job *job)
+{
+    const hs__prediction_request *wanted = &job->wanted.predictions;
+    const size_t n = wanted->n_positions, T = job->text.encoding.n_tokens;
+    if (n == 0 || wanted->positions[n - 1] < T)
+        return 0;
+    return hs__refuse(&job->problem, 422, "/predictions/positions",
+                      "predictions: position %zu is asked for, the text has %zu tokens",
+                      wanted->positions[n - 1], T);
+}
+
 /* Refuses before computing what could not be sent or held. */
 static int check_limits(hs_job *job)
 {
@@ -237,7 +249,8 @@ static void prepare_analyze(hs_job *job)
     if (hs__format_choose(request->query, request->accept, &job->format, problem) ||
         hs__content_type_check(request->content_type, problem) ||
         hs__analysis_request_read(job->api, request, false, &job->wanted, problem) ||
-        (job->format != HS__JSON && hs__outputs_check_dtype(&job->wanted, problem)) || tokenize(job))
+        (job->format != HS__JSON && hs__outputs_check_dtype(&job->wanted, problem)) || tokenize(job) ||
+        check_positions(job))
         return;
     plan(job);
     if (check_limits(job) || !job->selection.taps)

@@ -32,10 +32,6 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
 {
     const hs__prediction_request *wanted = &a->wanted->predictions;
     const size_t T = a->encoding->n_tokens;
-    for (size_t i = 0; i < wanted->n_positions; i++)
-        if (wanted->positions[i] >= T)
-            return hs_fail(err, HS_INVALID, "predictions: position %zu is asked for, the text has %zu tokens",
-                           wanted->positions[i], T);
     size_t *positions = malloc((wanted->n_positions + T) * sizeof *positions), n = 0;
     if (!positions)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");

@@ -7,8 +7,8 @@ extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__struc
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
     hs__structure_effects, hs__structure_head_distances;
 
-/* Where the request wants predictions: positions of the text, ascending; owned by the caller. HS_INVALID when
- * one is listed that the text does not have. */
+/* Where the request wants predictions: positions of the text, ascending; owned by the caller. Those listed
+ * are known to be of the text. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
 

@@ -18,6 +18,31 @@ test("first visit: the example is analysed, three hints lead to it", async ({ wa
   await expect(page.locator(".hints")).toBeHidden();
 });
 
+test("overview: no map of the text before stands under a new one", async ({ watched: page, home }) => {
+  await open(page, home, "text=The+cat+sat+on+the+mat.");
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
+  // In every frame: what the first thumbnail shows once the grid is there again.
+  await page.evaluate(() => {
+    const grid = document.querySelector<HTMLElement>(".grid")!;
+    const first = grid.querySelector<HTMLCanvasElement>(".thumb canvas")!;
+    const old = first.toDataURL();
+    let left = false;
+    const look = (): void => {
+      left ||= grid.hidden;
+      const shown = left && !grid.hidden;
+      if (shown && first.toDataURL() === old) document.body.dataset.stale = "1";
+      if (shown) document.body.dataset.again = "1";
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+  await page.getByLabel("Text", { exact: true }).fill("A dog ran, and another dog ran after it to the river.");
+  await page.keyboard.press("Control+Enter");
+  await expect(page.locator("body[data-again]")).toBeAttached();
+  await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(2);
+  await expect(page.locator("body[data-stale]")).toHaveCount(0);
+});
+
 test("overview: sorts by a figure, colours by it, opens a head", async ({ watched: page, home }) => {
   await open(page, home);
   await page.getByLabel("Sort by").selectOption("repeated_share");

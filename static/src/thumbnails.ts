@@ -102,7 +102,7 @@ export class Thumbnails {
     const seen = seenOf(answer, app.state.special);
     const look = [answerNumber(answer), app.state.map, app.theme, app.state.show, side, seen.length].join(" ");
     const inParts = new Set(waited > GIVEN_UP_MS ? near : []);
-    // What is not there yet is painted too, clear: another text's map must not stand for it.
+    // What is not there yet is painted too, clear: a map of before must not stand for it.
     const jobs = [...new Set([...near, ...this.all])].flatMap((t) => {
       const known = has(t);
       const there = isWhole(known) || inParts.has(t) ? known : NOTHING;
@@ -125,9 +125,17 @@ export class Thumbnails {
     const now = performance.now();
     if (this.begun?.answer !== answer) {
       this.begun = { answer, at: now };
+      this.clear();
       for (const rest of [PATIENCE_MS, GIVEN_UP_MS]) setTimeout(this.app.draw, rest + 10);
     }
     return now - this.begun.at;
+  }
+
+  // Another text's maps must not stand for this one's.
+  private clear(): void {
+    cancelAnimationFrame(this.painting);
+    for (const { key, canvas } of this.all) if (key) canvas.getContext("2d")!.clearRect(0, 0, canvas.width, canvas.height);
+    for (const t of this.all) t.key = "";
   }
 
   private run(jobs: readonly (() => void)[], urgent: number, done: () => void): void {

@@ -265,9 +265,11 @@ def test_effects_without_anything_to_predict(server):
     assert alone[0][0]["similarity_change"] is None and alone[0][0]["hidden_change"] > 0
 
 
-def test_effects_at_a_position_behind_the_text(server):
-    refused = server.post("/analyze", {"text": "short", "outputs": ["effects"], "predictions": {"positions": [50]}})
-    assert refused.status == 422 and "position 50" in refused.json()["detail"]
+def test_a_position_behind_the_text(server):
+    for outputs in (["effects"], ["predictions"], []):
+        refused = server.post("/analyze", {"text": "short", "outputs": outputs, "predictions": {"positions": [1, 50]}})
+        assert refused.status == 422 and "position 50" in refused.json()["detail"]
+        assert refused.json()["pointer"] == "/predictions/positions"
 
 
 def test_json_effects_are_the_arrays(server):
