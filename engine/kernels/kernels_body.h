@@ -400,9 +400,9 @@ static void mirror(size_t n, float *s)
 /* Sums of some rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time that an
  * addition takes, as few as leave the others in registers. w comes from memory: what next points to is
  * fetched meanwhile. */
-#define DOT_ROWS    (LANES == 16 ? 6 : 4) /* AVX-512 has twice the registers */
+#define DOT_ROWS    (LANES == 16 ? 7 : 4) /* AVX-512 has twice the registers: 28 sums and 4 of w */
 #define DOT_COLUMNS (LANES == 16 ? 4 : 2)
-#define DOT_AHEAD   8 /* rows of w that are in the second-level cache before they are met */
+#define DOT_AHEAD   32 /* rows of w that are in the second-level cache before they are met */
 INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const float *const w[],
                      const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
@@ -412,7 +412,7 @@ INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const floa
 #pragma GCC unroll 4
         for (size_t j = 0; j < DOT_COLUMNS; j++)
             __builtin_prefetch(next[j] + k, 0, 2);
-#pragma GCC unroll 6
+#pragma GCC unroll 7
         for (size_t i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
             for (size_t j = 0; j < DOT_COLUMNS; j++)
@@ -444,6 +444,9 @@ static void dot_some(size_t n_rows, size_t K, const float *const x[], const floa
 #if LANES == 16
     case 5:
         dot_tile(5, K, x, w, next, sums);
+        return;
+    case 6:
+        dot_tile(6, K, x, w, next, sums);
         return;
 #endif
     default:
