@@ -177,52 +177,79 @@ static const char *list(const hs_format *among, size_t n, bool media_types, char
     return ret;
 }
 
-static int format_from_query(const hs_format *among, size_t n_among, const char *query, bool *ret_found,
-                             size_t *ret_format, hs__problem *problem)
+/* What a query asks for. */
+typedef struct query_choice {
+    const hs_format *among;
+    size_t n_among, format; /* n_among: not said */
+    bool *hooks;            /* NULL: names is no parameter here */
+    bool names_said;
+} query_choice;
+
+static int format_take(query_choice *choice, const char *value, hs__problem *problem)
 {
     char names[256];
+    size_t f = 0;
+    if (choice->format < choice->n_among)
+        return hs__refuse(problem, 422, NULL, "the query parameter 'format' is given twice");
+    while (f < choice->n_among && strcmp(value, choice->among[f].name) != 0)
+        f++;
+    choice->format = f;
+    return f < choice->n_among ? 0
+                               : hs__refuse(problem, 406, NULL, "unknown format; allowed: %s",
+                                            list(choice->among, choice->n_among, false, names));
+}
+
+static int names_take(query_choice *choice, const char *value, hs__problem *problem)
+{
+    if (choice->names_said)
+        return hs__refuse(problem, 422, NULL, "the query parameter 'names' is given twice");
+    choice->names_said = *choice->hooks = true;
+    return strcmp(value, "hooks") == 0 ? 0 : hs__refuse(problem, 422, NULL, "unknown names; allowed: hooks");
+}
+
+static int query_read(query_choice *choice, const char *query, hs__problem *problem)
+{
     while (*query) {
         const size_t n = strcspn(query, "&");
         const char *equals = memchr(query, '=', n);
         const size_t n_name = equals ? (size_t)(equals - query) : n;
-        char name[32], value[32];
-        if (n && (!percent_decode(query, n_name, name, sizeof name) || strcmp(name, "format") != 0))
-            return hs__refuse(problem, 422, NULL, "unknown query parameter '%.*s'; allowed: format",
-                              hs__clip(query, n_name, 64), query);
-        if (n) {
-            if (*ret_found)
-                return hs__refuse(problem, 422, NULL, "the query parameter 'format' is given twice");
-            size_t f = n_among;
-            if (equals && percent_decode(equals + 1, n - n_name - 1, value, sizeof value)) {
-                for (f = 0; f < n_among && strcmp(value, among[f].name) != 0; f++)
-                    ;
-            }
-            if (f == n_among)
-                return hs__refuse(problem, 406, NULL, "unknown format; allowed: %s",
-                                  list(among, n_among, false, names));
-            *ret_format = f;
-            *ret_found = true;
-        }
+        char name[32] = "", value[32];
+        if (n && !percent_decode(query, n_name, name, sizeof name))
+            *name = '\0';
+        if (!equals || !percent_decode(equals + 1, n - n_name - 1, value, sizeof value))
+            *value = '\0';
+        int status = 0;
+        if (strcmp(name, "format") == 0)
+            status = format_take(choice, value, problem);
+        else if (choice->hooks && strcmp(name, "names") == 0)
+            status = names_take(choice, value, problem);
+        else if (n)
+            status = hs__refuse(problem, 422, NULL, "unknown query parameter '%.*s'; allowed: format%s",
+                                hs__clip(query, n_name, 64), query, choice->hooks ? ", names" : "");
+        if (status)
+            return status;
         query += n + (query[n] == '&');
     }
     return 0;
 }
 
-static int choose(const hs_format *among, size_t n, const char *query, const char *accept, size_t *ret_format,
-                  hs__problem *problem)
+static int choose(query_choice *choice, const char *query, const char *accept, hs__problem *problem)
 {
-    bool found = false;
-    *ret_format = 0;
-    if (query && format_from_query(among, n, query, &found, ret_format, problem))
+    const hs_format *among = choice->among;
+    const size_t n = choice->format = choice->n_among;
+    if (query && query_read(choice, query, problem))
         return problem->status;
-    if (found || !accept)
+    if (choice->format < n)
+        return 0;
+    choice->format = 0;
+    if (!accept)
         return 0;
     int best = 0;
     for (size_t f = 0; f < n; f++) {
         const int want = wanted(accept, among[f].media_type);
         if (want > best) {
             best = want;
-            *ret_format = f;
+            choice->format = f;
         }
     }
     char media_types[256];
@@ -231,22 +258,27 @@ static int choose(const hs_format *among, size_t n, const char *query, const cha
     return hs__refuse(problem, 406, NULL, "Accept allows none of %s", list(among, n, true, media_types));
 }
 
-int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format,
+int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format, bool *ret_hooks,
                       hs__problem *problem)
 {
-    size_t format;
-    const int status = choose(formats, HS__FORMAT_COUNT, query, accept, &format, problem);
-    *ret_format = (hs__answer_format)format;
-    return status;
+    query_choice choice = {.among = formats, .n_among = HS__FORMAT_COUNT, .hooks = ret_hooks};
+    if (choose(&choice, query, accept, problem))
+        return problem->status;
+    *ret_format = (hs__answer_format)choice.format;
+    if (ret_hooks && *ret_hooks && *ret_format == HS__JSON)
+        return hs__refuse(
+            problem, 422, NULL,
+            "names=hooks names the arrays of binary answers: ask for format=npz or safetensors");
+    return 0;
 }
 
 size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
                         hs_response *ret_response)
 {
     hs__problem problem = {0};
-    size_t format;
-    if (!choose(among, n, query, accept, &format, &problem))
-        return format;
+    query_choice choice = {.among = among, .n_among = n};
+    if (!choose(&choice, query, accept, &problem))
+        return choice.format;
     *ret_response = (hs_response){0};
     hs__problem_write(&problem, NULL, ret_response);
     return n;
@@ -292,9 +324,9 @@ bool hs_lines_refused(const hs_request *request, hs_response *ret_response)
 {
     hs__problem problem = {0};
     item it;
-    size_t format;
+    query_choice choice = {.among = &lines_format, .n_among = 1};
     if (!content_is(request->content_type, lines_format.media_type, &it) || charset_check(&it, &problem) ||
-        choose(&lines_format, 1, request->query, request->accept, &format, &problem)) {
+        choose(&choice, request->query, request->accept, &problem)) {
         *ret_response = (hs_response){0};
         hs__problem_write(&problem, request->id, ret_response);
     }

@@ -50,6 +50,7 @@ typedef struct hs__analysis_request {
     unsigned special_tokens; /* 1: masked */
     size_t digits;
     unsigned dtype;                     /* HS__DTYPE_... */
+    bool hooks;                         /* of the query: arrays named as TransformerLens's hooks */
     hs_intervention *interventions;     /* [n_interventions], owned */
     uint16_t (*numbers)[HS_LAYERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
     size_t n_interventions;

@@ -90,6 +90,57 @@ static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output 
     array->part = output;
 }
 
+/* ---- as TransformerLens names and shapes them ---- */
+
+/* One layer of an output: maps [head][query][key], vectors [T][head][d], states [T][D]. */
+static void fill_layer(const hs__array *array, char *to)
+{
+    const hs__answer *a = array->source;
+    const hs__output *output = array->part;
+    const size_t T = a->encoding->n_tokens, row = array->shape[array->n_dimensions - 1];
+    const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
+    const size_t n_heads = hs__output_n_walked(output) < 2 ? 1 : array->shape[vectors ? 1 : 0];
+    const size_t row_bytes = row * hs__element_bytes(array->element);
+    for (size_t h = 0; h < n_heads && !hs__answer_cancelled(a); h++) {
+        const float *part = hs__output_part(output, a, array->index, h);
+        for (size_t t = 0; t < T; t++)
+            put_floats(array->element, part + t * row, row,
+                       to + (vectors ? t * n_heads + h : h * T + t) * row_bytes);
+    }
+}
+
+/* The embeddings are what the first block reads. */
+static void name_layer(const hs__output *output, const hs__answer *a, size_t l, char *ret, size_t n_ret)
+{
+    const bool states = output->axes[0] == HS_AXIS_STATE;
+    if (states && l == 0)
+        snprintf(ret, n_ret, "blocks.0.hook_resid_pre");
+    else
+        snprintf(ret, n_ret, "blocks.%u.%s", (unsigned)a->wanted->layers[l - states], output->hook);
+}
+
+static void add_layers(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
+{
+    size_t lengths[HS_AXES_MAX], shape[HS_AXES_MAX];
+    const size_t n = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, lengths);
+    memcpy(shape, lengths + 1, (n - 1) * sizeof *shape);
+    if (output->axes[3] == HS_AXIS_HEAD_WIDTH) {
+        shape[0] = lengths[2];
+        shape[1] = lengths[1];
+    }
+    for (size_t l = 0; l < lengths[0]; l++) {
+        hs__array *array = hs__arrays_describe(arrays, "", elements[a->wanted->dtype], n - 1, shape);
+        if (!array)
+            return;
+        name_layer(output, a, l, array->name_room, sizeof array->name_room);
+        array->name = array->name_room;
+        array->fill = fill_layer;
+        array->source = a;
+        array->part = output;
+        array->index = l;
+    }
+}
+
 static void add_outputs(hs__arrays *arrays, const hs__answer *a)
 {
     for (size_t i = 0; hs__output_at(i); i++) {
@@ -98,6 +149,8 @@ static void add_outputs(hs__arrays *arrays, const hs__answer *a)
             continue;
         if (output->structure)
             output->structure->add_arrays(arrays, a, a->results[i]);
+        else if (a->wanted->hooks && output->hook)
+            add_layers(arrays, a, output);
         else
             add_array(arrays, a, output);
     }

@@ -41,6 +41,15 @@ static size_t output_bytes_max(const hs__output *output, hs__answer_format forma
     return format == HS__JSON ? n * m->number + 3 * n_lists : n * item[m->wanted->dtype];
 }
 
+/* Arrays of a binary answer. */
+static size_t arrays_max(const hs__analysis_request *wanted)
+{
+    size_t n = 128;
+    for (size_t i = 0; wanted->hooks && hs__output_at(i); i++)
+        n += hs__output_at(i)->hook && wanted->outputs >> i & 1 ? wanted->n_layers + 1 : 0;
+    return n;
+}
+
 size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_format format,
                             const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes)
 {
@@ -55,7 +64,7 @@ size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_forma
      * safetensors. */
     size_t n_bytes = format == HS__JSON
                          ? 8192 + T * (96 + m.token)
-                         : HS__NPZ_OVERHEAD * HS__ARRAYS_MAX + 6 * body_bytes + T * (64 + 6 * longest);
+                         : HS__NPZ_OVERHEAD * arrays_max(wanted) + 6 * body_bytes + T * (64 + 6 * longest);
     for (size_t i = 0; hs__output_at(i); i++)
         if (wanted->outputs >> i & 1)
             n_bytes += output_bytes_max(hs__output_at(i), format, &m);

@@ -246,12 +246,14 @@ static void prepare_analyze(hs_job *job)
 {
     const hs_request *request = job->request;
     hs__problem *problem = &job->problem;
-    if (hs__format_choose(request->query, request->accept, &job->format, problem) ||
+    bool hooks = false;
+    if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
         hs__content_type_check(request->content_type, problem) ||
         hs__analysis_request_read(job->api, request, false, &job->wanted, problem) ||
         (job->format != HS__JSON && hs__outputs_check_dtype(&job->wanted, problem)) || tokenize(job) ||
         check_positions(job))
         return;
+    job->wanted.hooks = hooks;
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
@@ -265,7 +267,7 @@ static void prepare_tokenize(hs_job *job)
 {
     const hs_request *request = job->request;
     hs__answer_format format;
-    if (hs__format_choose(request->query, NULL, &format, &job->problem))
+    if (hs__format_choose(request->query, NULL, &format, NULL, &job->problem))
         return;
     if (format != HS__JSON)
         hs__refuse(&job->problem, 406, NULL, "this path answers application/json only");

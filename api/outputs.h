@@ -51,6 +51,7 @@ typedef struct hs__output {
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__range range;
     hs_status (*prepare)(hs__answer *answer, hs_error *err); /* once, before any part; or NULL */
+    const char *hook; /* "attn.hook_pattern": TransformerLens's name within a block; or NULL */
 
     const hs__structure *structure; /* NULL: an array */
 

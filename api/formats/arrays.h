@@ -23,7 +23,8 @@ typedef enum hs__element {
 
 typedef struct hs__array hs__array;
 struct hs__array {
-    const char *name; /* borrowed */
+    const char *name; /* borrowed, or name_room */
+    char name_room[48];
     hs__element element;
     size_t n_dimensions, shape[HS__DIMENSIONS_MAX];
     size_t width; /* of texts */
@@ -31,9 +32,10 @@ struct hs__array {
     void *data; /* owned; NULL: fill writes the n_bytes */
     void (*fill)(const hs__array *array, char *to);
     const void *source, *part; /* for fill */
+    size_t index;              /* likewise */
 };
 
-#define HS__ARRAYS_MAX 128
+#define HS__ARRAYS_MAX 2048 /* an array for each of some hooks of 256 layers */
 
 typedef struct hs__arrays {
     hs__array items[HS__ARRAYS_MAX];

@@ -18,7 +18,7 @@
 typedef struct analyze_options {
     hs_catalog_options catalog;
     json_t *fields; /* the request's, without its text */
-    const char *format, *output;
+    const char *format, *names, *output;
     bool for_a_person;     /* the answer is a page on the terminal */
     const char *tokenizer; /* the kind of the model's, static */
 } analyze_options;
@@ -121,6 +121,8 @@ static const hs_option own_options[] = {
     {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
     {"format", 0, "FORMAT", "json, npz or safetensors (by FILE's ending, else json)", hs__set_choice,
      AT(format), 0, 0, "json|npz|safetensors"},
+    {"names", 0, "NAMES", "of binary arrays: hooks, as TransformerLens has them, one a layer", hs__set_choice,
+     AT(names), 0, 0, "hooks"},
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
     {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
@@ -270,7 +272,7 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
 {
     hs_catalog catalog = {0};
     hs_api_worker *worker = NULL;
-    char query[32];
+    char query[48];
     hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
     if (!st)
         st = hs__catalog_open(&options->catalog, &catalog, err);
@@ -278,7 +280,8 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
         options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0]));
-        snprintf(query, sizeof query, "format=%s", format_choose(options));
+        snprintf(query, sizeof query, "format=%s%s%s", format_choose(options),
+                 options->names ? "&names=" : "", options->names ? options->names : "");
         const hs_request request = {.operation = HS_ANALYZE,
                                     .query = query,
                                     .content_type = "application/json",

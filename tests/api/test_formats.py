@@ -23,12 +23,12 @@ def ask(server, body, format="json"):
     return answer
 
 
-def npz(server, body):
-    return np.load(io.BytesIO(ask(server, body, "npz").body), allow_pickle=False)
+def npz(server, body, names=""):
+    return np.load(io.BytesIO(ask(server, body, "npz" + names).body), allow_pickle=False)
 
 
-def safetensors(server, body):
-    data = ask(server, body, "safetensors").body
+def safetensors(server, body, names=""):
+    data = ask(server, body, "safetensors" + names).body
     (n,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + n])
     metadata = header.pop("__metadata__")
@@ -350,3 +350,40 @@ def test_max_pairs_keeps_the_strongest(server):
     strongest = sorted((p["normalized"] for p in whole["pairs"]), reverse=True)[:50]
     assert sorted((p["normalized"] for p in cut["pairs"]), reverse=True) == strongest
     assert all(pair in whole["pairs"] for pair in cut["pairs"])
+
+
+HOOKS = {"attentions": "attn.hook_pattern", "scores": "attn.hook_attn_scores", "queries": "attn.hook_q",
+         "keys": "attn.hook_k", "values": "attn.hook_v", "head_outputs": "attn.hook_z"}
+
+
+@pytest.mark.parametrize("read", [npz, safetensors])
+@pytest.mark.parametrize("dtype, reduce", [("f4", "none"), ("f2", "mean")])
+def test_hooks_are_the_arrays_under_other_names(server, read, dtype, reduce):
+    body = {**FULL, "dtype": dtype, "reduce": reduce,
+            "outputs": [*HOOKS, "hidden_states", "similarities", "pairs"]}
+    plain, named = (read(server, body, names) for names in ("", "&names=hooks"))
+    if read is safetensors:
+        plain, named = plain[1], named[1]  # beside metadata
+    for output, hook in HOOKS.items():
+        assert output in plain and output not in named
+        for array, layer in zip(plain[output], plain["layers"]):
+            expected = array.swapaxes(0, 1) if hook[-2:] in ("_q", "_k", "_v", "_z") else array
+            found = named[f"blocks.{layer}.{hook}"]
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    states = [named[name] for name in ["blocks.0.hook_resid_pre",
+                                       *(f"blocks.{layer}.hook_resid_post" for layer in plain["layers"])]]
+    np.testing.assert_array_equal(np.stack(states), plain["hidden_states"])
+    np.testing.assert_array_equal(named["similarities"], plain["similarities"])
+    others = set(named) - {name for name in named if name.startswith("blocks.")}
+    assert others == set(plain) - set(HOOKS) - {"hidden_states"}
+
+
+@pytest.mark.parametrize("query, status, word", [
+    ("names=hooks", 422, "ask for format=npz"), ("format=npz&names=torch", 422, "allowed: hooks"),
+    ("format=npz&names", 422, "allowed: hooks"), ("format=npz&names=hooks&names=hooks", 422, "twice"),
+    ("format=npz&format=npz", 422, "twice"), ("format=%6Epz&nam%65s=hooks", 200, ""),
+    ("format=npz&name=hooks", 422, "allowed: format, names"), ("format=xml", 406, "allowed: json")])
+def test_queries_are_read_or_refused(server, query, status, word):
+    answer = server.post(f"/analyze?{query}", {"text": "hi", "outputs": ["attentions"]})
+    assert answer.status == status and (status == 200 or word in answer.json()["detail"]), answer.body[:300]
