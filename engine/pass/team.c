@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum {
     HELPERS_MAX = 63, /* slots of a queue are bits of a word; bit 0 is the team's own thread */
@@ -38,6 +39,7 @@ typedef struct hs__task_queue {
     /* with the mutex */
     uint64_t slots; /* bit s: slot s is taken */
     size_t n_threads, n_helpers;
+    int niceness; /* of the team's own thread */
 } hs__task_queue;
 
 struct hs__thread_pool {
@@ -117,9 +119,18 @@ static hs__task_queue *queue_find(hs__thread_pool *pool)
     return NULL;
 }
 
+/* On Linux this is a thread's own. What was given up cannot be had back, so a helper stays as nice as the
+ * nicest it helped. */
+static void helper_yield(int *niceness, int wanted)
+{
+    if (wanted > *niceness && setpriority(PRIO_PROCESS, 0, wanted) == 0)
+        *niceness = wanted;
+}
+
 static void *helper_main(void *context)
 {
     hs__thread_pool *pool = context;
+    int niceness = getpriority(PRIO_PROCESS, 0);
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stopping) {
         atomic_fetch_add(&pool->n_idle, 1); /* before looking, so that a post is either found or wakes us */
@@ -134,7 +145,9 @@ static void *helper_main(void *context)
         queue->slots |= (uint64_t)1 << slot;
         queue->n_helpers++;
         atomic_fetch_add(&pool->n_busy, 1);
+        const int wanted = queue->niceness;
         pthread_mutex_unlock(&pool->mutex);
+        helper_yield(&niceness, wanted);
         queue_serve(pool, queue, slot);
         pthread_mutex_lock(&pool->mutex);
         atomic_fetch_sub(&pool->n_busy, 1);
@@ -194,6 +207,7 @@ size_t hs__thread_pool_cores(const hs__thread_pool *pool)
 /* An unused queue for a team of n_threads, or NULL when there is none. */
 static hs__task_queue *queue_open(hs__thread_pool *pool, size_t n_threads)
 {
+    const int niceness = getpriority(PRIO_PROCESS, 0);
     hs__task_queue *opened = NULL;
     pthread_mutex_lock(&pool->mutex);
     for (size_t q = 0; q < QUEUES && !opened; q++) {
@@ -201,6 +215,7 @@ static hs__task_queue *queue_open(hs__thread_pool *pool, size_t n_threads)
         if (!atomic_load(&queue->open) && queue->n_helpers == 0) {
             queue->n_threads = n_threads <= HELPERS_MAX ? n_threads : HELPERS_MAX + 1;
             queue->slots = 1;
+            queue->niceness = niceness;
             atomic_store(&queue->open, true);
             opened = queue;
         }

@@ -115,8 +115,8 @@ static bool folder_sync(const char *dir)
     return ok;
 }
 
-/* A new ".name.0123456789abcdef.unfinished" in dir; below 0 with errno. */
-static int unfinished_create(const char *dir, const char *name, char ret_path[PATH_MAX])
+/* A new ".name.0123456789abcdef.unfinished" in dir, of this mode less the umask; below 0 with errno. */
+static int unfinished_create(const char *dir, const char *name, mode_t mode, char ret_path[PATH_MAX])
 {
     uint64_t number;
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
@@ -126,14 +126,14 @@ static int unfinished_create(const char *dir, const char *name, char ret_path[PA
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 }
 
 /* The same, locked. Before the lock it may be taken for a leftover: then there is no name of it any more. */
-static int unfinished_open(const char *dir, const char *name, char ret_path[PATH_MAX])
+static int unfinished_open(const char *dir, const char *name, mode_t mode, char ret_path[PATH_MAX])
 {
     int fd;
-    while ((fd = unfinished_create(dir, name, ret_path)) >= 0) {
+    while ((fd = unfinished_create(dir, name, mode, ret_path)) >= 0) {
         while (flock(fd, LOCK_EX) && errno == EINTR) /* where there are no locks, nobody sweeps */
             continue;
         /* By name: NFS counts on what it unlinks while it is open. */
@@ -177,19 +177,22 @@ void hs__leftovers_remove(const char *dir)
     leftovers_remove(dir, NULL);
 }
 
-/* mode: of the file, or 0 for what new ones get. */
-static hs_status replace(const char *dir, const char *name, mode_t mode, const atomic_int *stop,
+/* old: what is there already and keeps its mode, or NULL. Who may not read that may not read what replaces it
+ * while it grows either. */
+static hs_status replace(const char *dir, const char *name, const struct stat *old, const atomic_int *stop,
                          hs__file_write write, void *data, hs_error *err)
 {
     char path[PATH_MAX], unfinished[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return hs_fail(err, HS_INVALID, "'%.200s...' is too long for a path", dir);
-    sink to = {.fd = unfinished_open(dir, name, unfinished), .is_new = true, .stop = stop};
+    sink to = {.fd = unfinished_open(dir, name, old ? (old->st_mode & 0666) | 0600 : 0666, unfinished),
+               .is_new = true,
+               .stop = stop};
     if (to.fd < 0)
         return failed(path, errno, err);
     hs_status st = sink_fill(&to, path, write, data, err);
-    if (!st &&
-        ((mode && fchmod(to.fd, mode)) || fsync(to.fd) || rename(unfinished, path) || !folder_sync(dir)))
+    if (!st && ((old && fchmod(to.fd, old->st_mode & 07777)) || fsync(to.fd) || rename(unfinished, path) ||
+                !folder_sync(dir)))
         st = failed(path, errno, err);
     if (st)
         unlink(unfinished);
@@ -201,7 +204,7 @@ static hs_status replace(const char *dir, const char *name, mode_t mode, const a
 hs_status hs__file_replace(const char *dir, const char *name, const atomic_int *stop, hs__file_write write,
                            void *data, hs_error *err)
 {
-    return replace(dir, name, 0, stop, write, data, err);
+    return replace(dir, name, NULL, stop, write, data, err);
 }
 
 /* Straight into what is there. Takes fd. */
@@ -231,7 +234,7 @@ hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_
     if (slash)
         *slash = '\0';
     leftovers_remove(dir, name);
-    return replace(dir, name, exists ? file.st_mode & 07777 : 0, NULL, write, data, err);
+    return replace(dir, name, exists ? &file : NULL, NULL, write, data, err);
 }
 
 hs_status hs__folder_make(const char *dir, hs_error *err)

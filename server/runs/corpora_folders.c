@@ -14,19 +14,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of a path that a text holds the beginning of: messages are cut at 200 bytes of a name at least. */
+enum { PATH_CUT_MIN = 200 };
+
 void hs__run_path(const hs_corpora *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX])
 {
     snprintf(ret_path, HS__RUN_PATH_MAX, "%s/runs/%s%s%s", c->dir, id, *name ? "/" : "", name);
+}
+
+/* How much of dir stands at a place of a text; 0 unless it is all, or so much that the rest was cut off. */
+static size_t path_at(const char *at, const char *dir)
+{
+    size_t n = 0;
+    while (dir[n] && at[n] == dir[n])
+        n++;
+    return !dir[n] || n >= PATH_CUT_MIN ? n : 0;
 }
 
 void hs__run_path_strip(const hs_corpora *c, const char *id, char *text)
 {
     char dir[HS__RUN_PATH_MAX];
     hs__run_path(c, id, "", dir);
-    const size_t n = strlen(dir);
-    for (char *at; (at = strstr(text, dir));) {
-        const size_t n_taken = at[n] == '/' ? n + 1 : n - strlen(id);
-        memmove(at, at + n_taken, strlen(at + n_taken) + 1);
+    const size_t n_id = strlen(id), n_dir = strlen(dir);
+    for (char *at = text; *at; at++) {
+        const size_t n = path_at(at, dir);
+        const bool with_file = n == n_dir && at[n] == '/';
+        if (!n)
+            continue;
+        if (!with_file)
+            memcpy(at, id, n_id);
+        char *rest = with_file ? at : at + n_id;
+        memmove(rest, at + n + with_file, strlen(at + n + with_file) + 1);
     }
 }
 

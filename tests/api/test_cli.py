@@ -308,6 +308,12 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
+def killed_by_large_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    os.umask(0o022)
+
+
 def test_an_older_file_stays_when_the_answer_cannot_be_written(tmp_path):
     old = tmp_path / "answer.npz"
     old.write_text("precious")
@@ -325,6 +331,21 @@ def test_an_answer_replaces_what_a_link_points_at_and_keeps_its_permissions(tmp_
     assert (tmp_path / "link").is_symlink() and json.loads((tmp_path / "real").read_bytes())["tokens"]
     assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
     assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "real"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o444, 0])
+def test_what_replaces_a_file_is_never_readable_by_more_than_that_file(tmp_path, mode):
+    """Killed while it writes, the program leaves the new file as it is meanwhile."""
+    old = tmp_path / "answer.npz"
+    old.touch()
+    old.chmod(mode)
+    killed = subprocess.run([HEADSCOPE, "analyze", "-o", old], input=b"Paris is the [MASK] of France.", capture_output=True,
+                            preexec_fn=killed_by_large_files, check=False, timeout=PATIENCE)
+    assert killed.returncode == -signal.SIGXFSZ
+    (unfinished,) = set(tmp_path.iterdir()) - {old}
+    assert unfinished.stat().st_mode & 0o777 == mode & 0o666 | 0o600
+    assert headscope("analyze", "-o", old, text=b"a").returncode == 0
+    assert old.stat().st_mode & 0o777 == mode and list(tmp_path.iterdir()) == [old]
 
 
 def test_pipes_and_devices_are_written_to_as_they_are(tmp_path):

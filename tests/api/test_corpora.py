@@ -357,6 +357,19 @@ def test_clients_are_not_told_where_the_server_keeps_its_files(keeping, tmp_path
     assert problem["status"] == 422 and str(tmp_path) not in problem["detail"] and "cut short" in problem["detail"]
 
 
+@pytest.mark.parametrize("n_path", [180, 300, 440, 480])
+def test_nor_where_that_is_so_far_down_that_messages_are_cut(start_server, tmp_path, n_path):
+    """Of SQLite's, 512 bytes are the longest path."""
+    state = str(tmp_path)
+    while len(state) < n_path:
+        state += "/" + "d" * min(200, max(1, n_path - len(state) - 1))
+    server = start_server("--state", state)
+    run = wait(server, send(server, gzip.compress(b'"a"\n' * 99)[:-6]).headers["Location"])
+    problem = send(server, gzip.compress(b"no JSON\n" * 99)[:-6]).json()
+    assert run["error"].startswith("cannot read '") and problem["detail"].startswith("cannot read '"), (run, problem)
+    assert not [text for text in (run["error"], problem["detail"]) if str(tmp_path)[:20] in text]
+
+
 @pytest.mark.parametrize("first", [1, 2, 100])
 def test_gzip_is_known_however_its_bytes_come(keeping, first):
     packed = gzip.compress(b"\n".join(b"%d" % (n * 7919) for n in range(300)))
