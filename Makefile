@@ -161,8 +161,8 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
-# Two at least: most tests wait; more than four would only take memory. One where sanitizers make all slow.
-TEST_PROCESSES ?= $(if $(SANITIZER),1,$(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n))))
+# On two cores at least: most tests wait. More than four would only take memory.
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
 api-test: $(BINARY)
 	HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) tests/api
 

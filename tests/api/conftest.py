@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" / "headscope"))
+SANITIZED = not HEADSCOPE.endswith("build/headscope")  # slow, and memory of its own
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
 # A limit for things that would otherwise hang for ever; no test measures time with it.
 PATIENCE = 120

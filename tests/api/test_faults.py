@@ -10,12 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, Server
+from conftest import HEADSCOPE, PATIENCE, SANITIZED, Server
 from corpus_runs import assert_same, command, corpus, ndjson, texts
 
 KILLS = int(os.environ.get("KILLS", "6"))
-PATIENCE = 120
-SANITIZED = not HEADSCOPE.endswith("build/headscope")
 NDJSON = {"Content-Type": "application/x-ndjson"}
 OPTIONS = "layers=0,2&max_tokens=24"
 
