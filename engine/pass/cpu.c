@@ -41,8 +41,10 @@ static hs_status int8_choose(hs__cpu_engine *engine, hs_error *err)
 {
     const hs__int8_kernels *int8 = hs__int8_kernels_select();
     if (!int8)
-        return hs_fail(err, HS_UNSUPPORTED,
-                       "this CPU has neither AVX512_VNNI nor AVX-VNNI, which int8 needs: use fp32");
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            "int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids "
+            "it: use fp32");
     if (engine->linear != &hs__linear_native)
         return hs_fail(err, HS_UNSUPPORTED, "the %s backend does not compute in int8: use native",
                        engine->linear->name);

@@ -196,7 +196,9 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
     char *text = NULL;
     hs_status st = HS_OK;
     if (!file)
-        return hs_fail(err, HS_IO, "cannot read '%s': %s", path, strerror(errno));
+        return hs_fail(
+            err, HS_IO, "cannot read '%s': %s%s", path, strerror(errno),
+            errno == ENOENT ? "; if that is the text itself, pipe it: echo TEXT | headscope analyze" : "");
     while (!st && !feof(file)) {
         if (n_bytes == capacity) {
             capacity = capacity ? 2 * capacity : 65536;

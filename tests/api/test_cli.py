@@ -145,6 +145,7 @@ def test_usage_errors(arguments):
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/nonexistent"], b"/nonexistent"),
     (["serve", "--listen", "127.0.0.1:0", "--token-file", "/dev/null"], b"no token"),
     (["analyze", "/nonexistent"], b"/nonexistent"),
+    (["analyze", "a cat"], b"echo TEXT | headscope analyze"),
     (["analyze", "/"], b"'/'"),
     (["analyze", "--model", "/nonexistent"], b"/nonexistent"),
     (["analyze", "-o", "/nonexistent/file"], b"/nonexistent/file"),
