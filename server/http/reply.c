@@ -1,6 +1,8 @@
 /* reply.c - every answer carries the same protective headers; what differs is set in the exchange. */
 #include "server/http/reply.h"
 
+#include "server/http/loop.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 /* A reader slower than this is cut off. */
 #define REPLY_MS          30000
 #define REPLY_BYTES_PER_S 262144
+
+#define PIECE_BYTES ((size_t)256 << 10)
 
 const char *hs__reply_origin(const hs_exchange *x)
 {
@@ -75,18 +79,37 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
     return cors_headers_add(x, reply);
 }
 
+static ssize_t on_piece(void *cls, uint64_t position, char *to, size_t n_max)
+{
+    const hs_exchange *x = cls;
+    hs__loop_progress(x->server);
+    memcpy(to, x->response.body + position, n_max);
+    return (ssize_t)n_max;
+}
+
+/* The body becomes the reply's. A large one stays the exchange's and goes in pieces, one a turn of the loop:
+ * the system takes megabytes at once where the reader is near, and nobody else is answered meanwhile. */
+static struct MHD_Response *body_reply(hs_exchange *x)
+{
+    hs_response *r = &x->response;
+    if (r->body && !r->body_static && r->body_bytes > PIECE_BYTES)
+        return MHD_create_response_from_callback(r->body_bytes, PIECE_BYTES, on_piece, x, NULL);
+    struct MHD_Response *reply =
+        r->body_static || !r->body
+            ? MHD_create_response_from_buffer(r->body_bytes, r->body ? r->body : "", MHD_RESPMEM_PERSISTENT)
+            : MHD_create_response_from_buffer_with_free_callback(r->body_bytes, r->body, free);
+    if (reply)
+        r->body = NULL;
+    return reply;
+}
+
 enum MHD_Result hs__reply(hs_exchange *x)
 {
     hs_response *r = &x->response;
     x->phase = HS_REPLYING;
-    struct MHD_Response *reply =
-        x->prepared ? x->prepared
-        : r->body_static || !r->body
-            ? MHD_create_response_from_buffer(r->body_bytes, r->body ? r->body : "", MHD_RESPMEM_PERSISTENT)
-            : MHD_create_response_from_buffer_with_free_callback(r->body_bytes, r->body, free);
+    struct MHD_Response *reply = x->prepared ? x->prepared : body_reply(x);
     if (!reply)
         return MHD_NO;
-    r->body = NULL; /* the reply's now */
     x->prepared = NULL;
     free(x->body);
     x->body = NULL;

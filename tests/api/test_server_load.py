@@ -9,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from conftest import HEADSCOPE, PATIENCE, SANITIZED, Clients, busy, read_all
@@ -33,6 +34,26 @@ def test_many_clients_see_only_answers_and_refusals(start_server):
             assert answer.headers["Retry-After"] == "1"
             assert answer.headers.get_content_type() == "application/problem+json"
     assert server.metric("queue_depth") == 0
+
+
+def threads(server):
+    """Ticks of CPU time and nice value of each."""
+    folder = f"/proc/{server.process.pid}/task"
+    fields = {int(task): Path(folder, task, "stat").read_text().rsplit(")", 1)[1].split() for task in os.listdir(folder)}
+    return {task: (int(of[11]) + int(of[12]), int(of[16])) for task, of in fields.items()}
+
+
+def test_whoever_computes_gives_way_to_the_loop(start_server):
+    """A lone request is computed on all cores, by the worker and helpers."""
+    server = start_server("--workers", "1", "--cache", "0", "--deadline", "600")
+    before = threads(server)
+    computing = Clients(server, 8 * [BUSY])
+    assert {answer.status for answer in computing.join()} == {200}
+    after = threads(server)
+    loop = server.process.pid
+    computed = [task for task in after if task != loop and after[task][0] - before.get(task, (0, 0))[0] >= 5]
+    assert len(computed) >= min(2, len(os.sched_getaffinity(0)))
+    assert {after[task][1] for task in computed} == {min(19, after[loop][1] + 10)}
 
 
 def test_health_overtakes_busy_workers(start_server):

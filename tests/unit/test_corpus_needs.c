@@ -86,6 +86,13 @@ static uint64_t memory_peak(void)
     return peak;
 }
 
+/* The thread sanitizer keeps four bytes and more beside each one that was touched. */
+#ifdef __SANITIZE_THREAD__
+enum { SHADOWED = true };
+#else
+enum { SHADOWED = false };
+#endif
+
 static const struct {
     size_t n_layers, max_tokens;
 } sizes[] = {{1, 8}, {2, 64}, {12, 32}, {12, 128}};
@@ -100,7 +107,8 @@ START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
     ck_assert_int_eq(hs__corpus_run(&job, NULL), HS_OK);
     const uint64_t taken = memory_peak() - before, state = file_bytes("state");
     const uint64_t reports = file_bytes("report.npz") + file_bytes("report.html") + file_bytes("report.json");
-    ck_assert_uint_le(taken, needs.memory + needs.memory_worker);
+    if (!SHADOWED)
+        ck_assert_uint_le(taken, needs.memory + needs.memory_worker);
     ck_assert_uint_le(state + (state > reports ? state : reports), needs.disk);
     ck_assert_uint_ge(needs.disk, 2 * state);
 }
