@@ -1,12 +1,29 @@
 /* answer.c - the way from what was asked for to where it lies. */
 #include "api/answer.h"
 
+#include "engine/analysis/flows.h"
+#include "model/memory.h"
+
 #include <stdlib.h>
+
+#define SLOTS_MAX          ((size_t)64)
+#define SHARED_NUMBERS_MIN ((size_t)65536) /* some 300 us of JSON */
 
 bool hs__answer_cancelled(const hs__answer *answer)
 {
     const atomic_int *cancelled = answer->request->cancelled;
     return cancelled && atomic_load_explicit(cancelled, memory_order_relaxed);
+}
+
+size_t hs__answer_threads(const hs__answer *a, size_t n_numbers)
+{
+    return n_numbers >= SHARED_NUMBERS_MIN ? a->n_slots : 1;
+}
+
+void hs__answer_share(const hs__answer *a, size_t n_threads, size_t n_tasks,
+                      void (*task)(void *context, size_t i, size_t slot), void *context)
+{
+    hs_runtime_share(hs_engine_runtime(a->model->engine), n_threads, n_tasks, task, context);
 }
 
 /* Where the numbers asked for lie among the captured ones; both ascending, the former among the latter. */
@@ -30,6 +47,24 @@ static const hs_capture *look(const hs__analysis_request *wanted, const hs_captu
     return seen;
 }
 
+size_t hs__answer_part_floats(const hs__answer *a)
+{
+    const size_t T = a->capture->n_tokens, d = a->capture->head_width, line = HS_LINE_BYTES / sizeof(float);
+    return (T * (T > d ? T : d) + line - 1) / line * line;
+}
+
+static size_t scratch_bytes(const hs__answer *a)
+{
+    const size_t n_bytes = 2 * hs__answer_part_floats(a) * sizeof(float) +
+                           hs_effective_attention_room(a->capture->n_tokens, a->capture->head_width);
+    return (n_bytes + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
+}
+
+float *hs__answer_scratch(const hs__answer *a, size_t slot)
+{
+    return (float *)(void *)(a->scratch + slot * scratch_bytes(a));
+}
+
 hs_status hs__answer_init(hs__answer *a, hs_error *err)
 {
     if (!a->capture)
@@ -42,8 +77,9 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
         locate(a->wanted->layers, a->wanted->n_layers, a->baseline->layers, a->baseline_layer_at);
         locate(a->wanted->heads, a->wanted->n_heads, a->baseline->heads, a->baseline_head_at);
     }
-    const size_t T = a->capture->n_tokens, d = a->capture->head_width;
-    a->scratch = malloc(2 * T * (T > d ? T : d) * sizeof(float));
+    a->n_slots = a->request->n_threads > 1 ? a->request->n_threads : 1;
+    a->n_slots = a->n_slots < SLOTS_MAX ? a->n_slots : SLOTS_MAX;
+    a->scratch = malloc(a->n_slots * scratch_bytes(a));
     return a->scratch ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer's maps");
 }
 

@@ -29,8 +29,8 @@ typedef struct hs__answer {
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
     hs_capture seen, baseline_seen; /* where similarities are another space's: the captures as answered */
     float *rollouts;                /* owned: [l][T][T], or NULL */
-    double *basis;                  /* owned: room for effective attentions, or NULL */
-    float *scratch;                 /* owned: two maps of T * max(T, d), for array outputs */
+    char *scratch;                  /* owned: for parts of array outputs, by slot; see below */
+    size_t n_slots;                 /* threads that may work on the answer at once */
     void *results[HS__OUTPUTS_MAX]; /* owned: what an output computed, by its number; see outputs.h */
 } hs__answer;
 
@@ -43,7 +43,18 @@ const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_
 /* The same of the baseline. */
 const float *hs__answer_baseline_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
+/* Room of a slot: two parts, then what hs_effective_attention works in. */
+float *hs__answer_scratch(const hs__answer *answer, size_t slot);
+/* Of one part: T * max(T, d), in whole cache lines. */
+size_t hs__answer_part_floats(const hs__answer *answer);
+
 /* The vocabulary's name of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);
 
 bool hs__answer_cancelled(const hs__answer *answer);
+
+/* Threads that may write so many numbers together, n_slots at most: few are not worth waking anybody. */
+size_t hs__answer_threads(const hs__answer *answer, size_t n_numbers);
+/* As hs_runtime_share. */
+void hs__answer_share(const hs__answer *answer, size_t n_threads, size_t n_tasks,
+                      void (*task)(void *context, size_t i, size_t slot), void *context);

@@ -53,7 +53,7 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
     add_numbers(arrays, "heads", a->wanted->heads, a->wanted->n_heads);
 }
 
-static char *put_floats(hs__element element, const float *from, size_t n, char *to)
+static void put_floats(hs__element element, const float *from, size_t n, char *to)
 {
     if (element == HS__ELEMENT_F4)
         memcpy(to, from, n * sizeof *from);
@@ -61,21 +61,34 @@ static char *put_floats(hs__element element, const float *from, size_t n, char *
         hs__narrow_f2(from, n, (uint16_t *)(void *)to);
     else
         hs__narrow_u1(from, n, (uint8_t *)to);
-    return to + n * hs__element_bytes(element);
 }
 
-/* Block after block, straight to where the array is to stand. */
+/* An array on its way to where it is to stand. */
+typedef struct array_fill {
+    const hs__array *array;
+    size_t n_heads;
+    size_t n; /* numbers of a part, or of a row of a layer */
+    char *to;
+} array_fill;
+
+static void fill_part(void *context, size_t i, size_t slot)
+{
+    const array_fill *f = context;
+    const hs__answer *a = f->array->source;
+    if (!hs__answer_cancelled(a))
+        put_floats(f->array->element,
+                   hs__output_part(f->array->part, a, i / f->n_heads, i % f->n_heads, slot), f->n,
+                   f->to + i * f->n * hs__element_bytes(f->array->element));
+}
+
 static void fill(const hs__array *array, char *to)
 {
-    const hs__answer *a = array->source;
-    const hs__output *output = array->part;
-    const size_t n_walked = hs__output_n_walked(output), n_heads = n_walked == 2 ? array->shape[1] : 1;
-    size_t n = 1;
+    const size_t n_walked = hs__output_n_walked(array->part), n_heads = n_walked == 2 ? array->shape[1] : 1;
+    const size_t n_parts = array->shape[0] * n_heads;
+    array_fill f = {.array = array, .n_heads = n_heads, .n = 1, .to = to};
     for (size_t axis = n_walked; axis < array->n_dimensions; axis++)
-        n *= array->shape[axis];
-    for (size_t l = 0; l < array->shape[0] && !hs__answer_cancelled(a); l++)
-        for (size_t h = 0; h < n_heads; h++)
-            to = put_floats(array->element, hs__output_part(output, a, l, h), n, to);
+        f.n *= array->shape[axis];
+    hs__answer_share(array->source, hs__answer_threads(array->source, f.n * n_parts), n_parts, fill_part, &f);
 }
 
 static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
@@ -93,20 +106,30 @@ static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output 
 /* ---- as TransformerLens names and shapes them ---- */
 
 /* One layer of an output: maps [head][query][key], vectors [T][head][d], states [T][D]. */
+static void fill_head(void *context, size_t h, size_t slot)
+{
+    const array_fill *f = context;
+    const hs__answer *a = f->array->source;
+    const hs__output *output = f->array->part;
+    const size_t T = a->encoding->n_tokens, row_bytes = f->n * hs__element_bytes(f->array->element);
+    const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
+    if (hs__answer_cancelled(a))
+        return;
+    const float *part = hs__output_part(output, a, f->array->index, h, slot);
+    for (size_t t = 0; t < T; t++)
+        put_floats(f->array->element, part + t * f->n, f->n,
+                   f->to + (vectors ? t * f->n_heads + h : h * T + t) * row_bytes);
+}
+
 static void fill_layer(const hs__array *array, char *to)
 {
     const hs__answer *a = array->source;
     const hs__output *output = array->part;
-    const size_t T = a->encoding->n_tokens, row = array->shape[array->n_dimensions - 1];
     const bool vectors = output->axes[3] == HS_AXIS_HEAD_WIDTH;
     const size_t n_heads = hs__output_n_walked(output) < 2 ? 1 : array->shape[vectors ? 1 : 0];
-    const size_t row_bytes = row * hs__element_bytes(array->element);
-    for (size_t h = 0; h < n_heads && !hs__answer_cancelled(a); h++) {
-        const float *part = hs__output_part(output, a, array->index, h);
-        for (size_t t = 0; t < T; t++)
-            put_floats(array->element, part + t * row, row,
-                       to + (vectors ? t * n_heads + h : h * T + t) * row_bytes);
-    }
+    array_fill f = {.array = array, .n_heads = n_heads, .n = array->shape[array->n_dimensions - 1], .to = to};
+    const size_t n_numbers = n_heads * a->encoding->n_tokens * f.n;
+    hs__answer_share(a, hs__answer_threads(a, n_numbers), n_heads, fill_head, &f);
 }
 
 /* The embeddings are what the first block reads. */

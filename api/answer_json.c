@@ -2,7 +2,13 @@
  */
 #include "api/answer_write.h"
 
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum {
+    SPINS = 4000
+}; /* some us: a part takes longer, but those at work on several end one after the other */
 
 static void write_token(hs__buffer *b, const hs__answer *a, size_t i)
 {
@@ -86,25 +92,84 @@ static void write_head_number(hs__buffer *b, const hs__answer *a, size_t i)
     hs__json_integer(b, a->wanted->heads[i]);
 }
 
-/* Maps end early for who went away: what is there is thrown away then. */
+/* ---- arrays ---- */
+
+/* An array's text is made part by part (a layer's, or a head's), in memory of whoever makes one. When all
+ * parts before have their place in the answer, one takes its own and is copied there: only the order is
+ * waited for, and no text depends on who wrote it. */
+typedef struct array_text {
+    hs__buffer *body; /* with room for all of it */
+    const hs__answer *answer;
+    const hs__output *output;
+    size_t n_walked, n_heads, n_axes, lengths[HS_AXES_MAX];
+    atomic_size_t n_placed; /* parts that have their place; body->size is the next one's to change */
+    hs__buffer *own;        /* [n_slots] */
+} array_text;
+
+/* What is there for who went away is thrown away: it may end early. */
+static void write_part(hs__buffer *b, const array_text *t, size_t i, size_t slot)
+{
+    const size_t l = i / t->n_heads, h = i % t->n_heads;
+    hs__json_comma(b, i);
+    hs__buffer_add(b, "[", t->n_walked == 2 && h == 0);
+    if (!b->failed && !hs__answer_cancelled(t->answer))
+        hs__json_block(b, hs__output_part(t->output, t->answer, l, h, slot), t->n_axes - t->n_walked,
+                       t->lengths + t->n_walked, (int)t->answer->wanted->digits);
+    hs__buffer_add(b, "]", t->n_walked == 2 && h + 1 == t->n_heads);
+}
+
+/* Whoever has the parts before is at work on them, for they were begun in order. */
+static void wait_for_turn(atomic_size_t *n_placed, size_t i)
+{
+    for (size_t n = 0; atomic_load_explicit(n_placed, memory_order_acquire) < i; n++)
+        if (n > SPINS)
+            sched_yield();
+}
+
+static void part_text(void *context, size_t i, size_t slot)
+{
+    array_text *t = context;
+    hs__buffer *own = &t->own[slot], *body = t->body;
+    own->size = 0;
+    write_part(own, t, i, slot);
+    wait_for_turn(&t->n_placed, i);
+    char *to = body->data + body->size;
+    body->failed |= own->failed || own->size > body->capacity - body->size;
+    const size_t n = body->failed ? 0 : own->size;
+    body->size += n;
+    atomic_store_explicit(&t->n_placed, i + 1, memory_order_release);
+    if (n > 0)
+        memcpy(to, own->data, n);
+}
+
+static void write_parts_shared(array_text *t, size_t n_threads, size_t n_parts)
+{
+    t->own = calloc(n_threads, sizeof *t->own);
+    t->body->failed |= !t->own;
+    if (t->own)
+        hs__answer_share(t->answer, n_threads, n_parts, part_text, t);
+    for (size_t slot = 0; t->own && slot < n_threads; slot++)
+        hs__buffer_finish(&t->own[slot]);
+    free(t->own);
+}
+
+/* On one thread nothing is waited for, and nothing copied. */
 static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *output)
 {
-    size_t lengths[HS_AXES_MAX];
-    const size_t n_walked = hs__output_n_walked(output);
-    const size_t n_axes =
-        hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, lengths);
-    const size_t n_heads = n_walked == 2 ? lengths[1] : 1;
+    array_text t = {.body = b, .answer = a, .output = output, .n_walked = hs__output_n_walked(output)};
+    t.n_axes = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, t.lengths);
+    t.n_heads = t.n_walked == 2 ? t.lengths[1] : 1;
+    const size_t n_parts = t.lengths[0] * t.n_heads;
+    size_t n_numbers = n_parts;
+    for (size_t axis = t.n_walked; axis < t.n_axes; axis++)
+        n_numbers *= t.lengths[axis];
+    const size_t n_threads = hs__answer_threads(a, n_numbers);
     hs__buffer_add(b, "[", 1);
-    for (size_t l = 0; l < lengths[0]; l++) {
-        hs__json_comma(b, l);
-        hs__buffer_add(b, "[", n_walked == 2);
-        for (size_t h = 0; h < n_heads && !b->failed && !hs__answer_cancelled(a); h++) {
-            hs__json_comma(b, h);
-            hs__json_block(b, hs__output_part(output, a, l, h), n_axes - n_walked, lengths + n_walked,
-                           (int)a->wanted->digits);
-        }
-        hs__buffer_add(b, "]", n_walked == 2);
-    }
+    if (n_threads > 1 && !b->failed)
+        write_parts_shared(&t, n_threads, n_parts);
+    else
+        for (size_t i = 0; i < n_parts; i++)
+            write_part(b, &t, i, 0);
     hs__buffer_add(b, "]", 1);
 }
 

@@ -120,6 +120,16 @@ void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request
     hs_job_destroy(job);
 }
 
+void hs_response_recycle(hs_api *api, hs_response *response)
+{
+    if (response->body_room > 0) {
+        hs_runtime_block_return(hs_engine_runtime(api->models[0].engine), response->body,
+                                response->body_room);
+        response->body = NULL;
+    }
+    hs_response_finish(response);
+}
+
 void hs_response_finish(hs_response *response)
 {
     if (!response->body_static)

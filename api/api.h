@@ -72,6 +72,7 @@ typedef struct hs_response {
     const char *content_encoding; /* "gzip" or NULL */
     char *body;                   /* malloc'ed, owned by the response; or borrowed when body_static */
     size_t body_bytes;
+    size_t body_room; /* of memory that hs_response_recycle keeps; 0: it has nothing worth that */
     bool body_static;
     bool vary_encoding; /* Accept-Encoding could have changed the body: send Vary */
     double stage_ms[HS_STAGE_COUNT];
@@ -83,6 +84,9 @@ typedef struct hs_response {
 /* A whole request: the three steps below for one job. */
 void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request, hs_response *ret_response);
 void hs_response_finish(hs_response *response);
+/* Likewise, but a large body's memory is kept for the next answer, within bounds: fresh pages cost as much as
+ * what is written into them. */
+void hs_response_recycle(hs_api *api, hs_response *response);
 
 /* A problem+json answer for callers above: title from the status, detail as given. pointer may be NULL. Falls
  * back to a static body when memory is short. */

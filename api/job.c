@@ -7,6 +7,7 @@
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
 #include "model/clock.h"
+#include "model/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -509,16 +510,24 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
     return st;
 }
 
+/* Room for the longest answer at once: nothing is copied for growth, untouched pages cost nothing. */
+static void body_begin(const hs_job *job, hs__buffer *body)
+{
+    hs_runtime *runtime = hs_engine_runtime(job_model(job)->engine);
+    body->data = hs_runtime_block_take(runtime, answer_bytes_max(job), &body->capacity);
+    body->failed = !body->data;
+}
+
 static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
 {
     hs_status st = HS_OK;
     if (job->request->operation == HS_TOKENIZE) {
         hs__answer_write_tokens(body, answer);
     } else if (job->format == HS__JSON) {
-        /* Room for the longest answer at once: nothing is copied for growth, untouched pages cost nothing. */
-        hs__buffer_room(body, answer_bytes_max(job));
+        body_begin(job, body);
         hs__answer_write_json(body, answer);
     } else {
+        body_begin(job, body);
         st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)
                                     : hs__answer_write_safetensors(body, answer, &job->error);
     }
@@ -532,7 +541,23 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
 /* Of the time that computing the heads took, how much compressing the answer may add. */
 #define GZIP_SHARE 0.25
 
-/* Compresses where the client takes it and it adds little; then gives unused memory back. */
+/* Smaller ones malloc keeps itself. */
+#define KEPT_BYTES_MIN ((size_t)4 << 20)
+
+/* Gives unused memory back, but for addresses of what is kept. */
+static void trim(hs__buffer *body, hs_response *response)
+{
+    if (body->size < KEPT_BYTES_MIN) {
+        hs__buffer_fit(body);
+    } else {
+        hs_memory_trim(body->data, body->size, body->capacity);
+        response->body_room = body->capacity;
+    }
+    response->body = body->data;
+    response->body_bytes = body->size;
+}
+
+/* Compresses where the client takes it and it adds little. */
 static void pack(hs_job *job, hs__buffer *body, hs_response *response)
 {
     if (job->format == HS__JSON) {
@@ -543,9 +568,7 @@ static void pack(hs_job *job, hs__buffer *body, hs_response *response)
             hs__gzip(body, GZIP_SHARE * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
             response->content_encoding = "gzip";
     }
-    hs__buffer_fit(body);
-    response->body = body->data;
-    response->body_bytes = body->size;
+    trim(body, response);
 }
 
 static void answer_texts(hs_job *job, hs_response *response)

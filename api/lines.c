@@ -95,7 +95,7 @@ static void line_answer(const line *l, hs_response *ret_response)
 }
 
 /* One answer more; what is told of the first error and model is told of all. */
-static void answer_add(hs_response *all, hs__buffer *body, hs_response *one)
+static void answer_add(hs_api *api, hs_response *all, hs__buffer *body, hs_response *one)
 {
     hs__buffer_add(body, one->body, one->body_bytes);
     hs__buffer_text(body, "\n");
@@ -104,7 +104,7 @@ static void answer_add(hs_response *all, hs__buffer *body, hs_response *one)
     all->n_tokens += one->n_tokens;
     all->model = all->model ? all->model : one->model;
     all->error = all->error.status ? all->error : one->error;
-    hs_response_finish(one);
+    hs_response_recycle(api, one);
 }
 
 void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
@@ -121,7 +121,7 @@ void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *reque
         hs_response one;
         line_answer(&lines[i], &one);
         hs_job_destroy(lines[i].job);
-        answer_add(ret_response, &body, &one);
+        answer_add(api, ret_response, &body, &one);
     }
     hs__buffer_fit(&body);
     if (body.failed) {

@@ -5,16 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-hs_status hs__prepare_effective_attentions(hs__answer *a, hs_error *err)
-{
-    a->basis = malloc(hs_effective_attention_room(a->capture->n_tokens, a->capture->head_width));
-    return a->basis ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for effective attentions");
-}
-
 const float *hs__part_effective_attentions(const hs__answer *a, size_t l, size_t h, float *into)
 {
     hs_effective_attention(hs__answer_at(a, HS_TAP_ATTENTION, l, h), hs__answer_at(a, HS_TAP_VALUE, l, h),
-                           a->capture->n_tokens, a->capture->head_width, a->basis, into);
+                           a->capture->n_tokens, a->capture->head_width, into + hs__answer_part_floats(a),
+                           into);
     return into;
 }
 

@@ -20,7 +20,6 @@ const float *hs__part_value_norms(const hs__answer *answer, size_t l, size_t h, 
 const float *hs__part_weighted_norms(const hs__answer *answer, size_t l, size_t h, float *into);
 
 /* output_flows.c. */
-hs_status hs__prepare_effective_attentions(hs__answer *answer, hs_error *err);
 const float *hs__part_effective_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
 hs_status hs__prepare_rollout(hs__answer *answer, hs_error *err);
 const float *hs__part_rollout(const hs__answer *answer, size_t l, size_t h, float *into);

@@ -23,8 +23,9 @@ static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *
                               regions *ret, hs_error *err)
 {
     const size_t T = a->encoding->n_tokens;
-    hs_column_profile(hs__answer_at(a, HS_TAP_ATTENTION, l, h), T, a->masked, a->scratch);
-    ret->n_high = hs_high_tokens(a->scratch, T, a->wanted->attention_threshold, high);
+    float *profile = hs__answer_scratch(a, 0);
+    hs_column_profile(hs__answer_at(a, HS_TAP_ATTENTION, l, h), T, a->masked, profile);
+    ret->n_high = hs_high_tokens(profile, T, a->wanted->attention_threshold, high);
     ret->n_runs = hs_runs_cut(high, ret->n_high, T, runs);
     const size_t n_means = ret->n_runs * ret->n_runs;
     ret->means =

@@ -91,7 +91,7 @@ static const hs__output rows[] = {
      HS_KEEP(VALUE) | HS_KEEP(ATTENTION),
      {LAYER, HEAD, TOKEN, TOKEN},
      hs__part_effective_attentions,
-     .prepare = hs__prepare_effective_attentions},
+     .range = HS__RANGE_ANY},
     {"rollout",
      HS_KEEP(ATTENTION),
      {LAYER, TOKEN, TOKEN},
@@ -249,7 +249,6 @@ void hs__outputs_finish(hs__answer *a)
             rows[i].structure->destroy(a->results[i]);
     free(a->scratch);
     free(a->rollouts);
-    free(a->basis);
     *a = (hs__answer){0};
 }
 
@@ -282,16 +281,15 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
     return n;
 }
 
-const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h)
+const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)
 {
     const hs__analysis_request *wanted = a->wanted;
+    float *sum = hs__answer_scratch(a, slot), *one = sum + hs__answer_part_floats(a);
     if (wanted->reduce == HS__REDUCE_NONE || !has_heads(output))
-        return output->part(a, l, h, a->scratch);
-    const size_t T = a->capture->n_tokens, d = a->capture->head_width;
-    float *sum = a->scratch, *one = a->scratch + T * (T > d ? T : d);
+        return output->part(a, l, h, one);
     const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)wanted->n_heads : 1.0f;
     size_t lengths[HS_AXES_MAX], n = 1;
-    const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, T, lengths);
+    const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, a->capture->n_tokens, lengths);
     for (size_t axis = 2; axis < n_axes; axis++)
         n *= lengths[axis];
     memset(sum, 0, n * sizeof *sum);

@@ -45,8 +45,9 @@ typedef struct hs__output {
     unsigned taps; /* what the pass must keep */
 
     /* Arrays. The first axis is LAYER or STATE, the second may be HEAD; reduce is over that one. part gives
-     * the rest of the axes at l and h (0 without HEAD); into has room for T * max(T, d) floats, and what is
-     * returned stays until the next call. */
+     * the rest of the axes at l and h (0 without HEAD), on any thread with an `into` of its own; that has
+     * room for hs__answer_part_floats and behind them for hs_effective_attention, and what is returned stays
+     * until it is used again. */
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__range range;
@@ -96,5 +97,6 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
                           size_t n_tokens, size_t ret_lengths[HS_AXES_MAX]);
 /* How many of the axes l and h walk: 1, or 2 where there is a HEAD axis. */
 size_t hs__output_n_walked(const hs__output *output);
-/* The block at l and h, reduced as asked; valid until the next call. */
-const float *hs__output_part(const hs__output *output, const hs__answer *answer, size_t l, size_t h);
+/* The block at l and h, reduced as asked; valid until the slot's next call. */
+const float *hs__output_part(const hs__output *output, const hs__answer *answer, size_t l, size_t h,
+                             size_t slot);

@@ -9,7 +9,8 @@
  *     hs_engine_destroy(engine);
  *     hs_runtime_destroy(runtime);
  *
- * Any thread may use it. engine/ keeps no other state that changes. */
+ * Any thread may use it. engine/ keeps no other state that changes. Who makes something large of what engines
+ * computed may use its cores and its memory too. */
 #pragma once
 
 #include "model/status.h"
@@ -34,3 +35,16 @@ void hs_runtime_destroy(hs_runtime *runtime);
 size_t hs_runtime_cores(const hs_runtime *runtime);
 hs_caches hs_runtime_caches(const hs_runtime *runtime);
 const char *hs_runtime_kernels(const hs_runtime *runtime); /* instruction set: "avx512", "avx2" or "base" */
+
+/* Does task(context, i, slot) for each i < n_tasks, on this thread and on cores that are idle, n_threads (0
+ * is 1) at most in all; returns when all are done. They are begun in the order of i. slot < n_threads is the
+ * doer's alone while it does one. */
+void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
+                      void (*task)(void *context, size_t i, size_t slot), void *context);
+
+/* At least n_bytes, from a block that was returned where there is one of about this size: fresh pages cost
+ * more than filling them. Its size goes into *ret_bytes. free() may take it as well. NULL when there is no
+ * memory. */
+void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes);
+/* Keeps a block for the next, within bounds. NULL is fine. */
+void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes);

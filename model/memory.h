@@ -22,6 +22,16 @@ static inline void hs_memory_huge(void *block, size_t n_bytes)
                       MADV_HUGEPAGE);
 }
 
+/* Of a block of n_bytes only the first n_used are needed: the huge pages behind them go back to the system,
+ * and come again, zeroed, when they are written to. */
+static inline void hs_memory_trim(void *block, size_t n_used, size_t n_bytes)
+{
+    const uintptr_t start = ((uintptr_t)block + n_used + HS_HUGE_BYTES - 1) / HS_HUGE_BYTES * HS_HUGE_BYTES;
+    const uintptr_t end = ((uintptr_t)block + n_bytes) / HS_PAGE_BYTES * HS_PAGE_BYTES;
+    if (start < end)
+        (void)madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
 /* A block that begins on a cache line, or on a huge page where it is large: free() it. NULL when there is no
  * memory. */
 static inline void *hs_memory_create(size_t n_bytes)

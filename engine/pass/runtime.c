@@ -59,3 +59,25 @@ const char *hs_runtime_kernels(const hs_runtime *runtime)
 {
     return runtime->kernels->name;
 }
+
+void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
+                      void (*task)(void *context, size_t i, size_t slot), void *context)
+{
+    hs__team team;
+    hs__team_start(&team, runtime, n_threads);
+    hs__team_share(&team, n_tasks, task, context);
+    hs__team_finish(&team);
+}
+
+void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes)
+{
+    const hs__block block = hs__block_take(&runtime->blocks, n_bytes);
+    *ret_bytes = block.bytes;
+    return block.memory;
+}
+
+void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes)
+{
+    if (block)
+        hs__block_return(&runtime->blocks, (hs__block){block, n_bytes});
+}

@@ -8,7 +8,7 @@
 
 struct hs_runtime {
     hs__thread_pool *threads;
-    hs__block_pool blocks;      /* of large captures */
+    hs__block_pool blocks;      /* of large captures and answers */
     const hs__kernels *kernels; /* the fastest that this CPU has */
     hs_caches caches;
 };

@@ -92,7 +92,7 @@ static hs_status measure(const answerer *who, const answer_format *format, size_
             n_bytes = response.body_bytes;
             packed = response.content_encoding != NULL;
         }
-        hs_response_finish(&response);
+        hs_response_recycle(who->api, &response);
         if (st)
             return st;
     }

@@ -53,7 +53,7 @@ void hs__exchange_destroy(hs_exchange *x)
     assert(!x->suspended);
     x->server->metrics.in_flight -= x->phase != HS_OPENED;
     hs__exchange_hold_only(x, 0);
-    hs_response_finish(&x->response);
+    hs_response_recycle(x->server->catalog.api, &x->response);
     if (x->own)
         x->own_end(x->own);
     if (x->prepared)

@@ -15,6 +15,8 @@ typedef struct api_fixture {
 
 /* Aborts the test when it cannot be had. The model is named "mini". */
 void api_open(const hs_api_options *options, api_fixture *ret_fixture);
+/* With threads, which do not follow a fork: within a test. */
+void api_open_cores(const hs_api_options *options, size_t n_cores, api_fixture *ret_fixture);
 void api_close(api_fixture *fixture);
 
 /* A JSON request as a client would send it. body is NUL-terminated. */
