@@ -4,7 +4,11 @@
  * where to cut: the elements that reach each of a few levels of N are counted, then those of a few more
  * levels between the two that the cut lies between, until few more are left than wanted or levels are
  * neighbouring floats. From then on it is known how many pairs each map gives and where they go; of those few
- * the weakest are dropped. Maps are walked by any threads in any order; the result is the same. */
+ * the weakest are dropped. Maps are walked by any threads in any order; the result is the same.
+ *
+ * Maps of long texts lie in memory, and to fetch them takes longer than to count. So a map's maximum and its
+ * first counts are found while it is in the cache, and each row's maximum is kept: later walks skip the rows
+ * that reach no level, which is most of them where few pairs are wanted. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -33,12 +37,12 @@ typedef struct map_facts {
 
 typedef struct search {
     const hs_capture *capture;
-    const uint8_t *masked;
     size_t width;         /* T, at least HS__LANES */
     int32_t *unmasked;    /* [width]: -1, and 0 for masked tokens and those that are not there */
     float levels[LEVELS]; /* of N, ascending */
     float floor;          /* the smallest N collected */
     map_facts *maps;      /* [n_maps + 1] */
+    float *row_maxima;    /* [n_maps][width]: of S_ij, j > i, over unmasked tokens; -INFINITY without any */
     size_t n_maps;
     hs_pair *pairs;
     hs__team team;
@@ -76,12 +80,29 @@ lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__fl
 }
 
 HS_CLONES
-static void map_count(const float *similarity, size_t T, const int32_t *unmasked, const float *cuts,
-                      uint32_t *ret_counts)
+static void rows_measure(const float *similarity, size_t T, const int32_t *unmasked, float *ret_maxima)
+{
+    for (size_t i = 0; i < T; i++) {
+        hs__floats top = (hs__floats){0} - INFINITY;
+        for (size_t j = unmasked[i] ? i + 1 : T; j < T; j += HS__LANES) {
+            hs__floats v;
+            lanes_read(similarity + i * T, T, unmasked, j, &v);
+            const hs__ints more = v > top; /* not where v is NaN */
+            top = (hs__floats)(((hs__ints)v & more) | ((hs__ints)top & ~more));
+        }
+        ret_maxima[i] = -INFINITY;
+        for (size_t k = 0; k < HS__LANES; k++)
+            ret_maxima[i] = top[k] > ret_maxima[i] ? top[k] : ret_maxima[i];
+    }
+}
+
+HS_CLONES
+static void map_count(const float *similarity, size_t T, const int32_t *unmasked, const float *maxima,
+                      const float *cuts, uint32_t *ret_counts)
 {
     hs__ints counts[LEVELS] = {0};
     for (size_t i = 0; i < T; i++)
-        for (size_t j = unmasked[i] ? i + 1 : T; j < T; j += HS__LANES) {
+        for (size_t j = maxima[i] >= cuts[0] ? i + 1 : T; j < T; j += HS__LANES) {
             hs__floats v;
             lanes_read(similarity + i * T, T, unmasked, j, &v);
 #pragma GCC unroll 8
@@ -138,27 +159,37 @@ static const float *map_read(const search *s, size_t map, float copy[HS__LANES *
     return copy;
 }
 
-static void task_maximum(void *context, size_t map, size_t slot)
+static void count(const search *s, size_t map, const float *similarity)
+{
+    map_facts *facts = &s->maps[map];
+    float cuts[LEVELS];
+    if (facts->maximum == 0)
+        return;
+    for (size_t l = 0; l < LEVELS; l++)
+        cuts[l] = hs__similarity_cut(s->levels[l], facts->maximum);
+    map_count(similarity, s->width, s->unmasked, s->row_maxima + map * s->width, cuts, facts->counts);
+}
+
+/* The first walk. */
+static void task_measure(void *context, size_t map, size_t slot)
 {
     const search *s = context;
-    const size_t T = s->capture->n_tokens;
-    const float maximum =
-        hs_similarity_max(s->capture->arrays[HS_TAP_SIMILARITY] + map * T * T, T, s->masked);
+    float copy[HS__LANES * HS__LANES] = {0}, maximum = 0, *maxima = s->row_maxima + map * s->width;
+    const float *similarity = map_read(s, map, copy);
     (void)slot;
-    s->maps[map].maximum = maximum > 0 && maximum < INFINITY ? maximum : 0;
+    rows_measure(similarity, s->width, s->unmasked, maxima);
+    for (size_t i = 0; i < s->width; i++)
+        maximum = maxima[i] > maximum ? maxima[i] : maximum;
+    s->maps[map].maximum = maximum < INFINITY ? maximum : 0;
+    count(s, map, similarity);
 }
 
 static void task_count(void *context, size_t map, size_t slot)
 {
     const search *s = context;
-    map_facts *facts = &s->maps[map];
-    float cuts[LEVELS], copy[HS__LANES * HS__LANES] = {0};
+    float copy[HS__LANES * HS__LANES] = {0};
     (void)slot;
-    if (facts->maximum == 0)
-        return;
-    for (size_t l = 0; l < LEVELS; l++)
-        cuts[l] = hs__similarity_cut(s->levels[l], facts->maximum);
-    map_count(map_read(s, map, copy), s->width, s->unmasked, cuts, facts->counts);
+    count(s, map, map_read(s, map, copy));
 }
 
 /* What is collected of a map: where its next pair goes, and how many more equal to the floor. */
@@ -203,15 +234,15 @@ static void task_collect(void *context, size_t map, size_t slot)
     const float cut = hs__similarity_cut(s->floor, facts->maximum), *similarity = map_read(s, map, copy);
     collection found = {s->pairs + facts->start, facts->n_ties};
     for (size_t i = 0; i < s->width; i++)
-        if (s->unmasked[i])
+        if (s->row_maxima[map * s->width + i] >= cut)
             row_collect(s, map, similarity + i * s->width, i, cut, &found);
 }
 
 /* ---- where to cut ---- */
 
-/* Counts what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these.
+/* Counts by `task` what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these.
  * Levels lie closer to each other towards the top, where the cut mostly is. */
-static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_totals)
+static void levels_count(search *s, uint32_t low, uint32_t high, hs__task task, uint64_t *ret_totals)
 {
     const uint32_t squared = LEVELS * LEVELS;
     for (uint32_t l = 0; l < LEVELS; l++) {
@@ -219,7 +250,7 @@ static void levels_count(search *s, uint32_t low, uint32_t high, uint64_t *ret_t
         s->levels[l] = float_of(low + (uint32_t)(((high - low) * share + squared - 1) / squared));
         ret_totals[l] = 0;
     }
-    hs__team_share(&s->team, s->n_maps, task_count, s);
+    hs__team_share(&s->team, s->n_maps, task, s);
     for (size_t map = 0; map < s->n_maps; map++)
         for (size_t l = 0; l < LEVELS; l++)
             ret_totals[l] += s->maps[map].counts[l];
@@ -251,7 +282,7 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
 {
     uint32_t low = bits_of(threshold), high = bits_of(1) + 1; /* N is 1 at most */
     uint64_t totals[LEVELS];
-    levels_count(s, low, high, totals);
+    levels_count(s, low, high, task_measure, totals);
     *ret_total = totals[0];
     const size_t n_wanted = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
     while (n_wanted > 0) {
@@ -265,7 +296,7 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
         }
         low = bits_of(s->levels[l]);
         high = l + 1 < LEVELS ? bits_of(s->levels[l + 1]) : high;
-        levels_count(s, low, high, totals);
+        levels_count(s, low, high, task_count, totals);
     }
     return 0;
 }
@@ -362,12 +393,14 @@ hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float 
                         size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs, uint64_t *ret_total,
                         hs_error *err)
 {
-    search s = {.capture = capture, .masked = masked, .n_maps = capture->n_layers * capture->n_heads};
+    search s = {.capture = capture, .n_maps = capture->n_layers * capture->n_heads};
     s.width = hs__max(capture->n_tokens, HS__LANES);
     s.maps = calloc(s.n_maps + 1, sizeof *s.maps);
+    s.row_maxima = malloc(s.n_maps * s.width * sizeof *s.row_maxima);
     s.unmasked = calloc(s.width, sizeof *s.unmasked);
-    if (!s.maps || !s.unmasked) {
+    if (!s.maps || !s.row_maxima || !s.unmasked) {
         free(s.maps);
+        free(s.row_maxima);
         free(s.unmasked);
         return hs_fail(err, HS_NO_MEMORY, "no memory to search %zu maps for pairs", s.n_maps);
     }
@@ -377,12 +410,12 @@ hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float 
     uint64_t total;
     hs__team_start(&s.team, capture->runtime,
                    s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
-    hs__team_share(&s.team, s.n_maps, task_maximum, &s);
     const size_t n_wanted = floor_find(&s, threshold, pairs_max, &total);
     if (n_wanted > 0)
         pairs_make(&s, n_wanted);
     hs__team_finish(&s.team);
     free(s.maps);
+    free(s.row_maxima);
     free(s.unmasked);
     if (n_wanted > 0 && !s.pairs)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_wanted);
