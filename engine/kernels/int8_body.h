@@ -92,7 +92,7 @@ INLINE void tile(size_t rows, size_t vecs, size_t depth, const uint32_t *x, cons
             sum[i][j] = load_ints(to->sums + j * LANES) * -(int32_t)x[i * ldx + depth + 1];
 
     for (size_t k = 0; k < depth; k++) {
-        __builtin_prefetch(ahead + k * ahead_step, 0, 2);
+        fetch(ahead + k * ahead_step, ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *panel : 1);
         ivec w[TILE_VECS];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)

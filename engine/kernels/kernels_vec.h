@@ -32,6 +32,16 @@ INLINE vec splat(float x)
     return x - (vec){0};
 }
 
+/* Asks for n_bytes, or as many as max_bytes (a constant), to be in the second-level cache soon. */
+INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
+{
+    enum { LINE = 64 };
+#pragma GCC unroll 4
+    for (size_t at = 0; at < max_bytes; at += LINE)
+        if (at < n_bytes)
+            __builtin_prefetch(from + at, 0, 2);
+}
+
 /* The first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
 INLINE vec load_part(const float *p, size_t n, float rest)
 {

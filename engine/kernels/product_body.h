@@ -31,7 +31,7 @@ INLINE void tile(size_t rows, size_t vecs, size_t K, const operand *x, size_t ld
             sum[i][j] = bias ? load(bias + j * LANES) : splat(0);
 
     for (size_t k = 0; k < K; k++) {
-        __builtin_prefetch(ahead + k * ahead_step, 0, 2);
+        fetch(ahead + k * ahead_step, ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *panel : 1);
         operands b[TILE_VECS];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
@@ -99,8 +99,10 @@ static size_t panel_width(size_t n_left)
 }
 
 /* A part of the sums of one panel: the first one begins with the bias, the others are added. Every tile
- * fetches its share of `next`, K steps of a panel as wide, a little at each step. Tiles are as equal as can
- * be: one of a row or two would wait for its loads. */
+ * fetches its share of `next`, K steps of a panel as wide, a little at each step: of one or two tiles that
+ * is more than a line. One line of three where there are so few rows that all waits for memory anyway: the
+ * core's own guesses are faster then. Tiles are as equal as can be: one of a row or two would wait for its
+ * loads. */
 static void multiply_part(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
                           size_t n_columns, const float *bias, bool more, const operand *next, float *y,
                           size_t ldy)
