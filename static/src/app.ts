@@ -19,10 +19,15 @@ export interface Selection {
   layer: number;
   head: number;
 }
+export interface Shape {
+  layers: number;
+  heads: number;
+}
 export const nameOf = ({ layer, head }: Selection): string => `l${layer}-${head === SUM ? "sum" : `h${head}`}`;
 
 const ADDRESS_MS = 150;
 const BLOCK_BYTES = 1e6; // of attention maps that travel together
+const SIGHT_BYTES = 16e6; // where they are waited for together
 const SETTLE_MS = 250; // a slider at rest this long is asked about exactly
 const ADDRESS_MAX = 1_500_000; // longer ones no browser takes: such a text cannot be shared as a link
 
@@ -46,7 +51,7 @@ export class App {
     });
     this.cache = new Cache(analyze, this.draw);
     this.jsonCache = new Cache(readJson, this.draw);
-    this.deriver = new Deriver(this.draw);
+    this.deriver = new Deriver(this.draw, () => this.part());
     addEventListener("popstate", () => this.reload());
     addEventListener("hashchange", () => this.reload());
   }
@@ -96,6 +101,12 @@ export class App {
     this.tell(text, aloud);
   }
 
+  // Whoever wants to know that something was made of maps before all was.
+  private part = (): void => {};
+  onPart(part: () => void): void {
+    this.part = part;
+  }
+
   overview(): Entry {
     return this.cache.want(overviewRequest(this.state, INITIAL.tau));
   }
@@ -115,19 +126,43 @@ export class App {
   // A layer's attention maps as bytes, one a head, with those it travels with; null until they are here.
   attention(overview: Answer, l: number, state: Asked = this.state): Uint8Array[] | null {
     const { layers, heads, encoding } = overview;
-    const T = encoding.ids.length;
-    const together = Math.max(1, Math.floor(BLOCK_BYTES / (heads.length * T * T)));
-    const from = l - (l % together);
-    const block = this.cache.want(attentionRequest(state, layers.slice(from, from + together))).answer;
+    const together = this.blocks(overview).get(l) ?? this.together(overview, this.after(overview, l), BLOCK_BYTES).get(l)!;
+    const block = this.cache.want(attentionRequest(state, together.map((k) => layers[k]!))).answer;
     if (!block) return null;
     const stack = block.attentions as Uint8Array;
-    const size = heads.length * T * T;
-    this.deriver.profiles(overview, l, stack.subarray((l - from) * size, (l - from + 1) * size));
-    return heads.map((_, h) => partAt(stack, block, l - from, h));
+    const at = together.indexOf(l);
+    const size = heads.length * encoding.ids.length ** 2;
+    this.deriver.profiles(overview, l, stack.subarray(at * size, (at + 1) * size));
+    return heads.map((_, h) => partAt(stack, block, at, h));
+  }
+
+  // Which layers' maps travel together, by layer.
+  private readonly travelling = new WeakMap<Answer, Map<number, readonly number[]>>();
+  private blocks(overview: Answer): Map<number, readonly number[]> {
+    let blocks = this.travelling.get(overview);
+    if (!blocks) this.travelling.set(overview, (blocks = new Map()));
+    return blocks;
+  }
+
+  // Layers that are asked for in as few requests as may be: of a long text each is a pass of its own.
+  together(overview: Answer, wanted: readonly number[], bytes = SIGHT_BYTES): Map<number, readonly number[]> {
+    const blocks = this.blocks(overview);
+    const most = Math.max(1, Math.floor(bytes / (overview.heads.length * overview.encoding.ids.length ** 2)));
+    const free = wanted.filter((l) => !blocks.has(l));
+    for (let from = 0; from < free.length; from += most) {
+      const block = free.slice(from, from + most);
+      for (const l of block) blocks.set(l, block);
+    }
+    return blocks;
+  }
+
+  // The layers from l on.
+  private after({ layers }: Answer, l: number): number[] {
+    return [...layers.keys()].slice(l);
   }
 
   // How many layers and heads there are, by the answer or by the server's list; null before either is here.
-  private shape(answer: Answer | null, model: string): { layers: number; heads: number } | null {
+  shape(answer: Answer | null, model: string): Shape | null {
     if (answer) return { layers: answer.layers.length, heads: answer.heads.length };
     const known = model ? this.models.find(({ name }) => name === model) : this.models[0];
     return known ? { layers: known.num_layers, heads: known.num_heads } : null;

@@ -19,6 +19,7 @@ interface Held<A> extends Entry<A> {
 }
 
 const BYTES_MAX = 160e6;
+const TOLD_MS = 100; // between two words about progress: each is a drawing
 
 type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
 
@@ -61,9 +62,12 @@ export class Cache<A extends { bytes: number }> {
 
   private async fetch(entry: Held<A>): Promise<void> {
     const { signal } = entry.controller;
+    let told = entry.started;
     try {
       entry.answer = await this.ask(entry.request, signal, (progress) => {
         entry.progress = progress;
+        if (performance.now() - told < TOLD_MS) return;
+        told = performance.now();
         this.changed();
       });
       entry.status = "ready";

@@ -85,7 +85,7 @@ export class Chrome {
 
   update(view: View): void {
     this.back.hidden = view === this.first;
-    this.whole.href = `./#${formatState(this.app.state)}`;
+    if (embedded) this.whole.href = `./#${formatState(this.app.state)}`;
     for (const [name, tab] of this.tabs) {
       if (name === view && !tab.hasAttribute("aria-current")) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
       if (name === view) tab.setAttribute("aria-current", "page");

@@ -21,7 +21,11 @@ export class Deriver {
   private readonly waiting = new Map<number, { kind: Order["kind"]; derived: Derived; from: number }>();
   private orders = 0;
 
-  constructor(private readonly changed: () => void) {
+  // partly: a layer's maps came, and others are still being made.
+  constructor(
+    private readonly changed: () => void,
+    private readonly partly: () => void,
+  ) {
     this.worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
   }
 
@@ -90,8 +94,9 @@ export class Deriver {
     else if (reply.kind === "levels") reply.heads.forEach((levels, h) => (derived.levels[from + h] = levels));
     else reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
     derived.made++;
-    if (this.mapsAreMade(reply)) this.tell();
-    else this.telling ||= setTimeout(() => this.tell(), TOLD_MS);
+    if (this.mapsAreMade(reply)) return this.tell();
+    if (reply.kind !== "levels") this.partly();
+    this.telling ||= setTimeout(() => this.tell(), TOLD_MS);
   }
 
   private mapsAreMade({ kind }: Reply): boolean {

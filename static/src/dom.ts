@@ -49,6 +49,11 @@ export function replace(node: Element, ...children: Child[]): void {
   append(node, ...children);
 }
 
+// A text that did not change is not touched: the page would be laid out anew.
+export function write(node: Element, text: string): void {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 // Runs at most once a frame, with the latest call's effect.
 export function perFrame(work: () => void): () => void {
   let pending = 0;
@@ -165,7 +170,7 @@ export function slider(
     oninput: () => show(Number(input.value), true),
   });
   const show = (value: number, tell: boolean): void => {
-    output.textContent = value.toFixed(digits);
+    write(output, value.toFixed(digits));
     if (tell) oninput(value);
   };
   return {

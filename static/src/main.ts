@@ -88,7 +88,8 @@ document.querySelector("#app")!.append(
 );
 watchTheme(app);
 bindKeys(app, panel, help);
-// The example is analysed without waiting for the list of models.
+// The text is analysed without waiting for the first frame or the list of models.
+if (app.state.view !== "corpus") app.overview();
 models().then(
   (list) => {
     app.models = list;

@@ -1,4 +1,5 @@
 // The left side: the text to analyse, how, and the thresholds and token options that hold for every view.
+import type { Answer } from "./answer";
 import type { App } from "./app";
 import { h, replace, select, slider, toggle } from "./dom";
 import { EXAMPLES } from "./examples";
@@ -28,6 +29,7 @@ export class Panel {
   private readonly submit = h("button", { type: "submit", class: "primary" }, "Analyse");
   private readonly errors = new Map<FieldName, HTMLElement>();
   private shown = "";
+  private told: Answer | null = null; // whose facts are there
 
   constructor(private readonly app: App) {
     this.literal = toggle(
@@ -219,6 +221,8 @@ export class Panel {
     const answer = this.app.overview().answer;
     const ms = answer ? Object.values(answer.timing).reduce((a, b) => a + b, 0) : 0;
     const unknown = answer ? axisOf(answer.encoding, ALL).unknown.filter(Boolean).length : 0;
+    if (this.told === answer) return;
+    this.told = answer;
     replace(
       this.facts,
       answer && [

@@ -1,11 +1,10 @@
 // What the overview shows of one head's similarity, made from the head's outputs O: T x d numbers travel instead of
 // T x T, and negative similarities survive. Runs in the worker.
 
-// S = O O' [T][T] with diagonal 0. Two rows by four at a time: eight sums that do not wait for each other. At the edge
+// S = O O' [T][T] with diagonal 0, in the room given. Two rows by four at a time: eight sums that do not wait for each other. At the edge
 // the last row stands in for those beyond it.
-export function similarityOf(outputs: Float32Array, T: number): Float32Array {
+export function similarityOf(outputs: Float32Array, T: number, S = new Float32Array(T * T)): Float32Array {
   const d = T ? outputs.length / T : 0;
-  const S = new Float32Array(T * T);
   const row = (i: number): number => Math.min(i, T - 1);
   const put = (i: number, j: number, value: number): void => {
     S[row(i) * T + row(j)] = value;

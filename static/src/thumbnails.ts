@@ -1,19 +1,28 @@
-// Every head's thumbnail: a button with its picture. Maps are fetched for what is in sight first and painted together
-// when they are all there; only then are the others asked for and made.
+// Every head's thumbnail: a button with its picture. Maps are fetched for what is in sight first. Each is coloured when
+// it comes, while the worker makes the next; they are shown together when they are all there, and only when they are on
+// the screen are the others asked for and made.
 import type { Answer } from "./answer";
-import type { App } from "./app";
+import type { App, Shape } from "./app";
 import { lutOf } from "./colour";
 import { h } from "./dom";
 import type { Place } from "./head-order";
 import { REACH, type Profile } from "./patterns";
-import { heightOf, pool, thumbnail, type Parts } from "./thumbs";
+import { heightOf, paintParts, pool } from "./thumbs";
 
 export interface Thumb extends Place {
   button: HTMLButtonElement;
   canvas: HTMLCanvasElement;
   key: string; // of what is painted
+  draft: Draft | null;
   figure: HTMLElement;
   written: string;
+}
+
+// A picture in the making.
+interface Draft {
+  look: string;
+  image: ImageData;
+  has: Has; // what is in it
 }
 
 export const NEAR = 3; // offsets in the strip, either way
@@ -36,17 +45,21 @@ export class Thumbnails {
   all: Thumb[] = [];
   private painting = 0;
   private begun: { answer: Answer; at: number } | null = null;
-  private shown: Answer | null = null; // whose first thumbnails are painted
+  private painted: Answer | null = null; // whose first thumbnails are painted
+  private shown: Answer | null = null; // and on the screen
+  private prepare = (): void => {};
 
   constructor(
     private readonly app: App,
     private readonly tell: (l: number, head: number, aloud: boolean) => void,
-  ) {}
+  ) {
+    app.onPart(() => this.prepare());
+  }
 
   // One button a head, made anew only when the model's shape changes; says whether.
-  build({ layers, heads }: Answer): boolean {
-    if (this.all.length === layers.length * heads.length && this.all.at(-1)?.h === heads.length - 1) return false;
-    this.all = layers.flatMap((_, l) => heads.map((_, head) => this.thumb(l, head)));
+  build({ layers, heads }: Shape): boolean {
+    if (this.all.length === layers * heads && this.all.at(-1)?.h === heads - 1) return false;
+    this.all = Array.from({ length: layers * heads }, (_, n) => this.thumb(Math.floor(n / heads), n % heads));
     return true;
   }
 
@@ -66,7 +79,7 @@ export class Thumbnails {
       canvas,
       figure,
     );
-    return { l, h: head, button, canvas, key: "", figure, written: "" };
+    return { l, h: head, button, canvas, key: "", draft: null, figure, written: "" };
   }
 
   // Fetches what is in sight, then the rest where it is little or `every` map is needed; draws what is there.
@@ -83,6 +96,7 @@ export class Thumbnails {
     const sight = new Set(near.map(({ l }) => l));
     const { length: T } = answer.encoding.ids;
     const fetched = every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...sight];
+    app.together(answer, [...sight]);
     const [above, below] = [app.state.show !== "similarity", app.state.show !== "attention"];
     const attention = new Map(fetched.map((l) => [l, above || every ? app.attention(answer, l) : null]));
     const derived = app.derived(answer, sight, first);
@@ -95,19 +109,20 @@ export class Thumbnails {
       };
     };
     const isWhole = ({ attention, profile, similarity }: Has): boolean => (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
-    const whole = near.every((t) => isWhole(has(t)));
-    const waited = first ? this.waited(answer) : Infinity;
-    if (!whole && waited < PATIENCE_MS) return;
     const side = Math.round((width - 2) * devicePixelRatio);
     const seen = seenOf(answer, app.state.special);
     const look = [answerNumber(answer), app.state.map, app.theme, app.state.show, side, seen.length].join(" ");
+    this.prepare = () => near.forEach((t) => t.key.startsWith(look) || this.compose(t, look, has(t), T, side, seen));
+    const whole = near.every((t) => isWhole(has(t)));
+    const waited = first ? this.waited(answer) : Infinity;
+    if (!whole && waited < PATIENCE_MS) return;
     const inParts = new Set(waited > GIVEN_UP_MS ? near : []);
     // What is not there yet is painted too, clear: a map of before must not stand for it.
     const jobs = [...new Set([...near, ...this.all])].flatMap((t) => {
       const known = has(t);
       const there = isWhole(known) || inParts.has(t) ? known : NOTHING;
       const key = `${look} ${Object.values(there).map(Boolean)}`;
-      return t.key === key || (!t.key && there === NOTHING) ? [] : [() => this.paint(t, key, there, T, side, seen)];
+      return t.key === key || (!t.key && there === NOTHING) ? [] : [() => this.paint(t, key, look, there, T, side, seen)];
     });
     this.run(jobs, near.length, () => {
       if (first && whole && near.length) this.settle(answer);
@@ -115,9 +130,15 @@ export class Thumbnails {
   }
 
   private settle(answer: Answer): void {
-    this.shown = answer;
+    if (this.painted === answer) return;
+    this.painted = answer;
     performance.mark("thumbnails-visible");
-    this.app.draw(); // asks for the rest
+    requestAnimationFrame(() =>
+      setTimeout(() => {
+        this.shown = answer;
+        this.app.draw(); // asks for the rest
+      }),
+    );
   }
 
   // How long the first thumbnails have been waited for.
@@ -150,18 +171,32 @@ export class Thumbnails {
     step(0);
   }
 
-  private paint(t: Thumb, key: string, { attention, profile, similarity }: Has, T: number, side: number, seen: readonly number[]): void {
+  // What is known and not in the picture yet.
+  private compose(t: Thumb, look: string, known: Has, T: number, side: number, seen: readonly number[]): ImageData {
     const { state, theme } = this.app;
+    if (t.draft?.look !== look) t.draft = { look, image: new ImageData(side, heightOf(state.show, side)), has: NOTHING };
+    const { image, has } = t.draft;
+    const [attention, profile, similarity] = [!has.attention && known.attention, !has.profile && known.profile, !has.similarity && known.similarity];
+    t.draft.has = known;
+    paintParts(
+      image,
+      {
+        attention: attention ? pool(attention, T, side, seen) : undefined,
+        offsets: profile ? nearOffsets(profile) : undefined,
+        similarity: similarity ? pool(similarity, T, side, seen) : undefined,
+      },
+      { attention: lutOf(state.map, "attention", theme), similarity: lutOf(state.map, "signed", theme) },
+    );
+    return image;
+  }
+
+  private paint(t: Thumb, key: string, look: string, known: Has, T: number, side: number, seen: readonly number[]): void {
     t.key = key;
-    const parts: Parts = {
-      attention: attention && pool(attention, T, side, seen),
-      offsets: profile && nearOffsets(profile),
-      similarity: similarity && pool(similarity, T, side, seen),
-    };
-    t.canvas.width = side;
-    t.canvas.height = heightOf(state.show, side);
-    const luts = { attention: lutOf(state.map, "attention", theme), similarity: lutOf(state.map, "signed", theme) };
-    t.canvas.getContext("2d")!.putImageData(thumbnail(parts, state.show, side, luts), 0, 0);
+    const image = this.compose(t, look, known, T, side, seen);
+    t.draft = null;
+    t.canvas.width = image.width;
+    t.canvas.height = image.height;
+    t.canvas.getContext("2d")!.putImageData(image, 0, 0);
   }
 }
 

@@ -90,7 +90,7 @@ export function paint(map: Pooled, lut: Lut): ImageData {
   return image;
 }
 
-// What a thumbnail shows, from above; what is missing stays clear.
+// What a thumbnail shows, from above; what is missing is left as it is.
 export interface Parts {
   attention?: Pooled<Uint8Array> | undefined;
   offsets?: readonly number[] | undefined; // shares of attention by offset
@@ -106,15 +106,12 @@ const stripOf = (width: number): number => Math.max(3, Math.round(width / 8)); /
 export const heightOf = (show: "both" | "attention" | "similarity", width: number): number =>
   show === "both" ? 2 * width + stripOf(width) : show === "attention" ? width + stripOf(width) : width;
 
-// The thumbnail in pixels, [heightOf(show, width)][width].
-export function thumbnail(parts: Parts, show: "both" | "attention" | "similarity", width: number, luts: Luts): ImageData {
-  const image = new ImageData(width, heightOf(show, width));
-  const picture = new Uint32Array(image.data.buffer);
-  const { attention, offsets, similarity } = parts;
+// Parts into a thumbnail, which is heightOf(show, its width) high.
+export function paintParts({ data, width, height }: ImageData, { attention, offsets, similarity }: Parts, luts: Luts): void {
+  const picture = new Uint32Array(data.buffer);
   if (attention) paintSquare(picture, width, 0, attention, luts.attention);
   if (offsets) fillStrip(picture, width, width + 1, stripOf(width) - 2, offsets, luts.attention);
-  if (similarity) paintSquare(picture, width, image.height - width, similarity, luts.similarity);
-  return image;
+  if (similarity) paintSquare(picture, width, height - width, similarity, luts.similarity);
 }
 
 function fillStrip(picture: Uint32Array, width: number, top: number, height: number, offsets: readonly number[], lut: Lut): void {

@@ -1,9 +1,9 @@
 // Layers x heads as thumbnails: every head of the text at a glance, sorted and coloured by a figure.
-import type { App } from "../app";
+import type { App, Shape } from "../app";
 import type { Answer } from "../answer";
 import { cssOf, inkOn, lutOf } from "../colour";
 import { colourBar } from "../colourbar";
-import { h, replace, segmented, select } from "../dom";
+import { h, replace, segmented, select, write } from "../dom";
 import type { Exportable } from "../export";
 import { figuresTable } from "../figures-table";
 import { chosenHeads, figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern, type Nearness } from "../head-order";
@@ -123,29 +123,48 @@ export class OverviewView {
     this.grid.dataset.show = state.show;
     this.sort.set(state.sort);
     this.tint.set(state.tint);
-    this.direction.textContent = state.down ? "↓ largest first" : "↑ smallest first";
+    write(this.direction, state.down ? "↓ largest first" : "↑ smallest first");
     this.direction.hidden = state.plane || state.sort === "none";
     this.only.set(state.only);
     if (document.activeElement !== this.seek) this.seek.value = state.seek;
     if (document.activeElement !== this.least) this.least.value = String(state.least);
     const entry = app.overview();
     replace(this.status, statusOf(app, entry));
-    this.table.hidden = !entry.answer;
-    this.grid.hidden = this.legend.hidden = !entry.answer || state.plane;
+    this.table.hidden = this.legend.hidden = !entry.answer;
+    this.grid.hidden = state.plane;
+    this.grid.classList.toggle("early", !entry.answer);
     this.plane.element.hidden = !entry.answer || !state.plane;
-    this.none.hidden = true;
-    if (!entry.answer) return;
+    if (!entry.answer) {
+      this.none.hidden = true;
+      if (entry.status === "loading") this.await();
+      else this.grid.hidden = true;
+      return;
+    }
+    this.legend.hidden = state.plane;
     if (this.known !== entry.answer) performance.mark("overview-answered");
     this.known = entry.answer;
     const summary = app.figures(entry.answer);
     this.near = this.nearTo(entry.answer);
-    if (this.thumbs.build(entry.answer)) this.arranged = "";
-    this.grid.style.setProperty("--heads", String(entry.answer.heads.length));
+    this.build({ layers: entry.answer.layers.length, heads: entry.answer.heads.length });
     if (state.plane) this.place(entry.answer, summary);
     else this.arrange(entry.answer, summary);
     this.thumbs.fill(entry.answer, needsMaps(state) || (state.plane && this.plane.byPattern));
     this.annotate(entry.answer, summary);
     if (this.table.open) figuresTable(this.table, app, entry.answer, summary);
+  }
+
+  private build(shape: Shape): void {
+    if (!this.thumbs.build(shape)) return;
+    this.arranged = "";
+    this.grid.style.setProperty("--heads", String(shape.heads));
+  }
+
+  // While the server computes, the grid is laid out, unseen: then it is known what will be in sight.
+  private await(): void {
+    const shape = this.app.shape(null, this.app.state.model);
+    if (!shape || this.app.state.plane) return;
+    this.build(shape);
+    if (!isMixed(this.app.state)) this.lay(this.thumbs.all, shape, false);
   }
 
   private place(answer: Answer, summary: Known[][]): void {
@@ -178,14 +197,16 @@ export class OverviewView {
   }
 
   private arrange(answer: Answer, summary: Known[][]): void {
-    const sorted = isMixed(this.app.state);
     const order = this.ordered(summary);
     this.tellNone(order.length === 0);
+    this.lay(order, { layers: answer.layers.length, heads: answer.heads.length }, isMixed(this.app.state));
+  }
+
+  private lay(order: readonly Thumb[], { heads }: Shape, sorted: boolean): void {
     const key = `${sorted} ${order.map((t) => `${t.l}.${t.h}`).join(" ")}`;
     if (key === this.arranged) return;
     this.arranged = key;
     const focused = document.activeElement;
-    const heads = answer.heads.length;
     const cell = (t: Thumb): HTMLElement => h("div", { role: "gridcell" }, t.button);
     const rows = Array.from({ length: Math.ceil(order.length / heads) }, (_, r) =>
       h(
@@ -194,7 +215,7 @@ export class OverviewView {
         h(
           "div",
           { class: "side", role: "rowheader" },
-          sorted ? `${r * heads + 1}–${Math.min(order.length, (r + 1) * heads)}` : `L${answer.layers[r]}`,
+          sorted ? `${r * heads + 1}–${Math.min(order.length, (r + 1) * heads)}` : `L${r}`,
         ),
         order.slice(r * heads, (r + 1) * heads).map(cell),
       ),
@@ -203,7 +224,7 @@ export class OverviewView {
       "div",
       { class: "row header", role: "row" },
       h("div", { class: "side", role: "columnheader" }, h("span", { class: "hidden" }, "Layer")),
-      answer.heads.map((head) => h("div", { role: "columnheader" }, sorted ? "" : `H${head}`)),
+      Array.from({ length: heads }, (_, head) => h("div", { role: "columnheader" }, sorted ? "" : `H${head}`)),
     );
     this.grid.classList.toggle("sorted", sorted);
     replace(this.grid, sorted || heads <= FEW ? null : header, rows);
@@ -227,18 +248,17 @@ export class OverviewView {
       const pattern = patternOf(head);
       this.caption(t, sorted ? `${t.l}·${t.h}` : "", written || pattern, sound !== null || !figure);
       const place = range && sound !== null ? placeIn(range, sound) : null;
-      t.figure.style.background = place === null ? "" : cssOf(lut, place);
-      t.figure.style.color = place === null ? "" : inkOn(lut, place);
+      this.tone(t, place === null ? "" : cssOf(lut, place), place === null ? "" : inkOn(lut, place));
       const isChosen = t.l === chosen.layer && t.h === chosen.head;
       t.button.classList.toggle("chosen", isChosen);
-      t.button.tabIndex = tabStop ? (t.button === tabStop ? 0 : -1) : isChosen ? 0 : -1;
-      t.button.setAttribute(
-        "aria-label",
+      const stop = tabStop ? t.button === tabStop : isChosen;
+      if (t.button.tabIndex !== (stop ? 0 : -1)) t.button.tabIndex = stop ? 0 : -1;
+      const label =
         [sorted && `${t.l}·${t.h}`, written || pattern].filter(Boolean).join(" ") +
-          (sorted || written || pattern ? ", layer" : "Layer") +
-          ` ${t.l}, head ${t.h}` +
-          (distance !== undefined ? ": distance" : figure ? `: ${FIGURES[figure].name}` : ""),
-      );
+        (sorted || written || pattern ? ", layer" : "Layer") +
+        ` ${t.l}, head ${t.h}` +
+        (distance !== undefined ? ": distance" : figure ? `: ${FIGURES[figure].name}` : "");
+      if (t.button.getAttribute("aria-label") !== label) t.button.setAttribute("aria-label", label);
     }
     if (!tabStop && !this.thumbs.all.some((t) => t.button.tabIndex === 0)) this.thumbs.all[0]!.button.tabIndex = 0;
     this.explain(range);
@@ -250,6 +270,12 @@ export class OverviewView {
     if (t.written === key) return;
     t.written = key;
     replace(t.figure, name && h("b", {}, name), name && " ", written && h("span", { class: sound ? "" : "few" }, written));
+  }
+
+  private tone({ figure: { style } }: Thumb, background: string, ink: string): void {
+    if (style.color === "" && ink === "") return;
+    style.background = background;
+    style.color = ink;
   }
 
   private get figure(): Figure | null {
