@@ -134,14 +134,21 @@ const openHeads = (page: Page): Promise<void> =>
     }
   }, STEPS);
 
+// From the moment the browser was told of the pointer to the end of the frame that shows it.
 const hover = async (page: Page): Promise<void> => {
   const map = (await page.locator(".heatmap").first().boundingBox())!;
+  await page.evaluate(() =>
+    addEventListener(
+      "pointermove",
+      ({ timeStamp }) => {
+        performance.mark("hover-begin", { startTime: timeStamp });
+        requestAnimationFrame(() => setTimeout(() => performance.mark("hover-end")));
+      },
+      { capture: true },
+    ),
+  );
   for (let n = 0; n < STEPS; n++) {
-    await page.evaluate(() => performance.mark("hover-begin"));
     await page.mouse.move(map.x + map.width * 0.5 + 9 * n, map.y + map.height * 0.5 + 7 * n);
-    await page.evaluate(async () => {
-      await new Promise((frame) => requestAnimationFrame(() => setTimeout(frame)));
-      performance.mark("hover-end");
-    });
+    await page.waitForFunction((count) => performance.getEntriesByName("hover-end").length > count, n);
   }
 };

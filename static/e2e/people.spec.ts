@@ -191,3 +191,30 @@ test("runs of one name carry their date; narrow windows hold the comparison", as
     expect(main).toBeGreaterThan(600);
   }
 });
+
+test("a head opened by the keyboard has the focus; Escape and Back return it to its thumbnail", async ({ watched: page, home }) => {
+  await open(page, home);
+  const thumb = page.locator(".thumb").nth(2 * 12 + 3);
+  const map = view(page, "Head").getByRole("application", { name: "Attention map" });
+  await expect(thumb).toBeVisible();
+  await thumb.focus();
+  await page.keyboard.press("Enter");
+  await expect(map).toBeFocused();
+  await page.keyboard.press("ArrowRight");
+  await expect(page).toHaveURL(/pin=/);
+  await page.keyboard.press("Escape"); // lets the cell go
+  await expect(page).not.toHaveURL(/pin=/);
+  await expect(map).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(view(page, "Overview")).toBeVisible();
+  await expect(thumb).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(map).toBeFocused();
+  await page.goBack();
+  await expect(thumb).toBeFocused();
+  // By the mouse the view has it, not the map, which would take the wheel.
+  await thumb.click();
+  await expect(view(page, "Head")).toBeFocused();
+  await page.goBack();
+  await expect(thumb).toBeFocused();
+});

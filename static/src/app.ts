@@ -12,6 +12,7 @@ import { figuresAt } from "./levels";
 import { isPlain, PLAIN, type Measures } from "./measures";
 import type { Known } from "./metrics";
 import { attentionRequest, headRequest, overviewRequest, savedRequest, summaryRequest, type AnalyzeRequest, type Asked } from "./requests";
+import { precisionOf } from "./precision";
 import { visible } from "./visible";
 import { formatState, INITIAL, parseState, SUM, unreadIn, type State } from "./state";
 
@@ -232,9 +233,10 @@ export class App {
   // The parts of something to save that are the same in every view. `request`: what gives the arrays seen.
   exported(answer: Answer, name: string, request: AnalyzeRequest): Omit<Exportable, "picture" | "rows"> {
     const { model, sha256 } = answer;
+    const precision = precisionOf(this.models, model);
     return {
       name: `headscope-${model}-${name}`,
-      title: `headscope · ${model} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${visible(request.text!.slice(0, 80))}${request.text!.length > 80 ? "…" : ""}”`,
+      title: `headscope · ${model}${precision && `, ${precision}`} (sha256 ${sha256.slice(0, 12)}) · ${name} · “${visible(request.text!.slice(0, 80))}${request.text!.length > 80 ? "…" : ""}”`,
       provenance: { tool: "headscope", model, model_sha256: sha256, request, page: this.address() },
     };
   }

@@ -2,6 +2,7 @@
 import type { App } from "./app";
 import { h, svg } from "./dom";
 import { embedded } from "./embed";
+import { PrecisionBadge } from "./precision";
 import { formatState, VIEWS, type View } from "./state";
 import { applyTheme, THEMES, themeChoice, type ThemeChoice } from "./theme";
 
@@ -24,6 +25,7 @@ export class Chrome {
   // In a frame: back to the view that was opened there, and on to the whole viewer.
   private readonly back = h("button", { type: "button", class: "link", onclick: () => this.app.set({ view: this.first }, true) });
   private readonly whole = h("a", { target: "_blank", rel: "noopener" }, "Open in headscope");
+  private readonly badge = new PrecisionBadge();
   private readonly first: View;
 
   constructor(private readonly app: App, menu: HTMLElement, onhelp: () => void) {
@@ -75,7 +77,7 @@ export class Chrome {
     line.textContent = RESTING;
     line.classList.add("resting");
     const aloud = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
-    this.bottom = h("footer", { class: "readout" }, line, aloud, embedded && h("span", { class: "ways" }, this.back, this.whole));
+    this.bottom = h("footer", { class: "readout" }, line, aloud, embedded && h("span", { class: "ways" }, this.badge.element, this.back, this.whole));
     app.onReadout((text, loud) => {
       line.textContent = text || RESTING;
       line.classList.toggle("resting", !text);
@@ -85,7 +87,10 @@ export class Chrome {
 
   update(view: View): void {
     this.back.hidden = view === this.first;
-    if (embedded) this.whole.href = `./#${formatState(this.app.state)}`;
+    if (embedded) {
+      this.whole.href = `./#${formatState(this.app.state)}`;
+      this.badge.update(this.app.models, this.app.state.model);
+    }
     for (const [name, tab] of this.tabs) {
       if (name === view && !tab.hasAttribute("aria-current")) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
       if (name === view) tab.setAttribute("aria-current", "page");

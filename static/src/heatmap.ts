@@ -77,7 +77,7 @@ export class Heatmap {
   private readonly square: HTMLElement;
   private readonly note = h("p", { class: "map-note muted" });
   private readonly base = h("canvas", {});
-  private readonly overlay: HTMLCanvasElement;
+  readonly overlay: HTMLCanvasElement; // takes the keyboard
   private content: HeatmapContent | null = null;
   private pixels: OffscreenCanvas | null = null;
   private hovered: Cell | null = null;

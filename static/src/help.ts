@@ -27,7 +27,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
     [
       ["← → ↑ ↓", "move the cross-hair"],
       ["Shift + arrows", "ten cells"],
-      ["Esc", "release the held cell"],
+      ["Esc", "release the held cell; then back to all heads"],
       ["+ − 0", "zoom, whole map"],
       ["wheel", "zoom, once the map is clicked"],
       ["drag", "move a zoomed map"],

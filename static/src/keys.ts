@@ -13,6 +13,7 @@ export function bindKeys(app: App, panel: Panel, help: Help): void {
     const view = VIEWS[Number(e.key) - 1];
     if (view) app.set({ view }, true);
     else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
+    else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.set({ view: "overview" }, true);
     else if (e.key === "?") help.open();
     else if (e.key === "/" && !embedded) panel.focus();
     else if ("[]{}".includes(e.key)) step(app, e.key);

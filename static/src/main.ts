@@ -24,6 +24,7 @@ import { TextView } from "./views/text";
 interface Shown {
   element: HTMLElement;
   update(): void;
+  readonly entrance?: HTMLElement | null;
   exportable(): Exportable | null;
 }
 
@@ -56,15 +57,42 @@ function tellMissing(): void {
   missing.hidden = !words;
 }
 
+const left = new Map<Shown, HTMLElement>(); // where the focus was when a view was left
+
+let byKeys = false; // what was done last; the mouse must not give a map the focus, which would then take the wheel
+addEventListener("keydown", () => (byKeys = true), { capture: true });
+addEventListener("pointerdown", () => (byKeys = false), { capture: true });
+
+// Whether the view that goes has the focus.
+function leave(): boolean {
+  const focused = document.activeElement as HTMLElement | null;
+  const shown = Object.values(views).find(({ element }) => element.parentElement === stage);
+  if (!focused || !shown || !stage.contains(focused)) return false;
+  left.set(shown, focused);
+  return true;
+}
+
+// It goes on at the entrance of the view that comes, or where it was there.
+function enter(view: Shown): void {
+  const target = view.entrance ? byKeys && view.entrance : left.get(view);
+  if (target) target.focus();
+  if (stage.contains(document.activeElement)) return;
+  view.element.tabIndex = -1;
+  view.element.focus({ preventScroll: true });
+}
+
 function render(): void {
   const view = views[app.state.view];
-  if (view.element.parentElement !== stage) stage.replaceChildren(gate.element, missing, hints.element, view.element);
+  const comes = view.element.parentElement !== stage;
+  const lost = comes && leave();
+  if (comes) stage.replaceChildren(gate.element, missing, hints.element, view.element);
   chrome.update(app.state.view);
   panel.element.hidden = embedded || app.state.view === "corpus"; // which is not about one text
   if (!panel.element.hidden) panel.update();
   tellMissing();
   hints.update();
   view.update();
+  if (lost) enter(view);
 }
 
 document.documentElement.classList.toggle("embedded", embedded);

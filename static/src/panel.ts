@@ -1,11 +1,12 @@
 // The left side: the text to analyse, how, and the thresholds and token options that hold for every view.
 import type { Answer } from "./answer";
 import type { App } from "./app";
-import { h, replace, select, slider, toggle } from "./dom";
+import { h, replace, select, slider, toggle, write } from "./dom";
 import { EXAMPLES } from "./examples";
 import { fieldOf, type FieldName } from "./problems";
 import { axisOf } from "./lens";
 import { MAPS, type MapName } from "./state";
+import { PrecisionBadge, precisionOf } from "./precision";
 import { visible } from "./visible";
 
 const ALL = { special: true, words: false };
@@ -16,6 +17,7 @@ export class Panel {
   private readonly pair = h("textarea", { id: "pair", rows: 3, spellcheck: "false" });
   private readonly pairBox = h("details", { class: "more" }, h("summary", {}, "Second segment"), this.pair);
   private readonly model = h("select", { id: "model" });
+  private readonly badge = new PrecisionBadge();
   private readonly max = h("input", { id: "max", type: "number", inputmode: "numeric", min: 2 });
   private readonly literal;
   private readonly tau;
@@ -83,7 +85,7 @@ export class Panel {
       h(
         "div",
         { class: "two" },
-        this.field("model", "Model", this.model),
+        h("div", { class: "badged" }, this.field("model", "Model", this.model), this.badge.element),
         this.field("max", "Tokens at most", this.max),
       ),
       this.literal.element,
@@ -199,6 +201,9 @@ export class Panel {
         models.map(({ name }) => h("option", { value: name }, name)),
       );
     this.model.value = state.model || models[0]?.name || "";
+    this.badge.update(models, state.model);
+    const precision = precisionOf(models, state.model);
+    write(this.excerpt, (precision && `${precision} · `) + visible(state.text.slice(0, 60)));
     const shown = JSON.stringify([state.text, state.pair, String(state.max), state.literal]);
     if (shown !== this.shown) this.fill(shown);
     this.tellFacts();
@@ -213,7 +218,6 @@ export class Panel {
     this.pairBox.open ||= state.pair !== "";
     this.max.value = String(state.max);
     this.literal.set(state.literal);
-    this.excerpt.textContent = visible(state.text.slice(0, 60));
     this.edited();
   }
 

@@ -3,6 +3,7 @@ import { Problem } from "./api";
 import type { App } from "./app";
 import { linesOf, LINES, RUN_OPTIONS, startRun, type Lines, type Run, type RunOption } from "./corpora";
 import { h, replace } from "./dom";
+import { PrecisionBadge } from "./precision";
 
 const BEGINNING = 64 << 10; // bytes looked at to tell what the lines are
 
@@ -36,6 +37,7 @@ export class RunForm {
   private readonly lines: HTMLSelectElement;
   private readonly inputs: Record<RunOption, HTMLInputElement | HTMLSelectElement>;
   private readonly errors = new Map<Place, HTMLElement>();
+  private readonly badge = new PrecisionBadge();
   private readonly submit = h("button", { type: "submit", class: "primary" }, "Start the run");
   private readonly progress = h("div", { class: "sending", role: "status" });
   private corpus: File | null = null;
@@ -82,7 +84,7 @@ export class RunForm {
       this.guarded("file", drop, this.file),
       h("label", { class: "field" }, h("span", {}, "The file holds"), this.lines),
       this.field("name", "Name"),
-      h("div", { class: "two" }, this.field("model", "Model"), this.field("max_tokens", "Tokens at most")),
+      h("div", { class: "two" }, h("div", { class: "badged" }, this.field("model", "Model"), this.badge.element), this.field("max_tokens", "Tokens at most")),
       this.field("layers", "Layers: all, last, or numbers"),
       this.field("thresholds", "Similarity thresholds"),
       this.guarded("all", h("div", { class: "submit" }, this.submit), this.submit),
@@ -190,6 +192,7 @@ export class RunForm {
   update(): void {
     const { models } = this.app;
     const model = this.inputs.model as HTMLSelectElement;
+    this.badge.update(models, model.value);
     if (model.options.length === models.length) return;
     replace(
       model,

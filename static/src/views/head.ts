@@ -137,6 +137,11 @@ export class HeadView {
     this.table.addEventListener("toggle", () => app.draw());
   }
 
+  // Where the keyboard goes on from when a head is opened.
+  get entrance(): HTMLElement | null {
+    return this.plates.hidden ? null : this.maps.attention.overlay;
+  }
+
   private heatmap(quantity: Quantity): Heatmap {
     return new Heatmap(`${TITLES[quantity]} map`, this.viewport, {
       hover: (cell) => this.hover(cell),

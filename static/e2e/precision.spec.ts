@@ -1,0 +1,60 @@
+// A server whose numbers are rounded says so beside the model's name.
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, open, test, view } from "./viewer";
+
+// Its address, or why it ended: not every CPU has the instructions.
+const serve = (precision: string): Promise<{ server: ChildProcess; home: string; refusal: string }> =>
+  new Promise((done) => {
+    const state = mkdtempSync(join(tmpdir(), "headscope-precision-"));
+    const server = spawn(
+      process.env.HEADSCOPE ?? "../build/headscope",
+      ["serve", "--listen", "127.0.0.1:0", "--state", state, "--precision", precision],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
+    let said = "";
+    server.stderr!.on("data", (data) => (said += data));
+    server.stdout!.on("data", (data) => {
+      const address = /http:\/\/\S+/.exec(String(data))?.[0];
+      if (address) done({ server, home: `${address.replace(/\/$/, "")}/`, refusal: "" });
+    });
+    server.once("exit", () => done({ server, home: "", refusal: said.trim() || "the server ended" }));
+  });
+
+const LACKING = /instruction|AVX|VNNI|CPU/i;
+
+for (const [precision, means] of [
+  ["bf16", /bfloat16.*figures should be computed in fp32/s],
+  ["int8", /Good for exploring, not for figures/],
+] as const)
+  test(`${precision} is said beside the model's name, with what it means`, async ({ page }) => {
+    const { server, home, refusal } = await serve(precision);
+    try {
+      if (!home) expect(refusal).toMatch(LACKING);
+      test.skip(!home, refusal);
+      await open(page, home, "view=head&layer=7&head=5");
+      const badge = page.locator(".panel .badge");
+      await expect(badge).toHaveText(precision);
+      await expect(badge).toHaveAttribute("title", means);
+      await expect(badge).toHaveAccessibleName(means);
+      const [name, field] = [(await badge.boundingBox())!, (await page.locator("#model").boundingBox())!];
+      expect(field.y - name.y).toBeLessThan(24);
+      await page.keyboard.press("6");
+      await expect(view(page, "Corpus").locator(".badge")).toHaveText(precision);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await open(page, home, "view=text");
+      await expect(page.locator(".panel summary .excerpt")).toContainText(`${precision} · `);
+      await page.goto(`${home}?embed#view=head`);
+      await expect(page.locator(".readout .badge")).toHaveText(precision);
+    } finally {
+      server.kill("SIGTERM");
+    }
+  });
+
+test("fp32 says nothing", async ({ watched: page, home }) => {
+  await open(page, home);
+  await expect(page.locator("#model")).toHaveValue("mini");
+  await expect(page.locator(".panel .badge")).toBeHidden();
+});
