@@ -1,12 +1,13 @@
-// Pictures of the viewer, taken in Chromium from a server of their own. Without a folder: those of README, into docs/.
-// With one: every view at three widths, light and dark, to be looked at.
+// Pictures, taken in Chromium. Of the viewer, from a server of their own: those of README, into docs/; or every view at
+// three widths, light and dark, into a folder, to be looked at. Of a corpus report: the figures of docs/findings.md.
 //   npm run pictures
 //   npm run pictures -- FOLDER
+//   npm run pictures -- RESULTS/report.html
 import { chromium } from "@playwright/test";
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const DOCS = {
   overview: "view=overview",
@@ -28,8 +29,12 @@ const VIEWS = {
   error: "model=none",
 };
 const WIDTHS = [1280, 1600, 390];
+const FIGURES = [2, 8, 12, 13]; // of a report
+const FIGURE_WIDTH = 632; // of its window: one figure beside nothing
 
-const [folder] = process.argv.slice(2);
+const [given] = process.argv.slice(2);
+const report = given?.endsWith(".html") ? resolve(given) : "";
+const folder = report ? "" : given;
 const state = mkdtempSync(join(tmpdir(), "headscope-pictures-"));
 const server = spawn(
   process.env.HEADSCOPE ?? "../build/headscope",
@@ -69,8 +74,17 @@ async function takeAll() {
         await take(fragment, { path: join(folder, `${name}-${width}-${dark ? "dark" : "light"}.png`), width, dark, fullPage: true });
 }
 
+async function takeReport() {
+  const page = await browser.newPage({ viewport: { width: FIGURE_WIDTH, height: 1200 }, colorScheme: "light" });
+  await page.goto(`file://${report}`);
+  await page.waitForLoadState("load");
+  await page.evaluate(() => document.fonts.ready);
+  for (const n of FIGURES) await page.locator(`#figure-${n}`).screenshot({ path: `../docs/findings/figure-${n}.png` });
+}
+
 try {
-  if (folder) await takeAll();
+  if (report) await takeReport();
+  else if (folder) await takeAll();
   else for (const [name, fragment] of Object.entries(DOCS)) await take(fragment, { path: `../docs/${name}.png` });
 } finally {
   await browser.close();

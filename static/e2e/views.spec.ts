@@ -28,8 +28,9 @@ test("overview: no map of the text before stands under a new one", async ({ watc
     const old = first.toDataURL();
     let left = false;
     const look = (): void => {
-      left ||= grid.hidden;
-      const shown = left && !grid.hidden;
+      const seen = grid.checkVisibility({ visibilityProperty: true });
+      left ||= !seen;
+      const shown = left && seen;
       if (shown && first.toDataURL() === old) document.body.dataset.stale = "1";
       if (shown) document.body.dataset.again = "1";
       requestAnimationFrame(look);
