@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-#define SLOTS_MAX          ((size_t)64)
+/* Of all slots, where one does not need more: a text of thousands of tokens has few. */
+#define SCRATCH_BYTES_MAX  ((size_t)128 << 20)
 #define SHARED_NUMBERS_MIN ((size_t)65536) /* some 300 us of JSON */
 
 bool hs__answer_cancelled(const hs__answer *answer)
@@ -77,8 +78,9 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
         locate(a->wanted->layers, a->wanted->n_layers, a->baseline->layers, a->baseline_layer_at);
         locate(a->wanted->heads, a->wanted->n_heads, a->baseline->heads, a->baseline_head_at);
     }
-    a->n_slots = a->request->n_threads > 1 ? a->request->n_threads : 1;
-    a->n_slots = a->n_slots < SLOTS_MAX ? a->n_slots : SLOTS_MAX;
+    const size_t n_fit = SCRATCH_BYTES_MAX / scratch_bytes(a);
+    a->n_slots = a->request->n_threads < n_fit ? a->request->n_threads : n_fit;
+    a->n_slots = a->n_slots > 1 ? a->n_slots : 1;
     a->scratch = malloc(a->n_slots * scratch_bytes(a));
     return a->scratch ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer's maps");
 }

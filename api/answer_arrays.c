@@ -105,7 +105,6 @@ static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output 
 
 /* ---- as TransformerLens names and shapes them ---- */
 
-/* One layer of an output: maps [head][query][key], vectors [T][head][d], states [T][D]. */
 static void fill_head(void *context, size_t h, size_t slot)
 {
     const array_fill *f = context;
@@ -121,6 +120,7 @@ static void fill_head(void *context, size_t h, size_t slot)
                    f->to + (vectors ? t * f->n_heads + h : h * T + t) * row_bytes);
 }
 
+/* One layer of an output: maps [head][query][key], vectors [T][head][d], states [T][D]. */
 static void fill_layer(const hs__array *array, char *to)
 {
     const hs__answer *a = array->source;
