@@ -6,6 +6,7 @@
 #include "server/http/server.h"
 #include "server/http/tasks.h"
 
+#include <malloc.h>
 #include <string.h>
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
@@ -87,6 +88,17 @@ static void memory_share(hs_server_options *options)
     api->capture_bytes_max = 4 * usual < limit / 4 ? 4 * usual : limit / 4;
 }
 
+/* The C library gives each thread a heap of its own, where what was freed stays: ours are several times as
+ * many as compute or allocate at a time. */
+static void heaps_limit(size_t n_workers)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_ARENA_MAX, (int)n_workers + 1);
+#else
+    (void)n_workers;
+#endif
+}
+
 static int serve_main(const hs_command *command, int argc, char **argv)
 {
     hs_server_options options = {
@@ -109,6 +121,7 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (operand < argc)
         return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
+    heaps_limit(options.n_workers);
     if (hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err))
         return hs__command_failed(command, &err);
     memory_share(&options);

@@ -25,7 +25,7 @@ HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" 
 SANITIZED = not HEADSCOPE.endswith("build/headscope")  # slow, and memory of its own
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
 # A limit for things that would otherwise hang for ever; no test measures time with it.
-PATIENCE = 120
+PATIENCE = 600
 
 
 class Answer:

@@ -2,10 +2,12 @@
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 from conftest import Clients, busy, read_all
 
+HEAP_BYTES = 64 << 20
 HEADERS = b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
@@ -166,6 +168,20 @@ def test_an_answer_that_is_ready_at_the_deadline_arrives(start_server):
     for _ in range(60):
         statuses |= {answer and answer.status for answer in Clients(server, 8 * [("POST", "/analyze", json.dumps(body))]).join()}
     assert statuses <= {200, 504}
+
+
+def heaps(pid):
+    """Of the C library, beside its first: 64 MiB of addresses each, of which the last part was not used yet."""
+    rows = [re.match(r"\w+-(\w+) (\S+)", line).groups() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return [end for end, may in rows if may == "---p" and int(end, 16) % HEAP_BYTES == 0]
+
+
+def test_what_was_freed_is_not_kept_by_every_thread(start_server):
+    """One computes; which of seven threads it is changes with every request."""
+    server = start_server("--workers", "1")
+    for _ in range(24):
+        assert server.post("/analyze", {"text": "a b c"}).status == 200
+    assert len(heaps(server.process.pid)) <= 2
 
 
 def test_connections_over_the_limit(start_server):
