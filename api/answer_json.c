@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the memory of all threads, some 40 MB: as many as 16 write maps of 512 tokens. */
+#define OWN_NUMBERS_MAX ((size_t)4 << 20)
+
 enum {
     SPINS = 4000
 }; /* some us: a part takes longer, but those at work on several end one after the other */
@@ -160,10 +163,12 @@ static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *ou
     t.n_axes = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, t.lengths);
     t.n_heads = t.n_walked == 2 ? t.lengths[1] : 1;
     const size_t n_parts = t.lengths[0] * t.n_heads;
-    size_t n_numbers = n_parts;
+    size_t n = 1; /* numbers of a part */
     for (size_t axis = t.n_walked; axis < t.n_axes; axis++)
-        n_numbers *= t.lengths[axis];
-    const size_t n_threads = hs__answer_threads(a, n_numbers);
+        n *= t.lengths[axis];
+    size_t n_threads = hs__answer_threads(a, n * n_parts);
+    while (n_threads > 1 && n_threads * n > OWN_NUMBERS_MAX)
+        n_threads--;
     hs__buffer_add(b, "[", 1);
     if (n_threads > 1 && !b->failed)
         write_parts_shared(&t, n_threads, n_parts);
