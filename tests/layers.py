@@ -68,7 +68,7 @@ LIBRARIES = {
 }
 # What belongs to the C library, POSIX, Linux or the compiler may be used anywhere.
 PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
-    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|limits|locale|math|netdb|poll|pthread|pwd|sched|signal
+    |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal
     |stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd
     |immintrin|arm_neon)\.h""", re.VERBOSE)
 

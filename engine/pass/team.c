@@ -37,9 +37,9 @@ typedef struct hs__task_queue {
     size_t n_tasks;
     atomic_bool open; /* a team has it */
     /* with the mutex */
+    int niceness;   /* of the team's own thread */
     uint64_t slots; /* bit s: slot s is taken */
     size_t n_threads, n_helpers;
-    int niceness; /* of the team's own thread */
 } hs__task_queue;
 
 struct hs__thread_pool {
