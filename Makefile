@@ -203,6 +203,10 @@ build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)
 	$(say) CC $<
 	$(Q)$(CC) -std=c17 $(WARN) $(WERROR) -O2 -D_GNU_SOURCE -o $@ $<
+build/bench/shared_passes: $(BUILD)/tests/bench/shared_passes.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) -o $@ $^ $(LIBS)
 bench: packages-test $(BINARY) build/bench/load
 	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
 	    $(if $(QUICK),--quick)

@@ -154,7 +154,7 @@ bool hs_gzip_accepted(const char *accept_encoding);
 /* One request in three steps, so that several short ones can share one pass of the engine:
  *
  *     job = hs_job_create(api, &request);         parses, validates, tokenizes, asks the cache, plans
- *     hs_job_run(worker, jobs, n_jobs, &control); one forward pass; only jobs with hs_job_tokens() > 0
+ *     hs_job_run(worker, jobs, n_jobs, &control); forward passes; only jobs with hs_job_tokens() > 0
  *     hs_job_answer(job, &response);              analyses and encodes; on any thread
  *     hs_job_destroy(job);
  *
@@ -179,8 +179,12 @@ size_t hs_job_room(const hs_job *job);
 /* Layers its pass runs through. In a shared pass every text goes as deep as the deepest. */
 size_t hs_job_layers(const hs_job *job);
 
-/* Runs one pass for all n_jobs >= 1 of them. control as in hs_engine_run; NULL stands for {0}. Failure is
- * kept in the jobs: their answers tell. */
+/* That texts side by side in a pass have at most: more rows gain nothing by company, and their maps push each
+ * other out of the caches (docs/performance.md). */
+#define HS_SHARED_TOKENS ((size_t)64)
+
+/* Runs passes for all n_jobs >= 1 of them, each of a text or of several short ones. control as in
+ * hs_engine_run; NULL stands for {0}. Failure is kept in the jobs: their answers tell. */
 void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
 
 void hs_job_answer(hs_job *job, hs_response *ret_response);

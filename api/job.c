@@ -384,7 +384,8 @@ static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS
             job_sequence *s = &jobs[i]->sequences[k];
             const size_t T = s->encoding->n_tokens;
             if (!is_ready(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]) ||
-                (n > 0 && s->first_changed != parts[0].sequence->first_changed))
+                (n > 0 &&
+                 (n_tokens + T > HS_SHARED_TOKENS || s->first_changed != parts[0].sequence->first_changed)))
                 continue;
             parts[n++] = (pass_part){jobs[i], s};
             n_tokens += T;

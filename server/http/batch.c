@@ -2,9 +2,6 @@
  */
 #include "server/http/batch.h"
 
-/* With mini and with BERT-base's shape the gain was there at 64 to 128 tokens; more only delays answers. */
-#define PASS_TOKENS ((size_t)128)
-
 /* Tokens still to be computed for somebody. */
 static size_t tokens_wanted(const hs_task *task, const hs_job *job)
 {
@@ -13,7 +10,7 @@ static size_t tokens_wanted(const hs_task *task, const hs_job *job)
 
 static bool fits_beside(const hs_job *job, const hs_job *first, size_t n_tokens)
 {
-    const size_t room = hs_job_room(first) < PASS_TOKENS ? hs_job_room(first) : PASS_TOKENS;
+    const size_t room = hs_job_room(first) < HS_SHARED_TOKENS ? hs_job_room(first) : HS_SHARED_TOKENS;
     return hs_job_model(job) == hs_job_model(first) && hs_job_layers(job) == hs_job_layers(first) &&
            n_tokens + hs_job_tokens(job) <= room;
 }

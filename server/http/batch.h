@@ -1,8 +1,8 @@
 /* batch.h - a few requests answered by one worker, short texts in one pass.
  *
  * A short text alone reads every weight from memory for a few rows; several side by side read them once.
- * Texts of the same model that run through the same layers share a pass of up to 128 tokens. A longer text
- * has a pass of its own. No text sees another, and the default backend sums each row in the same order
+ * Texts of the same model that run through the same layers share a pass of up to HS_SHARED_TOKENS. A longer
+ * text has a pass of its own. No text sees another, and the default backend sums each row in the same order
  * whatever stands beside it: the answers are those of one by one. */
 #pragma once
 

@@ -1,17 +1,6 @@
 /* loading.c - what the thread makes is its own until it is back; the loop takes it over in one step. */
 #include "server/http/loading.h"
 
-/* Sharing a pass saves reading the weights from memory, so it gains next to nothing where they stay in the
- * caches; measured with a model of 9 MB it even cost throughput. docs/decisions.md has the figures. */
-static size_t together_best(const hs_catalog *catalog)
-{
-    const size_t cached_bytes = (size_t)32 << 20;
-    for (size_t i = 0; i < catalog->n_models; i++)
-        if (hs_model_bytes(catalog->models[i]) > cached_bytes)
-            return HS_BATCH_MAX;
-    return 1;
-}
-
 static void load(uv_work_t *work)
 {
     hs_server *server = work->data;
@@ -23,7 +12,7 @@ static void load(uv_work_t *work)
         .n_workers = o->n_workers,
         .n_cores = server->n_cores,
         .queue_max = o->queue_max,
-        .batch_max = o->together_max ? o->together_max : together_best(&loading->catalog),
+        .batch_max = o->together_max ? o->together_max : HS_BATCH_MAX,
     };
     if (hs__tasks_init(&loading->tasks, &server->loop, loading->catalog.api, &options, &loading->error))
         hs__catalog_close(&loading->catalog);

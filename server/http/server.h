@@ -9,7 +9,7 @@ typedef struct hs_server_options {
     size_t n_workers, queue_max, connections_max;
     size_t address_connections_max; /* of one address; 0: half of all, for other machines' */
     size_t held_bytes_max;          /* of bodies and answers in memory; 0: by the memory there is */
-    size_t together_max;            /* see hs_tasks_options.batch_max; 0: by the models' sizes */
+    size_t together_max;            /* see hs_tasks_options.batch_max; 0: HS_BATCH_MAX */
     size_t body_bytes_max;
     const char *state_dir;                    /* of corpus runs, or NULL: there are none */
     size_t corpus_bytes_max, state_bytes_max; /* of one's upload; of all their files */
