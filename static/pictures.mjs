@@ -29,8 +29,7 @@ const VIEWS = {
   error: "model=none",
 };
 const WIDTHS = [1280, 1600, 390];
-const FIGURES = [2, 8, 12, 13]; // of a report
-const FIGURE_WIDTH = 632; // of its window: one figure beside nothing
+const FIGURES = { 2: 1320, 8: 632, 12: 1320, 13: 632 }; // of a report, and how wide a window shows each well
 
 const [given] = process.argv.slice(2);
 const report = given?.endsWith(".html") ? resolve(given) : "";
@@ -75,11 +74,15 @@ async function takeAll() {
 }
 
 async function takeReport() {
-  const page = await browser.newPage({ viewport: { width: FIGURE_WIDTH, height: 1200 }, colorScheme: "light" });
+  const page = await browser.newPage({ colorScheme: "light" });
   await page.goto(`file://${report}`);
   await page.waitForLoadState("load");
   await page.evaluate(() => document.fonts.ready);
-  for (const n of FIGURES) await page.locator(`#figure-${n}`).screenshot({ path: `../docs/findings/figure-${n}.png` });
+  await page.addStyleTag({ content: "figure .save { display: none }" });
+  for (const [n, width] of Object.entries(FIGURES)) {
+    await page.setViewportSize({ width, height: 1200 });
+    await page.locator(`#figure-${n}`).screenshot({ path: `../docs/findings/figure-${n}.png` });
+  }
 }
 
 try {
