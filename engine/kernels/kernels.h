@@ -44,16 +44,14 @@ typedef struct hs__kernels {
      * as are left, rounded up to `lanes` with zeros; a panel is [K][its columns], so that a product reads it
      * straight through. Column c's panel begins at K * c when c is a multiple of `panel`. */
     size_t panel, lanes, tile_rows; /* tile_rows: rows a product does at once */
-    size_t n_parts;                 /* of a sum, at most */
 
     /* Packs B[k][c] = source[k * step_k + c * step_column]. hs__panels_floats tells the size of panels. */
     void (*pack)(size_t K, size_t n_columns, const float *source, size_t step_k, size_t step_column,
                  float *panels);
 
     /* y[i][c] = sum over k of x[i][k] B[k][c] + bias[c] for some panels side by side. Sums over many k are
-     * taken in n_parts parts, one part of all columns after another. bias may be NULL and is read up to the
-     * rounded number of columns. next, which may be NULL, is the panel that will be asked for next: its first
-     * part is fetched into the second-level cache meanwhile. */
+     * taken in parts. bias may be NULL and is read up to the rounded number of columns. next, which may be
+     * NULL, is the panel that will be asked for next: it is fetched into the second-level cache meanwhile. */
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panels,
                     size_t n_columns, const float *bias, const float *next, float *y, size_t ldy);
 

@@ -516,7 +516,6 @@ const hs__kernels KERNELS = {
     .panel = PANEL,
     .lanes = LANES,
     .tile_rows = TILE_ROWS,
-    .n_parts = SUM_PARTS,
     .pack = pack,
     .product = product,
     .dots = dots,

@@ -98,46 +98,40 @@ static size_t panel_width(size_t n_left)
     return n_left < PANEL ? (n_left + LANES - 1) / LANES * LANES : PANEL;
 }
 
-/* A part of the sums of one panel: the first one begins with the bias, the others are added. Every tile
- * fetches its share of `next`, K steps of a panel as wide, a little at each step: of one or two tiles that
- * is more than a line. One line of three where there are so few rows that all waits for memory anyway: the
- * core's own guesses are faster then. Tiles are as equal as can be: one of a row or two would wait for its
- * loads. */
-static void multiply_part(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
-                          size_t n_columns, const float *bias, bool more, const operand *next, float *y,
-                          size_t ldy)
+/* One panel. What the parts of a tile's sums are added to stays in the first-level cache, and its rows of x
+ * are read in one go. Every tile fetches its share of `next`, K steps of a panel as wide, a little at each
+ * step: of one or two tiles that is more than a line. One line of three where there are so few rows that all
+ * waits for memory anyway: the core's own guesses are faster then. Tiles are as equal as can be: one of a row
+ * or two would wait for its loads. */
+static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
+                           size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {
-    const size_t width = panel_width(n_columns), n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    const size_t width = panel_width(n_columns), length = part_length(K);
+    const size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
     const size_t rows = n_rows / n_tiles, n_taller = n_rows % n_tiles;
     const size_t ahead_step = (width * sizeof(operand) + n_tiles - 1) / n_tiles;
     const char *ahead = (const char *)next;
     for (size_t t = 0; t < n_tiles; t++) {
         const size_t height = rows + (t < n_taller);
-        tiles[height - 1][width / LANES - 1](K, x, ldx, panel, n_columns, bias, more, ahead, ahead_step, y,
-                                             ldy);
-        ahead += K * ahead_step;
+        for (size_t k = 0; k < K; k += length) {
+            const size_t depth = K - k < length ? K - k : length;
+            tiles[height - 1][width / LANES - 1](depth, x + k, ldx, panel + k * width, n_columns,
+                                                 k == 0 ? bias : NULL, k > 0, ahead, ahead_step, y, ldy);
+            ahead += depth * ahead_step;
+        }
         x += height * ldx;
         y += height * ldy;
     }
 }
 
-/* y = x B + bias, as kernels.h says: part after part, so that one part of x meets all panels, and one of a
- * panel all rows, while it is in the second-level cache. */
+/* y = x B + bias, as kernels.h says. */
 static void multiply_panels(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panels,
                             size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {
-    const size_t length = part_length(K);
-    for (size_t k = 0; k < K; k += length) {
-        const size_t depth = K - k < length ? K - k : length;
-        for (size_t c = 0; c < n_columns; c += PANEL) {
-            const size_t n_left = n_columns - c, n = n_left < PANEL ? n_left : PANEL;
-            const operand *part = panels + K * c + k * panel_width(n), *following = next;
-            if (n_left > PANEL)
-                following = panels + K * (c + PANEL) + k * panel_width(n_left - PANEL);
-            else if (k + depth < K)
-                following = panels + (k + depth) * panel_width(n_columns);
-            multiply_part(n_rows, depth, x + k, ldx, part, n, bias && k == 0 ? bias + c : NULL, k > 0,
-                          following ? following : part, y + c, ldy);
-        }
+    for (size_t c = 0; c < n_columns; c += PANEL) {
+        const size_t n = n_columns - c < PANEL ? n_columns - c : PANEL;
+        const operand *panel = panels + K * c, *following = n_columns - c > PANEL ? panel + K * PANEL : next;
+        multiply_panel(n_rows, K, x, ldx, panel, n, bias ? bias + c : NULL, following ? following : panel,
+                       y + c, ldy);
     }
 }

@@ -53,7 +53,6 @@ hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile
         n_row_chunks = 1;
     return (hs__linear_split){.n_row_chunks = n_row_chunks,
                               .n_column_chunks = n_panels,
-                              .n_panels = 1,
                               .n_ahead = n_threads > n_row_chunks ? n_threads / n_row_chunks : 1};
 }
 
@@ -67,8 +66,9 @@ hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threa
                          size_t task)
 {
     const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
-    return linear->kind->run(linear, split, n_rows, x, y, task % split.n_row_chunks,
-                             task / split.n_row_chunks);
+    const size_t row_chunk = split.rows_outside ? task / split.n_column_chunks : task % split.n_row_chunks;
+    const size_t column_chunk = split.rows_outside ? task % split.n_column_chunks : task / split.n_row_chunks;
+    return linear->kind->run(linear, split, n_rows, x, y, row_chunk, column_chunk);
 }
 
 void hs__linear_destroy(hs__linear *linear)

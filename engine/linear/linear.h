@@ -27,11 +27,11 @@ typedef struct hs__linear_source {
         y_step; /* floats from a row to the next, 0: as wide as it is. For hs__linear_native only */
 } hs__linear_source;
 
-/* A cut of a product into n_row_chunks x n_column_chunks tasks, row chunks of one column chunk first. */
+/* A cut of a product into n_row_chunks x n_column_chunks tasks. */
 typedef struct hs__linear_split {
     size_t n_row_chunks, n_column_chunks;
-    size_t n_panels; /* in a column chunk but the last */
-    size_t n_ahead;  /* column chunks from one task of a thread to its next, when all threads are as fast */
+    bool rows_outside; /* all column chunks of a row chunk come first; or all row chunks of a column chunk */
+    size_t n_ahead;    /* column chunks from one task of a thread to its next, when all threads are as fast */
 } hs__linear_split;
 
 /* One implementation. */

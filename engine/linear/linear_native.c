@@ -2,8 +2,8 @@
  * sums begin, the activation applied to what a task wrote while it is in the first-level cache. Nothing
  * depends on how many rows there are: a row has the same bits alone, in a batch, on one thread or on many.
  *
- * Where the rows of x and two panels are more than the second-level cache holds, some panels are one task, so
- * that x comes from further away once for all of them (product_body.h takes part after part). */
+ * Where the rows of x and two panels are more than the second-level cache holds, some rows meet all panels
+ * before the next ones do. */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -81,29 +81,23 @@ static size_t divide_up(size_t n, size_t by)
     return (n + by - 1) / by;
 }
 
-/* A panel a task, or COLUMNS columns where that spares the way to memory: half of the cache for a part of x
- * and what is added to, the rest for parts of panels. Not where threads would have too few tasks to share. */
+/* A panel a task. Rows of x that are not in the cache are fetched again for each panel, so some that fit
+ * beside two panels meet all of them; where only a few would fit, panels would be fetched too often instead.
+ */
 static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size_t n_threads)
 {
-    enum { COLUMNS = 192, ROWS_MIN = 64, TASKS_MIN = 12 };
+    enum { ROWS_MIN = 64 };
     const native_linear *linear = (const native_linear *)base;
-    const hs__kernels *kernels = base->kernels;
-    const size_t panel = kernels->panel, column_bytes = linear->depth * sizeof(float);
-    const hs__linear_split one =
-        hs__linear_split_panels(base->n_out, panel, kernels->tile_rows, n_rows, n_threads);
-    const size_t n_rows_one = divide_up(n_rows, one.n_row_chunks);
-    if (linear->bf16 || (n_rows_one + 2 * panel) * column_bytes <= linear->cache_bytes / 4 * 3)
-        return one;
-    const size_t n_panels = COLUMNS / panel;
-    hs__linear_split some =
-        hs__linear_split_panels(base->n_out, n_panels * panel, ROWS_MIN / 2, n_rows, n_threads);
-    const size_t row_bytes = column_bytes / kernels->n_parts + COLUMNS * sizeof(float);
-    const size_t n_row_chunks = divide_up(n_rows * row_bytes, linear->cache_bytes / 2 + 1);
-    some.n_panels = n_panels;
-    if (some.n_row_chunks < n_row_chunks)
-        some.n_row_chunks = n_row_chunks < n_rows ? n_row_chunks : n_rows; /* a row may be more than half */
-    const size_t n_tasks = some.n_row_chunks * some.n_column_chunks;
-    return n_threads > 1 && n_tasks < TASKS_MIN * n_threads ? one : some;
+    const size_t panel = base->kernels->panel, row_bytes = linear->depth * sizeof(float);
+    const size_t n_fitting = linear->cache_bytes / 4 * 3 / row_bytes; /* rows of x and columns of B */
+    hs__linear_split split =
+        hs__linear_split_panels(base->n_out, panel, base->kernels->tile_rows, n_rows, n_threads);
+    if (n_fitting < 2 * panel + ROWS_MIN || n_rows / split.n_row_chunks <= n_fitting - 2 * panel)
+        return split;
+    split.n_row_chunks = divide_up(n_rows, n_fitting - 2 * panel);
+    split.rows_outside = true;
+    split.n_ahead = n_threads;
+    return split;
 }
 
 static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
@@ -111,11 +105,11 @@ static hs_status native_run(const hs__linear *base, hs__linear_split split, size
 {
     const native_linear *linear = (const native_linear *)base;
     const hs__kernels *kernels = base->kernels;
-    const size_t K = linear->depth, n_out = base->n_out, width = split.n_panels * kernels->panel;
-    const size_t column = column_chunk * width, n = n_out - column < width ? n_out - column : width;
+    const size_t K = linear->depth, n_out = base->n_out, panel = kernels->panel;
+    const size_t column = column_chunk * panel, n = n_out - column < panel ? n_out - column : panel;
     const size_t row = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk);
     const size_t rows = hs__chunk_start(n_rows, split.n_row_chunks, row_chunk + 1) - row;
-    const size_t following = column + split.n_ahead * width;
+    const size_t following = column + split.n_ahead * panel;
     const size_t at = column * K, next = following < n_out ? following * K : at;
     const float *bias = linear->bias + column;
     float *out = y + row * linear->y_step + column;

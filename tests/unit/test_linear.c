@@ -78,7 +78,7 @@ START_TEST(no_bit_depends_on_caches_or_threads)
 }
 END_TEST
 
-START_TEST(small_caches_make_tasks_of_several_panels)
+START_TEST(small_caches_cut_rows)
 {
     subject s = {numbers_make(N_OUT * N_IN), numbers_make(N_OUT), numbers_make(ROWS * STEP), NULL};
     const hs_dense dense = {{s.weights, N_OUT, N_IN, HS_F32}, {s.biases, 1, N_OUT, HS_F32}};
@@ -90,8 +90,8 @@ START_TEST(small_caches_make_tasks_of_several_panels)
     ck_assert_int_eq(hs__linear_native.create(&source, kernels, HS_PRECISION_FP32, &small, &err), HS_OK);
     source.cache_bytes = 64 << 20;
     ck_assert_int_eq(hs__linear_native.create(&source, kernels, HS_PRECISION_FP32, &large, &err), HS_OK);
-    ck_assert_uint_gt(hs__linear_native.split(small, ROWS, 1).n_panels, 1);
-    ck_assert_uint_eq(hs__linear_native.split(large, ROWS, 1).n_panels, 1);
+    ck_assert_uint_gt(hs__linear_native.split(small, ROWS, 1).n_row_chunks, 1);
+    ck_assert_uint_eq(hs__linear_native.split(large, ROWS, 1).n_row_chunks, 1);
     hs__linear_destroy(small), hs__linear_destroy(large);
     free(s.weights), free(s.biases), free(s.x);
 }
@@ -190,7 +190,7 @@ int main(void)
     TCase *tcase = tcase_create("what the machine decides");
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, no_bit_depends_on_caches_or_threads);
-    tcase_add_test(tcase, small_caches_make_tasks_of_several_panels);
+    tcase_add_test(tcase, small_caches_cut_rows);
     tcase_add_test(tcase, every_task_has_rows);
     tcase_add_test(tcase, rows_are_not_pages_apart);
     tcase_add_test(tcase, caches_are_known_and_may_be_named);
