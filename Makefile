@@ -72,7 +72,8 @@ packages-build packages-test packages-lint: packages-%:
 .PHONY: all
 all: $(BINARY)
 
-$(BINARY): $(BUILD)/server/commands/main.o $(LIBRARY)
+# With what the thread sanitizer need not tell.
+$(BINARY): $(BUILD)/server/commands/main.o $(if $(findstring thread,$(SANITIZER)),$(BUILD)/tests/unit/thread_sanitizer.o) $(LIBRARY)
 	$(say) LINK $@
 	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
