@@ -118,7 +118,7 @@ static void tell(const worker *workers, size_t n_workers)
     const size_t n_rounds = workers[0].n_rounds;
     const double texts = (double)(N_TEXTS * workers[0].n_repeats * n_workers);
     for (size_t way = 0; way < N_WAYS; way++) {
-        double clock_gain[ROUNDS_MAX], cpu_gain[ROUNDS_MAX], ms[ROUNDS_MAX];
+        double clock_gain[ROUNDS_MAX] = {0}, cpu_gain[ROUNDS_MAX] = {0}, ms[ROUNDS_MAX] = {0};
         for (size_t round = 0; round < n_rounds; round++) {
             double clock = 0, clock_alone = 0, cpu = 0, cpu_alone = 0;
             for (size_t i = 0; i < n_workers; i++) {
