@@ -179,8 +179,8 @@ size_t hs_job_room(const hs_job *job);
 /* Layers its pass runs through. In a shared pass every text goes as deep as the deepest. */
 size_t hs_job_layers(const hs_job *job);
 
-/* That texts side by side in a pass have at most: more rows gain nothing by company, and their maps push each
- * other out of the caches (docs/performance.md). */
+/* That texts side by side in a pass have at most: more rows gain nothing by company, and narrow
+ * models lose (docs/performance.md). */
 #define HS_SHARED_TOKENS ((size_t)64)
 
 /* Runs passes for all n_jobs >= 1 of them, each of a text or of several short ones. control as in
