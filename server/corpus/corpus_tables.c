@@ -58,6 +58,19 @@ static void input_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
+/* What the model's numbers were rounded to, where that is not fp32. */
+static void precision_write(const json_t *report, FILE *out)
+{
+    text_write(out, report, "provenance.model.precision");
+    const char *precision = json_string_value(member(report, "provenance.model.precision"));
+    if (precision && strcmp(precision, "bf16") == 0)
+        fputs(": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
+              "figures for a paper should be computed in fp32",
+              out);
+    else if (precision && strcmp(precision, "int8") == 0)
+        fputs(": weights and activations rounded to bytes, good for exploring, not for figures", out);
+}
+
 static void model_write(const json_t *report, FILE *out)
 {
     fputs("<dt>Model</dt><dd>", out);
@@ -69,7 +82,7 @@ static void model_write(const json_t *report, FILE *out)
     fputs(" heads · ", out);
     text_write(out, report, "provenance.model.backend");
     putc(' ', out);
-    text_write(out, report, "provenance.model.precision");
+    precision_write(report, out);
     fputs("</dd><dt>SHA-256</dt><dd>", out);
     text_write(out, report, "provenance.model.sha256");
     fputs("</dd>", out);

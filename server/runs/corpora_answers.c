@@ -9,7 +9,7 @@
 
 #define COLUMNS                                                                                              \
     "number, id, name, CASE state WHEN 'cancelling' THEN 'running' ELSE state END, model, texts_total, "     \
-    "texts_done, bad_lines_total, error, created"
+    "texts_done, bad_lines_total, error, created, precision"
 #define SEEN " state NOT IN ('uploading', 'deleting') "
 
 static json_t *text_json(sqlite3_stmt *s, int column)
@@ -31,11 +31,11 @@ static json_t *row_json(hs_corpora *c, sqlite3_stmt *s)
     json_t *left = rate > 0 && total_known && total >= done + n_bad
                        ? json_real((double)(total - done - n_bad) / rate)
                        : json_null();
-    return json_pack("{ss so so so so so sI so so sI so}", "id", id, "name", text_json(s, 2), "created",
-                     text_json(s, 9), "state", text_json(s, 3), "model", text_json(s, 4), "texts_total",
-                     total_known ? json_integer(total) : json_null(), "texts_done", done, "texts_per_second",
-                     current ? json_real(rate) : json_null(), "eta_seconds", left, "bad_lines_total", n_bad,
-                     "error", text_json(s, 8));
+    return json_pack("{ss so so so so so so sI so so sI so}", "id", id, "name", text_json(s, 2), "created",
+                     text_json(s, 9), "state", text_json(s, 3), "model", text_json(s, 4), "precision",
+                     text_json(s, 10), "texts_total", total_known ? json_integer(total) : json_null(),
+                     "texts_done", done, "texts_per_second", current ? json_real(rate) : json_null(),
+                     "eta_seconds", left, "bad_lines_total", n_bad, "error", text_json(s, 8));
 }
 
 json_t *hs__corpora_get(hs_corpora *c, const char *id)
@@ -46,7 +46,7 @@ json_t *hs__corpora_get(hs_corpora *c, const char *id)
     json_t *run = s && sqlite3_step(s) == SQLITE_ROW ? row_json(c, s) : NULL;
     if (run) {
         const bool current = strcmp(id, c->current) == 0;
-        json_t *bad = json_loads(current && c->bad_lines ? c->bad_lines : hs__row_text(s, 10), 0, NULL);
+        json_t *bad = json_loads(current && c->bad_lines ? c->bad_lines : hs__row_text(s, 11), 0, NULL);
         json_object_set_new(run, "bad_lines", bad ? bad : json_array());
     }
     sqlite3_finalize(s);

@@ -167,6 +167,14 @@ static void run_begin(hs_corpora *c, const hs__run_row *row)
         c, "UPDATE runs SET state = 'running', starts = starts + 1 WHERE id = ?1", row->id, NULL));
 }
 
+/* What the run is made with from here on: one begun in another precision fails before it counts a text. The
+ * lock is held. */
+static void precision_keep(hs_corpora *c, const hs__run_row *row, const hs_engine *engine)
+{
+    (void)hs__row_done(hs__row_statement(c, "UPDATE runs SET precision = ?2 WHERE id = ?1", row->id,
+                                         hs_engine_precision(engine)));
+}
+
 /* Ends early when something else happens. The lock is held. */
 static void wait_ms(hs_corpora *c, unsigned milliseconds)
 {
@@ -214,6 +222,7 @@ static bool run_one(hs_corpora *c, const hs__run_row *row, hs__run_plan *plan)
         if (plan->job.n_workers < c->n_workers)
             hs__log("warning", "corpus run %s: memory is enough for %zu of %zu workers", row->id,
                     plan->job.n_workers, c->n_workers);
+        precision_keep(c, row, plan->job.engine);
         pthread_mutex_unlock(&c->lock);
         st = run_through(c, row, plan, &err);
         pthread_mutex_lock(&c->lock);

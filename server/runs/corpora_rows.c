@@ -31,6 +31,7 @@ static const struct {
      "ALTER TABLE runs ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0"}, /* bytes, until it ends */
     {"settings", "ALTER TABLE runs ADD COLUMN settings TEXT"},           /* of hs__run_row */
     {"created", "ALTER TABLE runs ADD COLUMN created TEXT"},             /* NULL: a run of before */
+    {"precision", "ALTER TABLE runs ADD COLUMN precision TEXT"},         /* NULL: also one not begun */
 };
 
 hs_status hs__rows_fail(const hs_corpora *c, hs_error *err)

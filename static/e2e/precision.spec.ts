@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Page } from "@playwright/test";
 import { expect, open, test, view } from "./viewer";
 
 // Its address, or why it ended: not every CPU has the instructions.
@@ -23,6 +24,12 @@ const serve = (precision: string): Promise<{ server: ChildProcess; home: string;
     server.once("exit", () => done({ server, home: "", refusal: said.trim() || "the server ended" }));
   });
 
+const send = async (page: Page, home: string): Promise<void> => {
+  const address = `${home}corpora?layers=0&name=a-run-to-tell-its-precision`;
+  const sent = await page.request.post(address, { data: "The dog saw the cat.", headers: { "Content-Type": "text/plain" } });
+  expect(sent.status()).toBe(202);
+};
+
 const LACKING = /instruction|AVX|VNNI|CPU/i;
 
 for (const [precision, means] of [
@@ -34,6 +41,7 @@ for (const [precision, means] of [
     try {
       if (!home) expect(refusal).toMatch(LACKING);
       test.skip(!home, refusal);
+      await send(page, home);
       await open(page, home, "view=head&layer=7&head=5");
       const badge = page.locator(".panel .badge");
       await expect(badge).toHaveText(precision);
@@ -42,7 +50,10 @@ for (const [precision, means] of [
       const [name, field] = [(await badge.boundingBox())!, (await page.locator("#model").boundingBox())!];
       expect(field.y - name.y).toBeLessThan(24);
       await page.keyboard.press("6");
-      await expect(view(page, "Corpus").locator(".badge")).toHaveText(precision);
+      await expect(view(page, "Corpus").locator(".run-form .badge")).toHaveText(precision);
+      const card = view(page, "Corpus").locator(".run", { hasText: "Done" });
+      await expect(card.locator(".badge")).toHaveText(precision);
+      await expect(card.locator(".badge")).toHaveAttribute("title", means);
       await page.setViewportSize({ width: 390, height: 800 });
       await open(page, home, "view=text");
       await expect(page.locator(".panel summary .excerpt")).toContainText(`${precision} · `);
@@ -54,6 +65,11 @@ for (const [precision, means] of [
   });
 
 test("fp32 says nothing", async ({ watched: page, home }) => {
+  await send(page, home);
+  await open(page, home, "view=corpus");
+  const card = page.locator(".run", { hasText: "a-run-to-tell-its-precision" });
+  await expect(card.locator(".state")).toHaveText("Done");
+  await expect(card.locator(".badge")).toBeHidden();
   await open(page, home);
   await expect(page.locator("#model")).toHaveValue("mini");
   await expect(page.locator(".panel .badge")).toBeHidden();

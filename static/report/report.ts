@@ -29,7 +29,7 @@ function keysOf(pattern: string, pick: Pick, heads: number): string[] {
 }
 
 const nameOf = ({ report: { provenance, texts } }: Data): string =>
-  `${provenance.model.name}, ${texts.toLocaleString("en")} texts, ${provenance.date}` +
+  `${provenance.model.name}${provenance.model.precision === "fp32" ? "" : ` in ${provenance.model.precision}`}, ${texts.toLocaleString("en")} texts, ${provenance.date}` +
   (provenance.options.interventions?.length ? `, with ${JSON.stringify(provenance.options.interventions)}` : "");
 
 class Page {

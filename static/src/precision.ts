@@ -12,17 +12,22 @@ const MEANINGS: Record<Exclude<Model["precision"], "fp32">, string> = {
     "In the built-in model attention moves by at most 0.067, normalised similarity by up to 0.71, and one pair in 60 changes at τ = 0.3.",
 };
 
-// Empty for fp32, and while the models are not known. name "": the server's first.
-export function precisionOf(models: readonly Model[], name: string): "" | keyof typeof MEANINGS {
-  const precision = (name ? models.find((model) => model.name === name) : models[0])?.precision ?? "fp32";
-  return precision === "fp32" ? "" : precision;
-}
+// Empty for fp32, and where it is not known.
+export const roundedTo = (precision: Model["precision"] | null | undefined): "" | keyof typeof MEANINGS =>
+  precision === "fp32" || !precision ? "" : precision;
+
+// name "": the server's first.
+export const precisionOf = (models: readonly Model[], name: string): "" | keyof typeof MEANINGS =>
+  roundedTo((name ? models.find((model) => model.name === name) : models[0])?.precision);
 
 export class PrecisionBadge {
   readonly element = h("span", { class: "badge", role: "note", hidden: true });
 
   update(models: readonly Model[], name: string): void {
-    const precision = precisionOf(models, name);
+    this.show(precisionOf(models, name));
+  }
+
+  show(precision: "" | keyof typeof MEANINGS): void {
     this.element.hidden = !precision;
     if (!precision || this.element.textContent === precision) return;
     this.element.textContent = precision;

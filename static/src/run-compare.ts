@@ -39,8 +39,10 @@ function difference(value: number | null, write: (v: number | null) => string): 
 // What of a run is not as usual, and what it says of masked tokens.
 function experimentOf(report: Report): string {
   const { interventions, similarity_space } = report.provenance.options;
+  const { precision } = report.provenance.model;
   const { masked } = report;
   const parts = [
+    precision !== "fp32" && precision,
     similarity_space === "residual" && "residual space",
     interventions?.length && `changed: ${JSON.stringify(interventions)}`,
     masked?.tokens &&

@@ -4,6 +4,7 @@ import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } 
 import { h, replace } from "./dom";
 import { embedded } from "./embed";
 import { save } from "./export";
+import { PrecisionBadge, roundedTo } from "./precision";
 import { dateOfRun, nameOfRun } from "./run-names";
 import { token } from "./token";
 
@@ -43,6 +44,7 @@ export function progressOf(run: Run): string {
 class Card {
   readonly element = h("li", { class: "run card" });
   private readonly state = h("span", { class: "state" });
+  private readonly badge = new PrecisionBadge();
   private readonly words = h("p", { class: "muted" });
   private readonly bar = h("progress", {});
   private readonly why = h("p", { class: "error", hidden: true }); // the run failed
@@ -62,7 +64,7 @@ class Card {
     const name = nameOfRun(run);
     this.bar.setAttribute("aria-label", `Progress of ${name}`);
     this.element.append(
-      h("div", { class: "head" }, this.title, this.state),
+      h("div", { class: "head" }, this.title, this.badge.element, this.state),
       this.words,
       this.bar,
       this.why,
@@ -81,6 +83,7 @@ class Card {
     const active = isActive(run);
     this.element.dataset.state = run.state;
     this.state.textContent = STATES[run.state];
+    this.badge.show(roundedTo(run.precision));
     this.words.textContent = [progressOf(run), dateOfRun(run)].filter(Boolean).join(" · ");
     this.words.title = run.created ?? "";
     this.bar.hidden = !active;

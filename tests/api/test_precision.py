@@ -1,6 +1,8 @@
-"""--precision bf16 and int8: close to fp32, told by /models, never mixed, refused where the CPU cannot."""
+"""--precision bf16 and int8: close to fp32, told by /models, runs and reports, never mixed, refused where the CPU cannot."""
 import importlib
 import io
+import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,6 +19,10 @@ TEXT = b"The old bridge was closed after the war. The war had damaged the bridge
 NEEDS = {"bf16": b"this CPU has no AVX512_BF16, which bf16 needs: use fp32",
          "int8": b"int8 needs AVX512_VNNI or AVX-VNNI, and this CPU has neither or HEADSCOPE_KERNELS forbids it: use fp32"}
 
+ROUNDED = {"bf16": ": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
+                   "figures for a paper should be computed in fp32",
+           "int8": ": weights and activations rounded to bytes, good for exploring, not for figures"}
+
 
 def headscope(*arguments, text=TEXT):
     return subprocess.run([HEADSCOPE, *map(str, arguments)], input=text, capture_output=True, check=False,
@@ -29,6 +35,12 @@ def maps(precision, model="mini"):
         pytest.skip(NEEDS[precision].decode())
     assert done.returncode == 0, done.stderr
     return numpy.load(io.BytesIO(done.stdout))
+
+
+def send(server, n):
+    """The path of a run of n texts."""
+    sent = server.request("POST", "/corpora?layers=0&max_tokens=24", n * (TEXT + b"\n"), {"Content-Type": "text/plain"})
+    return sent.headers["Location"]
 
 
 @pytest.mark.parametrize(("precision", "most", "mean"), [("bf16", 0.05, 1e-3), ("int8", 0.1, 3e-3)])
@@ -71,18 +83,39 @@ def test_a_corpus_run_keeps_to_one(tmp_path, precision):
     run = ("corpus", tmp_path / "texts.txt", "-o")
     assert headscope(*run, tmp_path / "exact").returncode == 0
     assert headscope(*run, tmp_path / "short", "--precision", precision).returncode == 0
+    for folder, made, said in (("exact", "fp32", ""), ("short", precision, ROUNDED[precision])):
+        report = json.loads((tmp_path / folder / "report.json").read_text(encoding="utf-8"))
+        assert report["provenance"]["model"]["precision"] == made
+        page = (tmp_path / folder / "report.html").read_text(encoding="utf-8")
+        assert f" native {made}{said}</dd>" in page
     done = headscope(*run, tmp_path / "exact", "--precision", precision, "--resume")
     assert done.returncode == 1 and b"another precision" in done.stderr
     done = headscope("merge", tmp_path / "exact", tmp_path / "short", "-o", tmp_path / "both")
     assert done.returncode == 1 and b"another precision" in done.stderr
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_run_tells_it(start_server, tmp_path, precision):
+    maps(precision)
+    server = start_server("--state", tmp_path / "state", "--precision", precision)
+    path, end = send(server, 5), time.monotonic() + PATIENCE
+    while (run := server.get(path).json())["state"] in ("queued", "running") and time.monotonic() < end:
+        time.sleep(0.02)
+    assert run["state"] == "done" and run["precision"] == precision
+    assert [run["precision"] for run in server.get("/corpora").json()["corpora"]] == [precision]
+    server.stop()
+    with sqlite3.connect(tmp_path / "state" / "corpora.db") as db:  # as a version left it that did not keep it
+        db.execute("ALTER TABLE runs DROP COLUMN precision")
+    db.close()
+    server = start_server("--state", tmp_path / "state")
+    assert server.get(path).json() == {**run, "precision": None}
+
+
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_run_under_way_keeps_to_one_and_is_told_by_its_id(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state")
-    run = server.request("POST", "/corpora?layers=0&max_tokens=24", 30000 * (TEXT + b"\n"), {"Content-Type": "text/plain"}).json()
-    path, end = f"/corpora/{run['id']}", time.monotonic() + PATIENCE
+    path, end = send(server, 30000), time.monotonic() + PATIENCE
     while not server.get(path).json()["texts_done"] and time.monotonic() < end:
         time.sleep(0.02)
     server.stop()

@@ -38,7 +38,7 @@ from run import Server  # noqa: E402
 VOLATILE = {"headscope", "date", "seconds", "instance", "detail", "id", "created", "started", "finished",
             "texts_per_second", "eta_seconds"}
 # Names of fields that NEW may have in addition, at any depth, and new members of archives.
-ADDED = set()
+ADDED = {"precision"}  # of corpus runs
 HEADERS = ("Content-Type", "Content-Encoding", "Vary", "Allow", "Cache-Control", "Retry-After")
 
 OUTPUTS = ["attentions", "similarities", "head_outputs", "hidden_states", "pairs", "regions", "segments", "summary"]
