@@ -12,7 +12,9 @@
 #define REPLY_MS          30000
 #define REPLY_BYTES_PER_S 262144
 
-#define PIECE_BYTES ((size_t)256 << 10)
+/* Of a large answer, at once: while nobody else waits, and while somebody does. */
+#define PIECE_BYTES       ((size_t)1 << 20)
+#define PIECE_BYTES_AMONG ((size_t)256 << 10)
 
 const char *hs__reply_origin(const hs_exchange *x)
 {
@@ -82,9 +84,11 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
 static ssize_t on_piece(void *cls, uint64_t position, char *to, size_t n_max)
 {
     const hs_exchange *x = cls;
+    const size_t n_most = x->server->metrics.in_flight > 1 ? PIECE_BYTES_AMONG : PIECE_BYTES;
+    const size_t n = n_max < n_most ? n_max : n_most;
     hs__loop_progress(x->server);
-    memcpy(to, x->response.body + position, n_max);
-    return (ssize_t)n_max;
+    memcpy(to, x->response.body + position, n);
+    return (ssize_t)n;
 }
 
 /* The body becomes the reply's. A large one stays the exchange's and goes in pieces, one a turn of the loop:
