@@ -427,19 +427,23 @@ void hs__chart_ranking(FILE *out, const hs__ranking *r)
 
 /* ---- colours ---- */
 
-static const unsigned char ramps[2][6][3] = {
+/* The viewer's (static/src/colour.ts, on a light page): attention, similarity, and similarity below 0, whose
+ * stops are as dark as those of similarity. */
+typedef enum ramp { COOL, WARM, BELOW } ramp;
+
+static const unsigned char ramps[3][6][3] = {
     {{246, 248, 251}, {195, 216, 240}, {127, 176, 226}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
     {{251, 248, 243}, {247, 220, 178}, {238, 177, 103}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
+    {{251, 248, 243}, {229, 217, 237}, {197, 176, 222}, {158, 127, 200}, {111, 69, 166}, {51, 19, 92}},
 };
 
 /* Straight lines between the colours of a ramp; share in [0, 1]. */
-static void ramp_colour(bool warm, double share, unsigned char ret[3])
+static void ramp_colour(ramp r, double share, unsigned char ret[3])
 {
     const double at = 5 * fmin(fmax(share, 0), 1);
     const int k = at < 5 ? (int)at : 4;
     for (int i = 0; i < 3; i++)
-        ret[i] =
-            (unsigned char)lround(ramps[warm][k][i] + (at - k) * (ramps[warm][k + 1][i] - ramps[warm][k][i]));
+        ret[i] = (unsigned char)lround(ramps[r][k][i] + (at - k) * (ramps[r][k + 1][i] - ramps[r][k][i]));
 }
 
 /* ---- grids ---- */
@@ -451,7 +455,7 @@ static void grid_cell(FILE *out, const hs__grid *g, size_t k, double x, double y
     char text[32];
     if (!isfinite(value))
         return;
-    ramp_colour(false, share * 0.8, colour);
+    ramp_colour(COOL, share * 0.8, colour);
     fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#%02x%02x%02x\"/>", x, y,
             side - 1, side - 1, colour[0], colour[1], colour[2]);
     snprintf(text, sizeof text, "%.2f", fabs(value) < 0.005 ? 0 : value); /* never -0.00 */
@@ -485,12 +489,22 @@ void hs__chart_grid(FILE *out, const hs__grid *g)
 
 enum { MAP_SIDE = 170, MAP_LEFT = 42, MAP_TOP = 26, BAR_LEFT = MAP_LEFT + MAP_SIDE + 10, BAR_WIDTH = 10 };
 
+/* share: of the way from low to high. */
+static void map_colour(const hs__heatmap *m, double share, unsigned char ret[3])
+{
+    const ramp above = m->warm ? WARM : COOL;
+    if (m->two_sided)
+        ramp_colour(share < 0.5 ? BELOW : above, fabs(2 * share - 1), ret);
+    else
+        ramp_colour(above, share, ret);
+}
+
 static void map_picture(FILE *out, const hs__heatmap *m)
 {
     unsigned char palette[256][3];
-    ramp_colour(m->warm, 0, palette[0]);
+    ramp_colour(m->warm ? WARM : COOL, 0, palette[0]);
     for (int b = 1; b < 256; b++)
-        ramp_colour(m->warm, m->high > m->low ? (m->values[b] - m->low) / (m->high - m->low) : 0, palette[b]);
+        map_colour(m, m->high > m->low ? (m->values[b] - m->low) / (m->high - m->low) : 0, palette[b]);
     fputs(" href=\"data:image/png;base64,", out);
     hs__png_write(out, m->bytes, m->side, palette);
     fputs("\"", out);
@@ -509,18 +523,32 @@ static void map_axes(FILE *out, const hs__heatmap *m)
     text_upright(out, 12, MAP_TOP + MAP_SIDE / 2.0, m->y_label);
 }
 
+/* The colours from low to high, for the page too, which interpolates between them. */
+static void bar_stops(FILE *out, const hs__heatmap *m)
+{
+    const int n = m->two_sided ? 10 : 5;
+    fprintf(out, "<linearGradient id=\"ramp-%s\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">", m->key);
+    for (int k = 0; k <= n; k++) {
+        unsigned char colour[3];
+        map_colour(m, (double)k / n, colour);
+        fprintf(out, "<stop offset=\"%.1f\" stop-color=\"#%02x%02x%02x\"/>", (double)k / n, colour[0],
+                colour[1], colour[2]);
+    }
+    fputs("</linearGradient>", out);
+}
+
 /* The bar's numbers have names, for the page may choose another range. */
 static void map_bar(FILE *out, const hs__heatmap *m)
 {
     static const char *const names[] = {"low", "middle", "high"};
-    fprintf(out, "<linearGradient id=\"ramp-%s\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">", m->key);
-    for (int k = 0; k < 6; k++)
-        fprintf(out, "<stop offset=\"%.1f\" stop-color=\"#%02x%02x%02x\"/>", k / 5.0, ramps[m->warm][k][0],
-                ramps[m->warm][k][1], ramps[m->warm][k][2]);
+    bar_stops(out, m);
     fprintf(out,
-            "</linearGradient><rect class=\"ramp\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+            "<rect class=\"ramp\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
             "fill=\"url(#ramp-%s)\"/>",
             BAR_LEFT, MAP_TOP, BAR_WIDTH, MAP_SIDE, m->key);
+    if (m->two_sided)
+        line_at(out, "mark zero", INK, BAR_LEFT - 2, MAP_TOP + MAP_SIDE / 2.0, BAR_LEFT + BAR_WIDTH + 2,
+                MAP_TOP + MAP_SIDE / 2.0, "none");
     for (int k = 0; k < 3; k++) {
         char text[32];
         fprintf(out, "<text data-range=\"%s\" x=\"%d\" y=\"%.1f\" fill=\"" MUTED "\">%s</text>", names[k],

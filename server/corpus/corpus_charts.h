@@ -75,11 +75,13 @@ typedef struct hs__grid {
 void hs__chart_grid(FILE *out, const hs__grid *grid);
 
 /* A map of side x side bytes: byte b stands for values[b]. Colours run from low to high; what is beyond has
- * the colour of the end. Without bytes the picture is left to the page, which knows the map by its key. */
+ * the colour of the end. A map with two sides is lightest at 0 and has colours of their own below it, as deep
+ * as those above for a value as large. Without bytes the picture is left to the page, which knows the map by
+ * its key. */
 typedef struct hs__heatmap {
     const char *title, *x_label, *y_label, *unit, *key;
     double tokens, low, high;
-    bool warm, bounded; /* bounded: nothing is beyond low and high */
+    bool warm, two_sided; /* two_sided: low is -high */
     size_t side;
     const unsigned char *bytes; /* [side][side], or NULL */
     const double *values;       /* [256] */

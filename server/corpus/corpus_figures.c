@@ -53,7 +53,7 @@ const hs__figure hs__figures[] = {
      "similarity:l normalized:e normalized:m normalized:b normalized:l",
      "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
      "paper; then means over " TEXTS ": as it is (S), and with each text's head divided by its maximum (N), "
-     "so that every text weighs the same. The diagonal is zero."},
+     "so that every text weighs the same. The diagonal is zero; violet is below it."},
     {"13", "Figure 13 · Distances by layer", "distances:e:t distances:m:t distances:l:t",
      "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
      ". Thin dashes: pairs drawn evenly from the same texts."},

@@ -124,6 +124,9 @@ static void map_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out
     double values[256];
     if (!map)
         return;
+    const double *range = map->ranges[HS__RANGE_99];
+    const bool two_sided = map->ranges[HS__RANGE_ALL][0] < 0;
+    const double far = fmax(fabs(range[0]), fabs(range[1])), most = far > 0 ? far : 1;
     snprintf(key, sizeof key, headed ? "%s:%zu:%zu" : "%s:%zu", p->name, at.l, at.h);
     hs__heatmap m = {.title = title.text,
                      .x_label = p->x_label,
@@ -131,9 +134,10 @@ static void map_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out
                      .unit = p->array,
                      .key = key,
                      .tokens = (double)d->o.tokens_max,
-                     .low = map->ranges[HS__RANGE_99][0],
-                     .high = map->ranges[HS__RANGE_99][1],
+                     .low = two_sided ? -most : range[0],
+                     .high = two_sided ? most : range[1],
                      .warm = p->which,
+                     .two_sided = two_sided,
                      .side = d->maps->side,
                      .values = values};
     for (int b = 0; d->pictures && b < 256; b++)

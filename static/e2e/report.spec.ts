@@ -61,6 +61,34 @@ test("what is chosen is shown, and is in the address", async ({ page }) => {
   await expect(again.locator(".reading")).toContainText("Layer 3, head 0: row");
 });
 
+test("values below 0 have colours of their own, in every range", async ({ page }) => {
+  await page.goto(address);
+  const map = page.locator("#figure-12 svg", { has: page.locator(".zero") }).first();
+  // Of each pixel: how much more red than blue.
+  const warmth = (): Promise<number[]> => map.locator("image").evaluate(async (node) => {
+    const picture = new Image();
+    picture.src = node.getAttribute("href")!;
+    await picture.decode();
+    const canvas = document.createElement("canvas");
+    const side = (canvas.width = canvas.height = picture.naturalWidth);
+    const g = canvas.getContext("2d")!;
+    g.drawImage(picture, 0, 0);
+    const { data } = g.getImageData(0, 0, side, side);
+    return Array.from({ length: side * side }, (_, k) => data[4 * k]! - data[4 * k + 2]!);
+  });
+  const drawn = await warmth();
+  for (const range of ["all of it", "5th to 95th percentile", "1st to 99th percentile"]) {
+    await choose(page, "Colours", range);
+    const [low, middle, high] = await map.locator("[data-range]").allTextContents();
+    expect([low, middle]).toEqual([`-${high}`, "0"]);
+    const again = await warmth();
+    const pairs = drawn.map((w, k) => [w, again[k]!] as const).filter(([w]) => w < -4 || w > 12); // 8 at 0
+    expect(pairs.filter(([w]) => w < 0)).not.toEqual([]);
+    expect(pairs.filter(([w]) => w > 0)).not.toEqual([]);
+    expect(pairs.filter(([w, a]) => (w < 0 ? a > 8 : a < 8))).toEqual([]);
+  }
+});
+
 test("twelve lines differ in colour or dash, and each has its name on it", async ({ page }) => {
   await page.goto(address);
   const lines = page.locator("#figure-8 path.series");

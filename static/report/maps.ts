@@ -17,10 +17,16 @@ function coloursOf(picture: SVGSVGElement): Uint32Array {
   });
 }
 
+// Whose bar has its 0 marked has two sides: as far below as above.
+function reachOf(picture: SVGSVGElement, [low, high]: readonly [number, number]): readonly [number, number] {
+  const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
+  return picture.querySelector(".zero") ? [-most, most] : [low, high];
+}
+
 function paintOne(image: SVGImageElement, atlas: Atlas, range: number): void {
   const { side, values, ranges } = atlas.plate(image.dataset.map!);
-  const [low, high] = ranges[range]!;
   const picture = image.ownerSVGElement!;
+  const [low, high] = reachOf(picture, ranges[range]!);
   const colours = coloursOf(picture);
   const target = document.createElement("canvas");
   target.width = target.height = side;

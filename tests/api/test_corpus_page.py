@@ -1,9 +1,12 @@
 """report.html: one file, drawn by Chromium without a network."""
+import base64
 import os
 import re
 import shutil
 import subprocess
+import zlib
 
+import numpy
 import pytest
 
 from corpus_runs import corpus, ndjson, texts
@@ -39,6 +42,51 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
         assert "NaN" not in found[0] and "undefined" not in found[0]
     assert drawn.count('class="holds') == 8
     assert 'id="examples"' in drawn and "Open in the viewer" in drawn
+
+
+def picture(svg):
+    """The colours of a map's picture, [side, side, 4], as the page has it before its script runs."""
+    data = base64.b64decode(re.search(r'data:image/png;base64,([^"]+)"', svg)[1])
+    at, chunks = 8, {}
+    while at < len(data):
+        n, kind = int.from_bytes(data[at:at + 4], "big"), data[at + 4:at + 8]
+        chunks[kind] = data[at + 8:at + 8 + n]
+        at += 12 + n
+    side = int.from_bytes(chunks[b"IHDR"][:4], "big")
+    rows = numpy.frombuffer(zlib.decompress(chunks[b"IDAT"]), "u1").reshape(side, side + 1)[:, 1:]
+    palette = numpy.frombuffer(chunks[b"PLTE"], "u1").reshape(256, 3).astype(int)
+    return numpy.dstack([palette[rows], numpy.where(rows == 0, 0, 255)])
+
+
+def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(40, seed=8))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--max-tokens", "24", "--layers", "1,3,5")
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    arrays = numpy.load(tmp_path / "out" / "report.npz")
+    n, below, above, one_sided = len(arrays["reached"]), 0, 0, 0
+    reached = numpy.minimum.outer(arrays["reached"], arrays["reached"]).clip(1)
+    maps = {f"{name}:{layer}": values[layer] for layer in range(3)
+            for name, values in (("similarity", arrays["similarity_sum"] / reached), ("first_text", arrays["first_similarity"]))}
+    for svg in re.findall(r"<svg.*?</svg>", source, re.S):
+        key = re.search(r'data-map="([^"]+)"', svg)
+        if not key or key[1] not in maps:
+            continue
+        values, colours = maps[key[1]], picture(svg)
+        low, middle, high = (float(number) for number in re.findall(r'data-range="\w+"[^>]*>([^<]+)<', svg))
+        stops = re.findall(r'stop-color="(#\w+)"', svg)
+        seen, warmth = colours[..., 3] > 0, colours[..., 0] - colours[..., 2]
+        if values[seen].min() >= 0:
+            assert low >= 0 and len(stops) == 6 and 'zero' not in svg
+            one_sided += 1
+            continue
+        assert (low, middle, len(stops)) == (-high, 0, 11) and 'class="mark zero"' in svg
+        assert stops[5] == "#fbf8f3" and len(set(stops)) == 11  # lightest in the middle
+        assert (colours[seen & numpy.eye(n, dtype=bool)][:, :3] > 238).all()  # where all is 0
+        far = seen & (abs(values) > 0.12 * high)
+        assert (numpy.sign(warmth) == numpy.sign(values))[far].all(), key[1]
+        below, above = below + (far & (values < 0)).sum(), above + (far & (values > 0)).sum()
+    assert below > 10 and above > 40 and one_sided
 
 
 def test_page_says_what_was_changed(headscope, tmp_path):
