@@ -46,5 +46,5 @@ void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
  * more than filling them. Its size goes into *ret_bytes. free() may take it as well. NULL when there is no
  * memory. */
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes);
-/* Keeps a block for the next, within bounds. NULL is fine. */
+/* Keeps a block for the next, within bounds, or frees it: any from malloc will do. NULL is fine. */
 void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes);

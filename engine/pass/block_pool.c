@@ -4,8 +4,10 @@
 
 #include "model/memory.h"
 
+#include <stdbool.h>
+
 #define KEPT_BYTES_MAX ((size_t)384 << 20) /* of all blocks */
-#define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one */
+#define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one: more than a huge page, and so aligned to it */
 
 void hs__block_pool_init(hs__block_pool *pool)
 {
@@ -54,11 +56,18 @@ static size_t place_find(const hs__block_pool *pool)
     return HS__POOLED_BLOCKS;
 }
 
+/* What realloc moved, or an answer was compressed into, does not lie as captures do. */
+static bool is_worth_keeping(hs__block block)
+{
+    return block.bytes >= KEPT_BYTES_MIN && block.bytes <= KEPT_BYTES_MAX &&
+           (uintptr_t)block.memory % HS_HUGE_BYTES == 0;
+}
+
 void hs__block_return(hs__block_pool *pool, hs__block block)
 {
     hs__block evicted[HS__POOLED_BLOCKS] = {{0}};
     size_t n = 0;
-    if (block.bytes < KEPT_BYTES_MIN || block.bytes > KEPT_BYTES_MAX) {
+    if (!is_worth_keeping(block)) {
         free(block.memory);
         return;
     }

@@ -26,5 +26,6 @@ void hs__block_pool_finish(hs__block_pool *pool); /* frees what it holds */
 /* A block of at least this many bytes, with at most a quarter wasted; memory is NULL when there is none. */
 hs__block hs__block_take(hs__block_pool *pool, size_t bytes);
 
-/* Keeps it for the next; what must make room, or is no size to keep, is freed. */
+/* Keeps it for the next; what must make room, is no size to keep or was not made by hs_memory_create is
+ * freed. */
 void hs__block_return(hs__block_pool *pool, hs__block block);

@@ -659,6 +659,26 @@ START_TEST(large_captures_are_used_again)
 }
 END_TEST
 
+/* Answers are compressed, or grow, into memory that lies otherwise. */
+START_TEST(captures_are_aligned_whatever_was_returned)
+{
+    const hs_shape shape = {.n_layers = 4, .n_heads = 4, .hidden = 8, .head_width = 2, .n_positions = 600};
+    const hs_selection selection = {numbers, 4, numbers, 4, HS_KEEP(ATTENTION)};
+    const size_t n_bytes = hs_capture_bytes(&shape, &selection, 500);
+    ck_assert_uint_gt(n_bytes, 4 << 20);
+    for (size_t i = 0; i < 8; i++) {
+        void *block = malloc(n_bytes);
+        hs_capture *capture = NULL;
+        ck_assert_ptr_nonnull(block);
+        hs_runtime_block_return(runtime, block, n_bytes);
+        ck_assert_int_eq(hs_capture_create(runtime, &shape, &selection, 500, &capture, NULL), HS_OK);
+        ck_assert_uint_eq((uintptr_t)capture % 64, 0);
+        ck_assert_uint_eq((uintptr_t)capture->arrays[HS_TAP_ATTENTION] % 64, 0);
+        hs_capture_destroy(capture);
+    }
+}
+END_TEST
+
 START_TEST(what_cannot_run_is_refused)
 {
     random_model m = random_model_open(&shapes[0]);
@@ -795,6 +815,7 @@ int main(void)
     tcase_add_test(tcase, selections_are_slices_of_the_whole);
     tcase_add_test(tcase, a_batch_may_mix_selections);
     tcase_add_test(tcase, large_captures_are_used_again);
+    tcase_add_test(tcase, captures_are_aligned_whatever_was_returned);
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
     tcase_add_test(tcase, teams_do_every_task_once);
