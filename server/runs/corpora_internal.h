@@ -33,6 +33,7 @@ struct hs_corpora {
     uint64_t bytes_coming;               /* of uploads under way, with what their runs will take */
     uint64_t memory_free;                /* for runs, when the current one began */
     char current[HS_CORPORA_ID_MAX + 1]; /* "" when none runs */
+    const char *precision;               /* of its engine */
     bool cancel;                         /* it shall not go on later */
     hs__corpus_progress progress;        /* its */
     char *bad_lines;                     /* its, as JSON; NULL: those in its row */

@@ -42,6 +42,13 @@ static void progress_count(hs_corpora *c, const hs__corpus_progress *now)
                      now->bad_lines > before->bad_lines ? now->bad_lines - before->bad_lines : 0);
 }
 
+/* Once a start has gone on in the run's folder: one in another precision fails before. The lock is held. */
+static void precision_keep(hs_corpora *c)
+{
+    (void)hs__row_done(
+        hs__row_statement(c, "UPDATE runs SET precision = ?2 WHERE id = ?1", c->current, c->precision));
+}
+
 static void on_progress(const hs__corpus_progress *progress, void *data)
 {
     hs_corpora *c = data;
@@ -51,6 +58,8 @@ static void on_progress(const hs__corpus_progress *progress, void *data)
     const bool saved = progress->saves != c->progress.saves;
     progress_count(c, progress);
     c->progress = *progress;
+    if (!c->bad_lines) /* the first word of this start */
+        precision_keep(c);
     if (bad_lines) {
         free(c->bad_lines);
         c->bad_lines = bad_lines;
@@ -167,14 +176,6 @@ static void run_begin(hs_corpora *c, const hs__run_row *row)
         c, "UPDATE runs SET state = 'running', starts = starts + 1 WHERE id = ?1", row->id, NULL));
 }
 
-/* What the run is made with from here on: one begun in another precision fails before it counts a text. The
- * lock is held. */
-static void precision_keep(hs_corpora *c, const hs__run_row *row, const hs_engine *engine)
-{
-    (void)hs__row_done(hs__row_statement(c, "UPDATE runs SET precision = ?2 WHERE id = ?1", row->id,
-                                         hs_engine_precision(engine)));
-}
-
 /* Ends early when something else happens. The lock is held. */
 static void wait_ms(hs_corpora *c, unsigned milliseconds)
 {
@@ -222,7 +223,7 @@ static bool run_one(hs_corpora *c, const hs__run_row *row, hs__run_plan *plan)
         if (plan->job.n_workers < c->n_workers)
             hs__log("warning", "corpus run %s: memory is enough for %zu of %zu workers", row->id,
                     plan->job.n_workers, c->n_workers);
-        precision_keep(c, row, plan->job.engine);
+        c->precision = hs_engine_precision(plan->job.engine);
         pthread_mutex_unlock(&c->lock);
         st = run_through(c, row, plan, &err);
         pthread_mutex_lock(&c->lock);
