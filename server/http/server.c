@@ -278,9 +278,9 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
 
 static void server_finish(hs_server *server)
 {
-    uv_loop_close(&server->loop);
     if (!hs__corpora_close(server->corpora))
         _exit(server->exit_code); /* all that was acknowledged is on disk */
+    uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
     hs__catalog_close(&server->catalog);
     free(server->tokens);

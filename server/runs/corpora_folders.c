@@ -42,7 +42,7 @@ void hs__run_path_strip(const hs_corpora *c, const char *id, char *text)
         if (!n)
             continue;
         if (!with_file)
-            memcpy(at, id, n_id);
+            memcpy(at, dir + n_dir - n_id, n_id); /* which ends with the id */
         char *rest = with_file ? at : at + n_id;
         memmove(rest, at + n + with_file, strlen(at + n + with_file) + 1);
     }
