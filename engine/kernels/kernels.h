@@ -51,7 +51,8 @@ typedef struct hs__kernels {
 
     /* y[i][c] = sum over k of x[i][k] B[k][c] + bias[c] for some panels side by side. Sums over many k are
      * taken in parts. bias may be NULL and is read up to the rounded number of columns. next, which may be
-     * NULL, is the panel that will be asked for next: it is fetched into the second-level cache meanwhile. */
+     * NULL, is the panel that will be asked for next: it is fetched into the second-level cache meanwhile, or
+     * its first part where rows are few. */
     void (*product)(size_t n_rows, size_t K, const float *x, size_t ldx, const float *panels,
                     size_t n_columns, const float *bias, const float *next, float *y, size_t ldy);
 

@@ -10,9 +10,10 @@
  *
  * Every team counts as one busy core while it lasts. Helpers come only while teams and helpers together are
  * fewer than the cores, and go, at the end of their task, when more teams start: many teams run on one core
- * each, a lone one on all. A helper is as nice (setpriority) as who it helps. Tasks are claimed one by one,
- * so a helper that loses its core to another process delays nobody but the task it holds; when that keeps
- * happening, the team goes on alone. Nothing here fails: without helpers a team does all tasks itself. */
+ * each, a lone one on all. A helper is at least as nice (setpriority) as who it helps. Tasks are claimed one
+ * by one, so a helper that loses its core to another process delays nobody but the task it holds; when that
+ * keeps happening, the team goes on alone. Nothing here fails: without helpers a team does all tasks itself.
+ */
 #pragma once
 
 #include "engine/runtime.h"

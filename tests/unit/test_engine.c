@@ -8,9 +8,11 @@
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef struct random_model {
     hs_model *model;
@@ -797,6 +799,44 @@ START_TEST(teams_do_every_task_once)
 }
 END_TEST
 
+typedef struct company {
+    atomic_int n_begun, niceness[2];
+} company;
+
+/* Both are done at the same time, so by two threads. */
+static void company_task(void *context, size_t index, size_t slot)
+{
+    company *c = context;
+    (void)slot;
+    atomic_store(&c->niceness[index], getpriority(PRIO_PROCESS, 0));
+    atomic_fetch_add(&c->n_begun, 1);
+    while (atomic_load(&c->n_begun) < 2)
+        sched_yield();
+}
+
+/* On a thread of its own: being nice cannot be undone. */
+static void *nice_main(void *unused)
+{
+    const int before = getpriority(PRIO_PROCESS, 0), wanted = before + 3 < 19 ? before + 3 : 19;
+    company c = {0};
+    hs__team team;
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, wanted), 0);
+    hs__team_start(&team, runtime, 2);
+    hs__team_share(&team, 2, company_task, &c);
+    hs__team_finish(&team);
+    ck_assert_int_eq(atomic_load(&c.niceness[0]), wanted);
+    ck_assert_int_eq(atomic_load(&c.niceness[1]), wanted);
+    return unused;
+}
+
+START_TEST(helpers_are_as_nice_as_who_they_help)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, nice_main, NULL), 0);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 int main(void)
 {
     for (uint16_t i = 0; i < HS_LAYERS_MAX; i++)
@@ -819,6 +859,7 @@ int main(void)
     tcase_add_test(tcase, what_cannot_run_is_refused);
     tcase_add_test(tcase, a_cancelled_run_ends_between_layers);
     tcase_add_test(tcase, teams_do_every_task_once);
+    tcase_add_test(tcase, helpers_are_as_nice_as_who_they_help);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
