@@ -44,6 +44,31 @@ test("overview: no map of the text before stands under a new one", async ({ watc
   await expect(page.locator("body[data-stale]")).toHaveCount(0);
 });
 
+test("overview: nor under one that was left before its maps came, and come back to", async ({ watched: page, home }) => {
+  const go = (text: string): Promise<void> => page.evaluate((fragment) => void (location.hash = fragment), `text=${text}`);
+  const painted = (): Promise<string> => page.locator(".thumb canvas").first().evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
+  let late = false;
+  await page.route("**/analyze*", async (route) => {
+    if (late && route.request().postData()!.includes('"attentions"')) return; // never
+    await route.continue();
+  });
+  await open(page, home, "text=cat");
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(2);
+  const first = await painted();
+  late = true;
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 1000); // patience does not end
+  await go("dog");
+  await page.clock.runFor(50);
+  await expect.poll(async () => (await page.clock.runFor(20), painted())).not.toBe(first);
+  await go("cat");
+  await page.clock.runFor(50);
+  await expect.poll(async () => (await page.clock.runFor(20), painted())).toBe(first);
+  await go("dog");
+  await page.clock.runFor(50);
+  expect(await painted()).not.toBe(first);
+});
+
 test("overview: sorts by a figure, colours by it, opens a head", async ({ watched: page, home }) => {
   await open(page, home);
   await page.getByLabel("Sort by").selectOption("repeated_share");

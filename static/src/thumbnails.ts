@@ -114,6 +114,7 @@ export class Thumbnails {
     const look = [answerNumber(answer), app.state.map, app.theme, app.state.show, side, seen.length].join(" ");
     this.prepare = () => near.forEach((t) => t.key.startsWith(look) || this.compose(t, look, has(t), T, side, seen));
     const whole = near.every((t) => isWhole(has(t)));
+    if (!first) this.begun = null; // whoever is waited for next has these pictures to clear
     const waited = first ? this.waited(answer) : Infinity;
     if (!whole && waited < PATIENCE_MS) return;
     const inParts = new Set(waited > GIVEN_UP_MS ? near : []);
