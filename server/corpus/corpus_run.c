@@ -7,6 +7,7 @@
 #include "server/corpus/corpus_report.h"
 #include "server/corpus/corpus_worker.h"
 
+#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -277,7 +278,8 @@ static hs_status save(run *r, hs_error *err)
     if (json_array_size(formats)) /* none: no file was opened, for all was done before */
         json_object_set(r->record.names, "formats", formats);
     json_decref(formats);
-    r->record.seconds = r->seconds_before + hs_clock_seconds() - r->started;
+    /* Whole milliseconds: the state keeps nine digits, and a page drawn from it again says the same. */
+    r->record.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
     st = hs__corpus_record_save(&r->record, r->job->dir, err);
     r->record.stats = NULL;
     r->saved = hs_clock_seconds();
