@@ -221,6 +221,7 @@ export class ExperimentView {
     const press = "Press a head to change it, L3 for its whole layer; Shift and press shows its maps.";
     const missing = tone === "logprob_change" ? "This needs a token that is no mask: choose one in the text. " : "This needs a token that is predicted: choose one in the text. ";
     this.ask.hidden = tint !== null;
+    this.ask.disabled = !this.last; // which says whether there are predictions to colour by
     this.caption.textContent = (blank ? missing : "") + press;
   }
 
