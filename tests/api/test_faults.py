@@ -146,24 +146,34 @@ def test_an_upload_is_acknowledged_or_refused(preload, tmp_path, group, error):
             continue
         answer = server.request("POST", f"/corpora?{OPTIONS}", ndjson_body(5), NDJSON)
         assert answer.status in (202, 500, 503, 507), answer.body
+        time.sleep(nth % 2 * 0.3)  # every other time the run comes so far, or to its end
         server.process.kill()
         server.process.wait()
         if answer.status == 202:
-            assert finished(Server("--state", str(state)), [answer.json()["id"]])
+            again = Server("--state", str(state))
+            run = ended(again, answer.json()["id"])
+            # The call that failed may have been the run's own: then it has failed, and says why.
+            assert run["state"] == "done" or os.strerror(error) in run["error"]
+            assert again.stop() == 0
 
 
 def ndjson_body(n, seed=0):
     return "".join(f'{{"text": "{text}"}}\n' for text in (one.replace('"', "") for one in texts(n, seed=seed))).encode()
 
 
+def ended(server, run):
+    """The run as it is when it is no longer under way."""
+    end = time.monotonic() + PATIENCE
+    while (now := server.get(f"/corpora/{run}").json())["state"] in ("queued", "running"):
+        assert time.monotonic() < end, now
+        time.sleep(0.02)
+    return now
+
+
 def finished(server, runs):
     """All of these come to their end; then the server is stopped."""
     for run in runs:
-        end = time.monotonic() + PATIENCE
-        while (state := server.get(f"/corpora/{run}").json().get("state")) != "done" and time.monotonic() < end:
-            assert state in ("queued", "running"), f"run {run} is {state}"
-            time.sleep(0.02)
-        assert state == "done"
+        assert (now := ended(server, run))["state"] == "done", now
         assert server.get(f"/corpora/{run}/report").status == 200
     return server.stop() == 0
 
