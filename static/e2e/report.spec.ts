@@ -1,5 +1,5 @@
 // The corpus report: whole without a script, another choice with one, and figures as files for a paper.
-import { expect, test, type Page } from "@playwright/test";
+import { expect, test, type Locator, type Page } from "@playwright/test";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,6 +17,18 @@ test.beforeAll(() => {
 });
 const choose = (page: Page, label: string, option: string): Promise<string[]> =>
   page.locator(".choices label", { hasText: new RegExp(`^${label}`) }).locator("select").selectOption({ label: option });
+// A square picture's pixels, four bytes each.
+const pixels = (image: Locator): Promise<{ side: number; data: number[] }> =>
+  image.evaluate(async (node) => {
+    const picture = new Image();
+    picture.src = node.getAttribute("href")!;
+    await picture.decode();
+    const canvas = document.createElement("canvas");
+    const side = (canvas.width = canvas.height = picture.naturalWidth);
+    const g = canvas.getContext("2d")!;
+    g.drawImage(picture, 0, 0);
+    return { side, data: [...g.getImageData(0, 0, side, side).data] };
+  });
 test.afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test("figures, findings and tables are there without a script, inside their boxes at every width", async ({ browser }) => {
@@ -65,17 +77,10 @@ test("values below 0 have colours of their own, in every range", async ({ page }
   await page.goto(address);
   const map = page.locator("#figure-12 svg", { has: page.locator(".zero") }).first();
   // Of each pixel: how much more red than blue.
-  const warmth = (): Promise<number[]> => map.locator("image").evaluate(async (node) => {
-    const picture = new Image();
-    picture.src = node.getAttribute("href")!;
-    await picture.decode();
-    const canvas = document.createElement("canvas");
-    const side = (canvas.width = canvas.height = picture.naturalWidth);
-    const g = canvas.getContext("2d")!;
-    g.drawImage(picture, 0, 0);
-    const { data } = g.getImageData(0, 0, side, side);
+  const warmth = async (): Promise<number[]> => {
+    const { side, data } = await pixels(map.locator("image"));
     return Array.from({ length: side * side }, (_, k) => data[4 * k]! - data[4 * k + 2]!);
-  });
+  };
   const drawn = await warmth();
   for (const range of ["all of it", "5th to 95th percentile", "1st to 99th percentile"]) {
     await choose(page, "Colours", range);
@@ -144,16 +149,10 @@ test("another report runs nothing and loads nothing, whoever wrote it", async ({
 
 test("cells that no text reaches are blank, in the picture and under the pointer", async ({ page }) => {
   await page.goto(address);
-  const corners = (): Promise<number[]> => page.locator("#figure-2 image").first().evaluate(async (node) => {
-    const picture = new Image();
-    picture.src = node.getAttribute("href")!;
-    await picture.decode();
-    const canvas = document.createElement("canvas");
-    const side = (canvas.width = canvas.height = picture.naturalWidth);
-    const g = canvas.getContext("2d")!;
-    g.drawImage(picture, 0, 0);
-    return [[0, 0], [side - 1, 0], [0, side - 1], [side - 1, side - 1]].map(([x, y]) => g.getImageData(x!, y!, 1, 1).data[3]!);
-  });
+  const corners = async (): Promise<number[]> => {
+    const { side, data } = await pixels(page.locator("#figure-2 image").first());
+    return [0, side - 1, side * (side - 1), side * side - 1].map((k) => data[4 * k + 3]!);
+  };
   expect(await corners()).toEqual([255, 0, 0, 0]); // texts of some thirty tokens in a window of 128
   await choose(page, "Colours", "all of it");
   expect(await corners()).toEqual([255, 0, 0, 0]);

@@ -47,7 +47,7 @@ export class Thumbnails {
   private begun: { answer: Answer; at: number } | null = null;
   private painted: Answer | null = null; // whose first thumbnails are painted
   private shown: Answer | null = null; // and on the screen
-  private prepare = (): void => {};
+  private prepare = NOTHING_TO_DO;
 
   constructor(
     private readonly app: App,
@@ -112,8 +112,9 @@ export class Thumbnails {
     const side = Math.round((width - 2) * devicePixelRatio);
     const seen = seenOf(answer, app.state.special);
     const look = [answerNumber(answer), app.state.map, app.theme, app.state.show, side, seen.length].join(" ");
-    this.prepare = () => near.forEach((t) => t.key.startsWith(look) || this.compose(t, look, has(t), T, side, seen));
     const whole = near.every((t) => isWhole(has(t)));
+    // Once all is here nothing more comes, and no maps are held on to.
+    this.prepare = whole ? NOTHING_TO_DO : () => near.forEach((t) => t.key.startsWith(look) || this.compose(t, look, has(t), T, side, seen));
     if (!first) this.begun = null; // whoever is waited for next has these pictures to clear
     const waited = first ? this.waited(answer) : Infinity;
     if (!whole && waited < PATIENCE_MS) return;
@@ -208,6 +209,7 @@ interface Has {
   similarity: Int8Array | undefined;
 }
 
+const NOTHING_TO_DO = (): void => {};
 const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined };
 
 function inSight({ button }: Thumb): boolean {
