@@ -1,6 +1,7 @@
 /* test_analysis.c - docs/methods.md section 1: hand-made cases, and each figure against a naive loop. */
 #include "engine/analysis/analysis.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -818,9 +819,5 @@ int main(void)
     LOOP(summary_is_that_of_naive_loops, lengths);
     tcase_add_test(tc, focal_ties_go_to_the_first_in_the_text);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }

@@ -1,6 +1,7 @@
 /* The head cache: what it finds, what it lets go, what it says it holds; and that requests use it. */
 #include "api/head_cache.h"
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -320,9 +321,5 @@ int main(void)
     tcase_add_test(cases, cached_answers_are_the_computed_ones);
     Suite *suite = suite_create("api cache");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -1,5 +1,6 @@
 /* The zip checksum against zlib's, over every length around the pieces it is folded in, and continued. */
 #include "api/formats/crc.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -31,9 +32,5 @@ int main(void)
     tcase_add_test(cases, crc32_is_that_of_zlib);
     Suite *suite = suite_create("api crc");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -1,5 +1,6 @@
 /* Requests in three steps: several in one pass, cancelled, too large, packed for the client. */
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -392,9 +393,5 @@ int main(void)
     tcase_add_test(cases, sound_requests_are_taken);
     Suite *suite = suite_create("api jobs");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

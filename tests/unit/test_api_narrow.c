@@ -1,5 +1,6 @@
 /* Half floats and bytes against a reference that thinks in doubles. */
 #include "api/formats/narrow.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -89,9 +90,5 @@ int main(void)
     tcase_add_test(cases, u1_rounds_and_clips);
     Suite *suite = suite_create("api narrow");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

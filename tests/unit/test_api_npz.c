@@ -1,6 +1,7 @@
 /* The .npz writer: to memory and to a file the same bytes, and zip64 where 32 bits do not reach, which NumPy
  * reads. */
 #include "api/formats/npz.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -101,9 +102,5 @@ int main(void)
     tcase_add_test(cases, a_full_disk_is_told);
     Suite *suite = suite_create("api npz");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

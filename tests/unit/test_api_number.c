@@ -1,6 +1,7 @@
 /* Numbers as JSON text: against printf over millions of floats, and the layouts that printf has not. */
 #include "api/formats/number.h"
 #include "api/formats/number_list.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <float.h>
@@ -245,9 +246,5 @@ int main(void)
     tcase_add_test(numbers, integer_print_writes_every_size);
     Suite *suite = suite_create("api number");
     suite_add_tcase(suite, numbers);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -1,5 +1,6 @@
 /* What is refused, and how it is told: every case of the contract's table of errors, as data. */
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -489,9 +490,5 @@ int main(void)
     tcase_add_loop_test(cases, refusals_say_where_and_what_is_allowed, 0, sizeof refusals / sizeof *refusals);
     Suite *suite = suite_create("api refusals");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -1,6 +1,7 @@
 /* The tables of fields and outputs, and what api/openapi.json tells of them: each in the other, both ways. */
 #include "api/outputs.h"
 #include "tests/unit/api_fixture.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -250,9 +251,5 @@ int main(void)
     tcase_add_test(cases, outputs_are_answered_one_by_one);
     Suite *suite = suite_create("api tables");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

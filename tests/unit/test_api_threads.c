@@ -3,6 +3,7 @@
  * its own. */
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -163,9 +164,5 @@ int main(void)
     tcase_add_test(cases, refused_memory_is_a_problem_on_every_thread);
     Suite *suite = suite_create("api threads");
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

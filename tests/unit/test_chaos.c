@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -296,9 +297,5 @@ int main(void)
     tcase_add_test(tests, the_cache_survives_every_refused_allocation);
     Suite *suite = suite_create("chaos");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run(suite);
 }

@@ -1,5 +1,6 @@
 /* What config.json may say, and what is refused. */
 #include "model/families/family.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -487,9 +488,5 @@ int main(void)
     tcase_add_test(tests, a_long_name_is_cut_between_characters);
     Suite *suite = suite_create("config");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run(suite);
 }

@@ -4,6 +4,7 @@
 #include "engine/analysis/distances.h"
 #include "engine/statistics/statistics_state.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -1001,9 +1002,5 @@ int main(void)
     tcase_add_test(tc, layer_figures_pool_the_heads);
     tcase_add_test(tc, nothing_gives_no_figures);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }

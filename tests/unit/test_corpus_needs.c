@@ -1,5 +1,6 @@
 /* test_corpus_needs.c - what a run is said to need, beside what it takes. */
 #include "server/corpus/corpus_needs.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -168,9 +169,5 @@ int main(void)
     tcase_add_test(tests, a_wide_window_needs_memory_for_a_map_of_it);
     tcase_add_test(tests, workers_are_as_many_as_memory_is_enough_for);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }

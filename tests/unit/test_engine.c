@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/pass/team.h"
 #include "model/model.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -861,9 +862,5 @@ int main(void)
     tcase_add_test(tcase, teams_do_every_task_once);
     tcase_add_test(tcase, helpers_are_as_nice_as_who_they_help);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -1,6 +1,7 @@
 /* Products of bytes, of every instruction set this CPU has that makes them, against a reference in plain C:
  * the same bits, and as far from the product of the floats as rounding to 8 bits may be. */
 #include "engine/kernels/int8.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <float.h>
@@ -292,9 +293,5 @@ int main(void)
     tcase_add_test(tcase, rows_that_are_not_finite_are_nan);
     tcase_add_test(tcase, rows_do_not_depend_on_their_neighbours);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

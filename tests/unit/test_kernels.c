@@ -1,6 +1,7 @@
 /* Every kernel of every instruction set this CPU has, against loops in double precision. Arrays come from the
  * heap in their exact sizes, so that the sanitizers see one float too many. */
 #include "engine/kernels/kernels.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -459,9 +460,5 @@ int main(void)
     tcase_add_test(tcase, what_distances_have_is_picked);
     tcase_add_test(tcase, multiply_is_element_by_element);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

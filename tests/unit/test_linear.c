@@ -2,6 +2,7 @@
  * the environment names them, cuts of a product into tasks, the way from one row to the next. */
 #include "engine/kernels/caches.h"
 #include "engine/linear/linear.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -197,9 +198,5 @@ int main(void)
     tcase_add_test(tcase, caches_misspelt_are_refused);
     tcase_add_test(tcase, kernels_may_be_named);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -532,9 +533,5 @@ int main(void)
     tcase_add_loop_test(tests, open_survives_every_refused_allocation, 0, n_layouts);
     Suite *suite = suite_create("model");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run(suite);
 }

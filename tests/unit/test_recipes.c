@@ -4,6 +4,7 @@
 #include "engine/pass/runtime_parts.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/recipe_reference.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -836,9 +837,5 @@ int main(void)
     tcase_add_test(cases, what_the_engine_cannot_do_is_refused_by_name);
     tcase_add_test(cases, a_plan_for_another_model_is_refused);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return tests_run(suite);
 }

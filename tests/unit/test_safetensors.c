@@ -1,5 +1,6 @@
 /* Hostile headers: a table of cases, each with the words of its refusal. */
 #include "model/files/safetensors.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -193,9 +194,5 @@ int main(void)
     tcase_add_test(tests, tensors_are_found_by_name);
     Suite *suite = suite_create("safetensors");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run(suite);
 }

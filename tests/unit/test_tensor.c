@@ -1,5 +1,6 @@
 /* Every half and every bfloat16, at every alignment. */
 #include "model/model.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -109,9 +110,5 @@ int main(void)
     tcase_add_loop_test(tests, rows_are_read_one_by_one_or_together, 0, 3);
     Suite *suite = suite_create("tensor");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return tests_run(suite);
 }

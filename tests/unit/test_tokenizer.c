@@ -2,6 +2,7 @@
  * test_tokenizer_oracle.c's business. */
 #include "model/tokenizer/tokenizer_create.h"
 #include "tests/unit/chaos.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -705,9 +706,5 @@ int main(void)
     tcase_add_test(hostility, what_grows_without_end_is_refused);
     tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
     suite_add_tcase(suite, hostility);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }

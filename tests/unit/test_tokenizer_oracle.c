@@ -2,6 +2,7 @@
  * tokenizer_bpe_fixtures.py made the first files and describe them. */
 #include "model/model.h"
 #include "model/tokenizer/tokenizer_create.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -328,9 +329,5 @@ int main(void)
     tcase_add_test(oracle, every_case_of_unigram);
     tcase_add_test(oracle, every_case_of_folders);
     suite_add_tcase(suite, oracle);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }

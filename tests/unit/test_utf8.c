@@ -1,6 +1,7 @@
 /* UTF-8 against the Unicode Standard's own words: every code point there and back, and every byte sequence of
  * up to three bytes is valid exactly when it is what writing a code point gives. */
 #include "model/utf8.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -108,9 +109,5 @@ int main(void)
     tcase_add_test(tc, what_is_no_character_is_replaced_byte_by_byte);
     tcase_add_test(tc, valid_text_is_counted_and_cut_between_characters);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return tests_run(suite);
 }
