@@ -98,59 +98,35 @@ static size_t panel_width(size_t n_left)
     return n_left < PANEL ? (n_left + LANES - 1) / LANES * LANES : PANEL;
 }
 
-/* How the rows of a panel's product are cut into tiles, as equal as can be: one of a row or two would wait
- * for its loads. */
-typedef struct cut {
-    size_t n_tiles, rows, n_taller;
-    size_t ahead_step; /* bytes that each tile fetches of what comes next, at each step */
-} cut;
-
-static cut rows_cut(size_t n_rows, size_t width)
-{
-    const size_t n = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
-    return (cut){n, n_rows / n, n_rows % n, (width * sizeof(operand) + n - 1) / n};
-}
-
-/* Tile by tile through all parts of the sums: what they are added to stays in the first-level cache, and rows
- * of x are read in one go. Every tile fetches its share of `next`, K steps of a panel as wide. */
-static void multiply_tiles(const cut *rows, size_t K, const operand *x, size_t ldx, const operand *panel,
+/* One panel: tiles of some rows, as equal as can be (one of a row or two would wait for its loads), each
+ * through the parts of its sums. Meanwhile every tile fetches its share of what is read next, a little at
+ * each step.
+ *
+ * Tile by tile what sums are added to stays in the first-level cache, rows of x are read in one go, and next
+ * is the following panel. One or two tiles go part by part, and next is the panel's next part: a panel and
+ * the following one may be more than the second-level cache holds, and would be gone before so few rows come
+ * to it. They fetch more than a line a step; one line of three where there are so few rows that all waits for
+ * memory anyway: the core's own guesses are faster then. */
+static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
                            size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {
-    const size_t width = panel_width(n_columns), length = part_length(K);
-    const char *ahead = (const char *)next;
-    for (size_t t = 0; t < rows->n_tiles; t++) {
-        const size_t height = rows->rows + (t < rows->n_taller);
-        for (size_t k = 0; k < K; k += length) {
-            const size_t depth = K - k < length ? K - k : length;
-            tiles[height - 1][width / LANES - 1](depth, x + k, ldx, panel + k * width, n_columns,
-                                                 k == 0 ? bias : NULL, k > 0, ahead, rows->ahead_step, y,
-                                                 ldy);
-            ahead += depth * rows->ahead_step;
-        }
-        x += height * ldx;
-        y += height * ldy;
-    }
-}
-
-/* Part by part through one or two tiles, which fetch the panel's next part: a panel and all of the next one
- * may be more than the second-level cache holds, and would be gone before so few rows come to it. More than a
- * line a step then; one line of three where there are so few rows that all waits for memory anyway: the
- * core's own guesses are faster then. */
-static void multiply_parts(const cut *rows, size_t K, const operand *x, size_t ldx, const operand *panel,
-                           size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
-{
-    const size_t width = panel_width(n_columns), length = part_length(K);
-    for (size_t k = 0; k < K; k += length) {
+    const size_t width = panel_width(n_columns), length = part_length(K), n_parts = (K + length - 1) / length;
+    const size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    const size_t rows = n_rows / n_tiles, n_taller = n_rows % n_tiles;
+    const size_t ahead_step = (width * sizeof(operand) + n_tiles - 1) / n_tiles;
+    const bool by_parts = n_tiles <= 2;
+    for (size_t i = 0; i < n_tiles * n_parts; i++) {
+        const size_t t = by_parts ? i % n_tiles : i / n_parts;
+        const size_t k = (by_parts ? i / n_tiles : i % n_parts) * length;
         const size_t depth = K - k < length ? K - k : length;
-        const char *ahead = (const char *)(k + depth < K ? panel + (k + depth) * width : next);
-        for (size_t t = 0, row = 0; t < rows->n_tiles; t++) {
-            const size_t height = rows->rows + (t < rows->n_taller);
-            tiles[height - 1][width / LANES - 1](depth, x + row * ldx + k, ldx, panel + k * width, n_columns,
-                                                 k == 0 ? bias : NULL, k > 0, ahead, rows->ahead_step,
-                                                 y + row * ldy, ldy);
-            ahead += depth * rows->ahead_step;
-            row += height;
-        }
+        const size_t row = t * rows + (t < n_taller ? t : n_taller), height = rows + (t < n_taller);
+        const char *ahead = (const char *)next + (t * K + k) * ahead_step;
+        if (by_parts)
+            ahead =
+                (const char *)(k + depth < K ? panel + (k + depth) * width : next) + t * depth * ahead_step;
+        tiles[height - 1][width / LANES - 1](depth, x + row * ldx + k, ldx, panel + k * width, n_columns,
+                                             k == 0 ? bias : NULL, k > 0, ahead, ahead_step, y + row * ldy,
+                                             ldy);
     }
 }
 
@@ -161,8 +137,7 @@ static void multiply_panels(size_t n_rows, size_t K, const operand *x, size_t ld
     for (size_t c = 0; c < n_columns; c += PANEL) {
         const size_t n = n_columns - c < PANEL ? n_columns - c : PANEL;
         const operand *panel = panels + K * c, *following = n_columns - c > PANEL ? panel + K * PANEL : next;
-        const cut rows = rows_cut(n_rows, panel_width(n));
-        (rows.n_tiles > 2 ? multiply_tiles : multiply_parts)(
-            &rows, K, x, ldx, panel, n, bias ? bias + c : NULL, following ? following : panel, y + c, ldy);
+        multiply_panel(n_rows, K, x, ldx, panel, n, bias ? bias + c : NULL, following ? following : panel,
+                       y + c, ldy);
     }
 }
