@@ -12,6 +12,16 @@ import torch.nn.functional as F
 EPS = 1e-12  # of every layer norm, as in BERT
 
 
+def attention(q, k, v):                                                     # [B][heads][T][H / heads] each
+    if q.device.type == 'cpu' and q.dtype != torch.float:
+        # There PyTorch 2.15 takes five times as long for the gradient of attention in bfloat16 as in float32.
+        with torch.autocast('cpu', enabled=False):
+            return attention(q.float(), k.float(), v.float())
+    if hasattr(F, 'scaled_dot_product_attention'):
+        return F.scaled_dot_product_attention(q, k, v)
+    return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), -1) @ v      # PyTorch before 2.0
+
+
 class Layer(nn.Module):
     def __init__(self, hidden, ffn, heads):
         super().__init__()
@@ -26,10 +36,7 @@ class Layer(nn.Module):
     def forward(self, x):                                                   # [B][T][H]
         B, T, H = x.shape
         q, k, v = self.qkv(x).view(B, T, 3, self.heads, H // self.heads).permute(2, 0, 3, 1, 4)
-        if hasattr(F, 'scaled_dot_product_attention'):
-            o = F.scaled_dot_product_attention(q, k, v)
-        else:                                                               # PyTorch before 2.0
-            o = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(H // self.heads), -1) @ v
+        o = attention(q, k, v)
         x = self.attention_norm(x + self.attention_out(o.transpose(1, 2).reshape(B, T, H)))
         return self.ffn_norm(x + self.ffn_out(F.gelu(self.ffn_in(x))))
 
@@ -62,7 +69,8 @@ class Bert(nn.Module):
         for layer in self.layers:
             x = layer(x)
         x = x.reshape(-1, x.shape[-1])[selected]
-        return F.linear(self.transform_norm(F.gelu(self.transform(x))), self.word.weight, self.bias)
+        x = F.gelu(self.transform(x)).float()  # PyTorch 1.13's layer norm takes one type only
+        return F.linear(self.transform_norm(x), self.word.weight, self.bias)
 
     def stacked(self, layers):
         """A deeper model that starts as this one with its layers repeated."""

@@ -5,8 +5,11 @@
     python3 pretrain.py DATA OUT --hidden 144 --ffn 576 --batch-tokens 4096 \\
             --plan 3:32:15,3:128:5,6:128:14,12:128:42                            # the mini of two CPU cores
     python3 pretrain.py DATA OUT --hidden 48 --ffn 96 --batch-tokens 512 --unit steps --plan 2:32:300,4:64:300   # try
+    python3 pretrain.py DATA OUT --from CHECKPOINT --hidden 144 --ffn 576 --plan 12:128:70,12:512:8      # go on
 
 A plan lists stages LAYERS:SEQUENCE:LENGTH, in minutes or steps; a stage with more layers starts from the last one's, repeated.
+The first starts from random weights or from those of an exported checkpoint of its shape and depth, whose vocabulary
+the data must have. --bf16 pays on a CPU that multiplies bfloat16 by itself (AVX512_BF16, in /proc/cpuinfo).
 The learning rate warms up once and falls linearly to zero at the end of the last stage. OUT holds a complete
 checkpoint in HuggingFace layout from the first minutes on, and state.pt, from which the same command goes on
 where it stopped. On several CPU cores one process a core is fastest: --processes 2 starts them. (They find each other
@@ -27,7 +30,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from network import Bert, export
+from network import Bert, export, load
 
 CLS, SEP, MASK, FIRST_PIECE = 2, 3, 4, 5
 HELD_OUT = 200  # articles at the end, never trained on
@@ -178,6 +181,18 @@ class Clock:
         return float(self.rate * min(1, (step + 1) / self.warm_up) * max(0, 1 - now / self.ends[-1]))
 
 
+def checkpoint_for(model, vocab, folder):
+    """The weights of an exported checkpoint of exactly this model."""
+    start = load(folder)
+    if start.config != model.config:
+        sys.exit(f'{folder} is {start.config}; its depth must be that of the first stage, and the rest as asked: '
+                 f'{model.config}')
+    with open(f'{folder}/vocab.txt', encoding='utf-8') as f:
+        if f.read().splitlines() != vocab:
+            sys.exit(f'{folder} has another vocabulary than the data: prepare.py --vocab {folder}/vocab.txt')
+    return start.state_dict()
+
+
 def train(args, rank, world):
     torch.manual_seed(args.seed)
     generator = torch.Generator(args.device).manual_seed(args.seed + rank)
@@ -187,6 +202,8 @@ def train(args, rank, world):
     shape = dict(heads=args.heads, hidden=args.hidden, ffn=args.ffn, vocab=len(data.vocab),
                  positions=args.positions, learn_positions=args.learn_positions)
     model, stage, step, seen, done, saved_optimizers = Bert(plan[0][0], **shape), 0, 0, 0, 0.0, []
+    if args.start:
+        model.load_state_dict(checkpoint_for(model, data.vocab, args.start))
     state_path = f'{args.out}/state.pt'
     if os.path.exists(state_path):
         saved = torch.load(state_path, map_location='cpu')
@@ -222,7 +239,7 @@ def train(args, rank, world):
             *asked, target = data.batch(n, T, generator, args.mask, args.plain)
             # Half of the batches lie at a random offset, so that late positions are as well trained as early ones.
             first = int(offsets.integers(0, args.positions - T + 1)) if offsets.random() < 0.5 else 0
-            with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.device == 'cuda'):
+            with torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.bf16 or args.device == 'cuda'):
                 logits = fast(*asked, first)
             loss = F.cross_entropy(logits.float(), target)
             model.zero_grad(set_to_none=True)
@@ -271,6 +288,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('data')
     parser.add_argument('out')
+    parser.add_argument('--from', dest='start', metavar='CHECKPOINT', help='whose weights to start with')
     parser.add_argument('--plan', default='12:32:2,12:128:17,12:512:6', help='LAYERS:SEQUENCE:LENGTH,...')
     parser.add_argument('--unit', choices=['minutes', 'steps'], default='minutes', help='of the lengths in the plan')
     parser.add_argument('--hidden', type=int, default=192)
@@ -282,6 +300,7 @@ def main():
     parser.add_argument('--rate', type=float, default=1.5e-3)
     parser.add_argument('--mask', type=float, default=0.2, help='share of tokens to guess')
     parser.add_argument('--muon', action='store_true', help="Muon for the layers' matrices, AdamW for the rest")
+    parser.add_argument('--bf16', action='store_true', help="the layers' products in bfloat16, as on a GPU always")
     parser.add_argument('--plain', action='store_true', help='windows of one segment, from anywhere')
     parser.add_argument('--device', default='cuda' if torch.cuda.is_available() else 'cpu', choices=['cpu', 'cuda'])
     parser.add_argument('--processes', type=int, default=1, help='on this machine, a CPU core each')

@@ -68,6 +68,21 @@ def test_recipe_with_muon_goes_on_where_it_stopped(data, tmp_path):
     assert "step 200 " not in said and "step 201 " in said and held_out_losses(said)[-1] < 2.9
 
 
+def test_recipe_goes_on_from_a_checkpoint_in_bfloat16(data, tmp_path):
+    """At a rate of nothing the loss is the checkpoint's to the last digit; a deeper first stage is refused."""
+    def train(out, *more):
+        return python(RECIPE / "pretrain.py", data, tmp_path / out, *SMALL, *more, folder=tmp_path)
+
+    (loss,) = held_out_losses(train("first", "--plan", "1:32:200"))
+    assert loss < 2.9
+    go_on = "--bf16", "--from", tmp_path / "first", "--plan"
+    assert held_out_losses(train("same", *go_on, "1:32:5", "--rate", 0)) == [loss]
+    losses = held_out_losses(train("second", *go_on, "1:32:50,2:32:100"))
+    assert losses[0] < 2.9 and losses[1] < loss
+    with pytest.raises(AssertionError, match="its depth must be that of the first stage"):
+        train("third", *go_on, "2:32:5")
+
+
 def test_processes_train_one_model(data, tmp_path):
     said = python(RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--plan", "1:32:20", "--processes", 2,
                   "--say-seconds", 0, folder=tmp_path)
