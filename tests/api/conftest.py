@@ -6,6 +6,9 @@
 
     def test_other(start_server):        one of this test's own
         server = start_server("--workers", "1", "--cache", "0")
+
+    def test_early(start_loading):       one that stands still before its first model, until server.go_on()
+        server = start_loading("--model", f"m={MINI}")
 """
 import http.client
 import json
@@ -22,6 +25,7 @@ from pathlib import Path
 import pytest
 
 HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" / "headscope"))
+MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 SANITIZED = not HEADSCOPE.endswith("build/headscope")  # slow, and memory of its own
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
 # A limit for things that would otherwise hang for ever; no test measures time with it.
@@ -107,8 +111,8 @@ class Server:
         self.wait_for(lambda: self.requests(**labels), holds)
 
     def log(self):
-        self.stderr.seek(0)
-        return self.stderr.read().decode(errors="replace")
+        """Read beside the server's own place in the file, which seek() would move: it would write over what it said."""
+        return os.pread(self.stderr.fileno(), os.fstat(self.stderr.fileno()).st_size, 0).decode(errors="replace")
 
     def signal(self, number):
         self.process.send_signal(number)
@@ -127,6 +131,30 @@ class Server:
         return self.wait()
 
 
+def reserved_port():
+    """A socket whose port nobody else is given before a server listens there, nor a client's end of a connection."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
+class Loading(Server):
+    def __init__(self, *arguments, environment, standing):
+        self.standing = standing
+        self.stderr = tempfile.TemporaryFile()
+        self.reserved = reserved_port()
+        self.host, self.port = self.reserved.getsockname()
+        self.process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"{self.host}:{self.port}", *arguments],
+                                        stdout=subprocess.PIPE, stderr=self.stderr, env={**os.environ, **environment})
+        while not standing.exists():  # it listens before it loads
+            assert self.process.poll() is None, self.log()
+            time.sleep(0.01)
+
+    def go_on(self):
+        self.standing.unlink()
+
+
 def read_all(client):
     data = b""
     try:
@@ -141,6 +169,25 @@ def busy():
     """A request that keeps a worker computing for a while and has a small answer."""
     return {"text": "attention is all you need " * 60, "max_tokens": 300, "layers": "all",
             "outputs": ["summary", "segments"]}
+
+
+def endless():
+    """A request to be given up: every head is switched off alone, every token predicted each time; 20 s of CPU time."""
+    return {"text": "[MASK] " * 600, "max_tokens": 512, "layers": "all", "outputs": ["effects"]}
+
+
+def post_bytes(body, path="/analyze"):
+    data = json.dumps(body).encode()
+    return (b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (path.encode(), len(data))) + data
+
+
+def occupied(server):
+    """The only worker computes until the socket is closed that this returns: what comes meanwhile waits."""
+    client = server.socket()
+    client.sendall(post_bytes(endless()))
+    server.wait_metric("workers_busy", lambda n: n == 1)
+    return client
 
 
 class Clients(list):
@@ -163,6 +210,22 @@ class Clients(list):
         for thread in self:
             thread.join()
         return self.answers
+
+
+@pytest.fixture(scope="session")
+def preload(tmp_path_factory):
+    """The environment with tests/faults/failing_calls.c in it; a sanitizer's runtime wants to be the first of all."""
+    library = tmp_path_factory.mktemp("faults") / "failing_calls.so"
+    source = Path(__file__).parents[1] / "faults" / "failing_calls.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, source, "-ldl"], check=True)
+    libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
+    runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)
+    return {"LD_PRELOAD": ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(library)]))}
+
+
+def failing(preload, group, nth, how, seen):
+    seen.unlink(missing_ok=True)
+    return {**preload, "FAILING_CALL": f"{group}:{nth}:{how}", "FAILING_CALL_SEEN": str(seen)}
 
 
 @pytest.fixture(scope="session")
@@ -191,3 +254,21 @@ def start_server():
     for one in running:
         if one.process.returncode is None:
             assert one.stop() == 0
+
+
+@pytest.fixture
+def start_loading(preload, tmp_path):
+    """start_loading(*options); stopped after the test, unless that did it itself."""
+    running, standing = [], tmp_path / "loading"
+
+    def start(*arguments):
+        environment = {**failing(preload, "open", 0, "wait", standing), "FAILING_CALL_PATH": "config.json"}
+        running.append(Loading(*arguments, environment=environment, standing=standing))
+        return running[-1]
+
+    yield start
+    for one in running:
+        standing.unlink(missing_ok=True)
+        if one.process.returncode is None:
+            assert one.stop() == 0
+        one.reserved.close()

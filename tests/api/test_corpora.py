@@ -8,7 +8,6 @@ import os
 import re
 import resource
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import HEADSCOPE, PATIENCE, SANITIZED
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -610,27 +609,18 @@ def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_ser
     assert wait(server, path)["texts_done"] == 3000
 
 
-def test_an_upload_while_a_server_ends_that_never_got_ready(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    mini = Path(__file__).resolve().parents[2] / "model" / "mini"
-    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"127.0.0.1:{port}", "--state", tmp_path / "state", "--model",
-                                ",".join(f"m{i}={mini}" for i in range(12))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    client = None
-    while not client:
-        with contextlib.suppress(ConnectionRefusedError):
-            client = socket.create_connection(("127.0.0.1", port), PATIENCE)
-    with client:
+def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_path):
+    server = start_loading("--state", str(tmp_path / "state"), "--model", f"m={MINI}", "--header-timeout", "600")
+    with server.socket() as client:
         client.sendall(b"POST /corpora HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 1\r\n")
-        with socket.create_connection(("127.0.0.1", port), PATIENCE) as other:  # once answered, the first's headers were read
-            other.sendall(b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert other.recv(4096).startswith(b"HTTP/1.1 503")
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.05)
+        assert server.get("/ready").status == 503  # once answered, the first's headers were read
+        server.signal(signal.SIGTERM)
+        while "finishing" not in server.log():
+            pass
         client.sendall(b"\r\na")
         assert client.recv(4096).startswith(b"HTTP/1.1 503")
-    assert process.wait(PATIENCE) == 0 and process.stdout.read() == b""
-    process.stdout.close()
+    server.go_on()
+    assert server.process.stdout.read() == b"" and server.wait() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -186,7 +186,7 @@ def test_what_was_freed_is_not_kept_by_every_thread(start_server):
 
 
 def test_connections_over_the_limit(start_server):
-    server = start_server("--connections", "4")
+    server = start_server("--connections", "4", "--header-timeout", "600")
     clients = [server.socket() for _ in range(4)]
     answer = server.get("/health")
     assert answer.status == 503

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from conftest import HEADSCOPE, PATIENCE, read_all
+from conftest import HEADSCOPE, MINI, PATIENCE, Clients, read_all, reserved_port
 
 TOKENIZE = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Content-Length: 13\r\n\r\n{\"text\":\"hi\"}")
@@ -73,99 +73,106 @@ def test_uploads_at_full_speed_leave_turns_to_others(start_server, tmp_path):
     assert any(beside), "the uploads were over before the short questions"
 
 
-# Slow as long as the file is there that SLOW_WHILE names: while somebody looks.
-SLOW_DISK = r"""
+# Stands still as long as the file is there that STANDS_WHILE names, and makes another when it comes to that.
+STANDING_DISK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#define SLOW(ret, name, params, args) ret name params { static ret (*real) params; \
+static void stand(void)
+{
+    const char *name = getenv("STANDS_WHILE");
+    char reached[4096];
+    if (access(name, F_OK))
+        return;
+    snprintf(reached, sizeof reached, "%s-reached", name);
+    close(open(reached, O_CREAT | O_WRONLY, 0600));
+    while (access(name, F_OK) == 0)
+        usleep(5000);
+}
+#define STANDING(ret, name, params, args) ret name params { static ret (*real) params; \
     if (!real) real = (ret (*) params)dlsym(RTLD_NEXT, #name); \
-    if (access(getenv("SLOW_WHILE"), F_OK) == 0) usleep(1500000); return real args; }
-SLOW(int, fsync, (int fd), (fd))
-SLOW(int, fdatasync, (int fd), (fd))
-SLOW(int, unlink, (const char *name), (name))
-SLOW(int, unlinkat, (int folder, const char *name, int flags), (folder, name, flags))
+    stand(); return real args; }
+STANDING(int, fsync, (int fd), (fd))
+STANDING(int, fdatasync, (int fd), (fd))
+STANDING(int, unlink, (const char *name), (name))
+STANDING(int, unlinkat, (int folder, const char *name, int flags), (folder, name, flags))
 """
 
 
 def test_a_slow_disk_holds_up_nobody_else(start_server, tmp_path):
-    (tmp_path / "slow.c").write_text(SLOW_DISK)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "slow.so", tmp_path / "slow.c", "-ldl"], check=True)
+    (tmp_path / "disk.c").write_text(STANDING_DISK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "disk.so", tmp_path / "disk.c", "-ldl"], check=True)
     libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
     runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)  # a sanitizer's wants to be the first of all
-    preload = ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(tmp_path / "slow.so")]))
-    server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload, "SLOW_WHILE": str(tmp_path / "slowly")})
+    preload = ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(tmp_path / "disk.so")]))
+    standing, reached = tmp_path / "stands", tmp_path / "stands-reached"
+    server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload, "STANDS_WHILE": str(standing)})
 
-    def while_waiting(method, path, body=None):
-        """The answer, and how many probes were answered before it."""
-        answers = []
-        (tmp_path / "slowly").touch()
-
-        def ask():
-            answers.append(server.request(method, path, body, {"Content-Type": "text/plain"}))
-        asking = threading.Thread(target=ask)
-        asking.start()
-        probes = 0
-        while asking.is_alive():
+    def while_it_stands(method, path, body=None):
+        """The answer, which came only after others had theirs."""
+        asking = Clients(server, [(method, path, body, {"Content-Type": "text/plain"})])
+        server.wait_for(reached.exists, bool)
+        for _ in range(11):
             assert server.get("/health").status == 200
-            probes += 1
-        asking.join()
-        (tmp_path / "slowly").unlink()
-        return answers[0], probes
+        assert not asking.order
+        standing.unlink()
+        reached.unlink()
+        return asking.join()[0]
 
-    answer, probes = while_waiting("POST", "/corpora?layers=0&max_tokens=4", b"a text\n")
-    assert answer.status == 202 and probes > 10
-    run = answer.json()["id"]
-    while server.get(f"/corpora/{run}").json()["state"] not in ("done", "failed"):
-        time.sleep(0.1)
-    answer, probes = while_waiting("DELETE", f"/corpora/{run}")
-    assert answer.status == 204 and probes > 10
+    try:
+        standing.touch()
+        answer = while_it_stands("POST", "/corpora?layers=0&max_tokens=4", b"a text\n")
+        assert answer.status == 202
+        run = answer.json()["id"]
+        server.wait_for(lambda: server.get(f"/corpora/{run}").json()["state"], lambda state: state in ("done", "failed"))
+        standing.touch()
+        assert while_it_stands("DELETE", f"/corpora/{run}").status == 204
+    finally:
+        standing.unlink(missing_ok=True)
 
 
 # ---- while the models load ----
 
 
 def listening(*arguments):
-    """A server whose models are still to be loaded, and its port: the socket is there before they are."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"127.0.0.1:{port}", *arguments],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while True:
-        try:
-            # Not from 127.0.0.1: before the server listens, a client there can be given the very port and meet itself.
-            return process, port, socket.create_connection(("127.0.0.1", port), PATIENCE, ("127.0.0.2", 0))
-        except ConnectionRefusedError:
-            assert process.poll() is None
-
-
-MINI = os.path.join(os.path.dirname(__file__), "../../model/mini")
+    """A server whose models are still to be loaded, and a connection to it: the socket is there before they are."""
+    with reserved_port() as reserved:
+        address = reserved.getsockname()
+        process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"{address[0]}:{address[1]}", *arguments],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while True:
+            try:
+                return process, socket.create_connection(address, PATIENCE)
+            except ConnectionRefusedError:
+                assert process.poll() is None
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ready", "/models", "/corpora"])
-def test_a_request_in_flight_when_the_models_fail_to_load(tmp_path, path):
-    models = ",".join([f"m{i}={MINI}" for i in range(8)] + [f"none={tmp_path}/nowhere"])
-    process, port, client = listening("--model", models, "--state", str(tmp_path / "state"), "--header-timeout", "600")
-    with client:
+def test_a_request_in_flight_when_the_models_fail_to_load(start_loading, tmp_path, path):
+    server = start_loading("--model", f"m={MINI},none={tmp_path}/nowhere", "--state", str(tmp_path / "state"),
+                           "--header-timeout", "600")
+    with server.socket() as client:
         client.sendall(b"GET %s HTTP/1.1\r\n" % path.encode())
+        server.go_on()
         while True:  # until it drains: then new connections are refused
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+                server.socket().close()
                 time.sleep(0.02)
             except OSError:
                 break
         client.sendall(b"Host: x\r\n\r\n")
         answer = read_all(client)
     assert answer.startswith(b"HTTP/1.1 200" if path == "/metrics" else b"HTTP/1.1 503"), answer[:200]
-    error = process.communicate(timeout=PATIENCE)[1]
-    assert process.returncode == 1 and b"nowhere" in error
+    assert server.wait() == 1 and "nowhere" in server.log()
 
 
 def test_metrics_and_a_signal_while_the_models_load():
     models = ",".join(f"m{i}={MINI}" for i in range(12))
     for attempt in range(20):  # the first as soon as it listens
-        process, port, client = listening("--model", models)
+        process, client = listening("--model", models)
         with client:
             time.sleep(0.004 * attempt)
             process.send_signal(signal.SIGTERM)

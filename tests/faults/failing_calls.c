@@ -1,9 +1,10 @@
-/* failing_calls.c - preloaded into headscope: one call to the system fails, or is the last that there is.
+/* failing_calls.c - preloaded into headscope: one call to the system fails, waits, or is the last there is.
  *
  * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with
  * errno 28; write:12:kill ends the process there as kill -9 does, before the call does anything. A file of
- * the name FAILING_CALL_SEEN is made when it comes to that. Of reads and writes those of regular files count:
- * a loop's own pipes cannot fail, and libuv aborts when they do. */
+ * the name FAILING_CALL_SEEN is made when it comes to that; write:12:wait goes on once that is removed. Of
+ * reads and writes those of regular files count: a loop's own pipes cannot fail, and libuv aborts when they
+ * do. Of opens those count whose path has FAILING_CALL_PATH in it, all without that. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,6 +38,11 @@ static bool fails(const char *group)
         syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, seen, O_CREAT | O_WRONLY, 0600));
     if (strcmp(rest, ":kill") == 0)
         syscall(SYS_kill, getpid(), SIGKILL);
+    if (strcmp(rest, ":wait") == 0) {
+        while (access(seen, F_OK) == 0)
+            usleep(5000);
+        return false;
+    }
     errno = (int)strtol(rest + 1, NULL, 10);
     return true;
 }
@@ -48,6 +54,12 @@ static bool is_file(int fd)
     const bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode);
     errno = before;
     return regular;
+}
+
+static bool is_wanted(const char *path)
+{
+    const char *part = getenv("FAILING_CALL_PATH");
+    return !part || strstr(path, part);
 }
 
 #define WRAP(group, result, failed, name, parameters, arguments, but)                                        \
@@ -94,7 +106,7 @@ WRAP("mmap", void *, MAP_FAILED, mmap64, (void *at, size_t n, int how, int flags
         va_end(rest);                                                                                        \
         if (!real)                                                                                           \
             real = (int (*)(const char *path, int flags, ...))dlsym(RTLD_NEXT, #name);                       \
-        return fails("open") ? -1 : real(path, flags, mode);                                                 \
+        return is_wanted(path) && fails("open") ? -1 : real(path, flags, mode);                              \
     }
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
