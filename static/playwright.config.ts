@@ -8,9 +8,10 @@ export default defineConfig({
   snapshotPathTemplate: "{testDir}/reference/{arg}{ext}",
   workers: 1,
   reporter: "list",
-  timeout: 60_000,
+  // For what would otherwise wait for ever; no test measures time with them.
+  timeout: 600_000,
   expect: {
-    timeout: 15_000,
+    timeout: 120_000,
     toHaveScreenshot: { maxDiffPixelRatio: 0.05, threshold: 0.25, animations: "disabled" },
   },
   use: {

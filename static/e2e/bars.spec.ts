@@ -66,7 +66,6 @@ const told = (what: string, spans: readonly Span[]): string =>
 
 for (const tokens of [128, 512])
   test(`bars at ${tokens} tokens`, async ({ browser, watched: page, home }) => {
-    test.setTimeout(180_000);
     const marked = (name: string): Promise<unknown> =>
       expect.poll(() => page.evaluate((n) => performance.getEntriesByName(n).length, name)).toBeGreaterThan(0);
     // The page's own marks stand for begin and end: from the figures' answer to the thumbnails in sight.

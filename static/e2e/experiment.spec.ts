@@ -182,10 +182,13 @@ test("the lens: what it would say after every layer, before and after", async ({
 });
 
 test("effects: every head switched off alone, a layer at a time; cancelled, gone on with, a click switches off", async ({ watched: page, home, request }) => {
-  let slow = true;
+  let release = (): void => {};
+  const held = new Promise<void>((done) => {
+    release = done;
+  });
   await page.route("**/analyze", async (route) => {
     const { outputs, layers } = route.request().postDataJSON();
-    if (slow && outputs.includes("effects") && layers[0] >= 3) await new Promise((done) => setTimeout(done, 2000));
+    if (outputs.includes("effects") && layers[0] >= 3) await held;
     await route.continue().catch(() => {});
   });
   await open(page, home, QUERY);
@@ -194,7 +197,7 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   await expect(page.getByText("Heads switched off one by one: 3 of 12 layers")).toBeVisible();
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(page.getByText("3 of 12 layers, then cancelled")).toBeVisible();
-  slow = false;
+  release();
   await page.getByRole("button", { name: "Go on" }).click();
   await expect(page.getByText("Heads switched off one by one")).toBeHidden();
   const { effects } = await ask(request, home, { outputs: ["effects"] });

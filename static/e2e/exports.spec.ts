@@ -116,7 +116,6 @@ test("the copied request gives the figures seen", async ({ watched: page, home, 
   await open(page, home, `view=head&layer=1&head=4&tau=0.45&${TEXT}`);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   await expect(page).toHaveURL(/tau=0.45/);
-  await page.waitForTimeout(600);
   const seen = await page.locator(".facts div", { hasText: "High pairs" }).locator("dd").textContent();
   await page.locator(".menu summary").click();
   await page.getByRole("button", { name: /^curl/ }).click();

@@ -1,5 +1,5 @@
 // A link shows what was seen, or says what is not there.
-import { expect, open, test, view } from "./viewer";
+import { drawn, expect, open, test, view } from "./viewer";
 
 const picture = (page: import("@playwright/test").Page, nth = 0): Promise<string> =>
   page
@@ -12,7 +12,7 @@ test("a link carries the zoom", async ({ watched: page, home }) => {
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   for (let n = 0; n < 3; n++) await page.getByRole("button", { name: "Zoom in" }).click();
   await expect(page).toHaveURL(/zoom=\d+\.\d+\.\d+/);
-  await page.waitForTimeout(300);
+  await drawn(page);
   const before = await picture(page);
   await page.reload();
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
@@ -71,7 +71,7 @@ test("the address of a comparison of runs names them; the report opens its own m
     });
     const { id } = await made.json();
     await expect
-      .poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state, { timeout: 40_000 })
+      .poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state)
       .toBe("done");
   }
   await open(page, home, "view=corpus");

@@ -19,17 +19,19 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   await expect(page.getByText("O·G·O′, as written into the hidden state")).toBeVisible();
   const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities", "summary"], similarity_space: "residual" });
   await expect(readout(page)).toContainText("A‖f‖");
-  const text = (await readout(page).textContent())!.replaceAll("−", "-");
-  const read = (name: string): number => Number(new RegExp(`${name} (\\S+)`).exec(text)![1]);
-  const near = (shown: number, is: number): void => expect(Math.abs(shown - is)).toBeLessThan(0.006 * Math.abs(is));
-  near(read("A‖f‖"), answer.weighted_norms[0][0][2][9]);
-  near(read(" S"), answer.similarities[0][0][2][9]);
+  const read = async (name: string): Promise<number> =>
+    Number(new RegExp(`${name} (\\S+)`).exec((await readout(page).textContent())!.replaceAll("−", "-"))![1]);
+  const near = (name: string, is: number): Promise<void> =>
+    expect.poll(async () => Math.abs((await read(name)) - is)).toBeLessThan(0.006 * Math.abs(is));
+  await near("A‖f‖", answer.weighted_norms[0][0][2][9]);
+  await near(" S", answer.similarities[0][0][2][9]);
   const fact = (name: string) => page.locator(".facts div", { hasText: name }).locator("dd");
   await expect(fact("High pairs")).toHaveText(String(answer.summary[0][0].high_pairs));
   await expect(fact("Mean distance")).toContainText(String(answer.summary[0][0].mean_distance).slice(0, 3));
   expect(await page.locator(".facts").textContent()).not.toBe(plain);
   await page.locator(".menu summary").click();
   await page.getByRole("button", { name: /^curl/ }).click();
+  await expect(page.locator(".sheet p")).toContainText("Copied");
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   expect(copied).toContain('"similarity_space":"residual"');
   expect(copied).toContain('"weighted_norms"');

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { expect, open, readout, test, view } from "./viewer";
+import { drawn, expect, open, readout, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -47,7 +47,8 @@ for (const [name, width, fragment, act] of [
 ] as const)
   test(`axe finds nothing serious or moderate: ${name}`, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height: 800 });
-    if (act === "dark") await page.emulateMedia({ colorScheme: "dark" });
+    // A colour half way to another is no finding.
+    await page.emulateMedia({ colorScheme: act === "dark" ? "dark" : "light", reducedMotion: "reduce" });
     await open(page, home, fragment);
     await page.waitForTimeout(700);
     if (act === "export") await page.locator(".menu summary").click();
@@ -118,7 +119,7 @@ test("axes say which tokens they name, and their positions when asked", async ({
   await expect(page.locator(".map-note").first()).toHaveText(/One token in \d is named\./);
   const map = (): Promise<string> =>
     page.locator(".heatmap canvas").first().evaluate((c) => (c as HTMLCanvasElement).toDataURL());
-  await page.waitForTimeout(300);
+  await drawn(page);
   const before = await map();
   await page.getByLabel("Positions beside tokens").check();
   await expect.poll(map).not.toBe(before);
@@ -137,7 +138,7 @@ test("the pictures that choose a head are of what the view shows", async ({ watc
   await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(2); // both, one above the other
   await open(page, home, "view=text&layer=1&head=4");
   await expect.poll(async () => (await shape())[1]! / (await shape())[0]!).toBe(1);
-  await page.waitForTimeout(300);
+  await drawn(page);
   const similar = await picture();
   await page.getByRole("radio", { name: "Attends to" }).check();
   await expect.poll(picture).not.toBe(similar);
@@ -178,7 +179,7 @@ test("runs of one name carry their date; narrow windows hold the comparison", as
     });
     const { id } = await made.json();
     await expect
-      .poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state, { timeout: 40_000 })
+      .poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state)
       .toBe("done");
   }
   for (const width of [700, 1000]) {

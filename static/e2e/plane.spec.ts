@@ -37,12 +37,16 @@ test("heads as points: every head has a place, its nearest are those of the serv
   const mean = (names: string[]): number => names.reduce((sum, name) => sum + far(name), 0) / names.length;
   expect(mean(order.slice(0, 8))).toBeLessThan(mean(order.slice(-40)));
   await expect(page.locator(".plane-legend")).toContainText("previous");
-  const labels = await page.locator(".plane button:not(.dot)").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()));
-  expect(labels.length).toBeGreaterThan(20);
-  const overlap = labels.filter((a, n) =>
-    labels.some((b, m) => m > n && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom),
-  );
-  expect(overlap).toEqual([]);
+  const named = page.locator(".plane button:not(.dot)");
+  const overlaps = (): Promise<number> =>
+    named.evaluateAll((all) => {
+      const labels = all.map((one) => one.getBoundingClientRect());
+      return labels.filter((a, n) =>
+        labels.some((b, m) => m > n && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom),
+      ).length;
+    });
+  await expect.poll(overlaps).toBe(0);
+  expect(await named.count()).toBeGreaterThan(20);
   await expect(page.locator(".plane .chosen:not(.dot)")).toHaveCount(1);
   await page.getByRole("radio", { name: "Layer", exact: true }).check();
   await expect(page.locator(".plane-legend li")).toHaveCount(12);
@@ -68,6 +72,7 @@ test("the filter dims the other points; picture and table have the places", asyn
     await page.keyboard.press("Escape");
     return readFileSync((await download.path())!).toString();
   };
+  await expect(page.locator(".plane button.dot").first()).toBeAttached(); // or all had their names still
   const labelled = await page.locator(".plane button:not(.dot)").count();
   const svg = await save("SVG");
   expect(svg.match(/>\d+·\d+<\/text>/g)).toHaveLength(labelled);

@@ -27,6 +27,10 @@ export async function open(page: Page, home: string, fragment = "", hints = fals
   await page.goto(`${home}${fragment ? `#${fragment}` : ""}`);
 }
 
+// Until what was asked for just now is on the screen.
+export const drawn = (page: Page): Promise<void> =>
+  page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 

@@ -1,6 +1,6 @@
 // Each view's main path.
 import { readFileSync } from "node:fs";
-import { colours, expect, open, readout, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, test, view } from "./viewer";
 
 test("first visit: the example is analysed, three hints lead to it", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -45,7 +45,16 @@ test("overview: no map of the text before stands under a new one", async ({ watc
 });
 
 test("overview: nor under one that was left before its maps came, and come back to", async ({ watched: page, home }) => {
-  const go = (text: string): Promise<void> => page.evaluate((fragment) => void (location.hash = fragment), `text=${text}`);
+  // Until the page has heard of it: it does so after this returns otherwise, now and then.
+  const go = (text: string): Promise<void> =>
+    page.evaluate(
+      (fragment) =>
+        new Promise<void>((heard) => {
+          addEventListener("hashchange", () => heard(), { once: true });
+          location.hash = fragment;
+        }),
+      `text=${text}`,
+    );
   const painted = (): Promise<string> => page.locator(".thumb canvas").first().evaluate((canvas) => (canvas as HTMLCanvasElement).toDataURL());
   let late = false;
   await page.route("**/analyze*", async (route) => {
@@ -57,7 +66,7 @@ test("overview: nor under one that was left before its maps came, and come back 
   const first = await painted();
   late = true;
   await page.clock.install();
-  await page.clock.pauseAt(Date.now() + 1000); // patience does not end
+  await page.clock.pauseAt(Date.now() + 60_000); // patience does not end; a minute, or it may be over before
   await go("dog");
   await page.clock.runFor(50);
   await expect.poll(async () => (await page.clock.runFor(20), painted())).not.toBe(first);
@@ -131,7 +140,7 @@ test("head: scales, overlays, diagonal, zoom and the summed heads change the pic
       .nth(2)
       .evaluate((c) => (c as HTMLCanvasElement).toDataURL());
   await expect(page.locator(".facts")).toContainText("Maximum m");
-  await page.waitForTimeout(200);
+  await drawn(page);
   let last = await picture();
   const changes = async (act: () => Promise<unknown>): Promise<void> => {
     await act();
@@ -277,7 +286,7 @@ test("export: the copied curl command and Python program name the request", asyn
   await page.locator(".menu summary").click();
   const copied = async (name: string): Promise<string> => {
     await page.getByRole("button", { name: new RegExp(`^${name}`) }).click();
-    await expect(page.locator(".sheet p")).toContainText("Copied");
+    await expect(page.locator(".sheet p")).toContainText(new RegExp(`Copied the ${name}`, "i"));
     return page.evaluate(() => navigator.clipboard.readText());
   };
   expect(await copied("curl")).toContain(`${home}analyze?format=npz`);
