@@ -1,5 +1,7 @@
-"""Documents name what is there: every relative link of README and docs leads to a file of the tree."""
+"""Documents name what is there: every relative link of README and docs leads to a file of the tree, and the embedded
+model's card is that of the files beside it."""
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,3 +15,10 @@ def test_links(page):
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def test_card_is_of_these_weights():
+    folder = ROOT / "model" / "mini"
+    sums = re.findall(r"^[0-9a-f]{64}  .*\n", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [line.split()[1] for line in sums] == ["model.safetensors", "vocab.txt"]
+    subprocess.run(["sha256sum", "--check", "--quiet"], input="".join(sums), text=True, cwd=folder, check=True)

@@ -401,13 +401,24 @@ END_TEST
 
 /* ---- the whole ---- */
 
-#define MINI_SHA256 "14c83b79d7773b7feb81839e229c990fa033cefde418b91524a4b47bc3d1225f" /* sha256sum */
+/* What sha256sum says of files, one after another. */
+static void sha256_told(const char *files, char ret_hex[HS_SHA256_HEX])
+{
+    char command[256];
+    snprintf(command, sizeof command, "cat %s | sha256sum", files);
+    FILE *sum = popen(command, "r");
+    ck_assert_ptr_nonnull(sum);
+    ck_assert_ptr_nonnull(fgets(ret_hex, HS_SHA256_HEX, sum));
+    pclose(sum);
+}
+
+static char mini_sha256[HS_SHA256_HEX];
 
 static void *ask_sha256(void *argument)
 {
     static _Thread_local char hex[HS_SHA256_HEX];
     hs_model_sha256(argument, hex);
-    return strcmp(hex, MINI_SHA256) == 0 ? argument : NULL;
+    return strcmp(hex, mini_sha256) == 0 ? argument : NULL;
 }
 
 START_TEST(embedded_model_is_the_one_in_the_tree)
@@ -419,6 +430,7 @@ START_TEST(embedded_model_is_the_one_in_the_tree)
     ck_assert_uint_eq(shape->n_layers, 12);
     ck_assert_uint_eq(shape->n_heads, 12);
     ck_assert_uint_eq(shape->hidden, 144);
+    sha256_told("model/mini/model.safetensors", mini_sha256);
     pthread_t threads[4];
     for (size_t i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_sha256, model), 0);
@@ -434,15 +446,10 @@ END_TEST
 
 START_TEST(sha256_of_shards_is_that_of_their_concatenation)
 {
-    /* (cat model-*.safetensors | sha256sum) over what checkpoint_write writes */
-    FILE *sum;
-    char command[256], expected[HS_SHA256_HEX] = "", hex[HS_SHA256_HEX];
+    char shards[128], expected[HS_SHA256_HEX], hex[HS_SHA256_HEX];
     checkpoint_write(&(checkpoint){.n_shards = 3}, dir);
-    snprintf(command, sizeof command, "cat %s/model-*.safetensors | sha256sum", dir);
-    sum = popen(command, "r");
-    ck_assert_ptr_nonnull(sum);
-    ck_assert_ptr_nonnull(fgets(expected, sizeof expected, sum));
-    pclose(sum);
+    path_of("model-*.safetensors", shards);
+    sha256_told(shards, expected);
     hs_model *model = open_checked();
     hs_model_sha256(model, hex);
     ck_assert_str_eq(hex, expected);
