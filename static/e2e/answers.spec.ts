@@ -1,31 +1,21 @@
 // The next question: which head does X, who ties these two, what changed.
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { expect, open, readout, test } from "./viewer";
+import { expect, firstText, looking, open, type Place, ranked, readout, test } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
 test("which head looks one word back: by label, sort, filter and search", async ({ watched: page, home, request }) => {
+  const [back, ahead] = [await looking(request, home, "previous"), await looking(request, home, "next")];
   await open(page, home);
   const thumbs = page.locator(".thumb");
-  await expect(thumbs.nth(12 + 7)).toContainText("previous");
-  await expect(thumbs.nth(12 + 6)).not.toContainText("previous");
-  const text = await page.locator("#text").inputValue();
-  const { attentions } = await (
-    await request.post(`${home}analyze`, { data: { text, layers: "all", outputs: ["attentions"] } })
-  ).json();
-  const back = (attentions as number[][][][]).flatMap((layer, l) =>
-    layer.map((map, h) => ({
-      name: `${l}·${h}`,
-      share: map.reduce((sum, row, i) => sum + (i ? row[i - 1]! : 0), 0) / map.length,
-    })),
-  );
-  back.sort((a, b) => b.share - a.share);
+  await expect(thumbs.nth(12 * back[0]!.layer + back[0]!.head)).toContainText("previous");
+  await expect(thumbs.nth(12 * ahead[0]!.layer + ahead[0]!.head)).not.toContainText("previous");
   await page.getByLabel("Sort by").selectOption("previous");
   await expect.poll(async () => (await names(page)).slice(0, 3)).toEqual(back.slice(0, 3).map(({ name }) => name));
-  await expect(thumbs.first()).toContainText(`${(100 * back[0]!.share).toFixed(0)}`.slice(0, 1));
+  await expect(thumbs.first()).toContainText(`${(100 * back[0]!.value).toFixed(0)}`.slice(0, 1));
   await page.getByLabel("Sort by").selectOption("none");
-  const strong = back.filter(({ share }) => share > 0.51).map(({ name }) => name);
+  const strong = back.filter(({ value }) => value > 0.51).map(({ name }) => name);
   await page.getByLabel("Heads that look").selectOption("previous");
   await expect(thumbs).not.toHaveCount(144);
   const filtered = await names(page);
@@ -40,9 +30,13 @@ test("which head looks one word back: by label, sort, filter and search", async 
   await expect(page.getByText("No head is of this kind")).toBeVisible();
 });
 
-test("a head says its pattern; the table sorts by it", async ({ watched: page, home }) => {
-  await open(page, home, "view=head&layer=1&head=7");
-  await expect(page.locator(".facts div", { hasText: "Pattern" })).toContainText(/previous \(.*previous 9\d\s%/);
+test("a head says its pattern; the table sorts by it", async ({ watched: page, home, request }) => {
+  const [{ layer, head, value }] = (await looking(request, home, "previous")) as [Place];
+  await open(page, home, `view=head&layer=${layer}&head=${head}`);
+  const pattern = page.locator(".facts div", { hasText: "Pattern" });
+  await expect(pattern).toContainText(/previous \(.*previous \d+\s%/);
+  const shown = /previous \(.*previous (\d+)/.exec((await pattern.textContent())!)![1];
+  expect(Math.abs(Number(shown) - 100 * value)).toBeLessThan(1.5);
   await open(page, home);
   await page.getByText("All figures as a table").click();
   const heads = page.locator(".alternative thead th");
@@ -149,8 +143,9 @@ test("two models: the same model changes nothing", async ({ watched: page, home 
   expect(cells.every((v) => Number(v) < 1e-3)).toBe(true);
 });
 
-test("attention as lines over the text, and a word when only the strongest are drawn", async ({ watched: page, home }) => {
-  await open(page, home, "view=text&layer=1&head=7&relation=to");
+test("attention as lines over the text, and a word when only the strongest are drawn", async ({ watched: page, home, request }) => {
+  const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
+  await open(page, home, `view=text&layer=${layer}&head=${head}&relation=to`);
   await expect(page.locator(".arc.attention").first()).toBeAttached();
   await page.locator(".token").nth(20).click();
   await expect.poll(() => page.locator(".arc.attention").count()).toBeLessThan(4); // a head that looks one back
@@ -163,25 +158,31 @@ test("attention as lines over the text, and a word when only the strongest are d
   await expect(page.getByText("Drawn: the")).toBeHidden();
 });
 
-test("a head without a line says so, by name", async ({ watched: page, home }) => {
-  await open(page, home, "view=text&layer=1&head=7&relation=to&beside=7.0");
+test("a head without a line says so, by name", async ({ watched: page, home, request }) => {
+  const { attentions } = await firstText(request, home, { outputs: ["attentions"], digits: 3 });
+  const even = ranked(attentions as number[][][][], (map) => -Math.max(...map[20]!))[0]!;
+  const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
+  await open(page, home, `view=text&layer=${layer}&head=${head}&relation=to&beside=${even.layer}.${even.head}`);
   await expect(page.locator(".arc").first()).toBeAttached();
   await page.locator(".token").nth(20).click();
-  await expect(page.getByText("No lines of 7·0: no attention here reaches 0.1.")).toBeVisible();
+  await expect(page.getByText(`No lines of ${even.name}: no attention here reaches 0.1.`)).toBeVisible();
 });
 
 test("lines of several heads at once: kept, coloured apart, in the address and in what is saved", async ({
   watched: page,
   home,
+  request,
 }) => {
-  await open(page, home, "view=text&layer=1&head=7&relation=to");
+  const back = (await looking(request, home, "previous"))[0]!;
+  const ahead = (await looking(request, home, "next")).find(({ layer }) => layer === back.layer)!;
+  await open(page, home, `view=text&layer=${back.layer}&head=${back.head}&relation=to`);
   const lanes = (): Promise<(string | null)[]> =>
     page.locator(".arc").evaluateAll((all) => [...new Set(all.map((arc) => arc.getAttribute("data-lane")))].sort());
   await expect.poll(lanes).toEqual(["0"]);
-  await page.getByRole("button", { name: "Keep 1·7 beside the next" }).click();
-  await page.getByRole("button", { name: "Head 2", exact: true }).click();
+  await page.getByRole("button", { name: `Keep ${back.name} beside the next` }).click();
+  await page.getByRole("button", { name: `Head ${ahead.head}`, exact: true }).click();
   await expect.poll(lanes).toEqual(["0", "1"]);
-  await expect(page).toHaveURL(/beside=1\.7/);
+  await expect(page).toHaveURL(new RegExp(`beside=${back.layer}\\.${back.head}`));
   await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, as many of each of 2 heads as there is room for/)).toBeVisible();
   const colours = await page
     .locator(".arc")
@@ -200,10 +201,10 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   };
   const picture = await saved("SVG");
   for (const colour of colours.map((c) => c.slice(2))) expect(picture).toContain(`stroke="${colour}"`);
-  expect(picture).toMatch(/>1·7<[^]*>1·2</);
-  expect(await saved("CSV")).toContain(",attends_to,attended_by,similar_to,attends_to_l1_h7");
+  expect(picture).toMatch(new RegExp(`>${back.name}<[^]*>${ahead.name}<`));
+  expect(await saved("CSV")).toContain(`,attends_to,attended_by,similar_to,attends_to_l${back.layer}_h${back.head}`);
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Lines of 1·7 no more" }).click();
+  await page.getByRole("button", { name: `Lines of ${back.name} no more` }).click();
   await expect.poll(lanes).toEqual(["0"]);
   await expect(page).not.toHaveURL(/beside=/);
 });

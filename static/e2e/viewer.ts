@@ -1,5 +1,6 @@
 // What all specs share: a page that fails the test on any error, policy violation or foreign request.
-import { expect, test as base, type Page } from "@playwright/test";
+import { expect, test as base, type APIRequestContext, type Page } from "@playwright/test";
+import { EXAMPLES } from "../src/examples";
 
 export const test = base.extend<{ home: string; watched: Page }>({
   home: async ({}, use) => use(process.env.HEADSCOPE_URL!),
@@ -44,3 +45,25 @@ export const colours = (page: Page, selector: string): Promise<number> =>
       const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
       return new Set(new Uint32Array(data.buffer)).size;
     });
+
+export interface Place {
+  layer: number;
+  head: number;
+  name: string;
+  value: number;
+}
+// All heads, those of the largest value first, so that no test needs to know which head of which weights does what.
+export const ranked = <T>(perHead: readonly T[][], valueOf: (one: T) => number): Place[] =>
+  perHead
+    .flatMap((row, layer) => row.map((one, head) => ({ layer, head, name: `${layer}·${head}`, value: valueOf(one) })))
+    .sort((a, b) => b.value - a.value);
+
+// What the service says of all heads at the text that stands there at first.
+export const firstText = async (request: APIRequestContext, home: string, body: object) =>
+  (await request.post(`${home}analyze`, { data: { text: EXAMPLES[0]!.text, layers: "all", ...body } })).json();
+
+// Heads by the share of their attention that goes to the token before, or the one behind.
+export const looking = async (request: APIRequestContext, home: string, where: "previous" | "next"): Promise<Place[]> => {
+  const { profiles } = await firstText(request, home, { outputs: ["profiles"] });
+  return ranked(profiles as Record<typeof where, number>[][], (profile) => profile[where]);
+};
