@@ -5,6 +5,7 @@ import random
 import subprocess
 
 import numpy as np
+from conftest import PATIENCE
 
 # Few layers and tokens: a text takes a fraction of a millisecond, a state a few hundred kilobytes.
 SMALL = ["--layers", "0,2", "--max-tokens", "24"]
@@ -27,7 +28,7 @@ def command(headscope, *arguments):
 
 def corpus(headscope, *arguments, stdin=None, environment=None, small=True):
     done = subprocess.run(command(headscope, "corpus", *(SMALL if small else []), *arguments), input=stdin,
-                          capture_output=True, env={**os.environ, **(environment or {})}, check=False, timeout=300)
+                          capture_output=True, env={**os.environ, **(environment or {})}, check=False, timeout=PATIENCE)
     done.stderr = done.stderr.decode()
     return done
 

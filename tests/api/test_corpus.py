@@ -6,11 +6,13 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
+from conftest import PATIENCE, failing
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -337,13 +340,12 @@ def test_pairs_agree_with_analyze(headscope, tmp_path):
         assert values == pytest.approx(theirs[at], rel=1e-5)
 
 
-def test_pairs_are_whole_or_not_there(headscope, long_run, tmp_path):
+def test_pairs_are_whole_or_not_there(headscope, start_standing, long_run, tmp_path):
     (tmp_path / "pairs.csv").write_text("old")
-    run = start(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--pairs", tmp_path / "pairs.csv", "--save", "0.01")
-    while not (tmp_path / "out" / "state").exists():
-        time.sleep(0.01)
+    run, go_on = start_standing(long_run / "texts.gz", "-o", tmp_path / "out", "--pairs", tmp_path / "pairs.csv")
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=60)
+    go_on()
+    run.communicate(timeout=PATIENCE)
     assert run.returncode == 130 and (tmp_path / "pairs.csv").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
     done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--resume", "--pairs", tmp_path / "pairs.csv")
     assert done.returncode == 2 and "--resume" in done.stderr
@@ -383,9 +385,24 @@ def test_resume_of_what_is_done_writes_the_reports_again(headscope, plain_run, t
     assert_same(plain_run / "out", tmp_path / "out")
 
 
-def start(headscope, *arguments):
+def start(headscope, *arguments, environment=None):
     return subprocess.Popen(command(headscope, "corpus", *SMALL, *arguments), stdout=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE)
+                            stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+
+
+@pytest.fixture
+def start_standing(headscope, preload, tmp_path):
+    """start_standing(*arguments): a run that has saved once and stands in its second save, until go_on() of the two returned."""
+    standing = tmp_path / "standing"
+
+    def start_it(*arguments):
+        run = start(headscope, *arguments, "--save", "0.01", environment=failing(preload, "rename", 1, "wait", standing))
+        while not standing.exists():
+            assert run.poll() is None, run.stderr.read()
+            time.sleep(0.01)
+        return run, standing.unlink
+
+    return start_it
 
 
 @pytest.fixture(scope="module")
@@ -408,7 +425,7 @@ def test_thirty_kills_change_nothing(headscope, long_run, tmp_path):
     rng = random.Random(3)
     seconds = float(long_run.joinpath("seconds").read_text())
     kills = cycles = 0
-    while cycles < 30:
+    while cycles < 30 or kills < 10:  # a machine that is quicker now than it was is through before many of them
         out = tmp_path / f"out{cycles}"
         finished = False
         while not finished:
@@ -424,7 +441,6 @@ def test_thirty_kills_change_nothing(headscope, long_run, tmp_path):
             run.stderr.close()
             cycles += 1
         assert_same(long_run / "out", out)
-    assert kills >= 10
 
 
 def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
@@ -435,7 +451,7 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
             time.sleep(0.01)
         time.sleep(0.1)
         run.send_signal(number)
-        said = run.communicate(timeout=60)[1].decode()
+        said = run.communicate(timeout=PATIENCE)[1].decode()
         if run.returncode == 0:
             pytest.skip("the run was over before the signal came")
         assert run.returncode == 128 + number and "--resume" in said
@@ -445,15 +461,21 @@ def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
     assert_same(long_run / "out", out)
 
 
+def catches(pid, number):
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+    return int(caught, 16) >> (number - 1) & 1
+
+
 def test_interrupt_while_waiting_for_input(headscope, tmp_path):
     run = subprocess.Popen(command(headscope, "corpus", *SMALL, "-", "-o", tmp_path / "out"), stdin=subprocess.PIPE,
                            stderr=subprocess.PIPE)
     lines = "".join(line + "\n" for line in texts(100, seed=4)).encode()
     run.stdin.write(lines[:len(lines) // 2])
     run.stdin.flush()
-    time.sleep(0.5)
+    while fcntl.ioctl(run.stdin, termios.FIONREAD, bytes(4)) != bytes(4) or not catches(run.pid, signal.SIGINT):
+        time.sleep(0.01)
     run.send_signal(signal.SIGINT)
-    assert run.wait(60) == 128 + signal.SIGINT
+    assert run.wait(PATIENCE) == 128 + signal.SIGINT
     assert b"--resume" in run.stderr.read()
     done = corpus(headscope, "-", "-o", tmp_path / "out", "--resume", stdin=lines)
     assert done.returncode == 0, done.stderr
@@ -462,12 +484,11 @@ def test_interrupt_while_waiting_for_input(headscope, tmp_path):
 
 
 @pytest.fixture
-def half_done(headscope, long_run, tmp_path):
+def half_done(start_standing, long_run, tmp_path):
     out = tmp_path / "half"
-    run = start(headscope, long_run / "texts.gz", "-o", out, "--save", "0.01", "--workers", "1")
-    while not (out / "state").exists():
-        time.sleep(0.01)
+    run, go_on = start_standing(long_run / "texts.gz", "-o", out, "--workers", "1")
     run.send_signal(signal.SIGINT)
+    go_on()
     run.communicate()
     return out
 
@@ -541,15 +562,13 @@ def test_four_shards_merged_are_one_run(headscope, long_run, tmp_path):
         assert not (tmp_path / "wrong" / "state").exists()
 
 
-def test_two_shards_do_not_share_a_folder(headscope, long_run, tmp_path):
-    first = start(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "0/2", "--save", "0.01")
-    while not (tmp_path / "out" / "state").exists():
-        time.sleep(0.01)
-    os.kill(first.pid, signal.SIGSTOP)
+def test_two_shards_do_not_share_a_folder(headscope, start_standing, long_run, tmp_path):
+    first, go_on = start_standing(long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "0/2")
+    assert (tmp_path / "out" / "state").exists()
     done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "1/2", "--resume")
-    os.kill(first.pid, signal.SIGCONT)
+    go_on()
     assert done.returncode == 1 and "folder of its own" in done.stderr
-    assert first.wait(120) == 0
+    assert first.wait(PATIENCE) == 0
     first.stderr.close()
     for more in ([], ["--resume"]):
         done = corpus(headscope, long_run / "texts.gz", "-o", tmp_path / "out", "--shard", "1/2", *more)

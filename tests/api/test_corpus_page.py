@@ -9,6 +9,7 @@ import zlib
 import numpy
 import pytest
 
+from conftest import PATIENCE
 from corpus_runs import corpus, ndjson, texts
 
 FIGURES = ["2", "3", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
@@ -31,7 +32,7 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
     assert source.count('class="holds') == 8
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=30000",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=PATIENCE, check=False)
     drawn = re.sub(r'data:image[^"]*', 'data:', done.stdout)
     assert 'role="alert"' not in drawn, re.search(r'role="alert"[^<]*<?[^<]*', drawn)
     for figure in FIGURES:

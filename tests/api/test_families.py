@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -56,7 +57,7 @@ def analyze(folder, output, text, *options):
     pair = ["--text-pair", second] if second is not None else []
     command = [HEADSCOPE, "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o", str(output),
                "--outputs", "attentions,similarities,head_outputs,hidden_states", *pair, *options, "-"]
-    done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=120)
+    done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=PATIENCE)
     if b"this build has no" in done.stderr:
         pytest.skip("the program was built without this backend")
     assert done.returncode == 0, done.stderr.decode()
@@ -206,7 +207,7 @@ def test_a_convolution_of_another_width_is_refused(tmp_path):
     folder = family_deberta_v2.write_random(tmp_path / "v2", **family_deberta_v2.VARIANTS["v2_conv"])
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"conv_kernel_size": 31}))
-    done = subprocess.run([HEADSCOPE, "models", "--model", f"x={folder}"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([HEADSCOPE, "models", "--model", f"x={folder}"], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and "the config asks for [42, 42, 31], another shape has" in done.stderr
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -64,7 +65,7 @@ def analyze(folders, tmp_path_factory):
         pair = ["--text-pair", second] if second is not None else []
         command = [HEADSCOPE, "analyze", "--model", str(folders[model]), "--layers", "all", "--outputs", OUTPUTS,
                    "--max-pairs", "1000000", "--format", "npz", "-o", str(output), *pair, *options, "-"]
-        done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=120)
+        done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=PATIENCE)
         if b"this build has no" in done.stderr:
             pytest.skip("the program was built without this backend")
         assert done.returncode == 0, done.stderr.decode()

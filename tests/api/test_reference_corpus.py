@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "reference"))
@@ -61,7 +62,7 @@ def paragraphs():
 def token_ids(text, tmp_path):
     output = tmp_path / "tokens.json"
     subprocess.run([HEADSCOPE, "analyze", "--outputs", "pairs", "--heads", "0", "--max-pairs", "0", "--format", "json",
-                    "-o", str(output), "-"], input=text.encode(), check=True, timeout=60)
+                    "-o", str(output), "-"], input=text.encode(), check=True, timeout=PATIENCE)
     answer = json.loads(output.read_text())
     return np.array(answer["input_ids"]), np.array(answer["special_tokens_mask"], bool)
 
@@ -90,7 +91,7 @@ def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False):
 def report_of(texts, tmp_path, *options):
     lines, folder = tmp_path / "texts.jsonl", tmp_path / "run"
     lines.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    subprocess.run([HEADSCOPE, "corpus", str(lines), "-o", str(folder), *options], check=True, timeout=600,
+    subprocess.run([HEADSCOPE, "corpus", str(lines), "-o", str(folder), *options], check=True, timeout=PATIENCE,
                    capture_output=True)
     with np.load(folder / "report.npz") as arrays:
         return dict(arrays)
