@@ -595,18 +595,20 @@ def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server,
 
 def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
-    path = send(server, body_of(texts(3000, seed=19))).headers["Location"]
-    wait(server, path, ("running",))
-    db = sqlite3.connect(tmp_path / "state" / "corpora.db", isolation_level=None)
+    count = 3000 if SANITIZED else 15000  # not done before the database is held
+    path = send(server, body_of(texts(count, seed=19))).headers["Location"]
+    db = sqlite3.connect(tmp_path / "state" / "corpora.db", timeout=PATIENCE, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
-    end = time.monotonic() + PATIENCE
-    while "could not be written down" not in server.log() and time.monotonic() < end:
-        time.sleep(0.05)
-    time.sleep(1)
-    assert server.log().count("could not be written down") == 1
+
+    def tries():
+        lines = [line for line in server.log().splitlines() if "could not be written down" in line]
+        return [datetime.fromisoformat(line.split("Z ")[0]) for line in lines]
+    server.wait_for(tries, lambda found: len(found) >= 3)
+    first, *later = tries()
     db.rollback()
     db.close()
-    assert wait(server, path)["texts_done"] == 3000
+    assert (later[1] - first).total_seconds() >= 2, "again at once"
+    assert wait(server, path)["texts_done"] == count
 
 
 def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_path):
@@ -644,21 +646,16 @@ def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number
 
 
 def test_analyze_is_answered_while_a_run_goes_on(keeping):
-    def median(n=15):
-        took = []
-        for k in range(n):
-            began = time.monotonic()
-            assert keeping.post("/analyze", {"text": f"The river flows past the old house number {k}."}).status == 200
-            took.append(time.monotonic() - began)
-        return sorted(took)[n // 2]
-    alone = median()
-    path = send(keeping, body_of(["the old river and the bridge " * 8] * 4000), "max_tokens=128").headers["Location"]
-    wait(keeping, path, ("running",))
-    time.sleep(0.5)
-    beside = median()
-    assert keeping.get(path).json()["state"] == "running"
-    keeping.request("POST", f"{path}/cancel", b"")
-    assert beside < 10 * alone + 0.1, (alone, beside)
+    """Often, while the run gets a little further (it is the more polite): its texts are the clock, which a busy machine slows as well."""
+    path = send(keeping, body_of(["the old river and the bridge " * 8] * 20000), "max_tokens=128").headers["Location"]
+    keeping.wait_for(lambda: keeping.get(path).json()["texts_done"], lambda n: n > 0)
+    first, now, answers = keeping.get(path).json()["texts_done"], 0, 0
+    while now < first + 50 or answers < 50:
+        assert keeping.post("/analyze", {"text": f"The river flows past the old house number {answers}."}).status == 200
+        answers += 1
+        now = keeping.get(path).json()["texts_done"]
+    assert keeping.request("POST", f"{path}/cancel", b"").status == 202
+    assert (now - first) / answers < 50
     wait(keeping, path)
 
 
