@@ -7,7 +7,7 @@ const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
 const QUERY = `text=${encodeURIComponent(TEXT)}`;
 const nearest = async (request: APIRequestContext, home: string, head_distance: string, place: number): Promise<string[]> => {
   const { head_distances } = await (
-    await request.post(`${home}analyze`, { data: { text: TEXT, layers: "all", outputs: ["head_distances"], head_distance } })
+    await request.post(`${home}analyze`, { data: { text: TEXT, layers: "all", outputs: ["head_distances"], head_distance, digits: 9 } })
   ).json();
   return (head_distances[place] as (number | null)[])
     .map((distance, k) => ({ k, distance }))
