@@ -271,8 +271,9 @@ def run_processes(n):
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
-    places = [dict(os.environ, RANK=str(rank), WORLD_SIZE=str(n), MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port),
-                   OPENBLAS_NUM_THREADS='1', OMP_NUM_THREADS='1') for rank in range(n)]
+    # glibc's own thresholds let a process grow to 12 GB in half an hour of bfloat16 (PyTorch 2.15); it needs one.
+    places = [dict(os.environ, MALLOC_ARENA_MAX='1', MALLOC_MMAP_THRESHOLD_='65536', RANK=str(rank), WORLD_SIZE=str(n),
+                   MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port), OPENBLAS_NUM_THREADS='1', OMP_NUM_THREADS='1') for rank in range(n)]
     running = [subprocess.Popen([sys.executable, *sys.argv], env=place) for place in places]
     try:
         while None in (states := [process.poll() for process in running]) and not any(states):

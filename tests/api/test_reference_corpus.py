@@ -4,7 +4,6 @@ Counts are equal but for elements within 1e-5 of a threshold or of a bin's edge;
 (pytest -s). Sums agree to the accuracy of the forward pass. HEADSCOPE_TEXTS=200 takes 200 paragraphs.
 """
 
-import dataclasses
 import json
 import lzma
 import os
@@ -72,16 +71,6 @@ def token_ids(text, tmp_path):
 OTHERWISE = {"attention": 0.5, "ends": ["!", "the"], "masked": True}
 
 
-def is_stable(model, ids):
-    """False where a model makes a thousandfold of what it begins with: there float32, whoever computes in it, is as far
-    off, and counts say nothing of whether it was done right."""
-    table = "embeddings.word_embeddings.weight"
-    signs = np.random.default_rng(0).choice([-1, 1], model[table].shape)
-    moved = dataclasses.replace(model, weights={**model.weights, table: model[table] * (1 + 2.0**-24 * signs)})
-    states = [family_bert.forward(one, ids).hidden_states for one in (model, moved)]
-    return max(np.abs(a - b).max() for a, b in zip(*states)) < 1e-4
-
-
 def reference_of(texts, tmp_path, attention=0.3, ends=".!?", masked=False):
     vocab = (MINI / "vocab.txt").read_text().split("\n")
     model = checkpoint.load(MINI)
@@ -125,9 +114,7 @@ def check_listed(report, reference, name):
     (pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"], OTHERWISE),
 ])
 def test_report_is_the_references(make_texts, options, settings, tmp_path):
-    model, texts = checkpoint.load(MINI), make_texts()
-    texts = [text for text in texts if is_stable(model, token_ids(text, tmp_path)[0])]
-    assert len(texts) > 5
+    texts = make_texts()
     report, reference = report_of(texts, tmp_path, *options), reference_of(texts, tmp_path, **settings)
     np.testing.assert_allclose(report["thresholds"], reference.options.thresholds, rtol=1e-6)
     np.testing.assert_array_equal(report["layers"], np.arange(12))
