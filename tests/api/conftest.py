@@ -212,15 +212,18 @@ class Clients(list):
         return self.answers
 
 
-@pytest.fixture(scope="session")
-def preload(tmp_path_factory):
-    """The environment with tests/faults/failing_calls.c in it; a sanitizer's runtime wants to be the first of all."""
-    library = tmp_path_factory.mktemp("faults") / "failing_calls.so"
-    source = Path(__file__).parents[1] / "faults" / "failing_calls.c"
+def preloading(source, library):
+    """The environment with a library made of this C file in it; a sanitizer's runtime wants to be the first of all."""
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, source, "-ldl"], check=True)
     libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
     runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)
     return {"LD_PRELOAD": ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(library)]))}
+
+
+@pytest.fixture(scope="session")
+def preload(tmp_path_factory):
+    """The environment with tests/faults/failing_calls.c in it."""
+    return preloading(Path(__file__).parents[1] / "faults" / "failing_calls.c", tmp_path_factory.mktemp("faults") / "failing_calls.so")
 
 
 def failing(preload, group, nth, how, seen):

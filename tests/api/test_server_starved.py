@@ -1,7 +1,6 @@
 """One client, one disk, one signal at a bad moment: the others are answered all the same."""
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -9,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import HEADSCOPE, MINI, PATIENCE, Clients, read_all, reserved_port
+from conftest import HEADSCOPE, MINI, PATIENCE, Clients, preloading, read_all, reserved_port
 
 TOKENIZE = (b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Content-Length: 13\r\n\r\n{\"text\":\"hi\"}")
@@ -104,12 +103,9 @@ STANDING(int, unlinkat, (int folder, const char *name, int flags), (folder, name
 
 def test_a_slow_disk_holds_up_nobody_else(start_server, tmp_path):
     (tmp_path / "disk.c").write_text(STANDING_DISK)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "disk.so", tmp_path / "disk.c", "-ldl"], check=True)
-    libraries = subprocess.run(["ldd", HEADSCOPE], capture_output=True, text=True, check=True).stdout
-    runtime = re.findall(r"(/\S*/lib[at]san\S*)", libraries)  # a sanitizer's wants to be the first of all
-    preload = ":".join(filter(None, [*runtime, os.environ.get("LD_PRELOAD"), str(tmp_path / "disk.so")]))
+    preload = preloading(tmp_path / "disk.c", tmp_path / "disk.so")
     standing, reached = tmp_path / "stands", tmp_path / "stands-reached"
-    server = start_server("--state", str(tmp_path / "state"), environment={"LD_PRELOAD": preload, "STANDS_WHILE": str(standing)})
+    server = start_server("--state", str(tmp_path / "state"), environment={**preload, "STANDS_WHILE": str(standing)})
 
     def while_it_stands(method, path, body=None):
         """The answer, which came only after others had theirs."""
