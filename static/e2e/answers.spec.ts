@@ -1,7 +1,7 @@
 // The next question: which head does X, who ties these two, what changed.
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { expect, firstText, looking, open, type Place, ranked, readout, test } from "./viewer";
+import { expect, firstText, looking, open, type Place, ranked, readout, reload, test } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
@@ -191,7 +191,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   await page.locator(".token").nth(20).click();
   await expect.poll(async () => (await page.locator(".arc").count()) >= 2 && (await lanes()).length === 2).toBe(true);
   expect(await page.locator(".arc").count()).toBeLessThan(8);
-  await page.reload();
+  await reload(page);
   await expect.poll(lanes).toEqual(["0", "1"]);
   await page.locator(".menu summary").click();
   const saved = async (name: string): Promise<string> => {

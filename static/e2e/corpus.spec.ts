@@ -1,6 +1,6 @@
 // Corpus runs: from a file to a report, and two reports side by side.
 import type { Page } from "@playwright/test";
-import { expect, open, readout, test, view } from "./viewer";
+import { expect, open, readout, reload, test, view } from "./viewer";
 
 const jsonl = (texts: readonly string[]): Buffer =>
   Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
@@ -97,7 +97,7 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
     runs.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()),
   );
   await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
-  await page.reload();
+  await reload(page);
   await expect(page.locator(".plot canvas")).toHaveCount(13);
   const rows = page.locator(".run-table tbody tr");
   await expect(rows).toHaveCount(12);
@@ -138,7 +138,7 @@ test("which head does what, over a run: label, sort, filter and search", async (
     const response = await route.fetch();
     await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
   });
-  await page.reload();
+  await reload(page);
   await page.getByText("Which head does what, over all texts of").click();
   const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
   await expect(rows).toHaveCount(144);
@@ -162,7 +162,7 @@ test("which head does what, over a run: label, sort, filter and search", async (
   await page.getByLabel("Find heads").fill("word back");
   await expect(rows).toHaveCount(1);
   await expect(page).toHaveURL(/runseek=word/);
-  await page.reload();
+  await reload(page);
   await expect(rows).toHaveCount(1);
   await rows.getByRole("button", { name: "L3 H5" }).click();
   await expect(page).toHaveURL(/view=head.*layer=3&head=5/);

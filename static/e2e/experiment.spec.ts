@@ -1,7 +1,7 @@
 // Change heads, see what follows: what the view shows is what the service answers.
 import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, open, readout, test, view } from "./viewer";
+import { colours, expect, open, readout, reload, test, view } from "./viewer";
 
 const TEXT = "The old bridge [MASK] closed after the war.";
 const QUERY = `view=experiment&text=${encodeURIComponent(TEXT)}`;
@@ -53,7 +53,7 @@ test("kinds, whole layers and the factor reach the request; the address keeps th
   await page.getByRole("radio", { name: "Mean" }).check();
   await head(page, 2, 0).click();
   await expect(head(page, 2, 0)).toHaveText("mean");
-  await page.reload();
+  await reload(page);
   await expect(head(page, 2, 1)).toHaveText("even");
   await expect(head(page, 2, 0)).toHaveText("mean");
   await expect(head(page, 4, 3)).toHaveText("×-2");

@@ -1,5 +1,5 @@
 // A link shows what was seen, or says what is not there.
-import { drawn, expect, open, test, view } from "./viewer";
+import { drawn, expect, open, reload, test, view } from "./viewer";
 
 const picture = (page: import("@playwright/test").Page, nth = 0): Promise<string> =>
   page
@@ -11,14 +11,30 @@ test("a link carries the zoom", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4");
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   for (let n = 0; n < 3; n++) await page.getByRole("button", { name: "Zoom in" }).click();
-  await expect(page).toHaveURL(/zoom=\d+\.\d+\.\d+/);
   await drawn(page);
   const before = await picture(page);
-  await page.reload();
+  await reload(page);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await expect(page).toHaveURL(/zoom=\d+\.\d+\.\d+/);
   await expect.poll(() => picture(page)).toBe(before);
   await page.getByRole("button", { name: "Whole map" }).click();
   await expect(page).not.toHaveURL(/zoom=/);
+});
+
+test("labels of a map are drawn anew once their typeface is there", async ({ watched: page, home }) => {
+  let come = (): void => {};
+  const there = new Promise<void>((done) => (come = done));
+  await page.route(/woff2$/, async (route) => {
+    await there;
+    await route.continue();
+  });
+  const loaded = open(page, home, "view=head&layer=1&head=4");
+  await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+  await drawn(page);
+  const before = await picture(page);
+  come();
+  await loaded;
+  await expect.poll(() => picture(page)).not.toBe(before);
 });
 
 test("a link carries a comparison's zoom and held cell", async ({ watched: page, home }) => {

@@ -1,6 +1,6 @@
 // Choice of space and of weighted maps: what Head and Text show is what the service answers.
 import type { APIRequestContext } from "@playwright/test";
-import { expect, open, readout, test, view } from "./viewer";
+import { expect, open, readout, reload, test, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The cat ran.";
 const QUERY = `layer=3&head=2&text=${encodeURIComponent(TEXT)}`;
@@ -36,7 +36,7 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   expect(copied).toContain('"similarity_space":"residual"');
   expect(copied).toContain('"weighted_norms"');
   await page.keyboard.press("Escape");
-  await page.reload();
+  await reload(page);
   await expect(page.getByRole("heading", { name: "Attention weighed by norms" })).toBeVisible();
 });
 

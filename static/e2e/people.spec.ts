@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { drawn, expect, open, readout, test, view } from "./viewer";
+import { drawn, expect, open, readout, reload, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -60,7 +60,7 @@ for (const [name, width, fragment, act] of [
 test("axe finds nothing serious or moderate: in a frame", async ({ watched: page, home }) => {
   for (const fragment of ["", "view=head&layer=1&head=4", "view=corpus"]) {
     await open(page, `${home}?embed`, fragment);
-    await page.reload();
+    await reload(page);
     await page.waitForTimeout(900);
     expect(await findings(page)).toEqual([]);
   }

@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "@playwright/test";
-import { open, readout } from "./viewer";
+import { open, readout, reload } from "./viewer";
 
 // A random RoBERTa with the first tokenizer of the oracle's fixtures.
 const MAKE = `
@@ -46,11 +46,11 @@ const TEXT = encodeURIComponent("The caf\u00e9 of Paris <mask> \u2014 the war.\n
 test("no view shows a byte's letter, and every space its mark", async ({ page }) => {
   for (const name of ["head", "text", "pairs"]) {
     await open(page, home, `text=${TEXT}&view=${name}&layer=0&head=0&special=1`);
-    await page.reload();
+    await reload(page);
     await expect(page.locator("main")).toContainText("Paris");
     await expect(page.locator("main")).not.toContainText(/[\u0120\u010a\u00c3\u00e2]/);
   }
   await open(page, home, `text=${TEXT}&view=head&layer=0&head=0&special=1&pin=1.2`);
-  await page.reload();
+  await reload(page);
   await expect(readout(page)).toContainText("The 1 → ␣c");
 });

@@ -1,7 +1,7 @@
 // Which heads do alike: as points of the plane, and sorted by distance from one.
 import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { expect, open, readout, test, view } from "./viewer";
+import { expect, open, readout, reload, test, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
 const QUERY = `text=${encodeURIComponent(TEXT)}`;
@@ -51,7 +51,7 @@ test("heads as points: every head has a place, its nearest are those of the serv
   await page.getByRole("radio", { name: "Layer", exact: true }).check();
   await expect(page.locator(".plane-legend li")).toHaveCount(12);
   await expect(page).toHaveURL(/paint=layer/);
-  await page.reload();
+  await reload(page);
   await expect(page.locator(".plane-legend li")).toHaveCount(12);
   await page.getByRole("button", { name: "7·5: layer 7, head 5" }).focus();
   await expect(readout(page)).toContainText("Layer 7 · Head 5");

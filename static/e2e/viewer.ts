@@ -32,6 +32,13 @@ export async function open(page: Page, home: string, fragment = "", hints = fals
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
+// The address follows what is seen a moment later, by a timer of the page: one started now that takes longer ends after it.
+export async function reload(page: Page): Promise<void> {
+  await drawn(page);
+  await page.evaluate(() => new Promise((done) => setTimeout(done, 300)));
+  await page.reload();
+}
+
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 

@@ -1,6 +1,6 @@
 // Each view's main path.
 import { readFileSync } from "node:fs";
-import { colours, drawn, expect, open, readout, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
 
 test("first visit: the example is analysed, three hints lead to it", async ({ watched: page, home }) => {
   await open(page, home, "", true);
@@ -13,7 +13,7 @@ test("first visit: the example is analysed, three hints lead to it", async ({ wa
   await expect(view(page, "Overview")).toBeVisible();
   await page.getByRole("button", { name: "Close the hints" }).click();
   await expect(page.locator(".hints")).toBeHidden();
-  await page.reload();
+  await reload(page);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await expect(page.locator(".hints")).toBeHidden();
 });

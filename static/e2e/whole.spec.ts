@@ -1,7 +1,7 @@
 // What holds in every view: the address, the keyboard, errors, long texts, access, looks.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { colours, expect, open, readout, test, view } from "./viewer";
+import { colours, expect, open, readout, reload, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
@@ -18,7 +18,7 @@ test("the address restores the whole view", async ({ watched: page, home }) => {
   await page.getByLabel("Distance to").fill("5");
   await expect(page).toHaveURL(/far=5/); // written after the drawing
   const count = await page.locator(".count").textContent();
-  await page.reload();
+  await reload(page);
   await expect(view(page, "Pairs")).toBeVisible();
   await expect(page.locator("#text")).toHaveValue("A dog saw a dog. It barked.");
   await expect(page.locator(".count")).toHaveText(count!);

@@ -105,6 +105,7 @@ export class Heatmap {
     this.square = h("div", { class: "heatmap" }, this.base, this.overlay);
     this.element = h("div", {}, this.square, this.note);
     viewport.watch(this.draw);
+    document.fonts.addEventListener("loadingdone", this.draw); // labels drawn before are another typeface's
     new ResizeObserver(() => this.resize()).observe(this.square);
     this.listen();
   }

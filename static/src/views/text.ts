@@ -104,7 +104,7 @@ export class TextView {
     this.paper.addEventListener("keydown", (e) => this.keydown(e));
     this.paper.addEventListener("focusin", (e) => this.tell(tokenAt(e.target), true));
     new ResizeObserver(() => this.redraw()).observe(this.paper);
-    void document.fonts.ready.then(() => this.redraw());
+    document.fonts.addEventListener("loadingdone", () => this.redraw());
   }
 
   private chosen(): number[] {
