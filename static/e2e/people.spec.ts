@@ -193,6 +193,36 @@ test("runs of one name carry their date; narrow windows hold the comparison", as
   }
 });
 
+test("a map that comes late has the keyboard's focus, when a head is opened and when the next is chosen", async ({ watched: page, home }) => {
+  let come = (): void => {};
+  let there = new Promise<void>((done) => (come = done));
+  await page.route("**/analyze*", async (route) => {
+    if (route.request().postData()!.includes('"weighted_norms"')) await there;
+    await route.continue();
+  });
+  await open(page, home, "weigh=1"); // what thumbnails know stands in for plain maps
+  const map = view(page, "Head").getByRole("application", { name: "Attention map" });
+  const facts = view(page, "Head").locator(".facts");
+  const arrives = async (): Promise<void> => {
+    await expect(view(page, "Head")).toBeFocused();
+    await expect(facts).toBeHidden();
+    come();
+    await expect(map).toBeFocused();
+    there = new Promise<void>((done) => (come = done));
+  };
+  await page.locator(".thumb").nth(2 * 12 + 3).focus();
+  await page.keyboard.press("Enter");
+  await arrives();
+  await page.keyboard.press("]");
+  await arrives();
+  await page.keyboard.press("]");
+  await expect(facts).toBeHidden();
+  await page.getByRole("radio", { name: "Linear" }).focus(); // somebody goes on meanwhile
+  come();
+  await expect(facts).toBeVisible();
+  await expect(page.getByRole("radio", { name: "Linear" })).toBeFocused();
+});
+
 test("a head opened by the keyboard has the focus; Escape and Back return it to its thumbnail", async ({ watched: page, home }) => {
   await open(page, home);
   const thumb = page.locator(".thumb").nth(2 * 12 + 3);

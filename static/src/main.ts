@@ -24,7 +24,7 @@ import { TextView } from "./views/text";
 interface Shown {
   element: HTMLElement;
   update(): void;
-  readonly entrance?: HTMLElement | null;
+  readonly entrance?: HTMLElement | null; // null: still to come
   exportable(): Exportable | null;
 }
 
@@ -74,11 +74,28 @@ function leave(): boolean {
 
 // It goes on at the entrance of the view that comes, or where it was there.
 function enter(view: Shown): void {
-  const target = view.entrance ? byKeys && view.entrance : left.get(view);
+  const target = view.entrance === undefined ? left.get(view) : byKeys && view.entrance;
   if (target) target.focus();
-  if (stage.contains(document.activeElement)) return;
+  if (!stage.contains(document.activeElement)) hold(view);
+}
+
+let awaited: Shown | null = null; // whose entrance the keyboard waits for
+
+function hold(view: Shown): void {
   view.element.tabIndex = -1;
   view.element.focus({ preventScroll: true });
+  awaited = byKeys && view.entrance === null ? view : null;
+}
+
+// A map that comes late, or goes while the next head's is on its way, has the focus once it is here: unless that moved on.
+function follow(view: Shown): void {
+  const focused = document.activeElement;
+  if (view.entrance === null) {
+    if (byKeys && view.element.contains(focused) && !focused!.getClientRects().length) hold(view);
+    return;
+  }
+  if (awaited === view && focused === view.element) view.entrance?.focus();
+  awaited = null;
 }
 
 function render(): void {
@@ -93,6 +110,7 @@ function render(): void {
   hints.update();
   view.update();
   if (lost) enter(view);
+  follow(view);
 }
 
 document.documentElement.classList.toggle("embedded", embedded);
