@@ -1,7 +1,7 @@
 // Change heads, see what follows: what the view shows is what the service answers.
 import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, expect, open, readout, reload, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
 
 const TEXT = "The old bridge [MASK] closed after the war.";
 const QUERY = `view=experiment&text=${encodeURIComponent(TEXT)}`;
@@ -182,6 +182,18 @@ test("the lens: what it would say after every layer, before and after", async ({
     const said = await page.locator(".lens-table").nth(n).locator("tbody tr").evaluateAll((rows) => rows.map((row) => row.querySelector("td span")!.textContent));
     expect(said).toEqual(predictions[0].layers.map((reading: { top: { token: string }[] }) => reading.top[0]!.token));
   }
+});
+
+test("what is opened just before the page is drawn stays open", async ({ watched: page, home }) => {
+  await open(page, home, QUERY);
+  await expect(page.locator(".prediction")).toBeVisible();
+  await drawn(page);
+  await page.evaluate(() => {
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(".experiment .ties summary")!.click());
+    dispatchEvent(new Event("hashchange")); // the page draws itself in the same frame, after the press
+  });
+  await expect(page.locator(".lens-table")).toHaveCount(1);
+  await expect(page).toHaveURL(/lens=1/);
 });
 
 test("effects: every head switched off alone, a layer at a time; cancelled, gone on with, a click switches off", async ({ watched: page, home, request }) => {

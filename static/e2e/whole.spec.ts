@@ -1,7 +1,7 @@
 // What holds in every view: the address, the keyboard, errors, long texts, access, looks.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { colours, expect, open, readout, reload, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
@@ -17,6 +17,8 @@ test("the address restores the whole view", async ({ watched: page, home }) => {
   await page.getByLabel("Hide special tokens").check();
   await page.getByLabel("Distance to").fill("5");
   await expect(page).toHaveURL(/far=5/); // written after the drawing
+  await expect(page.locator(".count")).toContainText("N ≥ 0.2");
+  await drawn(page);
   const count = await page.locator(".count").textContent();
   await reload(page);
   await expect(view(page, "Pairs")).toBeVisible();

@@ -5,7 +5,7 @@ import { partAt, type Answer } from "./answer";
 import type { App } from "./app";
 import { attentionChange, similarityChange } from "./change";
 import { lutOf } from "./colour";
-import { h } from "./dom";
+import { disclosure, h } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
 import type { Asked } from "./requests";
 import { format, ticksOf, wordsOf } from "./scale";
@@ -28,8 +28,9 @@ export class Changes {
     this.map = new HeadMap((layer, head) =>
       app.set(app.state.against === "off" ? { layer, head } : { layer, head, layer2: layer, head2: head }, true),
     );
-    this.element = h("details", { class: "ties" }, h("summary", {}, "What changed: all heads"), this.waiting, this.map.element);
-    this.element.addEventListener("toggle", () => app.settle({ changes: this.element.open }));
+    this.element = disclosure(h("summary", {}, "What changed: all heads"), [this.waiting, this.map.element], () =>
+      app.set({ changes: !app.state.changes }),
+    );
   }
 
   // The numbers of all heads, while they are on screen.

@@ -109,6 +109,16 @@ export function segmented<T extends string>(
   };
 }
 
+// Something that is opened and closed by its title; how it stands is for `press` and the next drawing to say. The toggle
+// event of <details> comes a task after the press, so that a drawing between the two would close it again.
+export function disclosure(title: HTMLElement, content: readonly HTMLElement[], press: () => void): HTMLDetailsElement {
+  title.addEventListener("click", (e) => {
+    e.preventDefault();
+    press();
+  });
+  return h("details", { class: "ties" }, title, ...content);
+}
+
 export interface Toggle {
   element: HTMLElement;
   set(on: boolean): void;

@@ -2,6 +2,9 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
+// Tokens and pairs are counted: no tick stands between two.
+const WHOLE = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((power) => [power, 2 * power, 5 * power]);
+
 export class Histogram {
   private chart: uPlot | null = null;
   private key = "";
@@ -43,12 +46,13 @@ export class Histogram {
             ...axis,
             grid: { show: false },
             size: 34,
+            incrs: WHOLE,
             label: "Distance in tokens",
             labelSize: 16,
             labelGap: 0,
             labelFont: axis.font,
           },
-          { ...axis, size: 44 },
+          { ...axis, size: 44, incrs: WHOLE },
         ],
         series: [
           {},

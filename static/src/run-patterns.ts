@@ -3,7 +3,7 @@
 import type { App } from "./app";
 import type { Report, Run } from "./corpora";
 import { lutOf } from "./colour";
-import { h, replace, select } from "./dom";
+import { disclosure, h, replace, select } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
 import { FIGURES, isSoughtAs, ONLY_NAMES } from "./metrics";
 import { isOfSentence, type Pattern } from "./patterns";
@@ -106,15 +106,10 @@ export class RunPatterns {
       app.set({ runonly: only as Only }),
     );
     this.seek.addEventListener("input", () => app.set({ runseek: this.seek.value }));
-    this.element = h(
-      "details",
-      { class: "ties" },
-      this.title,
-      h("div", { class: "toolbar" }, this.only.element, h("label", { class: "field seek" }, h("span", {}, "Find heads"), this.seek)),
-      this.map.element,
-      this.table,
+    const toolbar = h("div", { class: "toolbar" }, this.only.element, h("label", { class: "field seek" }, h("span", {}, "Find heads"), this.seek));
+    this.element = disclosure(this.title, [toolbar, this.map.element, this.table], () =>
+      app.set({ runheads: !app.state.runheads }),
     );
-    this.element.addEventListener("toggle", () => app.settle({ runheads: this.element.open }));
   }
 
   // What all heads do, while it is on screen.

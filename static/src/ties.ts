@@ -2,7 +2,7 @@
 import type { Axis } from "./analysis";
 import type { App } from "./app";
 import { lutOf, MIDDLE } from "./colour";
-import { h, segmented } from "./dom";
+import { disclosure, h, segmented } from "./dom";
 import { HeadMap, type HeadMapContent } from "./head-map";
 import { tiesOf, type Tie } from "./pair-heads";
 import { format, maximumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "./scale";
@@ -26,8 +26,7 @@ export class Ties {
       ],
       (tie) => app.set({ tie }),
     );
-    this.element = h("details", { class: "ties" }, this.title, this.tie.element, this.waiting, this.map.element);
-    this.element.addEventListener("toggle", () => app.settle({ ties: this.element.open }));
+    this.element = disclosure(this.title, [this.tie.element, this.waiting, this.map.element], () => app.set({ ties: !app.state.ties }));
   }
 
   // What all heads have between the two, while it is on screen.

@@ -28,7 +28,7 @@ export class CompareView {
   private readonly changes: Changes;
   private readonly controls;
   private readonly text = h("textarea", { rows: 4, spellcheck: "false", "aria-label": "Second text" });
-  private readonly segment = h("textarea", { rows: 2, spellcheck: "false", "aria-label": "Second segment of the second text" });
+  private readonly segment = h("textarea", { rows: 4, spellcheck: "false", "aria-label": "Second segment of the second text" });
   private readonly segmentField = h("label", { class: "field" }, h("span", {}, "Its second segment"), this.segment);
   private readonly textForm: HTMLElement;
   private readonly model = h("select", { onchange: () => this.app.set({ model2: this.model.value }, true) });

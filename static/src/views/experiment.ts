@@ -6,7 +6,7 @@ import type { Entry } from "../cache";
 import { lutOf } from "../colour";
 import { effectsOf, progressOf, type Effects } from "../effects";
 import { colourBar } from "../colourbar";
-import { h, replace, segmented, select } from "../dom";
+import { disclosure, h, replace, segmented, select } from "../dom";
 import { MASKED } from "../examples";
 import { experimentExport } from "../experiment-export";
 import { ExperimentMaps } from "../experiment-maps";
@@ -54,7 +54,9 @@ export class ExperimentView {
   private readonly ask = h("button", { type: "button", onclick: () => this.askEffects() }, "Which heads matter? Switch each off alone");
   private readonly ranks: Ranks;
   private readonly lenses = h("div", { class: "lenses" });
-  private readonly lens = h("details", { class: "ties" }, h("summary", {}, "What it would say after every layer"), this.lenses);
+  private readonly lens = disclosure(h("summary", {}, "What it would say after every layer"), [this.lenses], () =>
+    this.app.set({ lens: !this.app.state.lens }),
+  );
   private readonly maps: ExperimentMaps;
   private readonly status = h("div");
   private readonly body: HTMLElement;
@@ -126,7 +128,6 @@ export class ExperimentView {
       this.status,
       this.body,
     );
-    this.lens.addEventListener("toggle", () => app.settle({ lens: this.lens.open }));
   }
 
   // What a press on a head makes of it.
