@@ -204,7 +204,8 @@ for (const theme of ["light", "dark"] as const)
         home,
         `${fragment}&text=${encodeURIComponent("The cat sat on the mat. The dog saw the cat, and ran.")}`,
       );
-      await expect(page.locator(name === "head" ? ".facts" : ".thumb").first()).toBeVisible();
+      if (name === "head") await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
+      else await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
       await page.evaluate(() => document.fonts.ready);
       await page.waitForTimeout(500);
       await expect(page).toHaveScreenshot(`${name}-${theme}.png`, { mask: [page.locator(".facts-line")] });
