@@ -175,6 +175,13 @@ viewer-test: static/node_modules/.package-lock.json
 browser-test: $(BINARY) static/node_modules/.package-lock.json
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser
 
+## make freeze SEED=1   api and browser tests while their processes stand still now and then
+SEED ?= 1
+.PHONY: freeze
+freeze: packages-test $(BINARY)
+	$(PYTHON) tests/faults/freeze.py --seed $(SEED) headscope,python3 $(MAKE) --no-print-directory api-test
+	$(PYTHON) tests/faults/freeze.py --seed $(SEED) headscope,chromium $(MAKE) --no-print-directory browser-test
+
 ## make deploy-test     deploy/ for real: systemd, image, package, Slurm, Open MPI; skips what this machine lacks
 .PHONY: deploy-test
 deploy-test: $(BINARY)
