@@ -89,11 +89,13 @@ static void memory_share(hs_server_options *options)
 }
 
 /* The C library gives each thread a heap of its own, where what was freed stays: ours are several times as
- * many as compute or allocate at a time. */
+ * many as compute or allocate at a time. Large answers stay out of them: left alone, the library takes in
+ * whatever is as large as what was freed before, up to 32 MiB, and the holes between add up for an hour. */
 static void heaps_limit(size_t n_workers)
 {
 #ifdef M_ARENA_MAX
     (void)mallopt(M_ARENA_MAX, (int)n_workers + 1);
+    (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
 #else
     (void)n_workers;
 #endif
