@@ -104,6 +104,11 @@ class Server:
             time.sleep(0.01)
         assert holds(value), f"it stayed {value}"
 
+    def known_models(self):
+        """What /models says once it has every checksum: they come just after the start."""
+        self.wait_for(lambda: [model["sha256"] for model in self.get("/models").json()["models"]], all)
+        return self.get("/models").json()["models"]
+
     def wait_metric(self, name, holds):
         self.wait_for(lambda: self.metric(name), holds)
 

@@ -59,6 +59,7 @@ def test_options_names_the_methods(server):
 
 @pytest.mark.parametrize("path", ["/health", "/models", "/", "/metrics"])
 def test_head_is_get_without_the_body(server, path):
+    server.known_models()
     get, head = server.get(path), server.request("HEAD", path)
     assert (head.status, head.body) == (get.status, b"")
     assert head.headers["Content-Type"] == get.headers["Content-Type"]
