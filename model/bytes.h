@@ -1,4 +1,4 @@
-/* bytes.h - bytes in memory that somebody else owns. */
+/* bytes.h - a borrowed block of bytes. */
 #pragma once
 
 #include <stddef.h>

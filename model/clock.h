@@ -1,5 +1,4 @@
-/* clock.h - the one clock that stages, deadlines and measurements are read from: it only runs forward,
- * whatever happens to the date. Any thread. */
+/* clock.h - the monotonic clock that all stages, deadlines and measurements use. Safe on any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -24,7 +23,7 @@ static inline double hs_clock_seconds(void)
     return (double)hs_clock_ns() * 1e-9;
 }
 
-/* So long from now, for pthread_cond_clockwait(.., CLOCK_MONOTONIC, ..). */
+/* Returns the time `milliseconds` from now, for pthread_cond_clockwait(.., CLOCK_MONOTONIC, ..). */
 static inline struct timespec hs_clock_after_ms(uint64_t milliseconds)
 {
     const uint64_t end = hs_clock_ns() + milliseconds * 1000000;

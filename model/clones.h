@@ -1,9 +1,9 @@
-/* clones.h - HS_CLONES before a function compiles it for several instruction sets; the loader picks the
- * widest one the CPU has. Every clone computes the same numbers: the compiler may not contract or reorder
- * arithmetic.
+/* clones.h - HS_CLONES compiles a function for several instruction sets (function multiversioning). The
+ * loader picks the widest one that the CPU has. All clones compute the same numbers: the compiler may not
+ * contract or reorder arithmetic.
  *
- * Sanitizers run before the loader's choice could be made, and other CPUs have one instruction set to aim at.
- */
+ * Sanitizer builds have no clones, because their runtime starts before the loader picks one. CPUs other than
+ * x86-64 have one instruction set to compile for. */
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \

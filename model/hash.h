@@ -1,6 +1,7 @@
-/* hash.h - FNV-1a (Fowler, Noll, Vo), for tables and for damage that is no attack; digest.h is for the rest.
+/* hash.h - FNV-1a (Fowler, Noll, Vo), for hash tables and for detecting accidental damage. Use digest.h
+ * against attackers.
  *
- * hash = hs_hash_bytes(hs_hash_bytes(HS_HASH_START, a, n_a), b, n_b) */
+ *     hash = hs_hash_bytes(hs_hash_bytes(HS_HASH_START, a, n_a), b, n_b) */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +9,8 @@
 
 #define HS_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* A word where FNV takes a byte: quick, but a high bit flipped stays high until the caller folds it down. */
+/* Hashes 64 bits in one step, where FNV-1a takes a byte. A flipped high bit stays high until the caller folds
+ * the hash. */
 static inline uint64_t hs_hash_word(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * UINT64_C(0x100000001b3);

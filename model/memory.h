@@ -1,9 +1,8 @@
-/* memory.h - huge pages where a block is large.
+/* memory.h - huge pages for large blocks.
  *
- * Fresh memory costs a fault a page, half a millisecond a megabyte with pages of 4 KiB: more than filling it.
- * In huge pages it costs a five-hundredth of that, fewer address translations later, and the CPU's own
- * prefetching, which stops at every page's end, goes on. Where the system has none, a block stays as it is.
- */
+ * The first touch of a page costs a page fault: half a millisecond per megabyte with 4 KiB pages, which is
+ * more than filling the page. Huge pages cost a five-hundredth of that, need fewer address translations, and
+ * let the hardware prefetcher run on, which stops at page ends. Without huge pages a block stays as it is. */
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +12,7 @@
 
 enum { HS_LINE_BYTES = 64, HS_PAGE_BYTES = 4096, HS_HUGE_BYTES = 2 << 20 };
 
-/* Asks for huge pages where the block holds one. */
+/* Asks for huge pages if the block is large enough to hold one. */
 static inline void hs_memory_huge(void *block, size_t n_bytes)
 {
     const uintptr_t start = ((uintptr_t)block + HS_PAGE_BYTES - 1) / HS_PAGE_BYTES * HS_PAGE_BYTES;
@@ -22,8 +21,8 @@ static inline void hs_memory_huge(void *block, size_t n_bytes)
                       MADV_HUGEPAGE);
 }
 
-/* Of a block of n_bytes only the first n_used are needed: the huge pages behind them go back to the system,
- * and come again, zeroed, when they are written to. */
+/* Returns the huge pages after the first n_used of n_bytes to the system. They read as zero when touched
+ * again. */
 static inline void hs_memory_trim(void *block, size_t n_used, size_t n_bytes)
 {
     const uintptr_t start = ((uintptr_t)block + n_used + HS_HUGE_BYTES - 1) / HS_HUGE_BYTES * HS_HUGE_BYTES;
@@ -32,8 +31,8 @@ static inline void hs_memory_trim(void *block, size_t n_used, size_t n_bytes)
         (void)madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
-/* A block that begins on a cache line, or on a huge page where it is large: free() it. NULL when there is no
- * memory. */
+/* Allocates n_bytes, aligned to a cache line, or to a huge page if the block is large. Returns NULL if memory
+ * is short. The caller frees the block with free(). */
 static inline void *hs_memory_create(size_t n_bytes)
 {
     const size_t alignment = n_bytes >= HS_HUGE_BYTES ? HS_HUGE_BYTES : HS_LINE_BYTES;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The one thing in a model that changes, once. */
+/* The SHA-256 of the weights, the only mutable state of a model: computed once, under the lock. */
 typedef struct fingerprint {
     pthread_mutex_t lock;
     bool known;
@@ -18,10 +18,11 @@ typedef struct fingerprint {
 } fingerprint;
 
 struct hs_model {
-    hs_recipe recipe;
+    hs_architecture architecture;
     hs_tokenizer *tokenizer;
     hs__shards shards;
     fingerprint *fingerprint;
+    char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
 };
 
 static hs_model *model_create(hs_error *err)
@@ -45,30 +46,14 @@ void hs_model_close(hs_model *model)
         return;
     hs__tokenizer_destroy(model->tokenizer);
     hs__shards_finish(&model->shards);
-    free(model->recipe.layers);
+    hs__family_release(&model->architecture);
     pthread_mutex_destroy(&model->fingerprint->lock);
     free(model->fingerprint);
     free(model);
 }
 
-/* model->shards are open: everything else follows from them and the small files. */
-static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
-{
-    const hs__family *family = NULL;
-    hs_recipe *recipe = &model->recipe;
-    hs_status st = hs__family_configure(&files->config, &family, recipe, err);
-    if (st)
-        return st;
-    st = hs__weights_bind(&model->shards, family, recipe, err);
-    if (st)
-        return st;
-    hs__shards_forget_headers(&model->shards);
-    hs_tokenizer_files tokenizer = files->tokenizer;
-    tokenizer.config = files->config;
-    return hs__tokenizer_create(&tokenizer, recipe->shape.vocab_size, &model->tokenizer, err);
-}
-
-/* The small files of a folder; several names of one file are tried in order. */
+/* The small files of a checkpoint's folder. If several names stand for one file, the first that exists is
+ * read. */
 #define N_FILES 11
 typedef struct small_file {
     const char *name;
@@ -92,7 +77,46 @@ static void list_files(hs_model_files *files, small_file ret_list[N_FILES])
     memcpy(ret_list, list, sizeof list);
 }
 
-/* The caller frees them, also after an error. */
+/* Digests config.json and the tokenizer's files as they were read. Each one's size stands before its bytes,
+ * so that no two sets of files give the same sequence. */
+static hs_status digest_files(hs_model *model, const hs_model_files *files, hs_error *err)
+{
+    hs_model_files copy = *files;
+    small_file list[N_FILES];
+    list_files(&copy, list);
+    hs_digest *digest = hs_digest_create();
+    if (!digest)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < N_FILES; i++) {
+        const uint64_t n_bytes = list[i].bytes->data ? list[i].bytes->size : 0;
+        hs_digest_add(digest, &n_bytes, sizeof n_bytes);
+        if (n_bytes)
+            hs_digest_add(digest, list[i].bytes->data, n_bytes);
+    }
+    hs_digest_read(digest, model->files_sha256);
+    hs_digest_destroy(digest);
+    return HS_OK;
+}
+
+/* Reads config, weights and tokenizer. model->shards must be open. */
+static hs_status model_build(hs_model *model, const hs_model_files *files, hs_error *err)
+{
+    const hs__family *family = NULL;
+    hs_architecture *architecture = &model->architecture;
+    hs_status st = hs__family_configure(&files->config, &family, architecture, err);
+    if (st)
+        return st;
+    st = hs__weights_bind(&model->shards, family, architecture, err);
+    if (st)
+        return st;
+    hs__shards_forget_headers(&model->shards);
+    hs_tokenizer_files tokenizer = files->tokenizer;
+    tokenizer.config = files->config;
+    st = hs__tokenizer_create(&tokenizer, architecture->shape.vocab_size, &model->tokenizer, err);
+    return st ? st : digest_files(model, files, err);
+}
+
+/* Reads the small files. The caller frees them with free_files, even after an error. */
 static hs_status read_files(const char *dir, hs_model_files *files, hs_error *err)
 {
     small_file list[N_FILES];
@@ -114,10 +138,11 @@ static void free_files(hs_model_files *files)
     }
 }
 
-/* The table of words was read only to see that it is finite; its rows come back as texts need them. */
+/* Drops the word embedding from memory: it was read only to check that it is finite. Its rows return as texts
+ * need them. */
 static void release_words(const hs_model *model)
 {
-    const hs_tensor *words = &model->recipe.embedding.word;
+    const hs_tensor *words = &model->architecture.embedding.word;
     const size_t n_bytes = words->n_rows * words->n_columns * (words->dtype == HS_F32 ? 4 : 2);
     const size_t before = (uintptr_t)words->data % (size_t)sysconf(_SC_PAGESIZE);
     madvise((char *)words->data - before, before + n_bytes, MADV_DONTNEED);
@@ -182,14 +207,14 @@ hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err)
     return hs_model_open_memory(&files, ret_model, err);
 }
 
-const hs_recipe *hs_model_recipe(const hs_model *model)
+const hs_architecture *hs_model_architecture(const hs_model *model)
 {
-    return &model->recipe;
+    return &model->architecture;
 }
 
 const hs_shape *hs_model_shape(const hs_model *model)
 {
-    return &model->recipe.shape;
+    return &model->architecture.shape;
 }
 
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
@@ -199,21 +224,47 @@ const hs_tokenizer *hs_model_tokenizer(const hs_model *model)
 
 size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES])
 {
-    const hs_recipe *recipe = &model->recipe;
+    const hs_architecture *architecture = &model->architecture;
     const struct {
         bool applies;
         const char *name;
     } schemes[HS_POSITION_SCHEMES] = {
-        {recipe->embedding.position.data != NULL, "learned"},
-        {recipe->layers[0].rotation_base > 0, "rotary"},
-        {recipe->score_bias.data != NULL || recipe->alibi, "bias"},
-        {recipe->relative.table.data != NULL, "relative"},
+        {architecture->embedding.position.data != NULL, "learned"},
+        {architecture->layers[0].rotation_base > 0, "rotary"},
+        {architecture->score_bias.data != NULL || architecture->alibi, "bias"},
+        {architecture->relative.table.data != NULL, "relative"},
     };
     size_t n = 0;
     for (size_t i = 0; i < HS_POSITION_SCHEMES; i++)
         if (schemes[i].applies)
             ret_names[n++] = schemes[i].name;
     return n;
+}
+
+const char *hs_model_task(const hs_model *model)
+{
+    static const char *const names[] = {[HS_TASK_SEQUENCE] = "text-classification",
+                                        [HS_TASK_TOKENS] = "token-classification",
+                                        [HS_TASK_SPAN] = "question-answering"};
+    if (model->architecture.task_head.task)
+        return names[model->architecture.task_head.task];
+    if (!model->architecture.predictor.decoder.data)
+        return NULL;
+    return model->architecture.causal ? "text-generation" : "fill-mask";
+}
+
+const char *hs_model_problem_type(const hs_model *model)
+{
+    static const char *const names[] = {[HS_SINGLE_LABEL] = "single_label_classification",
+                                        [HS_MULTI_LABEL] = "multi_label_classification",
+                                        [HS_REGRESSION] = "regression"};
+    const hs_task_head *head = &model->architecture.task_head;
+    return head->task == HS_TASK_SEQUENCE ? names[head->problem] : NULL;
+}
+
+bool hs_model_predicts_masks(const hs_model *model)
+{
+    return model->architecture.predictor.decoder.data && !model->architecture.causal;
 }
 
 size_t hs_model_bytes(const hs_model *model)
@@ -233,7 +284,7 @@ void hs_model_release_pages(const hs_model *model)
     }
 }
 
-/* False when the file can no longer be read as it was opened. */
+/* Adds the file's bytes to the digest. Returns false if the file is shorter than when it was opened. */
 static bool hash_file(const hs__mapping *mapping, hs_digest *digest)
 {
     unsigned char buffer[1 << 16];
@@ -276,4 +327,9 @@ void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX])
     }
     memcpy(ret_hex, sum->hex, HS_SHA256_HEX);
     pthread_mutex_unlock(&sum->lock);
+}
+
+const char *hs_model_files_sha256(const hs_model *model)
+{
+    return model->files_sha256;
 }

@@ -1,54 +1,64 @@
-/* model.h - a BERT-like checkpoint: const weights, shape and tokenizer.
+/* model.h - opens a BERT-like checkpoint: its weights, architecture and tokenizer.
  *
- * An hs_model never changes once opened: any thread may read it. Weights stay where they are (a mapped file
- * or the program's own image); the engine reads them once and makes its own packed copies.
+ * An hs_model never changes after it is opened, so any thread may read it. Weights stay in the mapped file or
+ * in the program's image. The engine reads them once and packs its own copies.
  *
- * Read: config.json, model.safetensors or model.safetensors.index.json with its shards, and the files of the
- * tokenizer (hs_tokenizer_files), all in HuggingFace's layout, under every naming in use. Files are parsed as
- * hostile: every size is checked, and what is not supported is refused with HS_BAD_MODEL naming the key and
- * the file. */
+ * Reads config.json, model.safetensors or model.safetensors.index.json with its shards, and the tokenizer's
+ * files (hs_tokenizer_files), all in HuggingFace's layout. Files are untrusted: every size is checked, and
+ * unsupported content is refused with HS_BAD_MODEL, naming the file and the key. */
 #pragma once
 
+#include "model/architecture.h"
 #include "model/bytes.h"
 #include "model/files/digest.h"
-#include "model/recipe.h"
 #include "model/status.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* What the model linked into the program is called. */
+/* Name of the model that is linked into the program. */
 #define HS_EMBEDDED_NAME "mini"
 
 typedef struct hs_model hs_model;
 
-/* Opens the checkpoint in folder dir. On failure *ret_model is untouched. */
+/* Opens the checkpoint in folder dir. The caller closes *ret_model, which is untouched on failure. */
 HS_MUST_USE hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err);
 
-/* Contents of the files of a checkpoint: borrowed, must outlive the model. Absent files are {NULL, 0}. */
+/* Contents of a checkpoint's files: borrowed, must outlive the model. Absent files are {NULL, 0}. */
 typedef struct hs_model_files {
     hs_bytes config, safetensors;
-    hs_tokenizer_files tokenizer; /* but for its config, which is the one above */
+    hs_tokenizer_files tokenizer; /* except its config, which is `config` above */
 } hs_model_files;
 
 HS_MUST_USE hs_status hs_model_open_memory(const hs_model_files *files, hs_model **ret_model, hs_error *err);
 
-/* The model linked into the program, `mini`. */
+/* Opens the model that is linked into the program. */
 HS_MUST_USE hs_status hs_model_open_embedded(hs_model **ret_model, hs_error *err);
 
 void hs_model_close(hs_model *model); /* NULL is fine */
 
-const hs_recipe *hs_model_recipe(const hs_model *model);
-const hs_shape *hs_model_shape(const hs_model *model); /* the recipe's */
+/* Returns true if the checkpoint has a head that predicts masked tokens. */
+bool hs_model_predicts_masks(const hs_model *model);
+
+const hs_architecture *hs_model_architecture(const hs_model *model);
+const hs_shape *hs_model_shape(const hs_model *model); /* the architecture's */
 const hs_tokenizer *hs_model_tokenizer(const hs_model *model);
-/* How the model knows where a token is: "learned", "rotary", "bias", "relative", all that
- * apply. Returns how many. */
+/* Lists how the model encodes positions: "learned", "rotary", "bias", "relative", as many as apply. Returns
+ * how many. */
 #define HS_POSITION_SCHEMES 4
 size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITION_SCHEMES]);
-size_t hs_model_bytes(const hs_model *model); /* of all weight files */
+/* Returns HuggingFace's name of the task that the checkpoint's head serves, such as "text-classification", or
+ * NULL. */
+const char *hs_model_task(const hs_model *model);
+/* Returns HuggingFace's problem_type of a head for text classification, else NULL. */
+const char *hs_model_problem_type(const hs_model *model);
+size_t hs_model_bytes(const hs_model *model); /* total size of the weight files */
 
-/* Tells the system that the mapped weights will not be read soon (after the engine packed its copies). */
+/* Lets the system drop the mapped weights from memory. Call it after the engine has packed its copies. */
 void hs_model_release_pages(const hs_model *model);
 
-/* SHA-256 of the weight files in name order, in hex. Reads them all (about 1 s per GB), so call it from a
- * thread that may take its time; computed once, later calls are free. Any thread. Empty when a weight file
- * was truncated after it was opened. */
+/* Computes the SHA-256 of the weight files in name order, in hex. The first call reads all of them (about 1 s
+ * per GB), so call it from a background thread; later calls are free. Safe on any thread. The result is empty
+ * if a weight file was truncated after it was opened. */
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
+
+/* Returns the SHA-256 of config.json and the tokenizer's files as they were opened, in hex. Borrowed. */
+const char *hs_model_files_sha256(const hs_model *model);

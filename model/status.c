@@ -14,7 +14,7 @@ hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...)
         va_start(args, format);
         err->status = status;
         int n_bytes = vsnprintf(err->text, sizeof err->text, format, args);
-        if (n_bytes >= (int)sizeof err->text) /* names out of files may be long */
+        if (n_bytes >= (int)sizeof err->text) /* names from files may be long */
             err->text[hs_utf8_whole(err->text, sizeof err->text - 1)] = '\0';
         va_end(args);
     }

@@ -1,24 +1,25 @@
 /* status.h - how every function of headscope reports failure.
  *
  * A function that can fail returns an hs_status and takes an hs_error as its last argument. HS_OK is 0, so
- * `if (st)` reads "if it failed". The error is the caller's, fixed in size, and may be NULL. The first writer
- * wins: the deepest and most precise message survives while the callers above only pass the status on.
+ * `if (st)` reads "if it failed". The caller owns the hs_error and may pass NULL. The first writer wins: the
+ * deepest and most precise message survives while the callers above only pass the status on.
  *
  *     hs_error err = {0};
  *     if (hs_model_open(dir, &model, &err))
  *         fprintf(stderr, "headscope: %s\n", err.text);
  *
- * Library code never logs and never exits. Assertions are for our own mistakes; bytes from a socket or a file
- * get a status. */
+ * Library code never logs and never exits. Assertions check the program's own invariants; bad bytes from a
+ * socket or a file return a status. */
 #pragma once
 
-/* name, text for people. Only api/ knows which HTTP status each one is. */
+/* Name and description. Only api/ maps them to HTTP statuses. */
 #define HS_STATUS_LIST(X)                                                                                    \
     X(OK, "ok")                                                                                              \
     X(BAD_REQUEST, "the request is malformed")                                                               \
     X(INVALID, "a value is not allowed")                                                                     \
     X(NOT_FOUND, "not found")                                                                                \
     X(TOO_LARGE, "too large")                                                                                \
+    X(NO_SPACE, "no space left")                                                                             \
     X(BAD_MODEL, "the model cannot be used")                                                                 \
     X(UNSUPPORTED, "not supported on this machine or in this build")                                         \
     X(NO_MEMORY, "out of memory")                                                                            \
@@ -43,6 +44,6 @@ typedef struct hs_error {
 /* Records the message in err (unless err is NULL or already holds one) and returns status. */
 hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...) HS_PRINTF(3, 4);
 
-/* "NO_MEMORY", "out of memory". Never NULL. */
+/* Return "NO_MEMORY" and "out of memory" for HS_NO_MEMORY. Never NULL. */
 const char *hs_status_name(hs_status status);
 const char *hs_status_text(hs_status status);

@@ -1,7 +1,7 @@
-/* tensor.c - F32, F16 and BF16 to float, and are they sound. Conversion is exact: every half and every
- * bfloat16 is a float. */
+/* tensor.c - converts F32, F16 and BF16 weights to float and checks that they are finite. The conversion is
+ * exact. */
+#include "model/architecture.h"
 #include "model/clones.h"
-#include "model/recipe.h"
 
 #include <string.h>
 
@@ -36,9 +36,9 @@ static void read_bf16(const unsigned char *bytes, size_t n, float *restrict ret)
         ret[i] = float_of_bits(load_u16(bytes, i) << 16);
 }
 
-/* Exponent and mantissa move into float's places, and 112 is the difference of the biases, 127 - 15; twice
- * that turns the exponent 31 of infinity and NaN into 255. Subnormals are integers times 2^-24. Nothing here
- * computes with subnormal floats, which would be many times slower. */
+/* Moves exponent and mantissa to their places in a float and adds 112 to the exponent, the difference of the
+ * biases (127 - 15). Exponent 31 (infinity and NaN) gets 112 twice and becomes 255. Subnormal halves are
+ * integers times 2^-24. No step computes with subnormal floats, which are many times slower. */
 HS_CLONES
 static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
 {
@@ -52,9 +52,9 @@ static void read_f16(const unsigned char *bytes, size_t n, float *restrict ret)
     }
 }
 
-void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret)
+/* Converts n adjacent values from value `first` on. */
+static void read_values(const hs_tensor *tensor, size_t first, size_t n, float *ret)
 {
-    const size_t n = n_rows * tensor->n_columns, first = row_first * tensor->n_columns;
     const unsigned char *bytes = tensor->data;
     switch (tensor->dtype) {
     case HS_F32:
@@ -70,7 +70,31 @@ void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, fl
     }
 }
 
-/* The largest magnitude as bits: infinity's are larger than those of any number, a NaN's larger still. */
+/* Reads rows of a transposed matrix: pieces of its columns, which are adjacent in the file. */
+static void read_transposed(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret)
+{
+    enum { AT_ONCE = 64 };
+    float piece[AT_ONCE];
+    for (size_t row = 0; row < n_rows; row += AT_ONCE) {
+        const size_t n = n_rows - row < AT_ONCE ? n_rows - row : AT_ONCE;
+        for (size_t c = 0; c < tensor->n_columns; c++) {
+            read_values(tensor, c * tensor->column_step + row_first + row, n, piece);
+            for (size_t i = 0; i < n; i++)
+                ret[(row + i) * tensor->n_columns + c] = piece[i];
+        }
+    }
+}
+
+void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret)
+{
+    if (tensor->column_step > 0)
+        read_transposed(tensor, row_first, n_rows, ret);
+    else
+        read_values(tensor, row_first * tensor->n_columns, n_rows * tensor->n_columns, ret);
+}
+
+/* Returns the largest magnitude as bits. Infinity has larger bits than any number, and NaN larger ones
+ * still. */
 HS_CLONES
 static uint32_t largest_f32(const unsigned char *bytes, size_t n)
 {

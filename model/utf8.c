@@ -1,10 +1,10 @@
-/* utf8.c - UTF-8 of any bytes. A character's length is in its first byte; whether it is valid is told by the
- * first two and by the rest being continuations. */
+/* utf8.c - UTF-8 of any bytes. The first byte gives a character's length. The first two bytes and the
+ * continuation bits of the rest decide whether it is valid. */
 #include "model/utf8.h"
 
 #include <string.h>
 
-/* What the first byte promises: 1 to 4, or 0 when it begins no character. */
+/* Returns the length that the first byte announces, 1 to 4, or 0 if no character begins with it. */
 static size_t promised_length(unsigned char lead)
 {
     if (lead < 0x80)
@@ -21,7 +21,7 @@ size_t hs_utf8_length(const char *bytes, size_t n_bytes)
     for (size_t i = 1; i < length; i++)
         if (!hs_utf8_continues(p[i]))
             return 0;
-    /* Overlong forms, surrogates and what lies beyond U+10FFFF. */
+    /* overlong forms, surrogates, and code points above U+10FFFF */
     if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF0 && p[1] < 0x90) ||
         (p[0] == 0xF4 && p[1] > 0x8F))
         return 0;

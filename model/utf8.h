@@ -1,48 +1,48 @@
-/* utf8.h - UTF-8, once for the whole tree: checking, counting, reading, writing.
+/* utf8.h - checks, counts, reads and writes UTF-8. The only UTF-8 code of the project.
  *
- * Valid means what the Unicode Standard's table 3-7 allows: no overlong forms, no surrogates, nothing beyond
- * U+10FFFF. Functions that say "valid" trust their text and look no further; all others take any bytes and
- * never read past the end they are given. Texts have a length; NUL is an ordinary character. */
+ * Text is valid if table 3-7 of the Unicode Standard allows it: no overlong forms, no surrogates, nothing
+ * above U+10FFFF. Functions under "valid text" trust their input. All others accept any bytes and never read
+ * past the given end. Texts have a length; NUL is an ordinary character. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define HS_UTF8_REPLACEMENT 0xFFFD /* stands for bytes that are no character */
+#define HS_UTF8_REPLACEMENT 0xFFFD /* replaces bytes that are not a character */
 
 /* ---- any bytes ---- */
 
-/* The length of the valid character at bytes, of which n_bytes > 0 are left: 1 to 4, or 0 when there is none.
- */
+/* Returns the length, 1 to 4, of the valid character at bytes, or 0 if there is none. n_bytes > 0 is how many
+ * bytes are left. */
 size_t hs_utf8_length(const char *bytes, size_t n_bytes);
 
-/* How many bytes from the start on are valid: the offset of the first one that is not, or n_bytes. */
+/* Returns how many bytes from the start are valid: the offset of the first invalid one, or n_bytes. */
 size_t hs_utf8_valid(const char *bytes, size_t n_bytes);
 
-/* The code point at *cursor < end, which moves past it. A byte that begins no valid character gives
- * HS_UTF8_REPLACEMENT and is passed alone. */
+/* Reads the code point at *cursor < end and moves *cursor past it. An invalid byte is passed by itself and
+ * returns HS_UTF8_REPLACEMENT. */
 uint32_t hs_utf8_read(const char **cursor, const char *end);
 
-/* n_bytes, or less when the last character was cut off in its middle: where to end a text that had to be
- * shortened to n_bytes. */
+/* Returns where to cut a text that must fit in n_bytes: n_bytes, or less if that splits the last
+ * character. */
 size_t hs_utf8_whole(const char *bytes, size_t n_bytes);
 
 /* ---- valid text ---- */
 
-/* The number of code points. */
+/* Returns the number of code points. */
 size_t hs_utf8_count(const char *bytes, size_t n_bytes);
 
-/* The offset of code point number `point`, n_bytes when there are no more than that. */
+/* Returns the byte offset of code point number `point`, or n_bytes if there are fewer. */
 size_t hs_utf8_offset(const char *bytes, size_t n_bytes, size_t point);
 
-/* Whether a byte is the second to fourth of a character. */
+/* Returns true for the second to fourth byte of a character. */
 static inline bool hs_utf8_continues(unsigned char byte)
 {
     return (byte & 0xC0) == 0x80;
 }
 
-/* The code point at *cursor, which moves past it. */
+/* Reads the code point at *cursor and moves *cursor past it. */
 static inline uint32_t hs_utf8_next(const unsigned char **cursor)
 {
     const unsigned char *p = *cursor;

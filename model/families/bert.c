@@ -22,15 +22,15 @@ static const hs__module modules[] = {
     {0},
 };
 
-void hs__bert_configure(hs__config *config, hs_recipe *recipe)
+void hs__bert_configure(hs__config *config, hs_architecture *architecture)
 {
-    recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 1, HS__TYPES_MAX, 2);
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
-    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    architecture->shape.n_types = hs__config_size_or(config, "type_vocab_size", 1, HS__TYPES_MAX, 2);
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 
-/* ELECTRA's too: where E is H there is no projection. */
+/* Shared with ELECTRA. There is no projection if E == H. */
 const hs__layout hs__bert_layout = {
     .word = "embeddings.word_embeddings",
     .position = "embeddings.position_embeddings",
@@ -56,5 +56,9 @@ const hs__family hs__family_bert = {
     .prefixes = {"", "bert.", "model."},
     .layouts = {&hs__bert_layout},
     .predictors = {&hs__bert_predictor},
+    .sequence = &hs__pooler_head,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
+    .next_sentence = &hs__next_sentence_head,
     .configure = hs__bert_configure,
 };

@@ -1,6 +1,6 @@
-/* deberta_v2.c - DeBERTa-v2 (He et al. 2021) and v3 (He et al. 2023), mDeBERTa: BERT whose scores know of
- * positions through content (hs_relative), and most often without positions in the embeddings. The largest
- * of v2 have a convolution behind their first layer. */
+/* deberta_v2.c - DeBERTa-v2 (He et al. 2021), DeBERTa-v3 (He et al. 2023) and mDeBERTa: BERT with scores that
+ * depend on content and distance (hs_relative). Most have no positions in the embeddings. The largest v2
+ * models have a convolution after their first layer. */
 #include "model/families/family.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ static const hs__module modules[] = {
     {0},
 };
 
-/* A part of a list like "p2c|c2p", spaces around it left out; ret_next is what follows it, or NULL. */
+/* Returns the length of the first part of a list like "p2c|c2p", without spaces around it. *text moves to its
+ * start, *ret_next to the next part or NULL. */
 static size_t read_part(const char **text, const char **ret_next)
 {
     const char *bar = strchr(*text, '|');
@@ -51,7 +52,7 @@ static void read_kinds(hs__config *config, const char *kinds, hs_relative *relat
     }
 }
 
-/* A string or a list of strings. */
+/* Reads pos_att_type: a string or a list of strings. */
 static void read_all_kinds(hs__config *config, hs_relative *relative)
 {
     const json_t *list = json_object_get(config->keys, "pos_att_type");
@@ -80,7 +81,7 @@ static void read_norm(hs__config *config, hs_relative *relative)
     }
 }
 
-/* A number that -1 or 0 stands for none of; 0 then. */
+/* Reads a count. Returns 0 for none, which the config may write as -1 or 0. */
 static size_t read_count(hs__config *config, const char *key)
 {
     const json_t *value = json_object_get(config->keys, key);
@@ -89,7 +90,8 @@ static size_t read_count(hs__config *config, const char *key)
     return hs__config_size_or(config, key, 0, HS_POSITIONS_MAX, 0);
 }
 
-/* What scores are scaled by counts the kinds that are named, also where they are not used. */
+/* Reads the relative positions. The scale of scores counts the kinds that pos_att_type names, even if they
+ * are unused. */
 static void read_relative(hs__config *config, size_t n_positions, hs_relative *relative)
 {
     read_all_kinds(config, relative);
@@ -121,19 +123,19 @@ static void read_convolution(hs__config *config, hs_convolution *convolution)
         hs__config_refuse(config, "conv_kernel_size must be odd");
 }
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
-    const hs_shape *shape = &recipe->shape;
+    const hs_shape *shape = &architecture->shape;
     hs__config_size_or(config, "embedding_size", shape->hidden, shape->hidden, shape->hidden);
     hs__config_size_or(config, "attention_head_size", shape->head_width, shape->head_width,
                        shape->head_width);
-    hs__config_size_or(config, "z_steps", 0, 1, 0); /* more would run the last layer again */
-    recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 0, HS__TYPES_MAX, 0);
-    recipe->embedding.unpositioned = !hs__config_flag_or(config, "position_biased_input", true);
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-7);
-    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
-    read_relative(config, shape->n_positions, &recipe->relative);
-    read_convolution(config, &recipe->convolution);
+    hs__config_size_or(config, "z_steps", 0, 1, 0); /* more runs the last layer again */
+    architecture->shape.n_types = hs__config_size_or(config, "type_vocab_size", 0, HS__TYPES_MAX, 0);
+    architecture->embedding.unpositioned = !hs__config_flag_or(config, "position_biased_input", true);
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-7);
+    architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    read_relative(config, shape->n_positions, &architecture->relative);
+    read_convolution(config, &architecture->convolution);
 }
 
 static const hs__layout layout = {
@@ -150,13 +152,18 @@ static const hs__layout layout = {
     .convolution_norm = "encoder.conv.LayerNorm",
 };
 
-/* As its authors saved it. HuggingFace's older class reads BERT's names and nothing else, so that files which
- * went through it may have both; what it did not find it left random. */
+/* The names in the authors' files. HuggingFace's older class reads only BERT's names, so files that it saved
+ * may have both. It left the tensors that it did not find random. */
 static const hs__predictor_names predictor = {
     .dense = "lm_predictions.lm_head.dense",
     .norm = "lm_predictions.lm_head.LayerNorm",
     .biases = {"lm_predictions.lm_head"},
 };
+
+static const hs__head_names sequence = {.dense = "pooler.dense",
+                                        .activation = HS_GELU,
+                                        .activation_key = "pooler_hidden_act",
+                                        .output = "classifier"};
 
 const hs__family hs__family_deberta_v2 = {
     .types = {"deberta-v2"},
@@ -164,5 +171,8 @@ const hs__family hs__family_deberta_v2 = {
     .prefixes = {"", "deberta.", "model."},
     .layouts = {&layout},
     .predictors = {&predictor, &hs__bert_predictor},
+    .sequence = &sequence,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
     .configure = configure,
 };

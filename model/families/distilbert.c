@@ -1,5 +1,5 @@
-/* distilbert.c - DistilBERT (Sanh et al. 2019): BERT without token types, under names of its own. The epsilon
- * of its norms is fixed in the code that trained it. */
+/* distilbert.c - DistilBERT (Sanh et al. 2019): BERT without token types, with its own key and tensor names.
+ * The code that trained it fixes the epsilon of its norms. */
 #include "model/families/family.h"
 
 static const hs__shape_keys keys = {
@@ -23,10 +23,10 @@ static const hs__module modules[] = {
     {0},
 };
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
-    recipe->norm_eps = 1e-12F;
-    recipe->activation = hs__config_activation(config, "activation", HS_GELU);
+    architecture->norm_eps = 1e-12F;
+    architecture->activation = hs__config_activation(config, "activation", HS_GELU);
     hs__config_only(config, "position_embedding_type", "absolute");
 }
 
@@ -46,6 +46,9 @@ static const hs__predictor_names predictor = {
     .biases = {"vocab_projector"},
 };
 
+static const hs__head_names sequence = {
+    .dense = "pre_classifier", .activation = HS_RELU, .output = "classifier"};
+
 const hs__family hs__family_distilbert = {
     .types = {"distilbert"},
     .old_key = "dim",
@@ -53,5 +56,8 @@ const hs__family hs__family_distilbert = {
     .prefixes = {"", "distilbert.", "model."},
     .layouts = {&layout},
     .predictors = {&predictor},
+    .sequence = &sequence,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
     .configure = configure,
 };

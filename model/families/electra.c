@@ -1,11 +1,11 @@
-/* electra.c - ELECTRA (Clark et al. 2020), discriminator or generator: BERT whose embedding may be narrower
- * than its layers, brought to their width by a projection. */
+/* electra.c - ELECTRA (Clark et al. 2020), discriminator or generator: BERT with an embedding that may be
+ * narrower than the layers and is then projected. */
 #include "model/families/family.h"
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
-    recipe->embedding.width = hs__config_size(config, "embedding_size", 1, HS_HIDDEN_MAX);
-    hs__bert_configure(config, recipe);
+    architecture->embedding.width = hs__config_size(config, "embedding_size", 1, HS_HIDDEN_MAX);
+    hs__bert_configure(config, architecture);
 }
 
 static const hs__predictor_names predictor = {
@@ -16,11 +16,17 @@ static const hs__predictor_names predictor = {
     .exact_gelu = true,
 };
 
+static const hs__head_names sequence = {
+    .dense = "classifier.dense", .activation = HS_GELU, .output = "classifier.out_proj"};
+
 const hs__family hs__family_electra = {
     .types = {"electra"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "electra.", "model."},
     .layouts = {&hs__bert_layout},
     .predictors = {&predictor},
+    .sequence = &sequence,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
     .configure = configure,
 };

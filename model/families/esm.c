@@ -1,5 +1,5 @@
-/* esm.c - ESM-2 (Lin et al. 2023), an encoder of proteins: norms before, rotary positions. A rotated model
- * has no use for the position table that some of its files carry. */
+/* esm.c - ESM-2 (Lin et al. 2023), an encoder of proteins: norms before, rotary positions. Some of its files
+ * hold a position table, which a rotary model does not use. */
 #include "model/families/family.h"
 
 static const hs__module modules[] = {
@@ -14,23 +14,25 @@ static const hs__module modules[] = {
     {0},
 };
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
     if (!hs__config_text(config, "position_embedding_type"))
         hs__config_refuse(config, "position_embedding_type is missing");
     hs__config_only(config, "position_embedding_type", "rotary");
-    hs__config_only(config, "hidden_act", "gelu"); /* its code has no other */
+    hs__config_only(config, "hidden_act", "gelu"); /* HuggingFace's ESM always computes GELU */
     hs__config_unused(config, "emb_layer_norm_before");
     hs__config_unused(config, "is_folding_model");
-    recipe->norms_before = true;
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
-    recipe->activation = HS_GELU;
+    architecture->norms_before = true;
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    architecture->activation = HS_GELU;
     if (hs__config_flag_or(config, "token_dropout", false)) {
-        recipe->embedding.token_dropout = 0.15 * 0.8; /* in every model's training */
-        recipe->embedding.mask_id = (int32_t)hs__config_size(config, "mask_token_id", 0, HS_VOCAB_MAX);
+        architecture->embedding.token_dropout = 0.15 * 0.8; /* the rate in every model's training */
+        architecture->embedding.mask_id = (int32_t)hs__config_size(config, "mask_token_id", 0, HS_VOCAB_MAX);
     }
-    for (size_t i = 0; i < recipe->shape.n_layers; i++)
-        recipe->layers[i].rotation_base = 10000;
+    const double base =
+        hs__config_theta_or(config, NULL, hs__config_number_or(config, "rope_theta", 1, 1e12, 10000));
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        architecture->layers[i].rotation_base = base;
 }
 
 static const hs__layout layout = {
@@ -47,5 +49,7 @@ const hs__family hs__family_esm = {
     .prefixes = {"", "esm."},
     .layouts = {&layout},
     .predictors = {&hs__roberta_predictor},
+    .sequence = &hs__roberta_head,
+    .tokens = &hs__classifier_head,
     .configure = configure,
 };

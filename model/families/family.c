@@ -1,11 +1,11 @@
-/* family.c - the families there are, and the part of reading a config that all of them share. */
+/* family.c - the list of families, and the part of reading a config that all families share. */
 #include "model/families/family.h"
 #include "model/files/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The registry: a family is a line here and its file. */
+/* The registry. A new family adds a line here and a file. */
 #define FAMILIES(X)                                                                                          \
     X(bert)                                                                                                  \
     X(distilbert)                                                                                            \
@@ -16,7 +16,14 @@
     X(nomic_bert)                                                                                            \
     X(modernbert)                                                                                            \
     X(esm)                                                                                                   \
-    X(deberta_v2)
+    X(deberta_v2)                                                                                            \
+    X(eurobert)                                                                                              \
+    X(gpt2)                                                                                                  \
+    X(gpt_neox)                                                                                              \
+    X(llama)                                                                                                 \
+    X(mistral)                                                                                               \
+    X(qwen2)                                                                                                 \
+    X(qwen3)
 
 #define X(name) extern const hs__family hs__family_##name;
 FAMILIES(X)
@@ -29,7 +36,7 @@ static const hs__family *const families[] = {
         NULL,
 };
 
-/* Appends to a message as far as there is room. */
+/* Appends to a message and cuts off what does not fit. */
 static void append(char *text, size_t size, const char *more)
 {
     const size_t length = strlen(text);
@@ -48,7 +55,7 @@ static void refuse_type(hs__config *config, const char *type)
     hs__config_refuse(config, "model_type must be one of %s; not supported: \"%s\"", known, type);
 }
 
-/* Configs older than model_type are told apart by their keys. */
+/* Finds the family of a config that is older than model_type, by a key that only this family has. */
 static const hs__family *find_without_type(hs__config *config, const char **ret_type)
 {
     for (size_t i = 0; families[i]; i++)
@@ -60,7 +67,8 @@ static const hs__family *find_without_type(hs__config *config, const char **ret_
     return NULL;
 }
 
-/* NULL when it was refused. *ret_type is one of the family's names. */
+/* Finds the family by model_type. Returns NULL if the type was refused. *ret_type is one of the family's
+ * names. */
 static const hs__family *find(hs__config *config, const char **ret_type)
 {
     const json_t *value = json_object_get(config->keys, "model_type");
@@ -89,55 +97,68 @@ static const hs__shape_keys *find_keys(const hs__config *config, const hs__famil
     return family->keys[0];
 }
 
-static bool is_rotated(const hs_recipe *recipe)
+static bool is_rotated(const hs_architecture *architecture)
 {
-    for (size_t i = 0; i < recipe->shape.n_layers; i++)
-        if (recipe->layers[i].rotation_base > 0)
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        if (architecture->layers[i].rotation_base > 0)
             return true;
     return false;
 }
 
-static hs_status read_recipe(hs__config *config, const hs__family **ret_family, hs_recipe *recipe)
+static hs_status read_architecture(hs__config *config, const hs__family **ret_family,
+                                   hs_architecture *architecture)
 {
-    static const char *const unused[] = {"is_decoder",   "is_encoder_decoder",  "add_cross_attention",
-                                         "pruned_heads", "quantization_config", "rope_scaling"};
-    const hs__family *family = find(config, &recipe->family);
+    static const char *const unused[] = {"is_decoder", "is_encoder_decoder", "add_cross_attention",
+                                         "pruned_heads", "quantization_config"};
+    const hs__family *family = find(config, &architecture->family);
     if (!family)
         return config->status;
-    hs__config_shape(config, find_keys(config, family), &recipe->shape);
+    hs__config_shape(config, find_keys(config, family), &architecture->shape);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
+    if (!family->scales_rotation)
+        hs__config_unused(config, "rope_scaling");
     if (config->status)
         return config->status;
-    recipe->layers = calloc(recipe->shape.n_layers, sizeof *recipe->layers);
-    if (!recipe->layers)
+    architecture->layers = calloc(architecture->shape.n_layers, sizeof *architecture->layers);
+    if (!architecture->layers)
         return hs_fail(config->err, HS_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < recipe->shape.n_layers; i++)
-        recipe->layers[i].same_as = i;
-    recipe->embedding.width = recipe->shape.hidden;
-    recipe->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
-    family->configure(config, recipe);
-    if (is_rotated(recipe) && recipe->shape.head_width % 2 != 0)
-        hs__config_refuse(config, "heads of an odd width (%zu) cannot be rotated", recipe->shape.head_width);
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        architecture->layers[i].same_as = i;
+    architecture->embedding.width = architecture->shape.hidden;
+    architecture->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
+    architecture->predictor.tied = hs__config_flag_or(config, "tie_word_embeddings", false);
+    family->configure(config, architecture);
+    const size_t width =
+        architecture->rotary.width > 0 ? architecture->rotary.width : architecture->shape.head_width;
+    if (is_rotated(architecture) && width % 2 != 0)
+        hs__config_refuse(config, "rotary positions need heads of an even width; here it is %zu", width);
+    hs__heads_configure(config, family, architecture);
     *ret_family = family;
     return config->status;
 }
 
+void hs__family_release(hs_architecture *architecture)
+{
+    free(architecture->task_head.labels);
+    free(architecture->layers);
+}
+
 hs_status hs__family_configure(const hs_bytes *config_file, const hs__family **ret_family,
-                               hs_recipe *ret_recipe, hs_error *err)
+                               hs_architecture *ret_architecture, hs_error *err)
 {
     json_t *keys = NULL;
-    hs_recipe recipe = {0};
+    hs_architecture architecture = {0};
     hs_status st = hs__json_parse(config_file, "config.json", &keys, err);
     if (st)
         return st;
     hs__config config = {.keys = keys, .err = err};
-    st = read_recipe(&config, ret_family, &recipe);
+    st = read_architecture(&config, ret_family, &architecture);
     json_decref(keys);
     if (st) {
-        free(recipe.layers);
+        hs__family_release(&architecture);
         return st;
     }
-    *ret_recipe = recipe;
+    *ret_architecture = architecture;
     return HS_OK;
 }

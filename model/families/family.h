@@ -1,5 +1,5 @@
-/* family.h - what a family of models is: how its config.json and the tensors of its checkpoints are called,
- * as tables that family.c and weights.c turn into a recipe. docs/tour.md says how to add one. */
+/* family.h - a family of models as tables: the keys of its config.json and the names of its tensors. family.c
+ * and weights.c turn them into an architecture. docs/explanation/tour.md says how to add a family. */
 #pragma once
 
 #include "model/bytes.h"
@@ -8,7 +8,7 @@
 
 #define HS__TYPES_MAX 256 /* token types are stored in a byte */
 
-/* Which weight of a layer a module is, or some of its rows; the end of a list. */
+/* The weight of a layer that a module, or a range of its rows, holds. HS__END ends a list. */
 typedef enum hs__weight {
     HS__END,
     HS__QUERY,
@@ -21,59 +21,105 @@ typedef enum hs__weight {
     HS__POSITION_KEY,
     HS__POSITION_QUERY,
     HS__ATTENTION_NORM,
-    HS__FFN_NORM
+    HS__FFN_NORM,
+    HS__QUERY_NORM,
+    HS__KEY_NORM
 } hs__weight;
 
 /* A module of a layer: <name>.weight, and <name>.bias unless it has none. */
 typedef struct hs__module {
     const char *name;
-    hs__weight parts[4]; /* from its first rows to its last; HS__END after them */
+    hs__weight parts[4]; /* in the order of the rows; HS__END after the last */
     bool no_bias;
-    size_t first_layer; /* earlier layers are without */
+    bool transposed;    /* stored [in][out] */
+    size_t first_layer; /* layers before this one do not have the module */
 } hs__module;
 
-/* One way to name a family's tensors, the prefix left out. Modules that a recipe has no use for are not
- * looked for: token types where n_types is 0, the projection where E is H unless it projects always, what is
- * of relative positions or of a convolution where the recipe has none. NULL: there is none. */
+/* One naming scheme for a family's tensors, without the prefix. NULL means that the module does not exist.
+ * The binder skips modules that the architecture does not use: token types if n_types is 0, the projection if
+ * E == H (unless projects_always), and modules of absent relative positions or convolutions. */
 typedef struct hs__layout {
     const char *word, *position, *type, *embedding_norm, *projection;
-    const char *layer, *below; /* what stands before a layer's number, and after it */
-    const hs__module *layers;  /* the modules of a layer, up to one without name */
+    const char *layer, *below; /* text before a layer's number, and after it */
+    const hs__module *layers;  /* a layer's modules, ended by one without a name */
     const char *score_bias, *relative, *relative_norm, *convolution, *convolution_norm, *final_norm;
     bool norms_without_bias, projects_always;
 } hs__layout;
 
-/* The modules of the head that predicts masked tokens. Their names stand beside the model's, without its
- * prefix. A checkpoint has the head when it has dense, norm and bias; without decoder that is the word
- * embedding, unless its config says that it is not. */
+/* The modules of the head that predicts masked tokens. Their names have no prefix. A checkpoint has the head
+ * if it has dense, norm and bias. Without a decoder the head uses the word embedding, unless the config says
+ * that they are not tied.
+ *
+ * A head without dense is the decoder alone, without bias. A checkpoint has it if the decoder is there, or if
+ * the config ties it to the word embedding. */
 typedef struct hs__predictor_names {
     const char *dense, *norm, *decoder; /* decoder NULL: always the word embedding */
-    const char *biases[2];              /* modules whose bias is the logits', the first that is there */
-    bool exact_gelu;                    /* whatever the config's activation */
+    bool untied;                        /* not tied if the config does not say; for a head without dense */
+    const char *biases[2];              /* modules that may hold the logits' bias; the first that exists
+                                         * counts */
+    bool exact_gelu;                    /* GELU, even if the config names another activation */
 } hs__predictor_names;
 
+/* The modules of a task head, without prefix except for a dense of the base model. */
+typedef struct hs__head_names {
+    const char *dense, *norm, *output; /* dense and norm NULL: absent */
+    bool dense_in_base;                /* dense has the base model's prefix */
+    bool dense_may_lack_bias;
+    hs_activation activation;
+    const char *activation_key; /* key of config.json that names another activation; or NULL */
+    const char *pooling_key;    /* key of config.json that is "cls" or "mean"; NULL: always cls */
+} hs__head_names;
+
+/* Heads that several families share (heads.c): the pooler of BERT, RoBERTa's two layers, and one layer. */
+extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_head, hs__span_head,
+    hs__next_sentence_head;
+
 typedef struct hs__family {
-    const char *types[4]; /* model_type of config.json: the names that it goes by; NULL after the last */
-    const char *old_key;  /* a config without model_type that has this key is one; or NULL */
-    const hs__shape_keys *keys[3];            /* the first whose n_layers a config has; NULL after the last */
-    const char *prefixes[4];                  /* of tensors' names; NULL after the last */
-    const hs__layout *layouts[3];             /* the first that is there; NULL after the last */
-    const hs__predictor_names *predictors[3]; /* likewise */
-    /* Reads all of a recipe that is not a weight; shape and layers are there, each the same as itself. */
-    void (*configure)(hs__config *config, hs_recipe *recipe);
+    const char *types[4]; /* values of model_type in config.json; NULL after the last */
+    const char *old_key;  /* a config without model_type that has this key is of this family; or NULL */
+    const hs__shape_keys *keys[3];            /* the first whose n_layers the config has counts; NULL after
+                                               * the last */
+    const char *prefixes[4];                  /* prefixes of tensor names; NULL after the last */
+    const hs__layout *layouts[3];             /* the first that the checkpoint has counts; NULL after the
+                                               * last */
+    const hs__predictor_names *predictors[3]; /* as for layouts */
+    /* Names of the task heads; NULL: HuggingFace has no such class for the family. */
+    const hs__head_names *sequence, *tokens, *span, *next_sentence;
+    /* Reads the rest of an architecture except weights. The shape is set, and each layer has its own weights
+     * (same_as). */
+    void (*configure)(hs__config *config, hs_architecture *architecture);
+    bool scales_rotation; /* configure reads rope_scaling */
 } hs__family;
 
-/* BERT's own (bert.c), on which several families build: what its config calls its sizes, its tensors, and
- * what it reads from a config. */
+/* BERT's tables and config reader (bert.c), which several families use. */
 extern const hs__shape_keys hs__bert_keys;
 extern const hs__layout hs__bert_layout;
 extern const hs__predictor_names hs__bert_predictor;
-void hs__bert_configure(hs__config *config, hs_recipe *recipe);
+void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 
-/* RoBERTa's head (roberta.c), which MPNet and ESM have too. */
+/* Llama's tables and config reader (llama.c), which several families use. The reader sets no mask. */
+extern const hs__shape_keys hs__llama_keys;
+extern const hs__layout hs__llama_layout;
+extern const hs__predictor_names hs__llama_predictor;
+void hs__llama_configure(hs__config *config, hs_architecture *architecture);
+
+/* Sets the sliding windows of causal layers. A window of n keys includes the query itself. layer_types
+ * names the layers that have one; without that key they are those from `first` on. */
+void hs__sliding_window(hs__config *config, size_t first, hs_architecture *architecture);
+
+/* RoBERTa's head (roberta.c), which MPNet and ESM share. */
 extern const hs__predictor_names hs__roberta_predictor;
 
-/* Reads config.json: finds the family, checks every limit of recipe.h and refuses what would change the
- * numbers. On success ret_recipe->layers is the caller's to free; on failure *ret_recipe is untouched. */
+/* Reads config.json: finds the family, checks every limit of architecture.h, and refuses keys that would
+ * change the numbers. On success the caller releases *ret_architecture with hs__family_release. On failure it
+ * is untouched. */
 HS_MUST_USE hs_status hs__family_configure(const hs_bytes *config, const hs__family **ret_family,
-                                           hs_recipe *ret_recipe, hs_error *err);
+                                           hs_architecture *ret_architecture, hs_error *err);
+
+/* Frees what hs__family_configure allocated. Zeroed is fine. */
+void hs__family_release(hs_architecture *architecture);
+
+/* Reads the task head that `architectures` names: its task, problem type and labels. */
+void hs__heads_configure(hs__config *config, const hs__family *family, hs_architecture *architecture);
+/* Returns the names of the tensors of a task. */
+const hs__head_names *hs__heads_names(const hs__family *family, hs_head_task task);

@@ -1,5 +1,6 @@
-/* modernbert.c - ModernBERT (Warner et al. 2024): norms before, rotary positions, most layers within a
- * window, a gated feed-forward part, no biases. The first layer's first norm is the embedding's own. */
+/* modernbert.c - ModernBERT (Warner et al. 2024): norms before, rotary positions, sliding windows in most
+ * layers, a gated feed-forward part and no biases. The first layer has no attention norm; the embedding's
+ * norm replaces it. */
 #include "model/families/family.h"
 
 #include <string.h>
@@ -14,8 +15,8 @@ static const hs__module modules[] = {
     {0},
 };
 
-/* Whether a layer attends within a window: by its name in layer_types, which newer configs have, or because
- * it is not the first of its few. */
+/* Returns true if a layer attends within a window. Newer configs say so in layer_types. In older ones all
+ * layers are local except the first of every `every`. */
 static bool is_local(hs__config *config, size_t layer, size_t every)
 {
     const json_t *types = json_object_get(config->keys, "layer_types");
@@ -29,7 +30,8 @@ static bool is_local(hs__config *config, size_t layer, size_t every)
     return local;
 }
 
-/* Bases of rotation under their newer or their older keys; an older null stands for the global one. */
+/* Reads the rotary base of local layers by its newer or its older key. An older null means the global
+ * base. */
 static double read_local_base(hs__config *config, double global)
 {
     const char *key = "local_rope_theta";
@@ -38,24 +40,25 @@ static double read_local_base(hs__config *config, double global)
                                is_null ? global : hs__config_number_or(config, key, 1, 1e12, 10000));
 }
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
     static const char *const unused[] = {"norm_bias", "attention_bias", "mlp_bias"};
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
-    hs__config_only(config, "classifier_activation", "gelu"); /* of the head that predicts */
-    recipe->norms_before = true;
-    recipe->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
-    recipe->activation = hs__config_activation(config, "hidden_activation", HS_GELU);
+    hs__config_only(config, "classifier_activation", "gelu"); /* the activation of the head that predicts
+                                                               * masked tokens */
+    architecture->norms_before = true;
+    architecture->norm_eps = (float)hs__config_number_or(config, "norm_eps", 1e-30, 1, 1e-5);
+    architecture->activation = hs__config_activation(config, "hidden_activation", HS_GELU);
     const size_t every = hs__config_size_or(config, "global_attn_every_n_layers", 1, HS_LAYERS_MAX, 3);
     const size_t window = hs__config_size_or(config, "local_attention", 2, HS_POSITIONS_MAX, 128) / 2;
     const double global = hs__config_theta_or(
         config, "full_attention", hs__config_number_or(config, "global_rope_theta", 1, 1e12, 160000));
     const double local = read_local_base(config, global);
-    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
+    for (size_t i = 0; i < architecture->shape.n_layers; i++) {
         const bool within = is_local(config, i, every);
-        recipe->layers[i].window = within ? window : 0;
-        recipe->layers[i].rotation_base = within ? local : global;
+        architecture->layers[i].window = within ? window : 0;
+        architecture->layers[i].rotation_base = within ? local : global;
     }
 }
 
@@ -77,11 +80,22 @@ static const hs__predictor_names predictor = {
     .exact_gelu = true,
 };
 
+static const hs__head_names sequence = {.dense = "head.dense",
+                                        .dense_may_lack_bias = true,
+                                        .activation = HS_GELU,
+                                        .activation_key = "classifier_activation",
+                                        .norm = "head.norm",
+                                        .output = "classifier",
+                                        .pooling_key = "classifier_pooling"};
+
 const hs__family hs__family_modernbert = {
     .types = {"modernbert"},
     .keys = {&hs__bert_keys},
     .prefixes = {"", "model."},
     .layouts = {&layout},
     .predictors = {&predictor},
+    .sequence = &sequence,
+    .tokens = &sequence,
+    .span = &sequence,
     .configure = configure,
 };

@@ -1,5 +1,5 @@
-/* mpnet.c - MPNet (Song et al. 2020): BERT without token types, with a bias by distance that all layers
- * share. Positions count from 2 on in its code, whatever the config calls padding. */
+/* mpnet.c - MPNet (Song et al. 2020): BERT without token types, with a score bias by distance that all layers
+ * share. Its code counts positions from 2, whatever the config says about padding. */
 #include "model/families/family.h"
 
 static const hs__module modules[] = {
@@ -14,13 +14,13 @@ static const hs__module modules[] = {
     {0},
 };
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
-    recipe->activation = hs__config_activation(config, "hidden_act", HS_GELU);
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    architecture->activation = hs__config_activation(config, "hidden_act", HS_GELU);
     hs__config_size_or(config, "relative_attention_num_buckets", HS_DISTANCE_BUCKETS, HS_DISTANCE_BUCKETS,
                        HS_DISTANCE_BUCKETS);
-    hs__config_padding(config, 1, recipe);
+    hs__config_padding(config, 1, architecture);
 }
 
 static const hs__layout layout = {
@@ -39,5 +39,8 @@ const hs__family hs__family_mpnet = {
     .prefixes = {"", "mpnet.", "model."},
     .layouts = {&layout},
     .predictors = {&hs__roberta_predictor},
+    .sequence = &hs__roberta_head,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
     .configure = configure,
 };

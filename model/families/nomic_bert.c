@@ -1,6 +1,6 @@
 /* nomic_bert.c - NomicBERT v1 and v1.5 (Nussbaum et al. 2024): BERT with rotary positions, a gated
- * feed-forward part and no biases. Its authors' config has GPT-2's keys, that of transformers 5 has BERT's;
- * so have the tensors. */
+ * feed-forward part and no biases. Its authors use GPT-2's config keys, transformers 5 uses BERT's; their
+ * tensor names differ too. */
 #include "model/families/family.h"
 
 #include <string.h>
@@ -55,23 +55,23 @@ static hs_activation read_gate(hs__config *config)
     return HS_GELU;
 }
 
-/* Sizes are rounded up as its code does when it makes the tensors; positions end where its rotation would
- * begin to depend on the text's length. */
-static double configure_authors(hs__config *config, hs_recipe *recipe)
+/* Reads the authors' config. Sizes are rounded up as the authors' code does when it creates the tensors.
+ * Positions end at n_trained, where the authors' rotation begins to depend on the text's length. */
+static double configure_authors(hs__config *config, hs_architecture *architecture)
 {
     static const char *const unused[] = {
         "prenorm",         "causal",       "rotary_emb_interleaved", "rotary_emb_scale_base",
         "rotary_head_dim", "norm_mlp",     "qkv_proj_bias",          "mlp_fc1_bias",
         "mlp_fc2_bias",    "use_rms_norm", "parallel_block",         "scale_attn_by_inverse_layer_idx"};
-    hs_shape *shape = &recipe->shape;
+    hs_shape *shape = &architecture->shape;
     const size_t n_trained = hs__config_size_or(config, "max_trained_positions", 3, HS_POSITIONS_MAX, 2048);
     const double scaling = hs__config_number_or(config, "rotary_scaling_factor", 1, 1e6, 0);
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         hs__config_unused(config, unused[i]);
     if (hs__config_number_or(config, "rotary_emb_fraction", 0, 1, 0) != 1)
         hs__config_refuse(config, "rotary_emb_fraction must be 1");
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-12);
-    recipe->activation = read_gate(config);
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-12);
+    architecture->activation = read_gate(config);
     shape->ffn = round_up(shape->ffn, 256);
     shape->vocab_size =
         round_up(shape->vocab_size, hs__config_size_or(config, "pad_vocab_size_multiple", 1, 1 << 16, 1));
@@ -80,23 +80,23 @@ static double configure_authors(hs__config *config, hs_recipe *recipe)
     return hs__config_number_or(config, "rotary_emb_base", 1, 1e12, 10000);
 }
 
-static double configure_transformers(hs__config *config, hs_recipe *recipe)
+static double configure_transformers(hs__config *config, hs_architecture *architecture)
 {
-    const size_t head_width = recipe->shape.head_width;
-    recipe->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
-    recipe->activation = hs__config_activation(config, "hidden_act", HS_SILU);
+    const size_t head_width = architecture->shape.head_width;
+    architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_eps", 1e-30, 1, 1e-12);
+    architecture->activation = hs__config_activation(config, "hidden_act", HS_SILU);
     hs__config_size_or(config, "head_dim", head_width, head_width, head_width);
     return hs__config_theta_or(config, NULL, 1000);
 }
 
-static void configure(hs__config *config, hs_recipe *recipe)
+static void configure(hs__config *config, hs_architecture *architecture)
 {
-    recipe->shape.n_types = hs__config_size_or(config, "type_vocab_size", 0, HS__TYPES_MAX, 2);
+    architecture->shape.n_types = hs__config_size_or(config, "type_vocab_size", 0, HS__TYPES_MAX, 2);
     const double base = json_object_get(config->keys, gpt_keys.n_layers)
-                            ? configure_authors(config, recipe)
-                            : configure_transformers(config, recipe);
-    for (size_t i = 0; i < recipe->shape.n_layers; i++)
-        recipe->layers[i].rotation_base = base;
+                            ? configure_authors(config, architecture)
+                            : configure_transformers(config, architecture);
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        architecture->layers[i].rotation_base = base;
 }
 
 static const hs__layout authors_layout = {
@@ -122,5 +122,7 @@ const hs__family hs__family_nomic_bert = {
     .keys = {&gpt_keys, &hs__bert_keys},
     .prefixes = {"", "bert.", "nomic_bert."},
     .layouts = {&authors_layout, &layout},
+    .sequence = &hs__pooler_head,
+    .tokens = &hs__classifier_head,
     .configure = configure,
 };

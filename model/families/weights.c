@@ -1,17 +1,19 @@
-/* weights.c - binds the tensors of a checkpoint to a recipe, by the tables of its family. The first failure
- * sticks and silences what follows, so that binding reads as a list. */
+/* weights.c - binds the tensors of a checkpoint to an architecture, using the tables of its family. The first
+ * failure is kept and later calls do nothing, so binding reads as a list. */
 #include "model/families/weights.h"
+
+#include "model/families/buffers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_BYTES 256 /* longest prefix, number and table entry together stay far below */
+#define NAME_BYTES 256 /* far more than the longest prefix, number and table entry together */
 
 typedef struct binder {
     const hs__shards *shards;
     const hs__layout *layout;
     const char *prefix;
-    char module[NAME_BYTES]; /* that is being bound, prefix and all */
+    char module[NAME_BYTES]; /* the current module's name, with its prefix */
     hs_status status;
     hs_error *err;
 } binder;
@@ -28,7 +30,7 @@ static bool read_dtype(const char *name, hs_dtype *ret_dtype)
     return false;
 }
 
-/* Of a vector, a matrix, or the kernel of a convolution. */
+/* The dimensions of a vector, a matrix, or the kernel of a convolution. */
 typedef struct dimensions {
     size_t n_dimensions, n[3];
 } dimensions;
@@ -38,8 +40,8 @@ static void refuse_shape(binder *b, const char *file, const char *name, const di
     char text[80] = "";
     for (size_t i = 0, used = 0; i < wanted->n_dimensions && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, i ? ", %zu" : "%zu", wanted->n[i]);
-    b->status =
-        hs_fail(b->err, HS_BAD_MODEL, "%s: the config asks for [%s], another shape has %s", file, text, name);
+    b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: tensor %s must have the shape [%s], as config.json says",
+                        file, name, text);
 }
 
 static bool fits(const hs__entry *entry, const dimensions *wanted)
@@ -50,7 +52,7 @@ static bool fits(const hs__entry *entry, const dimensions *wanted)
     return same;
 }
 
-/* The tensor that was found under a name, if it is what the recipe needs: its first dimension is its rows. */
+/* Checks a tensor's shape, dtype and values and returns it as a matrix: the first dimension is its rows. */
 static void take(binder *b, const char *file, const char *name, const hs__entry *entry,
                  const dimensions *wanted, hs_tensor *ret_tensor)
 {
@@ -60,17 +62,17 @@ static void take(binder *b, const char *file, const char *name, const hs__entry 
     if (!fits(entry, wanted))
         refuse_shape(b, file, name, wanted);
     else if (!read_dtype(entry->dtype, &tensor.dtype))
-        b->status =
-            hs_fail(b->err, HS_BAD_MODEL, "%s: dtype %s is not supported (F32, F16 and BF16 are) in %s", file,
-                    entry->dtype, name);
+        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: tensor %s has dtype %s; supported: F32, F16 and BF16",
+                            file, name, entry->dtype);
     else if (!hs_tensor_is_finite(&tensor))
-        b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: a NaN or an infinite number in %s: load a sound copy",
-                            file, name);
+        b->status =
+            hs_fail(b->err, HS_BAD_MODEL,
+                    "%s: tensor %s has a NaN or an infinity; get an undamaged copy of the file", file, name);
     else
         *ret_tensor = tensor;
 }
 
-/* Binds <module>.<parameter>, or <module>.<old> as TensorFlow's checkpoints called it. */
+/* Binds <module>.<parameter>, or <module>.<old>, its name in checkpoints converted from TensorFlow. */
 static void bind_shape(binder *b, const char *parameter, const char *old, dimensions wanted,
                        hs_tensor *ret_tensor)
 {
@@ -91,7 +93,7 @@ static void bind_shape(binder *b, const char *parameter, const char *old, dimens
             hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s.%s", b->shards->file_name, b->module, parameter);
 }
 
-/* n_rows 0: a vector. */
+/* Binds a matrix, or a vector if n_rows is 0. */
 static void bind(binder *b, const char *parameter, const char *old, size_t n_rows, size_t n_columns,
                  hs_tensor *ret_tensor)
 {
@@ -136,42 +138,91 @@ static hs_dense *dense_of(hs_layer *layer, hs__weight part)
     return dense[part];
 }
 
-/* Rows [first, first + n_rows) of a matrix; of a vector, as many columns. */
+/* Returns rows [first, first + n_rows) of a matrix. */
 static hs_tensor rows_of(const hs_tensor *whole, size_t first, size_t n_rows)
 {
     const size_t value_bytes = whole->dtype == HS_F32 ? 4 : 2;
-    return (hs_tensor){(const char *)whole->data + first * whole->n_columns * value_bytes, n_rows,
-                       whole->n_columns, whole->dtype};
+    const size_t row_step = whole->column_step > 0 ? 1 : whole->n_columns;
+    return (hs_tensor){(const char *)whole->data + first * row_step * value_bytes, n_rows, whole->n_columns,
+                       whole->dtype, whole->column_step};
 }
 
 static hs_tensor columns_of(const hs_tensor *whole, size_t first, size_t n_columns)
 {
-    const hs_tensor column = {whole->data, whole->n_columns, 1, whole->dtype};
+    const hs_tensor column = {whole->data, whole->n_columns, 1, whole->dtype, 0};
     const hs_tensor some = rows_of(&column, first, n_columns);
-    return (hs_tensor){some.data, 1, n_columns, whole->dtype};
+    return (hs_tensor){some.data, 1, n_columns, whole->dtype, 0};
+}
+
+/* Returns the outputs of a weight. */
+static size_t outputs_of(const hs_shape *shape, hs__weight part)
+{
+    switch (part) {
+    case HS__QUERY:
+        return hs_shape_attention_width(shape);
+    case HS__KEY:
+    case HS__VALUE:
+        return hs_shape_kv_width(shape);
+    case HS__FFN_IN:
+    case HS__FFN_GATE:
+        return shape->ffn;
+    default:
+        return shape->hidden;
+    }
+}
+
+static size_t inputs_of(const hs_shape *shape, hs__weight part)
+{
+    if (part == HS__OUTPUT)
+        return hs_shape_attention_width(shape);
+    return part == HS__FFN_OUT ? shape->ffn : shape->hidden;
+}
+
+/* Binds a matrix that is stored [in][out] if the module is transposed. */
+static void bind_matrix(binder *b, bool transposed, size_t n_out, size_t n_in, hs_tensor *ret_tensor)
+{
+    bind(b, "weight", NULL, transposed ? n_in : n_out, transposed ? n_out : n_in, ret_tensor);
+    if (transposed && !b->status)
+        *ret_tensor = (hs_tensor){ret_tensor->data, n_out, n_in, ret_tensor->dtype, n_out};
 }
 
 static void bind_dense(binder *b, const hs__module *module, const hs_shape *shape, hs_layer *layer)
 {
-    const size_t H = shape->hidden, F = shape->ffn;
-    const bool widens = module->parts[0] == HS__FFN_IN || module->parts[0] == HS__FFN_GATE;
-    const size_t n_in = module->parts[0] == HS__FFN_OUT ? F : H, n_out = widens ? F : H;
-    size_t n_parts = 0;
+    size_t n_parts = 0, n_out = 0, first = 0;
     hs_dense whole = {0};
-    while (n_parts < 3 && module->parts[n_parts])
-        n_parts++;
-    bind(b, "weight", NULL, n_parts * n_out, n_in, &whole.weight);
+    for (; n_parts < 3 && module->parts[n_parts]; n_parts++)
+        n_out += outputs_of(shape, module->parts[n_parts]);
+    bind_matrix(b, module->transposed, n_out, inputs_of(shape, module->parts[0]), &whole.weight);
     if (!module->no_bias)
-        bind(b, "bias", NULL, 0, n_parts * n_out, &whole.bias);
+        bind(b, "bias", NULL, 0, n_out, &whole.bias);
     for (size_t i = 0; i < n_parts && !b->status; i++) {
         hs_dense *part = dense_of(layer, module->parts[i]);
-        part->weight = rows_of(&whole.weight, i * n_out, n_out);
+        const size_t n = outputs_of(shape, module->parts[i]);
+        part->weight = rows_of(&whole.weight, first, n);
         if (whole.bias.data)
-            part->bias = columns_of(&whole.bias, i * n_out, n_out);
+            part->bias = columns_of(&whole.bias, first, n);
+        first += n;
     }
 }
 
-/* Whether a layer has a module of its own. */
+/* Returns the norm that a module holds, or NULL. */
+static hs_norm *norm_of(const hs__module *module, hs_layer *layer)
+{
+    switch (module->parts[0]) {
+    case HS__ATTENTION_NORM:
+        return &layer->attention_norm;
+    case HS__FFN_NORM:
+        return &layer->ffn_norm;
+    case HS__QUERY_NORM:
+        return &layer->query_norm;
+    case HS__KEY_NORM:
+        return &layer->key_norm;
+    default:
+        return NULL;
+    }
+}
+
+/* Returns true if layer `index` has its own tensors for the module. */
 static bool is_there(const hs__module *module, size_t index, const hs_relative *relative)
 {
     if (module->parts[0] == HS__POSITION_KEY)
@@ -181,35 +232,35 @@ static bool is_there(const hs__module *module, size_t index, const hs_relative *
     return index >= module->first_layer;
 }
 
-static void bind_layer(binder *b, size_t index, size_t number, hs_recipe *recipe)
+static void bind_layer(binder *b, size_t index, size_t number, hs_architecture *architecture)
 {
-    hs_layer *layer = &recipe->layers[index];
+    hs_layer *layer = &architecture->layers[index];
     for (const hs__module *module = b->layout->layers; module->name; module++) {
-        if (!is_there(module, index, &recipe->relative))
+        if (!is_there(module, index, &architecture->relative))
             continue;
         enter_layer(b, number, module->name);
-        if (module->parts[0] == HS__ATTENTION_NORM)
-            bind_norm(b, recipe->shape.hidden, &layer->attention_norm);
-        else if (module->parts[0] == HS__FFN_NORM)
-            bind_norm(b, recipe->shape.hidden, &layer->ffn_norm);
+        hs_norm *norm = norm_of(module, layer);
+        const bool of_head = norm == &layer->query_norm || norm == &layer->key_norm;
+        if (norm)
+            bind_norm(b, of_head ? architecture->shape.head_width : architecture->shape.hidden, norm);
         else
-            bind_dense(b, module, &recipe->shape, layer);
+            bind_dense(b, module, &architecture->shape, layer);
     }
-    if (recipe->relative.shared && recipe->relative.c2p)
+    if (architecture->relative.shared && architecture->relative.c2p)
         layer->position_key = layer->key;
-    if (recipe->relative.shared && recipe->relative.p2c)
+    if (architecture->relative.shared && architecture->relative.p2c)
         layer->position_query = layer->query;
 }
 
-/* Numbers in names count the layers that have weights of their own. */
-static void bind_layers(binder *b, hs_recipe *recipe)
+/* Binds all layers. The numbers in tensor names count only the layers that have their own weights. */
+static void bind_layers(binder *b, hs_architecture *architecture)
 {
     size_t number = 0;
-    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
-        if (recipe->layers[i].same_as == i)
-            bind_layer(b, i, number++, recipe);
+    for (size_t i = 0; i < architecture->shape.n_layers; i++) {
+        if (architecture->layers[i].same_as == i)
+            bind_layer(b, i, number++, architecture);
         else
-            recipe->layers[i] = recipe->layers[recipe->layers[i].same_as];
+            architecture->layers[i] = architecture->layers[architecture->layers[i].same_as];
     }
 }
 
@@ -254,7 +305,7 @@ static void bind_relative(binder *b, size_t hidden, hs_relative *relative)
     }
 }
 
-/* The kernel lies as [H][H][width]: rows of H width numbers. */
+/* Binds the convolution. Its kernel is stored as [H][H][width], that is H rows of H width numbers. */
 static void bind_convolution(binder *b, size_t hidden, hs_convolution *convolution)
 {
     const size_t width = convolution->width;
@@ -267,9 +318,9 @@ static void bind_convolution(binder *b, size_t hidden, hs_convolution *convoluti
     bind_norm(b, hidden, &convolution->norm);
 }
 
-/* ---- what is not in the tables ---- */
+/* ---- unknown tensors ---- */
 
-/* What follows a layer's number in the name of one of its tensors; NULL: it is of no layer. */
+/* Returns the part of a tensor's name after its layer number, or NULL if it belongs to no layer. */
 static const char *below_layer(const binder *b, const char *name)
 {
     const size_t n_prefix = strlen(b->prefix), n_layer = strlen(b->layout->layer);
@@ -281,10 +332,11 @@ static const char *below_layer(const binder *b, const char *name)
 
 static bool is_norm(const hs__module *module)
 {
-    return module->parts[0] == HS__ATTENTION_NORM || module->parts[0] == HS__FFN_NORM;
+    hs_layer unused;
+    return norm_of(module, &unused);
 }
 
-/* Whether a parameter is one that a module has, under its newer or its older name. */
+/* Returns true if the module has this parameter, by its newer or its older name. */
 static bool is_of(const hs__module *module, const char *parameter, const hs__layout *layout)
 {
     const bool biased = is_norm(module) ? !layout->norms_without_bias : !module->no_bias;
@@ -304,32 +356,40 @@ static bool is_known(const hs__layout *layout, const char *rest)
         if (strncmp(rest, module->name, n) == 0 && rest[n] == '.' && is_of(module, rest + n + 1, layout))
             return true;
     }
-    /* Frequencies of rotary positions follow from the config; older code saved them too. */
-    const char *last = strrchr(rest, '.');
-    return last && strcmp(last, ".inv_freq") == 0;
+    return false;
 }
 
-/* A weight in a layer that nothing here computes with, say a norm of queries, is a model of another kind
- * under a known name: its maps would be wrong. */
-static void refuse_strange(binder *b)
+/* Returns true if a layer's tensor is a weight of the layout or a buffer. `rest` follows the layer's number.
+ */
+static bool has_place(const binder *b, const hs__safetensors *tensors, const char *name, const char *rest,
+                      const hs_shape *shape)
+{
+    hs__entry entry;
+    return is_known(b->layout, rest) ||
+           (hs__safetensors_find(tensors, name, &entry) && hs__is_buffer(rest, &entry, shape));
+}
+
+/* Refuses a checkpoint with unknown weights in its layers, such as a norm of queries. Such a model computes
+ * something else under a known name, and its maps would be wrong. */
+static void refuse_strange(binder *b, const hs_shape *shape)
 {
     for (size_t i = 0; i < b->shards->n_shards && !b->status; i++) {
         const hs__safetensors *tensors = &b->shards->shards[i].tensors;
         for (void *at = json_object_iter(tensors->header); at && !b->status;
              at = json_object_iter_next(tensors->header, at)) {
             const char *name = json_object_iter_key(at), *rest = below_layer(b, name);
-            if (rest && !is_known(b->layout, rest))
-                b->status =
-                    hs_fail(b->err, HS_BAD_MODEL,
-                            "%s: %s has no place in this family's layers: the model is of another kind",
-                            tensors->file_name, name);
+            if (rest && !has_place(b, tensors, name, rest, shape))
+                b->status = hs_fail(
+                    b->err, HS_BAD_MODEL,
+                    "%s: the layers of this family have no tensor %s; the model has another architecture",
+                    tensors->file_name, name);
         }
     }
 }
 
 /* ---- the head ---- */
 
-/* Whether there is a tensor <module>.<parameter>. */
+/* Returns true if the checkpoint has a tensor <module>.<parameter>. */
 static bool has(const binder *b, const char *module, const char *parameter)
 {
     char name[2 * NAME_BYTES];
@@ -338,7 +398,8 @@ static bool has(const binder *b, const char *module, const char *parameter)
     return hs__shards_find(b->shards, name, &entry) != NULL;
 }
 
-/* Checkpoints of sentence encoders may hold parts of the head: half of one is none. */
+/* Returns the module with the logits' bias, or NULL if the checkpoint has no complete head. Sentence encoders
+ * may hold only parts of it. */
 static const char *predictor_bias(const binder *b, const hs__predictor_names *names)
 {
     if (!has(b, names->dense, "weight") || (!has(b, names->norm, "weight") && !has(b, names->norm, "gamma")))
@@ -349,54 +410,118 @@ static const char *predictor_bias(const binder *b, const hs__predictor_names *na
     return NULL;
 }
 
-/* A decoder that is neither in the file nor the word embedding would be one of random numbers. */
-static void bind_decoder(binder *b, const char *module, size_t width, hs_recipe *recipe)
+/* Binds the decoder, or ties it to the word embedding. Refuses an untied decoder that is missing from the
+ * file. */
+static void bind_decoder(binder *b, const char *module, size_t width, hs_architecture *architecture)
 {
-    hs_predictor *predictor = &recipe->predictor;
+    hs_predictor *predictor = &architecture->predictor;
     if (module && has(b, module, "weight"))
-        bind_table(b, module, recipe->shape.vocab_size, width, &predictor->decoder);
+        bind_table(b, module, architecture->shape.vocab_size, width, &predictor->decoder);
     else if (module && predictor->untied && !b->status)
-        b->status =
-            hs_fail(b->err, HS_BAD_MODEL,
-                    "%s: tie_word_embeddings is false in config.json, and no tensor %s.weight is here",
-                    b->shards->file_name, module);
+        b->status = hs_fail(b->err, HS_BAD_MODEL,
+                            "%s: config.json has tie_word_embeddings false, but there is no tensor %s.weight",
+                            b->shards->file_name, module);
     else
-        predictor->decoder = recipe->embedding.word;
+        predictor->decoder = architecture->embedding.word;
 }
 
-static void bind_predictor(binder *b, const hs__predictor_names *names, const char *bias, hs_recipe *recipe)
+static void bind_predictor(binder *b, const hs__predictor_names *names, const char *bias,
+                           hs_architecture *architecture)
 {
-    hs_predictor *predictor = &recipe->predictor;
-    const size_t P = recipe->embedding.width, V = recipe->shape.vocab_size;
+    hs_predictor *predictor = &architecture->predictor;
+    const size_t P = architecture->embedding.width, V = architecture->shape.vocab_size;
     b->prefix = "";
     enter(b, names->dense);
-    bind(b, "weight", NULL, P, recipe->shape.hidden, &predictor->dense.weight);
+    bind(b, "weight", NULL, P, architecture->shape.hidden, &predictor->dense.weight);
     if (has(b, names->dense, "bias"))
         bind(b, "bias", NULL, 0, P, &predictor->dense.bias);
     enter(b, names->norm);
     bind_norm(b, P, &predictor->norm);
     enter(b, bias);
     bind(b, "bias", NULL, 0, V, &predictor->bias);
-    bind_decoder(b, names->decoder, P, recipe);
-    predictor->activation = names->exact_gelu ? HS_GELU : recipe->activation;
+    bind_decoder(b, names->decoder, P, architecture);
+    predictor->activation = names->exact_gelu ? HS_GELU : architecture->activation;
 }
 
-/* The first head that the checkpoint has, if it has one. */
-static void find_predictor(binder *b, const hs__family *family, hs_recipe *recipe)
+/* Binds a head that is the decoder alone. */
+static void find_decoder(binder *b, const hs__predictor_names *names, hs_architecture *architecture)
 {
-    for (size_t i = 0; family->predictors[i]; i++) {
+    hs_predictor *predictor = &architecture->predictor;
+    b->prefix = "";
+    if (has(b, names->decoder, "weight"))
+        bind_table(b, names->decoder, architecture->shape.vocab_size, architecture->shape.hidden,
+                   &predictor->decoder);
+    else if (predictor->tied || (!predictor->untied && !names->untied))
+        predictor->decoder = architecture->embedding.word;
+}
+
+/* Binds the first of the family's heads that the checkpoint has, if any. */
+static void find_predictor(binder *b, const hs__family *family, hs_architecture *architecture)
+{
+    for (size_t i = 0; family->predictors[i] && !b->status; i++) {
+        if (!family->predictors[i]->dense) {
+            find_decoder(b, family->predictors[i], architecture);
+            return;
+        }
         const char *bias = predictor_bias(b, family->predictors[i]);
         if (bias) {
-            bind_predictor(b, family->predictors[i], bias, recipe);
+            bind_predictor(b, family->predictors[i], bias, architecture);
             return;
         }
     }
 }
 
+/* ---- task heads ---- */
+
+/* Enters a module of the base model, or one of the head. */
+static void enter_head(binder *b, const char *prefix, const char *module)
+{
+    b->prefix = prefix;
+    enter(b, module);
+}
+
+static void bind_head(binder *b, const hs__head_names *names, const char *base, size_t hidden,
+                      hs_task_head *head)
+{
+    if (names->dense) {
+        enter_head(b, names->dense_in_base ? base : "", names->dense);
+        bind(b, "weight", NULL, hidden, hidden, &head->dense.weight);
+        if (!names->dense_may_lack_bias || has(b, b->module, "bias"))
+            bind(b, "bias", NULL, 0, hidden, &head->dense.bias);
+    }
+    if (names->norm) {
+        enter_head(b, "", names->norm);
+        bind(b, "weight", "gamma", 0, hidden, &head->norm.gamma);
+        if (has(b, b->module, "bias"))
+            bind(b, "bias", NULL, 0, hidden, &head->norm.beta);
+    }
+    enter_head(b, "", names->output);
+    bind(b, "weight", NULL, head->n_classes, hidden, &head->output.weight);
+    bind(b, "bias", NULL, 0, head->n_classes, &head->output.bias);
+}
+
+/* Binds the head that config.json names, and BERT's next sentence head if the checkpoint has it. A head that
+ * is named must have all of its tensors. */
+static void bind_heads(binder *b, const hs__family *family, hs_architecture *architecture)
+{
+    const size_t H = architecture->shape.hidden;
+    const char *base = b->prefix;
+    hs_task_head *head = &architecture->task_head, *next = &architecture->next_sentence;
+    if (head->task)
+        bind_head(b, hs__heads_names(family, head->task), base, H, head);
+    if (!family->next_sentence)
+        return;
+    enter_head(b, base, family->next_sentence->dense);
+    if (next->task || (has(b, b->module, "weight") && has(b, family->next_sentence->output, "weight"))) {
+        *next = (hs_task_head){
+            .task = HS_TASK_NEXT_SENTENCE, .n_classes = 2, .activation = family->next_sentence->activation};
+        bind_head(b, family->next_sentence, base, H, next);
+    }
+}
+
 /* ---- which names ---- */
 
-/* Layout and prefix are the first under which there are word embeddings and, if it must be, the first module
- * of the first layer. */
+/* Finds the first layout and prefix with word embeddings and, if with_layer, the first module of layer 0. */
 static bool find_layout(binder *b, const hs__family *family, bool with_layer)
 {
     for (size_t i = 0; family->layouts[i]; i++) {
@@ -414,23 +539,25 @@ static bool find_layout(binder *b, const hs__family *family, bool with_layer)
     return false;
 }
 
-hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_recipe *recipe,
+hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_architecture *architecture,
                            hs_error *err)
 {
     binder b = {.shards = shards, .err = err};
     if (!find_layout(&b, family, true) && !find_layout(&b, family, false))
         return hs_fail(err, HS_BAD_MODEL, "%s: no tensor %s.weight, bare or after %s", shards->file_name,
                        family->layouts[0]->word, family->prefixes[1]);
-    bind_embedding(&b, &recipe->shape, &recipe->embedding);
-    bind_layers(&b, recipe);
-    bind_table(&b, b.layout->score_bias, HS_DISTANCE_BUCKETS, recipe->shape.n_heads, &recipe->score_bias);
-    bind_relative(&b, recipe->shape.hidden, &recipe->relative);
-    bind_convolution(&b, recipe->shape.hidden, &recipe->convolution);
+    bind_embedding(&b, &architecture->shape, &architecture->embedding);
+    bind_layers(&b, architecture);
+    bind_table(&b, b.layout->score_bias, HS_DISTANCE_BUCKETS, architecture->shape.n_heads,
+               &architecture->score_bias);
+    bind_relative(&b, architecture->shape.hidden, &architecture->relative);
+    bind_convolution(&b, architecture->shape.hidden, &architecture->convolution);
     if (b.layout->final_norm) {
         enter(&b, b.layout->final_norm);
-        bind_norm(&b, recipe->shape.hidden, &recipe->final_norm);
+        bind_norm(&b, architecture->shape.hidden, &architecture->final_norm);
     }
-    refuse_strange(&b);
-    find_predictor(&b, family, recipe);
+    refuse_strange(&b, &architecture->shape);
+    bind_heads(&b, family, architecture);
+    find_predictor(&b, family, architecture);
     return b.status;
 }

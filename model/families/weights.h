@@ -1,9 +1,9 @@
-/* weights.h - names of tensors -> weights. */
+/* weights.h - binds tensors by name to the weights of an architecture. */
 #pragma once
 
 #include "model/families/family.h"
 
-/* Fills in the recipe's weights with tensors that point into the shards, each of the shape that the recipe
- * promises and without a NaN or an infinity. */
-HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family, hs_recipe *recipe,
-                                       hs_error *err);
+/* Fills in the architecture's weights. The tensors point into the shards. Fails with HS_BAD_MODEL if a tensor
+ * is missing, has another shape or an unsupported dtype, or holds a NaN or an infinity. */
+HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family,
+                                       hs_architecture *architecture, hs_error *err);

@@ -1,4 +1,4 @@
-/* digest.c - nettle's SHA-256; a sum so far is that of a copy of the state, so that more may follow. */
+/* digest.c - SHA-256 by nettle. Reading a digest finishes a copy of the state, so more bytes may follow. */
 #include "model/files/digest.h"
 
 #include <nettle/base16.h>

@@ -1,8 +1,8 @@
-/* digest.h - SHA-256 of bytes that come in pieces.
+/* digest.h - SHA-256 of bytes that arrive in chunks.
  *
  *     hs_digest *digest = hs_digest_create();
- *     hs_digest_add(digest, bytes, n_bytes);           again and again
- *     hs_digest_read(digest, hex);                     of everything so far; more may follow
+ *     hs_digest_add(digest, bytes, n_bytes);           once per chunk
+ *     hs_digest_read(digest, hex);                     of all bytes so far; more may follow
  *     hs_digest_destroy(digest); */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* file.c - a checkpoint's folder. Small files are read, weight files are mapped: opening 440 MB costs
- * microseconds, and pages arrive when the engine first reads them. */
+/* file.c - reads small files and maps weight files. Mapping 440 MB takes microseconds; the system reads pages
+ * when the engine first touches them. */
 #include "model/files/file.h"
 
 #include <errno.h>
@@ -24,7 +24,8 @@ static hs_status fail_errno(hs_error *err, const char *name, int error)
     return hs_fail(err, status, "%s: %s", name, strerror_r(error, text, sizeof text));
 }
 
-/* O_NONBLOCK: a pipe of that name must not hang us; it is refused as not regular. */
+/* Opens a regular file. O_NONBLOCK keeps a pipe of that name from blocking; it is then refused as not
+ * regular. */
 static hs_status open_regular(const char *dir, const char *name, int *ret_fd, size_t *ret_size, hs_error *err)
 {
     char path[PATH_MAX];
@@ -49,7 +50,7 @@ static hs_status open_regular(const char *dir, const char *name, int *ret_fd, si
     return HS_OK;
 }
 
-/* Reads exactly n_bytes; a file that became shorter meanwhile is an error. */
+/* Reads exactly n_bytes. Fails with HS_IO if the file has become shorter. */
 static hs_status read_fully(int fd, const char *name, char *ret_data, size_t n_bytes, hs_error *err)
 {
     for (size_t done = 0; done < n_bytes;) {
@@ -59,7 +60,7 @@ static hs_status read_fully(int fd, const char *name, char *ret_data, size_t n_b
         if (n < 0)
             return fail_errno(err, name, errno);
         if (n == 0)
-            return hs_fail(err, HS_IO, "%s: changed while being read", name);
+            return hs_fail(err, HS_IO, "%s: changed while it was read; try again", name);
         done += (size_t)n;
     }
     return HS_OK;
@@ -82,7 +83,7 @@ hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_byt
         st = hs_fail(err, HS_BAD_MODEL, "%s: larger than %zu MB", name, READ_BYTES_MAX >> 20);
         goto out;
     }
-    data = malloc(size + 1); /* never zero, so that NULL means absent */
+    data = malloc(size + 1); /* never 0 bytes: NULL means absent */
     if (!data) {
         st = hs_fail(err, HS_NO_MEMORY, "%s: out of memory", name);
         goto out;

@@ -1,4 +1,4 @@
-/* file.h - a checkpoint's files: read whole, or mapped. */
+/* file.h - reads or maps one file of a checkpoint. */
 #pragma once
 
 #include "model/bytes.h"
@@ -6,18 +6,18 @@
 
 #include <stdbool.h>
 
-/* A weight file stays open beside its mapping, so that reading all of it later (for its SHA-256) cannot fault
- * when somebody truncates it. */
+/* A mapped file. The file stays open, so that its SHA-256 can be read later with pread: reading the mapping
+ * would fault if somebody truncates the file. */
 typedef struct hs__mapping {
     hs_bytes bytes;
     int fd; /* -1: nothing mapped */
 } hs__mapping;
 
-/* Reads dir/name whole. An absent file gives {NULL, 0} when optional, else HS_NOT_FOUND. The caller frees
- * ret_bytes->data. */
+/* Reads dir/name into memory. If the file is absent, returns {NULL, 0} if optional, else fails with
+ * HS_NOT_FOUND. The caller frees ret_bytes->data. */
 HS_MUST_USE hs_status hs__file_read(const char *dir, const char *name, bool optional, hs_bytes *ret_bytes,
                                     hs_error *err);
-/* Maps dir/name read-only. *ret_mapping must be unmapped, also after an error. */
+/* Maps dir/name read-only. The caller unmaps *ret_mapping, even after an error. */
 HS_MUST_USE hs_status hs__file_map(const char *dir, const char *name, hs__mapping *ret_mapping,
                                    hs_error *err);
 void hs__file_unmap(hs__mapping *mapping);

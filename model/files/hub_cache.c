@@ -1,4 +1,5 @@
-/* hub_cache.c - names to paths, as huggingface_hub makes them, and the one look that finds a snapshot. */
+/* hub_cache.c - builds paths in the HuggingFace cache as huggingface_hub does, and looks up a snapshot
+ * there. */
 #include "model/files/hub_cache.h"
 
 #include <errno.h>
@@ -18,7 +19,8 @@ static bool is_word_character(char c)
            c == '_' || c == '-';
 }
 
-/* A part of a repository's name. The hub allows neither "--" nor "..", which would lead out of the folder. */
+/* Returns true for a valid part of a repository's name. The hub allows neither "--" nor "..", which could
+ * leave the folder. */
 static bool part_is_sound(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -28,7 +30,8 @@ static bool part_is_sound(const char *text, size_t n)
     return n > 0 && text[0] != '.' && text[0] != '-' && n <= 96;
 }
 
-/* Revisions may have slashes (refs/pr/1), but lead nowhere else. */
+/* Returns true for a valid revision. Slashes are allowed (refs/pr/1); each part between them must be
+ * valid. */
 static bool revision_is_sound(const char *text, size_t n)
 {
     for (size_t start = 0; start <= n;) {
@@ -131,7 +134,7 @@ hs_status hs_hub_cache_lock_path(const hs_hub_name *name, const char *file, char
     return fits(snprintf(ret_path, PATH_MAX, "%s/.locks/%s/%s.lock", root, folder, file), err);
 }
 
-/* The commit that a revision stands for: what its ref says, or itself. */
+/* Reads the commit of a revision from its ref. Without a ref the revision itself is the commit. */
 static hs_status commit_read(const hs_hub_name *name, char ret_commit[sizeof name->revision], hs_error *err)
 {
     char path[PATH_MAX];
@@ -164,15 +167,16 @@ hs_status hs_hub_cache_find(const hs_hub_name *name, char ret_dir[PATH_MAX], hs_
         return st;
     if (access(config, R_OK) == 0)
         return HS_OK;
-    const bool usual = strcmp(name->revision, HS_HUB_REVISION) == 0;
+    const bool is_default = strcmp(name->revision, HS_HUB_REVISION) == 0;
     return hs_fail(
         err, HS_NOT_FOUND,
         "%s%s%s is neither a folder here nor in the HuggingFace cache; to download it: headscope pull %s%s%s",
-        name->repository, usual ? "" : "@", usual ? "" : name->revision, name->repository, usual ? "" : "@",
-        usual ? "" : name->revision);
+        name->repository, is_default ? "" : "@", is_default ? "" : name->revision, name->repository,
+        is_default ? "" : "@", is_default ? "" : name->revision);
 }
 
-/* Both sums at once: reading takes longer than either. git's begins with a header of its own. */
+/* Computes SHA-256 and git's SHA-1 in one pass, because reading takes longer than either. Git hashes "blob
+ * <size>" and a NUL before the bytes. */
 static hs_status blob_sums(int fd, size_t n_bytes, struct sha256_ctx *sha256, struct sha1_ctx *sha1,
                            hs_error *err)
 {
@@ -187,7 +191,7 @@ static hs_status blob_sums(int fd, size_t n_bytes, struct sha256_ctx *sha256, st
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return hs_fail(err, HS_IO, "cannot read what was downloaded: %s", strerror(errno));
+            return hs_fail(err, HS_IO, "cannot read the downloaded file: %s", strerror(errno));
         if (n == 0)
             return HS_OK;
         sha256_update(sha256, (size_t)n, buffer);
@@ -213,6 +217,8 @@ hs_status hs_hub_blob_check(int fd, size_t n_bytes, const char *etag, hs_error *
     else
         sha1_digest(&sha1, SHA1_DIGEST_SIZE, sum);
     base16_encode_update(hex, n / 2, sum);
-    return strcasecmp(hex, etag) == 0 ? HS_OK
-                                      : hs_fail(err, HS_IO, "the checksum is %s, the hub said %s", hex, etag);
+    return strcasecmp(hex, etag) == 0
+               ? HS_OK
+               : hs_fail(err, HS_IO, "the checksum is %s, but the hub lists %s; download the file again", hex,
+                         etag);
 }

@@ -1,4 +1,4 @@
-/* json.c - the one door through which model/ reads JSON. */
+/* json.c - parses JSON for model/. All JSON files of a checkpoint pass through here. */
 #include "model/files/json.h"
 
 static hs_status parse(const hs_bytes *file, size_t flags, const char *file_name, json_t **ret_object,
@@ -6,7 +6,7 @@ static hs_status parse(const hs_bytes *file, size_t flags, const char *file_name
 {
     json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
     json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES | flags, &error);
-    /* jansson leaves the text empty where it forgot to say that an allocation failed. */
+    /* jansson sometimes fails to allocate without setting an error code; then the text is empty */
     if (!json && (json_error_code(&error) == json_error_out_of_memory || !error.text[0]))
         return hs_fail(err, HS_NO_MEMORY, "%s: out of memory", file_name);
     if (!json)

@@ -1,4 +1,4 @@
-/* json.h - a checkpoint's JSON files, parsed as hostile. */
+/* json.h - parses a checkpoint's untrusted JSON files. */
 #pragma once
 
 #include "model/bytes.h"
@@ -6,11 +6,11 @@
 
 #include <jansson.h>
 
-/* Parses the whole of a file as one JSON object, duplicate keys refused. HS_BAD_MODEL names the file and the
- * position. The caller releases the result with json_decref. */
+/* Parses a file as one JSON object. Duplicate keys are refused. Fails with HS_BAD_MODEL, naming the file and
+ * the position. The caller releases the result with json_decref. */
 HS_MUST_USE hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object,
                                      hs_error *err);
 
-/* The same with every number as a real: HuggingFace writes a model_max_length of 31 digits. */
+/* Like hs__json_parse, with every number as a real: HuggingFace writes a model_max_length of 31 digits. */
 HS_MUST_USE hs_status hs__json_parse_reals(const hs_bytes *file, const char *file_name, json_t **ret_object,
                                            hs_error *err);

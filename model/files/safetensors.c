@@ -1,4 +1,4 @@
-/* safetensors.c - one file of tensors, checked completely before anything of it is used. */
+/* safetensors.c - parses one .safetensors file. The whole header is checked before any tensor is used. */
 #include "model/files/safetensors.h"
 #include "model/files/json.h"
 
@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The format allows 100 MB. 256 layers take 1 MB; a tree of 16 MB is the most we build for a stranger. */
+/* The format allows 100 MB. A model of 256 layers needs 1 MB; 16 MB bounds the memory that an untrusted
+ * header can take. */
 #define HEADER_BYTES_MAX ((size_t)16 << 20)
 
-/* The one key of a header that is no tensor; what it holds is neither checked nor used. */
+/* The only key of a header that is not a tensor. Its value is neither checked nor used. */
 #define METADATA "__metadata__"
 
 static const struct {
@@ -20,13 +21,12 @@ static const struct {
     {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8},
 };
 
-/* Where a tensor lies, in bytes from the beginning of the data. */
+/* A tensor's bytes, as offsets into the data. */
 typedef struct range {
     size_t begin, end;
 } range;
 
-/* Product of the dimensions and of the width of the dtype; false when it overflows or something is not a
- * size. */
+/* Multiplies *n_bytes by every dimension. Returns false on overflow or if a dimension is not a size. */
 static bool measure(const json_t *shape, size_t *n_bytes)
 {
     size_t n_dimensions = json_array_size(shape);
@@ -81,7 +81,7 @@ static int compare_ranges(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Tensors must tile the data: no hole, no overlap, nothing behind the last. */
+/* Checks every entry. The tensors must cover the data exactly: no gap, no overlap, nothing after the last. */
 static hs_status check_header(const char *file_name, json_t *header, size_t data_bytes, hs_error *err)
 {
     range *ranges = malloc((json_object_size(header) + 1) * sizeof *ranges);
@@ -103,12 +103,12 @@ static hs_status check_header(const char *file_name, json_t *header, size_t data
     size_t end = 0;
     for (size_t i = 0; i < n_ranges && !st; i++) {
         if (ranges[i].begin != end)
-            st = hs_fail(err, HS_BAD_MODEL, "%s: a hole or an overlap at data offset %zu", file_name, end);
+            st = hs_fail(err, HS_BAD_MODEL, "%s: a gap or an overlap at data offset %zu", file_name, end);
         end = ranges[i].end;
     }
     if (!st && end != data_bytes)
         st = hs_fail(err, HS_BAD_MODEL,
-                     "%s: %zu bytes of data where the header describes %zu (an unfinished download?)",
+                     "%s: the data has %zu bytes, but the header describes %zu; is the download incomplete?",
                      file_name, data_bytes, end);
 out:
     free(ranges);
@@ -164,7 +164,8 @@ bool hs__safetensors_find(const hs__safetensors *file, const char *name, hs__ent
         .n_dimensions = json_array_size(shape),
         .dimensions = {(size_t)json_integer_value(json_array_get(shape, 0)),
                        (size_t)json_integer_value(json_array_get(shape, 1)),
-                       (size_t)json_integer_value(json_array_get(shape, 2))},
+                       (size_t)json_integer_value(json_array_get(shape, 2)),
+                       (size_t)json_integer_value(json_array_get(shape, 3))},
         .dtype = json_string_value(json_object_get(tensor, "dtype")),
     };
     return true;

@@ -1,4 +1,4 @@
-/* safetensors.h - the bytes of one .safetensors file -> tensors by name. */
+/* safetensors.h - reads tensors by name from one .safetensors file. */
 #pragma once
 
 #include "model/bytes.h"
@@ -11,21 +11,21 @@
 typedef struct hs__safetensors {
     const char *file_name; /* borrowed, for messages */
     const unsigned char *data;
-    json_t *header; /* every entry of it is known to be sound */
+    json_t *header; /* every entry has been checked */
 } hs__safetensors;
 
 typedef struct hs__entry {
     const void *data;
     size_t n_bytes;
     size_t n_dimensions;
-    size_t dimensions[3]; /* the first three */
+    size_t dimensions[4]; /* the first four */
     const char *dtype;    /* "F16" */
 } hs__entry;
 
-/* Checks all of the header: known dtypes, sizes, offsets without holes or overlap up to the end of the file.
- * *ret_file borrows the bytes. */
+/* Parses and checks the header: known dtypes, shapes, and offsets that cover the file without gap or overlap.
+ * Fails with HS_BAD_MODEL. *ret_file borrows the bytes; the caller finishes it after success. */
 HS_MUST_USE hs_status hs__safetensors_parse(const hs_bytes *file, const char *file_name,
                                             hs__safetensors *ret_file, hs_error *err);
 void hs__safetensors_finish(hs__safetensors *file); /* zeroed or finished twice is fine */
-/* False when the file has no tensor of this name. */
+/* Finds a tensor by name. Returns false if the file has none. */
 bool hs__safetensors_find(const hs__safetensors *file, const char *name, hs__entry *ret_entry);

@@ -1,4 +1,5 @@
-/* shards.c - model.safetensors, or model.safetensors.index.json and the files that its weight_map names. */
+/* shards.c - opens model.safetensors, or the files that model.safetensors.index.json names in its
+ * weight_map. */
 #include "model/files/shards.h"
 #include "model/files/json.h"
 
@@ -14,7 +15,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A shard lies beside its index: a plain file name, so that no index reads other folders. */
+/* Returns true for a plain file name: a shard must be in the folder of its index. */
 static bool is_shard_name(const char *name)
 {
     static const char suffix[] = ".safetensors";
@@ -92,7 +93,8 @@ static hs_status open_shards(const char *dir, const char *const *names, size_t n
     return HS_OK;
 }
 
-/* A pickle, which can run code when it is read: not for us to open. */
+/* Returns true if the folder has PyTorch pickles. headscope does not open them, because a pickle can run
+ * code. */
 static bool has_pickle(const char *dir)
 {
     static const char *const names[] = {PICKLE_FILE, PICKLE_FILE ".index.json"};
@@ -111,11 +113,11 @@ static hs_status refuse_missing(const char *dir, hs_error *err)
         return hs_fail(
             err, HS_NOT_FOUND,
             SINGLE_FILE
-            ": not there, only " PICKLE_FILE
+            ": missing; the folder has only " PICKLE_FILE
             ", a pickle. Convert it once, in Python with \"from transformers import AutoModel\" and "
             "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\", or with examples/convert.py of "
             "headscope's sources");
-    return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": not there, nor " INDEX_FILE);
+    return hs_fail(err, HS_NOT_FOUND, SINGLE_FILE ": missing, as is " INDEX_FILE);
 }
 
 static hs_status open_single(const char *dir, hs__shards *shards, hs_error *err)
@@ -129,7 +131,7 @@ static hs_status open_single(const char *dir, hs__shards *shards, hs_error *err)
     return st ? hs_fail(err, st, "%s", reason.text) : HS_OK;
 }
 
-/* HuggingFace prefers the single file where both are present. */
+/* Prefers the single file if both are present, as HuggingFace does. */
 hs_status hs__shards_open(const char *dir, hs__shards *ret_shards, hs_error *err)
 {
     hs_bytes index = {NULL, 0};

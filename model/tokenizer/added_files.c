@@ -1,26 +1,27 @@
-/* added_files.c - added tokens are named in up to four files: tokenizer.json; the added_tokens_decoder of
- * tokenizer_config.json or, older, added_tokens.json; and the special tokens of tokenizer_config.json or,
- * older, special_tokens_map.json. As in HuggingFace each adds those that no file before it has. */
+/* added_files.c - collects the added tokens of a checkpoint. Up to four files name them: tokenizer.json,
+ * added_tokens_decoder of tokenizer_config.json or the older added_tokens.json, and the special tokens of
+ * tokenizer_config.json or the older special_tokens_map.json. As in HuggingFace, each file adds the tokens
+ * that no earlier file has. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
 
-/* The special tokens that a config may name, in the order in which those without id get one. */
+/* The keys of special tokens in a config. Tokens without id get one in this order. */
 static const char *const special_keys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                            "pad_token", "cls_token", "mask_token"};
 #define N_SPECIAL (sizeof special_keys / sizeof *special_keys)
 
-static const char *usual_name(const hs__special_names *names, size_t i)
+static const char *default_name(const hs__special_names *names, size_t i)
 {
-    const char *const usual[N_SPECIAL] = {NULL,       NULL,       names->unk, names->sep,
-                                          names->pad, names->cls, names->mask};
-    return usual[i];
+    const char *const defaults[N_SPECIAL] = {NULL,       NULL,       names->unk, names->sep,
+                                             names->pad, names->cls, names->mask};
+    return defaults[i];
 }
 
 /* ---- the list ---- */
 
-/* Room for n_more added tokens. */
+/* Reserves capacity for n_more added tokens. */
 static hs_status reserve(hs__added_list *list, size_t n_more, hs_error *err)
 {
     hs__added_token *items = realloc(list->items, (list->n + n_more + 1) * sizeof *items);
@@ -30,7 +31,7 @@ static hs_status reserve(hs__added_list *list, size_t n_more, hs_error *err)
     return HS_OK;
 }
 
-/* Appends the token unless another file has it; the same file may repeat it. */
+/* Appends the token unless another file has it. The same file may repeat it. */
 static hs_status put(hs__description *d, const char *text, hs__added_token token, hs_error *err)
 {
     hs__added_list *list = &d->added;
@@ -67,7 +68,7 @@ static const char *content_of(const json_t *token)
     return json_string_value(json_object_get(token, "content"));
 }
 
-/* ---- tokenizer.json, and what older files mean by it: [{"id": 0, "content": "[PAD]", ...}] ---- */
+/* ---- tokenizer.json and its equivalents: [{"id": 0, "content": "[PAD]", ...}] ---- */
 
 static hs_status read_list(hs__description *d, hs_error *err)
 {
@@ -114,14 +115,14 @@ static hs_status read_decoder(hs__description *d, hs_error *err)
 
 /* ---- special tokens ---- */
 
-hs_status hs__special_name(const hs__description *d, const char *key, const char *usual,
+hs_status hs__special_name(const hs__description *d, const char *key, const char *otherwise,
                            const char **ret_text, hs_error *err)
 {
-    *ret_text = usual;
+    *ret_text = otherwise;
     return hs__option_text(d->config, HS__TOKENIZER_CONFIG, key, ret_text, err);
 }
 
-/* Strings or objects; what is neither is left out. */
+/* Returns the text of additional special token i, a string or an object; NULL for anything else. */
 static const char *more_name(const hs__description *d, size_t i)
 {
     const json_t *token = json_array_get(json_object_get(d->config, "additional_special_tokens"), i);
@@ -133,13 +134,13 @@ static size_t count_more(const hs__description *d)
     return json_array_size(json_object_get(d->config, "additional_special_tokens"));
 }
 
-/* All that the files call special, as keys; NULL when memory is short. */
+/* Lists all special tokens of the files as keys. Returns NULL if memory is short. */
 static json_t *list_special(const hs__description *d)
 {
     json_t *names = json_object();
     bool ok = true;
     for (size_t i = 0; ok && i < N_SPECIAL + count_more(d); i++) {
-        const char *name = i < N_SPECIAL ? usual_name(&d->names, i) : more_name(d, i - N_SPECIAL);
+        const char *name = i < N_SPECIAL ? default_name(&d->names, i) : more_name(d, i - N_SPECIAL);
         if (i < N_SPECIAL && hs__special_name(d, special_keys[i], name, &name, NULL))
             continue;
         ok = !name || !json_object_set_new(names, name, json_true());
@@ -150,8 +151,8 @@ static json_t *list_special(const hs__description *d)
     return NULL;
 }
 
-/* One that no file has yet. What texts begin and end with, and the unknown token, must be in the vocabulary;
- * the others get an id behind it. */
+/* Appends a special token that no file has yet. Those at the ends of texts and the unknown token must be in
+ * the vocabulary. The others get an id after it. */
 static hs_status put_special(hs__description *d, const char *text, const json_t *named, bool must_be_there,
                              bool lstrip, hs_error *err)
 {
@@ -173,7 +174,7 @@ static hs_status read_special(hs__description *d, hs_error *err)
         const char *key = special_keys[i];
         const bool is_mask = strcmp(key, "mask_token") == 0;
         const char *text = NULL;
-        st = hs__special_name(d, key, usual_name(&d->names, i), &text, err);
+        st = hs__special_name(d, key, default_name(&d->names, i), &text, err);
         if (!st)
             st = put_special(d, text, json_object_get(d->config, key),
                              !is_mask && strcmp(key, "pad_token") != 0, is_mask && d->names.mask_lstrip, err);
@@ -184,7 +185,7 @@ static hs_status read_special(hs__description *d, hs_error *err)
     return st;
 }
 
-/* ---- added_tokens.json: {"<ent>": 30522}; found in normalised text unless they are special ---- */
+/* ---- added_tokens.json: {"<ent>": 30522}; searched in normalised text unless special ---- */
 
 static hs_status put_added_json(hs__description *d, const json_t *special_names, hs_error *err)
 {
@@ -230,6 +231,6 @@ hs_status hs__added_files_read(hs__description *d, hs_error *err)
         st = read_added_json(d, err);
     if (!st)
         st = read_special(d, err);
-    /* Those of an older vocabulary say least of how they are found. */
+    /* An older vocabulary comes last, because it says least about how its tokens are found. */
     return st || !d->older ? st : read_list(d, err);
 }

@@ -1,22 +1,23 @@
-/* added_tokens.c - two tries, and a table of first bytes, for nearly every position of a text can be ruled
- * out by one look. */
+/* added_tokens.c - searches with two tries and a table of first bytes, which rules out nearly every
+ * position. */
 #include "model/tokenizer/added_tokens.h"
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
 
-/* Appends the normalised token to text and moves the entry there; offsets until the text has stopped growing.
- */
+/* Appends the normalised token to text. The entry holds an offset until the text has stopped growing. */
 static hs_status normalize_entry(const hs__parts *normalizers, const char *file, hs__entry *entry,
                                  hs__aligned_text scratch[2], hs__aligned_text *text, hs_error *err)
 {
     const hs__text_view view = {.bytes = (const unsigned char *)entry->text, .n_bytes = entry->n_bytes};
     const size_t start = text->n_bytes;
     if (!hs__parts_normalize(normalizers, &view, scratch, text))
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+        return text->too_long || scratch[0].too_long || scratch[1].too_long
+                   ? hs_fail(err, HS_BAD_MODEL, "%s: normalising makes the added token '%.64s' too long",
+                             file, entry->text)
+                   : hs_fail(err, HS_NO_MEMORY, "out of memory");
     if (text->n_bytes == start)
-        return hs_fail(err, HS_BAD_MODEL,
-                       "%s: nothing is left of the added token '%.64s' when it is normalised", file,
+        return hs_fail(err, HS_BAD_MODEL, "%s: normalising leaves nothing of the added token '%.64s'", file,
                        entry->text);
     entry->n_bytes = (uint32_t)(text->n_bytes - start);
     return HS_OK;
@@ -139,8 +140,8 @@ static void strip(hs__added_search *search, uint8_t flags, const unsigned char *
         }
 }
 
-/* Whether a token is at search->from, which moves behind it. One that is skipped or no single word is not,
- * but the oracle's search goes on behind it. */
+/* Returns true if a token is at search->from, and moves past it. A skipped token and a failed single word
+ * return false, but the oracle's search continues after them. */
 static bool match(hs__added_search *search, const unsigned char *at, const unsigned char *end)
 {
     size_t n_bytes = 1;

@@ -1,5 +1,5 @@
-/* aligned_text.c - the two arrays that grow while a text goes through the pipeline. They are used again for
- * the next piece of the text, so a text costs a few allocations, however many pieces it is cut into. */
+/* aligned_text.c - grows the arrays of an aligned text. They are reused for the next stretch of the text, so
+ * a text costs few allocations. */
 #include "model/tokenizer/aligned_text.h"
 
 #include <stdlib.h>
@@ -15,8 +15,11 @@ bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more)
 {
     if (text->capacity - text->n_bytes >= n_more)
         return true;
-    if (text->bytes_max > 0 && text->n_bytes + n_more > text->bytes_max)
+    /* n_more may be too high by one character, so hs__aligned_text_fits checks the limit again at the end */
+    if (text->bytes_max > 0 && text->n_bytes + n_more > text->bytes_max + 4) {
+        text->too_long = true;
         return false;
+    }
     const size_t capacity = 2 * text->capacity + n_more + 64;
     unsigned char *bytes = realloc(text->bytes, capacity);
     if (bytes)
@@ -28,6 +31,12 @@ bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more)
         return false;
     text->capacity = capacity;
     return true;
+}
+
+bool hs__aligned_text_fits(hs__aligned_text *text)
+{
+    text->too_long |= text->bytes_max > 0 && text->n_bytes > text->bytes_max;
+    return !text->too_long;
 }
 
 bool hs__spans_grow(hs__spans *spans)

@@ -1,31 +1,48 @@
-/* aligned_text.h - text on its way through the pipeline: every byte knows where it came from.
+/* aligned_text.h - text in the pipeline, with the source of every byte in the given text.
  *
- * Normalizers replace, drop and insert characters, pre-tokenizers cut; a token's offsets are still those of
- * the text that was given. So each byte carries the characters (code points) of that text that it stands for,
- * and a token reaches from its first byte's start to its last byte's end. */
+ * Normalizers replace, drop and insert characters, and pre-tokenizers cut words, but the offsets of tokens
+ * refer to the given text. So each byte carries the range of code points that it stands for. A token reaches
+ * from the start of its first byte to the end of its last one. */
 #pragma once
 
 #include "model/utf8.h"
 
-/* Half-open, in code points of the text that was given. */
+#include <stdbool.h>
+
+/* A half-open range of code points of the given text. */
 typedef struct hs__range {
     uint32_t start, end;
 } hs__range;
 
-/* Valid UTF-8. Zeroed is empty and ready. */
+/* Valid UTF-8 with the source of each byte. A zeroed struct is an empty text. */
 typedef struct hs__aligned_text {
     unsigned char *bytes; /* [n_bytes] */
     hs__range *sources;   /* [n_bytes] */
     size_t n_bytes, capacity;
-    size_t bytes_max; /* as far as it may grow; 0: no limit */
+    size_t bytes_max; /* maximum of n_bytes; 0: no limit */
+    bool too_long;    /* growing failed because of bytes_max, not for lack of memory */
 } hs__aligned_text;
+
+enum { HS__TEXT_GROWTH_MIN = 8 };
+
+/* Returns the most bytes that the normalizers and pre-tokenizers together may make of n_bytes of text. Real
+ * ones make a character up to eleven times as long (NFKD of U+FDFA) and a text two or three times. Hostile
+ * ones multiply with every part. */
+static inline size_t hs__aligned_text_limit(size_t n_bytes)
+{
+    const size_t limit_short = 64 * n_bytes + 4, limit_long = HS__TEXT_GROWTH_MIN * n_bytes + (1 << 16);
+    return limit_short < limit_long ? limit_short : limit_long;
+}
 
 void hs__aligned_text_finish(hs__aligned_text *text);
 
-/* Room for n_more bytes behind those that are there; false when memory is short or they are not allowed. */
+/* Reserves capacity for n_more bytes. Returns false if memory is short or the limit is exceeded. */
 bool hs__aligned_text_reserve(hs__aligned_text *text, size_t n_more);
 
-/* Appends a character; false when memory is short. */
+/* Returns true if the text is within its limit; otherwise sets too_long. */
+bool hs__aligned_text_fits(hs__aligned_text *text);
+
+/* Appends a character. Returns false if memory is short. */
 static inline bool hs__aligned_text_put(hs__aligned_text *text, uint32_t code_point, hs__range source)
 {
     if (text->capacity - text->n_bytes < 4 && !hs__aligned_text_reserve(text, 4))
@@ -36,24 +53,24 @@ static inline bool hs__aligned_text_put(hs__aligned_text *text, uint32_t code_po
     return true;
 }
 
-/* What a normalizer reads: the text that was given, from code point `first` on, or what another normalizer
- * made of it. */
+/* The input of a normalizer: the given text from code point `first` on, or the output of another
+ * normalizer. */
 typedef struct hs__text_view {
     const unsigned char *bytes;
     size_t n_bytes;
-    const hs__range *sources; /* [n_bytes]; NULL: each character is its own */
+    const hs__range *sources; /* [n_bytes]; NULL: the given text, where each character is its own source */
     uint32_t first;
 } hs__text_view;
 
-/* The source of the character at a byte, which is code point number `index` of the text that was given if the
- * view is of that. */
+/* Returns the source of the character at a byte. `index` is its code point number, used if the view is of the
+ * given text. */
 static inline hs__range hs__text_view_source(const hs__text_view *view, const unsigned char *at,
                                              uint32_t index)
 {
     return view->sources ? view->sources[at - view->bytes] : (hs__range){index, index + 1};
 }
 
-/* Half-open, in bytes of an aligned text. */
+/* A half-open range of bytes of an aligned text. */
 typedef struct hs__span {
     size_t start, end;
 } hs__span;
@@ -63,10 +80,10 @@ typedef struct hs__spans {
     size_t n, capacity;
 } hs__spans;
 
-/* Room for one more span; false when memory is short. */
+/* Reserves capacity for one more span. Returns false if memory is short. */
 bool hs__spans_grow(hs__spans *spans);
 
-/* Appends a span unless it is empty; false when memory is short. */
+/* Appends a span unless it is empty. Returns false if memory is short. */
 static inline bool hs__spans_put(hs__spans *spans, size_t start, size_t end)
 {
     if (start == end)

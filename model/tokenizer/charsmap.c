@@ -1,4 +1,5 @@
-/* charsmap.c - every step through the double array is checked: it comes from a file. */
+/* charsmap.c - reads the double array. Every step is checked, because the table comes from an untrusted
+ * file. */
 #include "model/tokenizer/charsmap.h"
 
 #include "model/utf8.h"
@@ -36,7 +37,7 @@ hs_status hs__charsmap_read(const char *base64, hs__charsmap *ret_map, hs_error 
         return st;
     const size_t n_array = n < 4 ? 0 : u32_at(ret_map->bytes);
     if (n_array < 4 || n_array % 4 || n_array > n - 4)
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is cut off or is none");
+        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: precompiled_charsmap is truncated or malformed");
     ret_map->units = ret_map->bytes + 4;
     ret_map->n_units = n_array / 4;
     ret_map->replacements = (const char *)ret_map->units + n_array;
@@ -74,7 +75,7 @@ static uint32_t value(uint32_t unit)
     return unit & 0x7FFFFFFF;
 }
 
-/* The unit at a place; one that nothing leads to when it is outside. */
+/* Returns the unit at a place. Outside the array, returns one that no transition reaches. */
 static uint32_t unit_at(const hs__charsmap *map, uint32_t place)
 {
     return place < map->n_units ? u32_at(map->units + 4 * (size_t)place) : 0x80000000;

@@ -1,7 +1,8 @@
-/* charsmap.h - SentencePiece's table of characters and what becomes of them, from an untrusted file.
+/* charsmap.h - SentencePiece's precompiled table of character replacements, from an untrusted file.
  *
- * A number of bytes, a double array of that many (a trie in units of 32 bits, little-endian, as darts-clone
- * writes them), and behind it the replacements, NUL-terminated, which the array's values are offsets into. */
+ * The format is a byte count, a double-array trie of that many bytes (little-endian 32-bit units, as
+ * darts-clone writes them) and the NUL-terminated replacements. The values of the trie are offsets into the
+ * replacements. */
 #pragma once
 
 #include "model/status.h"
@@ -17,10 +18,11 @@ typedef struct hs__charsmap {
     size_t n_replacement_bytes;
 } hs__charsmap;
 
-/* From base64. HS_BAD_MODEL when it is none. Must be finished, also after an error. */
+/* Decodes the table from base64. Fails with HS_BAD_MODEL if it is malformed. The caller finishes *ret_map,
+ * even after an error. */
 HS_MUST_USE hs_status hs__charsmap_read(const char *base64, hs__charsmap *ret_map, hs_error *err);
 void hs__charsmap_finish(hs__charsmap *map); /* zeroed is fine */
 
-/* What becomes of the shortest key that the text begins with: NUL-terminated; NULL when it begins with none.
- */
+/* Returns the replacement of the shortest key that the text begins with, NUL-terminated, or NULL if no key
+ * matches. */
 const char *hs__charsmap_find(const hs__charsmap *map, const unsigned char *text, size_t n_bytes);

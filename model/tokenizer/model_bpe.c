@@ -1,8 +1,9 @@
-/* model_bpe.c - byte-pair encoding (Sennrich et al. 2016): a word is its characters, of which the adjacent
- * pair that stands first in the list of merges becomes one, leftmost first, until no pair is in the list.
+/* model_bpe.c - byte-pair encoding (Sennrich et al. 2016). A word starts as its characters. The adjacent pair
+ * that comes first in the list of merges becomes one symbol, the leftmost first, until no pair is in the
+ * list.
  *
- * Symbols are a linked list, pairs that may merge wait in a heap, so a word of n characters takes
- * O(n log n), whatever it is. Merges are sorted by their two ids and searched: no bad cases either. */
+ * Symbols are a linked list and candidate pairs wait in a heap, so a word of n characters always takes O(n
+ * log n). Merges are sorted by their two ids and found by binary search, which has no bad cases either. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
@@ -18,8 +19,8 @@ typedef struct merge {
 
 typedef struct bpe {
     hs__part part;
-    const json_t *list;       /* of merges, until bound */
-    const char *unknown_text; /* until bound; NULL: what no entry begins with vanishes */
+    const json_t *list;       /* the JSON list of merges, until bound */
+    const char *unknown_text; /* until bound; NULL: characters without an entry are dropped */
     bool fuse_unknown, byte_fallback, ignore_merges;
     merge *merges; /* [n_merges], by left and right */
     size_t n_merges;
@@ -44,7 +45,7 @@ static hs_status refuse_options(const json_t *options, hs_error *err)
     }
     if (json_number_value(json_object_get(options, "dropout")) != 0)
         return hs_fail(err, HS_BAD_MODEL,
-                       FILE_NAME ": model.dropout makes tokens of chance, which is not supported");
+                       FILE_NAME ": model.dropout must be 0; random tokens are not supported");
     if (!json_is_array(json_object_get(options, "merges")))
         return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges must be an array");
     return HS_OK;
@@ -95,7 +96,7 @@ static int32_t id_at(const hs__trie *entries, uint32_t node)
     return node == HS__TRIE_NONE ? -1 : entries->nodes[node].id;
 }
 
-/* The two tokens of a merge: ["a", "b"] or "a b". */
+/* Reads the two tokens of a merge: ["a", "b"] or "a b". */
 static bool read_pair(const json_t *json, hs__entry ret[2])
 {
     if (json_is_array(json) && json_array_size(json) == 2) {
@@ -119,7 +120,7 @@ static hs_status read_merge(const hs__trie *entries, const json_t *json, uint32_
 {
     hs__entry pair[2];
     if (!read_pair(json, pair))
-        return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges: number %u is not two tokens", rank);
+        return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": model.merges: number %u must be two tokens", rank);
     const uint32_t left = hs__trie_walk(entries, HS__TRIE_ROOT, pair[0].text, pair[0].n_bytes);
     const uint32_t right = hs__trie_walk(entries, HS__TRIE_ROOT, pair[1].text, pair[1].n_bytes);
     const uint32_t made = hs__trie_walk(entries, left, pair[1].text, pair[1].n_bytes);
@@ -146,7 +147,7 @@ static int compare_merges(const void *left, const void *right)
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* Of a pair that is listed twice the last counts. */
+/* Keeps the last merge of each pair that is listed more than once. */
 static void keep_last(bpe *self)
 {
     size_t n = 0;
@@ -204,10 +205,10 @@ static const merge *find_merge(const bpe *self, int32_t left, int32_t right)
 
 typedef struct symbol {
     int32_t id, previous, next; /* neighbours' indices; -1: none */
-    uint32_t n_bytes;           /* 0: it has become part of another */
+    uint32_t n_bytes;           /* 0: merged into another symbol */
 } symbol;
 
-/* A pair that may merge, unless its symbols have changed since. */
+/* A candidate pair, valid unless its symbols have changed since. */
 typedef struct candidate {
     uint32_t rank;
     int32_t at, made; /* the left symbol's index; the id that the pair becomes */
@@ -215,7 +216,8 @@ typedef struct candidate {
 
 enum { SYMBOLS_AT_HAND = 48 };
 
-/* Of a word with n characters: at most n symbols, or one a byte, and three candidates for each. */
+/* Working memory for a word of n characters: at most n symbols, or one per byte, and three candidates
+ * each. */
 typedef struct work {
     const bpe *self;
     symbol *symbols;
@@ -231,7 +233,7 @@ static void put_symbol(work *w, int32_t id, size_t n_bytes)
     w->symbols[at] = (symbol){id, at - 1, -1, (uint32_t)n_bytes};
 }
 
-/* Every byte of the character as a token, if there are tokens for all of them. */
+/* Puts each byte of the character as a token. Returns false if some byte has no token. */
 static bool put_bytes(work *w, const unsigned char *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i++)
@@ -242,8 +244,8 @@ static bool put_bytes(work *w, const unsigned char *bytes, size_t n_bytes)
     return true;
 }
 
-/* Characters to symbols. As in the oracle an unknown character is put when the next known one comes, and what
- * is dropped leaves no gap: the symbols behind it move up. */
+/* Turns characters into symbols. As in the oracle, an unknown character is put when the next known one comes.
+ * A dropped character leaves no gap: later symbols move up. */
 static void put_characters(work *w, const unsigned char *at, const unsigned char *end)
 {
     const bpe *self = w->self;
@@ -275,7 +277,7 @@ static bool is_before(const candidate *a, const candidate *b)
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
-/* The pair of symbol `at` and the one behind it, if it is in the list. */
+/* Adds the pair of symbol `at` and the next one to the heap if it is in the list of merges. */
 static void heap_put(work *w, int32_t at)
 {
     if (at < 0 || w->symbols[at].next < 0)
@@ -307,7 +309,7 @@ static candidate heap_take(work *w)
     return top;
 }
 
-/* Merges the pair unless it is no longer the one that was meant. */
+/* Merges the pair unless one of its symbols has changed. */
 static void merge_pair(work *w, const candidate *c)
 {
     symbol *left = &w->symbols[c->at];

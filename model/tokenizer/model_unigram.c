@@ -1,10 +1,10 @@
-/* model_unigram.c - Unigram: of all ways to cut a word into pieces of the vocabulary, the one whose scores
- * (logarithms of probabilities) have the largest sum.
+/* model_unigram.c - Unigram: cuts a word into the pieces of the vocabulary with the largest sum of scores
+ * (log probabilities).
  *
- * Viterbi: the best way to every place of the word, from left to right, each extended by all pieces that
- * start there. A character that no piece is alone costs ten more than the worst piece; neighbours of that
- * kind are one unknown token, or the bytes they are made of (byte_fallback). Of two ways that are equally
- * good the one with the earlier start stays, as in the oracle. */
+ * The Viterbi algorithm finds the best way to every place of the word, from left to right, and extends it by
+ * all pieces that start there. A character without a piece costs ten more than the worst piece. Adjacent
+ * characters of that kind become one unknown token, or their bytes (byte_fallback). Between equally good ways
+ * the one with the earlier start stays, as in the oracle. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define UNKNOWN_PENALTY 10.0
-#define SHORT_WORD      256 /* bytes: longer ones take an allocation */
+#define SHORT_WORD      256 /* bytes; longer words take an allocation */
 
 typedef struct unigram {
     hs__part part;
@@ -22,14 +22,14 @@ typedef struct unigram {
     const hs__trie *entries;
     int32_t unknown;
     bool byte_fallback;
-    int32_t byte_ids[256]; /* of "<0x00>" to "<0xFF>", or -1 */
+    int32_t byte_ids[256]; /* ids of "<0x00>" to "<0xFF>", or -1 */
 } unigram;
 
 /* The best way from the start of a word to a place in it. */
 typedef struct waypoint {
     double score;
-    uint32_t start; /* of the last piece, in bytes; NOWHERE: no way leads here */
-    int32_t id;     /* of that piece */
+    uint32_t start; /* start of the last piece, in bytes; NOWHERE: no way leads here */
+    int32_t id;     /* its id */
 } waypoint;
 
 #define NOWHERE UINT32_MAX
@@ -145,12 +145,12 @@ static void extend(waypoint *to, double score, size_t start, int32_t id)
         *to = (waypoint){score, (uint32_t)start, id};
 }
 
-/* All pieces that start at byte `at` of the word. */
+/* Extends the way to byte `at` of the word by all pieces that start there. */
 static void extend_all(const unigram *self, const unsigned char *word, size_t n_bytes, size_t at,
                        size_t n_char, waypoint *ways)
 {
     uint32_t node = HS__TRIE_ROOT;
-    bool alone = false; /* a piece is this character alone */
+    bool alone = false; /* some piece is exactly this character */
     for (size_t end = at; end < n_bytes;) {
         node = hs__trie_step(self->entries, node, word[end++]);
         if (node == HS__TRIE_NONE)
@@ -165,7 +165,7 @@ static void extend_all(const unigram *self, const unsigned char *word, size_t n_
         extend(&ways[at + n_char], ways[at].score + self->unknown_score, at, self->unknown);
 }
 
-/* ways has n_bytes + 1 places. */
+/* Finds the best way to every place. ways has n_bytes + 1 elements. */
 static void find_ways(const unigram *self, const unsigned char *word, size_t n_bytes, waypoint *ways)
 {
     for (size_t i = 0; i <= n_bytes; i++)
@@ -188,7 +188,7 @@ static bool has_bytes(const unigram *self, const unsigned char *bytes, size_t n_
     return all;
 }
 
-/* The piece of these bytes, whatever there is for them. */
+/* Puts the piece of these bytes, its byte tokens, or the unknown token. */
 static bool put(const unigram *self, const unsigned char *bytes, size_t n_bytes, const hs__range *sources,
                 hs__pieces *pieces)
 {
@@ -204,7 +204,7 @@ static bool put(const unigram *self, const unsigned char *bytes, size_t n_bytes,
     return ok;
 }
 
-/* Turns the way to the end round: each start then tells where its piece ends. */
+/* Reverses the way to the end: afterwards each start holds where its piece ends. */
 static void turn(waypoint *ways, size_t n_bytes)
 {
     waypoint piece = ways[n_bytes];

@@ -1,6 +1,6 @@
-/* model_wordpiece.c - WordPiece: the longest entry of the vocabulary that a word begins with, then the
- * longest that continues it ("##ing"), and so on; a word with a rest that nothing continues is one unknown
- * token. */
+/* model_wordpiece.c - WordPiece: greedy longest match. It takes the longest entry that the word begins with,
+ * then the longest continuation ("##ing"), and so on. If the rest of a word matches nothing, the word is one
+ * unknown token. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
@@ -13,7 +13,7 @@ typedef struct wordpiece {
     const char *unknown_text, *prefix; /* until bound */
     size_t word_chars_max;             /* longer words are unknown */
     const hs__trie *entries;
-    uint32_t continuation; /* node of entries after the prefix "##", or HS__TRIE_NONE */
+    uint32_t continuation; /* trie node after the prefix "##", or HS__TRIE_NONE */
     int32_t unknown;
 } wordpiece;
 

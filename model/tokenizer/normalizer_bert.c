@@ -1,9 +1,9 @@
 /* normalizer_bert.c - BertNormalizer: clean-up, ideographs, accents, case.
  *
- * The oracle works on the whole text step by step: control characters are dropped and white space becomes
- * spaces; ideographs are put between spaces; NFD; non-spacing marks are dropped; lower case. Here every
- * character goes through all steps at once. The one step that needs more than a character is NFD's reordering
- * of combining characters: see put_run. */
+ * The oracle runs these steps over the whole text, one after another. It drops control characters and turns
+ * white space into spaces, puts spaces around ideographs, applies NFD, drops non-spacing marks and lowers the
+ * case. This code takes each character through all steps at once. Only NFD's reordering of combining
+ * characters needs more than one character: see put_run. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
@@ -13,13 +13,14 @@
 typedef struct bert_normalizer {
     hs__part part;
     bool clean_text, split_ideographs, strip_accents, lowercase;
-    uint8_t plain[256]; /* what becomes of an ASCII character that stays one; 0: it takes a closer look */
+    uint8_t plain[256]; /* the result for an ASCII character that stays one character; 0: take the slow
+                         * path */
 } bert_normalizer;
 
-/* A combining character, or the letter before it, while a run of them is brought into order. */
+/* A combining character, or the letter before it, in a run that is being sorted. */
 typedef struct run_item {
     uint32_t code_point;
-    hs__range source;  /* of the character, if this is the first of its decomposition */
+    hs__range source;  /* source of the character, if this is the first of its decomposition */
     uint8_t combining; /* canonical combining class */
     bool first;
 } run_item;
@@ -89,7 +90,7 @@ static void put(scanner *s, uint32_t code_point, hs__range source)
     s->failed |= !hs__aligned_text_put(s->text, code_point, source);
 }
 
-/* A character after NFD and the removal of marks. */
+/* Puts a character after NFD and the removal of marks. */
 static void put_cased(scanner *s, uint32_t code_point, unsigned class, hs__range source)
 {
     if (!s->self->lowercase || !(class & HS__CASED)) {
@@ -136,7 +137,8 @@ static bool reserve_run(scanner *s)
     return true;
 }
 
-/* Adds the character at s->at to the run unless it belongs to the next one; false then, and at the end. */
+/* Adds the character at s->at to the run. Returns false at the end or if the character starts the next
+ * run. */
 static bool extend_run(scanner *s)
 {
     if (s->at == s->end)
@@ -161,8 +163,8 @@ static bool extend_run(scanner *s)
     return true;
 }
 
-/* Where the run that `at` belongs to starts: behind the last character that is not a combining one. All that
- * was passed on the way here was dropped, or it would have started the run itself. */
+/* Moves back to the start of the run that `at` belongs to, after the last non-combining character. All
+ * characters passed on the way were dropped, or they would have started the run themselves. */
 static void rewind_run(scanner *s, uint32_t code_point)
 {
     uint32_t parts[HS__DECOMPOSITION_MAX];
@@ -183,17 +185,17 @@ static void rewind_run(scanner *s, uint32_t code_point)
     }
 }
 
-/* The run by combining class, those of a class in their order.
+/* Puts the run sorted by combining class, stable within a class.
  *
- * In the oracle, characters change places but sources do not: the k-th in the new order that is the first of
- * its decomposition takes the source of the k-th character in the old one, the rest of a decomposition that
- * of the character before. */
+ * The oracle moves characters but not sources. The k-th first character of a decomposition in the new order
+ * takes the source of the k-th character in the old order. The rest of a decomposition takes the source of
+ * the character before. */
 static void put_ordered(scanner *s)
 {
     size_t n_of_class[256] = {0};
     for (size_t i = 0; i < s->n_run; i++)
         n_of_class[s->run[i].combining]++;
-    size_t next = 0; /* first item in the old order whose source is not taken */
+    size_t next = 0; /* first item in the old order with an unused source */
     hs__range source = {0, 0};
     for (unsigned combining = 0; combining < 256; combining++) {
         for (size_t i = 0; n_of_class[combining] && i < s->n_run; i++) {
@@ -211,8 +213,8 @@ static void put_ordered(scanner *s)
     }
 }
 
-/* NFD sorts the combining characters behind a letter by class. Nearly all of them are non-spacing marks and
- * vanish anyway; only when one is met that stays (HS__REORDERS) is the whole run brought into order. */
+/* Puts the combining characters after a letter, which NFD sorts by class. Nearly all of them are non-spacing
+ * marks, which are dropped anyway. The run is sorted only if it has one that stays (HS__REORDERS). */
 static void put_run(scanner *s, uint32_t code_point)
 {
     rewind_run(s, code_point);
@@ -253,7 +255,7 @@ static void put_next(scanner *s)
     s->index++;
 }
 
-/* Consumes plain ASCII, which is most of most texts: what put_next would do with it, but faster. */
+/* Consumes plain ASCII, the bulk of most texts. Same result as put_next, but faster. */
 static void put_plain(scanner *s)
 {
     const size_t n_left = (size_t)(s->end - s->at);

@@ -1,4 +1,4 @@
-/* normalizer_characters.c - Lowercase, StripAccents, Nmt: what becomes of a character depends on it alone. */
+/* normalizer_characters.c - Lowercase, StripAccents and Nmt, which map each character by itself. */
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
@@ -81,7 +81,7 @@ const hs__part_type hs__strip_accents = {.stage = HS__NORMALIZER,
                                          .cuts_at_punctuation = true,
                                          .normalize = accents_normalize};
 
-/* ---- Nmt: SentencePiece's own clean-up; controls vanish, what separates is a space ---- */
+/* ---- Nmt: SentencePiece's own clean-up; controls are dropped, separators become spaces ---- */
 
 static hs_status nmt_create(const json_t *options, hs__part **ret_part, hs_error *err)
 {

@@ -1,8 +1,9 @@
-/* normalizer_forms.c - NFC, NFD, NFKC, NFKD: characters fall into what they are made of, or stand for (K),
- * and the combining ones behind a letter are brought into order; then pairs become one character again (C).
+/* normalizer_forms.c - NFC, NFD, NFKC and NFKD (Unicode Standard Annex 15). Characters are decomposed,
+ * canonically or by compatibility (K), and combining characters are sorted. Then pairs are composed again
+ * (C).
  *
- * A character without a combining class is held until the next one that has none comes: whatever stands
- * between may still be composed with it, and so may that one (Unicode Standard Annex 15). */
+ * For composition, the last character without a combining class is held until the next one: combining
+ * characters between the two, and that one, may still compose with it. */
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/transform.h"
 #include "model/tokenizer/unicode.h"
@@ -14,16 +15,16 @@ typedef struct forms {
     bool compatible, composes;
 } forms;
 
-/* A character that waits. */
+/* A character in a run. */
 typedef struct item {
     uint32_t code_point;
-    long change;       /* as hs__transform_put has it */
+    long change;       /* see hs__transform_put */
     uint8_t combining; /* canonical combining class */
 } item;
 
-/* Combining characters behind each other. */
+/* A run of adjacent combining characters. */
 typedef struct run {
-    item *items; /* [n], and behind capacity room for as many in order */
+    item *items; /* [n]; the second half of the block, after capacity items, is for sorting */
     size_t n, capacity;
 } run;
 
@@ -72,7 +73,7 @@ static bool run_put(run *r, item one)
     return true;
 }
 
-/* By combining class, those of a class in their order. */
+/* Sorts the run by combining class, stable within a class. */
 static item *run_sort(const run *r)
 {
     size_t place[257] = {0};
@@ -95,7 +96,7 @@ static void release(scanner *s)
     s->holds = false;
 }
 
-/* Whether the character has become one with the one that is held. */
+/* Composes a character with the held one. Returns false if they do not compose. */
 static bool compose(scanner *s, const item *one)
 {
     const bool may = s->self->composes && s->holds;
@@ -107,7 +108,7 @@ static bool compose(scanner *s, const item *one)
     return true;
 }
 
-/* The end of a run: what cannot be composed keeps others of its class from it, and what follows too. */
+/* Ends a run. A character that does not compose blocks later ones of its class, and the next starter. */
 static void put_run(scanner *s)
 {
     if (s->run.n == 0)

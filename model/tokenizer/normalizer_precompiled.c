@@ -1,8 +1,8 @@
-/* normalizer_precompiled.c - Precompiled: the table of characters that a SentencePiece model carries.
+/* normalizer_precompiled.c - Precompiled: applies the character table of a SentencePiece model.
  *
- * A grapheme cluster of less than six bytes that the table has an answer for becomes that answer whole, which
- * may be the answer for its first character alone; otherwise each character is looked up. Clusters that are
- * longer anyway (Hangul, flags, Indic conjuncts) need not be told from their characters. */
+ * A grapheme cluster of less than six bytes is looked up first. The table may match only its first character,
+ * and the result still replaces the whole cluster. Otherwise each character is looked up. Longer clusters
+ * (Hangul, flags, Indic conjuncts) need no detection, because their characters are looked up anyway. */
 #include "model/tokenizer/charsmap.h"
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/transform.h"
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define CLUSTER_BYTES_MAX 5 /* the oracle asks for longer ones character by character */
+#define CLUSTER_BYTES_MAX 5 /* the oracle looks up longer clusters by character */
 #define JOINER            0x200D
 
 typedef struct precompiled {
@@ -43,15 +43,14 @@ static hs_status create(const json_t *options, hs__part **ret_part, hs_error *er
 
 /* ---- clusters ---- */
 
-/* Where the cluster that begins at `at` ends: Unicode Standard Annex 29, without the rules for clusters that
- * are long. */
+/* Returns the end of the cluster at `at` (Unicode Standard Annex 29, without the rules for long clusters). */
 static const unsigned char *cluster_end(const unsigned char *at, const unsigned char *end)
 {
     uint32_t last = hs_utf8_next(&at);
     unsigned flags = hs__unicode_cluster(last);
     if (flags & HS__CONTROLS)
         return last == '\r' && at < end && *at == '\n' ? at + 1 : at;
-    bool pictograph = flags & HS__PICTOGRAPH; /* one, and nothing behind it but what extends it */
+    bool pictograph = flags & HS__PICTOGRAPH; /* a pictograph, followed only by characters that extend it */
     while (at < end) {
         const unsigned char *next = at;
         const uint32_t code_point = hs_utf8_next(&next);
@@ -70,7 +69,7 @@ static const unsigned char *cluster_end(const unsigned char *at, const unsigned 
 
 /* ---- text ---- */
 
-/* n_old characters become the text. */
+/* Replaces n_old characters by the text. */
 static void put_replacement(hs__transform *t, const char *text, size_t n_old)
 {
     const size_t n_new = hs_utf8_count(text, strlen(text));
@@ -81,7 +80,7 @@ static void put_replacement(hs__transform *t, const char *text, size_t n_old)
         hs__transform_amend(t, (long)n_new - (long)n_old);
 }
 
-/* Whether the table has an answer for these bytes; it is put. */
+/* Puts the table's replacement for these bytes. Returns false if there is none. */
 static bool put_found(const precompiled *self, hs__transform *t, const unsigned char *at,
                       const unsigned char *end)
 {

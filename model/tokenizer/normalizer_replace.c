@@ -1,6 +1,5 @@
-/* normalizer_replace.c - Replace: one text by another wherever it stands, or runs of spaces. Of the regular
- * expressions that a pattern may be, only those that tokenizers are saved with are known: " {2,}", and that
- * of transformers 5 for DeBERTa. */
+/* normalizer_replace.c - Replace: replaces every occurrence of a text, or of a regular expression. Only the
+ * expressions of published tokenizers are supported: " {2,}", and that of transformers 5 for DeBERTa. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
@@ -15,11 +14,11 @@
 typedef struct replace {
     hs__part part;
     size_t (*match)(const struct replace *self, const unsigned char *at, const unsigned char *end);
-    char pattern[TEXT_BYTES_MAX]; /* of match_text */
+    char pattern[TEXT_BYTES_MAX]; /* for match_text */
     char content[TEXT_BYTES_MAX];
 } replace;
 
-/* The length of the match at `at`, 0 when there is none. */
+/* Returns the length of the match at `at`, or 0. */
 static size_t match_text(const replace *self, const unsigned char *at, const unsigned char *end)
 {
     const size_t n = strlen(self->pattern);
@@ -35,7 +34,7 @@ static size_t match_spaces(const replace *self, const unsigned char *at, const u
     return n >= 2 ? n : 0;
 }
 
-/* Two characters of white space or more, or a single tabulator or end of line. */
+/* Matches two or more characters of white space, or one tab or line end. */
 static size_t match_white_spaces(const replace *self, const unsigned char *at, const unsigned char *end)
 {
     (void)self;
@@ -105,7 +104,7 @@ static bool put_content(const replace *self, hs__range source, hs__aligned_text 
     return ok;
 }
 
-/* What is put in stands for the last character of what it replaces, as in the oracle. */
+/* Replaces all matches. As in the oracle, the replacement's source is the last character of the match. */
 static bool normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
     const replace *self = (const replace *)part;

@@ -1,4 +1,4 @@
-/* normalizer_strip.c - Strip: no white space at the start or the end. */
+/* normalizer_strip.c - Strip: removes white space at the start or the end. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
@@ -31,7 +31,7 @@ static void destroy(hs__part *part)
     free(part);
 }
 
-/* White space at the end is held back until something follows it. */
+/* Holds white space back until another character follows it. */
 static bool normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
     const strip *self = (const strip *)part;

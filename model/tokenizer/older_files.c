@@ -1,6 +1,5 @@
-/* older_files.c - folders without tokenizer.json: a vocabulary, and the class of tokenizer that says what is
- * done with it. Each class is written here as the tokenizer.json that HuggingFace's transformers 4 converts
- * its files to (convert_slow_tokenizer.py). */
+/* older_files.c - reads folders without tokenizer.json. A vocabulary and the class of the tokenizer become
+ * the tokenizer.json that HuggingFace's transformers 4 converts them to (convert_slow_tokenizer.py). */
 #include "model/files/json.h"
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/sentencepiece.h"
@@ -25,23 +24,23 @@
     }
 #define TYPES 2
 
-/* How classes with a sentencepiece model differ: fairseq's are XLM-RoBERTa and CamemBERT. */
+/* The kinds of classes with a sentencepiece model. XLM-RoBERTa and CamemBERT are FAIRSEQ. */
 typedef enum sentencepiece_kind { FAIRSEQ, ALBERT, DEBERTA } sentencepiece_kind;
 
 typedef struct old_class {
-    const char *name;         /* tokenizer_class, with or without "Fast" behind it */
-    const char *types[TYPES]; /* the model_types of config.json that imply it */
+    const char *name;         /* tokenizer_class, without "Fast" at its end */
+    const char *types[TYPES]; /* model_type values in config.json that imply the class */
     hs__special_names names;
-    /* Fills the description's json but for the post-processor, and entries where they are not in it. */
+    /* Fills the description's json except the post-processor, and entries unless the json has them. */
     hs_status (*read)(const struct old_class *class, const hs_tokenizer_files *files, hs__description *d,
                       hs_error *err);
-    const char *end_key; /* of the special token that ends a text */
-    bool pairs_apart;    /* two of them between the texts of a pair */
+    const char *end_key; /* key of the special token that ends a text */
+    bool pairs_apart;    /* two of them separate the texts of a pair */
     bool one_type;       /* token types are all 0 */
-    /* Of those with a sentencepiece model: */
+    /* For classes with a sentencepiece model: */
     sentencepiece_kind kind;
-    const char *before[6]; /* tokens instead of the model's first n_skipped pieces, NULL after the last; with
-                            * them the mask is behind the pieces and number 3 is unknown */
+    const char *before[6]; /* replace the model's first n_skipped pieces; NULL after the last. If set, the
+                            * mask comes after the pieces and id 3 is unknown */
     size_t n_skipped;
 } old_class;
 
@@ -50,7 +49,8 @@ static hs_status no_memory(hs_error *err)
     return hs_fail(err, HS_NO_MEMORY, "out of memory");
 }
 
-/* False when memory is short, for the list or for what goes into it, which then is NULL. */
+/* Appends an item and takes its reference. Returns false if memory is short; either argument may then be
+ * NULL. */
 static bool append(json_t *list, json_t *item)
 {
     return !json_array_append_new(list, item);
@@ -60,8 +60,8 @@ static hs_status need(const hs_bytes *file, const char *name, const old_class *c
 {
     if (file->data)
         return HS_OK;
-    return hs_fail(err, HS_BAD_MODEL, "there is neither " HS__TOKENIZER_JSON " nor %s, which %s needs", name,
-                   class->name);
+    return hs_fail(err, HS_BAD_MODEL, "%s needs " HS__TOKENIZER_JSON " or %s; the folder has neither",
+                   class->name, name);
 }
 
 static json_t *replace(const char *kind, const char *pattern, const char *content)
@@ -71,7 +71,7 @@ static json_t *replace(const char *kind, const char *pattern, const char *conten
 
 /* ---- vocab.txt ---- */
 
-/* The end of the line at `at`: LF, CR or CRLF, as Python's text files have them. */
+/* Returns the end of the line at `at`: LF, CR or CRLF, as in Python's text files. */
 static const char *line_end(const char *at, const char *end)
 {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -118,7 +118,7 @@ static hs_status read_vocab_txt(const old_class *class, const hs_tokenizer_files
     return st ? st : read_lines(&files->vocab_txt, d, err);
 }
 
-/* BERT, DistilBERT, ELECTRA, MPNet */
+/* Reads vocab.txt of BERT, DistilBERT, ELECTRA and MPNet. */
 static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
                                   hs_error *err)
 {
@@ -134,7 +134,7 @@ static hs_status read_word_pieces(const old_class *class, const hs_tokenizer_fil
     return d->json ? HS_OK : no_memory(err);
 }
 
-/* Every entry as an added token. */
+/* Lists every entry as an added token. */
 static json_t *list_added(const hs__entries *entries)
 {
     json_t *added = json_array();
@@ -151,8 +151,8 @@ static json_t *list_added(const hs__entries *entries)
     return NULL;
 }
 
-/* ESM: every entry is found in the text wherever it stands, what is left is cut at what Python calls white
- * space, U+001C to U+001F too, and unknown. */
+/* Reads vocab.txt of ESM. Every entry is an added token, found anywhere in the text. The rest is split at
+ * Python's white space, which includes U+001C to U+001F, and is unknown. */
 static hs_status read_letters(const old_class *class, const hs_tokenizer_files *files, hs__description *d,
                               hs_error *err)
 {
@@ -175,7 +175,7 @@ static hs_status read_letters(const old_class *class, const hs_tokenizer_files *
 
 /* ---- vocab.json, merges.txt ---- */
 
-/* One merge a line, "a b"; the first line may tell the version. */
+/* Reads merges.txt: one merge per line, "a b". The first line may hold the version. */
 static hs_status read_merges(const hs_bytes *file, json_t **ret_merges, hs_error *err)
 {
     static const char version[] = "#version";
@@ -225,9 +225,9 @@ static hs_status read_byte_pairs(const old_class *class, const hs_tokenizer_file
 
 /* ---- sentencepiece ---- */
 
-/* The pieces of a model behind those that a class puts before them. */
+/* The pieces of a model, after those that the class puts first. */
 typedef struct pieces {
-    json_t *vocab, *added; /* what model.vocab and added_tokens are to be */
+    json_t *vocab, *added; /* the future model.vocab and added_tokens */
     bool ok;
 } pieces;
 
@@ -240,7 +240,8 @@ static void put_piece(pieces *p, const char *text, size_t n_bytes, double score,
                                                     "special", special));
 }
 
-/* What fairseq's models have before the pieces, and CamemBERT's once more. */
+/* Puts the class's tokens before the pieces, as fairseq numbers them. CamemBERT repeats some of them as
+ * unused (NOTUSED). */
 static void put_before(pieces *p, const old_class *class)
 {
     for (size_t i = 0; class->before[i]; i++) {
@@ -250,7 +251,7 @@ static void put_before(pieces *p, const old_class *class)
     }
 }
 
-/* "1," and the like, which ALBERT's tokenizer never takes whole. */
+/* Returns true for pieces like "1,", which ALBERT's tokenizer always splits. */
 static bool is_number_comma(const hs__sentencepiece *piece)
 {
     if (piece->n_bytes < 2 || piece->text[piece->n_bytes - 1] != ',')
@@ -263,12 +264,12 @@ static bool is_number_comma(const hs__sentencepiece *piece)
     return hs__unicode_kind(hs_utf8_next(&start)) & HS__NUMBER;
 }
 
-/* A text that a token may be, and a score that can be added up. */
+/* Checks that a piece has a valid text and a finite score. */
 static hs_status check_piece(const hs__sentencepiece *piece, hs_error *err)
 {
     const hs_status st = hs__token_check(piece->text, piece->n_bytes, "the sentencepiece model", err);
     if (!st && !isfinite(piece->score))
-        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model: '%.*s' has a score that is no number",
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model: '%.*s' has a score that is not finite",
                        (int)piece->n_bytes, piece->text);
     return st;
 }
@@ -297,7 +298,7 @@ static bool put_named(json_t *list, const char *type)
     return append(list, json_pack("{s:s}", "type", type));
 }
 
-/* The table of characters, where the model has one. */
+/* Appends the model's table of characters, if it has one. */
 static bool put_precompiled(json_t *list, const hs_bytes *charsmap)
 {
     const size_t n = BASE64_ENCODE_RAW_LENGTH(charsmap->size);
@@ -383,7 +384,7 @@ static json_t *step(const char *kind, const char *id, int type)
     return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
 }
 
-/* [CLS] A [SEP], [CLS] A [SEP] B [SEP] */
+/* Returns the template [CLS] A [SEP], [CLS] A [SEP] B [SEP]. */
 static json_t *template_of(const old_class *class, const char *cls, const char *sep)
 {
     const int type = !class->one_type;
@@ -469,7 +470,7 @@ static const old_class classes[] = {
 };
 #define N_CLASSES (sizeof classes / sizeof *classes)
 
-/* The name may end in "Fast". */
+/* Returns true if the name is the class's, with or without "Fast" at its end. */
 static bool is_named(const old_class *class, const char *name)
 {
     const size_t n = strlen(class->name);
@@ -484,7 +485,7 @@ static bool is_implied(const old_class *class, const char *type)
     return false;
 }
 
-/* By its name, else by the model's type, else BERT's. */
+/* Finds the class by its name, else by the model's type, else returns BERT's. */
 static hs_status find_class(const char *name, const char *type, const old_class **ret_class, hs_error *err)
 {
     for (size_t i = 0; i < N_CLASSES; i++) {
@@ -494,13 +495,13 @@ static hs_status find_class(const char *name, const char *type, const old_class 
     }
     if (!name)
         return hs_fail(err, HS_BAD_MODEL,
-                       "there is no " HS__TOKENIZER_JSON ", which a model of type '%.64s' needs", type);
+                       "a model of type '%.64s' needs " HS__TOKENIZER_JSON "; the folder has none", type);
     return hs_fail(
         err, HS_BAD_MODEL,
         HS__TOKENIZER_CONFIG ": tokenizer_class '%.64s' is not supported without " HS__TOKENIZER_JSON, name);
 }
 
-/* As config.json has it: named, or implied by the model's type. */
+/* Finds the class that config.json names, or that its model type implies. */
 static hs_status find_class_of_model(const hs_bytes *file, const old_class **ret_class, hs_error *err)
 {
     const char *name = NULL;

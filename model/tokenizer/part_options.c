@@ -1,4 +1,5 @@
-/* part_options.c - a member is absent, null, or of the type it must have; nothing else passes. */
+/* part_options.c - reads options. A member is absent, null, or of the required type; anything else is
+ * refused. */
 #include "model/tokenizer/part_options.h"
 
 hs_status hs__option_bool(const json_t *object, const char *file, const char *key, bool *value, hs_error *err)

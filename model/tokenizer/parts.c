@@ -1,11 +1,8 @@
-/* parts.c - the parts there are, and lists of them. A file's object names one of its stage; any other is
- * refused by name. */
+/* parts.c - the table of parts, and lists of parts. An unknown type of part is refused by name. */
 #include "model/tokenizer/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define GROWTH_MAX 64 /* a normalised text's bytes to those it was made of */
 
 /* clang-format off */
 static const hs__part_type *const types[] = {
@@ -25,10 +22,13 @@ static const hs__part_type *const types[] = {
     &hs__nfkd,
     &hs__nmt,
     &hs__precompiled,
+    &hs__prepend,
     &hs__replace,
     &hs__strip,
     &hs__strip_accents,
+    &hs__digits,
     &hs__metaspace,
+    &hs__split_pre_tokenizer,
     &hs__whitespace_split,
     &hs__unigram,
     &hs__word_level,
@@ -36,14 +36,14 @@ static const hs__part_type *const types[] = {
 };
 /* clang-format on */
 
-/* What tokenizer.json calls a stage, and the parts of its Sequence. */
+/* The keys of a stage in tokenizer.json, and of the parts of its Sequence. */
 static const struct {
     const char *key, *list;
-    bool optional; /* null is no part */
+    bool optional; /* null means no part */
 } stages[] = {{"normalizer", "normalizers", true},
               {"pre_tokenizer", "pretokenizers", true},
               {"model.type", NULL, false},
-              {"post_processor", "processors", false}};
+              {"post_processor", "processors", true}};
 
 /* ---- create ---- */
 
@@ -126,13 +126,13 @@ static bool copy(const hs__text_view *view, hs__aligned_text *ret_text)
     return ok;
 }
 
-/* Real tables make a character eleven times as long at most; hostile ones could fill the memory, part by
- * part. */
+/* Runs one part. Its output is at most n_more_max bytes long. The buffer may have more capacity from an
+ * earlier text, so the length is checked at the end too: the same text always has the same result. */
 static bool part_normalize(const hs__part *part, const hs__text_view *from, size_t n_more_max,
                            hs__aligned_text *to)
 {
     to->bytes_max = to->n_bytes + n_more_max;
-    const bool ok = part->type->normalize(part, from, to);
+    const bool ok = part->type->normalize(part, from, to) && hs__aligned_text_fits(to);
     to->bytes_max = 0;
     return ok;
 }
@@ -142,7 +142,7 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
 {
     if (parts->n == 0)
         return copy(view, ret_text);
-    const size_t n_more_max = GROWTH_MAX * view->n_bytes + 4;
+    const size_t n_more_max = hs__aligned_text_limit(view->n_bytes);
     hs__text_view from = *view;
     bool ok = true;
     for (size_t i = 0; ok && i + 1 < parts->n; i++) {

@@ -1,4 +1,5 @@
-/* pieces.c - the array that pieces go into. A text of a megabyte cut to 128 tokens needs room for those. */
+/* pieces.c - grows the array of pieces up to n_kept, so a megabyte of text cut to 128 tokens needs little
+ * memory. */
 #include "model/tokenizer/pieces.h"
 
 #include <stdlib.h>

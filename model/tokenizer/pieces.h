@@ -1,4 +1,4 @@
-/* pieces.h - what a model makes of words: ids with their words and offsets. */
+/* pieces.h - the pieces that a model cuts words into: ids, words and offsets. */
 #pragma once
 
 #include "model/tokenizer/aligned_text.h"
@@ -8,14 +8,15 @@ typedef struct hs__piece {
     hs__range source; /* code points of the text */
 } hs__piece;
 
-/* Pieces of one text, stored as far as an answer can show them. Zeroed but for n_kept, it is ready. */
+/* The pieces of one text. Only the first n_kept are stored, because an answer shows no more. A zeroed struct
+ * with n_kept set is empty. */
 typedef struct hs__pieces {
     hs__piece *items; /* [min(n, n_kept)] */
-    size_t n;         /* all that were counted */
-    size_t n_kept;    /* store no more than these */
+    size_t n;         /* how many there are, stored or not */
+    size_t n_kept;    /* maximum to store */
     size_t capacity;
-    int32_t word; /* the one that pieces are put into */
+    int32_t word; /* the number of the current word */
 } hs__pieces;
 
-/* Appends a piece to the current word; false when memory is short. */
+/* Appends a piece to the current word. Returns false if memory is short. */
 bool hs__pieces_put(hs__pieces *pieces, int32_t id, hs__range source);

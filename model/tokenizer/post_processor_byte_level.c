@@ -1,5 +1,5 @@
-/* post_processor_byte_level.c - ByteLevel behind a model: a token's offsets leave out the white space that
- * the token includes. It adds no special tokens. */
+/* post_processor_byte_level.c - ByteLevel as a post-processor: leaves white space out of the offsets of
+ * tokens that include it. It adds no special tokens. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 

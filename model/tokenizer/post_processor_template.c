@@ -1,7 +1,7 @@
-/* post_processor_template.c - TemplateProcessing, BertProcessing and RobertaProcessing: special tokens around
- * the texts.
+/* post_processor_template.c - TemplateProcessing, BertProcessing and RobertaProcessing: put special tokens
+ * around the texts.
  *
- * All come down to the same steps; the latter two name their tokens and leave the order to their name. */
+ * All three become the same steps. The latter two name their tokens, and their type implies the order. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
@@ -14,8 +14,8 @@ typedef struct template_processing {
     hs__template template;
     hs__trim trim;
     /* until bound */
-    const char *names[2][HS__TEMPLATE_STEPS_MAX]; /* of the steps' special tokens; NULL: a text */
-    const json_t *special_tokens;                 /* what the file says of their ids, or NULL: */
+    const char *names[2][HS__TEMPLATE_STEPS_MAX]; /* names of the steps' special tokens; NULL: a text */
+    const json_t *special_tokens;                 /* the file's ids of special tokens, or NULL: */
     const json_t *cls, *sep;                      /* or ["[CLS]", 101] and ["[SEP]", 102], or NULL */
 } template_processing;
 
@@ -59,7 +59,7 @@ static void add_text(template_processing *self, size_t form, uint8_t text, uint8
     f->steps[f->n_steps++] = (hs__template_step){.id = -1, .text = text, .type = type};
 }
 
-/* Whether the pair is of that name and has another id; without an id it says nothing. */
+/* Returns true if the pair has this name and another id. A pair without an id is ignored. */
 static bool contradicts(const json_t *pair, const char *name, int32_t id)
 {
     const json_t *number = json_array_get(pair, 1);
@@ -68,7 +68,8 @@ static bool contradicts(const json_t *pair, const char *name, int32_t id)
            (!json_is_integer(number) || json_integer_value(number) != id);
 }
 
-/* A special token is itself: a file that gives it other ids means another tokenizer. */
+/* Checks that the file gives a special token the same id as the vocabulary. Another id means another
+ * tokenizer. */
 static hs_status check_ids(const template_processing *self, const char *name, int32_t id, hs_error *err)
 {
     const json_t *ids = json_object_get(json_object_get(self->special_tokens, name), "ids");
@@ -95,6 +96,7 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
             if (!st && name)
                 st = check_ids(self, name, *id, err);
         }
+    /* a step that is a text has id -1 */
     template->first = template->forms[0].steps[0].id;
     template->separator = template->forms[0].steps[template->forms[0].n_steps - 1].id;
     return st;
@@ -114,7 +116,7 @@ static hs_status read_names(const json_t *options, template_processing *made, co
     return HS_OK;
 }
 
-/* [CLS] A [SEP], [CLS] A [SEP] B [SEP] */
+/* Creates [CLS] A [SEP], [CLS] A [SEP] B [SEP]. */
 static hs_status bert_create(const json_t *options, hs__part **ret_part, hs_error *err)
 {
     template_processing made = {.part.type = &hs__bert_processing};
@@ -140,7 +142,7 @@ const hs__part_type hs__bert_processing = {.stage = HS__POST_PROCESSOR,
                                            .destroy = destroy,
                                            .template = template_of};
 
-/* <s> A </s>, <s> A </s> </s> B </s>; all of type 0 */
+/* Creates <s> A </s>, <s> A </s> </s> B </s>; all of type 0. */
 static hs_status roberta_create(const json_t *options, hs__part **ret_part, hs_error *err)
 {
     template_processing made = {.part.type = &hs__roberta_processing, .trim = {true, true}};
@@ -174,7 +176,7 @@ const hs__part_type hs__roberta_processing = {.stage = HS__POST_PROCESSOR,
 
 /* ---- TemplateProcessing ---- */
 
-/* {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", "type_id": 0}} */
+/* Reads {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", "type_id": 0}}. */
 static bool read_step(template_processing *self, size_t form, const json_t *step)
 {
     const json_t *special = json_object_get(step, "SpecialToken");
@@ -193,7 +195,7 @@ static bool read_step(template_processing *self, size_t form, const json_t *step
     return true;
 }
 
-/* Each text once and in order, special tokens around them. */
+/* Reads a form: each text once and in order, special tokens anywhere. */
 static bool read_form(template_processing *self, size_t form, const json_t *list)
 {
     const size_t n = json_array_size(list);
@@ -207,7 +209,7 @@ static bool read_form(template_processing *self, size_t form, const json_t *list
     for (size_t i = 0; i < n; i++)
         if (!self->names[form][i] && f->steps[i].text != n_texts++)
             return false;
-    return n_texts == form + 1 && self->names[form][0] && self->names[form][n - 1];
+    return n_texts == form + 1;
 }
 
 static hs_status template_create(const json_t *options, hs__part **ret_part, hs_error *err)
@@ -217,9 +219,9 @@ static hs_status template_create(const json_t *options, hs__part **ret_part, hs_
     if (!read_form(&made, 0, json_object_get(options, "single")) ||
         !read_form(&made, 1, json_object_get(options, "pair")))
         return hs_fail(err, HS_BAD_MODEL,
-                       FILE_NAME ": post_processor: only templates like '[CLS] A [SEP]' and '[CLS] A [SEP] B "
-                                 "[SEP]', begun and ended by special tokens, with types 0 and 1 are "
-                                 "supported");
+                       FILE_NAME ": post_processor: a template must have each text once and in order, as in "
+                                 "'[CLS] A [SEP] B [SEP]', at most %d steps, and types 0 and 1",
+                       HS__TEMPLATE_STEPS_MAX);
     return create(&made, ret_part, err);
 }
 

@@ -1,11 +1,11 @@
-/* pre_tokenizer_bert.c - BertPreTokenizer: white space separates words and vanishes, a punctuation character
- * is a word of its own. */
+/* pre_tokenizer_bert.c - BertPreTokenizer: splits at white space and drops it; each punctuation character is
+ * a separate word. */
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
 
-/* What a byte says of its character. */
+/* The class of a character by its first byte. */
 enum { IN_WORD, SPACE, PUNCTUATION, NOT_ASCII };
 
 typedef struct bert_pre_tokenizer {

@@ -1,47 +1,31 @@
-/* pre_tokenizer_byte_level.c - ByteLevel (Radford et al. 2019, GPT-2): words with the space before them, then
- * every byte as a character, so that a vocabulary of 256 characters can write any text.
+/* pre_tokenizer_byte_level.c - ByteLevel (Radford et al. 2019, GPT-2): cuts words with the space before them,
+ * then writes every byte as a character, so that a vocabulary of 256 characters can write any text.
  *
- * Words are what GPT-2's regular expression finds,
- *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * read here by a scanner: every character is in some word, so each alternative is tried where the last word
- * ended. Printable bytes of Latin-1 are their own characters; the other 68, in order, are U+0100 and on: a
- * space is U+0120. */
+ * Words are the matches of GPT-2's regular expression, unless use_regex is false. Printable bytes of Latin-1
+ * are written as themselves. The other 68 are written, in order, as U+0100 and up; a space is U+0120. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
-#include "model/tokenizer/unicode.h"
+#include "model/tokenizer/word_scanner.h"
 
 #include <stdlib.h>
 
 #define FILE_NAME "tokenizer.json"
 
-/* What the expression tells apart. */
-enum { SPACE, LETTER, NUMBER, OTHER };
-
 typedef struct byte_level {
     hs__part part;
     bool add_prefix_space, use_regex;
-    uint8_t kinds[128];       /* of ASCII */
-    uint16_t characters[256]; /* that stand for bytes */
+    hs__word_scanner words;
+    uint16_t characters[256]; /* the character that stands for each byte */
 } byte_level;
 
 /* ---- the part ---- */
 
-static uint8_t kind_of(uint32_t code_point)
-{
-    if (hs__unicode_class(code_point) & HS__SPACE)
-        return SPACE;
-    const unsigned kind = hs__unicode_kind(code_point);
-    return kind & HS__LETTER ? LETTER : kind & HS__NUMBER ? NUMBER : OTHER;
-}
-
-static void fill_tables(byte_level *self)
+static void fill_characters(byte_level *self)
 {
     uint16_t next = 0x100;
     for (unsigned byte = 0; byte < 256; byte++) {
         const bool printable = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
         self->characters[byte] = printable ? (uint16_t)byte : next++;
-        if (byte < 128)
-            self->kinds[byte] = kind_of(byte);
     }
 }
 
@@ -58,7 +42,8 @@ static hs_status create(const json_t *options, hs__part **ret_part, hs_error *er
     if (!self)
         return hs_fail(err, HS_NO_MEMORY, "out of memory");
     *self = made;
-    fill_tables(self);
+    self->words = hs__word_scanner_create(hs__word_rules_gpt2());
+    fill_characters(self);
     *ret_part = &self->part;
     return HS_OK;
 }
@@ -68,69 +53,6 @@ static void destroy(hs__part *part)
     free(part);
 }
 
-/* ---- words ---- */
-
-typedef struct cursor {
-    const byte_level *self;
-    const unsigned char *at, *end;
-} cursor;
-
-/* The kind of the character at c->at < c->end; *ret_next is behind it. */
-static uint8_t kind_at(const cursor *c, const unsigned char **ret_next)
-{
-    *ret_next = c->at;
-    const uint32_t code_point = hs_utf8_next(ret_next);
-    return code_point < 128 ? c->self->kinds[code_point] : kind_of(code_point);
-}
-
-/* Moves over characters of one kind; returns where the last of them begins. */
-static const unsigned char *skip(cursor *c, uint8_t kind)
-{
-    const unsigned char *last = c->at;
-    const unsigned char *next;
-    while (c->at < c->end && kind_at(c, &next) == kind) {
-        last = c->at;
-        c->at = next;
-    }
-    return last;
-}
-
-/* The length of a contraction at the cursor, or 0. */
-static size_t contraction(const cursor *c)
-{
-    static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t length = strlen(endings[i]);
-        if ((size_t)(c->end - c->at) >= length && memcmp(c->at, endings[i], length) == 0)
-            return length;
-    }
-    return 0;
-}
-
-/* Moves over one word. After a space that was put there the word goes on, and may be nothing but it. */
-static void next_word(cursor *c, bool after_space)
-{
-    const unsigned char *const start = c->at;
-    const size_t length = after_space || *start != '\'' ? 0 : contraction(c);
-    if (length) {
-        c->at += length;
-        return;
-    }
-    const unsigned char *next;
-    if (!after_space && *start == ' ')
-        c->at++;
-    const uint8_t kind = c->at < c->end ? kind_at(c, &next) : (uint8_t)SPACE;
-    if (kind != SPACE) {
-        skip(c, kind);
-        return;
-    }
-    /* White space leaves its last character to the word behind it. */
-    c->at = start;
-    const unsigned char *last = skip(c, SPACE);
-    if (c->at < c->end && (after_space || last > start))
-        c->at = last;
-}
-
 /* ---- bytes ---- */
 
 static bool put_byte(const byte_level *self, unsigned char byte, hs__range source, hs__aligned_text *to)
@@ -138,22 +60,20 @@ static bool put_byte(const byte_level *self, unsigned char byte, hs__range sourc
     return hs__aligned_text_put(to, self->characters[byte], source);
 }
 
-/* The words of one span, to the rewritten text. */
+/* Cuts one span into words and writes them to the rewritten text. */
 static bool split_span(const byte_level *self, const hs__aligned_text *from, hs__span span,
                        hs__aligned_text *to, hs__spans *words)
 {
-    cursor c = {self, from->bytes + span.start, from->bytes + span.end};
-    bool prefix = self->add_prefix_space && *c.at != ' ';
-    bool ok = hs__aligned_text_reserve(to, 2 * (span.end - span.start) + 4);
-    for (size_t at = span.start; ok && c.at < c.end; prefix = false) {
+    const unsigned char *next = from->bytes + span.start;
+    const unsigned char *const stop = from->bytes + span.end;
+    bool prefix = self->add_prefix_space && *next != ' ';
+    bool ok = hs__aligned_text_reserve(to, span.end - span.start);
+    for (size_t at = span.start; ok && next < stop; prefix = false) {
         const size_t start = to->n_bytes;
-        if (self->use_regex)
-            next_word(&c, prefix);
-        else
-            c.at = c.end;
+        next = self->use_regex ? hs__word_end(&self->words, next, stop, prefix) : stop;
         if (prefix)
             ok = put_byte(self, ' ', from->sources[at], to);
-        for (const size_t end = (size_t)(c.at - from->bytes); ok && at < end; at++)
+        for (const size_t end = (size_t)(next - from->bytes); ok && at < end; at++)
             ok = put_byte(self, from->bytes[at], from->sources[at], to);
         ok = ok && hs__spans_put(words, start, to->n_bytes);
     }

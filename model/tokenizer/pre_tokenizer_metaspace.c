@@ -1,11 +1,11 @@
-/* pre_tokenizer_metaspace.c - Metaspace: a space becomes a visible mark, "\u2581", at the start of the word
- * behind it; a text that begins without a space is given one. */
+/* pre_tokenizer_metaspace.c - Metaspace: replaces a space by a visible mark, "\u2581", at the start of the
+ * next word. A text without a leading space gets a mark too. */
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
 #include <stdlib.h>
 
-/* Which words are given a mark: the first is one that begins where the text that was given does. */
+/* The words that get a mark. FIRST: only a word at the start of the given text. */
 typedef enum prepend_scheme { NEVER, FIRST, ALWAYS } prepend_scheme;
 
 typedef struct metaspace {
@@ -15,8 +15,8 @@ typedef struct metaspace {
     bool split;
 } metaspace;
 
-/* "prepend_scheme", or what older files call "add_prefix_space"; the oracle refuses a false one that the
- * scheme contradicts. */
+/* Reads "prepend_scheme", or else the older "add_prefix_space". The oracle refuses a false add_prefix_space
+ * that contradicts the scheme. */
 static hs_status read_prepend(const json_t *options, prepend_scheme *ret_prepend, hs_error *err)
 {
     static const char file[] = "tokenizer.json";
@@ -81,7 +81,7 @@ static bool is_prepended(const metaspace *self, hs__range source)
     return self->prepend == ALWAYS || (self->prepend == FIRST && source.start == 0);
 }
 
-/* The word with its marks, cut in front of each. */
+/* Puts the word with its marks, cut before each mark. */
 static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
                      hs__spans *words)
 {

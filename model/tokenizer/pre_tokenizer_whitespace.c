@@ -1,4 +1,4 @@
-/* pre_tokenizer_whitespace.c - WhitespaceSplit: white space separates words and vanishes. */
+/* pre_tokenizer_whitespace.c - WhitespaceSplit: splits at white space and drops it. */
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 

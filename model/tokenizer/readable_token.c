@@ -1,5 +1,5 @@
-/* readable_token.c - bytes that are no whole character are written out, as in \u27E8E2\u27E9: a character may
- * be spread over several tokens. */
+/* readable_token.c - writes bytes that are not a complete character in hex, as in \u27E8E2\u27E9: a character
+ * may span several tokens. */
 #include "model/tokenizer/readable_token.h"
 
 #include "model/utf8.h"
@@ -11,22 +11,22 @@
 
 typedef struct text {
     char *bytes; /* NUL-terminated */
-    size_t n, room;
+    size_t n, capacity;
 } text;
 
-/* Nothing once something did not fit. */
+/* Appends bytes. Appends nothing more once something did not fit. */
 static void put(text *to, const char *bytes, size_t n)
 {
-    if (n < to->room - to->n) {
+    if (n < to->capacity - to->n) {
         memcpy(to->bytes + to->n, bytes, n);
         to->n += n;
         to->bytes[to->n] = '\0';
     } else {
-        to->room = to->n + 1;
+        to->capacity = to->n + 1;
     }
 }
 
-/* A character; a picture of it where it is a space or moves the cursor. */
+/* Puts a character. Spaces and characters that move the cursor are put as a picture. */
 static void put_shown(text *to, const char *bytes, size_t n)
 {
     char picture[4] = {(char)0xE2, (char)0x90, (char)(0x80 + bytes[0]), 0};
@@ -40,7 +40,7 @@ static void put_shown(text *to, const char *bytes, size_t n)
         put(to, bytes, n);
 }
 
-/* The byte that a character stands for, see pre_tokenizer_byte_level.c; -1 when it stands for none. */
+/* Returns the byte that a character stands for (see pre_tokenizer_byte_level.c), or -1. */
 static int byte_of(uint32_t c)
 {
     if ((c > 0x20 && c < 0x7F) || (c > 0xA0 && c < 0x100 && c != 0xAD))
@@ -71,7 +71,7 @@ static void put_bytes(text *to, const char *bytes, size_t n_bytes)
     }
 }
 
-/* False when it is an added token of other characters, which is text already. */
+/* Puts a byte-level token. Returns false for an added token with other characters, which is text already. */
 static bool put_byte_level(text *to, const char *token)
 {
     char bytes[256];

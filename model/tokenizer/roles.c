@@ -1,5 +1,5 @@
-/* roles.c - what tokens do in a text is told by the template and by their own text, so that the same sentence
- * ends in the same place whether a vocabulary writes ".", "\u0120." or "\u2581.". */
+/* roles.c - finds roles by the template and by the token's own text, so that a sentence ends at the same
+ * place whether a vocabulary writes ".", "\u0120." or "\u2581.". */
 #include "model/tokenizer/roles.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #define FINAL   ".!?"
 #define CLOSING "\"')]}"
 
-/* How vocabularies write the space before a word. */
+/* Skips the mark of a space before a word. */
 static const char *without_space(const char *text)
 {
     static const char *const marks[] = {" ", "\u0120", "\u2581"};
@@ -36,8 +36,10 @@ hs_status hs__roles_find(const hs__vocabulary *vocabulary, const hs__template *t
         const uint32_t at = vocabulary->text_at[id];
         roles[id] = (uint8_t)(at == UINT32_MAX ? HS_ROLE_OTHER : role_of(vocabulary->texts + at));
     }
-    roles[template->separator] = HS_ROLE_SEPARATOR;
-    roles[template->first] = HS_ROLE_FIRST;
+    if (template->separator >= 0)
+        roles[template->separator] = HS_ROLE_SEPARATOR;
+    if (template->first >= 0)
+        roles[template->first] = HS_ROLE_FIRST;
     *ret_roles = roles;
     return HS_OK;
 }

@@ -1,14 +1,14 @@
-/* sentencepiece.c - a protobuf message is a sequence of fields, each a number and a value whose kind tells
- * its length; so what is not asked for is passed over without knowing what it is. */
+/* sentencepiece.c - reads protobuf. A message is a sequence of fields, each a number and a value whose wire
+ * type gives its length, so unknown fields can be skipped. */
 #include "model/tokenizer/sentencepiece.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds of values (protobuf's wire types). */
+/* Wire types. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-/* Numbers of fields. */
+/* Field numbers. */
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
 enum { TRAINER_MODEL_TYPE = 3, TRAINER_UNKNOWN = 40 };
@@ -17,8 +17,8 @@ enum { NORMALIZER_CHARSMAP = 2 };
 #define UNIGRAM 1
 
 typedef struct field {
-    uint64_t key;    /* number << 3 | kind */
-    uint64_t number; /* the value, but for BYTES */
+    uint64_t key;    /* field number << 3 | wire type */
+    uint64_t number; /* the value, except for BYTES */
     hs_bytes bytes;
 } field;
 
@@ -29,7 +29,7 @@ static uint64_t key_of(unsigned number, unsigned kind)
 
 /* ---- fields ---- */
 
-/* Takes n bytes off the message; NULL when there are fewer. */
+/* Takes n bytes off the message. Returns NULL if fewer are left. */
 static const unsigned char *take(hs_bytes *message, uint64_t n)
 {
     const unsigned char *at = message->data;
@@ -133,8 +133,8 @@ static bool read_normalizer(hs_bytes message, hs__sentencepiece_model *model)
     return true;
 }
 
-/* Fills the pieces, as many as there is room for; they are counted whether there is any or not. */
-static bool read_model(hs_bytes message, size_t room, hs__sentencepiece_model *model, uint64_t *ret_type)
+/* Fills the first `capacity` pieces and counts all of them. */
+static bool read_model(hs_bytes message, size_t capacity, hs__sentencepiece_model *model, uint64_t *ret_type)
 {
     field f;
     model->n_pieces = 0;
@@ -145,7 +145,7 @@ static bool read_model(hs_bytes message, size_t room, hs__sentencepiece_model *m
         if (f.key == key_of(MODEL_PIECE, BYTES)) {
             if (!read_piece(f.bytes, &piece))
                 return false;
-            if (model->n_pieces < room)
+            if (model->n_pieces < capacity)
                 model->pieces[model->n_pieces] = piece;
             model->n_pieces++;
         }
@@ -163,7 +163,7 @@ hs_status hs__sentencepiece_read(const hs_bytes *file, size_t pieces_max, hs__se
     uint64_t type = UNIGRAM;
     *ret_model = (hs__sentencepiece_model){0};
     if (!read_model(*file, 0, ret_model, &type) || !ret_model->n_pieces)
-        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is cut off or is none");
+        return hs_fail(err, HS_BAD_MODEL, "the sentencepiece model is truncated or malformed");
     if (type != UNIGRAM)
         return hs_fail(
             err, HS_BAD_MODEL,

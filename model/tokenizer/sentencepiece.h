@@ -1,5 +1,5 @@
-/* sentencepiece.h - the few fields of a SentencePiece model that tell its Unigram: a protobuf message
- * (Google's sentencepiece_model.proto), from an untrusted file. */
+/* sentencepiece.h - reads the fields of a SentencePiece model that define its Unigram. The file is an
+ * untrusted protobuf message (Google's sentencepiece_model.proto). */
 #pragma once
 
 #include "model/bytes.h"
@@ -18,9 +18,9 @@ typedef enum hs__piece_type {
     HS__PIECE_BYTE
 } hs__piece_type;
 
-/* Strings are borrowed from the file's bytes. */
+/* A piece. The file's bytes own its text. */
 typedef struct hs__sentencepiece {
-    const char *text; /* [n_bytes], not NUL-terminated, no UTF-8 for sure */
+    const char *text; /* [n_bytes], not NUL-terminated, possibly not UTF-8 */
     size_t n_bytes;
     float score;
     uint32_t type; /* hs__piece_type */
@@ -28,12 +28,12 @@ typedef struct hs__sentencepiece {
 
 typedef struct hs__sentencepiece_model {
     hs__sentencepiece *pieces; /* [n_pieces] */
-    size_t n_pieces, unknown;  /* the unknown piece's number */
-    hs_bytes charsmap;         /* of its normalizer; may be empty */
+    size_t n_pieces, unknown;  /* unknown: the number of the unknown piece */
+    hs_bytes charsmap;         /* the normalizer's table; may be empty */
 } hs__sentencepiece_model;
 
-/* HS_BAD_MODEL when it is none, is cut off, is no Unigram, or has more pieces than the vocabulary entries.
- * *ret_model must be finished, also after an error. */
+/* Reads a model. Fails with HS_BAD_MODEL if it is malformed, truncated, not a Unigram, or has more than
+ * pieces_max pieces. The caller finishes *ret_model, even after an error. */
 HS_MUST_USE hs_status hs__sentencepiece_read(const hs_bytes *file, size_t pieces_max,
                                              hs__sentencepiece_model *ret_model, hs_error *err);
 void hs__sentencepiece_finish(hs__sentencepiece_model *model);

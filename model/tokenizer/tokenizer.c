@@ -1,5 +1,5 @@
-/* tokenizer.c - an hs_tokenizer from what its files say: the parts first, then the vocabulary that the
- * model's entries and the added tokens make, then whatever the parts look up in it. */
+/* tokenizer.c - builds an hs_tokenizer from a description: first the parts, then the vocabulary of the
+ * model's entries and the added tokens, then the tokens that the parts look up. */
 #include "model/tokenizer/roles.h"
 #include "model/tokenizer/tokenizer_create.h"
 #include "model/tokenizer/tokenizer_internal.h"
@@ -8,7 +8,7 @@
 
 /* ---- create ---- */
 
-/* The model's entries, unless a file of their own has them. */
+/* Lists the model's entries, unless a file of their own has them. */
 static hs_status list_entries(const hs__part *model, hs__description *d, hs_error *err)
 {
     json_t *options = json_object_get(d->json, "model");
@@ -19,7 +19,7 @@ static hs_status list_entries(const hs__part *model, hs__description *d, hs_erro
     return hs__entries_read(json_object_get(options, "vocab"), d->vocab_size, &d->entries, err);
 }
 
-/* Each stage from its own object. */
+/* Creates each stage from its own object. */
 static hs_status create_stages(hs_tokenizer *tokenizer, hs__description *d, hs_error *err)
 {
     static const struct {
@@ -39,32 +39,40 @@ static hs_status create_stages(hs_tokenizer *tokenizer, hs__description *d, hs_e
     return st;
 }
 
-/* One post-processor at the end says where the special tokens go, one at most what offsets reach over. */
+/* The template of a file without one: the texts alone. */
+static const hs__template no_template = {
+    .forms = {{.steps = {{.id = -1}}, .n_steps = 1},
+              {.steps = {{.id = -1}, {.id = -1, .text = 1, .type = 1}}, .n_steps = 2}},
+    .first = -1,
+    .separator = -1};
+
+/* Finds the template and the trimming of offsets: only the last post-processor may add special tokens; at
+ * most one trims. */
 static hs_status find_template(hs_tokenizer *tokenizer, hs_error *err)
 {
     const hs__parts *stage = &tokenizer->stages[HS__POST_PROCESSOR];
     size_t n_trims = 0;
+    tokenizer->template = &no_template;
     for (size_t i = 0; i < stage->n; i++) {
         const hs__part *part = stage->items[i];
-        if ((part->type->template != NULL) != (i + 1 == stage->n))
-            return hs_fail(err, HS_BAD_MODEL,
-                           "tokenizer.json: post_processor: the last part, and only that, must add special "
-                           "tokens; here part %zu is '%s'",
-                           i + 1, part->type->name);
+        if (part->type->template && i + 1 < stage->n)
+            return hs_fail(
+                err, HS_BAD_MODEL,
+                "tokenizer.json: post_processor: only the last part may add special tokens; here part "
+                "%zu of %zu is '%s'",
+                i + 1, stage->n, part->type->name);
+        if (part->type->template)
+            tokenizer->template = part->type->template(part);
         const hs__trim trim = part->type->trim ? part->type->trim(part) : (hs__trim){0};
         if (trim.spaces && n_trims++)
             return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: post_processor trims offsets twice");
         if (trim.spaces)
             tokenizer->trim = trim;
     }
-    if (!stage->n)
-        return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: post_processor adds no special tokens");
-    const hs__part *last = stage->items[stage->n - 1];
-    tokenizer->template = last->type->template(last);
     return HS_OK;
 }
 
-/* Post-processor first: a vocabulary that is none has no [CLS]. */
+/* Binds the parts. The post-processor comes first, because a wrong vocabulary has no [CLS]. */
 static hs_status bind_parts(hs_tokenizer *tokenizer, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -77,16 +85,17 @@ static hs_status bind_parts(hs_tokenizer *tokenizer, hs_error *err)
     return st;
 }
 
-/* The token that the files name, or the first of the usual names that there is. */
-static int32_t find_named(const hs_tokenizer *tokenizer, const char *name, const char *const usual[2])
+/* Finds the token that the files name, or the first of the default names that exists. */
+static int32_t find_named(const hs_tokenizer *tokenizer, const char *name, const char *const defaults[2])
 {
     if (name)
         return hs_tokenizer_id(tokenizer, name, strlen(name));
-    const int32_t id = hs_tokenizer_id(tokenizer, usual[0], strlen(usual[0]));
-    return id >= 0 ? id : hs_tokenizer_id(tokenizer, usual[1], strlen(usual[1]));
+    const int32_t id = hs_tokenizer_id(tokenizer, defaults[0], strlen(defaults[0]));
+    return id >= 0 ? id : hs_tokenizer_id(tokenizer, defaults[1], strlen(defaults[1]));
 }
 
-/* A model that writes any text in bytes knows no unknown token; the vocabulary has one for other programs. */
+/* Finds the special tokens. A byte-level model needs no unknown token, but its vocabulary has one for other
+ * programs. */
 static void find_special(hs_tokenizer *tokenizer, const hs__description *d)
 {
     const hs__part *model = tokenizer->stages[HS__MODEL].items[0];
@@ -155,7 +164,7 @@ void hs__tokenizer_destroy(hs_tokenizer *tokenizer)
 
 /* ---- look up ---- */
 
-/* The id, or the unknown token's if no token has it; -1 if there is none either. */
+/* Returns the id, or the unknown token's if the id is unused, or -1 if there is none. */
 static int32_t known(const hs_tokenizer *tokenizer, int32_t id)
 {
     const hs__vocabulary *vocabulary = &tokenizer->vocabulary;

@@ -1,11 +1,11 @@
-/* tokenizer_create.h - a tokenizer from a checkpoint's files. */
+/* tokenizer_create.h - creates a tokenizer from a checkpoint's files. */
 #pragma once
 
 #include "model/bytes.h"
 #include "model/tokenizer/tokenizer.h"
 
-/* The bytes are needed during the call only. HS_BAD_MODEL when there is no vocabulary, more than vocab_size
- * entries, or a part that is not supported (parts.h has those that are). */
+/* Creates a tokenizer. The files are used only during the call. Fails with HS_BAD_MODEL if there is no
+ * vocabulary, it has more than vocab_size entries, or a part is not supported (see parts.h). */
 HS_MUST_USE hs_status hs__tokenizer_create(const hs_tokenizer_files *files, size_t vocab_size,
                                            hs_tokenizer **ret_tokenizer, hs_error *err);
 void hs__tokenizer_destroy(hs_tokenizer *tokenizer); /* NULL is fine */

@@ -1,35 +1,36 @@
-/* tokenizer_encode.c - texts through the pipeline.
+/* tokenizer_encode.c - runs texts through the pipeline.
  *
- * Added tokens are cut out of the text; what lies between them is normalised; added tokens that are looked
- * for in normalised text are cut out of that; the rest is cut into words, and each word into pieces. The
- * pieces of one or two texts are truncated and go into the template.
+ * Added tokens are cut out of the text, and the text between them is normalised. Added tokens that match
+ * normalised text are cut out of that. The rest is cut into words, and each word into pieces. The pieces of
+ * one or two texts are truncated and put into the template.
  *
- * Where the parts allow it a text goes through in stretches of a few kilobytes: then the buffers stay in the
- * cache, and a long text of which little is kept is not read to its end. */
+ * If the parts allow it, a text is processed in stretches of a few kilobytes. Then the buffers stay in the
+ * cache, and a long text of which few tokens are kept is not read to its end. */
 #include "model/tokenizer/tokenizer_internal.h"
 #include "model/tokenizer/unicode.h"
 
 #include <stdlib.h>
 
-/* A token of most texts has about four bytes with its space; behind that many, little is left to find. */
+/* A token takes about four bytes in most texts, with its space. So a stretch of that many bytes for each
+ * missing piece leaves little to find. */
 enum { STRETCH_MIN = 64, STRETCH_MAX = 4096, TOKEN_BYTES = 4 };
 
 /* One text on its way. */
 typedef struct passage {
     const hs_tokenizer *tokenizer;
-    uint8_t skipped; /* flags of added tokens that are only text */
-    hs__aligned_text
-        normalized; /* of the segment at hand: what lies between two added tokens, or a stretch */
+    uint8_t skipped;             /* tokens with these flags are ordinary text */
+    hs__aligned_text normalized; /* of the current segment: the text between two added tokens, or a stretch */
     hs__aligned_text scratch[2];
     hs__split split;
     hs__pieces *pieces;
-    size_t n_enough; /* stop behind the word that makes the pieces as many */
-    bool enough;     /* that word has come: what follows is ignored */
+    size_t n_enough; /* stop after the word that reaches this many pieces */
+    bool enough;     /* that word is complete: ignore the rest */
 } passage;
 
 /* ---- words ---- */
 
-/* Bytes [start, end) of the normalised segment, cut by each pre-tokenizer in turn. */
+/* Cuts bytes [start, end) of the normalised segment by each pre-tokenizer in turn. A rewritten text has the
+ * same size limit as a normalised one. */
 static bool split_words(passage *p, size_t start, size_t end)
 {
     const hs__parts *pre_tokenizers = &p->tokenizer->stages[HS__PRE_TOKENIZER];
@@ -37,17 +38,17 @@ static bool split_words(passage *p, size_t start, size_t end)
     p->split.words.n = 0;
     bool ok = hs__spans_put(&p->split.words, start, end);
     for (size_t i = 0; ok && i < pre_tokenizers->n; i++)
-        ok = pre_tokenizers->items[i]->type->split(pre_tokenizers->items[i], &p->split);
+        ok = pre_tokenizers->items[i]->type->split(pre_tokenizers->items[i], &p->split) &&
+             hs__aligned_text_fits(&p->split.rewritten[0]) && hs__aligned_text_fits(&p->split.rewritten[1]);
     return ok;
 }
 
-/* White space at both ends of a token, or what stands for a space in it, is no part of its offsets; counted
- * in characters, whatever they are made of. */
+/* Removes white space, or its substitute, at both ends of a token from its offsets. Counts in characters. */
 static void trim_spaces(const hs__trim *trim, bool first, const unsigned char *at, const unsigned char *end,
                         hs__range *range)
 {
     uint32_t lead = 0;
-    uint32_t trail = 0; /* since the last character that is no space */
+    uint32_t trail = 0; /* characters since the last that is not a space */
     bool only_spaces = true;
     while (at < end) {
         const uint32_t code_point = hs_utf8_next(&at);
@@ -63,7 +64,7 @@ static void trim_spaces(const hs__trim *trim, bool first, const unsigned char *a
         range->end = range->end - trail > range->start ? range->end - trail : range->start;
 }
 
-/* The same for the pieces of a word, from number n on. */
+/* Trims the pieces of a word, from number n on. */
 static void trim_pieces(const passage *p, size_t n)
 {
     for (hs__pieces *pieces = p->pieces; n < pieces->n && n < pieces->n_kept; n++) {
@@ -74,7 +75,7 @@ static void trim_pieces(const passage *p, size_t n)
     }
 }
 
-/* Bytes [start, end) of the normalised segment to words, words to pieces. */
+/* Cuts bytes [start, end) of the normalised segment into words, and words into pieces. */
 static bool words_put(passage *p, size_t start, size_t end)
 {
     const hs__part *model = p->tokenizer->stages[HS__MODEL].items[0];
@@ -92,8 +93,8 @@ static bool words_put(passage *p, size_t start, size_t end)
     return true;
 }
 
-/* An added token is a word of its own; `start` to `end` is what it was found as. It does not count towards
- * enough until the next word ends, as in the oracle. */
+/* Puts an added token as a separate word; it was found as `start` to `end`. As in the oracle, it counts
+ * towards n_enough only when the next word ends. */
 static bool added_put(passage *p, const hs__added_search *found, hs__range source)
 {
     if (p->enough)
@@ -114,7 +115,7 @@ static hs__added_search search_in(const passage *p, const hs__added_set *set, co
         .set = set, .flags = p->tokenizer->added.flags, .skipped = p->skipped, .begin = bytes, .from = bytes};
 }
 
-/* Cuts the added tokens out of the normalised segment; what lies between them becomes words. */
+/* Cuts the added tokens out of the normalised segment and the text between them into words. */
 static bool normalized_put(passage *p)
 {
     const unsigned char *bytes = p->normalized.bytes;
@@ -137,7 +138,8 @@ static bool normalized_put(passage *p)
 static bool segment_put(passage *p, const unsigned char *bytes, size_t n_bytes, uint32_t first)
 {
     const hs__text_view view = {.bytes = bytes, .n_bytes = n_bytes, .first = first};
-    p->normalized.n_bytes = 0;
+    p->normalized.n_bytes = p->split.rewritten[0].n_bytes = p->split.rewritten[1].n_bytes = 0;
+    p->split.rewritten[0].bytes_max = p->split.rewritten[1].bytes_max = hs__aligned_text_limit(n_bytes);
     if (!hs__parts_normalize(&p->tokenizer->stages[HS__NORMALIZER], &view, p->scratch, &p->normalized))
         return false;
     if (!p->tokenizer->added.normalized.any || !p->normalized.n_bytes)
@@ -155,9 +157,8 @@ static bool all_cut_at_punctuation(const hs__parts *parts)
     return parts->n > 0;
 }
 
-/* Whether a text may go in stretches: a token that is looked for in normalised text could reach over a cut,
- * and one that looks at its neighbours beyond it.
- */
+/* Returns true if a text may be processed in stretches. A token that matches normalised text could cross a
+ * cut, and a token that looks at its neighbours could look past it. */
 static bool has_stretches(const hs_tokenizer *tokenizer)
 {
     return all_cut_at_punctuation(&tokenizer->stages[HS__NORMALIZER]) &&
@@ -165,7 +166,7 @@ static bool has_stretches(const hs_tokenizer *tokenizer)
            !tokenizer->added.normalized.any && !tokenizer->added.looks_around;
 }
 
-/* How far to go at once for the pieces that are missing. */
+/* Returns the size of the next stretch, from the number of missing pieces. */
 static size_t stretch_bytes(const passage *p)
 {
     const size_t n_missing = p->n_enough > p->pieces->n ? p->n_enough - p->pieces->n : 0;
@@ -174,7 +175,7 @@ static size_t stretch_bytes(const passage *p)
     return n_missing < STRETCH_MAX / TOKEN_BYTES ? n_missing * TOKEN_BYTES : STRETCH_MAX;
 }
 
-/* Where a stretch that begins at `at` ends: behind the first white space or punctuation after n_bytes. */
+/* Returns the end of a stretch at `at`: after the first white space or punctuation beyond n_bytes. */
 static const unsigned char *stretch_end(const unsigned char *at, const unsigned char *end, size_t n_bytes)
 {
     if ((size_t)(end - at) <= n_bytes)
@@ -195,7 +196,7 @@ static uint32_t count_chars(const unsigned char *start, const unsigned char *end
     return (uint32_t)hs_utf8_count((const char *)start, (size_t)(end - start));
 }
 
-/* Moves `at` and its number of code points, back also. */
+/* Moves `at` and its number of code points forwards or backwards. */
 static void move(const unsigned char **at, uint32_t *index, const unsigned char *to)
 {
     *index = to < *at ? *index - count_chars(to, *at) : *index + count_chars(*at, to);
@@ -225,21 +226,34 @@ static bool passage_run(passage *p, const hs_text *text)
     return ok;
 }
 
-/* Pieces from number n on are of this word, whatever words were found in it. */
+/* Sets the word of all pieces from number n on. */
 static void pieces_name(hs__pieces *pieces, size_t n, size_t word)
 {
     for (size_t i = n; i < pieces->n && i < pieces->n_kept; i++)
         pieces->items[i].word = (int32_t)word;
 }
 
-/* The pieces of one text, or of n_texts > 0 words that stand for themselves. */
+static bool is_too_long(const passage *p)
+{
+    return p->normalized.too_long || p->scratch[0].too_long || p->scratch[1].too_long ||
+           p->split.rewritten[0].too_long || p->split.rewritten[1].too_long;
+}
+
+/* Returns how many pieces are enough: as many as the oracle reads, and more than are kept, so that a cut text
+ * is known to be one. The two differ by the special tokens. */
+static size_t enough_pieces(size_t tokens_max, size_t n_kept)
+{
+    return tokens_max == n_kept && n_kept < SIZE_MAX ? n_kept + 1 : tokens_max;
+}
+
+/* Finds the pieces of one text, or of n_texts > 0 separate words. */
 static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts, size_t n_texts, bool words,
                              const hs_encode_options *options, hs__pieces *pieces, hs_error *err)
 {
     passage p = {.tokenizer = tokenizer,
                  .skipped = options->split_special_tokens ? HS__ADDED_SPECIAL : 0,
                  .pieces = pieces,
-                 .n_enough = options->tokens_max};
+                 .n_enough = enough_pieces(options->tokens_max, pieces->n_kept)};
     bool ok = true;
     for (size_t i = 0; i < n_texts && ok && !p.enough; i++) {
         const size_t n = pieces->n;
@@ -247,10 +261,17 @@ static hs_status pieces_find(const hs_tokenizer *tokenizer, const hs_text *texts
         if (words)
             pieces_name(pieces, n, i);
     }
+    const bool too_long = is_too_long(&p);
     hs__aligned_text_finish(&p.normalized);
     hs__aligned_text_finish(&p.scratch[0]);
     hs__aligned_text_finish(&p.scratch[1]);
     hs__split_finish(&p.split);
+    if (too_long)
+        return hs_fail(
+            err, HS_TOO_LARGE,
+            "this model's normalizers and pre-tokenizers make the text over %d times as long; send a "
+            "shorter text",
+            HS__TEXT_GROWTH_MIN);
     return ok ? HS_OK : hs_fail(err, HS_NO_MEMORY, "out of memory");
 }
 
@@ -266,22 +287,22 @@ static hs_status check_text(const hs_text *text, const char *name, hs_error *err
     return HS_OK;
 }
 
-/* Longest first, as the oracle does it: the shorter text keeps up to half of the room, the longer one gets
- * what is left. */
-static void share_room(size_t n_room, size_t n[2])
+/* Truncates longest first, as the oracle does: the shorter text keeps up to half of the tokens, the longer
+ * one gets the rest. */
+static void truncate_longest(size_t n_text_max, size_t n[2])
 {
-    if (n[0] + n[1] <= n_room)
+    if (n[0] + n[1] <= n_text_max)
         return;
     const size_t shorter = n[0] > n[1] ? 1 : 0;
-    if (n[shorter] > n_room / 2)
-        n[shorter] = n_room / 2;
-    n[1 - shorter] = n_room - n[shorter];
+    if (n[shorter] > n_text_max / 2)
+        n[shorter] = n_text_max / 2;
+    n[1 - shorter] = n_text_max - n[shorter];
 }
 
 static bool allocate(size_t n_tokens, hs_encoding *ret)
 {
     *ret = (hs_encoding){0};
-    char *block = malloc(n_tokens * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 4));
+    char *block = malloc((n_tokens + 1) * (2 * sizeof(int32_t) + 2 * sizeof(uint32_t) + 4));
     if (!block)
         return false;
     ret->ids = (int32_t *)(void *)block;
@@ -309,7 +330,7 @@ static void put_token(const hs_tokenizer *tokenizer, hs_encoding *encoding, cons
     encoding->roles[i] = (uint8_t)hs_tokenizer_role(tokenizer, piece->id);
 }
 
-/* The first n[k] pieces of each text, where the form has the text. */
+/* Assembles the first n[k] pieces of each text by the steps of the form. */
 static hs_status assemble(const hs_tokenizer *tokenizer, const hs__template_form *form,
                           const hs__pieces pieces[2], const size_t n[2], hs_encoding *ret_encoding,
                           hs_error *err)
@@ -334,17 +355,17 @@ static const hs__template_form *form_of(const hs_tokenizer *tokenizer, bool pair
     return &tokenizer->template->forms[pair];
 }
 
-/* Both texts go up to the word that reaches tokens_max: the oracle looks no further (since its release 0.23),
- * so that of two texts that are both longer it takes neither for the longer one. */
+/* Each text is read up to the word that reaches tokens_max, as in the oracle since release 0.23. So if both
+ * texts are longer, neither counts as the longer one. */
 hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,
                               const hs_encode_options *options, hs_encoding *ret_encoding, hs_error *err)
 {
     const hs__template_form *form = form_of(tokenizer, pair != NULL);
     if (options->tokens_max < form->n_special)
-        return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
-                       options->tokens_max);
-    const size_t n_room = options->tokens_max - form->n_special;
-    hs__pieces pieces[2] = {{.n_kept = n_room}, {.n_kept = n_room}};
+        return hs_fail(err, HS_INVALID, "max_tokens is %zu; this model's special tokens alone take %zu",
+                       options->tokens_max, form->n_special);
+    const size_t n_text_max = options->tokens_max - form->n_special;
+    hs__pieces pieces[2] = {{.n_kept = n_text_max}, {.n_kept = n_text_max}};
     hs_status st = check_text(text, "the text", err);
     if (!st && pair)
         st = check_text(pair, "the second text", err);
@@ -354,7 +375,7 @@ hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text
         st = pieces_find(tokenizer, pair, 1, false, options, &pieces[1], err);
     size_t n[2] = {pieces[0].n, pieces[1].n};
     const size_t n_all = n[0] + n[1];
-    share_room(n_room, n);
+    truncate_longest(n_text_max, n);
     if (!st)
         st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
     if (!st)
@@ -371,15 +392,15 @@ hs_status hs_tokenizer_encode_words(const hs_tokenizer *tokenizer, const hs_text
     const hs__template_form *form = form_of(tokenizer, false);
     hs_status st = HS_OK;
     if (options->tokens_max < form->n_special)
-        return hs_fail(err, HS_INVALID, "there is no room for the special tokens in %zu tokens",
-                       options->tokens_max);
-    const size_t n_room = options->tokens_max - form->n_special;
-    hs__pieces pieces[2] = {{.n_kept = n_room}, {.n = 0}};
+        return hs_fail(err, HS_INVALID, "max_tokens is %zu; this model's special tokens alone take %zu",
+                       options->tokens_max, form->n_special);
+    const size_t n_text_max = options->tokens_max - form->n_special;
+    hs__pieces pieces[2] = {{.n_kept = n_text_max}, {.n = 0}};
     for (size_t i = 0; i < n_words && !st; i++)
         st = check_text(&words[i], "a word", err);
     if (!st)
         st = pieces_find(tokenizer, words, n_words, true, options, &pieces[0], err);
-    const size_t n[2] = {pieces[0].n < n_room ? pieces[0].n : n_room, 0};
+    const size_t n[2] = {pieces[0].n < n_text_max ? pieces[0].n : n_text_max, 0};
     if (!st)
         st = assemble(tokenizer, form, pieces, n, ret_encoding, err);
     if (!st)

@@ -1,9 +1,9 @@
-/* tokenizer_files.c - the files of a tokenizer, parsed as hostile.
+/* tokenizer_files.c - reads the description of a tokenizer from untrusted files.
  *
- * As in HuggingFace tokenizer.json, when there is one, has the vocabulary and the pipeline; what older files
- * mean is made up in the same form, so that there is one way from files to parts. Options that
- * tokenizer_config.json names override what either says: do_lower_case, strip_accents and
- * tokenize_chinese_chars of a BERT, add_prefix_space and trim_offsets of a byte-level BPE. */
+ * As in HuggingFace, tokenizer.json has the vocabulary and the pipeline if it is present. Older files are
+ * converted to the same form, so parts are created in one way only. Options in tokenizer_config.json override
+ * both: do_lower_case, strip_accents and tokenize_chinese_chars of BERT, add_prefix_space and trim_offsets of
+ * byte-level BPE. */
 #include "model/files/json.h"
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/tokenizer_internal.h"
@@ -14,8 +14,8 @@
 
 /* ---- tokenizer_config.json ---- */
 
-/* Of the known classes, those behind BERT's are whatever tokenizer.json says, and only that (*ret_generic).
- */
+/* Checks the class. Sets *ret_generic for known classes after BERT's, for which only tokenizer.json
+ * counts. */
 static hs_status check_class(const hs__description *d, bool *ret_generic, hs_error *err)
 {
     static const char *const known[] = {
@@ -23,7 +23,9 @@ static hs_status check_class(const hs__description *d, bool *ret_generic, hs_err
         "ElectraTokenizer",   "ElectraTokenizerFast",   "PreTrainedTokenizerFast", "TokenizersBackend",
         "RobertaTokenizer",   "RobertaTokenizerFast",   "XLMRobertaTokenizer",     "XLMRobertaTokenizerFast",
         "CamembertTokenizer", "CamembertTokenizerFast", "AlbertTokenizer",         "AlbertTokenizerFast",
-        "DebertaV2Tokenizer", "DebertaV2TokenizerFast", "MPNetTokenizer",          "MPNetTokenizerFast"};
+        "DebertaV2Tokenizer", "DebertaV2TokenizerFast", "MPNetTokenizer",          "MPNetTokenizerFast",
+        "GPT2Tokenizer",      "GPT2TokenizerFast",      "GPTNeoXTokenizer",        "GPTNeoXTokenizerFast",
+        "LlamaTokenizer",     "LlamaTokenizerFast",     "Qwen2Tokenizer",          "Qwen2TokenizerFast"};
     const size_t n_bert = 6;
     const char *class = NULL;
     *ret_generic = false;
@@ -39,7 +41,7 @@ static hs_status check_class(const hs__description *d, bool *ret_generic, hs_err
                    class);
 }
 
-/* An option of a part, as the part's own object has it; not if the config has none. */
+/* Overrides an option of a part if the config has it. */
 static hs_status override(const hs__description *d, const char *stage, const char *type, const char *key,
                           const char *config_key, hs_error *err)
 {
@@ -59,7 +61,7 @@ static hs_status override_bert(const hs__description *d, hs_error *err)
     static const char stage[] = "normalizer";
     static const char type[] = "BertNormalizer";
     hs_status st = override(d, stage, type, "lowercase", "do_lower_case", err);
-    /* Accents follow the case unless they are named. */
+    /* strip_accents follows do_lower_case unless it is set */
     if (!st && json_is_boolean(json_object_get(d->config, "do_lower_case")))
         json_object_del(json_object_get(d->json, stage), "strip_accents");
     if (!st)
@@ -77,7 +79,8 @@ static hs_status override_byte_level(const hs__description *d, hs_error *err)
     return st ? st : override(d, "post_processor", "RobertaProcessing", trim, trim, err);
 }
 
-/* generic: a class whose BERT normalizer is as tokenizer.json has it. */
+/* Applies the config to the pipeline. generic: the class takes its BERT normalizer from tokenizer.json
+ * unchanged. */
 static hs_status apply_config(hs__description *d, bool generic, hs_error *err)
 {
     hs_status st = generic ? HS_OK : override_bert(d, err);
@@ -110,8 +113,8 @@ static hs_status check_sizes(const hs_tokenizer_files *files, hs_error *err)
     return HS_OK;
 }
 
-/* What special_tokens_map.json says goes before what the config says, unless the config has the added tokens
- * whole, as HuggingFace writes it today. */
+/* Merges special_tokens_map.json over the config, unless the config lists the added tokens completely, as
+ * HuggingFace writes it today. */
 static hs_status read_special_map(const hs_tokenizer_files *files, hs__description *d, hs_error *err)
 {
     json_t *map = NULL;

@@ -1,4 +1,4 @@
-/* transform.c - the cursor goes over the old text once; it stops at the end, whatever the changes say. */
+/* transform.c - moves the cursor once over the old text. It stops at the end, whatever the changes are. */
 #include "model/tokenizer/transform.h"
 
 hs__transform hs__transform_start(const hs__text_view *view, hs__aligned_text *ret_text)
@@ -14,7 +14,7 @@ static void pass(hs__transform *t)
     (void)hs_utf8_next(&t->at);
 }
 
-/* The character put last; its source is that of the first character that it takes. */
+/* Appends the last character with the source of the first character that it takes. */
 static void flush(hs__transform *t)
 {
     if (!t->any)

@@ -1,5 +1,5 @@
-/* trie.c - sorted strings -> breadth-first trie: strings that share their first bytes are neighbours once
- * sorted, so a node is a range of them, and its children are that range cut by the next byte. */
+/* trie.c - builds a breadth-first trie from sorted strings. After sorting, a node is a range of strings that
+ * share a prefix, and its children are that range split by the next byte. */
 #include "model/tokenizer/trie.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static int compare_entries(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* The root and, for each string, one node for every byte that it does not share with the string before. */
+/* Counts the nodes: the root, and for each string one per byte that it does not share with the string
+ * before. */
 static size_t count_nodes(const hs__entry *entries, size_t n_entries)
 {
     size_t n = 1;
@@ -31,12 +32,12 @@ static size_t count_nodes(const hs__entry *entries, size_t n_entries)
     return n;
 }
 
-/* While building, node i stands for the sorted entries low[i] .. high[i], which share their first bytes. */
+/* The ranges while building: node i stands for the sorted entries low[i] .. high[i]. */
 typedef struct ranges {
     uint32_t *low, *high;
 } ranges;
 
-/* Appends the children of a node whose strings share `depth` bytes; returns the new number of nodes. */
+/* Appends the children of a node whose strings share `depth` bytes. Returns the new number of nodes. */
 static uint32_t expand(hs__trie *trie, const ranges *r, const hs__entry *entries, uint32_t node, size_t depth,
                        uint32_t n_nodes)
 {

@@ -1,8 +1,8 @@
-/* trie.h - byte strings to ids, with the longest match in one walk.
+/* trie.h - a static trie from byte strings to ids, with longest-match search.
  *
- * Nodes lie in breadth-first order, so the children of one node are neighbours and those of the next node
- * follow: one offset and one byte a node are the whole structure, 9 bytes with the id. Built from sorted
- * strings and searched without hashing, it has no bad cases, whoever wrote the vocabulary. */
+ * Nodes are stored in breadth-first order, so the children of a node are adjacent and those of the next node
+ * follow. A node needs one offset, one byte and an id: 9 bytes. The trie is built from sorted strings and
+ * does not hash, so no vocabulary makes it slow. */
 #pragma once
 
 #include "model/status.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 
 typedef struct hs__trie_node {
-    uint32_t first; /* its children are the nodes from here up to the next node's first */
-    int32_t id;     /* of the string that ends here, or -1 */
+    uint32_t first; /* index of the first child; the last child is before the next node's first */
+    int32_t id;     /* id of the string that ends here, or -1 */
 } hs__trie_node;
 
 typedef struct hs__trie {
@@ -22,7 +22,7 @@ typedef struct hs__trie {
     uint8_t *label;       /* [n_nodes]: the byte that leads to a node, ascending among siblings */
 } hs__trie;
 
-/* A string with its id, as a vocabulary lists them; not NUL-terminated. */
+/* A vocabulary entry: a string and its id. Not NUL-terminated. */
 typedef struct hs__entry {
     const char *text;
     uint32_t n_bytes;
@@ -32,23 +32,23 @@ typedef struct hs__entry {
 #define HS__TRIE_ROOT 0
 #define HS__TRIE_NONE UINT32_MAX
 
-/* Sorts the entries; of equal ones the highest id counts. Lengths must sum up to less than 2^32 - 1.
- * *ret_trie must be finished, also after HS_NO_MEMORY. */
+/* Sorts the entries and builds a trie. Of equal strings the highest id counts. The lengths must sum to less
+ * than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
 HS_MUST_USE hs_status hs__trie_build(hs__entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err);
 void hs__trie_finish(hs__trie *trie); /* zeroed or finished twice is fine */
 
-/* From a node along a string: the node where it ends, or HS__TRIE_NONE. */
+/* Walks from a node along a string. Returns the last node, or HS__TRIE_NONE. */
 uint32_t hs__trie_walk(const hs__trie *trie, uint32_t node, const char *bytes, size_t n_bytes);
 
-/* The id of a string, or -1. */
+/* Returns the id of a string, or -1. */
 int32_t hs__trie_find(const hs__trie *trie, const char *bytes, size_t n_bytes);
 
-/* The child of a node along one byte, or HS__TRIE_NONE. */
+/* Returns the child of a node for one byte, or HS__TRIE_NONE. */
 static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_t byte)
 {
     const uint32_t first = trie->nodes[node].first;
     const uint32_t n = trie->nodes[node + 1].first - first;
-    if (n <= 4) { /* most nodes: a call would cost more */
+    if (n <= 4) { /* most nodes have so few that a call would cost more */
         for (uint32_t i = first; i < first + n; i++)
             if (trie->label[i] == byte)
                 return i;
@@ -58,8 +58,8 @@ static inline uint32_t hs__trie_step(const hs__trie *trie, uint32_t node, uint8_
     return hit ? (uint32_t)(hit - trie->label) : HS__TRIE_NONE;
 }
 
-/* The longest string of the trie, without its first bytes up to `node`, that starts at bytes: its id, -1 when
- * there is none. Empty matches do not count. */
+/* Returns the id of the longest non-empty match at bytes, or -1. The search starts at `node`, as if its bytes
+ * had been matched already. */
 static inline int32_t hs__trie_longest(const hs__trie *trie, uint32_t node, const unsigned char *bytes,
                                        size_t n_bytes, size_t *ret_length)
 {

@@ -1,5 +1,5 @@
-/* unicode.c - the class of a character is asked for everywhere and found in two steps, for most blocks of
- * code points are like another one; the rest is asked for seldom and found by binary search. */
+/* unicode.c - looks up Unicode properties. Classes are needed often and use a two-level table, because most
+ * blocks of code points are alike. The other properties use binary search. */
 #include "model/tokenizer/unicode.h"
 
 #include "model/tokenizer/unicode_tables.h"
@@ -8,7 +8,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Range tables hold `code point << 8 | value`, sorted: the last entry at or before the code point counts. */
+/* Looks up a table of ranges, sorted `code point << 8 | value`: the last entry at or before the code point
+ * counts. */
 static unsigned range_value(const uint32_t *ranges, size_t n_ranges, uint32_t code_point)
 {
     const uint32_t key = code_point << 8 | 0xFF;
@@ -55,7 +56,7 @@ uint32_t hs__unicode_lower(uint32_t code_point)
     return (uint32_t)((int32_t)code_point + lower_ranges[low].delta);
 }
 
-/* The Unicode Standard, section 3.12: a syllable is (leading * 21 + vowel) * 28 + trailing. */
+/* Decomposes a Hangul syllable (Unicode Standard, section 3.12): (leading * 21 + vowel) * 28 + trailing. */
 static size_t decompose_hangul(uint32_t syllable, uint32_t *ret)
 {
     const uint32_t trailing = syllable % 28;
@@ -65,7 +66,8 @@ static size_t decompose_hangul(uint32_t syllable, uint32_t *ret)
     return trailing ? 3 : 2;
 }
 
-/* One row of a table of decompositions, which is sorted. */
+/* Copies the decomposition of a code point to ret, by binary search in the table. Returns its length, or 0 if
+ * there is none. */
 static size_t find_decomposition(const decomposition *table, size_t n_rows, uint32_t code_point,
                                  uint32_t *ret)
 {
@@ -102,7 +104,7 @@ size_t hs__unicode_decompose_compatible(uint32_t code_point, uint32_t ret[HS__CO
     return n > 0 ? n : hs__unicode_decompose(code_point, ret);
 }
 
-/* The other way round; 0 when they are no such pair. */
+/* Composes a Hangul syllable. Returns 0 if the pair does not compose. */
 static uint32_t compose_hangul(uint32_t first, uint32_t second)
 {
     const uint32_t leading = first - 0x1100;
@@ -114,7 +116,7 @@ static uint32_t compose_hangul(uint32_t first, uint32_t second)
     return syllable < 19 * 21 * 28 && syllable % 28 == 0 && trailing < 28 && trailing ? first + trailing : 0;
 }
 
-/* Parts against the parts of a decomposition: at the first that differs, else by their number. */
+/* Compares parts with those of a decomposition, in lexicographic order. */
 static int compare_parts(const uint32_t *parts, size_t n, const decomposition *d)
 {
     for (size_t i = 0; i < n && i < d->length; i++)
@@ -123,7 +125,7 @@ static int compare_parts(const uint32_t *parts, size_t n, const decomposition *d
     return (n > d->length) - (n < d->length);
 }
 
-/* A composite's parts are those of the first character, and the second one. */
+/* the parts of a composite are those of the first character, then the second character */
 uint32_t hs__unicode_compose(uint32_t first, uint32_t second)
 {
     uint32_t parts[HS__DECOMPOSITION_MAX + 1];

@@ -1,5 +1,5 @@
-/* vocabulary.c - ids to texts by an array of offsets, texts to ids by tries; files list both as they like, so
- * whatever contradicts itself is refused here. */
+/* vocabulary.c - maps ids to texts by an array of offsets and texts to ids by tries. Files may list both
+ * freely, so contradictions are refused here. */
 #include "model/tokenizer/vocabulary.h"
 
 #include "model/utf8.h"
@@ -8,7 +8,7 @@
 
 /* ---- build ---- */
 
-/* The first id behind those of all entries and added tokens. */
+/* Returns the first id after those of all entries and added tokens. */
 static int32_t first_free(const hs__entries *entries, const hs__added_list *added)
 {
     int32_t id = 0;
@@ -19,7 +19,8 @@ static int32_t first_free(const hs__entries *entries, const hs__added_list *adde
     return id;
 }
 
-/* Gives every added token its id; those without are left out. The vocabulary must not say otherwise. */
+/* Gives every added token its id and drops those without one. Refuses an id that contradicts the
+ * vocabulary. */
 static hs_status added_resolve(const hs__vocabulary *vocabulary, const hs__entries *entries,
                                hs__added_list *added, hs_error *err)
 {
@@ -43,7 +44,8 @@ static hs_status added_resolve(const hs__vocabulary *vocabulary, const hs__entri
     return HS_OK;
 }
 
-/* Stores a NUL-terminated copy of the token's text. A vocabulary may list a text twice, but an id has one. */
+/* Stores a NUL-terminated copy of the token's text. A vocabulary may list a text twice, but an id has only
+ * one text. */
 static hs_status text_store(hs__vocabulary *vocabulary, const hs__entry *entry, const char *file,
                             size_t *used, hs_error *err)
 {

@@ -1,0 +1,248 @@
+/* architecture.h - the architecture of a model: which operations a forward pass computes, and their weights.
+ *
+ * A family (model/families/) reads a checkpoint's config and tensors and fills in an hs_architecture. The
+ * engine reads only the architecture, never the family. With x [T][H] the hidden state, each layer computes:
+ *
+ *     norms after:   x = norm(x + attend(x)),  x = norm(x + feed(x))
+ *     norms before:  x = x + attend(norm(x)),  x = x + feed(norm(x)),  and `final_norm` after the last layer
+ *     attend: O = softmax(q k' / sqrt(d) + bias) v, then O Wo' + b. Rotary layers rotate q and k by their
+ *             positions; hs_relative adds scores between tokens and distances
+ *     feed:   act(x Wi' + b) Wf' + b, or with a gate (act(x Wg') * (x Wi')) Wf' + b
+ *
+ * A tensor with data NULL is absent. An engine refuses, by name, an operation that it does not support. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Limits on the sizes in a config. They keep every later product of sizes far from overflow. */
+#define HS_LAYERS_MAX    256
+#define HS_HEADS_MAX     256
+#define HS_HIDDEN_MAX    16384
+#define HS_FFN_MAX       65536
+#define HS_POSITIONS_MAX 32768
+#define HS_VOCAB_MAX     4000000
+
+typedef struct hs_shape {
+    size_t n_layers;
+    size_t n_heads;
+    size_t hidden;      /* H */
+    size_t head_width;  /* d; n_heads * d is H unless the config says otherwise */
+    size_t ffn;         /* F, the width of the feed-forward part */
+    size_t n_positions; /* tokens of the longest text, special tokens included */
+    size_t n_types;     /* 0: no token types */
+    size_t vocab_size;
+    size_t n_kv_heads; /* heads of keys and values; 0: n_heads. Divides n_heads */
+} hs_shape;
+
+/* Returns the number of key-value heads. Query head h reads key-value head h / (n_heads / n_kv_heads). */
+static inline size_t hs_shape_kv_heads(const hs_shape *shape)
+{
+    return shape->n_kv_heads > 0 ? shape->n_kv_heads : shape->n_heads;
+}
+
+/* Returns the columns of all heads' outputs side by side: A. */
+static inline size_t hs_shape_attention_width(const hs_shape *shape)
+{
+    return shape->n_heads * shape->head_width;
+}
+
+/* Returns the columns of all keys, or of all values, side by side: B; A unless heads are grouped. */
+static inline size_t hs_shape_kv_width(const hs_shape *shape)
+{
+    return hs_shape_kv_heads(shape) * shape->head_width;
+}
+
+typedef enum hs_dtype { HS_F32, HS_F16, HS_BF16 } hs_dtype;
+
+/* A weight as stored in its file: row-major, little-endian, possibly unaligned. A vector has one row. A range
+ * of rows is a tensor too, so packed q, k and v become three tensors.
+ *
+ * A matrix may be stored transposed, as GPT-2's are. Then data points to its first element and element (r, c)
+ * is column_step * c + r elements further. */
+typedef struct hs_tensor {
+    const void *data;
+    size_t n_rows, n_columns;
+    hs_dtype dtype;
+    size_t column_step; /* 0: row-major */
+} hs_tensor;
+
+/* y = x W' + b; weight is [out][in], bias [1][out]. */
+typedef struct hs_dense {
+    hs_tensor weight, bias;
+} hs_dense;
+
+/* LAYER: (x - mean) / sqrt(variance + eps) * gamma + beta. RMS: x / sqrt(mean of x^2 + eps) * gamma + beta.
+ * Without gamma: the identity. */
+typedef enum hs_norm_kind { HS_NORM_LAYER, HS_NORM_RMS } hs_norm_kind;
+typedef struct hs_norm {
+    hs_tensor gamma, beta; /* [1][H] */
+} hs_norm;
+
+/* GELU is x (1 + erf(x / sqrt 2)) / 2, GELU_TANH its approximation by tanh, QUICK_GELU x sigmoid(1.702 x). */
+typedef enum hs_activation {
+    HS_GELU,
+    HS_GELU_TANH,
+    HS_QUICK_GELU,
+    HS_RELU,
+    HS_SILU,
+    HS_TANH,
+    HS_N_ACTIVATIONS
+} hs_activation;
+
+/* The embedding of token t: word[id] + position[position_offset + t] + type[type of t], normalised, then
+ * projected if E != H.
+ *
+ * If position_offset > 0, the id position_offset - 1 is padding, even if the user writes that token. Padding
+ * takes row position_offset - 1, and t does not count it.
+ *
+ * If token_dropout > 0 (ESM), the word rows of mask_id are 0. The other rows are scaled by (1 -
+ * token_dropout) / (1 - f), where f is the fraction of the text's tokens that are mask_id. */
+typedef struct hs_embedding {
+    size_t width;           /* E */
+    hs_tensor word;         /* [vocab_size][E] */
+    hs_tensor position;     /* [position_offset + n_positions][E] */
+    size_t position_offset; /* row of the first token */
+    bool unpositioned;      /* ignore a position table in the file */
+    hs_tensor type;         /* [n_types][E] */
+    hs_norm norm;           /* over E */
+    hs_dense projection;    /* [H][E] */
+    double token_dropout;
+    int32_t mask_id;
+} hs_embedding;
+
+/* T5's buckets of the distance n = j - i from query to key: 16 for n <= 0 and 16 for n > 0. With m = |n|,
+ * each m below 8 has its own bucket. Other distances take min(15, 8 + floor(ln(m / 8) / ln(16) * 8)). 16 is
+ * added if n > 0. */
+#define HS_DISTANCE_BUCKETS 32
+
+typedef struct hs_layer {
+    size_t same_as; /* index of the layer that owns these weights; the layer's own index unless shared */
+    hs_dense query, key, value;   /* [A][H], [B][H], [B][H]; see qkv_by_head */
+    hs_dense output;              /* [H][A] */
+    hs_norm query_norm, key_norm; /* [1][d], of each head's q and k before rotation */
+    hs_norm attention_norm;
+    hs_dense ffn_in;   /* [F][H] */
+    hs_dense ffn_gate; /* [F][H] */
+    hs_dense ffn_out;  /* [H][F] */
+    hs_norm ffn_norm;
+    hs_dense position_key, position_query; /* [H][H], applied to distances: see hs_relative */
+    size_t window;                         /* a query sees keys with |i - j| <= window; 0: all. Causal
+                                            * models also need j <= i */
+    double rotation_base;                  /* theta of rotary positions (NeoX style: halves rotated); 0:
+                                            * none */
+} hs_layer;
+
+/* DeBERTa's disentangled attention: a score is the sum of three addends. Two of them depend on the distance
+ * between query and key and on the content of one of the two. R is the table's rows after its norm:
+ *
+ *     score(i, j) = (q_i k_j' + q_i Kr[c]' + Qr[c] k_j') / sqrt(d n_addends),  c = span + bucket(i - j)
+ *     Kr = R Wpk' + b, Qr = R Wpq' + b
+ *
+ * Wpk and Wpq are the layer's position_key and position_query. An addend without its weight is absent.
+ *
+ * bucket(r) is r for |r| up to middle = n_buckets / 2, and for every r if n_buckets is 0. Beyond middle it is
+ * ceil(ln(|r| / middle) / ln((n_distances - 1) / middle) (middle - 1)) + middle with the sign of r. c is
+ * clamped to the table. */
+typedef struct hs_relative {
+    hs_tensor table; /* [2 span][H]; NULL: no relative positions */
+    hs_norm norm;    /* of the table's rows */
+    size_t span, n_buckets, n_distances;
+    bool c2p, p2c;  /* content-to-position (needs position_key), position-to-content (needs position_query) */
+    bool is_normed; /* the norm is used */
+    bool shared;    /* position_key and position_query are the layer's key and query */
+    size_t n_addends; /* divisor in the scale of scores; 0: one */
+} hs_relative;
+
+/* The convolution after DeBERTa-v2's first layer: x = norm(x + act(y W' + b)). Each row of y [T][H width]
+ * holds, for each of the H columns, the embeddings of the tokens from (width - 1) / 2 before to (width - 1) /
+ * 2 after. Positions outside the text are 0. */
+typedef struct hs_convolution {
+    hs_dense dense; /* [H][H width] */
+    hs_norm norm;
+    hs_activation activation;
+    size_t width; /* odd; 0: none */
+} hs_convolution;
+
+/* The head that predicts masked tokens, or the next token if the architecture is causal: logits =
+ * norm(act(dense(h))) decoder' + bias, h after final_norm. dense, norm and bias may be absent. */
+typedef struct hs_predictor {
+    hs_dense dense; /* [P][H] */
+    hs_activation activation;
+    hs_norm norm;      /* over P, with the architecture's eps */
+    hs_tensor decoder; /* [vocab_size][P]; NULL: the checkpoint has no such head */
+    hs_tensor bias;    /* [1][vocab_size] */
+    bool untied;       /* the config says that the decoder is not the word embedding (tie_word_embeddings:
+                        * false) */
+    bool tied;         /* the config says that it is */
+} hs_predictor;
+
+/* The task of a fine-tuned checkpoint's head. */
+typedef enum hs_head_task {
+    HS_TASK_NONE,
+    HS_TASK_SEQUENCE, /* classes of a text, or a score */
+    HS_TASK_TOKENS,   /* classes of each token */
+    HS_TASK_SPAN,     /* two logits a token: start and end of an answer */
+    HS_TASK_NEXT_SENTENCE
+} hs_head_task;
+
+typedef enum hs_problem_type { HS_SINGLE_LABEL, HS_MULTI_LABEL, HS_REGRESSION } hs_problem_type;
+
+#define HS_LABELS_MAX      16384
+#define HS_LABEL_BYTES_MAX 1000
+
+/* A head on the last states: logits = norm(act(x W' + b)) output' + b. x is a token's state for TOKENS and
+ * SPAN. For the other tasks it is one vector: the first token's state, or the mean over tokens. */
+typedef struct hs_task_head {
+    hs_head_task task; /* NONE: the checkpoint has no such head */
+    hs_problem_type problem;
+    bool is_mean;
+    hs_dense dense; /* [H][H]; NULL: x goes to the output as it is */
+    hs_activation activation;
+    hs_norm norm;    /* over H; without gamma: the identity */
+    hs_dense output; /* [C][H] */
+    size_t n_classes;
+    char **labels; /* [n_classes], owned; NULL: the classes have no names */
+} hs_task_head;
+
+/* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head. With a factor they
+ * are divided by it. If original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only
+ * where P / w < low. It stays where P / w > high, and is interpolated linearly between. */
+typedef struct hs_rotary {
+    size_t width;  /* R, even; 0: the head's width */
+    double factor; /* 0: none */
+    double low, high;
+    size_t original_positions;
+} hs_rotary;
+
+typedef struct hs_architecture {
+    const char *family; /* model_type of HuggingFace's config.json; static */
+    hs_shape shape;
+    float norm_eps;
+    hs_norm_kind norm_kind;
+    bool norms_before;
+    bool causal;            /* a query sees no key after it */
+    bool parallel_residual; /* with norms before: x + attend(norm(x)) + feed(norm(x)) */
+    bool qkv_by_head;       /* query, key and value are thirds of rows that are ordered [n_heads][3][d]: q, k
+                             * and v of a head side by side */
+    hs_rotary rotary;
+    hs_activation activation;
+    hs_embedding embedding;
+    hs_layer *layers;     /* [n_layers] */
+    hs_tensor score_bias; /* [HS_DISTANCE_BUCKETS][n_heads]: added to q k' / sqrt(d) in every layer */
+    bool alibi;           /* adds -s_h |j - i| (ALiBi); slopes s_h = 2^(-8 (h + 1) / n_heads) if n_heads is a
+                           * power of two */
+    hs_relative relative;
+    hs_convolution convolution;
+    hs_norm final_norm;
+    hs_predictor predictor;
+    hs_task_head task_head;     /* the one that config.json names */
+    hs_task_head next_sentence; /* of checkpoints with BERT's pretraining heads */
+} hs_architecture;
+
+/* Converts rows [row_first, row_first + n_rows) to floats: ret is [n_rows][n_columns]. */
+void hs_tensor_read(const hs_tensor *tensor, size_t row_first, size_t n_rows, float *ret);
+
+/* Returns false if a value is NaN or infinite. Reads the whole tensor. */
+bool hs_tensor_is_finite(const hs_tensor *tensor);

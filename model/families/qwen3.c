@@ -1,0 +1,45 @@
+/* qwen3.c - Qwen3 (Yang et al. 2025): Llama with RMS norms of each head's queries and keys. */
+#include "model/families/family.h"
+
+static const hs__module modules[] = {
+    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = true},
+    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = true},
+    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = true},
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true},
+    {.name = "self_attn.q_norm", .parts = {HS__QUERY_NORM}},
+    {.name = "self_attn.k_norm", .parts = {HS__KEY_NORM}},
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
+    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},
+    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true},
+    {0},
+};
+
+static const hs__layout layout = {
+    .word = "embed_tokens",
+    .layer = "layers.",
+    .below = ".",
+    .layers = modules,
+    .final_norm = "norm",
+    .norms_without_bias = true,
+};
+
+static void configure(hs__config *config, hs_architecture *architecture)
+{
+    architecture->causal = true;
+    hs__llama_configure(config, architecture);
+    if (hs__config_flag_or(config, "use_sliding_window", false))
+        hs__sliding_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28),
+                           architecture);
+}
+
+const hs__family hs__family_qwen3 = {
+    .types = {"qwen3"},
+    .keys = {&hs__llama_keys},
+    .prefixes = {"", "model."},
+    .layouts = {&layout},
+    .predictors = {&hs__llama_predictor},
+    .configure = configure,
+    .scales_rotation = true,
+};

@@ -1,0 +1,73 @@
+/* pre_tokenizer_digits.c - Digits: cuts numbers from the rest, as a whole or each digit by itself. */
+#include "model/tokenizer/cutter.h"
+#include "model/tokenizer/part_options.h"
+#include "model/tokenizer/unicode.h"
+
+#include <stdlib.h>
+
+typedef struct digits {
+    hs__part part;
+    hs__cut_behavior behavior;
+} digits;
+
+static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+{
+    bool individual = false;
+    const hs_status st = hs__option_bool(options, "tokenizer.json", "individual_digits", &individual, err);
+    if (st)
+        return st;
+    digits *self = malloc(sizeof *self);
+    if (!self)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    *self =
+        (digits){.part.type = &hs__digits, .behavior = individual ? HS__CUT_ISOLATED : HS__CUT_CONTIGUOUS};
+    *ret_part = &self->part;
+    return HS_OK;
+}
+
+static void destroy(hs__part *part)
+{
+    free(part);
+}
+
+/* Returns true for numbers of any kind. The oracle's are those of Unicode 17 here, and those of Unicode 16 in
+ * regular expressions. */
+static bool is_digit(uint32_t c)
+{
+    return (hs__unicode_kind(c) & HS__NUMBER) || (c >= 0x11DE0 && c <= 0x11DE9) ||
+           (c >= 0x16FF4 && c <= 0x16FF6);
+}
+
+static bool split_word(const digits *self, const unsigned char *bytes, hs__span word, hs__spans *words)
+{
+    hs__cutter cutter = hs__cutter_start(self->behavior, false, words);
+    size_t rest = word.start; /* the end of the last number */
+    for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
+        const size_t start = (size_t)(at - bytes);
+        const uint32_t c = hs_utf8_next(&at);
+        if (c < 0x80 ? c < '0' || c > '9' : !is_digit(c))
+            continue;
+        if (start > rest)
+            hs__cutter_put(&cutter, rest, start, false);
+        rest = (size_t)(at - bytes);
+        hs__cutter_put(&cutter, start, rest, true);
+    }
+    if (rest < word.end)
+        hs__cutter_put(&cutter, rest, word.end, false);
+    return hs__cutter_finish(&cutter);
+}
+
+static bool split(const hs__part *part, hs__split *split)
+{
+    const hs__spans uncut = split->words;
+    split->words = split->uncut;
+    split->uncut = uncut;
+    split->words.n = 0;
+    bool ok = true;
+    for (size_t i = 0; i < uncut.n && ok; i++)
+        ok = split_word((const digits *)part, split->text->bytes, uncut.items[i], &split->words);
+    return ok;
+}
+
+const hs__part_type hs__digits = {
+    .stage = HS__PRE_TOKENIZER, .name = "Digits", .create = create, .destroy = destroy, .split = split};
