@@ -1,7 +1,8 @@
-/* arena.h - one block, carved in order by the same code that measured it.
+/* arena.h - an arena: one block of memory that a layout function divides into parts.
  *
- * Over base NULL the arena only counts, so a layout function run twice first says how large the block must be
- * and then hands out its parts; the two cannot disagree. Every part starts on a cache line. */
+ * The layout function runs twice. The first time base is NULL and the arena only counts, which gives the
+ * size of the block. The second time it hands out the parts. Both runs use the same code, so size and
+ * parts always agree. Every part starts on a cache line. */
 #pragma once
 
 #include "model/memory.h"
@@ -11,7 +12,7 @@ typedef struct hs__arena {
     size_t used; /* bytes, a multiple of HS_LINE_BYTES */
 } hs__arena;
 
-/* The next bytes of the block; NULL over NULL. */
+/* Returns the next bytes of the block, or NULL while the arena only counts. */
 static inline void *hs__arena_take(hs__arena *arena, size_t bytes)
 {
     void *part = arena->base ? (char *)arena->base + arena->used : NULL;

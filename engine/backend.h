@@ -1,37 +1,41 @@
-/* backend.h - what carries out plans: a struct of functions, one for each kind of device.
+/* backend.h - the functions that a kind of device implements.
  *
- * `cpu` is the one there is (engine/pass). Another device is a folder with an hs_backend of its own and its
- * line in engine.c's choice: nothing above sees how a backend holds weights or loops over tokens, only
- * captures it filled. */
+ * `cpu` (engine/pass) is the only backend. To add a device, write a folder with its own hs_backend and
+ * choose it in engine.c. Callers see captures only: how a backend stores weights or loops over tokens is
+ * its own matter. */
 #pragma once
 
 #include "engine/engine.h"
 
 typedef struct hs_backend {
     const char *name;
-    /* As the functions of engine.h. Options are sound for no backend in particular: each refuses what it
-     * lacks. */
-    hs_status (*create)(hs_runtime *runtime, const hs_recipe *recipe, const hs_engine_options *options,
-                        hs_engine **ret_engine, hs_error *err);
+    /* The functions of engine.h. Options were checked for values, not for support: each backend refuses
+     * options that it does not implement. */
+    hs_status (*create)(hs_runtime *runtime, const hs_architecture *architecture,
+                        const hs_engine_options *options, hs_engine **ret_engine, hs_error *err);
     void (*destroy)(hs_engine *engine);
     hs_status (*workspace_create)(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                   hs_error *err);
     size_t (*workspace_bytes)(const hs_engine *engine, size_t tokens_max);
     void (*workspace_destroy)(hs_workspace *ws);
-    /* The plan is of this recipe and fits the workspace. */
+    hs_status (*prepare)(const hs_engine *engine, const hs_plan *plan, hs_error *err);
+    /* The plan is for this engine's architecture and fits the workspace. */
     hs_status (*run)(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                      const hs_run_control *control, hs_error *err);
     hs_status (*predict)(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
                          size_t n_threads, float *logits, hs_error *err);
+    /* head is a task head that the architecture has. */
+    hs_status (*classify)(const hs_engine *engine, const hs_task_head *head, const float *rows, size_t n_rows,
+                          size_t n_threads, float *logits, hs_error *err);
 } hs_backend;
 
 extern const hs_backend hs__backend_cpu;
 
-/* What every backend's engine and workspace begin with. */
+/* The first members of every backend's engine and workspace. */
 struct hs_engine {
     const hs_backend *backend;
     hs_runtime *runtime;
-    const hs_recipe *recipe;
+    const hs_architecture *architecture;
     hs_precision precision;
     const char *products;
 };

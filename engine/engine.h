@@ -1,15 +1,15 @@
-/* engine.h - token ids in, attention heads out.
+/* engine.h - computes the attention heads and states of token ids.
  *
- * An hs_engine never changes once created: any thread may use it. All scratch of a pass is in an
- * hs_workspace, which serves one pass at a time. A pass allocates nothing (but what oneDNN does inside),
- * never logs, never pads. With native products a text's numbers have the same bits alone, in a batch, on one
- * thread or on many.
+ * Any thread may use an hs_engine. All scratch memory of a pass is in an hs_workspace, which serves one
+ * pass at a time. hs_engine_run allocates nothing, never logs, never pads, and takes no lock that another
+ * pass holds. OpenBLAS may allocate a buffer for a thread's first product. With native products the
+ * results of a text are bit-identical alone, in a batch, on one thread or on many.
  *
- *     st = hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, &err);
+ *     st = hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, &err);
  *     st = hs_workspace_create(engine, 512, &ws, &err);
  *     st = hs_capture_create(runtime, hs_engine_shape(engine), &selection, n_tokens, &capture, &err);
- *     st = hs_plan_make(hs_engine_recipe(engine), &(hs_sequence){ids, types, n_tokens, capture}, 1, NULL,
- * &plan, &err); st = hs_engine_run(engine, ws, &plan, NULL, &err); */
+ *     st = hs_plan_make(architecture, &(hs_sequence){ids, types, n_tokens, capture}, 1, NULL, &plan, &err);
+ *     st = hs_engine_run(engine, ws, &plan, NULL, &err); */
 #pragma once
 
 #include "engine/plan.h"
@@ -19,57 +19,75 @@
 typedef struct hs_engine hs_engine;
 typedef struct hs_workspace hs_workspace;
 
-/* Who multiplies by the weights: our own kernels, or a library. */
-typedef enum hs_products {
-    HS_PRODUCTS_DEFAULT,
-    HS_PRODUCTS_NATIVE,
-    HS_PRODUCTS_OPENBLAS,
-    HS_PRODUCTS_ONEDNN
-} hs_products;
+/* Implementation of the matrix products with weights: our kernels or a library. */
+typedef enum hs_products { HS_PRODUCTS_DEFAULT, HS_PRODUCTS_NATIVE, HS_PRODUCTS_OPENBLAS } hs_products;
 typedef enum hs_precision { HS_PRECISION_FP32, HS_PRECISION_BF16, HS_PRECISION_INT8 } hs_precision;
 
 typedef struct hs_engine_options {
-    hs_products products; /* DEFAULT: native, which is the fastest */
+    hs_products products; /* DEFAULT: native, the fastest */
     hs_precision precision;
 } hs_engine_options;
 
-/* Reads and packs the weights. Runtime, recipe and what it points to must outlive the engine. HS_UNSUPPORTED
- * when the products were not built in, the CPU lacks what the precision needs, or the model's recipe asks for
- * what the engine cannot do. */
-HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_recipe *recipe,
+/* Reads and packs the weights. The runtime, the architecture and its tensors must outlive the engine.
+ * Fails with HS_UNSUPPORTED if the CPU or the implementation lacks this precision, or if the engine
+ * cannot compute this architecture; with HS_NO_MEMORY. The caller destroys *ret_engine. */
+HS_MUST_USE hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
                                        const hs_engine_options *options, hs_engine **ret_engine,
                                        hs_error *err);
 void hs_engine_destroy(hs_engine *engine); /* NULL is fine */
 
 hs_runtime *hs_engine_runtime(const hs_engine *engine);
-const hs_recipe *hs_engine_recipe(const hs_engine *engine);
-const hs_shape *hs_engine_shape(const hs_engine *engine); /* the recipe's */
-const char *hs_engine_products(const hs_engine *engine);  /* "native", "openblas", "onednn" */
+const hs_architecture *hs_engine_architecture(const hs_engine *engine);
+const hs_shape *hs_engine_shape(const hs_engine *engine); /* the architecture's */
+const char *hs_engine_products(const hs_engine *engine);  /* "native", "openblas" */
 const char *hs_engine_precision(const hs_engine *engine); /* "fp32", "bf16" or "int8" */
 
-/* Scratch for passes of up to tokens_max tokens in all (over every sequence of one plan). */
+/* Creates scratch memory for passes of up to tokens_max tokens, summed over the sequences of a plan.
+ * Fails with HS_INVALID or HS_NO_MEMORY. The caller destroys *ret_ws. */
 HS_MUST_USE hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                                           hs_error *err);
 void hs_workspace_destroy(hs_workspace *ws);        /* NULL is fine */
 size_t hs_workspace_tokens(const hs_workspace *ws); /* its tokens_max */
-/* What one takes. */
+/* Returns the size in bytes of such a workspace. */
 size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max);
 
-/* How a run behaves beside others. NULL stands for {0}. */
+/* The way in which a pass shares the machine with others. NULL stands for {0}. */
 typedef struct hs_run_control {
     const atomic_int
-        *cancelled;   /* looked at between layers; non-zero ends the run with HS_CANCELLED; may be NULL */
-    size_t n_threads; /* threads this pass may use; 0 or 1: only the caller's */
+        *cancelled;   /* read between layers; non-zero ends the pass with HS_CANCELLED; may be NULL */
+    size_t n_threads; /* threads of this pass; 0 or 1: the caller's only */
 } hs_run_control;
 
-/* One forward pass over the sequences of a plan that was made for this engine's recipe, their tokens side by
- * side; no text sees another. */
+/* Computes and keeps the factors of output weights (engine/pass/residual.h) that a plan needs if it
+ * measures lengths in the hidden state: VALUE_NORMS, RESIDUAL_SIMILARITY, or an observer's residual. Does
+ * nothing for other plans and for layers that are prepared. Allocates, and waits for a thread that
+ * prepares the same engine. Fails with HS_NO_MEMORY. Any thread may call it. */
+HS_MUST_USE hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err);
+
+/* Runs one forward pass over the sequences of a plan. The tokens of all sequences lie side by side, and
+ * no sequence affects another. Fails with HS_INVALID if the plan is for another architecture or needs
+ * hs_engine_prepare first, with HS_TOO_LARGE if the workspace is too small, and with HS_CANCELLED. */
 HS_MUST_USE hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                                     const hs_run_control *control, hs_error *err);
 
-/* What the head for masked tokens makes of n_states states: states [n_states][H], of which the first n_inner
- * are of inner layers (a lens) and the others of the last one, as the taps LAST_STATE and EVERY_STATE hold
- * them; logits [n_states][vocab_size]. A state's logits do not depend on what stands beside it.
- * HS_UNSUPPORTED when the checkpoint has no such head (hs_recipe.predictor). */
+/* Computes the logits that the head for masked tokens predicts from n_states states: states
+ * [n_states][H], logits [n_states][vocab_size]. The first n_inner states are of inner layers (a lens),
+ * the others of the last layer, as the taps EVERY_STATE and LAST_STATE hold them. The logits of a state
+ * do not depend on the other states. Fails with HS_UNSUPPORTED if the checkpoint has no such head
+ * (hs_architecture.predictor). */
 HS_MUST_USE hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states,
                                         size_t n_inner, size_t n_threads, float *logits, hs_error *err);
+
+/* Returns true if the head reads one vector of a text rather than each token. */
+bool hs_task_head_is_pooled(const hs_task_head *head);
+
+/* Writes the vector that a pooled head reads of a text: the first of its last states [T][H], or their mean.
+ */
+void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
+                       float *ret_row);
+
+/* Computes the logits [n_rows][n_classes] of a task head of the engine's architecture: rows [n_rows][H] are
+ * states of the last layer, or of a pooled head vectors of hs_task_head_pool. Fails with HS_UNSUPPORTED if
+ * the checkpoint has no such head and with HS_NO_MEMORY. Any thread may call it. */
+HS_MUST_USE hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,
+                                         size_t n_rows, size_t n_threads, float *logits, hs_error *err);

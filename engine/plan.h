@@ -1,16 +1,16 @@
-/* plan.h - everything that is asked of a model, in one value, made before anything is computed:
+/* plan.h - a plan: one value that says what a pass computes.
  *
- *     plan = recipe + sequences (ids, types, interventions, what to capture) + observer + how deep to go
+ *     plan = architecture + sequences (ids, types, interventions, capture) + observer + last layer
  *
- * A plan is checked when it is made: a pass over a plan has nothing left to refuse but its size. It borrows
- * all that it points to, until the pass is over. */
+ * hs_plan_make checks everything, so that a pass checks only that the plan fits its workspace. A plan
+ * borrows all that it points to until the pass is over. */
 #pragma once
 
 #include "engine/capture.h"
 
 #include <stdbool.h>
 
-/* What can be changed in a head. With A its attention and O = A V its output, in this order:
+/* Changes to a head. With A its attention and O = A V its output, they apply in this order:
  *
  *     UNIFORM    A := 1 / n for each of the n keys that a query may see
  *     IDENTITY   A := 1 on the diagonal, 0 elsewhere
@@ -18,8 +18,8 @@
  *     ZERO       O := 0
  *     SCALE      O := factor O
  *
- * Everything computed from them follows, in this layer and above; scores stay those that the softmax would
- * have read. */
+ * Everything computed from A and O follows, in this layer and above. SCORES are kept as the softmax would
+ * have read them. */
 typedef enum hs_intervention_kind {
     HS_INTERVENE_ZERO,
     HS_INTERVENE_SCALE,
@@ -28,8 +28,8 @@ typedef enum hs_intervention_kind {
     HS_INTERVENE_IDENTITY,
 } hs_intervention_kind;
 
-/* In which heads of which layers. Several that meet in one head all apply, in whatever order they are listed.
- */
+/* One change, in some heads of some layers. If several interventions name a head, all of them apply, in
+ * the order above. */
 typedef struct hs_intervention {
     const uint16_t *layers; /* ascending, 0-based, unique */
     size_t n_layers;
@@ -39,17 +39,17 @@ typedef struct hs_intervention {
     float factor; /* of SCALE, finite; 1 changes no bit */
 } hs_intervention;
 
-/* HS_INVALID where a list cannot be carried out, as hs_plan_make would say of a sequence. */
+/* Checks a sequence's list of interventions as hs_plan_make does. Fails with HS_INVALID. */
 HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
                                              size_t n_interventions, hs_error *err);
 
-/* Where a sequence begins whose lower layers another pass has computed, of the same tokens and the same
+/* Start of a sequence whose lower layers another pass has computed, for the same tokens and the same
  * interventions in these layers. */
 typedef struct hs_start {
-    size_t layer;       /* the first one to compute */
-    const float *state; /* [T][H], entering it: behind the layer before, or the embeddings */
-    /* [n_heads][T][d]: O of that layer, interventions applied, where its heads are not to be computed again;
-     * or NULL. Then that of head_off counts as 0, where it is a head's number. */
+    size_t layer;       /* the first layer to compute */
+    const float *state; /* [T][H]: the state that enters the layer */
+    /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
+     * compute these heads. If head_off is a valid head, its output is zeroed. */
     const float *head_outputs;
     size_t head_off;
 } hs_start;
@@ -59,49 +59,54 @@ typedef struct hs_sequence {
     const int32_t *ids;   /* [n_tokens], each in [0, vocab_size) */
     const uint8_t *types; /* [n_tokens], or NULL: all 0 */
     size_t n_tokens;      /* 1 .. n_positions */
-    hs_capture *capture;  /* filled by the pass; made for this shape and n_tokens */
+    hs_capture *capture;  /* filled by the pass; created for this shape and n_tokens */
     const hs_intervention *interventions;
     size_t n_interventions;
-    const hs_start *start; /* NULL: the embeddings. Of its capture a pass fills what it computes. */
+    const hs_start *start; /* NULL: start at the embeddings. Otherwise a pass fills only what it computes of
+                              the capture. */
 } hs_sequence;
 
-/* Maps of one head of one sequence of T tokens. */
+/* The maps of one head of one sequence of T tokens. */
 typedef struct hs_observed_head {
     const float *attention;  /* [T][T] */
-    const float *similarity; /* [T][T], above the diagonal; the rest is only there if it is kept */
+    const float *similarity; /* [T][T], above the diagonal; the rest only if it is kept */
     const float *columns;    /* [T]: sum over rows of attention */
 } hs_observed_head;
 
-/* Is shown every head that the sequences' captures list and that is computed, whether they keep it or not,
- * while its maps are in the nearest cache. Layer after layer: each head of it, of each sequence, in these
- * orders where one thread shows. */
+/* A callback that sees every computed head of the captures' selections, kept or not, while its maps are in
+ * the nearest cache. One thread shows layer after layer, in each layer the heads in order, and of each head
+ * the sequences in order. Several threads show the heads of a layer in any order. */
 typedef struct hs_observer {
-    /* [n_threads][T][T], T of the longest sequence: where maps that are not kept are made; NULL: they are
-     * not. */
+    /* [n_threads][T][T], T of the longest sequence: memory for maps that are not kept. NULL: such maps
+     * are not computed. */
     float *attention, *similarity;
     float *columns; /* [n_threads][T] */
-    /* l and h are positions in the capture. What head points to is valid during the call. */
+    /* l and h are positions in the capture. `head` and its maps are valid during the call. */
     void (*show)(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head);
     void *context;
-    size_t n_threads; /* that may show at once; 0 or 1: only the caller's, which then does the whole pass */
-    bool residual;    /* similarity is RESIDUAL_SIMILARITY of engine/taps.h */
+    size_t n_threads; /* threads that may call show at once; 0 or 1: only the caller's, which then runs the
+                         whole pass */
+    bool residual;    /* similarity is RESIDUAL_SIMILARITY of taps.h */
 } hs_observer;
 
 typedef struct hs_plan {
-    const hs_recipe *recipe;
+    const hs_architecture *architecture;
     const hs_sequence *sequences;
     size_t n_sequences;
     const hs_observer *observer; /* or NULL */
-    size_t n_tokens;             /* of all sequences */
-    size_t first_layer;          /* where all sequences start */
-    bool starts_behind_heads;    /* of that layer, which are given */
-    size_t n_layers; /* up to where to compute: nothing past the last one that any capture lists */
-    bool heads_only; /* of the last one of them nothing behind its heads is wanted */
+    size_t n_tokens;             /* sum over all sequences */
+    size_t first_layer;          /* the layer in which all sequences start */
+    bool starts_behind_heads;    /* the heads of that layer are given */
+    size_t n_layers;             /* layers to compute: up to the last one that a capture selects */
+    bool heads_only;             /* of the last layer, compute nothing after its heads */
 } hs_plan;
 
-/* Checks what is asked and finds how deep the pass must go. Fails with HS_INVALID or HS_TOO_LARGE, naming
- * what is wrong: an id or a type that the model lacks, a length, a capture that was made for another text or
- * model, an intervention in a layer or a head that is not there, or two that contradict each other, sequences
- * that start in different layers. */
-HS_MUST_USE hs_status hs_plan_make(const hs_recipe *recipe, const hs_sequence *sequences, size_t n_sequences,
-                                   const hs_observer *observer, hs_plan *ret_plan, hs_error *err);
+/* Checks the request and finds how deep the pass must go. Fails with HS_INVALID or HS_TOO_LARGE and names
+ * the fault:
+ * - an id or a type that the model lacks, or a wrong length
+ * - a capture for another text or model
+ * - an intervention in a missing layer or head, or two that contradict each other
+ * - sequences that start in different layers */
+HS_MUST_USE hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *sequences,
+                                   size_t n_sequences, const hs_observer *observer, hs_plan *ret_plan,
+                                   hs_error *err);

@@ -1,16 +1,17 @@
-/* runtime.h - what all engines of a process share: its cores, the memory of captures, the choice of kernels.
+/* runtime.h - what all engines of a process share: its cores, the memory of captures, the choice of
+ * kernels.
  *
- * Cores belong to the process, not to an engine, so whoever owns the process makes one runtime and hands it
- * down:
+ * Cores belong to the process, not to an engine. The owner of the process creates one runtime and passes
+ * it down:
  *
  *     st = hs_runtime_create(n_cores, &runtime, &err);
- *     st = hs_engine_create(runtime, model, &options, &engine, &err);
+ *     st = hs_engine_create(runtime, architecture, &options, &engine, &err);
  *     ...
  *     hs_engine_destroy(engine);
  *     hs_runtime_destroy(runtime);
  *
- * Any thread may use it. engine/ keeps no other state that changes. Who makes something large of what engines
- * computed may use its cores and its memory too. */
+ * Any thread may use it. The engine has no other state that changes. Callers that build large answers
+ * from captures may use its cores and its memory too. */
 #pragma once
 
 #include "model/status.h"
@@ -19,32 +20,37 @@
 
 typedef struct hs_runtime hs_runtime;
 
-/* Sizes in bytes. The first two are a core's own, the third is shared by all cores that have it; 0: there is
+/* Sizes in bytes. The first two belong to one core, the third is shared by several cores. 0: there is
  * none. */
 typedef struct hs_caches {
     size_t first, second, third;
 } hs_caches;
 
-/* n_cores threads may compute at once, the callers' own included; 0: as many as the cores that the process
- * may run on. Starts n_cores - 1 threads, or as many as the system allows, which sleep until there is work.
- */
+/* Creates a runtime. n_cores threads may compute at once, the callers' included; 0: as many as the cores
+ * that the process may run on. Starts n_cores - 1 threads, or as many as the system allows, which sleep
+ * until there is work. Fails with HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *err);
-/* After everything that was made with it. NULL is fine. */
+/* Destroys a runtime after everything that was created with it. NULL is fine. */
 void hs_runtime_destroy(hs_runtime *runtime);
 
 size_t hs_runtime_cores(const hs_runtime *runtime);
 hs_caches hs_runtime_caches(const hs_runtime *runtime);
-const char *hs_runtime_kernels(const hs_runtime *runtime); /* instruction set: "avx512", "avx2" or "base" */
+const char *
+hs_runtime_kernels(const hs_runtime *runtime); /* instruction set: "avx512", "avx2", "neon" or "base" */
 
-/* Does task(context, i, slot) for each i < n_tasks, on this thread and on cores that are idle, n_threads (0
- * is 1) at most in all; returns when all are done. They are begun in the order of i. slot < n_threads is the
- * doer's alone while it does one. */
+/* Calls task(context, i, slot) for each i < n_tasks, on this thread and on idle cores, with at most
+ * n_threads threads (0 is 1). Returns when all calls have returned. Tasks begin in the order of i. No two
+ * tasks that run at the same time have the same slot < n_threads. */
 void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
                       void (*task)(void *context, size_t i, size_t slot), void *context);
 
-/* At least n_bytes, from a block that was returned where there is one of about this size: fresh pages cost
- * more than filling them. Its size goes into *ret_bytes. free() may take it as well. NULL when there is no
- * memory. */
+/* Sets the most bytes that hs_runtime_block_return keeps: 384 MiB by default, which is also the maximum.
+ * Call it before the first capture is created. */
+void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes);
+
+/* Returns a block of at least n_bytes, or NULL if there is no memory. Reuses a returned block of about
+ * this size if there is one: the system's zeroed pages cost more than filling a reused block. *ret_bytes
+ * is the block's size. The caller returns it with hs_runtime_block_return or free(). */
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes);
-/* Keeps a block for the next, within bounds, or frees it: any from malloc will do. NULL is fine. */
+/* Keeps a block for the next caller or frees it. Takes any block from malloc. NULL is fine. */
 void hs_runtime_block_return(hs_runtime *runtime, void *block, size_t n_bytes);

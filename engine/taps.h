@@ -1,4 +1,7 @@
-/* taps.h - the points of a pass that can be kept: each has a name and axes.
+/* taps.h - the taps of a pass: its hook points, whose activations a capture can keep.
+ *
+ * A tap is a named point of the forward pass; TransformerLens calls it a hook point. Its array has these
+ * axes:
  *
  *     QUERY, KEY     [l][h][T][d]   as they meet in the scores: turned by their positions where a model does
  *     VALUE          [l][h][T][d]
@@ -44,7 +47,7 @@ typedef enum hs_tap {
 
 #define HS_KEEP(tap) (1U << HS_TAP_##tap)
 
-/* STATE counts one more than the selected layers, DEPTH one more than the model's. */
+/* STATE is one longer than the selected layers, DEPTH one longer than the model's layers. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
@@ -58,5 +61,5 @@ typedef enum hs_axis {
 
 #define HS_AXES_MAX 4
 
-/* Axes of a tap, HS_AXIS_NONE behind the last. */
+/* The axes of a tap's array; HS_AXIS_NONE after the last. */
 const hs_axis *hs_tap_axes(hs_tap tap);

@@ -1,4 +1,4 @@
-/* analysis_attention.c - where one attention map looks: column profile, high tokens, the regions they cut. */
+/* analysis_attention.c - column profile, high tokens and regions of one attention map. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"

@@ -1,5 +1,5 @@
-/* analysis_distances.c - HSIC as a product of matrices: heads by some elements of all maps at a time, centred
- * as they are copied; divergences row by row, a row of every map at a time. */
+/* analysis_distances.c - distances of heads: HSIC as a matrix product over blocks of centred elements, JS
+ * row by row. */
 #include "engine/analysis/distances.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -12,19 +12,19 @@
 
 /* ---- HSIC ---- */
 
-/* Elements of each map at once: rows of that many are short enough for sums in floats. */
+/* Elements of each map in a block: few enough for sums in floats. */
 enum { ELEMENTS = 1024 };
 
 typedef struct centering {
     double *means;  /* [n][T]: r_i / (T - 2) */
     double *totals; /* [n]: r / ((T - 1) (T - 2)) */
-    float *rows;    /* [n][ELEMENTS]: u of some elements above the diagonal */
+    float *rows;    /* [n][ELEMENTS]: u of a block of elements above the diagonal */
     float *panels;  /* the same for the product */
     float *product; /* [n][panel] */
     double weight;
 } centering;
 
-/* Over an arena without memory only its size comes of it. */
+/* Lays out the scratch; an arena without memory only measures it. */
 static centering lay_out(const hs__kernels *kernels, size_t n, size_t T, hs__arena *arena)
 {
     return (centering){.means = hs__arena_take(arena, n * T * sizeof(double)),
@@ -34,7 +34,7 @@ static centering lay_out(const hs__kernels *kernels, size_t n, size_t T, hs__are
                        .product = hs__arena_floats(arena, n * kernels->panel)};
 }
 
-/* sums[j] += row[j] for j in [from, to), and what they add up to. */
+/* Adds row[j] to sums[j] for j in [from, to) and returns the sum of row[j]. */
 HS_CLONES
 static double add_row(const float *row, size_t from, size_t to, double *sums)
 {
@@ -69,7 +69,8 @@ static double find_means(const float *map, size_t T, double *ret_means)
     return total / ((n - 1) * (n - 2));
 }
 
-/* Elements above the diagonal are counted row by row; [first, first + n) of them, centred. */
+/* Copies n elements, centred, from element `first` on. Elements above the diagonal are counted row by
+ * row. */
 HS_CLONES
 static void copy_centered(const float *map, size_t T, const double *means, double total, size_t row,
                           size_t column, size_t n, float *ret)
@@ -85,7 +86,7 @@ static void copy_centered(const float *map, size_t T, const double *means, doubl
     }
 }
 
-/* sums += X X' for X [n][n_elements], on and above the diagonal. */
+/* Adds X X' to sums for X [n][n_elements], on and above the diagonal. */
 static void add_products(const hs__kernels *kernels, const centering *c, size_t n, size_t n_elements,
                          double *sums)
 {
@@ -154,7 +155,7 @@ void hs_heads_cka_distance(double *sums, size_t n_heads)
 
 /* ---- JS ---- */
 
-/* H of the mean of two rows, which may be one and the same. */
+/* Returns H of the mean of two rows, which may be the same row. */
 HS_CLONES
 static double mean_entropy(const float *p, const float *q, size_t n)
 {

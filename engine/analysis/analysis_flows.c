@@ -1,5 +1,5 @@
-/* analysis_flows.c - products of maps, row by row: each row of a product is a sum of rows, so that loops run
- * along rows and vectorise as they stand. */
+/* analysis_flows.c - products of maps. Each row of a product is a sum of rows, so that inner loops run
+ * along rows and vectorise. */
 #include "engine/analysis/flows.h"
 
 #include "model/clones.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ret [n][width] = a [n][depth] b [depth][width]; rows of a are lda apart. */
+/* Computes ret [n][width] = a [n][depth] b [depth][width]; rows of a are lda apart. */
 HS_CLONES
 static void multiply(const float *restrict a, size_t lda, const float *restrict b, size_t n, size_t depth,
                      size_t width, float *restrict ret)
@@ -56,7 +56,7 @@ static double inner(const double *restrict a, const double *restrict b, size_t n
     return sum;
 }
 
-/* a -= factor b */
+/* Computes a -= factor b. */
 HS_CLONES
 static void take_off(double *restrict a, double factor, const double *restrict b, size_t n)
 {
@@ -73,7 +73,7 @@ static void swap(double *a, double *b, size_t n)
     }
 }
 
-/* The longest of rows [from, to). */
+/* Returns the longest of rows [from, to). */
 static size_t longest(const double *rows, size_t from, size_t to, size_t n, double *ret_length)
 {
     size_t at = from;
@@ -88,8 +88,9 @@ static size_t longest(const double *rows, size_t from, size_t to, size_t n, doub
     return at;
 }
 
-/* Gram-Schmidt, the longest row that is left first; each is taken off all that are left, and once more off
- * itself what rounding left of those before. Returns how many rows stand out. */
+/* Orthonormalises rows by modified Gram-Schmidt with pivoting: the longest remaining row comes first.
+ * Each row is subtracted from all that remain, and reorthogonalised once against the earlier ones.
+ * Returns the number of independent rows. */
 static size_t orthonormalize(double *rows, size_t n_rows, size_t n)
 {
     double first = 0;

@@ -1,9 +1,8 @@
-/* analysis_maps.h - what the files of the analysis share: how a map is walked.
+/* analysis_maps.h - loops over maps that the files of the analysis share.
  *
- * A sum over a map is kept per column while the rows go by, a block of columns at a time, and the columns are
- * added up last. So the inner loops are element by element and vectorise as they stand, the order of the
- * additions is the same whatever the vector width, and masked columns cost nothing: they are dropped at the
- * end. */
+ * A sum over a map is kept per column while rows pass, one block of columns at a time, and the columns
+ * are added last. Inner loops are element by element, so compilers vectorise them. The order of additions
+ * does not depend on the vector width. Masked columns are dropped at the end. */
 #pragma once
 
 #include "engine/analysis/analysis.h"
@@ -13,15 +12,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Columns in a block; a block of doubles fits the first-level cache with room to spare. */
+/* Columns in a block. A block of doubles takes 2 KiB of the first-level cache. */
 #define HS__BLOCK 256
 
-/* Sixteen neighbours, wherever they lie. */
+/* Vectors of sixteen neighbouring elements, with the alignment of one. */
 enum { HS__LANES = 16 };
 typedef float hs__floats __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
 typedef int32_t hs__ints __attribute__((vector_size(HS__LANES * 4), aligned(4), may_alias));
 
-/* n, rounded up to whole vectors. */
+/* Rounds n up to whole vectors. */
 static inline size_t hs__lanes_ceil(size_t n)
 {
     return (n + HS__LANES - 1) / HS__LANES * HS__LANES;
@@ -42,31 +41,31 @@ static inline size_t hs__min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The smallest S with S / maximum >= threshold in floats. Division by a positive number is monotone, so that
- * a comparison with this one takes the place of a division per element and agrees with it to the bit. maximum
- * is positive and finite; of an infinite threshold the cut is infinite too. */
+/* Returns the smallest S with S / maximum >= threshold in floats. Division by a positive number is
+ * monotone, so comparing with S replaces a division per element and gives the same result to the bit.
+ * maximum is positive and finite; for an infinite threshold S is infinite. */
 float hs__similarity_cut(float threshold, float maximum);
 
-/* Unmasked tokens in [start, end). */
+/* Counts the unmasked tokens in [start, end). */
 size_t hs__unmasked_count(const uint8_t *masked, size_t start, size_t end);
 
-/* Sum of S_ij with i < j over unmasked rows [row, row_end) and unmasked columns [column, column_end). */
+/* Sums S_ij with i < j over unmasked rows [row, row_end) and unmasked columns [column, column_end). */
 double hs__cell_sum(const float *similarity, size_t n_tokens, const uint8_t *masked, size_t row,
                     size_t row_end, size_t column, size_t column_end);
 
-/* Adds to each of ret_sums[0 .. n_tokens) its column's sum of A over unmasked rows. */
+/* Adds each column's sum of A over unmasked rows to ret_sums [n_tokens]. */
 void hs__columns_add(const float *attention, size_t n_tokens, const uint8_t *masked, double *ret_sums);
 
-/* Divides column sums, none negative, by their maximum; the largest becomes 1 exactly. */
+/* Divides column sums, none negative, by their maximum. The largest becomes exactly 1. */
 void hs__profile_normalize(float *profile, size_t n_tokens);
 
-/* Cuts after each token of H that is not special and not directly followed by another token of H. Only the
- * ranges are set. ret_segments is [n_tokens]; returns how many. */
+/* Cuts after each token of H that is not special and not directly followed by another token of H. Sets
+ * only the ranges. ret_segments is [n_tokens]. Returns the number of segments. */
 size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *special, size_t n_tokens,
                         hs_segment *ret_segments);
 
-/* ln x for normal x > 0, to 3e-7 relative, in a form that vectorises: x = 2^e m with m in [sqrt(1/2),
- * sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)). Finite for 0. */
+/* Returns ln x for normal x > 0, within 3e-7 relative; finite for 0. Vectorises: x = 2^e m with m in
+ * [sqrt(1/2), sqrt(2)), and ln m = 2 artanh((m - 1) / (m + 1)) by its Taylor series. */
 static inline float hs__log(float x)
 {
     int32_t bits;
@@ -81,12 +80,12 @@ static inline float hs__log(float x)
     return (float)exponent * 0.693147181f + 2 * s * series;
 }
 
-/* e^x for x <= 0, to 2e-7 relative, in a form that vectorises: x = n ln 2 + r with |r| <= ln(2) / 2. Below
- * -87, where floats end, it is e^-87. */
+/* Returns e^x for x <= 0, within 2e-7 relative; e^-87 below -87. Vectorises: x = n ln 2 + r with |r| <=
+ * ln(2) / 2 (Cody and Waite's reduction), and e^r by its Taylor series. */
 static inline float hs__exp(float power_of_e)
 {
     const float x = power_of_e > -87 ? power_of_e : -87;
-    const float shift = 12582912; /* 1.5 2^23: what is added to it loses its fraction */
+    const float shift = 12582912; /* 1.5 2^23: adding it rounds to an integer */
     const float n = (x * 1.44269504f + shift) - shift;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two parts, the first exact */
     const float series =

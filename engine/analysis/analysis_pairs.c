@@ -1,14 +1,15 @@
-/* analysis_pairs.c - the strongest pairs of E over any number of maps, in bounded memory.
+/* analysis_pairs.c - finds the strongest pairs of E in any number of maps, in bounded memory.
  *
- * 144 maps of 512 tokens may hold 19 million elements of which 10,000 are wanted. Nothing is sorted to find
- * where to cut: the elements that reach each of a few levels of N are counted, then those of a few more
- * levels between the two that the cut lies between, until few more are left than wanted or levels are
- * neighbouring floats. From then on it is known how many pairs each map gives and where they go; of those few
- * the weakest are dropped. Maps are walked by any threads in any order; the result is the same.
+ * 144 maps of 512 tokens hold up to 19 million elements, of which 10,000 may be requested. The cut is
+ * found by a search in histograms, without sorting. The first walk counts the elements that reach each of
+ * a few levels of N, the next ones those of a few more levels around the cut. The search ends when few more
+ * elements than requested remain or levels are neighbouring floats. Each map's number of pairs and their
+ * addresses are then known; the weakest of these pairs are dropped. Threads may take maps in any order; the
+ * result is the same.
  *
- * Maps of long texts lie in memory, and to fetch them takes longer than to count. So a map's maximum and its
- * first counts are found while it is in the cache, and each row's maximum is kept: later walks skip the rows
- * that reach no level, which is most of them where few pairs are wanted. */
+ * Maps of long texts lie in memory, and fetching them takes longer than counting. So the maximum and
+ * first counts of a map are found while it is in the cache, and each row's maximum is kept. Later walks
+ * skip rows that reach no level, which are most rows if few pairs are requested. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -22,23 +23,24 @@
 
 enum {
     LEVELS = 8,
-    SPARE = 4,            /* times as many pairs as wanted may be collected */
-    SPARE_KEPT = 1 << 16, /* pairs, 1 MB: giving less back takes longer than it is worth */
-    SHARED_MIN = 1 << 18, /* elements: fewer are walked sooner than a helper wakes */
+    SPARE = 4,            /* the most pairs that are collected, as a multiple of the request */
+    SPARE_KEPT = 1 << 16, /* pairs, 1 MB: returning less memory takes longer than it saves */
+    SHARED_MIN = 1 << 18, /* elements: fewer are faster on one thread than with a helper that must wake */
 };
 
-/* What is known of one map. */
+/* Facts of one map. */
 typedef struct map_facts {
     float maximum;           /* m, 0 when the map has no pairs */
     uint32_t counts[LEVELS]; /* elements that reach each level */
     uint32_t n_ties;         /* how many elements equal to the floor are collected */
-    size_t start;            /* where its pairs go; of one past the last map, their number */
+    size_t start;            /* index of its first pair; after the last map: number of pairs */
 } map_facts;
 
 typedef struct search {
     const hs_capture *capture;
+    hs_tap similarity;
     size_t width;         /* T, at least HS__LANES */
-    int32_t *unmasked;    /* [width]: -1, and 0 for masked tokens and those that are not there */
+    int32_t *unmasked;    /* [width]: -1; 0 for masked tokens and padding */
     float levels[LEVELS]; /* of N, ascending */
     float floor;          /* the smallest N collected */
     map_facts *maps;      /* [n_maps + 1] */
@@ -64,9 +66,9 @@ static float float_of(uint32_t bits)
 
 /* ---- reading a map ---- */
 
-/* HS__LANES elements of a row, those from column j on: where the row ends sooner, the last ones of it, and
- * -INFINITY for those before j. Masked ones are -INFINITY too. Returns the column of the first. T is at least
- * HS__LANES. */
+/* Reads HS__LANES elements of a row from column j on. At the end of the row, reads the last ones and puts
+ * -INFINITY before j. Masked elements are -INFINITY too. Returns the column of the first lane. T is at
+ * least HS__LANES. */
 static inline __attribute__((always_inline)) size_t
 lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__floats *ret)
 {
@@ -116,7 +118,7 @@ static void map_count(const float *similarity, size_t T, const int32_t *unmasked
     }
 }
 
-/* All lanes or'ed into one. */
+/* Returns the bitwise or of all lanes. */
 static inline __attribute__((always_inline)) uint32_t lanes_or(const hs__ints *v)
 {
     hs__ints all = *v;
@@ -126,8 +128,8 @@ static inline __attribute__((always_inline)) uint32_t lanes_or(const hs__ints *v
     return (uint32_t)(all[0] | all[1]);
 }
 
-/* Columns of a row from `start` on whose elements reach the cut, ascending; returns how many. At most
- * HS__BLOCK columns are looked at. */
+/* Finds the columns from `start` on whose elements reach the cut, ascending, among at most HS__BLOCK
+ * columns. Returns their number. */
 HS_CLONES
 static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size_t start, float cut,
                        uint16_t *ret_columns)
@@ -151,7 +153,7 @@ static size_t row_find(const float *row, size_t T, const int32_t *unmasked, size
 static const float *map_read(const search *s, size_t map, float copy[HS__LANES * HS__LANES])
 {
     const size_t T = s->capture->n_tokens;
-    const float *similarity = s->capture->arrays[HS_TAP_SIMILARITY] + map * T * T;
+    const float *similarity = s->capture->arrays[s->similarity] + map * T * T;
     if (T == s->width)
         return similarity;
     for (size_t i = 0; i < T; i++)
@@ -192,7 +194,8 @@ static void task_count(void *context, size_t map, size_t slot)
     count(s, map, map_read(s, map, copy));
 }
 
-/* What is collected of a map: where its next pair goes, and how many more equal to the floor. */
+/* Progress of collecting a map: the address of its next pair, and how many more ties with the floor it
+ * may take. */
 typedef struct collection {
     hs_pair *to;
     size_t n_ties;
@@ -240,8 +243,8 @@ static void task_collect(void *context, size_t map, size_t slot)
 
 /* ---- where to cut ---- */
 
-/* Counts by `task` what reaches LEVELS levels on [low, high), floats as bits; positive ones order like these.
- * Levels lie closer to each other towards the top, where the cut mostly is. */
+/* Counts with `task` the elements that reach LEVELS levels on [low, high), floats as bits, which order
+ * like the floats if positive. Levels are denser towards the top, where the cut usually is. */
 static void levels_count(search *s, uint32_t low, uint32_t high, hs__task task, uint64_t *ret_totals)
 {
     const uint32_t squared = LEVELS * LEVELS;
@@ -256,8 +259,8 @@ static void levels_count(search *s, uint32_t low, uint32_t high, hs__task task, 
             ret_totals[l] += s->maps[map].counts[l];
 }
 
-/* Lays out what each map gives: all that reach the level or, when that is too many and the next one is its
- * neighbour, all that reach the next and of the others the first ones. */
+/* Sets each map's number of pairs: all that reach the level. If these are too many and the next level is
+ * the neighbouring float, all that reach the next level and the first of the ties. */
 static void starts_set(search *s, size_t level, size_t n_wanted, bool exactly)
 {
     size_t start = 0, n_above = 0;
@@ -276,8 +279,8 @@ static void starts_set(search *s, size_t level, size_t n_wanted, bool exactly)
     s->floor = s->levels[level];
 }
 
-/* Finds a floor that the strongest pairs_max elements reach and not many more, and says where they go.
- * Returns how many are wanted. */
+/* Finds a floor that the strongest pairs_max elements, and not many more, reach, and sets the addresses
+ * of the pairs. Returns the number of pairs requested. */
 static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t *ret_total)
 {
     uint32_t low = bits_of(threshold), high = bits_of(1) + 1; /* N is 1 at most */
@@ -305,11 +308,12 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
 
 enum { DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
 
-/* N of the n_kept-th strongest pair, as bits, 1 <= n_kept <= n: three counts by 11 bits each, from the top
- * ones down, lead to it. *ret_n_ties: how many of those equal to it are among the n_kept. */
+/* Returns N of the n_kept-th strongest pair, as bits, 1 <= n_kept <= n, by a radix selection: three
+ * histograms of 11 bits, the highest first. *ret_n_ties is how many pairs with this N are among the
+ * n_kept. */
 static uint32_t weakest_find(const hs_pair *pairs, size_t n, size_t n_kept, size_t *ret_n_ties)
 {
-    uint32_t prefix = 0, known = 0; /* the bits found so far, and which ones these are */
+    uint32_t prefix = 0, known = 0; /* the bits found so far, and a mask of them */
     for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
         uint32_t counts[N_DIGITS] = {0}, digit = N_DIGITS - 1;
         for (size_t i = 0; i < n; i++) {
@@ -325,7 +329,7 @@ static uint32_t weakest_find(const hs_pair *pairs, size_t n, size_t n_kept, size
     return prefix;
 }
 
-/* Keeps the strongest n_kept > 0 of n, in order; of equals the first ones. */
+/* Keeps the strongest n_kept > 0 of n, in order; of equal ones the first. */
 static void weakest_drop(hs_pair *pairs, size_t n, size_t n_kept)
 {
     size_t n_ties, n_left = 0;
@@ -339,7 +343,7 @@ static void weakest_drop(hs_pair *pairs, size_t n, size_t n_kept)
     }
 }
 
-/* Orders as the pairs of one map are ordered: N descending, then i, then j. */
+/* Returns a key that orders the pairs of one map: N descending, then i, then j. */
 static uint64_t key_of(const hs_pair *pair)
 {
     return (uint64_t)~bits_of(pair->normalized) << 32 | (uint32_t)pair->i << 16 | pair->j;
@@ -359,7 +363,7 @@ static void task_sort(void *context, size_t group, size_t slot)
     qsort(s->pairs + start, s->maps[group + 1].start - start, sizeof(hs_pair), pair_compare);
 }
 
-/* Pairs come map by map. */
+/* Sorts the pairs of each map; the maps are already in order. */
 static void pairs_sort(search *s, size_t n)
 {
     size_t n_groups = 0;
@@ -370,7 +374,7 @@ static void pairs_sort(search *s, size_t n)
     hs__team_share(&s->team, n_groups, task_sort, s);
 }
 
-/* All of the pairs, where there is memory for them. */
+/* Collects the pairs; s->pairs is NULL if there is no memory. */
 static void pairs_make(search *s, size_t n_wanted)
 {
     const size_t n_found = s->maps[s->n_maps].start;
@@ -389,11 +393,11 @@ static void pairs_make(search *s, size_t n_wanted)
     pairs_sort(s, n_wanted);
 }
 
-hs_status hs_pairs_find(const hs_capture *capture, const uint8_t *masked, float threshold, size_t pairs_max,
-                        size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs, uint64_t *ret_total,
-                        hs_error *err)
+hs_status hs_pairs_find(const hs_capture *capture, hs_tap similarity, const uint8_t *masked, float threshold,
+                        size_t pairs_max, size_t n_threads, hs_pair **ret_pairs, size_t *ret_n_pairs,
+                        uint64_t *ret_total, hs_error *err)
 {
-    search s = {.capture = capture, .n_maps = capture->n_layers * capture->n_heads};
+    search s = {.capture = capture, .similarity = similarity, .n_maps = capture->n_layers * capture->n_heads};
     s.width = hs__max(capture->n_tokens, HS__LANES);
     s.maps = calloc(s.n_maps + 1, sizeof *s.maps);
     s.row_maxima = malloc(s.n_maps * s.width * sizeof *s.row_maxima);

@@ -1,12 +1,12 @@
-/* analysis_predictions.c - one row of logits, read twice: for its maximum, the rank and the top, then for the
- * sums of e^x. */
+/* analysis_predictions.c - reads a row of logits twice: for maximum, rank and top, then for the sums of
+ * e^x. */
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
 #include "model/clones.h"
 
 #include <math.h>
 
-enum { LOGITS_AT_ONCE = 64 }; /* passed over when none of them is among the top */
+enum { LOGITS_AT_ONCE = 64 }; /* skipped if none of them is among the top */
 
 HS_CLONES
 static uint32_t count_above(const float *logits, size_t n, float cut)
@@ -17,7 +17,7 @@ static uint32_t count_above(const float *logits, size_t n, float cut)
     return count;
 }
 
-/* Keeps the k largest so far in descending order. */
+/* Inserts a logit into the k largest so far, in descending order. */
 static void top_insert(hs_prediction *p, float logit, int32_t id, size_t k)
 {
     size_t at = p->n_top;
@@ -44,7 +44,7 @@ static void top_find(hs_prediction *p, const float *logits, size_t n, size_t k)
     }
 }
 
-/* Of e^(x - most), and of it times x - most. */
+/* Sums e^(x - most), and e^(x - most) (x - most). */
 HS_CLONES
 static void sums_find(const float *logits, size_t n, float most, double *ret_sum, double *ret_weighted)
 {

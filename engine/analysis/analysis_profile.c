@@ -1,4 +1,4 @@
-/* analysis_profile.c - which head does what, from its map alone: each row is read once for where its
+/* analysis_profile.c - the attention profile of a head, from its map: each row is read once for where its
  * attention falls, once for its entropy. */
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"

@@ -1,4 +1,4 @@
-/* analysis_segments.c - a layer's segments of the text and how well they meet its sentences. */
+/* analysis_segments.c - segments of a text by one layer, and how well they match its sentences. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -22,7 +22,7 @@ size_t hs__segments_cut(const uint16_t *high, size_t n_high, const uint8_t *spec
     return n;
 }
 
-/* Adds one head's N inside each segment to inside[], and between it and every other one to across[]. */
+/* Adds one head's N inside each segment to inside[], and between it and every other segment to across[]. */
 static void segments_add_head(const float *similarity, size_t n_tokens, const uint8_t *masked,
                               const hs_segment *segments, size_t n, double *inside, double *across)
 {

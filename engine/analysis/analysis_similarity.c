@@ -1,4 +1,4 @@
-/* analysis_similarity.c - one similarity map: its maximum, its normalised form, sums over a part of it. */
+/* analysis_similarity.c - one similarity map: its maximum, its normalised form, sums over parts of it. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"

@@ -1,4 +1,4 @@
-/* analysis_summary.c - one head of one text in a dozen figures. */
+/* analysis_summary.c - summary figures of one head in one text. */
 #include "engine/analysis/analysis.h"
 
 #include "engine/analysis/analysis_maps.h"
@@ -71,7 +71,7 @@ static void tally_report(const tally *t, size_t n_tokens, hs_head_summary *ret_s
 
 /* ---- signal to noise ---- */
 
-/* d' over all pairs; N is S / m, and 0 when m <= 0 leaves no spread to measure. */
+/* Returns d' over all pairs, of N = S / m. NAN if there is no spread, which m <= 0 implies. */
 HS_CLONES
 static double dprime(const float *similarity, const hs_text_facts *text, float maximum)
 {
@@ -123,8 +123,8 @@ static double row_sum(const float *row, const hs_text_facts *text)
     return sum;
 }
 
-/* A row is a distribution over all tokens; under a mask it becomes one over the unmasked ones, p = a / w,
- * whose entropy is -(1/w) sum a ln a + ln w. */
+/* Returns the entropy of a row. With a mask, the row is renormalised over the unmasked tokens, p = a / w,
+ * and its entropy is -(1/w) sum a ln a + ln w. */
 HS_CLONES
 static void attention_report(const float *attention, const hs_text_facts *text, hs_head_summary *ret_summary)
 {

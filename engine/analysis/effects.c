@@ -1,6 +1,8 @@
-/* effects.c - layer by layer, some of its heads at a time: a pass of variants, whose similarities are
- * compared while they are in the nearest cache, then their last states. What is predicted is compared for all
- * heads of a layer at once, for that reads the decoder. */
+/* effects.c - computes the effects of heads, layer by layer.
+ *
+ * A pass holds some variants of a layer. Their similarities are compared while they are in the nearest
+ * cache, then their last states. Predictions are compared once for all heads of a layer, because that
+ * reads the decoder. */
 #include "engine/analysis/effects.h"
 
 #include "engine/arena.h"
@@ -13,8 +15,8 @@
 #define TOGETHER_MAX     32                 /* variants of a pass */
 #define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
 
-/* All that a call holds. A variant is one head switched off; n are those of a layer, `room` those of a pass.
- */
+/* The data of a call. A variant is one head switched off. n counts those of a layer, `room` those of a
+ * pass. */
 typedef struct sweep {
     const hs_engine *engine;
     hs_workspace *ws;
@@ -23,10 +25,10 @@ typedef struct sweep {
     size_t T, H, V, n_layers, n_heads, room, n_threads;
     size_t layer;     /* whose heads are switched off */
     uint16_t *all;    /* [max(n_layers, n_heads)] 0, 1, ... */
-    double *norms;    /* [n_layers][n_heads] of S of the baseline, of half of it */
+    double *norms;    /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
     double *ratios;   /* [room][n_layers][n_heads]: |S' - S| / |S| */
     float *maps;      /* [n_threads][T][T] */
-    float *states;    /* [n_positions][1 + n][H]: what is predicted from, the baseline's first */
+    float *states;    /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
     size_t n_at_once; /* positions whose logits are held */
     float *logits;    /* [n_at_once][1 + n][V] */
     float *odds;      /* [V]: e^(x - max) of the baseline */
@@ -45,7 +47,7 @@ static size_t less(size_t a, size_t b)
 
 /* ---- similarities ---- */
 
-/* Sum of (a - b)^2 above the diagonal of [n][n]; b NULL: of a^2. */
+/* Returns the sum of (a - b)^2 above the diagonal of [n][n]; of a^2 if b is NULL. */
 HS_CLONES
 static double upper_squares(const float *a, const float *b, size_t n)
 {
@@ -83,7 +85,8 @@ static void norms_find(sweep *s)
             s->norms[l * s->n_heads + h] = sqrt(upper_squares(baseline_similarity(s, l, h), NULL, s->T));
 }
 
-/* An hs_observer's: one head of a variant, l layers above the first one behind that which is changed. */
+/* The observer's callback: compares one head of a variant, l layers above the first layer after the
+ * changed one. */
 static void similarity_compare(void *context, size_t variant, size_t l, size_t h,
                                const hs_observed_head *head)
 {
@@ -93,7 +96,8 @@ static void similarity_compare(void *context, size_t variant, size_t l, size_t h
     s->ratios[variant * s->n_layers * s->n_heads + at] = sqrt(squares) / s->norms[at];
 }
 
-/* Mean over the heads of later layers, but those that are off in the baseline: their S is 0. */
+/* Returns the mean over the heads of later layers, without those that are off in the baseline: their S is
+ * 0. */
 static float similarity_change(const sweep *s, size_t variant)
 {
     const size_t first = (s->layer + 1) * s->n_heads, n_maps = s->n_layers * s->n_heads;
@@ -128,7 +132,7 @@ static float hidden_change(const sweep *s, const float *changed)
     return (float)(sum / (double)s->T);
 }
 
-/* Keeps what is predicted from: row 0 is the baseline's, row 1 + k that of the layer's k-th head. */
+/* Keeps the states to predict from: row 0 is the baseline's, row 1 + k that of the layer's k-th head. */
 static void states_keep(sweep *s, const float *last, size_t row)
 {
     for (size_t p = 0; p < s->wanted->n_positions; p++)
@@ -172,11 +176,13 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
         sequences[i].start = &starts[i];
     }
     hs_plan plan;
-    const hs_status st = hs_plan_make(hs_engine_recipe(s->engine), sequences, n, &observer, &plan, err);
+    hs_status st = hs_plan_make(hs_engine_architecture(s->engine), sequences, n, &observer, &plan, err);
+    if (!st)
+        st = hs_engine_prepare(s->engine, &plan, err);
     return st ? st : hs_engine_run(s->engine, s->ws, &plan, control, err);
 }
 
-/* Heads [first, first + n) of those wanted. ret is the first one's. */
+/* Compares heads [first, first + n) of the request. ret is the first one's effect. */
 static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_control *control,
                                hs_effect *ret, hs_error *err)
 {
@@ -191,7 +197,7 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 
 /* ---- predictions ---- */
 
-/* ln sum e^x; odds, which may be NULL, gets e^(x - max), ret_sum the sum of these. */
+/* Returns ln sum e^x. Writes e^(x - max) to odds, which may be NULL, and their sum to *ret_sum. */
 static double log_sum(const float *x, size_t n, float *odds, double *ret_sum)
 {
     float most = -INFINITY;
@@ -208,7 +214,19 @@ static double log_sum(const float *x, size_t n, float *odds, double *ret_sum)
     return (double)most + log(sum < 1 ? 1 : sum); /* the largest counts 1 */
 }
 
-/* Adds one position's divergences to those of the layer's heads, and changes of its token's probability. */
+/* Returns the token whose probability counts at a position: the one there, or the next one if the model is
+ * causal. Returns -1 for a mask and for the end of the text. */
+static int32_t token_at(const sweep *s, size_t position)
+{
+    const hs_effects_wanted *wanted = s->wanted;
+    if (hs_engine_architecture(s->engine)->causal)
+        return position + 1 < s->T ? wanted->baseline->ids[position + 1] : -1;
+    const int32_t id = wanted->baseline->ids[position];
+    return id == wanted->mask_id ? -1 : id;
+}
+
+/* Adds one position's divergences, and changes of its token's probability, to those of the layer's heads.
+ * id is that token, or -1. */
 static void position_compare(const sweep *s, const float *logits, int32_t id, double *kl, double *logprob)
 {
     double sum, unused;
@@ -216,17 +234,17 @@ static void position_compare(const sweep *s, const float *logits, int32_t id, do
     for (size_t h = 0; h < s->wanted->n_heads; h++) {
         const float *changed = logits + (1 + h) * s->V;
         const double other = log_sum(changed, s->V, NULL, &unused);
-        double mean = 0; /* of the logits' difference, over what the baseline expects */
+        double mean = 0; /* of the logits' difference, under the baseline's distribution */
         for (size_t i = 0; i < s->V; i++)
             mean += (double)s->odds[i] * ((double)logits[i] - (double)changed[i]);
         const double divergence = mean / sum - baseline + other;
-        kl[h] += divergence < 0 ? 0 : divergence; /* by rounding */
-        if (id != s->wanted->mask_id)
+        kl[h] += divergence < 0 ? 0 : divergence; /* rounding may make it negative */
+        if (id >= 0)
             logprob[h] += (double)changed[id] - other - (double)logits[id] + baseline;
     }
 }
 
-/* Of all heads of a layer, from the states kept. */
+/* Compares the predictions of all heads of a layer, from the states kept. */
 static hs_status predictions_compare(const sweep *s, const hs_run_control *control, hs_effect *ret,
                                      hs_error *err)
 {
@@ -243,9 +261,9 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
         if (st)
             return st;
         for (size_t i = 0; i < n; i++) {
-            const int32_t id = wanted->baseline->ids[wanted->positions[p + i]];
+            const int32_t id = token_at(s, wanted->positions[p + i]);
             position_compare(s, s->logits + i * n_rows * s->V, id, kl, logprob);
-            n_tokens += id != wanted->mask_id;
+            n_tokens += id >= 0;
         }
     }
     for (size_t h = 0; h < wanted->n_heads; h++) {
@@ -271,7 +289,7 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
     return st || wanted->n_positions == 0 ? st : predictions_compare(s, control, ret, err);
 }
 
-/* Measures (arena over NULL) or carves. */
+/* Measures (base NULL) or carves the memory of a call. */
 static void sweep_layout(sweep *s, hs__arena *arena)
 {
     const size_t n_maps = s->n_layers * s->n_heads, P = s->wanted->n_positions,

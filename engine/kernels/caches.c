@@ -1,4 +1,4 @@
-/* caches.c - Linux lists each core's caches in /sys; where that is hidden, the C library asks the CPU. */
+/* caches.c - reads the sizes of the CPU's caches from /sys, else from the C library. */
 #include "engine/kernels/caches.h"
 
 #include <stdio.h>
@@ -8,14 +8,14 @@
 
 enum { LEVELS = 3, INDEXES = 8 };
 
-/* Of each level: what is assumed where nothing is known, and what is believed. A machine whose second level
- * is small gains little from a third. */
+/* Sizes assumed if nothing is known, and the range of sizes that is believed. A machine with a small
+ * second level gains little from a third. */
 static const size_t assumed[LEVELS] = {32 << 10, 512 << 10, 0};
 static const size_t least[LEVELS] = {8 << 10, 128 << 10, 0};
 static const size_t most[LEVELS] = {1 << 20, 64 << 20, (size_t)4 << 30};
 
-/* "1024K" or "1M", at most what is believed of any; *ret_end is what follows, the text itself where there is
- * no number. */
+/* Reads "1024K" or "1M", limited to the largest believed size. *ret_end is the rest of the text, or the
+ * text itself if there is no number. */
 static size_t size_read(const char *text, const char **ret_end)
 {
     const size_t size_max = most[LEVELS - 1];
@@ -27,7 +27,7 @@ static size_t size_read(const char *text, const char **ret_end)
     return n < size_max >> shift ? n << shift : size_max;
 }
 
-/* The first word of a file of a cache; false where there is none. */
+/* Reads the first word of a cache's file. Returns false if there is none. */
 static bool word_read(int index, const char *name, char ret_word[32])
 {
     char path[96];
@@ -62,7 +62,7 @@ static void library_read(size_t sizes[LEVELS])
     }
 }
 
-/* False when the text is not as caches.h says. */
+/* Returns false if the text is not of the form that caches.h gives. */
 static bool environment_read(size_t sizes[LEVELS])
 {
     const char *text = getenv(HS_CACHES_VARIABLE);

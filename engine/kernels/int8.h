@@ -1,46 +1,46 @@
-/* int8.h - products of bytes, four at a time (VNNI): y = x W' + b with W and x rounded to 8 bits.
+/* int8.h - matrix products of 8-bit integers (VNNI): y = x W' + b with W and x quantised.
  *
- * A weight is scale * w, w in -127 .. 127, one scale for each output column; an activation is
- * scale * (u - zero), u in 0 .. 255, one scale and zero for each row, so that 0 is itself. Sums are of
- * integers and exact: what is lost is lost in rounding weights and activations, and a row has the same bits
- * whatever stands beside it. Of one output
+ * A weight is scale * w, w in -127 .. 127, with one scale for each output column (symmetric, per
+ * channel). An activation is scale * (u - zero), u in 0 .. 255, with one scale and zero point for each
+ * row (asymmetric, per token), so that 0 is exact. Sums are of integers and exact: only the quantisation
+ * loses accuracy. A row has the same bits whatever rows are beside it. For each output
  *
- *     sum over k of u[k] w[k] - zero * (sum over k of w[k])      is multiplied by both scales, bias added
+ *     sum over k of u[k] w[k] - zero * (sum over k of w[k])
  *
- * in that order, with one fused multiply-add.
+ * is multiplied by both scales, and the bias is added, in that order, with one fused multiply-add.
  *
- * A row of x is words of 4 bytes: hs__int8_words(n) of them, the numbers, filled up with bytes that meet
- * zeros, then the scale's bits and the zero. A row with a number that is not finite, or whose range is not,
- * has NaN for its scale, and so has all that is computed of it; a row of zeros, or so near them that 255
- * steps of it are no number, has 0. */
+ * A row of x is hs__int8_words(n) words of 4 bytes: the numbers, padded with bytes that meet zeros, then
+ * the scale's bits and the zero point. The scale is NaN if a number or the range is not finite, and so
+ * are all results. It is 0 for a row whose range is too small to divide by 255. */
 #pragma once
 
 #include "engine/kernels/kernels.h"
 
-/* Where |sum| could pass what 32 bits hold: a byte times a weight is at most 255 * 127. */
+/* The longest sum that fits 32 bits: a product is at most 255 * 127. */
 enum { HS_INT8_DEPTH_MAX = INT32_MAX / (255 * 127) };
 
-/* Columns in panels as in kernels.h, of words: [K / 4 rounded up][columns]. */
+/* Kernels of 8-bit products. Panels are as in kernels.h, in words: [K / 4 rounded up][columns]. */
 typedef struct hs__int8_kernels {
     const char *name; /* "avx512_vnni" or "avx_vnni" */
     size_t panel, lanes, tile_rows;
 
     hs__conversion conversion; /* words: hs__int8_words */
 
-    /* One panel: y[i][c] of n_columns columns, n_words words of numbers in a row of x. scales, sums (of each
-     * column's weights) and bias are read up to the rounded number of columns; next as in kernels.h. */
+    /* Multiplies by one panel: y[i][c] of n_columns columns; a row of x has n_words words of numbers.
+     * scales, sums (of each column's weights) and bias are read up to the rounded number of columns; next
+     * as in kernels.h. */
     void (*product)(size_t n_rows, size_t n_words, const uint32_t *x, const uint32_t *panel, size_t n_columns,
                     const float *scales, const int32_t *sums, const float *bias, const uint32_t *next,
                     float *y, size_t ldy);
 } hs__int8_kernels;
 
-/* NULL when the CPU has neither AVX512_VNNI nor AVX-VNNI. */
+/* Returns NULL if the CPU has neither AVX512_VNNI nor AVX-VNNI. */
 const hs__int8_kernels *hs__int8_kernels_select(void);
 
-/* Every one this CPU has, for the tests: NULL from index n on. */
+/* Returns each set that this CPU has, for the tests; NULL from index n on. */
 const hs__int8_kernels *hs__int8_kernels_at(size_t index);
 
-/* Words of numbers in a row, and of the row. */
+/* Returns the words of numbers in a row, and all words of a row. */
 static inline size_t hs__int8_depth(size_t n)
 {
     return (n + 3) / 4;
@@ -51,7 +51,7 @@ static inline size_t hs__int8_words(size_t n)
     return hs__int8_depth(n) + 2;
 }
 
-/* One panel from n_columns rows of floats, source [n_columns][K], with scales and sums of its columns; what
- * is beside the last column is 0. */
+/* Packs one panel, with scales and sums of its columns, from n_columns rows of floats, source
+ * [n_columns][K]. Columns after the last are 0. */
 void hs__int8_pack(const hs__int8_kernels *kernels, size_t K, size_t n_columns, const float *source,
                    uint32_t *panel, float *scales, int32_t *sums);

@@ -12,7 +12,7 @@
 
 #define PANEL (TILE_VECS * LANES)
 
-/* The smallest or largest of 0 and all lanes. */
+/* Returns the smallest (sign -1) or largest of 0 and all lanes. */
 static float extreme(vec v, float sign)
 {
     float most = 0;
@@ -21,7 +21,7 @@ static float extreme(vec v, float sign)
     return most;
 }
 
-/* The row's range, 0 within it. NaN in ret_high when a number is not finite. */
+/* Finds the row's range, widened to include 0. *ret_high is NaN if a number is not finite. */
 static void range_of(size_t n, const float *x, float *ret_low, float *ret_high)
 {
     const size_t whole = n / LANES * LANES;
@@ -30,7 +30,7 @@ static void range_of(size_t n, const float *x, float *ret_low, float *ret_high)
         const vec v = k < whole ? load(x + k) : load_part(x + k, n - k, 0);
         low = -larger(-low, -v);
         high = larger(high, v);
-        unsound += v * 0; /* NaN from what is not finite */
+        unsound += v * 0; /* NaN if a number is not finite */
     }
     *ret_low = extreme(low, -1);
     *ret_high = extreme(high, 1) + sum_lanes(unsound);
@@ -67,7 +67,7 @@ static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
         convert_row(n, x + i * n, y + i * hs__int8_words(n));
 }
 
-/* What is known of a panel's columns. */
+/* The columns of a panel. */
 typedef struct columns {
     const float *scales, *bias;
     const int32_t *sums;
@@ -79,7 +79,7 @@ INLINE ivec load_ints(const int32_t *p)
     return *(const ivec_in_memory *)p;
 }
 
-/* rows and vecs are constants once inlined, which is what lets `sum` live in registers. */
+/* Computes one tile. rows and vecs are constants after inlining, so that `sum` stays in registers. */
 INLINE void tile(size_t rows, size_t vecs, size_t depth, const uint32_t *x, const uint32_t *panel,
                  const columns *to, const char *ahead, size_t ahead_step, float *y, size_t ldy)
 {
@@ -144,7 +144,8 @@ typedef void (*tile_function)(size_t depth, const uint32_t *x, const uint32_t *p
 TILE_HEIGHTS(DEFINE_TILES)
 static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
 
-/* Tiles as equal as can be; every one fetches its share of the next panel, a little at each step. */
+/* Multiplies by one panel in tiles of nearly equal heights. Each tile prefetches its part of the next
+ * panel, a little at each step. */
 static void multiply_panel(size_t n_rows, size_t depth, const uint32_t *x, const uint32_t *panel,
                            size_t n_columns, const float *scales, const int32_t *sums, const float *bias,
                            const uint32_t *next, float *y, size_t ldy)

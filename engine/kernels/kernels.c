@@ -1,14 +1,12 @@
-/* kernels.c - which of the compiled instruction sets this CPU has, and which of those is wanted. */
+/* kernels.c - chooses the instruction set: the fastest of this CPU, or the one that the environment
+ * names. */
 #include "engine/kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-extern const hs__kernels hs__kernels_base;
-#if defined __x86_64__
-extern const hs__kernels hs__kernels_avx2, hs__kernels_avx512;
+extern const hs__kernels hs__kernels_avx512, hs__kernels_avx2, hs__kernels_neon, hs__kernels_base;
 extern const hs__bf16_kernels hs__kernels_bf16;
-#endif
 
 const hs__kernels *hs__kernels_at(size_t index)
 {
@@ -22,7 +20,11 @@ const hs__kernels *hs__kernels_at(size_t index)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         sets[n++] = &hs__kernels_avx2;
 #endif
+#if defined __aarch64__
+    sets[n++] = &hs__kernels_neon;
+#else
     sets[n++] = &hs__kernels_base;
+#endif
     return index < n ? sets[index] : NULL;
 }
 

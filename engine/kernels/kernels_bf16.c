@@ -1,5 +1,5 @@
-/* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. Not for clang, which does not know the
- * pragma: it builds the fuzz targets. */
+/* kernels_bf16.c - products of bfloat16 for x86-64 with AVX512_BF16. Not for clang, which does not know
+ * the pragma and builds only the fuzz targets. */
 #include "engine/kernels/kernels.h"
 
 #if defined __x86_64__ && !defined __clang__
@@ -8,7 +8,7 @@
 #define TILE_ROWS       9
 #define TILE_VECS       3
 #define TILE_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
-#define SUM_PARTS       1 /* bfloat16 itself is coarser than any sum of it */
+#define SUM_PARTS       1 /* bfloat16 is coarser than any rounding of its sums */
 #include "engine/kernels/kernels_vec.h"
 
 #include <string.h>

@@ -21,14 +21,15 @@ INLINE float max_lanes(vec v)
     return lanes[0];
 }
 
-/* e^x for x <= 0, within 2 units in the last place; 0 below -87.3 (no subnormals). x = n ln 2 + r with
- * |r| <= ln 2 / 2; e^r is our minimax polynomial of degree 5 (relative error 7.5e-8). */
+/* Returns e^x for x < 88, within 2 units in the last place; 0 below -87.3 (no subnormals). Cody and
+ * Waite's reduction x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a minimax polynomial of degree 5
+ * (relative error 7.5e-8). Exponents are added as unsigned numbers, which may wrap for other x. */
 INLINE vec exp_negative(vec x)
 {
-    const vec round = splat(0x1.8p23f); /* adding it leaves the integer in the low bits */
+    const vec round = splat(0x1.8p23f); /* adding it rounds: the low bits are the integer */
     vec xs = larger(x, splat(-87.3f));
     vec n = xs * splat(0x1.715476p+0f) + round;
-    ivec exponent = (ivec)n << 23;
+    uvec exponent = (uvec)n << 23;
     n -= round;
     vec r = xs - n * splat(0x1.62e4p-1f);
     r = r - n * splat(0x1.7f7d1cp-20f);
@@ -39,16 +40,16 @@ INLINE vec exp_negative(vec x)
     p = p * r + splat(0.999999691985166f);
     p = p * r + splat(1.0000000716561717f);
     ivec alive = x >= splat(-87.3f);
-    return (vec)(((ivec)p + exponent) & alive);
+    return (vec)(((uvec)p + exponent) & (uvec)alive);
 }
 
-/* x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2, as max(x, 0) - a Phi(-a) with a = |x|: what is subtracted is
- * small, so are its errors. Phi(-a) = e^(-a^2 / 2) M(a), and M(a) = P(a) / Q(a), our minimax rational
- * function. Absolute error 8e-9 in exact arithmetic; in floats that of rounding the result, some 5e-8
- * around 1. */
+/* Returns x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2 (exact GELU), as max(x, 0) - a Phi(-a) with a =
+ * |x|. The subtrahend is small, so its error is too. Phi(-a) = e^(-a^2 / 2) M(a), and M(a) = P(a) / Q(a)
+ * is a minimax rational function (M is Mills' ratio up to a factor). The absolute error is 8e-9 in exact
+ * arithmetic, and in floats that of rounding the result, some 5e-8 around 1. */
 INLINE vec gelu(vec x)
 {
-    const vec a = -larger(-larger(x, -x), splat(-14.0f)); /* beyond, e^(-a^2 / 2) is 0 and P, Q overflow */
+    const vec a = -larger(-larger(x, -x), splat(-14.0f)); /* beyond 14, e^(-a^2 / 2) is 0 and P, Q overflow */
     vec p = splat(-0.00011207246767488549f);
     p = p * a + splat(0.03669033990624578f);
     p = p * a + splat(0.19376808916553978f);
@@ -60,7 +61,7 @@ INLINE vec gelu(vec x)
     return larger(x, splat(0)) - a * exp_negative(a * a * splat(-0.5f)) * p / q;
 }
 
-/* x / (1 + e^-z), by e^-|z|, which cannot overflow. */
+/* Returns x / (1 + e^-z), computed with e^-|z|, which cannot overflow. */
 INLINE vec times_sigmoid(vec x, vec z)
 {
     const vec e = exp_negative(-larger(z, -z));
@@ -69,7 +70,8 @@ INLINE vec times_sigmoid(vec x, vec z)
     return x * (top / (one + e));
 }
 
-/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, and (1 + tanh u) / 2 = 1 / (1 + e^-2u). */
+/* Returns x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (GELU's tanh form), with (1 + tanh u) / 2 = 1
+ * / (1 + e^-2u). */
 INLINE vec gelu_tanh(vec x)
 {
     return times_sigmoid(x, splat(1.5957691216057308f) * (x + splat(0.044715f) * x * x * x));
@@ -90,21 +92,38 @@ INLINE vec silu(vec x)
     return times_sigmoid(x, x);
 }
 
-/* 2 / (1 + e^-2x) - 1 */
+/* Returns tanh x = 2 / (1 + e^-2x) - 1. */
 INLINE vec hyperbolic_tangent(vec x)
 {
     return times_sigmoid(splat(2), x + x) - splat(1);
 }
 
+/* Subtracts top from T numbers. */
+static void subtract_top(size_t T, float top, float *a)
+{
+    for (size_t j = 0; j < T; j++)
+        a[j] -= top;
+}
+
+/* Replaces a row by its softmax and adds it to columns, which may be NULL. The fused multiply-add does
+ * not round a[j] * scale, but m is rounded, so their difference is wrong by up to half a unit of m. From
+ * 2^32 on that is more than e^x tolerates. Rows that reach LARGE therefore subtract their largest number
+ * first. */
 static void softmax_row(size_t T, float scale, float *a, float *columns)
 {
+    const float LARGE = 0x1p22f;
     const size_t whole = T / LANES * LANES, rest = T - whole;
     vec top = splat(-INFINITY);
     for (size_t j = 0; j < whole; j += LANES)
         top = larger(top, load(a + j));
     if (rest)
         top = larger(top, load_part(a + whole, rest, -INFINITY));
-    const vec s = splat(scale), m = splat(max_lanes(top) * scale);
+    float largest = max_lanes(top);
+    if (fabsf(largest * scale) >= LARGE) {
+        subtract_top(T, largest, a);
+        largest = 0;
+    }
+    const vec s = splat(scale), m = splat(largest * scale);
 
     vec sum = splat(0);
     for (size_t j = 0; j < whole; j += LANES) {
@@ -139,7 +158,7 @@ static void softmax(size_t n_rows, size_t T, float scale, float *att, size_t ld,
         softmax_row(T, scale, att + i * ld, columns);
 }
 
-/* x + r, r perhaps absent. */
+/* Returns x + r; r may be NULL. */
 INLINE vec sum_at(const float *x, const float *r, size_t j)
 {
     return r ? load(x + j) + load(r + j) : load(x + j);
@@ -194,6 +213,37 @@ static void add_norm(size_t n_rows, size_t H, const float *x, const float *r, co
         add_norm_row(H, x + i * H, r ? r + i * H : NULL, gamma, beta, eps, y + i * H);
 }
 
+static void add_rms_norm_row(size_t H, const float *x, const float *r, const float *gamma, const float *beta,
+                             float eps, float *y)
+{
+    const size_t whole = H / LANES * LANES, rest = H - whole;
+    vec squares = splat(0);
+    for (size_t j = 0; j < whole; j += LANES) {
+        vec s = sum_at(x, r, j);
+        store(y + j, s);
+        squares += s * s;
+    }
+    if (rest) {
+        vec s = sum_at_part(x, r, whole, rest);
+        store_part(y + whole, rest, s);
+        squares += s * s;
+    }
+    const vec inverse = splat(1.0f / sqrtf(sum_lanes(squares) / (float)H + eps));
+    for (size_t j = 0; j < whole; j += LANES)
+        store(y + j, load(y + j) * inverse * load(gamma + j) + load(beta + j));
+    if (rest) {
+        vec c = load_part(y + whole, rest, 0) * inverse;
+        store_part(y + whole, rest, c * load_part(gamma + whole, rest, 0) + load_part(beta + whole, rest, 0));
+    }
+}
+
+static void add_rms_norm(size_t n_rows, size_t H, const float *x, const float *r, const float *gamma,
+                         const float *beta, float eps, float *y)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        add_rms_norm_row(H, x + i * H, r ? r + i * H : NULL, gamma, beta, eps, y + i * H);
+}
+
 static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_t ldy)
 {
     const size_t whole = n / LANES * LANES, rest = n - whole;
@@ -205,7 +255,8 @@ static void add_bias(size_t n_rows, size_t n, const float *bias, float *y, size_
     }
 }
 
-/* Rows rise slowly, so LANES columns find theirs within LANES floats, which one instruction puts in place. */
+/* Adds a row's table values. Rows of the table rise slowly with j, so LANES columns find theirs within
+ * LANES floats, which one permutation puts in place. */
 static void add_row_picked(size_t n, const int32_t *rows, int32_t first, const float *table, size_t ld,
                            float *y)
 {
@@ -229,9 +280,9 @@ static void add_picked_along(size_t n_rows, size_t n, const int32_t *rows, int32
         add_row_picked(n, rows - i, first, table + i * ld, ld, y + i * ldy);
 }
 
-/* A square of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. Those come as
- * rows, of which column j is to move j up: by 1 where j is odd, by 2 where its next bit is set, and so on.
- * Diagonals that no score is on repeat their neighbours. */
+/* Adds a block of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. The
+ * diagonals are loaded as rows, and column j must move up by j: by 1 if j is odd, by 2 if its next bit is
+ * set, and so on (a barrel shifter). Diagonals outside the block repeat their neighbours. */
 INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
                           size_t ld, float *y, size_t ldy)
 {
@@ -305,7 +356,7 @@ DEFINE_ACTIVATION(relu)
 DEFINE_ACTIVATION(silu)
 DEFINE_ACTIVATION(hyperbolic_tangent)
 
-/* Products of floats. */
+/* Operands of the fp32 products. */
 typedef float operand;
 typedef vec operands;
 
@@ -332,7 +383,7 @@ static void product(size_t n_rows, size_t K, const float *x, size_t ldx, const f
     multiply_panels(n_rows, K, x, ldx, panels, n_columns, bias, next, y, ldy);
 }
 
-/* A panel whose columns lie as rows in the source, as weights and keys do: by square blocks. */
+/* Packs a panel whose columns are rows in the source, as for weights and keys, by square blocks. */
 static void pack_columns(size_t K, size_t n, size_t width, const float *source, size_t step_column,
                          float *panel)
 {
@@ -347,7 +398,7 @@ static void pack_columns(size_t K, size_t n, size_t width, const float *source, 
         }
 }
 
-/* One whose columns lie side by side in the source, as values do. */
+/* Packs a panel whose columns are adjacent in the source, as for values. */
 static void pack_rows(size_t K, size_t n, size_t width, const float *source, size_t step_k, float *panel)
 {
     for (size_t k = 0; k < K; k++)
@@ -397,12 +448,16 @@ static void mirror(size_t n, float *s)
     }
 }
 
-/* Sums of some rows of x with DOT_COLUMNS rows of w, a register each: enough of them to hide the time that an
- * addition takes, as few as leave the others in registers. w comes from memory: what next points to is
- * fetched meanwhile. */
-#define DOT_ROWS    (LANES == 16 ? 7 : 4) /* AVX-512 has twice the registers: 28 sums and 4 of w */
+/* Sums of some rows of x with DOT_COLUMNS rows of w, one register each: enough to hide the latency of an
+ * addition, few enough to leave registers for the operands. w comes from memory, and `next` is prefetched
+ * meanwhile. AVX-512 and NEON have 32 registers, the others 16. */
+#if LANES == 16 || defined __aarch64__
+#define DOT_ROWS 7
+#else
+#define DOT_ROWS 4
+#endif
 #define DOT_COLUMNS (LANES == 16 ? 4 : 2)
-#define DOT_AHEAD   32 /* rows of w that are in the second-level cache before they are met */
+#define DOT_AHEAD   32 /* rows of w that are prefetched ahead into the second-level cache */
 INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const float *const w[],
                      const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
@@ -424,7 +479,7 @@ INLINE void dot_tile(size_t n_rows, size_t K, const float *const x[], const floa
                               : s[i][j];
 }
 
-/* With the number of rows known to the compiler. */
+/* The same with a number of rows that the compiler knows. */
 static void dot_some(size_t n_rows, size_t K, const float *const x[], const float *const w[],
                      const float *const next[], vec sums[DOT_ROWS][DOT_COLUMNS])
 {
@@ -441,7 +496,7 @@ static void dot_some(size_t n_rows, size_t K, const float *const x[], const floa
     case 4:
         dot_tile(4, K, x, w, next, sums);
         return;
-#if LANES == 16
+#if DOT_ROWS > 4
     case 5:
         dot_tile(5, K, x, w, next, sums);
         return;
@@ -454,13 +509,13 @@ static void dot_some(size_t n_rows, size_t K, const float *const x[], const floa
     }
 }
 
-/* Lanes of a and of b beside each other, each added to the one half a register further on. */
+/* Interleaves halves of a and b and adds them: one step of a tree of sums. */
 INLINE vec fold(vec a, vec b)
 {
     return interleave(a, b, false) + interleave(a, b, true);
 }
 
-/* The first DOT_COLUMNS lanes: sum_lanes of each, to the bit. */
+/* Returns sum_lanes of each of DOT_COLUMNS vectors, bit-identical. */
 INLINE vec sum_columns(const vec s[DOT_COLUMNS])
 {
 #if LANES == 16
@@ -477,8 +532,8 @@ INLINE vec sum_columns(const vec s[DOT_COLUMNS])
     return v;
 }
 
-/* A few columns for a group of rows. Each group fetches its part of what comes later, so that memory is read
- * all the time: a column that is another group's stands for itself. */
+/* Computes a few columns for a group of rows. Each group prefetches its part of the later columns, so
+ * that memory is always busy. A column that belongs to another group is replaced by the group's own. */
 static void dot_columns(size_t n_rows, size_t K, const float *const x[], size_t n_columns, const float *w,
                         size_t ldw, size_t group, size_t n_groups, float *y, size_t ldy)
 {
@@ -522,6 +577,7 @@ const hs__kernels KERNELS = {
     .mirror = mirror,
     .softmax = softmax,
     .add_norm = add_norm,
+    .add_rms_norm = add_rms_norm,
     .add_bias = add_bias,
     .add_picked_along = add_picked_along,
     .add_picked_across = add_picked_across,

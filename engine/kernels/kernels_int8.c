@@ -1,4 +1,5 @@
-/* kernels_int8.c - weights to bytes, once, in plain C; and which set of byte products this CPU has. */
+/* kernels_int8.c - quantises weights, once, in plain C, and chooses the set of 8-bit products of this
+ * CPU. */
 #include "engine/kernels/int8.h"
 #include "engine/kernels/kernels.h"
 
@@ -30,7 +31,7 @@ const hs__int8_kernels *hs__int8_kernels_select(void)
     return hs__int8_kernels_at(0);
 }
 
-/* One column: bytes of four k apart by `width` words. */
+/* Packs one column: bytes of four k each, `width` words apart. */
 static void pack_column(size_t K, const float *source, size_t width, uint32_t *words, float *ret_scale,
                         int32_t *ret_sum)
 {

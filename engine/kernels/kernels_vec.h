@@ -1,5 +1,6 @@
-/* kernels_vec.h - vectors of LANES floats in gcc's vector types: arithmetic is per lane. For the files that
- * are compiled once per instruction set; they choose it (#pragma GCC target) and define LANES before. */
+/* kernels_vec.h - vectors of LANES floats in gcc's vector types; arithmetic is per lane. Files that are
+ * compiled once per instruction set choose it (#pragma GCC target) and define LANES before they include
+ * this file. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef float vec_in_memory __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
@@ -32,7 +34,7 @@ INLINE vec splat(float x)
     return x - (vec){0};
 }
 
-/* Asks for n_bytes, or as many as max_bytes (a constant), to be in the second-level cache soon. */
+/* Prefetches n_bytes, at most max_bytes (a constant), into the second-level cache. */
 INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
 {
     enum { LINE = 64 };
@@ -42,7 +44,7 @@ INLINE void fetch(const char *from, size_t n_bytes, size_t max_bytes)
             __builtin_prefetch(from + at, 0, 2);
 }
 
-/* The first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
+/* Loads the first n < LANES floats at p; the other lanes are `rest`. Reads nothing beyond them. */
 INLINE vec load_part(const float *p, size_t n, float rest)
 {
 #if LANES == 16 && defined __AVX512F__
@@ -65,7 +67,7 @@ INLINE void store_part(float *p, size_t n, vec v)
 #endif
 }
 
-/* The larger of each lane; gcc has no vector ?: in C. */
+/* Returns the larger of each lane; gcc has no vector ?: in C. */
 INLINE vec larger(vec a, vec b)
 {
 #if LANES == 16 && defined __AVX512F__
@@ -80,13 +82,17 @@ INLINE vec larger(vec a, vec b)
 #endif
 }
 
-/* v[index] of each lane. */
+/* Returns v[index] for each lane. */
 INLINE vec permute(vec v, ivec index)
 {
 #if LANES == 16 && defined __AVX512F__
     return _mm512_permutexvar_ps((__m512i)index, v);
 #elif LANES == 8 && defined __AVX2__
     return _mm256_permutevar8x32_ps(v, (__m256i)index);
+#elif LANES == 4 && defined __aarch64__
+    const uvec bytes =
+        (uvec)index * 0x04040404 + 0x03020100; /* byte indexes of each lane, the lowest first */
+    return (vec)vqtbl1q_u8((uint8x16_t)v, (uint8x16_t)bytes);
 #else
     vec permuted = v;
     for (size_t i = 0; i < LANES; i++)
@@ -95,7 +101,7 @@ INLINE vec permute(vec v, ivec index)
 #endif
 }
 
-/* Lanes half a vector further on, a quarter, ...; what follows the sums that count is of no interest. */
+/* Moves lanes down by half a vector, a quarter, and so on. The upper lanes of the result are not used. */
 #if LANES == 16
 #define FURTHER_8 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7
 #define FURTHER_4 4, 5, 6, 7, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7
@@ -109,7 +115,7 @@ INLINE vec permute(vec v, ivec index)
 #define FURTHER_2 2, 3, 0, 1
 #define FURTHER_1 1, 0, 0, 1
 #endif
-/* The upper half is added to the lower one until one number is left. */
+/* Adds the upper half to the lower half until one number is left. */
 INLINE float sum_lanes(vec v)
 {
 #if LANES == 16
@@ -123,7 +129,7 @@ INLINE float sum_lanes(vec v)
     return v[0];
 }
 
-/* a0 b0 a1 b1 ..., its first or second half. */
+/* Interleaves a0 b0 a1 b1 ... and returns the first or second half. */
 #if LANES == 16
 #define FIRST_HALF  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define SECOND_HALF 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -139,8 +145,8 @@ INLINE vec interleave(vec a, vec b, bool second)
     return second ? __builtin_shufflevector(a, b, SECOND_HALF) : __builtin_shufflevector(a, b, FIRST_HALF);
 }
 
-/* to[j][i] = from[i][j], LANES x n, n at most LANES: interleaving row i with row i + LANES / 2 moves one bit
- * of the row's number into the column's, so doing it once per bit exchanges them. */
+/* Transposes: to[j][i] = from[i][j], LANES x n, n at most LANES. Interleaving row i with row i + LANES /
+ * 2 moves one bit of the row's number into the column's number. One round for each bit exchanges them. */
 INLINE void transpose(const float *from, size_t ld_from, size_t n, float *to, size_t ld_to)
 {
     vec rows[LANES], next[LANES];

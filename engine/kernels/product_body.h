@@ -1,24 +1,23 @@
-/* product_body.h - matrix products over packed panels, once per instruction set; see kernels.h for their
+/* product_body.h - matrix products over packed panels, once per instruction set; kernels.h describes the
  * layout.
  *
- * A tile of rows x vecs registers is held over the whole inner sum: per step k it takes vecs loads of B, one
- * broadcast of x per row and rows * vecs fused multiply-adds, so that the arithmetic units, not the loads,
- * are what is waited for. Every element is one sum in order of k whatever tile it falls into, so a row's
- * result does not depend on the rows beside it.
+ * A tile of rows x vecs registers stays in registers over the whole inner sum (register blocking; Goto
+ * and van de Geijn 2008). Each step k takes vecs loads of B, one broadcast of x per row and rows * vecs
+ * fused multiply-adds, so that arithmetic, not loads, limits the speed. Every element is one sum in order
+ * of k in any tile, so a row's result does not depend on the other rows.
  *
- * What is multiplied is an operand, 4 bytes: a float, or a pair of bfloat16 that one instruction multiplies
- * and adds. Includers define operand, operands (LANES of them), load_operands, splat_operand, add_product,
- * and
+ * An operand has 4 bytes: a float, or a pair of bfloat16 that one instruction multiplies and adds.
+ * Includers define operand, operands (LANES of them), load_operands, splat_operand, add_product, and
  *
  *     TILE_VECS        vectors in a panel's row
  *     TILE_ROWS        rows of the largest tile; TILE_ROWS * TILE_VECS + TILE_VECS + 1 registers are in use
  *     TILE_HEIGHTS(X)  X(1) X(2) ... X(TILE_ROWS)
- *     SUM_PARTS        parts at most that a sum is taken in */
+ *     SUM_PARTS        the most parts that a sum is taken in */
 
 #define PANEL (TILE_VECS * LANES)
 
-/* y [rows][n_columns] = x [rows][K] B + bias, or y += when `more`. rows and vecs are constants once inlined,
- * which is what lets `sum` live in registers. */
+/* Computes y [rows][n_columns] = x [rows][K] B + bias, or y += if `more`. rows and vecs are constants
+ * after inlining, so that `sum` stays in registers. */
 INLINE void tile(size_t rows, size_t vecs, size_t K, const operand *x, size_t ldx, const operand *panel,
                  size_t n_columns, const float *bias, bool more, const char *ahead, size_t ahead_step,
                  float *y, size_t ldy)
@@ -82,9 +81,9 @@ typedef void (*tile_function)(size_t K, const operand *x, size_t ldx, const oper
 TILE_HEIGHTS(DEFINE_TILES)
 static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
 
-/* A long sum is taken in parts that are then added: rounding errors grow with the length of a running sum.
- * Four parts are as good as eight (BERT-base's attentions are within 2.3e-6 of the reference either way),
- * which cost 2 % of its pass. */
+/* Returns the length of the parts of a sum. A long sum is taken in parts that are then added, because
+ * rounding errors grow with the length of a running sum. Four parts are as accurate as eight (BERT-base's
+ * attentions are within 2.3e-6 of the reference either way), and eight cost 2 % of its pass. */
 static size_t part_length(size_t K)
 {
     enum { LENGTH_MIN = 48 };
@@ -92,21 +91,21 @@ static size_t part_length(size_t K)
     return n > 1 ? (K + n - 1) / n : K;
 }
 
-/* Columns of the panel that begins n_left columns before the end, zeros included. */
+/* Returns the columns, zeros included, of the panel that begins n_left columns before the end. */
 static size_t panel_width(size_t n_left)
 {
     return n_left < PANEL ? (n_left + LANES - 1) / LANES * LANES : PANEL;
 }
 
-/* One panel: tiles of some rows, as equal as can be (one of a row or two would wait for its loads), each
- * through the parts of its sums. Meanwhile every tile fetches its share of what is read next, a little at
- * each step.
+/* Multiplies by one panel in tiles of nearly equal heights (a tile of one or two rows would wait for its
+ * loads), each through the parts of its sums. Every tile prefetches its part of `next`, a little at each
+ * step.
  *
- * Tile by tile what sums are added to stays in the first-level cache, rows of x are read in one go, and next
- * is the following panel. One or two tiles go part by part, and next is the panel's next part: a panel and
- * the following one may be more than the second-level cache holds, and would be gone before so few rows come
- * to it. They fetch more than a line a step; one line of three where there are so few rows that all waits for
- * memory anyway: the core's own guesses are faster then. */
+ * Many tiles go tile by tile: sums stay in the first-level cache, rows of x are read once, and next is
+ * the following panel. One or two tiles go part by part, and next is the panel's following part. A panel
+ * and the next may exceed the second-level cache, and would be evicted before so few rows use them. These
+ * tiles prefetch more than one cache line a step. The fewest rows prefetch one line of three: they wait
+ * for memory anyway, and the hardware prefetcher is faster then. */
 static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panel,
                            size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {
@@ -130,7 +129,7 @@ static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx
     }
 }
 
-/* y = x B + bias, as kernels.h says. */
+/* Computes y = x B + bias, as kernels.h says. */
 static void multiply_panels(size_t n_rows, size_t K, const operand *x, size_t ldx, const operand *panels,
                             size_t n_columns, const float *bias, const operand *next, float *y, size_t ldy)
 {

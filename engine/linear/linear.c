@@ -1,4 +1,4 @@
-/* linear.c - what all implementations share: reading the weights from where they lie in the file. */
+/* linear.c - functions that all implementations share: reading weights from the model's file. */
 #include "engine/linear/linear.h"
 
 #include <string.h>
@@ -62,13 +62,13 @@ size_t hs__linear_tasks(const hs__linear *linear, size_t n_rows, size_t n_thread
     return split.n_row_chunks * split.n_column_chunks;
 }
 
-hs_status hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
-                         size_t task)
+void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, const void *x, float *y,
+                    size_t task)
 {
     const hs__linear_split split = linear->kind->split(linear, n_rows, n_threads);
     const size_t row_chunk = split.rows_outside ? task / split.n_column_chunks : task % split.n_row_chunks;
     const size_t column_chunk = split.rows_outside ? task % split.n_column_chunks : task / split.n_row_chunks;
-    return linear->kind->run(linear, split, n_rows, x, y, row_chunk, column_chunk);
+    linear->kind->run(linear, split, n_rows, x, y, row_chunk, column_chunk);
 }
 
 void hs__linear_destroy(hs__linear *linear)

@@ -1,6 +1,8 @@
-/* linear_int8.c - linear on products of bytes (kernels/int8.h): the weights of each output rounded by a scale
- * of its own when they are packed, rows of x by theirs when a pass converts them. All else is as in
- * linear_native.c, and it answers to the same name: the numbers are other ones, who multiplies is not. */
+/* linear_int8.c - linear with 8-bit products (kernels/int8.h).
+ *
+ * Weights are quantised per output when they are packed, rows of x when a pass converts them. Otherwise
+ * it is as linear_native.c and has the same name, "native": the precision differs, not the
+ * implementation. */
 #include "engine/arena.h"
 #include "engine/kernels/int8.h"
 #include "engine/linear/linear.h"
@@ -15,7 +17,7 @@ typedef struct int8_linear {
     int32_t *sums;
 } int8_linear;
 
-/* n_out rounded up to whole vectors: where the last panel ends. */
+/* Returns n_out rounded up to whole vectors: the end of the last panel. */
 static size_t columns_end(const int8_linear *linear)
 {
     const size_t lanes = linear->int8->lanes;
@@ -48,7 +50,7 @@ static void fill(int8_linear *linear, const hs__linear_source *source, float *ro
 static hs_status int8_create(const hs__linear_source *source, const hs__kernels *kernels,
                              hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
-    (void)precision; /* this one */
+    (void)precision; /* always int8 here */
     int8_linear plan = {.int8 = hs__int8_kernels_select()};
     hs__linear_init(&plan.base, &hs__linear_int8, source, kernels);
     plan.depth = hs__int8_depth(plan.base.n_in);
@@ -86,8 +88,8 @@ static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t
     return hs__linear_split_panels(base->n_out, int8->panel, int8->tile_rows, n_rows, n_threads);
 }
 
-static hs_status int8_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
-                          float *y, size_t row_chunk, size_t column_chunk)
+static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                     size_t row_chunk, size_t column_chunk)
 {
     const int8_linear *linear = (const int8_linear *)base;
     const size_t panel = linear->int8->panel, n_out = base->n_out, column = column_chunk * panel;
@@ -103,7 +105,6 @@ static hs_status int8_run(const hs__linear *base, hs__linear_split split, size_t
                           next < n_out ? linear->panels + next * linear->depth : NULL, out, n_out);
     if (base->activate)
         base->activate(rows, n, out, n_out);
-    return HS_OK;
 }
 
 const hs__linear_kind hs__linear_int8 = {

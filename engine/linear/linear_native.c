@@ -1,9 +1,11 @@
-/* linear_native.c - linear on our own tiles (product_body.h): weights packed in panels, bias added as the
- * sums begin, the activation applied to what a task wrote while it is in the first-level cache. Nothing
- * depends on how many rows there are: a row has the same bits alone, in a batch, on one thread or on many.
+/* linear_native.c - linear with our own kernels (product_body.h).
  *
- * Where the rows of x and two panels are more than the second-level cache holds, some rows meet all panels
- * before the next ones do. */
+ * Weights are packed in panels. Sums begin with the bias, and the activation is applied to a task's
+ * output while it is in the first-level cache. A row has the same bits alone, in a batch, on one thread
+ * or on many.
+ *
+ * If the rows of x and two panels exceed the second-level cache, some rows go through all panels before
+ * the next rows do. */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -81,9 +83,9 @@ static size_t divide_up(size_t n, size_t by)
     return (n + by - 1) / by;
 }
 
-/* A panel a task. Rows of x that are not in the cache are fetched again for each panel, so some that fit
- * beside two panels meet all of them; where only a few would fit, panels would be fetched too often instead.
- */
+/* Divides a product into one panel a task. Rows of x that are not in the cache would be fetched again for
+ * each panel, so as many rows as fit beside two panels go through all of them. If only a few rows fit,
+ * all rows go together, because panels would be fetched too often otherwise. */
 static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size_t n_threads)
 {
     enum { ROWS_MIN = 64 };
@@ -100,8 +102,8 @@ static hs__linear_split native_split(const hs__linear *base, size_t n_rows, size
     return split;
 }
 
-static hs_status native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
-                            float *y, size_t row_chunk, size_t column_chunk)
+static void native_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x, float *y,
+                       size_t row_chunk, size_t column_chunk)
 {
     const native_linear *linear = (const native_linear *)base;
     const hs__kernels *kernels = base->kernels;
@@ -125,7 +127,6 @@ static hs_status native_run(const hs__linear *base, hs__linear_split split, size
     }
     if (base->activate)
         base->activate(rows, n, out, linear->y_step);
-    return HS_OK;
 }
 
 const hs__linear_kind hs__linear_native = {

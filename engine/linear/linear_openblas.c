@@ -1,5 +1,5 @@
-/* linear_openblas.c - linear on CBLAS: weights as rows in our own memory, bias and activation in a sweep
- * after. */
+/* linear_openblas.c - linear with CBLAS: weights are rows in our own memory, bias and activation a second
+ * loop. */
 #include "engine/arena.h"
 #include "engine/linear/linear.h"
 
@@ -20,7 +20,7 @@ static void layout(openblas_linear *linear, hs__arena *arena)
 static hs_status openblas_create(const hs__linear_source *source, const hs__kernels *kernels,
                                  hs_precision precision, hs__linear **ret_linear, hs_error *err)
 {
-    (void)precision; /* fp32: the engine sees to it */
+    (void)precision; /* always fp32 here: the engine checks it */
     openblas_linear plan = {0};
     hs__linear_init(&plan.base, &hs__linear_openblas, source, kernels);
     hs__arena arena = {0};
@@ -44,15 +44,15 @@ static void openblas_destroy(hs__linear *linear)
     free(linear);
 }
 
-/* Rows only: the library blocks the rest itself. */
+/* Divides by rows only: the library blocks the rest. */
 static hs__linear_split openblas_split(const hs__linear *linear, size_t n_rows, size_t n_threads)
 {
     (void)linear;
     return (hs__linear_split){.n_row_chunks = n_threads < n_rows ? n_threads : n_rows, .n_column_chunks = 1};
 }
 
-static hs_status openblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
-                              float *y, size_t row_chunk, size_t column_chunk)
+static void openblas_run(const hs__linear *base, hs__linear_split split, size_t n_rows, const void *x,
+                         float *y, size_t row_chunk, size_t column_chunk)
 {
     (void)column_chunk;
     const openblas_linear *linear = (const openblas_linear *)base;
@@ -66,7 +66,6 @@ static hs_status openblas_run(const hs__linear *base, hs__linear_split split, si
     base->kernels->add_bias(rows, n_out, linear->bias, out, n_out);
     if (base->activate)
         base->activate(rows, n_out, out, n_out);
-    return HS_OK;
 }
 
 const hs__linear_kind hs__linear_openblas = {

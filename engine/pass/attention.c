@@ -1,9 +1,9 @@
-/* attention.c - one head: A = softmax of the scores, Q K' / sqrt(d) and what they have of positions, O = A V,
- * S = O O'.
+/* attention.c - one head: A = softmax of Q K' / sqrt(d) and its position terms, O = A V, S = O O'.
  *
- * Each step is done while what it reads is in the nearest cache: a few rows of A are computed in the slot
- * where they are kept, turned into probabilities, summed by column and multiplied with V before the next rows
- * begin. Where a window hides keys, only the panels that these rows see are computed. */
+ * Each step runs while its input is in the first-level cache (loop tiling, as in FlashAttention, but maps
+ * are kept). A few rows of A are computed where they are kept, turned into probabilities, summed by
+ * column and multiplied by V before the next rows begin. With a mask only the panels of keys that these
+ * rows see are computed. */
 #include "engine/pass/cpu.h"
 #include "model/clones.h"
 
@@ -11,19 +11,20 @@
 #include <math.h>
 #include <string.h>
 
-/* 20 KB of a map at once leave the first-level cache room for panels. With relative positions n rows meet n
- * and a panel's rows of the table at each panel of keys, so that few rows would cost many; and n queries meet
- * n rows of it beside those of a whole text, so that they are few. */
+/* ROWS_FLOATS: 20 KB of a map at a time leave room for panels in the first-level cache. With relative
+ * positions each panel of keys also multiplies n rows of the table and a panel's more, so RELATIVE_ROWS
+ * is large. In the other direction n queries multiply n rows more than the text has, so MEETING_ROWS is
+ * small. */
 enum { ROWS_FLOATS = 5120, RELATIVE_ROWS = 135, MEETING_ROWS = 18 };
 
-/* Keys that one query sees, at most. */
+/* Returns the most keys that one query sees. */
 static size_t keys_max(size_t window, size_t n_tokens)
 {
     return window > 0 && 2 * window + 1 < n_tokens ? 2 * window + 1 : n_tokens;
 }
 
-/* Rows of a map that are computed at once, so that they are still in the first-level cache when the softmax
- * and then the product with V read them. */
+/* Returns how many rows of a map are computed at a time. They stay in the first-level cache for the
+ * softmax and the product with V. */
 static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
 {
     assert(n_keys > 0);
@@ -31,7 +32,8 @@ static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
     return kernels->tile_rows * (n_tiles > 0 ? n_tiles : 1);
 }
 
-/* As equal strips as can be: one of a few rows meets a panel's rows of the table all the same. */
+/* Returns the rows of a strip with relative positions. Strips are as equal as possible: a short one costs
+ * as many rows of the table. */
 static size_t relative_rows(size_t n_tokens)
 {
     assert(n_tokens > 0);
@@ -39,8 +41,8 @@ static size_t relative_rows(size_t n_tokens)
     return (n_tokens + n_strips - 1) / n_strips;
 }
 
-/* Without a window rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text. With one that is
- * shorter than the text, a row is as wide as the keys that all rows see, in whole panels. */
+/* Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text. With a
+ * window shorter than the text, a row is as wide as the keys that all its rows see, in whole panels. */
 size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const hs__kernels *kernels = engine->kernels;
@@ -58,8 +60,8 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
     return n;
 }
 
-/* Room for a few rows of a strip beside each row of the table that they meet, or for a panel of keys beside
- * what the whole strip meets there. */
+/* The larger of two needs: a few rows of a strip by all rows of the table that they use, or a panel of
+ * keys by those that the whole strip uses. */
 size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
@@ -69,8 +71,8 @@ size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
     return R == 0 ? 0 : n_keys > n_queries ? n_keys : n_queries;
 }
 
-/* Some rows of the map of a head: queries [first, first + n), and the keys [from, to) that any of them sees,
- * in whole panels. values is that part of the map. */
+/* Some rows of a head's map: queries [first, first + n) and the keys [from, to) that any of them sees, in
+ * whole panels. values is that part of the map. */
 typedef struct strip {
     size_t first, n, from, to;
     float *values; /* [n][ld] */
@@ -81,10 +83,12 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
                       size_t first, size_t n_rows)
 {
     const size_t T = head->T, w = head->window, panel = kernels->panel;
+    const size_t ahead = head->causal ? 0 : w; /* keys after a query that it sees */
     strip s = {.first = first, .n = T - first < n_rows ? T - first : n_rows, .to = T};
-    if (w > 0) {
+    if (w > 0)
         s.from = first > w ? (first - w) / panel * panel : 0;
-        const size_t end = (first + s.n + w + panel - 1) / panel * panel;
+    if (w > 0 || head->causal) {
+        const size_t end = (first + s.n + ahead + panel - 1) / panel * panel;
         s.to = end < T ? end : T;
     }
     s.ld = head->attention ? T : s.to - s.from;
@@ -92,12 +96,12 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
     return s;
 }
 
-/* The keys that query i sees. */
+/* Finds the keys that query i sees. */
 static void keys_of(const hs__head *head, size_t i, size_t *ret_first, size_t *ret_end)
 {
     const size_t w = head->window > 0 ? head->window : head->T;
     *ret_first = i > w ? i - w : 0;
-    *ret_end = head->T - i > w ? i + w + 1 : head->T;
+    *ret_end = head->causal ? i + 1 : head->T - i > w ? i + w + 1 : head->T;
 }
 
 static void fill(float *values, size_t from, size_t to, float value)
@@ -106,7 +110,7 @@ static void fill(float *values, size_t from, size_t to, float value)
         values[j] = value;
 }
 
-/* A copy of the strip, for more is added and the softmax works in place. */
+/* Copies the strip to a kept map, before more is added or the softmax overwrites it. */
 static void scores_keep(const hs__head *head, const strip *s, float *map)
 {
     const size_t T = head->T;
@@ -119,8 +123,8 @@ static void scores_keep(const hs__head *head, const strip *s, float *map)
     }
 }
 
-/* What is in products with rows of the table, of which `first` is the first, for the strip's distances to n
- * keys from key j on is added to their scores and, scaled, kept in a map of its own. */
+/* Addends from products with rows of the table, of which `first` is the first row. They are added to the
+ * scores of the strip and n keys from key j on and, if map is given, kept there times the scale. */
 typedef struct picking {
     hs__add_picked *add;
     size_t first;
@@ -145,22 +149,22 @@ static void position_add(const hs__head *head, const strip *s, size_t j, size_t 
             to[i * T + k] *= head->scale;
 }
 
-/* + Q Kr': each query beside the rows of the table that the strip's distances have. */
+/* Adds Q Kr': each query times the rows of the table at the strip's distances. */
 static void content_to_position(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                 const hs__head *head, const strip *s)
 {
-    const size_t D = head->D, ldq = 3 * head->H, R = head->n_position_rows, panel = kernels->panel;
+    const size_t D = head->D, ldq = head->step, R = head->n_position_rows, panel = kernels->panel;
     const int32_t *rows = head->position_rows - (ptrdiff_t)s->first;
     const size_t first = (size_t)rows[(ptrdiff_t)s->from - (ptrdiff_t)(s->n - 1)] / panel * panel;
     const size_t end = (size_t)rows[s->to - 1] + 1, ld = (end - first + panel - 1) / panel * panel;
     for (size_t c = first; c < end; c += panel)
-        kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, head->position_keys + D * c,
+        kernels->product(s->n, D, head->q + s->first * ldq, ldq, head->position_keys + D * c,
                          R - c < panel ? R - c : panel, NULL, NULL, scratch->positions + (c - first), ld);
     position_add(head, s, s->from, s->to - s->from,
                  (picking){kernels->add_picked_along, first, scratch->positions, ld, head->scores_c2p});
 }
 
-/* + Qr K': each panel of keys beside the rows of the table that the strip's distances to it have. */
+/* Adds Qr K': each panel of keys times the rows of the table at the strip's distances to it. */
 static void position_to_content(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                 const hs__head *head, const strip *s)
 {
@@ -178,18 +182,18 @@ static void position_to_content(const hs__kernels *kernels, const hs__attention_
     }
 }
 
-/* The scores of the strip, as the softmax reads them: over `scale`. Two equal texts differ in no bit,
- * whatever their head keeps. */
+/* Computes the scores of the strip as the softmax reads them, divided by `scale`. The result does not
+ * depend on what a head keeps: two equal texts get the same bits. */
 static void scores_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                            const hs__head *head, const strip *s)
 {
-    const size_t D = head->D, ldq = 3 * head->H;
+    const size_t D = head->D, ldq = head->step;
     for (size_t c = s->from; c < s->to; c += kernels->panel) {
         const size_t n = s->to - c < kernels->panel ? s->to - c : kernels->panel;
-        kernels->product(s->n, D, head->qkv + s->first * ldq, ldq, scratch->keys + D * c, n, NULL, NULL,
+        kernels->product(s->n, D, head->q + s->first * ldq, ldq, scratch->keys + D * c, n, NULL, NULL,
                          s->values + (c - s->from), s->ld);
     }
-    for (size_t i = 0; i < s->n && head->window > 0; i++) {
+    for (size_t i = 0; i < s->n && (head->window > 0 || head->causal); i++) {
         float *row = s->values + i * s->ld;
         size_t first, end;
         keys_of(head, s->first + i, &first, &end);
@@ -212,7 +216,7 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
     scores_keep(head, s, head->scores);
 }
 
-/* The strip of A where an intervention says what A is. */
+/* Replaces the strip of A as an intervention says. */
 static void map_replace(const hs__head *head, const strip *s)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -229,7 +233,7 @@ static void map_replace(const hs__head *head, const strip *s)
     }
 }
 
-/* Of a map that is kept, what no query of the strip sees is 0. */
+/* Zeroes the elements of a kept map that no query of the strip sees. */
 static void hidden_clear(const hs__head *head, const strip *s)
 {
     for (size_t i = 0; head->attention && i < s->n; i++) {
@@ -238,7 +242,7 @@ static void hidden_clear(const hs__head *head, const strip *s)
     }
 }
 
-/* O of the strip: its part of A times the rows of V that it sees. */
+/* Computes O of the strip: its part of A times the rows of V that it sees. */
 static void output_compute(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                            const hs__head *head, const strip *s)
 {
@@ -247,7 +251,7 @@ static void output_compute(const hs__kernels *kernels, const hs__attention_scrat
         const size_t n = D - c < kernels->panel ? D - c : kernels->panel;
         const float *panel = scratch->values + T * c + hs__panels_floats(kernels, s->from, n);
         kernels->product(s->n, s->to - s->from, s->values, s->ld, panel, n, NULL, NULL,
-                         head->context + s->first * head->H + c, head->H);
+                         head->context + s->first * head->context_step + c, head->context_step);
     }
 }
 
@@ -279,26 +283,26 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
     }
 }
 
-/* What interventions make of O, where it lies. */
+/* Applies interventions to O in place. */
 static void output_change(const hs__head *head)
 {
-    const size_t T = head->T, H = head->H;
+    const size_t T = head->T, step = head->context_step;
     const float factor = head->change.factor;
     for (size_t d = 0; d < head->D; d++) {
         float *column = head->context + d;
         double sum = 0;
         for (size_t i = 0; head->change.mean && i < T; i++)
-            sum += column[i * H];
+            sum += column[i * step];
         for (size_t i = 0; i < T; i++) {
-            const float o = head->change.mean ? (float)(sum / (double)T) : column[i * H];
-            column[i * H] = factor == 0 ? 0 : o * factor; /* 0 whatever O is, infinities too */
+            const float o = head->change.mean ? (float)(sum / (double)T) : column[i * step];
+            column[i * step] = factor == 0 ? 0 : o * factor; /* 0 for any O, infinities too */
         }
     }
 }
 
-/* A little more than half of the product is computed and mirrored where the other half is wanted, unless
- * heads are so narrow that copying takes as long. Either way S is symmetric to the bit: sums run in the same
- * order on both sides. */
+/* Computes S = O O'. About half of the product is computed and mirrored if the other half is needed,
+ * unless heads are so narrow that copying takes as long. S is symmetric to the bit either way: sums have
+ * the same order on both sides. */
 static void compute_similarity(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                const hs__head *head, const float *x, size_t ldx, float *similarity)
 {
@@ -317,8 +321,8 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
         similarity[i * T + i] = 0;
 }
 
-/* Rows x in coordinates in which their inner products are those of x W_O (residual.h): [T][D], where V was.
- */
+/* Transforms rows x so that their inner products are those of x W_O (residual.h). Returns [T][D], in the
+ * memory of V. */
 static const float *residual_rows(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                                   const hs__head *head, const float *x, size_t ldx)
 {
@@ -333,7 +337,7 @@ static const float *residual_rows(const hs__kernels *kernels, const hs__attentio
 static void compute_norms(const hs__kernels *kernels, const hs__attention_scratch *scratch,
                           const hs__head *head)
 {
-    const float *rows = residual_rows(kernels, scratch, head, head->qkv + 2 * head->H, 3 * head->H);
+    const float *rows = residual_rows(kernels, scratch, head, head->v, head->step);
     for (size_t t = 0; t < head->T; t++) {
         double sum = 0;
         for (size_t i = 0; i < head->D; i++)
@@ -342,7 +346,7 @@ static void compute_norms(const hs__kernels *kernels, const hs__attention_scratc
     }
 }
 
-/* (a, b) turned by their position's angles, a and b the halves of a row. */
+/* Rotates (a, b), the halves of a row, by the angles of its position. */
 HS_CLONES static void rotate(const hs__rotation *rotation, size_t T, size_t half, float *x, size_t ld)
 {
     for (size_t t = 0; t < T; t++) {
@@ -356,7 +360,18 @@ HS_CLONES static void rotate(const hs__rotation *rotation, size_t T, size_t half
     }
 }
 
-/* ret [T][D], which may be NULL, gets the head's columns of rows ld apart. */
+/* Norms and rotates queries or keys in place, where the layer does. */
+static void rows_position(const hs__head *head, const hs__packed_norm *norm, float *x)
+{
+    for (size_t t = 0; norm->gamma && t < head->T; t++) {
+        float *row = x + t * head->step;
+        head->add_norm(1, head->D, row, NULL, norm->gamma, norm->beta, head->norm_eps, row);
+    }
+    if (head->rotation)
+        rotate(head->rotation, head->T, head->rotary_half, x, head->step);
+}
+
+/* Copies the head's columns of rows that are ld floats apart to ret [T][D], which may be NULL. */
 static void rows_keep(const hs__head *head, const float *x, size_t ld, float *ret)
 {
     for (size_t i = 0; ret && i < head->T; i++)
@@ -365,25 +380,25 @@ static void rows_keep(const hs__head *head, const float *x, size_t ld, float *re
 
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head)
 {
-    const size_t T = head->T, D = head->D, H = head->H;
-    if (head->rotation) {
-        rotate(head->rotation, T, D / 2, head->qkv, 3 * H);
-        rotate(head->rotation, T, D / 2, head->qkv + H, 3 * H);
-    }
-    rows_keep(head, head->qkv, 3 * H, head->query);
-    rows_keep(head, head->qkv + H, 3 * H, head->key);
-    rows_keep(head, head->qkv + 2 * H, 3 * H, head->value);
-    kernels->pack(D, T, head->qkv + H, 1, 3 * H, scratch->keys);       /* B = K' */
-    kernels->pack(T, D, head->qkv + 2 * H, 3 * H, 1, scratch->values); /* B = V */
+    const size_t T = head->T, D = head->D, step = head->step;
+    rows_position(head, head->query_norm, head->q);
+    if (!head->keys_are_ready)
+        rows_position(head, head->key_norm, head->k);
+    rows_keep(head, head->q, step, head->query);
+    rows_keep(head, head->k, step, head->key);
+    rows_keep(head, head->v, step, head->value);
+    kernels->pack(D, T, head->k, 1, step, scratch->keys);   /* B = K' */
+    kernels->pack(T, D, head->v, step, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
     if (head->value_norms)
         compute_norms(kernels, scratch, head);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
-    rows_keep(head, head->context, H, head->output);
+    rows_keep(head, head->context, head->context_step, head->output);
     if (head->similarity)
-        compute_similarity(kernels, scratch, head, head->context, H, head->similarity);
+        compute_similarity(kernels, scratch, head, head->context, head->context_step, head->similarity);
     if (head->residual_similarity)
-        compute_similarity(kernels, scratch, head, residual_rows(kernels, scratch, head, head->context, H), D,
+        compute_similarity(kernels, scratch, head,
+                           residual_rows(kernels, scratch, head, head->context, head->context_step), D,
                            head->residual_similarity);
 }

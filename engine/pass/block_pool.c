@@ -1,18 +1,23 @@
-/* block_pool.c - a few places under a mutex, held for the bookkeeping only: memory is asked for and freed
- * outside. */
+/* block_pool.c - a few blocks under a mutex, which is held for the bookkeeping only: allocation and
+ * freeing happen outside. */
 #include "engine/pass/block_pool.h"
 
 #include "model/memory.h"
 
 #include <stdbool.h>
 
-#define KEPT_BYTES_MAX ((size_t)384 << 20) /* of all blocks */
-#define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one: more than a huge page, and so aligned to it */
+#define KEPT_BYTES_MAX ((size_t)384 << 20) /* sum of all blocks: the default and maximum */
+#define KEPT_BYTES_MIN ((size_t)4 << 20)   /* of one block: larger than a huge page, and so aligned to one */
 
 void hs__block_pool_init(hs__block_pool *pool)
 {
-    *pool = (hs__block_pool){.bytes = 0};
+    *pool = (hs__block_pool){.bytes_max = KEPT_BYTES_MAX};
     pthread_mutex_init(&pool->mutex, NULL); /* cannot fail with glibc's default attributes */
+}
+
+void hs__block_pool_limit(hs__block_pool *pool, size_t bytes_max)
+{
+    pool->bytes_max = bytes_max < KEPT_BYTES_MAX ? bytes_max : KEPT_BYTES_MAX;
 }
 
 void hs__block_pool_finish(hs__block_pool *pool)
@@ -22,7 +27,7 @@ void hs__block_pool_finish(hs__block_pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Empties a place; mutex held. */
+/* Empties a place and returns its block. The caller holds the mutex. */
 static hs__block block_remove(hs__block_pool *pool, size_t place)
 {
     const hs__block block = pool->blocks[place];
@@ -47,7 +52,7 @@ hs__block hs__block_take(hs__block_pool *pool, size_t bytes)
     return taken.memory ? taken : (hs__block){hs_memory_create(bytes), bytes};
 }
 
-/* A free place, or HS__POOLED_BLOCKS; mutex held. */
+/* Returns a free place, or HS__POOLED_BLOCKS if there is none. The caller holds the mutex. */
 static size_t place_find(const hs__block_pool *pool)
 {
     for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
@@ -56,10 +61,11 @@ static size_t place_find(const hs__block_pool *pool)
     return HS__POOLED_BLOCKS;
 }
 
-/* What realloc moved, or an answer was compressed into, does not lie as captures do. */
-static bool is_worth_keeping(hs__block block)
+/* Returns true if a block is large enough and aligned like a capture. Blocks that realloc moved or that
+ * hold compressed answers are not. */
+static bool is_worth_keeping(const hs__block_pool *pool, hs__block block)
 {
-    return block.bytes >= KEPT_BYTES_MIN && block.bytes <= KEPT_BYTES_MAX &&
+    return block.bytes >= KEPT_BYTES_MIN && block.bytes <= pool->bytes_max &&
            (uintptr_t)block.memory % HS_HUGE_BYTES == 0;
 }
 
@@ -67,14 +73,14 @@ void hs__block_return(hs__block_pool *pool, hs__block block)
 {
     hs__block evicted[HS__POOLED_BLOCKS] = {{0}};
     size_t n = 0;
-    if (!is_worth_keeping(block)) {
+    if (!is_worth_keeping(pool, block)) {
         free(block.memory);
         return;
     }
     pthread_mutex_lock(&pool->mutex);
     for (size_t b = 0; b < HS__POOLED_BLOCKS; b++)
         if (pool->blocks[b].memory &&
-            (place_find(pool) == HS__POOLED_BLOCKS || pool->bytes + block.bytes > KEPT_BYTES_MAX))
+            (place_find(pool) == HS__POOLED_BLOCKS || pool->bytes + block.bytes > pool->bytes_max))
             evicted[n++] = block_remove(pool, b);
     pool->blocks[place_find(pool)] = block;
     pool->bytes += block.bytes;

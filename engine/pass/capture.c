@@ -1,4 +1,5 @@
-/* capture.c - the block of a capture: one layout that measures and carves, memory from the runtime's pool. */
+/* capture.c - captures: one layout function measures and carves the block, the runtime's pool gives the
+ * memory. */
 #include "engine/capture.h"
 
 #include "engine/arena.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* How a capture lies at the start of its block. */
+/* The start of a capture's block. */
 typedef struct capture_store {
     hs_capture capture;
     size_t block_bytes;
@@ -52,7 +53,7 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
     return lengths[axis];
 }
 
-/* Elements of a tap from its axis `from` on. */
+/* Returns the number of elements of a tap, from its axis `from` on. */
 static size_t tap_floats(const hs_capture *capture, hs_tap tap, size_t from)
 {
     size_t n = 1;
@@ -61,7 +62,7 @@ static size_t tap_floats(const hs_capture *capture, hs_tap tap, size_t from)
     return n;
 }
 
-/* Measures (arena over NULL) or carves the block behind the struct: layers, heads, then tap after tap. */
+/* Measures (base NULL) or carves the block after the struct: layers, heads, then the taps in order. */
 static void capture_layout(hs_capture *capture, const hs_selection *selection, hs__arena *arena)
 {
     capture->layers = hs__arena_take(arena, selection->n_layers * sizeof *selection->layers);
@@ -159,7 +160,7 @@ static void copy_heads(const hs_capture *from, hs_capture *to, hs_tap tap, size_
     }
 }
 
-/* The state that enters a layer is the one behind the layer before. */
+/* Copies states; the state that enters a layer is the one after the layer below. */
 static void copy_states(const hs_capture *from, hs_capture *to, size_t n_layers)
 {
     const size_t n = to->n_tokens * to->hidden;

@@ -1,4 +1,4 @@
-/* cpu.c - the cpu backend: weights packed once (pack.c), scratch in one block, passes of forward.c. */
+/* cpu.c - the cpu backend: weights are packed once (pack.c), scratch is one block, forward.c runs passes. */
 #include "engine/pass/cpu.h"
 #include "engine/arena.h"
 #include "engine/kernels/int8.h"
@@ -6,25 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-
-/* NULL when it was not built in. */
-static const hs__linear_kind *linear_find(hs_products products)
-{
-    switch (products) {
-    case HS_PRODUCTS_DEFAULT:
-    case HS_PRODUCTS_NATIVE:
-        return &hs__linear_native;
-    case HS_PRODUCTS_OPENBLAS:
-        return &hs__linear_openblas;
-    case HS_PRODUCTS_ONEDNN:
-#if defined HS_WITH_ONEDNN
-        return &hs__linear_onednn;
-#else
-        return NULL;
-#endif
-    }
-    return NULL;
-}
 
 static hs_status bf16_choose(hs__cpu_engine *engine, hs_error *err)
 {
@@ -55,9 +36,7 @@ static hs_status int8_choose(hs__cpu_engine *engine, hs_error *err)
 
 static hs_status products_choose(hs__cpu_engine *engine, const hs_engine_options *options, hs_error *err)
 {
-    engine->linear = linear_find(options->products);
-    if (!engine->linear)
-        return hs_fail(err, HS_UNSUPPORTED, "this build has no onednn backend");
+    engine->linear = options->products == HS_PRODUCTS_OPENBLAS ? &hs__linear_openblas : &hs__linear_native;
     engine->base.products = engine->linear->name;
     if (options->precision == HS_PRECISION_BF16)
         return bf16_choose(engine, err);
@@ -70,22 +49,30 @@ static void cpu_destroy(hs_engine *base)
     free(base);
 }
 
-static hs_status cpu_create(hs_runtime *runtime, const hs_recipe *recipe, const hs_engine_options *options,
-                            hs_engine **ret_engine, hs_error *err)
+static hs_status cpu_create(hs_runtime *runtime, const hs_architecture *architecture,
+                            const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
 {
     hs__cpu_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
-    engine->base = (hs_engine){
-        .backend = &hs__backend_cpu, .runtime = runtime, .recipe = recipe, .precision = options->precision};
+    engine->base = (hs_engine){.backend = &hs__backend_cpu,
+                               .runtime = runtime,
+                               .architecture = architecture,
+                               .precision = options->precision};
     engine->n_threads = hs_runtime_cores(runtime);
-    engine->shape = recipe->shape;
-    const size_t n_addends = recipe->relative.n_addends > 0 ? recipe->relative.n_addends : 1;
-    engine->score_scale = 1 / sqrtf((float)(recipe->shape.head_width * n_addends));
+    engine->shape = architecture->shape;
+    const size_t n_addends = architecture->relative.n_addends > 0 ? architecture->relative.n_addends : 1;
+    engine->score_scale = 1 / sqrtf((float)(architecture->shape.head_width * n_addends));
     engine->kernels = runtime->kernels;
+    engine->add_norm =
+        architecture->norm_kind == HS_NORM_RMS ? engine->kernels->add_rms_norm : engine->kernels->add_norm;
+    engine->attention_width = hs_shape_attention_width(&engine->shape);
+    engine->qkv_width = engine->attention_width + 2 * hs_shape_kv_width(&engine->shape);
+    engine->rotary_half =
+        (architecture->rotary.width > 0 ? architecture->rotary.width : engine->shape.head_width) / 2;
     hs_status st = products_choose(engine, options, err);
     const bool padded = engine->linear == &hs__linear_native && !engine->conversion;
-    engine->inner_step = padded ? hs__row_step(recipe->shape.ffn) : recipe->shape.ffn;
+    engine->inner_step = padded ? hs__row_step(architecture->shape.ffn) : architecture->shape.ffn;
     if (!st)
         st = hs__weights_init(engine, err);
     if (st)
@@ -101,20 +88,22 @@ static void workspace_layout(hs__cpu_workspace *ws, hs__arena *arena)
     const hs_shape *shape = &engine->shape;
     const size_t N = ws->base.tokens_max, H = shape->hidden, D = shape->head_width, F = shape->ffn;
     const size_t T = N < shape->n_positions ? N : shape->n_positions;
-    const size_t E = engine->base.recipe->embedding.width, W = H > E ? H : E;
+    const size_t E = engine->base.architecture->embedding.width, W = H > E ? H : E;
     ws->x = hs__arena_floats(arena, N * H);
-    ws->qkv = hs__arena_floats(arena, N * (3 * H > E ? 3 * H : E)); /* a row of E while embedding */
-    ws->context = hs__arena_floats(arena, N * H);
+    const size_t A = engine->attention_width, qkv = engine->qkv_width;
+    ws->qkv = hs__arena_floats(arena, N * (qkv > E ? qkv : E)); /* holds one row of E during embedding */
+    ws->context = hs__arena_floats(arena, N * A);
     ws->inner = hs__arena_floats(arena, N * engine->inner_step);
     ws->update = hs__arena_floats(arena, N * W);
-    if (engine->base.recipe->norms_before)
+    if (engine->base.architecture->norms_before)
         ws->normed = hs__arena_floats(arena, N * H);
     if (engine->gated)
         ws->gate = hs__arena_floats(arena, N * engine->inner_step);
-    const size_t unfolded = H * engine->base.recipe->convolution.width;
+    const size_t unfolded = H * engine->base.architecture->convolution.width;
     if (unfolded > 0)
         ws->unfolded = hs__arena_floats(arena, N * unfolded);
-    const size_t wide = W > F ? W : F, widest = wide > unfolded ? wide : unfolded;
+    const size_t inner = A > F ? A : F, wide = W > inner ? W : inner;
+    const size_t widest = wide > unfolded ? wide : unfolded;
     if (engine->conversion) {
         ws->operand_bytes = N * engine->conversion->words(widest) * sizeof *ws->operand;
         ws->operand = hs__arena_take(arena, ws->operand_bytes);
@@ -165,6 +154,8 @@ const hs_backend hs__backend_cpu = {
     .workspace_create = cpu_workspace_create,
     .workspace_bytes = cpu_workspace_bytes,
     .workspace_destroy = cpu_workspace_destroy,
+    .prepare = hs__cpu_prepare,
     .run = hs__cpu_run,
     .predict = hs__cpu_predict,
+    .classify = hs__cpu_classify,
 };

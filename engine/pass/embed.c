@@ -1,5 +1,6 @@
-/* embed.c - token ids to the rows that the first layer reads, or the projection before it. Rows of the tables
- * are read where they lie in the model's file, so a vocabulary costs no memory of ours. */
+/* embed.c - looks up the embeddings of token ids.
+ *
+ * Rows of the tables are read from the model's file, so the vocabulary takes no memory of the engine. */
 #include "engine/pass/cpu.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ static void add_row(const hs_tensor *table, size_t row, float *scratch, float *x
         x[j] += scratch[j];
 }
 
-/* What every word row is scaled by; 1 without token dropout. A text of nothing but masks has no rows to
+/* Returns the factor of all word rows; 1 without token dropout (ESM). A text of masks only has no rows to
  * scale. */
 static float dropout_scale(const hs_embedding *weights, const hs_sequence *sequence)
 {
@@ -39,8 +40,8 @@ static void read_words(const hs_embedding *weights, const hs_sequence *sequence,
 
 void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *scratch, float *x)
 {
-    const hs_recipe *recipe = engine->base.recipe;
-    const hs_embedding *weights = &recipe->embedding;
+    const hs_architecture *architecture = engine->base.architecture;
+    const hs_embedding *weights = &architecture->embedding;
     const size_t E = weights->width, T = sequence->n_tokens, offset = weights->position_offset;
     size_t position = offset;
     read_words(weights, sequence, x);
@@ -53,6 +54,6 @@ void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float 
             add_row(&weights->type, sequence->types ? sequence->types[i] : 0, scratch, x + i * E);
     }
     if (weights->norm.gamma.data)
-        engine->kernels->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
-                                  recipe->norm_eps, x);
+        engine->add_norm(T, E, x, NULL, engine->embedding_norm.gamma, engine->embedding_norm.beta,
+                         architecture->norm_eps, x);
 }

@@ -1,12 +1,12 @@
-/* engine.c - engines and workspaces as callers know them: checks that every backend would make, then the
+/* engine.c - the public functions of engines and workspaces: checks that hold for every backend, then the
  * backend. */
 #include "engine/backend.h"
 
-hs_status hs_engine_create(hs_runtime *runtime, const hs_recipe *recipe, const hs_engine_options *options,
-                           hs_engine **ret_engine, hs_error *err)
+hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
+                           const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
 {
-    const hs_backend *backend = &hs__backend_cpu; /* the choice, when there is another */
-    return backend->create(runtime, recipe, options, ret_engine, err);
+    const hs_backend *backend = &hs__backend_cpu; /* the only backend */
+    return backend->create(runtime, architecture, options, ret_engine, err);
 }
 
 void hs_engine_destroy(hs_engine *engine)
@@ -20,14 +20,14 @@ hs_runtime *hs_engine_runtime(const hs_engine *engine)
     return engine->runtime;
 }
 
-const hs_recipe *hs_engine_recipe(const hs_engine *engine)
+const hs_architecture *hs_engine_architecture(const hs_engine *engine)
 {
-    return engine->recipe;
+    return engine->architecture;
 }
 
 const hs_shape *hs_engine_shape(const hs_engine *engine)
 {
-    return &engine->recipe->shape;
+    return &engine->architecture->shape;
 }
 
 const char *hs_engine_products(const hs_engine *engine)
@@ -50,7 +50,7 @@ size_t hs_workspace_bytes(const hs_engine *engine, size_t tokens_max)
 hs_status hs_workspace_create(const hs_engine *engine, size_t tokens_max, hs_workspace **ret_ws,
                               hs_error *err)
 {
-    const size_t limit = (size_t)1 << 22; /* keeps every product of sizes far from overflow */
+    const size_t limit = (size_t)1 << 22; /* far below any overflow of sizes */
     if (tokens_max < 1 || tokens_max > limit)
         return hs_fail(err, HS_INVALID, "a workspace serves 1 to %zu tokens, not %zu", limit, tokens_max);
     return engine->backend->workspace_create(engine, tokens_max, ret_ws, err);
@@ -67,11 +67,16 @@ void hs_workspace_destroy(hs_workspace *ws)
         ws->engine->backend->workspace_destroy(ws);
 }
 
+hs_status hs_engine_prepare(const hs_engine *engine, const hs_plan *plan, hs_error *err)
+{
+    return engine->backend->prepare(engine, plan, err);
+}
+
 hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan *plan,
                         const hs_run_control *control, hs_error *err)
 {
     static const hs_run_control alone = {0};
-    if (plan->recipe != engine->recipe)
+    if (plan->architecture != engine->architecture)
         return hs_fail(err, HS_INVALID, "the plan was made for another model");
     if (plan->n_tokens > ws->tokens_max)
         return hs_fail(err, HS_TOO_LARGE, "%zu tokens are more than the workspace's %zu", plan->n_tokens,
@@ -82,7 +87,32 @@ hs_status hs_engine_run(const hs_engine *engine, hs_workspace *ws, const hs_plan
 hs_status hs_engine_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
                             size_t n_threads, float *logits, hs_error *err)
 {
-    if (!engine->recipe->predictor.decoder.data)
+    if (!engine->architecture->predictor.decoder.data)
         return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no head that predicts masked tokens");
     return engine->backend->predict(engine, states, n_states, n_inner, n_threads, logits, err);
+}
+
+bool hs_task_head_is_pooled(const hs_task_head *head)
+{
+    return head->task == HS_TASK_SEQUENCE || head->task == HS_TASK_NEXT_SENTENCE;
+}
+
+void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
+                       float *ret_row)
+{
+    const size_t n = head->is_mean ? n_tokens : 1;
+    for (size_t i = 0; i < hidden; i++) {
+        double sum = 0;
+        for (size_t t = 0; t < n; t++)
+            sum += (double)states[t * hidden + i];
+        ret_row[i] = (float)(sum / (double)n);
+    }
+}
+
+hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,
+                             size_t n_rows, size_t n_threads, float *logits, hs_error *err)
+{
+    if (!head->task)
+        return hs_fail(err, HS_UNSUPPORTED, "the checkpoint has no such head");
+    return engine->backend->classify(engine, head, rows, n_rows, n_threads, logits, err);
 }

@@ -1,35 +1,36 @@
-/* forward.c - one pass of the encoder over packed sequences.
+/* forward.c - one forward pass of a model over the sequences of a plan.
  *
- * N rows stand for the tokens of all sequences, side by side. Rows never meet but inside attention, where
- * each sequence is on its own. Per layer, with x [N][H]:
+ * The N rows of all matrices are the tokens of all sequences, side by side. Only attention combines rows,
+ * and only those of one sequence. Per layer, with x [N][H]:
  *
  *     q k v = x Wqkv' + b
  *     A = softmax(q k' / sqrt(d)), O = A v, S = O O'     per sequence and head
  *     x = norm(x + O Wo' + b)
  *     x = norm(x + act(x Wi' + b) Wf' + b)
  *
- * or with the norms before the blocks, as recipe.h says.
+ * or with norms before the blocks (pre-norm), in turn or in parallel, as architecture.h says.
  *
- * Each line is a step or two, each step a number of tasks that any threads may do in any order; the next step
- * begins when all are done. One thread runs the same steps, those between heads for some rows at a time. */
+ * Each line is one or two steps. A step is a number of tasks, which threads run in any order; the next
+ * step begins when all are done. A single thread runs the same steps, those between heads for some rows
+ * at a time. */
 #include "engine/pass/cpu.h"
 #include "engine/pass/lists.h"
 #include "engine/pass/team.h"
 
 #include <string.h>
 
-/* A pass under way: what its tasks read. */
+/* The state of a pass that its tasks read. */
 typedef struct pass {
     const hs__cpu_engine *engine;
     hs__cpu_workspace *ws;
     const hs_plan *plan;
     size_t N;                 /* tokens of all sequences */
     size_t n_longest;         /* of the longest one */
-    size_t first_row, n_rows; /* those that go from one layer's heads to the next ones' now */
+    size_t first_row, n_rows; /* row range of the current step */
     size_t n_row_chunks, n_threads;
     size_t index;                  /* of the layer */
     const hs__packed_layer *layer; /* whose heads are computed */
-    bool last;                     /* nothing after this layer's heads is wanted */
+    bool last;                     /* nothing after this layer's heads is needed */
     /* the product being computed */
     const hs__linear *linear;
     const float *from;
@@ -37,32 +38,29 @@ typedef struct pass {
     /* the block being ended */
     const hs__packed_norm *norm; /* or NULL */
     bool adds;
-    atomic_int status; /* the first failure of a task */
 } pass;
 
 typedef struct rows {
     size_t first, n;
 } rows;
 
-/* Counted from first_row. */
+/* Returns a task's rows, counted from first_row. */
 static rows rows_of_task(const pass *p, size_t task)
 {
     const size_t first = hs__chunk_start(p->n_rows, p->n_row_chunks, task);
     return (rows){first, hs__chunk_start(p->n_rows, p->n_row_chunks, task + 1) - first};
 }
 
-/* Part of y = x W' + b. */
+/* Computes a part of y = x W' + b. */
 static void task_multiply(void *context, size_t task, size_t slot)
 {
     (void)slot;
-    pass *p = context;
+    const pass *p = context;
     const void *x = p->ws->operand ? (const void *)p->ws->operand : p->from;
-    const hs_status st = hs__linear_run(p->linear, p->n_rows, p->n_threads, x, p->to, task);
-    if (st)
-        atomic_store_explicit(&p->status, (int)st, memory_order_relaxed);
+    hs__linear_run(p->linear, p->n_rows, p->n_threads, x, p->to, task);
 }
 
-/* All that is asked to be changed in one head, taken together. */
+/* Combines all interventions of a sequence in one head. */
 static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size_t head)
 {
     hs__head_change change = {.factor = 1};
@@ -82,13 +80,14 @@ static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size
     return change;
 }
 
-/* Where a tap of a head is kept, or NULL. */
+/* Returns the address of a head's part of a tap, or NULL if the tap is not kept. */
 static float *place(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
 {
     return capture->arrays[tap] ? hs_capture_at(capture, tap, l, h) : NULL;
 }
 
-/* Where a head that the capture lists goes: into what it keeps and, for an observer, aside. */
+/* Sets the destinations of a head that the capture selects: the capture's arrays or, for an observer, its
+ * scratch. */
 static void head_place(const pass *p, const hs_capture *capture, size_t l, size_t h, size_t slot,
                        hs__head *head)
 {
@@ -119,7 +118,7 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
     }
 }
 
-/* What the scores of a head have of positions beside rotation. */
+/* Sets a head's position biases and relative positions. */
 static void positions_place(const pass *p, size_t index, hs__head *head)
 {
     const hs__cpu_engine *engine = p->engine;
@@ -136,33 +135,52 @@ static void positions_place(const pass *p, size_t index, hs__head *head)
         head->position_queries = p->layer->position_queries + index * R * D;
 }
 
-/* One head of one sequence. */
-static void task_attend(void *context, size_t task, size_t slot)
+/* Sets where q, k and v of a head begin in the rows of qkv. */
+static void operands_place(const pass *p, size_t index, float *qkv, hs__head *head)
 {
-    const pass *p = context;
     const hs_shape *shape = &p->engine->shape;
-    const size_t H = shape->hidden, D = shape->head_width;
-    const size_t index = task / p->plan->n_sequences, s = task % p->plan->n_sequences;
-    size_t row = 0;
-    for (size_t before = 0; before < s; before++)
-        row += p->plan->sequences[before].n_tokens;
+    const size_t A = p->engine->attention_width, D = head->D;
+    const size_t shared = index / (shape->n_heads / hs_shape_kv_heads(shape));
+    head->step = p->engine->qkv_width;
+    if (p->engine->base.architecture->qkv_by_head) {
+        head->q = qkv + index * 3 * D;
+        head->k = head->q + D;
+        head->v = head->k + D;
+    } else {
+        head->q = qkv + index * D;
+        head->k = qkv + A + shared * D;
+        head->v = qkv + A + hs_shape_kv_width(shape) + shared * D;
+    }
+}
 
+/* Computes one head of the sequence s, which begins at `row`. Returns false if nothing needs it. */
+static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_t slot, bool keys_are_ready)
+{
+    const size_t A = p->engine->attention_width, D = p->engine->shape.head_width;
+    const hs_architecture *architecture = p->engine->base.architecture;
     const hs_capture *capture = p->plan->sequences[s].capture;
     const ptrdiff_t l = hs__list_find(capture->layers, capture->n_layers, p->index);
     const ptrdiff_t h = l < 0 ? -1 : hs__list_find(capture->heads, capture->n_heads, index);
     if (h < 0 && p->last)
-        return;
+        return false;
     hs__head head = {
         .T = capture->n_tokens,
-        .H = H,
         .D = D,
+        .keys_are_ready = keys_are_ready,
+        .add_norm = p->engine->add_norm,
+        .norm_eps = architecture->norm_eps,
+        .query_norm = &p->layer->query_norm,
+        .key_norm = &p->layer->key_norm,
+        .rotary_half = p->engine->rotary_half,
+        .causal = architecture->causal,
         .scale = p->engine->score_scale,
         .rotation = p->layer->rotation,
         .window = p->layer->window,
         .change = change_of(&p->plan->sequences[s], p->index, index),
-        .qkv = p->ws->qkv + row * 3 * H + index * D,
-        .context = p->ws->context + row * H + index * D,
+        .context = p->ws->context + row * A + index * D,
+        .context_step = A,
     };
+    operands_place(p, index, p->ws->qkv + row * p->engine->qkv_width, &head);
     positions_place(p, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
@@ -175,10 +193,26 @@ static void task_attend(void *context, size_t task, size_t slot)
             &(hs_observed_head){head.attention,
                                 p->plan->observer->residual ? head.residual_similarity : head.similarity,
                                 head.columns});
+    return true;
 }
 
-/* Rows of x where a block ends: the block's output is added and, where norms are after the blocks, they are
- * normed; where norms are before the blocks, what the next one reads is set aside. */
+/* Computes the heads of one sequence that share keys and values: one head, unless heads are grouped. */
+static void task_attend(void *context, size_t task, size_t slot)
+{
+    const pass *p = context;
+    const hs_shape *shape = &p->engine->shape;
+    const size_t group = task / p->plan->n_sequences, s = task % p->plan->n_sequences;
+    const size_t n = shape->n_heads / hs_shape_kv_heads(shape);
+    size_t row = 0;
+    for (size_t before = 0; before < s; before++)
+        row += p->plan->sequences[before].n_tokens;
+    bool keys_are_ready = false;
+    for (size_t index = group * n; index < (group + 1) * n; index++)
+        keys_are_ready |= head_attend(p, index, s, row, slot, keys_are_ready);
+}
+
+/* Adds a block's output to rows of x. With post-norm the sum is normed; with pre-norm the input of the
+ * next block is normed into its own array. */
 static void task_join(void *context, size_t task, size_t slot)
 {
     (void)slot;
@@ -186,22 +220,22 @@ static void task_join(void *context, size_t task, size_t slot)
     const hs__kernels *kernels = p->engine->kernels;
     const hs__packed_norm *norm = p->norm;
     const size_t H = p->engine->shape.hidden;
-    const float eps = p->engine->base.recipe->norm_eps;
+    const float eps = p->engine->base.architecture->norm_eps;
     const rows r = rows_of_task(p, task);
     float *x = p->ws->x + (p->first_row + r.first) * H;
     const float *update = p->ws->update + r.first * H;
-    if (!p->engine->base.recipe->norms_before && norm->gamma) {
-        kernels->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
+    if (!p->engine->base.architecture->norms_before && norm->gamma) {
+        p->engine->add_norm(r.n, H, update, x, norm->gamma, norm->beta, eps, x);
         return;
     }
     if (p->adds)
         kernels->add_bias(1, r.n * H, update, x, r.n * H);
     if (norm && norm->gamma)
-        kernels->add_norm(r.n, H, x, NULL, norm->gamma, norm->beta, eps, p->ws->normed + r.first * H);
+        p->engine->add_norm(r.n, H, x, NULL, norm->gamma, norm->beta, eps, p->ws->normed + r.first * H);
 }
 
-/* Ends a block, or begins the first one where `adds` is false. norm is the block's own, or the next one's
- * where norms are before the blocks. */
+/* Ends a block, or begins the first one if `adds` is false. norm is the block's norm (post-norm) or that
+ * of the next block (pre-norm). */
 static void join(pass *p, hs__team *team, bool adds, const hs__packed_norm *norm)
 {
     p->adds = adds;
@@ -209,15 +243,15 @@ static void join(pass *p, hs__team *team, bool adds, const hs__packed_norm *norm
     hs__team_share(team, p->n_row_chunks, task_join, p);
 }
 
-/* Rows as the block reads them whose norm this is. */
+/* Returns the rows that a block with this norm reads. */
 static const float *block_input(const pass *p, const hs__packed_norm *norm)
 {
-    return p->engine->base.recipe->norms_before && norm->gamma
+    return p->engine->base.architecture->norms_before && norm->gamma
                ? p->ws->normed
                : p->ws->x + p->first_row * p->engine->shape.hidden;
 }
 
-/* inner = gate * inner */
+/* Computes inner = gate * inner. */
 static void task_gate(void *context, size_t task, size_t slot)
 {
     (void)slot;
@@ -228,7 +262,7 @@ static void task_gate(void *context, size_t task, size_t slot)
         p->engine->kernels->multiply(F, p->ws->gate + i * step, p->ws->inner + i * step);
 }
 
-/* Rows of `from` as the product reads them. */
+/* Converts rows of `from` to operands of a product. */
 static void task_convert(void *context, size_t task, size_t slot)
 {
     (void)slot;
@@ -239,7 +273,7 @@ static void task_convert(void *context, size_t task, size_t slot)
     to->convert(r.n, K, p->from + r.first * K, p->ws->operand + r.first * to->words(K));
 }
 
-/* to = from W' + b */
+/* Computes to = from W' + b. */
 static void multiply(pass *p, hs__team *team, const hs__linear *linear, const float *from, float *to)
 {
     p->linear = linear;
@@ -250,9 +284,9 @@ static void multiply(pass *p, hs__team *team, const hs__linear *linear, const fl
     hs__team_share(team, hs__linear_tasks(linear, p->n_rows, p->n_threads), task_multiply, p);
 }
 
-/* One thread takes a few rows of a narrow model from one layer's heads to the next ones', then the next few,
- * so that what lies between stays in the second-level cache: 4 % of mini's pass over eight texts. Wider
- * models would read their weights too often. */
+/* Returns the rows that one thread takes from one layer's heads to those of the next before it takes more
+ * rows (loop blocking). For narrow models all data between the heads stays in the second-level cache:
+ * mini's pass over eight texts takes 4 % less time. Wider models would read their weights too often. */
 static size_t piece_rows(const pass *p)
 {
     const size_t cache = 768 << 10, rows_min = 128;
@@ -261,14 +295,18 @@ static size_t piece_rows(const pass *p)
     return p->n_threads == 1 && n >= rows_min ? n : p->N;
 }
 
-/* Some rows from the heads of a layer to x behind it. next is the layer after, if it is wanted. */
+/* Takes some rows from the heads of a layer to x after that layer. next is the following layer, or NULL
+ * if it is not needed. */
 static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *layer,
                            const hs__packed_layer *next)
 {
     const hs__cpu_workspace *ws = p->ws;
-    const bool before = p->engine->base.recipe->norms_before;
-    multiply(p, team, layer->output, ws->context + p->first_row * p->engine->shape.hidden, ws->update);
-    join(p, team, true, before ? &layer->ffn_norm : &layer->attention_norm);
+    const bool before = p->engine->base.architecture->norms_before;
+    const bool parallel = p->engine->base.architecture->parallel_residual;
+    if (parallel)
+        join(p, team, false, &layer->ffn_norm);
+    multiply(p, team, layer->output, ws->context + p->first_row * p->engine->attention_width, ws->update);
+    join(p, team, true, parallel ? NULL : before ? &layer->ffn_norm : &layer->attention_norm);
     const float *x = block_input(p, &layer->ffn_norm);
     multiply(p, team, layer->ffn_in, x, ws->inner);
     if (layer->ffn_gate) {
@@ -284,16 +322,17 @@ static void run_layer_rows(pass *p, hs__team *team, const hs__packed_layer *laye
     }
 }
 
-/* Some rows from the heads of a layer, or from the embedding, to q, k and v of the next one, if wanted. */
+/* Takes some rows from the heads of a layer, or from the embeddings, to q, k and v of the next layer if
+ * it is needed. */
 static void run_rows(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
 {
     if (from)
         run_layer_rows(p, team, from, to);
-    else if (p->engine->base.recipe->norms_before)
+    else if (p->engine->base.architecture->norms_before)
         join(p, team, false, &to->attention_norm);
     if (to)
         multiply(p, team, to->qkv, block_input(p, &to->attention_norm),
-                 p->ws->qkv + p->first_row * 3 * p->engine->shape.hidden);
+                 p->ws->qkv + p->first_row * p->engine->qkv_width);
 }
 
 static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, const hs__packed_layer *to)
@@ -305,8 +344,8 @@ static void run_between(pass *p, hs__team *team, const hs__packed_layer *from, c
     }
 }
 
-/* What the convolution reads of one sequence: x [T][H] with each number's neighbours beside it, to [T][H
- * width]. */
+/* Puts the neighbours of each token beside it (im2col), as the convolution reads them: x [T][H] to [T][H
+ * width] of one sequence. */
 static void unfold(size_t T, size_t H, size_t width, const float *x, float *to)
 {
     for (size_t t = 0; t < T; t++)
@@ -319,7 +358,7 @@ static void unfold(size_t T, size_t H, size_t width, const float *x, float *to)
 
 static void unfold_all(const pass *p)
 {
-    const size_t H = p->engine->shape.hidden, width = p->engine->base.recipe->convolution.width;
+    const size_t H = p->engine->shape.hidden, width = p->engine->base.architecture->convolution.width;
     size_t row = 0;
     for (size_t s = 0; width > 0 && s < p->plan->n_sequences; s++) {
         const size_t T = p->plan->sequences[s].n_tokens;
@@ -328,16 +367,16 @@ static void unfold_all(const pass *p)
     }
 }
 
-/* The embeddings of all sequences: x, or what becomes x by a projection. */
+/* Computes the embeddings of all sequences: x, or the input of the projection to x. */
 static void embed(pass *p, hs__team *team)
 {
     const hs__cpu_engine *engine = p->engine;
     hs__cpu_workspace *ws = p->ws;
     float *x = engine->projection ? ws->update : ws->x;
-    /* Nothing else is in the workspace yet: qkv has room for a row. */
+    /* The rest of the workspace is free here, so qkv serves as scratch for one row. */
     for (size_t s = 0; s < p->plan->n_sequences; s++) {
         hs__embed(engine, &p->plan->sequences[s], ws->qkv, x);
-        x += p->plan->sequences[s].n_tokens * engine->base.recipe->embedding.width;
+        x += p->plan->sequences[s].n_tokens * engine->base.architecture->embedding.width;
     }
     p->first_row = 0;
     p->n_rows = p->N;
@@ -345,14 +384,14 @@ static void embed(pass *p, hs__team *team)
         multiply(p, team, engine->projection, ws->update, ws->x);
 }
 
-/* O of the layer in which a sequence starts, as the output product reads it. */
+/* Copies O of the layer in which a sequence starts to the array that the output product reads. */
 static void start_context(const hs_start *start, const hs_shape *shape, size_t T, float *context)
 {
-    const size_t H = shape->hidden, D = shape->head_width;
+    const size_t A = hs_shape_attention_width(shape), D = shape->head_width;
     for (size_t h = 0; h < shape->n_heads; h++) {
         const float *output = start->head_outputs + h * T * D;
         for (size_t i = 0; i < T; i++) {
-            float *to = context + i * H + h * D;
+            float *to = context + i * A + h * D;
             if (h == start->head_off)
                 memset(to, 0, D * sizeof *to);
             else
@@ -361,7 +400,7 @@ static void start_context(const hs_start *start, const hs_shape *shape, size_t T
     }
 }
 
-/* The states in which all sequences start: x, and O where it is given. */
+/* Copies the states in which all sequences start: x, and O if it is given. */
 static void start(const pass *p)
 {
     const hs_shape *shape = &p->engine->shape;
@@ -372,22 +411,22 @@ static void start(const pass *p)
         const size_t T = sequence->n_tokens;
         memcpy(p->ws->x + row * H, sequence->start->state, T * H * sizeof *p->ws->x);
         if (p->plan->starts_behind_heads)
-            start_context(sequence->start, shape, T, p->ws->context + row * H);
+            start_context(sequence->start, shape, T, p->ws->context + row * p->engine->attention_width);
         row += T;
     }
 }
 
-/* x = norm(x) behind the last layer. */
+/* Computes x = norm(x) after the last layer. */
 static void final_norm(const pass *p)
 {
     const hs__packed_norm *norm = &p->engine->final_norm;
     const hs__cpu_engine *engine = p->engine;
     if (norm->gamma)
-        engine->kernels->add_norm(p->N, engine->shape.hidden, p->ws->x, NULL, norm->gamma, norm->beta,
-                                  engine->base.recipe->norm_eps, p->ws->x);
+        engine->add_norm(p->N, engine->shape.hidden, p->ws->x, NULL, norm->gamma, norm->beta,
+                         engine->base.architecture->norm_eps, p->ws->x);
 }
 
-/* Copies the state x into whatever of a capture keeps it. */
+/* Copies the state x to each array of a capture that keeps it. */
 static void keep_state(const hs_capture *capture, ptrdiff_t layer, const float *x)
 {
     const size_t bytes = capture->n_tokens * capture->hidden * sizeof *x;
@@ -400,7 +439,7 @@ static void keep_state(const hs_capture *capture, ptrdiff_t layer, const float *
         memcpy(capture->arrays[HS_TAP_LAST_STATE], x, bytes);
 }
 
-/* After a layer, or after the embeddings: -1. */
+/* Keeps the states after a layer; -1: the embeddings. */
 static void keep_hidden_states(const pass *p, ptrdiff_t layer)
 {
     const float *x = p->ws->x;
@@ -425,11 +464,9 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
         if (l == first && attends)
             run_between(p, team, NULL, layer);
         if (attends)
-            hs__team_share(team, p->plan->n_sequences * p->engine->shape.n_heads, task_attend, p);
+            hs__team_share(team, p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape), task_attend, p);
         if (!p->last)
             run_between(p, team, layer, l + 1 < n_layers ? layer + 1 : NULL);
-        if (atomic_load_explicit(&p->status, memory_order_relaxed))
-            return hs_fail(err, (hs_status)atomic_load(&p->status), "out of memory inside a library");
         if (l + 1 == p->engine->shape.n_layers && !p->last)
             final_norm(p);
         if (!p->last)
@@ -438,32 +475,50 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
     return HS_OK;
 }
 
-/* A pass of a millisecond stays alone: what helpers save is less than one of them costs when it loses its
- * core to another process. */
+/* Returns the threads of a pass. A pass of about a millisecond runs on one thread: helpers save less than
+ * the delay when one of them loses its core to another process. */
 static size_t threads_for(const hs__cpu_engine *engine, const hs_plan *plan, size_t n_threads)
 {
-    const double shared_min = 2.5e8; /* operations, some ms of one core */
+    const double shared_min = 2.5e8; /* operations: some ms of one core */
     const hs_shape *shape = &engine->shape;
-    const double weights = (double)shape->n_layers * (double)shape->hidden *
-                           (4 * (double)shape->hidden + 2 * (double)shape->ffn);
+    const double weights =
+        (double)shape->n_layers * (double)shape->hidden *
+        (2 * (double)engine->attention_width + 2 * (double)hs_shape_kv_width(shape) + 2 * (double)shape->ffn);
     const size_t most =
         plan->observer && plan->observer->n_threads < n_threads ? plan->observer->n_threads : n_threads;
     const size_t n = most < engine->n_threads ? most : engine->n_threads;
     return n > 1 && 2 * (double)plan->n_tokens * weights >= shared_min ? n : 1;
 }
 
-/* The factors that the sequences' captures need. */
-static hs_status residual_make(const hs__cpu_engine *engine, const hs_plan *plan, hs_error *err)
+/* Counts the layers of the capture that need factors of their output weights (residual.h). */
+static size_t n_layers_measured(const hs_plan *plan, const hs_capture *capture)
 {
     const bool observed = plan->observer && plan->observer->residual;
     const unsigned taps = HS_KEEP(VALUE_NORMS) | HS_KEEP(RESIDUAL_SIMILARITY);
+    return observed || capture->taps & taps ? capture->n_layers : 0;
+}
+
+hs_status hs__cpu_prepare(const hs_engine *base, const hs_plan *plan, hs_error *err)
+{
+    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
     hs_status st = HS_OK;
     for (size_t s = 0; s < plan->n_sequences; s++) {
         const hs_capture *capture = plan->sequences[s].capture;
-        for (size_t l = 0; (observed || capture->taps & taps) && l < capture->n_layers && !st; l++)
+        for (size_t l = 0; l < n_layers_measured(plan, capture) && !st; l++)
             st = hs__residual_make(engine->residual, capture->layers[l], err);
     }
     return st;
+}
+
+static bool is_prepared(const hs__cpu_engine *engine, const hs_plan *plan)
+{
+    for (size_t s = 0; s < plan->n_sequences; s++) {
+        const hs_capture *capture = plan->sequences[s].capture;
+        for (size_t l = 0; l < n_layers_measured(plan, capture); l++)
+            if (!hs__residual_is_made(engine->residual, capture->layers[l]))
+                return false;
+    }
+    return true;
 }
 
 hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
@@ -476,10 +531,10 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
         if (plan->sequences[s].n_tokens > p.n_longest)
             p.n_longest = plan->sequences[s].n_tokens;
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
+    if (!is_prepared(engine, plan))
+        return hs_fail(err, HS_INVALID,
+                       "the plan measures lengths in the hidden state: call hs_engine_prepare");
     hs__team team;
-    hs_status st = residual_make(engine, plan, err);
-    if (st)
-        return st;
     hs__team_start(&team, base->runtime, p.n_threads);
     if (plan->n_sequences > 0 && plan->sequences[0].start)
         start(&p);
@@ -488,7 +543,7 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
     if (plan->first_layer == 0)
         unfold_all(&p);
     keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);
-    st = run_layers(&p, &team, control, err);
+    const hs_status st = run_layers(&p, &team, control, err);
     hs__team_finish(&team);
     return st;
 }

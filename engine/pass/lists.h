@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ascending, unique, all below limit. */
+/* Returns true if the items are ascending, unique and below limit. */
 static inline bool hs__list_is_sound(const uint16_t *items, size_t n_items, size_t limit)
 {
     for (size_t i = 0; i < n_items; i++)
@@ -14,7 +14,7 @@ static inline bool hs__list_is_sound(const uint16_t *items, size_t n_items, size
     return true;
 }
 
-/* Position of item, or -1. */
+/* Returns the position of item, or -1. */
 static inline ptrdiff_t hs__list_find(const uint16_t *items, size_t n_items, size_t item)
 {
     for (size_t i = 0; i < n_items && items[i] <= item; i++)

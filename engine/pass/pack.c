@@ -1,5 +1,4 @@
-/* pack.c - from a recipe's tensors to what a pass reads: products packed once, small things copied side by
- * side. */
+/* pack.c - packs an architecture's tensors: products once each, norms and tables into one block. */
 #include "engine/arena.h"
 #include "engine/pass/cpu.h"
 #include "engine/pass/team.h"
@@ -29,12 +28,12 @@ static void norm_read(const hs_norm *source, hs__packed_norm *norm)
         memset(norm->beta, 0, source->gamma.n_columns * sizeof *norm->beta);
 }
 
-static bool is_biased(const hs_recipe *recipe)
+static bool is_biased(const hs_architecture *architecture)
 {
-    return recipe->score_bias.data || recipe->alibi;
+    return architecture->score_bias.data || architecture->alibi;
 }
 
-/* Layers that share weights share theirs. */
+/* Reserves the tables of relative positions. Layers with the same weights share theirs. */
 static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
 {
     const hs_shape *shape = &engine->shape;
@@ -43,7 +42,7 @@ static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
     engine->relative.rows =
         hs__arena_take(arena, (2 * shape->n_positions - 1) * sizeof *engine->relative.rows);
     for (size_t l = 0; l < shape->n_layers; l++) {
-        const hs_layer *source = &engine->base.recipe->layers[l];
+        const hs_layer *source = &engine->base.architecture->layers[l];
         if (source->same_as == l && source->position_key.weight.data)
             engine->layers[l].position_keys = hs__arena_floats(arena, shape->n_heads * panels);
         if (source->same_as == l && source->position_query.weight.data)
@@ -53,52 +52,62 @@ static void relative_layout(hs__cpu_engine *engine, hs__arena *arena)
 
 static void block_layout(hs__cpu_engine *engine, hs__arena *arena)
 {
-    const hs_recipe *recipe = engine->base.recipe;
+    const hs_architecture *architecture = engine->base.architecture;
     const hs_shape *shape = &engine->shape;
-    norm_layout(&recipe->embedding.norm, &engine->embedding_norm, arena);
-    norm_layout(&recipe->final_norm, &engine->final_norm, arena);
+    norm_layout(&architecture->embedding.norm, &engine->embedding_norm, arena);
+    norm_layout(&architecture->final_norm, &engine->final_norm, arena);
     for (size_t l = 0; l < shape->n_layers; l++) {
-        norm_layout(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm, arena);
-        norm_layout(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm, arena);
+        norm_layout(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm, arena);
+        norm_layout(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm, arena);
+        norm_layout(&architecture->layers[l].query_norm, &engine->layers[l].query_norm, arena);
+        norm_layout(&architecture->layers[l].key_norm, &engine->layers[l].key_norm, arena);
     }
     for (size_t r = 0; r < engine->n_rotations; r++) {
-        engine->rotations[r].cosines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
-        engine->rotations[r].sines = hs__arena_floats(arena, shape->n_positions * (shape->head_width / 2));
+        engine->rotations[r].cosines = hs__arena_floats(arena, shape->n_positions * engine->rotary_half);
+        engine->rotations[r].sines = hs__arena_floats(arena, shape->n_positions * engine->rotary_half);
     }
-    if (recipe->predictor.decoder.data) {
-        norm_layout(&recipe->predictor.norm, &engine->predictor.norm, arena);
+    if (architecture->predictor.decoder.data) {
+        norm_layout(&architecture->predictor.norm, &engine->predictor.norm, arena);
         engine->predictor.bias = hs__arena_floats(arena, shape->vocab_size);
     }
-    norm_layout(&recipe->convolution.norm, &engine->convolution_norm, arena);
+    norm_layout(&architecture->task_head.norm, &engine->task_head.norm, arena);
+    norm_layout(&architecture->convolution.norm, &engine->convolution_norm, arena);
     if (engine->relative.n_rows > 0)
         relative_layout(engine, arena);
-    if (is_biased(recipe))
+    if (is_biased(architecture))
         engine->score_bias = hs__arena_floats(arena, shape->n_heads * (2 * shape->n_positions - 1));
 }
 
 static void block_fill(hs__cpu_engine *engine)
 {
-    const hs_recipe *recipe = engine->base.recipe;
-    norm_read(&recipe->embedding.norm, &engine->embedding_norm);
-    norm_read(&recipe->final_norm, &engine->final_norm);
+    const hs_architecture *architecture = engine->base.architecture;
+    norm_read(&architecture->embedding.norm, &engine->embedding_norm);
+    norm_read(&architecture->final_norm, &engine->final_norm);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
-        norm_read(&recipe->layers[l].attention_norm, &engine->layers[l].attention_norm);
-        norm_read(&recipe->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
+        norm_read(&architecture->layers[l].attention_norm, &engine->layers[l].attention_norm);
+        norm_read(&architecture->layers[l].ffn_norm, &engine->layers[l].ffn_norm);
+        norm_read(&architecture->layers[l].query_norm, &engine->layers[l].query_norm);
+        norm_read(&architecture->layers[l].key_norm, &engine->layers[l].key_norm);
     }
-    if (recipe->predictor.decoder.data) {
-        norm_read(&recipe->predictor.norm, &engine->predictor.norm);
-        hs_tensor_read(&recipe->predictor.bias, 0, 1, engine->predictor.bias);
+    if (architecture->predictor.decoder.data) {
+        norm_read(&architecture->predictor.norm, &engine->predictor.norm);
+        if (architecture->predictor.bias.data)
+            hs_tensor_read(&architecture->predictor.bias, 0, 1, engine->predictor.bias);
+        else
+            memset(engine->predictor.bias, 0, engine->shape.vocab_size * sizeof *engine->predictor.bias);
     }
     for (size_t r = 0; r < engine->n_rotations; r++)
-        hs__rotation_fill(&engine->rotations[r], engine->shape.n_positions, engine->shape.head_width);
-    norm_read(&recipe->convolution.norm, &engine->convolution_norm);
+        hs__rotation_fill(&engine->rotations[r], &architecture->rotary, engine->shape.n_positions,
+                          2 * engine->rotary_half);
+    norm_read(&architecture->task_head.norm, &engine->task_head.norm);
+    norm_read(&architecture->convolution.norm, &engine->convolution_norm);
     if (engine->relative.n_rows > 0)
-        hs__relative_rows_fill(recipe, engine->relative.rows);
-    if (is_biased(recipe))
-        hs__score_bias_fill(recipe, engine->score_bias);
+        hs__relative_rows_fill(architecture, engine->relative.rows);
+    if (is_biased(architecture))
+        hs__score_bias_fill(architecture, engine->score_bias);
 }
 
-/* The rotation of this base: one of those there are, or a new one. NULL: none. */
+/* Returns the rotation of this base, adding it if it is new; NULL if the base is 0. */
 static const hs__rotation *rotation_find(hs__cpu_engine *engine, double base)
 {
     if (base <= 0)
@@ -112,21 +121,21 @@ static const hs__rotation *rotation_find(hs__cpu_engine *engine, double base)
 
 static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
 {
-    const hs_recipe *recipe = engine->base.recipe;
+    const hs_architecture *architecture = engine->base.architecture;
     hs__arena arena = {0};
     engine->layers = calloc(engine->shape.n_layers, sizeof *engine->layers);
     engine->rotations = calloc(engine->shape.n_layers, sizeof *engine->rotations);
     if (!engine->layers || !engine->rotations)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for an engine");
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
-        const hs_layer *layer = &recipe->layers[l];
-        assert(recipe->layers[layer->same_as].same_as == layer->same_as);
+        const hs_layer *layer = &architecture->layers[l];
+        assert(architecture->layers[layer->same_as].same_as == layer->same_as);
         engine->layers[l].window = layer->window;
         engine->layers[l].rotation = rotation_find(engine, layer->rotation_base);
         engine->windowed |= layer->window > 0;
         engine->gated |= layer->ffn_gate.weight.data != NULL;
     }
-    engine->relative.n_rows = recipe->relative.table.data ? recipe->relative.table.n_rows : 0;
+    engine->relative.n_rows = architecture->relative.table.data ? architecture->relative.table.n_rows : 0;
     block_layout(engine, &arena);
     engine->block = hs_memory_create(arena.used);
     if (!engine->block)
@@ -138,7 +147,8 @@ static hs_status engine_allocate(hs__cpu_engine *engine, hs_error *err)
 
 /* ---- products ---- */
 
-/* Products to pack, each a task: those of the layers, then the embedding's projection and the convolution. */
+/* Products to pack, one task each: those of the layers, then the embedding's projection and the
+ * convolution. */
 typedef struct packings {
     hs__cpu_engine *engine;
     atomic_int status; /* the first failure */
@@ -146,7 +156,7 @@ typedef struct packings {
 
 enum { PRODUCTS = 5 }; /* of a layer */
 
-/* A product to pack, and where its packed form goes. */
+/* A product to pack and the address of its packed form. */
 typedef struct packing {
     const hs_dense *parts[3];
     size_t n_parts;
@@ -155,24 +165,26 @@ typedef struct packing {
     size_t x_step, y_step; /* as in hs__linear_source */
 } packing;
 
-/* The largest come first, so that no thread is left with one at the end. Without parts: nothing to pack. */
+/* Returns the product of a task, without parts if there is nothing to pack. The largest come first, so
+ * that no thread starts one at the end. */
 static packing packing_of(hs__cpu_engine *engine, size_t task)
 {
-    const hs_recipe *recipe = engine->base.recipe;
-    const hs_dense *projection = &recipe->embedding.projection, *convolution = &recipe->convolution.dense;
+    const hs_architecture *architecture = engine->base.architecture;
+    const hs_dense *projection = &architecture->embedding.projection,
+                   *convolution = &architecture->convolution.dense;
     if (task == PRODUCTS * engine->shape.n_layers)
         return (packing){{projection}, projection->weight.data != NULL, NULL, &engine->projection, 0, 0};
     if (task > PRODUCTS * engine->shape.n_layers)
         return (packing){{convolution},
                          convolution->weight.data != NULL,
-                         engine->kernels->activate[recipe->convolution.activation],
+                         engine->kernels->activate[architecture->convolution.activation],
                          &engine->convolution,
                          0,
                          0};
     const size_t l = task / PRODUCTS, step = engine->inner_step;
-    const hs_layer *source = &recipe->layers[l];
+    const hs_layer *source = &architecture->layers[l];
     hs__packed_layer *layer = &engine->layers[l];
-    hs__activate *activate = engine->kernels->activate[recipe->activation];
+    hs__activate *activate = engine->kernels->activate[architecture->activation];
     const bool gated = source->ffn_gate.weight.data != NULL;
     const packing products[PRODUCTS] = {
         {{&source->ffn_in}, 1, gated ? NULL : activate, &layer->ffn_in, 0, step},
@@ -215,28 +227,29 @@ static hs_status products_pack(hs__cpu_engine *engine, hs_error *err)
     return st ? hs_fail(err, st, "packing the weights: %s", hs_status_text(st)) : HS_OK;
 }
 
-/* The dense product of the head for masked tokens; its rows are few, so it stays in fp32 whatever the
- * precision. */
+/* Packs the dense product of the head for tokens, if it has one, in fp32 for every precision: it computes few
+ * rows. */
 static hs_status predictor_pack(hs__cpu_engine *engine, hs_error *err)
 {
-    const hs_predictor *source = &engine->base.recipe->predictor;
+    const hs_predictor *source = &engine->base.architecture->predictor;
     const hs_dense *dense = &source->dense;
     const hs__linear_source linear = {.parts = &dense,
                                       .n_parts = 1,
                                       .activate = engine->kernels->activate[source->activation],
                                       .cache_bytes = hs_runtime_caches(engine->base.runtime).second};
-    if (!source->decoder.data)
+    if (!source->decoder.data || !dense->weight.data)
         return HS_OK;
     return hs__linear_native.create(&linear, engine->kernels, HS_PRECISION_FP32, &engine->predictor.dense,
                                     err);
 }
 
-/* Layers of the same weights get the same products and norms; windows and rotations are each layer's own. */
+/* Gives layers with the same weights the same products and norms. Windows and rotations stay each layer's
+ * own. */
 static void layers_share(hs__cpu_engine *engine)
 {
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         hs__packed_layer *layer = &engine->layers[l];
-        hs__packed_layer shared = engine->layers[engine->base.recipe->layers[l].same_as];
+        hs__packed_layer shared = engine->layers[engine->base.architecture->layers[l].same_as];
         shared.window = layer->window;
         shared.rotation = layer->rotation;
         *layer = shared;
@@ -253,7 +266,14 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
                        engine->shape.head_width);
     if (engine->relative.n_rows > 0 && engine->windowed)
         return hs_fail(err, HS_UNSUPPORTED, "relative positions within windows");
-    if (engine->base.recipe->convolution.width > 0 && engine->base.recipe->norms_before)
+    if (engine->relative.n_rows > 0 && engine->base.architecture->causal)
+        return hs_fail(err, HS_UNSUPPORTED, "relative positions with a causal mask");
+    if (engine->relative.n_rows > 0 && engine->attention_width != engine->shape.hidden)
+        return hs_fail(err, HS_UNSUPPORTED,
+                       "relative positions with heads that are not as wide as the state");
+    if (engine->base.architecture->parallel_residual && !engine->base.architecture->norms_before)
+        return hs_fail(err, HS_UNSUPPORTED, "a parallel residual where norms are behind the blocks");
+    if (engine->base.architecture->convolution.width > 0 && engine->base.architecture->norms_before)
         return hs_fail(err, HS_UNSUPPORTED, "a convolution where norms are before the blocks");
     block_fill(engine);
     st = products_pack(engine, err);
@@ -262,7 +282,11 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
     if (!st)
         layers_share(engine);
     if (!st)
-        st = hs__residual_create(engine->base.recipe, engine->kernels, &engine->residual, err);
+        st = hs__residual_create(engine->base.architecture, engine->kernels, &engine->residual, err);
+    if (!st)
+        st = hs__head_pack(engine, &engine->base.architecture->task_head, &engine->task_head, err);
+    if (!st)
+        st = hs__head_pack(engine, &engine->base.architecture->next_sentence, &engine->next_sentence, err);
     return st ? st : predictor_pack(engine, err);
 }
 
@@ -270,7 +294,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
 {
     for (size_t l = 0; engine->layers && l < engine->shape.n_layers; l++) {
         hs__packed_layer *layer = &engine->layers[l];
-        if (engine->base.recipe->layers[l].same_as != l)
+        if (engine->base.architecture->layers[l].same_as != l)
             continue;
         hs__linear_destroy(layer->qkv);
         hs__linear_destroy(layer->output);
@@ -281,6 +305,8 @@ void hs__weights_finish(hs__cpu_engine *engine)
     hs__linear_destroy(engine->projection);
     hs__linear_destroy(engine->convolution);
     hs__linear_destroy(engine->predictor.dense);
+    hs__head_unpack(&engine->task_head);
+    hs__head_unpack(&engine->next_sentence);
     hs__residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);

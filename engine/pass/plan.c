@@ -1,4 +1,4 @@
-/* plan.c - what is asked is checked once, here, so that no loop of a pass has to doubt it. */
+/* plan.c - checks a request once, so that the loops of a pass need no checks. */
 #include "engine/plan.h"
 
 #include "engine/pass/lists.h"
@@ -37,7 +37,7 @@ static hs_status intervention_check(const hs_shape *shape, const hs_intervention
     return HS_OK;
 }
 
-/* A map cannot be uniform and the identity: whichever came last would win. */
+/* Fails if a head's map would be both uniform and the identity. */
 static hs_status maps_check(const hs_sequence *sequence, const hs_intervention *uniform, hs_error *err)
 {
     for (size_t i = 0; i < sequence->n_interventions; i++) {
@@ -85,7 +85,7 @@ static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequen
     return st ? st : interventions_check(shape, sequence, err);
 }
 
-/* Rows of all sequences go through the layers side by side. */
+/* Fails unless all sequences start in the same layer: the rows of all pass through the layers together. */
 static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *err)
 {
     const hs_start *first = plan->n_sequences > 0 ? plan->sequences[0].start : NULL;
@@ -103,8 +103,8 @@ static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *er
     return HS_OK;
 }
 
-/* Layers are needed up to the last one that any capture lists, or all of them where the model's last state is
- * kept; of the last one needed the heads only, unless a state behind it is kept. */
+/* Finds the last layer to compute: the last one that a capture selects, or all layers if the last state
+ * is kept. Of that layer only the heads are computed, unless a state after it is kept. */
 static void depth_find(hs_plan *plan)
 {
     plan->heads_only = true;
@@ -120,18 +120,20 @@ static void depth_find(hs_plan *plan)
     }
 }
 
-hs_status hs_plan_make(const hs_recipe *recipe, const hs_sequence *sequences, size_t n_sequences,
+hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *sequences, size_t n_sequences,
                        const hs_observer *observer, hs_plan *ret_plan, hs_error *err)
 {
-    hs_plan plan = {
-        .recipe = recipe, .sequences = sequences, .n_sequences = n_sequences, .observer = observer};
+    hs_plan plan = {.architecture = architecture,
+                    .sequences = sequences,
+                    .n_sequences = n_sequences,
+                    .observer = observer};
     for (size_t s = 0; s < n_sequences; s++) {
-        const hs_status st = sequence_check(&recipe->shape, &sequences[s], err);
+        const hs_status st = sequence_check(&architecture->shape, &sequences[s], err);
         if (st)
             return st;
         plan.n_tokens += sequences[s].n_tokens;
     }
-    const hs_status st = starts_check(&recipe->shape, &plan, err);
+    const hs_status st = starts_check(&architecture->shape, &plan, err);
     if (st)
         return st;
     depth_find(&plan);

@@ -1,8 +1,8 @@
-/* predict.c - the head for masked tokens: logits = norm(act(dense(h))) decoder' + bias.
+/* predict.c - the head for masked or next tokens: logits = norm(act(dense(h))) decoder' + bias.
  *
- * The decoder is most often the table of word embeddings, 94 MB of BERT-base, and is asked for a few
- * positions at a time: it is read once, as it lies in its file, all positions beside each row. Packed it
- * would be a second copy. */
+ * The decoder is usually the table of word embeddings, 94 MB of BERT-base, and each call needs it for a
+ * few positions. It is read once from the model's file, all positions for each row. A packed form would
+ * be a second copy. */
 #include "engine/pass/cpu.h"
 #include "engine/pass/team.h"
 
@@ -11,25 +11,24 @@
 #include <string.h>
 
 enum {
-    ROWS_OF_TASK = 512, /* of the decoder, a task each */
-    ROWS_AT_ONCE =
-        32, /* converted to floats at once where they are not: they stay in the second-level cache */
+    ROWS_OF_TASK = 512, /* of the decoder in a task */
+    ROWS_AT_ONCE = 32,  /* converted to floats at a time: they stay in the second-level cache */
 };
 
 static size_t width_of(const hs__cpu_engine *engine)
 {
-    return engine->base.recipe->predictor.decoder.n_columns;
+    return engine->base.architecture->predictor.decoder.n_columns;
 }
 
 typedef struct prediction {
     const hs__cpu_engine *engine;
-    const float *x; /* [n_states][P]: what the decoder reads */
+    const float *x; /* [n_states][P]: input of the decoder */
     size_t n_states;
     float *rows; /* [n_threads][ROWS_AT_ONCE][P]: rows of the decoder as floats */
     float *logits;
 } prediction;
 
-/* Some columns of the logits from as many rows of the decoder. */
+/* Computes n columns of the logits from n rows of the decoder. */
 static void columns_compute(const prediction *p, size_t first, size_t n, const float *rows)
 {
     const size_t P = width_of(p->engine), V = p->engine->shape.vocab_size;
@@ -40,7 +39,7 @@ static void columns_compute(const prediction *p, size_t first, size_t n, const f
 static void task_decode(void *context, size_t task, size_t slot)
 {
     const prediction *p = context;
-    const hs_tensor *decoder = &p->engine->base.recipe->predictor.decoder;
+    const hs_tensor *decoder = &p->engine->base.architecture->predictor.decoder;
     const size_t P = decoder->n_columns, V = decoder->n_rows;
     const size_t first = task * ROWS_OF_TASK, end = first + ROWS_OF_TASK < V ? first + ROWS_OF_TASK : V;
     if (decoder->dtype == HS_F32 && (uintptr_t)decoder->data % sizeof(float) == 0) {
@@ -55,27 +54,25 @@ static void task_decode(void *context, size_t task, size_t slot)
     }
 }
 
-/* What the decoder reads, y [n_states][P]. Inner states are brought to where the last layer's are: `normed`
- * has room for all. */
-static hs_status transform(const hs__cpu_engine *engine, const float *states, size_t n_states, size_t n_inner,
-                           float *normed, float *y)
+/* Computes the decoder's input, y [n_states][P]. Inner states get the final norm first; `normed` is
+ * scratch for all. */
+static void transform(const hs__cpu_engine *engine, const float *states, size_t n_states, size_t n_inner,
+                      float *normed, float *y)
 {
     const hs__packed_predictor *predictor = &engine->predictor;
-    const hs__kernels *kernels = engine->kernels;
     const size_t H = engine->shape.hidden;
-    const float eps = engine->base.recipe->norm_eps;
+    const float eps = engine->base.architecture->norm_eps;
     memcpy(normed, states, n_states * H * sizeof *normed);
     if (engine->final_norm.gamma)
-        kernels->add_norm(n_inner, H, states, NULL, engine->final_norm.gamma, engine->final_norm.beta, eps,
-                          normed);
-    for (size_t task = 0; task < hs__linear_tasks(predictor->dense, n_states, 1); task++) {
-        const hs_status st = hs__linear_run(predictor->dense, n_states, 1, normed, y, task);
-        if (st)
-            return st;
-    }
-    kernels->add_norm(n_states, width_of(engine), y, NULL, predictor->norm.gamma, predictor->norm.beta, eps,
-                      y);
-    return HS_OK;
+        engine->add_norm(n_inner, H, states, NULL, engine->final_norm.gamma, engine->final_norm.beta, eps,
+                         normed);
+    if (!predictor->dense)
+        memcpy(y, normed, n_states * H * sizeof *y);
+    for (size_t task = 0; predictor->dense && task < hs__linear_tasks(predictor->dense, n_states, 1); task++)
+        hs__linear_run(predictor->dense, n_states, 1, normed, y, task);
+    if (predictor->norm.gamma)
+        engine->add_norm(n_states, width_of(engine), y, NULL, predictor->norm.gamma, predictor->norm.beta,
+                         eps, y);
 }
 
 hs_status hs__cpu_predict(const hs_engine *base, const float *states, size_t n_states, size_t n_inner,
@@ -88,14 +85,12 @@ hs_status hs__cpu_predict(const hs_engine *base, const float *states, size_t n_s
     if (!y)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for predictions");
     float *normed = y + n_states * P;
-    const hs_status st = transform(engine, states, n_states, n_inner, normed, y);
+    transform(engine, states, n_states, n_inner, normed, y);
     prediction p = {engine, y, n_states, normed + n_states * H, logits};
-    if (!st) {
-        hs__team team;
-        hs__team_start(&team, base->runtime, n_threads);
-        hs__team_share(&team, (engine->shape.vocab_size + ROWS_OF_TASK - 1) / ROWS_OF_TASK, task_decode, &p);
-        hs__team_finish(&team);
-    }
+    hs__team team;
+    hs__team_start(&team, base->runtime, n_threads);
+    hs__team_share(&team, (engine->shape.vocab_size + ROWS_OF_TASK - 1) / ROWS_OF_TASK, task_decode, &p);
+    hs__team_finish(&team);
     free(y);
-    return st ? hs_fail(err, st, "predicting: %s", hs_status_text(st)) : HS_OK;
+    return HS_OK;
 }

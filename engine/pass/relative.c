@@ -1,20 +1,21 @@
-/* relative.c - DeBERTa's distances as keys and queries of each layer (hs_relative). They depend on weights
- * alone, so they are computed when the engine is made, in fp32 whatever the precision: two rows of H floats a
- * layer for each bucket. */
+/* relative.c - each layer's keys and queries of DeBERTa's relative positions (hs_relative).
+ *
+ * They depend on weights only, so they are computed when the engine is created, in fp32 for every
+ * precision: two rows of H floats a layer for each bucket. */
 #include "engine/pass/cpu.h"
 #include "engine/pass/team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Every layer is a task. */
+/* Tasks, one for each layer. */
 typedef struct filling {
     hs__cpu_engine *engine;
     const float *table; /* [R][H]: normed, in the engine's order */
     atomic_int status;  /* the first failure */
 } filling;
 
-/* y [R][H] = table W' + b */
+/* Computes y [R][H] = table W' + b. */
 static hs_status project(const filling *f, const hs_dense *dense, float *y)
 {
     const hs__linear_source source = {.parts = &dense, .n_parts = 1};
@@ -22,7 +23,7 @@ static hs_status project(const filling *f, const hs_dense *dense, float *y)
     hs__linear *linear = NULL;
     hs_status st = hs__linear_native.create(&source, f->engine->kernels, HS_PRECISION_FP32, &linear, NULL);
     for (size_t task = 0; !st && task < hs__linear_tasks(linear, R, 1); task++)
-        st = hs__linear_run(linear, R, 1, f->table, y, task);
+        hs__linear_run(linear, R, 1, f->table, y, task);
     hs__linear_destroy(linear);
     return st;
 }
@@ -47,7 +48,7 @@ static void task_fill(void *context, size_t task, size_t slot)
 {
     (void)slot;
     filling *f = context;
-    const hs_layer *source = &f->engine->base.recipe->layers[task];
+    const hs_layer *source = &f->engine->base.architecture->layers[task];
     if (source->same_as != task || atomic_load(&f->status))
         return;
     float *y = malloc(f->engine->relative.n_rows * f->engine->shape.hidden * sizeof *y);
@@ -57,11 +58,11 @@ static void task_fill(void *context, size_t task, size_t slot)
         atomic_store(&f->status, (int)st);
 }
 
-/* The table's rows from its last to its first, normed where they are. */
+/* Reads the table's rows from the last to the first, and applies the norm if there is one. */
 static void table_read(const hs__cpu_engine *engine, float *table, float *norm)
 {
-    const hs_recipe *recipe = engine->base.recipe;
-    const hs_relative *relative = &recipe->relative;
+    const hs_architecture *architecture = engine->base.architecture;
+    const hs_relative *relative = &architecture->relative;
     const size_t R = engine->relative.n_rows, H = engine->shape.hidden;
     for (size_t row = 0; row < R; row++)
         hs_tensor_read(&relative->table, R - 1 - row, 1, table + row * H);
@@ -71,7 +72,7 @@ static void table_read(const hs__cpu_engine *engine, float *table, float *norm)
     hs_tensor_read(&relative->norm.gamma, 0, 1, norm);
     if (relative->norm.beta.data)
         hs_tensor_read(&relative->norm.beta, 0, 1, norm + H);
-    engine->kernels->add_norm(R, H, table, NULL, norm, norm + H, recipe->norm_eps, table);
+    engine->add_norm(R, H, table, NULL, norm, norm + H, architecture->norm_eps, table);
 }
 
 hs_status hs__relative_fill(hs__cpu_engine *engine, hs_error *err)

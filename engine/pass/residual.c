@@ -1,5 +1,7 @@
-/* residual.c - W_O is read a row at a time: row r says what goes to element r of the hidden state, and its
- * columns of a head are what that head gives to it, so that G sums their products over the rows. */
+/* residual.c - computes G = W_O W_O' of each head and its Cholesky factor.
+ *
+ * W_O is read one row at a time: row r maps all heads' outputs to element r of the hidden state. G of a
+ * head is the sum over rows of the products of the head's columns. */
 #include "engine/pass/residual.h"
 
 #include "model/clones.h"
@@ -10,19 +12,19 @@
 #include <stdlib.h>
 
 struct hs__residual {
-    const hs_recipe *recipe;
+    const hs_architecture *architecture;
     const hs__kernels *kernels;
-    pthread_mutex_t mutex;                  /* one thread makes a layer */
-    _Atomic(float *) layers[HS_LAYERS_MAX]; /* [h][panels], owned; NULL until made */
+    pthread_mutex_t mutex;                  /* held by the thread that computes a layer */
+    _Atomic(float *) layers[HS_LAYERS_MAX]; /* [h][panels], owned; NULL until computed */
 };
 
-hs_status hs__residual_create(const hs_recipe *recipe, const hs__kernels *kernels,
+hs_status hs__residual_create(const hs_architecture *architecture, const hs__kernels *kernels,
                               hs__residual **ret_residual, hs_error *err)
 {
     hs__residual *residual = calloc(1, sizeof *residual);
     if (!residual)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a model");
-    residual->recipe = recipe;
+    residual->architecture = architecture;
     residual->kernels = kernels;
     pthread_mutex_init(&residual->mutex, NULL);
     *ret_residual = residual;
@@ -39,7 +41,7 @@ void hs__residual_destroy(hs__residual *residual)
     free(residual);
 }
 
-/* gram += w' w */
+/* Adds w' w to gram. */
 HS_CLONES static void add_row(const float *restrict w, size_t d, double *restrict gram)
 {
     for (size_t i = 0; i < d; i++)
@@ -47,8 +49,8 @@ HS_CLONES static void add_row(const float *restrict w, size_t d, double *restric
             gram[i * d + j] += (double)w[i] * (double)w[j];
 }
 
-/* The lower triangle C with C C' = gram, where gram is; above it 0. A row that hangs on those before it, up
- * to rounding, gets no column of its own. */
+/* Replaces gram by its Cholesky factor C, a lower triangle with C C' = gram. A linearly dependent row
+ * gets a zero pivot. */
 static void factor(double *gram, size_t d)
 {
     for (size_t j = 0; j < d; j++) {
@@ -68,7 +70,7 @@ static void factor(double *gram, size_t d)
     }
 }
 
-/* The sums over the rows of W_O: G of each head. */
+/* Sums G of each head over the rows of W_O. */
 static void add_rows(const hs_shape *shape, const hs_tensor *output, float *row, double *ret_grams)
 {
     const size_t d = shape->head_width;
@@ -79,14 +81,14 @@ static void add_rows(const hs_shape *shape, const hs_tensor *output, float *row,
     }
 }
 
-/* [h][panels] of a layer, or NULL. */
+/* Returns the factors [h][panels] of a layer, or NULL if there is no memory. */
 static float *make(const hs__residual *residual, const hs_tensor *output)
 {
-    const hs_shape *shape = &residual->recipe->shape;
-    const size_t H = shape->hidden, d = shape->head_width, n = d * d;
+    const hs_shape *shape = &residual->architecture->shape;
+    const size_t A = hs_shape_attention_width(shape), d = shape->head_width, n = d * d;
     const size_t n_panels = hs__panels_floats(residual->kernels, d, d);
     double *grams = calloc(shape->n_heads * n, sizeof *grams);
-    float *row = malloc((H > n ? H : n) * sizeof *row); /* and then a factor */
+    float *row = malloc((A > n ? A : n) * sizeof *row); /* a row of W_O, then a factor */
     float *panels = grams && row ? malloc(shape->n_heads * n_panels * sizeof *panels) : NULL;
     if (panels)
         add_rows(shape, output, row, grams);
@@ -103,18 +105,23 @@ static float *make(const hs__residual *residual, const hs_tensor *output)
 
 hs_status hs__residual_make(hs__residual *residual, size_t layer, hs_error *err)
 {
-    const hs_recipe *recipe = residual->recipe;
+    const hs_architecture *architecture = residual->architecture;
     if (atomic_load(&residual->layers[layer]))
         return HS_OK;
     pthread_mutex_lock(&residual->mutex);
     if (!atomic_load(&residual->layers[layer]))
-        atomic_store(&residual->layers[layer], make(residual, &recipe->layers[layer].output.weight));
+        atomic_store(&residual->layers[layer], make(residual, &architecture->layers[layer].output.weight));
     pthread_mutex_unlock(&residual->mutex);
     return atomic_load(&residual->layers[layer]) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for norms");
 }
 
+bool hs__residual_is_made(const hs__residual *residual, size_t layer)
+{
+    return atomic_load(&residual->layers[layer]);
+}
+
 const float *hs__residual_at(const hs__residual *residual, size_t layer, size_t head)
 {
-    const size_t d = residual->recipe->shape.head_width;
+    const size_t d = residual->architecture->shape.head_width;
     return atomic_load(&residual->layers[layer]) + head * hs__panels_floats(residual->kernels, d, d);
 }

@@ -1,5 +1,5 @@
-/* runtime.c - what all engines of a process share, made once and handed down, so that nothing in engine/ is
- * global. */
+/* runtime.c - the state that all engines of a process share. It is created once and passed down, so
+ * engine/ has no global variables. */
 #include "engine/pass/runtime_parts.h"
 
 #include <cblas.h>
@@ -25,8 +25,8 @@ hs_status hs_runtime_create(size_t n_cores, hs_runtime **ret_runtime, hs_error *
         free(runtime);
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a runtime");
     }
-    /* More BLAS threads would be wrong, not only slow: concurrent calls of several threads can corrupt each
-     * other (OpenBLAS issue 5836). Cores are shared out by us. */
+    /* More BLAS threads are wrong, not only slow: concurrent calls of several threads can corrupt each
+     * other (OpenBLAS issue 5836). Teams share the cores instead. */
     openblas_set_num_threads(1);
     runtime->threads = threads;
     runtime->kernels = kernels;
@@ -67,6 +67,11 @@ void hs_runtime_share(hs_runtime *runtime, size_t n_threads, size_t n_tasks,
     hs__team_start(&team, runtime, n_threads);
     hs__team_share(&team, n_tasks, task, context);
     hs__team_finish(&team);
+}
+
+void hs_runtime_keep(hs_runtime *runtime, size_t n_bytes)
+{
+    hs__block_pool_limit(&runtime->blocks, n_bytes);
 }
 
 void *hs_runtime_block_take(hs_runtime *runtime, size_t n_bytes, size_t *ret_bytes)

@@ -1,4 +1,4 @@
-/* runtime_parts.h - what a runtime is made of, for the files of engine/ that create it or draw on it. */
+/* runtime_parts.h - the members of a runtime, for the files of engine/ that use them. */
 #pragma once
 
 #include "engine/kernels/caches.h"
@@ -8,7 +8,7 @@
 
 struct hs_runtime {
     hs__thread_pool *threads;
-    hs__block_pool blocks;      /* of large captures and answers */
-    const hs__kernels *kernels; /* the fastest that this CPU has */
+    hs__block_pool blocks;      /* for large captures and answers */
+    const hs__kernels *kernels; /* the fastest set of this CPU */
     hs_caches caches;
 };

@@ -1,12 +1,13 @@
-/* team.c - how helpers and teams meet.
+/* team.c - queues of tasks between teams and helpers.
  *
- * A team posts its tasks in a queue. The queue's ticket holds how many tasks nobody has claimed yet, and a
- * round number that makes every post different; whoever lowers it by one by compare-and-swap owns that task.
- * `task`, `context` and `n_tasks` are plain: they are written before the ticket is posted, read only after a
- * claim, and not written again before every claimed task is done. So the helpers need no barrier, and one
- * that comes late finds no ticket and touches nothing of the team's.
+ * A team posts its tasks in a queue. The queue's ticket holds the number of unclaimed tasks and a round
+ * number that makes every post different. A thread claims a task by lowering the ticket with
+ * compare-and-swap. `task`, `context` and `n_tasks` are plain variables: they are written before the
+ * ticket is posted, read only after a claim, and not written again before every claimed task is done. So
+ * helpers need no barrier, and a late helper finds no ticket and reads nothing of the team.
  *
- * The mutex guards who serves which queue; it is taken when helpers come and go, not per task. */
+ * The mutex guards which helper serves which queue. It is taken when helpers join and leave, not for each
+ * task. */
 #include "engine/pass/team.h"
 
 #include "engine/pass/runtime_parts.h"
@@ -22,21 +23,20 @@
 #include <sys/resource.h>
 
 enum {
-    HELPERS_MAX = 63, /* slots of a queue are bits of a word; bit 0 is the team's own thread */
+    HELPERS_MAX = 63, /* slots of a queue are bits of a 64-bit set; bit 0 is the team's own thread */
     QUEUES = HELPERS_MAX,
-    SPINS = 4000, /* some 30 us: longer than the way from one post to the next, shorter than anyone minds */
-    LATE_MAX =
-        2, /* each costs a time slice of the system, some ms: more of them than helpers can make up for */
+    SPINS = 4000, /* about 30 us: longer than the time between two posts */
+    LATE_MAX = 2, /* each costs a time slice, some ms: more than helpers can save */
 };
 
 typedef struct hs__task_queue {
-    _Alignas(HS_LINE_BYTES) atomic_uint_fast64_t ticket; /* round << 32 | tasks not claimed */
+    _Alignas(HS_LINE_BYTES) atomic_uint_fast64_t ticket; /* round << 32 | unclaimed tasks */
     _Alignas(HS_LINE_BYTES) atomic_size_t n_done;
     hs__task task;
     void *context;
     size_t n_tasks;
-    atomic_bool open; /* a team has it */
-    /* with the mutex */
+    atomic_bool open; /* a team uses it */
+    /* guarded by the mutex */
     int niceness;   /* of the team's own thread */
     uint64_t slots; /* bit s: slot s is taken */
     size_t n_threads, n_helpers;
@@ -45,10 +45,10 @@ typedef struct hs__task_queue {
 struct hs__thread_pool {
     hs__task_queue queues[QUEUES];
     size_t n_cores;
-    atomic_size_t n_teams, n_busy, n_idle; /* busy and idle: helpers */
+    atomic_size_t n_teams, n_busy, n_idle; /* busy and idle count helpers */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    bool stopping; /* with the mutex */
+    bool stopping; /* guarded by the mutex */
     size_t n_helpers;
     pthread_t helpers[HELPERS_MAX];
 };
@@ -67,7 +67,7 @@ static inline uint32_t unclaimed(uint_fast64_t ticket)
     return (uint32_t)ticket;
 }
 
-/* Claims and does one task; false when none is left. */
+/* Claims and runs one task. Returns false if none is left. */
 static bool queue_work(hs__task_queue *queue, size_t slot)
 {
     uint_fast64_t ticket = atomic_load_explicit(&queue->ticket, memory_order_acquire);
@@ -93,7 +93,7 @@ static bool core_is_idle(const hs__thread_pool *pool)
     return atomic_load(&pool->n_teams) + atomic_load(&pool->n_busy) < pool->n_cores;
 }
 
-/* Until the team finishes, cores are short, or nothing is posted for a while. */
+/* Serves a queue until the team finishes, teams need the core, or nothing is posted for a while. */
 static void queue_serve(const hs__thread_pool *pool, hs__task_queue *queue, size_t slot)
 {
     for (size_t spins = 0; spins < SPINS && !cores_are_short(pool); spins++) {
@@ -105,7 +105,7 @@ static void queue_serve(const hs__thread_pool *pool, hs__task_queue *queue, size
     }
 }
 
-/* A queue with tasks and a free slot; mutex held. */
+/* Returns a queue with tasks and a free slot, or NULL. The caller holds the mutex. */
 static hs__task_queue *queue_find(hs__thread_pool *pool)
 {
     if (!core_is_idle(pool))
@@ -119,8 +119,8 @@ static hs__task_queue *queue_find(hs__thread_pool *pool)
     return NULL;
 }
 
-/* On Linux this is a thread's own. What was given up cannot be had back, so a helper stays as nice as the
- * nicest it helped. */
+/* Raises the nice value of this thread (on Linux it is per thread). A thread may not lower it again, so a
+ * helper keeps the highest value of the teams it served. */
 static void helper_yield(int *niceness, int wanted)
 {
     if (wanted > *niceness && setpriority(PRIO_PROCESS, 0, wanted) == 0)
@@ -133,7 +133,7 @@ static void *helper_main(void *context)
     int niceness = getpriority(PRIO_PROCESS, 0);
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stopping) {
-        atomic_fetch_add(&pool->n_idle, 1); /* before looking, so that a post is either found or wakes us */
+        atomic_fetch_add(&pool->n_idle, 1); /* before looking, so that a post is found or wakes this helper */
         hs__task_queue *queue = queue_find(pool);
         if (!queue)
             pthread_cond_wait(&pool->wake, &pool->mutex);
@@ -158,7 +158,7 @@ static void *helper_main(void *context)
     return NULL;
 }
 
-/* Signals are for the threads that asked for them. */
+/* Starts a helper with all signals blocked: other threads handle signals. */
 static bool helper_start(hs__thread_pool *pool)
 {
     sigset_t all, before;
@@ -204,7 +204,7 @@ size_t hs__thread_pool_cores(const hs__thread_pool *pool)
     return pool->n_cores;
 }
 
-/* An unused queue for a team of n_threads, or NULL when there is none. */
+/* Opens an unused queue for a team of n_threads. Returns NULL if there is none. */
 static hs__task_queue *queue_open(hs__thread_pool *pool, size_t n_threads)
 {
     const int niceness = getpriority(PRIO_PROCESS, 0);
@@ -250,7 +250,7 @@ static void queue_post(hs__thread_pool *pool, hs__task_queue *queue, size_t n_ta
     }
 }
 
-/* Waits for the tasks that helpers hold. True when that takes far longer than a task (of task_ns) does. */
+/* Waits for the tasks that helpers hold. Returns true if that takes much longer than one task (task_ns). */
 static bool queue_wait(hs__task_queue *queue, uint64_t task_ns)
 {
     const uint64_t start = hs_clock_ns(), patience = 4 * task_ns + 200000;
@@ -261,7 +261,7 @@ static bool queue_wait(hs__task_queue *queue, uint64_t task_ns)
             relax();
         } else {
             late = late || hs_clock_ns() - start > patience;
-            sched_yield(); /* perhaps the helper we wait for wants this very core */
+            sched_yield(); /* the helper may be waiting for this core */
         }
     }
     return late;
@@ -283,7 +283,7 @@ void hs__team_share(hs__team *team, size_t n_tasks, hs__task task, void *context
         return;
     }
     const uint64_t start = hs_clock_ns();
-    uint64_t n_ours = 1; /* the thread that posts may find all tasks taken */
+    uint64_t n_ours = 1; /* the posting thread may find all tasks claimed */
     queue_post(team->pool, queue, n_tasks, task, context);
     while (queue_work(queue, 0))
         n_ours++;

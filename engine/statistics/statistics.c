@@ -191,7 +191,7 @@ hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats)
 
 /* ---- lifetime ---- */
 
-/* Where in a block of zeros the header goes, so that the maps behind it lie on cache lines. */
+/* Returns the header's place in a block of zeros. The maps after it then begin on cache lines. */
 static hs__corpus_header *header_place(const hs__corpus_header *header, void *block)
 {
     size_t maps = sizeof *header;
@@ -277,6 +277,15 @@ void hs_corpus_stats_destroy(hs_corpus_stats *stats)
 uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats)
 {
     return (uint64_t)stats->fields[HS__F_TEXTS][0];
+}
+
+bool hs_corpus_stats_match(const hs_corpus_stats *stats, const hs_corpus_options *options)
+{
+    hs__corpus_header header;
+    if (hs__corpus_header_make(options, &header, NULL))
+        return false;
+    header.n_words = stats->header->n_words; /* follows from the options */
+    return headers_agree(stats->header, &header);
 }
 
 hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from, hs_error *err)

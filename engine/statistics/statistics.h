@@ -1,23 +1,23 @@
-/* statistics.h - every figure of docs/methods.md section 2, from any number of texts.
+/* statistics.h - corpus statistics: every figure of docs/reference/formulas.md section 2, over any number of
+ * texts.
  *
- * An hs_corpus_stats holds sums over texts and nothing else: its size is set by layers x heads x window^2 and
- * does not grow. Everything in it is an integer. Counts are counts; real numbers are added in fixed point, so
- * that addition is associative for them too: whatever the order of the texts, the number of workers, the
- * shards and the interruptions, the same texts give the same state, bit for bit. What is added is exact to
- * 2^-28 for an attention and 2^-37 for anything else; within one text, S and N are summed over a layer's
- * heads in float, as the maps are.
+ * An hs_corpus_stats holds sums over texts. Its size depends on layers x heads x window^2 and does not
+ * grow. All sums are integers: counts, and real numbers in fixed point. Integer addition is associative,
+ * so the same texts give the same state, bit for bit, for any order, number of workers, shards and
+ * interruptions. Addends are exact to 2^-28 for an attention and 2^-37 for other numbers. Within one
+ * text, S and N are summed over a layer's heads in float, as the maps are.
  *
  *     st = hs_corpus_stats_create(&options, &stats, &err);
- *     st = hs_corpus_batch_begin(stats, texts, n_texts, &err);          again and again,
- *     hs_corpus_batch_head(stats, k, l, h, &head, NULL);                with every head of the texts' pass
+ *     st = hs_corpus_batch_begin(stats, texts, n_texts, &err);          for each batch,
+ *     hs_corpus_batch_head(stats, k, l, h, &head, NULL);                and every head of its texts
  *     bytes = hs_corpus_stats_save(stats, &n_bytes);                    a checkpoint, or a shard's result
  *     st = hs_corpus_stats_load(bytes, n_bytes, &other, &err);
  *     st = hs_corpus_stats_merge(stats, other, &err);
  *     for (k = 0; k < hs_corpus_arrays(stats, arrays); k++)             report.npz
  *         hs_corpus_array_read(stats, &arrays[k], 0, arrays[k].n_elements, buffer);
- *     figures = hs_corpus_head_read(stats, t, l, h);                      report.json
+ *     figures = hs_corpus_head_read(stats, t, l, h);                    report.json
  *
- * A stats object serves one thread at a time. l counts the chosen layers, t the thresholds. */
+ * A stats object serves one thread at a time. l counts the selected layers, t the thresholds. */
 #pragma once
 
 #include "engine/analysis/analysis.h"
@@ -29,9 +29,9 @@
 #define HS_CORPUS_THRESHOLDS_MAX 16
 #define HS_CORPUS_PARTS_MAX      16
 #define HS_CORPUS_WINDOW_MAX     4096
-#define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the fixed-point sums have room for this many */
+#define HS_CORPUS_TEXTS_MAX      ((uint64_t)1 << 26) /* the most that the fixed-point sums can hold */
 #define HS_CORPUS_BINS           100                 /* of N, and of c / max c, on [0, 1] */
-#define HS_CORPUS_SHARE_BINS     20                  /* of a text's share, on [0, 1] */
+#define HS_CORPUS_SHARE_BINS     20                  /* of a text's fraction, on [0, 1] */
 #define HS_CORPUS_FOCUS_MAX      50                  /* vocabulary ids listed a layer */
 
 /* Of heads, as in engine/analysis/distances.h. */
@@ -53,23 +53,27 @@ typedef struct hs_corpus_options {
 
 typedef struct hs_corpus_stats hs_corpus_stats;
 
-/* Options are copied. HS_INVALID when one is out of range, HS_NO_MEMORY. */
+/* Creates empty statistics; the options are copied. Fails with HS_INVALID if one is out of range, with
+ * HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_corpus_stats_create(const hs_corpus_options *options, hs_corpus_stats **ret_stats,
                                              hs_error *err);
 void hs_corpus_stats_destroy(hs_corpus_stats *stats); /* NULL is fine */
 
-/* What statistics of these options take: in memory, and saved. HS_INVALID as create. */
+/* Bytes of statistics with these options, in memory and saved. Fails with HS_INVALID as create does. */
 typedef struct hs_corpus_size {
     uint64_t memory_bytes, saved_bytes;
 } hs_corpus_size;
 HS_MUST_USE hs_status hs_corpus_stats_measure(const hs_corpus_options *options, hs_corpus_size *ret_size,
                                               hs_error *err);
 
-/* What create was given. Borrowed from stats. */
+/* Returns the options given to create. Borrowed from stats. */
 hs_corpus_options hs_corpus_stats_options(const hs_corpus_stats *stats);
 uint64_t hs_corpus_stats_texts(const hs_corpus_stats *stats); /* added so far */
+/* Returns true if create would make statistics of the same shape from these options: those of a file that was
+ * loaded may have another. */
+bool hs_corpus_stats_match(const hs_corpus_stats *stats, const hs_corpus_options *options);
 
-/* One text of the corpus; arrays are [n_tokens] and stay until its batch has ended. */
+/* One text of the corpus. Arrays are [n_tokens] and must stay valid until its batch has ended. */
 typedef struct hs_corpus_text {
     uint64_t number; /* of the text in the whole corpus, whatever the shard: it chooses the part */
     size_t n_tokens;
@@ -78,45 +82,47 @@ typedef struct hs_corpus_text {
     const uint8_t *roles;   /* hs_role: the classes of attention mass and the ends of sentences */
 } hs_corpus_text;
 
-/* Texts that are added together: a head's sums are fetched once for all of them. */
+/* The most texts of a batch: a head's sums are loaded once for all of them. */
 #define HS_CORPUS_BATCH 8
 
-/* Begins to add n_texts, 1 to HS_CORPUS_BATCH of them, or one where distances are counted. They are added
- * when the last head of the last layer of the last text has been; a batch that ends before leaves the
- * statistics of no use. HS_INVALID when a text does not fit the options, HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX;
- * then nothing has begun. */
+/* Begins to add n_texts texts: 1 to HS_CORPUS_BATCH, or one if distances are counted. The batch ends with
+ * the last head of the last layer of the last text; before that the statistics must not be used. Fails
+ * with HS_INVALID if a text does not fit the options, with HS_TOO_LARGE at HS_CORPUS_TEXTS_MAX. After a
+ * failure no batch has begun. */
 HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_corpus_text *texts,
                                             size_t n_texts, hs_error *err);
 
-/* What one head does in one text at the main threshold: figures of hs_head_summary. */
+/* Figures of one head in one text at the main threshold, as in hs_head_summary. */
 typedef struct hs_corpus_observation {
     uint64_t high_pairs;
     float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
     float separator_attention;
 } hs_corpus_observation;
 
-/* Adds head h of layer l of the batch's text k. Heads come in the order in which an hs_observer is shown
- * them: layer after layer, each head of it, of each text. Allocates nothing. ret_observation may be NULL. */
+/* Adds head h of layer l of the batch's text k. Heads come in the order in which an hs_observer sees
+ * them. Allocates nothing. ret_observation may be NULL. */
 void hs_corpus_batch_head(hs_corpus_stats *stats, size_t k, size_t l, size_t h, const hs_observed_head *head,
                           hs_corpus_observation *ret_observation);
 
-/* Adds what a model said of masked tokens of a text: how many there were, how many of them it found the most
- * probable, and the sum of -ln p of them. */
+/* Adds a text's predictions of masked tokens: their number, how many were the most probable token, and
+ * the sum of -ln p. */
 void hs_corpus_masked_add(hs_corpus_stats *stats, size_t n_masked, size_t n_right, double loss);
 
-/* Adds what `from` holds. HS_INVALID when their options differ, HS_TOO_LARGE as above. */
+/* Adds the sums of `from`. Fails with HS_INVALID if the options differ, with HS_TOO_LARGE if there are
+ * too many texts. */
 HS_MUST_USE hs_status hs_corpus_stats_merge(hs_corpus_stats *stats, const hs_corpus_stats *from,
                                             hs_error *err);
 
-/* The whole state, options included: versioned, checksummed, little-endian. Borrowed from stats, valid until
- * it is changed or destroyed; takes no memory. */
+/* Returns the whole state with its options: versioned, checksummed, little-endian. Borrowed from stats,
+ * valid until it is changed or destroyed. Allocates nothing. */
 const void *hs_corpus_stats_save(hs_corpus_stats *stats, size_t *ret_n_bytes);
 
-/* Any bytes may be given: HS_INVALID says what is wrong with them. bytes is not kept. */
+/* Loads a state from any bytes, which are not kept. Fails with HS_INVALID and names the fault, or with
+ * HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_corpus_stats_load(const void *bytes, size_t n_bytes, hs_corpus_stats **ret_stats,
                                            hs_error *err);
 
-/* ---- arrays: docs/methods.md section 4, by their names there ---- */
+/* ---- arrays: docs/reference/arrays.md, by their names there ---- */
 
 #define HS_CORPUS_AXES_MAX   4
 #define HS_CORPUS_ARRAYS_MAX 80
@@ -130,10 +136,10 @@ typedef struct hs_corpus_array {
     size_t field; /* for hs_corpus_array_read */
 } hs_corpus_array;
 
-/* Lists the arrays, in the order of docs/methods.md; returns how many. Maps are full:
+/* Lists the arrays in the order of docs/reference/arrays.md and returns their number. Maps are full:
  * symmetric ones are mirrored, `location` is 0 for i >= j. */
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
-/* The same of statistics that are not made yet; 0 when the options are out of range. */
+/* Lists the arrays of statistics with these options; returns 0 if the options are out of range. */
 size_t hs_corpus_arrays_of(const hs_corpus_options *options,
                            hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
 
@@ -143,9 +149,9 @@ void hs_corpus_array_read(const hs_corpus_stats *stats, const hs_corpus_array *a
 
 /* ---- figures; NAN where there is nothing to divide by ---- */
 
-/* What pairs drawn evenly from all i < j of the same texts give. */
+/* Expected figures of pairs drawn uniformly from all i < j of the same texts. */
 typedef struct hs_corpus_chance {
-    double repeated, same_sentence, repeated_same_sentence; /* shares */
+    double repeated, same_sentence, repeated_same_sentence; /* fractions */
     double mean_distance, median_distance;
 } hs_corpus_chance;
 hs_corpus_chance hs_corpus_chance_read(const hs_corpus_stats *stats);
@@ -155,7 +161,7 @@ typedef struct hs_corpus_figure {
     double value, spread;
 } hs_corpus_figure;
 
-/* One head at threshold t (d' and auc do not depend on it). Lift is share / chance. */
+/* One head at threshold t (d' and auc do not depend on it). Lift is fraction / chance. */
 typedef struct hs_corpus_head {
     uint64_t high;            /* sum of |E| */
     uint64_t texts_with_high; /* texts whose E is not empty */
@@ -164,29 +170,30 @@ typedef struct hs_corpus_head {
     double repeated_same_sentence_share, median_distance;
     double repeated_lift, same_sentence_lift, repeated_same_sentence_lift;
     double dprime; /* (mean_s - mean_n) / sqrt((var_s + var_n) / 2) of N, population variances */
-    double auc;    /* that a signal pair's N exceeds a noise pair's, from the histograms; ties count half */
+    double auc; /* probability that a signal pair's N exceeds a noise pair's (ROC area), from the histograms;
+                   ties count half */
 } hs_corpus_head;
 hs_corpus_head hs_corpus_head_read(const hs_corpus_stats *stats, size_t t, size_t l, size_t h);
 
-/* Means over texts, and the label that follows from them. Texts too short for an offset do not count in it.
- */
+/* Returns means over texts, and the label that follows from them. Texts too short for an offset do not
+ * count in it. */
 hs_head_profile hs_corpus_profile_read(const hs_corpus_stats *stats, size_t l, size_t h);
 
-/* Of the text's masked tokens, where they were predicted: how many, the share that was found, mean -ln p. */
+/* Predictions of masked tokens: their number, the fraction found, mean -ln p. */
 typedef struct hs_corpus_masked {
     uint64_t n;
     double accuracy, loss;
 } hs_corpus_masked;
 hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats);
 
-/* One layer at threshold t; shares and distances pooled over its heads. */
+/* One layer at threshold t; fractions and distances are pooled over its heads. */
 typedef struct hs_corpus_layer {
     uint64_t high;
     double repeated_share, same_sentence_share, repeated_same_sentence_share;
     double mean_distance, median_distance;
     double unique_focal;          /* mean number of different focal ids, over texts */
     double precision, recall, f1; /* of attention boundaries against sentence ends */
-    double mass_cls, mass_sep, mass_end, mass_comma, mass_rest; /* shares of attention mass */
+    double mass_cls, mass_sep, mass_end, mass_comma, mass_rest; /* fractions of attention mass */
     double on_first, on_self, on_previous, on_next; /* attention: means over heads and texts of profiles */
 } hs_corpus_layer;
 hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, size_t l);

@@ -1,8 +1,8 @@
 /* statistics_add.c - adding texts to the corpus statistics, head by head as a pass makes them.
  *
- * A map is read right after it was computed, so that nothing but the sums has to come from memory; and the
- * large sums of a head come once for all texts of a batch. What is summed over the heads of a layer is kept
- * per text until its last head. */
+ * A map is read right after it was computed, while it is in the cache, so only the sums come from memory. The
+ * large sums of a head are fetched once for all texts of a batch. Sums over the heads of a layer are kept
+ * per text until the layer's last head. */
 #include "engine/statistics/statistics_add.h"
 
 #include "engine/analysis/analysis.h"
@@ -100,7 +100,7 @@ void hs__corpus_scratch_destroy(hs__corpus_scratch *scratch)
     free(scratch);
 }
 
-/* Bin of part / size on [0, 1], in whole numbers: no rounding decides. */
+/* Bin of part / size on [0, 1], in integers: no rounding decides. */
 static size_t share_bin(uint64_t part, uint64_t size)
 {
     const uint64_t bin = part * HS_CORPUS_SHARE_BINS / size;
@@ -156,7 +156,7 @@ static double even_share(const hs__corpus_facts *facts)
     return (double)n_cells / ((double)T * (double)T);
 }
 
-/* What pairs drawn evenly, and attention spread evenly, would give. */
+/* Adds the figures that evenly drawn pairs and evenly spread attention would have. */
 static void chance_add(hs_corpus_stats *stats, const hs__corpus_facts *facts)
 {
     const size_t T = facts->n_tokens;
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) void focal_find(const uint32_t *hol
     tally->focal = most ? focal : -1;
 }
 
-/* What vectors find out about each threshold. */
+/* Counts the pairs of each threshold, with vectors. */
 HS_CLONES
 static void tallies_sum(const hs__corpus_map *map, size_t n_tokens, head_tally *tallies)
 {
@@ -319,7 +319,7 @@ static int32_t *focal_at(const hs_corpus_stats *stats, size_t k, size_t t)
     return stats->scratch->focal + (k * header->n_thresholds + t) * header->n_heads;
 }
 
-/* How many different focal ids a layer's heads have in text k. */
+/* Adds the number of different focal ids that a layer's heads have in text k. */
 static void unique_focal_add(hs_corpus_stats *stats, size_t k, size_t t, size_t l)
 {
     hs__corpus_scratch *s = stats->scratch;

@@ -1,5 +1,5 @@
-/* statistics_add.h - between statistics_add.c, which walks texts, layers and heads, and the kernels that read
- * maps. */
+/* statistics_add.h - the interface of statistics_add.c, which walks texts, layers and heads, and the
+ * kernels that read maps. */
 #pragma once
 
 #include "engine/arena.h"
@@ -13,7 +13,7 @@ static inline size_t hs__corpus_stride(size_t tokens_max)
     return (tokens_max + 63) / 64 * 64 + 64;
 }
 
-/* What is known of a text before its maps are read; arrays are [stride]. */
+/* Facts of a text, found before its maps are read; arrays are [stride]. */
 typedef struct hs__corpus_facts {
     size_t n_tokens, part;
     int32_t *first,
@@ -34,7 +34,7 @@ typedef struct hs__corpus_facts {
 /* In the bytes of a pair within a sentence; a histogram has its bins of N once without and once with it. */
 enum { HS__SIGNAL = 0x80, HS__HIST_BINS = 2 * HS__SIGNAL };
 
-/* What one similarity map yields. stride is hs__corpus_stride; rows are the map's. */
+/* Results of reading one similarity map. stride is hs__corpus_stride; rows are the map's. */
 typedef struct hs__corpus_map {
     size_t stride, n_thresholds;
     float cuts[HS_CORPUS_THRESHOLDS_MAX]; /* S_ij >= cuts[t] exactly when N_ij >= thresholds[t] */
@@ -48,8 +48,8 @@ typedef struct hs__corpus_map {
     uint64_t same_sentence[HS_CORPUS_THRESHOLDS_MAX]; /* pairs of E */
 } hs__corpus_map;
 
-/* Fills all of map but stride and n_thresholds; the sums of facts grow, and begin with the first head of a
- * layer. */
+/* Fills all of map but stride and n_thresholds, and adds to the sums of facts, which begin with the first
+ * head of a layer. */
 void hs__corpus_map_read(hs__corpus_map *map, const float *similarity, const hs__corpus_facts *facts,
                          bool first, const float *thresholds);
 
@@ -72,7 +72,7 @@ void hs__corpus_attention_add(const float *attention, const hs__corpus_facts *fa
 /* Adds the sums of a batch to sums and high_columns. */
 void hs__corpus_attention_move(const uint32_t *batch, size_t window, int64_t *sums, int64_t *high_columns);
 
-/* Adds a real number to its whole and fraction words. */
+/* Adds a real number to a pair of words: integer and fraction. */
 static inline void hs__corpus_fixed_add(int64_t fixed[2], double value)
 {
     if (!(fabs(value) < HS__FIXED_MAX))
@@ -82,11 +82,11 @@ static inline void hs__corpus_fixed_add(int64_t fixed[2], double value)
     fixed[1] += (int64_t)nearbyint((value - whole) / HS__FRACTION_UNIT);
 }
 
-/* One text's profile of a head; in the order of HS__PROFILE_... */
+/* Computes one text's profile of a head, in the order of HS__PROFILE_... */
 void hs__corpus_profile_find(const hs_observed_head *head, const hs__corpus_facts *facts,
                              double ret_figures[HS__PROFILE_N]);
 
-/* The maps of one text, where distances of heads are counted. */
+/* The maps of one text, kept if distances of heads are counted. */
 typedef struct hs__corpus_kept {
     float *maps;         /* [l][h][window][window], each with rows of the text's length */
     const float **heads; /* [l][h]: into maps */
@@ -95,6 +95,6 @@ typedef struct hs__corpus_kept {
 } hs__corpus_kept;
 /* Nothing without distances. */
 void hs__corpus_kept_layout(const hs__corpus_header *header, hs__arena *arena, hs__corpus_kept *ret_kept);
-/* Keeps map number `at` of all layers' heads; with the last one the text's distances are added. */
+/* Keeps map number `at` of all layers' heads. The last map adds the text's distances. */
 void hs__corpus_distances_add(hs_corpus_stats *stats, const hs__corpus_kept *kept, size_t at, size_t n_tokens,
                               const hs_observed_head *head);

@@ -1,17 +1,17 @@
-/* statistics_arrays.c - the state as the arrays of docs/methods.md section 4. */
+/* statistics_arrays.c - the state as the arrays of docs/reference/arrays.md. */
 #include "engine/statistics/statistics_state.h"
 
 #include <math.h>
 #include <string.h>
 
-/* How an array is made of fields. */
+/* The way in which an array is made of fields. */
 typedef enum source {
     FROM_COUNTS, /* the field itself */
     FROM_PARTS,  /* summed over its first axis, the parts */
     FROM_SHARES, /* the field in units of HS__SHARE_UNIT */
     FROM_PARTS_SHARES,
-    FROM_WHOLE,    /* pairs of words, whole and fraction, the last axis */
-    FROM_MIRRORED, /* [l][whole, fraction][i][j] of i < j, shown on both sides of the diagonal */
+    FROM_WHOLE,    /* the last axis is an integer and a fraction */
+    FROM_MIRRORED, /* [l][integer, fraction][i][j] of i < j, shown on both sides of the diagonal */
     FROM_ATTENTION,
     FROM_OTHER_COLUMNS, /* attention less that in the columns of H */
     FROM_OFF_DIAGONAL,  /* and less the diagonal */

@@ -1,11 +1,12 @@
-/* statistics_attention.c - sums of attention maps over texts. Those of a batch fit 32 bits, and the cache. */
+/* statistics_attention.c - sums of attention maps over texts. The sums of a batch fit in 32 bits and in the
+ * cache. */
 #include "engine/statistics/statistics_add.h"
 
 #include "model/clones.h"
 
 #include <string.h>
 
-/* A in units of 2^-HS__ATTENTION_BITS. What a broken checkpoint gives instead is clipped to [0, 1]. */
+/* A in units of 2^-HS__ATTENTION_BITS. Clips other values, which broken checkpoints give, to [0, 1]. */
 static inline uint32_t fixed_of(float a)
 {
     const float above = a > 0 ? a : 0.0f;

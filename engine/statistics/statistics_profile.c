@@ -18,8 +18,9 @@ typedef union lanes {
     float values[HS__LANES];
 } lanes;
 
-/* ln of sixteen, within 2e-6, and 0 of 1; finite of 0. x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a
- * polynomial of m - 1: a division as in hs__log costs more than all else that is done to an element. */
+/* Natural logarithms of sixteen numbers, within 2e-6. The result is exactly 0 for 1, and finite for 0. Writes
+ * x = 2^e m with m in [sqrt(1/2), sqrt(2)) and evaluates a polynomial of m - 1. The division in hs__log would
+ * cost more than the rest of the work on an element. */
 static inline __attribute__((always_inline)) void logs(const hs__floats *x, hs__floats *ret)
 {
     const hs__ints shifted = (hs__ints)*x - 0x3f3504f3;

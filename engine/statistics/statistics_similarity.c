@@ -1,9 +1,9 @@
 /* statistics_similarity.c - one similarity map read for the corpus statistics.
  *
- * The map is read once. That reading leaves, beside its sums, maps of bytes: how many thresholds each N
- * reaches, the same with each row moved to begin at its diagonal, and the histogram bin. What is counted per
- * threshold are columns of the first two, 64 at a time: a column of a symmetric map counts a token's pairs,
- * one of the moved rows the pairs of a distance. */
+ * The map is read once. This computes the sums and writes three maps of bytes: the number of thresholds that
+ * each N reaches, the same with each row moved to begin at its diagonal, and the histogram bin. The counts of
+ * each threshold are sums over columns of the first two, 64 columns at a time. A column of the first, which
+ * is symmetric, counts a token's pairs. A column of the second counts the pairs of a distance. */
 #include "engine/statistics/statistics_add.h"
 
 #include "engine/analysis/analysis.h"
@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) void moments_flush(moment_floats *f
     *floats = (moment_floats){0};
 }
 
-/* Where row i of a map goes. */
+/* The places to which row i of a map is written. */
 typedef struct row_places {
     uint8_t *levels, *diagonal, *bins;
     float *similarity_sum, *normalized_sum;

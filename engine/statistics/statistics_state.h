@@ -1,9 +1,11 @@
 /* statistics_state.h - the inside of hs_corpus_stats, shared by the files statistics*.c.
  *
- * A state is one block: a header that holds the options, then fields of int64. Counts are counts. Real
- * numbers are in fixed point: an attention in units of 2^-28 (it is at most 1, and carries a rounding error
- * of 2^-24 of itself already), a focal share in units of 2^-36, everything else as a whole number and a
- * fraction in units of 2^-37. Merging adds words, saving hands out the block. */
+ * A state is one block: a header that holds the options, then fields of int64. Counts are integers. Real
+ * numbers are in fixed point:
+ * - an attention in units of 2^-28: it is at most 1 and has a relative rounding error of 2^-24 already
+ * - a focal token's fraction in units of 2^-36
+ * - all others as an integer and a fraction in units of 2^-37
+ * Merging adds the fields of two states. Saving writes the block. */
 #pragma once
 
 #include "engine/statistics/statistics.h"
@@ -16,7 +18,7 @@
 /* Bins of N: [0] below 0, then HS_CORPUS_BINS on [0, 1]. */
 enum { HS__N_BINS = 1 + HS_CORPUS_BINS };
 
-/* What PROFILES sums of a text: figures of hs_head_profile in this order, then its offsets. */
+/* The figures of a text that PROFILES sums: those of hs_head_profile in this order, then its offsets. */
 enum {
     HS__PROFILE_SELF,
     HS__PROFILE_PREVIOUS,
@@ -34,10 +36,15 @@ enum {
     HS__PROFILE_N = HS__PROFILE_OFFSETS + 2 * HS_PROFILE_REACH + 1
 };
 
-/* name, axes: p parts, t thresholds, l layers, h heads, w window, v vocabulary, u 0 .. heads, s bins of a
- * share, n bins of N, c bins of c, m roles, q figures of a profile, d heads of all layers (0 where no
- * distances are counted), e words about masked tokens (0 where none are: tokens, right ones, loss in whole
- * and fraction), 3 and 2 themselves (2: whole, fraction). */
+/* Name and axes of each field. The letters of axes:
+ *     p  parts                 t  thresholds            l  layers
+ *     h  heads                 w  positions             v  vocabulary
+ *     u  0 .. heads            s  bins of a fraction    n  bins of N
+ *     c  bins of c             m  roles                 q  figures of a profile
+ *     d  heads of all layers; 0 without distances of heads
+ *     e  figures of masked tokens; 0 without them: tokens, right ones, loss as integer and fraction
+ *     2  integer and fraction
+ *     3  three figures */
 #define HS__CORPUS_FIELDS(X)                                                                                 \
     X(TEXTS, "")                                                                                             \
     X(TOKENS, "")                                                                                            \

@@ -1,0 +1,78 @@
+/* classify.c - the heads of fine-tuned checkpoints: logits = norm(act(x W' + b)) output' + b.
+ *
+ * Their products are packed in fp32 for every precision: most heads compute one row. */
+#include "engine/pass/cpu.h"
+#include "engine/pass/team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static hs_status pack_dense(const hs__cpu_engine *engine, const hs_dense *dense, hs__activate *activate,
+                            hs__linear **ret_linear, hs_error *err)
+{
+    const hs__linear_source source = {.parts = &dense,
+                                      .n_parts = 1,
+                                      .activate = activate,
+                                      .cache_bytes = hs_runtime_caches(engine->base.runtime).second};
+    if (!dense->weight.data)
+        return HS_OK;
+    return hs__linear_native.create(&source, engine->kernels, HS_PRECISION_FP32, ret_linear, err);
+}
+
+hs_status hs__head_pack(const hs__cpu_engine *engine, const hs_task_head *source, hs__packed_head *head,
+                        hs_error *err)
+{
+    const hs_status st =
+        pack_dense(engine, &source->dense, engine->kernels->activate[source->activation], &head->dense, err);
+    return st ? st : pack_dense(engine, &source->output, NULL, &head->output, err);
+}
+
+void hs__head_unpack(hs__packed_head *head)
+{
+    hs__linear_destroy(head->dense);
+    hs__linear_destroy(head->output);
+}
+
+/* A product whose tasks threads share. */
+typedef struct product {
+    const hs__linear *linear;
+    size_t n_rows, n_threads;
+    const float *x;
+    float *y;
+} product;
+
+static void task_multiply(void *context, size_t task, size_t slot)
+{
+    (void)slot;
+    const product *p = context;
+    hs__linear_run(p->linear, p->n_rows, p->n_threads, p->x, p->y, task);
+}
+
+static void multiply(hs__team *team, product p)
+{
+    hs__team_share(team, hs__linear_tasks(p.linear, p.n_rows, p.n_threads), task_multiply, &p);
+}
+
+hs_status hs__cpu_classify(const hs_engine *base, const hs_task_head *source, const float *rows,
+                           size_t n_rows, size_t n_threads, float *logits, hs_error *err)
+{
+    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
+    const hs__packed_head *head =
+        source == &base->architecture->next_sentence ? &engine->next_sentence : &engine->task_head;
+    const size_t H = engine->shape.hidden;
+    n_threads = n_threads < 1 ? 1 : n_threads < engine->n_threads ? n_threads : engine->n_threads;
+    float *y = head->dense ? malloc(n_rows * H * sizeof *y) : NULL;
+    if (head->dense && !y)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
+    hs__team team;
+    hs__team_start(&team, base->runtime, n_threads);
+    if (head->dense)
+        multiply(&team, (product){head->dense, n_rows, n_threads, rows, y});
+    if (y && head->norm.gamma)
+        engine->add_norm(n_rows, H, y, NULL, head->norm.gamma, head->norm.beta, base->architecture->norm_eps,
+                         y);
+    multiply(&team, (product){head->output, n_rows, n_threads, y ? y : rows, logits});
+    hs__team_finish(&team);
+    free(y);
+    return HS_OK;
+}
