@@ -1,5 +1,5 @@
-/* accept.c - header lists are walked element by element (RFC 9110 section 5.6); the most precise range
- * decides, then the highest q. */
+/* accept.c - reads header lists element by element (RFC 9110 section 5.6). Of an Accept header's ranges the
+ * most precise one applies to a type; the type with the highest q is chosen. */
 #include "api/accept.h"
 
 #include <stdio.h>
@@ -10,9 +10,11 @@ static const hs_format formats[HS__FORMAT_COUNT] = {
     [HS__JSON] = {"json", "application/json"},
     [HS__NPZ] = {"npz", "application/x-npz"},
     [HS__SAFETENSORS] = {"safetensors", "application/x-safetensors"},
+    [HS__SVG] = {"svg", "image/svg+xml"},
+    [HS__PDF] = {"pdf", "application/pdf"},
 };
 
-/* Of a body of several requests. */
+/* The format of answers to a body of several requests. */
 static const hs_format lines_format = {"ndjson", "application/x-ndjson"};
 
 const char *hs__format_media_type(hs__answer_format format)
@@ -108,7 +110,7 @@ static int item_quality(const item *it)
     return quality > 1000 ? 1000 : quality;
 }
 
-/* How much an Accept header wants a media type: 0 not at all; else by q, then by how precisely it says so. */
+/* Returns the rank of a media type in an Accept header: by q, then by precision; 0 if it is excluded. */
 static int wanted(const char *accept, const char *media_type)
 {
     int best_precision = 0, quality = 0;
@@ -119,7 +121,7 @@ static int wanted(const char *accept, const char *media_type)
             precision = 2;
         else if (item_is(&it, "*/*"))
             precision = 1;
-        if (precision > best_precision) { /* the most precise range decides */
+        if (precision > best_precision) {
             best_precision = precision;
             quality = item_quality(&it);
         }
@@ -131,7 +133,8 @@ int hs__json_accepted(const char *accept, hs__problem *problem)
 {
     if (!accept || wanted(accept, formats[HS__JSON].media_type))
         return 0;
-    return hs__refuse(problem, 406, NULL, "this path answers application/json only");
+    return hs__refuse(problem, 406, NULL,
+                      "the answer of this path is always application/json: ask for that, or send no Accept");
 }
 
 /* The value of a hexadecimal digit, -1 for anything else. */
@@ -177,12 +180,12 @@ static const char *list(const hs_format *among, size_t n, bool media_types, char
     return ret;
 }
 
-/* What a query asks for. */
+/* The values of a query. */
 typedef struct query_choice {
     const hs_format *among;
-    size_t n_among, format; /* n_among: not said */
-    bool *hooks;            /* NULL: names is no parameter here */
-    bool names_said;
+    size_t n_among, format; /* n_among: none so far */
+    bool *hooks;            /* NULL: the parameter `names` is unknown */
+    bool has_names;
 } query_choice;
 
 static int format_take(query_choice *choice, const char *value, hs__problem *problem)
@@ -190,7 +193,7 @@ static int format_take(query_choice *choice, const char *value, hs__problem *pro
     char names[256];
     size_t f = 0;
     if (choice->format < choice->n_among)
-        return hs__refuse(problem, 422, NULL, "the query parameter 'format' is given twice");
+        return hs__refuse(problem, 422, NULL, "the query parameter 'format' occurs twice; send it once");
     while (f < choice->n_among && strcmp(value, choice->among[f].name) != 0)
         f++;
     choice->format = f;
@@ -201,9 +204,9 @@ static int format_take(query_choice *choice, const char *value, hs__problem *pro
 
 static int names_take(query_choice *choice, const char *value, hs__problem *problem)
 {
-    if (choice->names_said)
-        return hs__refuse(problem, 422, NULL, "the query parameter 'names' is given twice");
-    choice->names_said = *choice->hooks = true;
+    if (choice->has_names)
+        return hs__refuse(problem, 422, NULL, "the query parameter 'names' occurs twice; send it once");
+    choice->has_names = *choice->hooks = true;
     return strcmp(value, "hooks") == 0 ? 0 : hs__refuse(problem, 422, NULL, "unknown names; allowed: hooks");
 }
 
@@ -255,7 +258,8 @@ static int choose(query_choice *choice, const char *query, const char *accept, h
     char media_types[256];
     if (best)
         return 0;
-    return hs__refuse(problem, 406, NULL, "Accept allows none of %s", list(among, n, true, media_types));
+    return hs__refuse(problem, 406, NULL, "the Accept header allows none of %s",
+                      list(among, n, true, media_types));
 }
 
 int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format, bool *ret_hooks,
@@ -265,10 +269,8 @@ int hs__format_choose(const char *query, const char *accept, hs__answer_format *
     if (choose(&choice, query, accept, problem))
         return problem->status;
     *ret_format = (hs__answer_format)choice.format;
-    if (ret_hooks && *ret_hooks && *ret_format == HS__JSON)
-        return hs__refuse(
-            problem, 422, NULL,
-            "names=hooks names the arrays of binary answers: ask for format=npz or safetensors");
+    if (ret_hooks && *ret_format == HS__JSON)
+        *ret_hooks = false; /* JSON keeps its names */
     return 0;
 }
 
@@ -298,7 +300,7 @@ static int charset_check(const item *it, hs__problem *problem)
     const char *charset = item_parameter(it, "charset", &n);
     if (charset && !(n == 5 && strncasecmp(charset, "utf-8", 5) == 0) &&
         !(n == 4 && strncasecmp(charset, "utf8", 4) == 0))
-        return hs__refuse(problem, 415, NULL, "JSON is UTF-8; charset=%.*s is not", hs__clip(charset, n, 64),
+        return hs__refuse(problem, 415, NULL, "charset is %.*s; JSON must be UTF-8", hs__clip(charset, n, 64),
                           charset);
     return 0;
 }
@@ -308,7 +310,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem)
     item it;
     if (!content_is(content_type, "application/json", &it))
         return hs__refuse(problem, 415, NULL,
-                          "the body must be sent with 'Content-Type: application/json' (curl: -H "
+                          "the body needs the header 'Content-Type: application/json' (curl: -H "
                           "'Content-Type: application/json')");
     return charset_check(&it, problem);
 }

@@ -1,5 +1,5 @@
-/* analysis_request.c - a body is read from the outside in: JSON, an object, known names, the model, and then
- * every field with what the model allows. The first thing that is wrong is the answer. */
+/* analysis_request.c - checks a body in this order: JSON, object, known names, model, then every field with
+ * the model's limits. The first error is the answer. */
 #include "api/analysis_request.h"
 
 #include "api/fields.h"
@@ -18,7 +18,7 @@ static int parse_body(const hs_request *request, json_t **ret_body, hs__problem 
         *ret_body = body;
         return 0;
     }
-    /* jansson leaves the text empty where it forgot to say that an allocation failed. */
+    /* jansson leaves the text empty if it does not report a failed allocation. */
     if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
         return hs__refuse(problem, 500, NULL, "out of memory");
     hs__refuse(problem, 400, NULL, "the body is not valid %s: %s",
@@ -29,7 +29,7 @@ static int parse_body(const hs_request *request, json_t **ret_body, hs__problem 
     return 400;
 }
 
-/* JSON pointer to a member of the body; to the body itself when the name is too long for one. */
+/* Writes the JSON pointer to a member of the body, or to the body itself if the name is too long. */
 static void member_pointer(const char *name, char ret_pointer[256])
 {
     size_t n = 0;
@@ -49,15 +49,11 @@ static void member_pointer(const char *name, char ret_pointer[256])
     ret_pointer[n] = '\0';
 }
 
-/* The field of that name, where /tokenize has fewer. */
+/* Returns true if a field of this name exists; /tokenize has fewer. */
 static bool is_field(const char *name, bool tokens_only)
 {
-    for (size_t i = 0; hs_field_at(i); i++) {
-        const hs_field *field = hs_field_at(i);
-        if (strcmp(name, field->name) == 0)
-            return field->tokenize || !tokens_only;
-    }
-    return strcmp(name, "model") == 0;
+    const hs_field *field = hs_field_find(name);
+    return field ? field->tokenize || !tokens_only : strcmp(name, "model") == 0;
 }
 
 static int refuse_name(const char *name, bool tokens_only, hs__problem *problem)
@@ -105,12 +101,12 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
         const size_t n = strlen(names);
         snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
     }
-    return hs__refuse(problem, 404, "/model", "there is no model '%.*s'; there is: %s",
+    return hs__refuse(problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
                       hs__clip(json_string_value(value), json_string_length(value), 64),
                       json_string_value(value), names);
 }
 
-/* Exactly one input, and only what belongs to it. */
+/* Refuses a body without exactly one input, or with fields that belong to another one. */
 static int check_input(const json_t *body, hs__problem *problem)
 {
     static const char *const inputs[] = {"text", "words", "input_ids"};
@@ -119,16 +115,18 @@ static int check_input(const json_t *body, hs__problem *problem)
         char pointer[32];
         snprintf(pointer, sizeof pointer, "/%s", inputs[i]);
         if (json_object_get(body, inputs[i]) && input)
-            return hs__refuse(problem, 422, pointer, "'%s' and '%s' exclude each other", input, inputs[i]);
+            return hs__refuse(problem, 422, pointer,
+                              "'%s' and '%s' exclude each other: send only one of them", input, inputs[i]);
         input = json_object_get(body, inputs[i]) ? inputs[i] : input;
     }
     if (!input)
         return hs__refuse(problem, 422, "/text",
-                          "the field 'text' is required: the text to analyse; or 'words', or 'input_ids'");
+                          "the request has no input: one of 'text', 'words' and 'input_ids' is required");
     if (json_object_get(body, "text_pair") && strcmp(input, "text") != 0)
-        return hs__refuse(problem, 422, "/text_pair", "'text_pair' goes with 'text' only");
+        return hs__refuse(problem, 422, "/text_pair", "'text_pair' is allowed with 'text' only");
     if (json_object_get(body, "token_type_ids") && strcmp(input, "input_ids") != 0)
-        return hs__refuse(problem, 422, "/token_type_ids", "'token_type_ids' go with 'input_ids' only");
+        return hs__refuse(problem, 422, "/token_type_ids",
+                          "'token_type_ids' is allowed with 'input_ids' only");
     return 0;
 }
 
@@ -136,7 +134,7 @@ int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool
                               hs__analysis_request *ret_wanted, hs__problem *problem)
 {
     if (api->n_models == 0)
-        return hs__refuse(problem, 404, "/model", "no model is loaded");
+        return hs__refuse(problem, 404, "/model", "no model is loaded: start the server with --model");
     if (parse_body(request, &ret_wanted->body, problem))
         return problem->status;
     json_t *body = ret_wanted->body;

@@ -26,6 +26,27 @@ typedef struct hs__prediction_request {
     bool asked; /* for: by this field or among the outputs */
 } hs__prediction_request;
 
+/* Outputs of task heads, as bits. */
+enum { HS__TASK_CLASSES = 1, HS__TASK_NEXT_SENTENCE = 2, HS__TASK_ANSWER = 4 };
+
+/* The field figure, in the order of its choices in api/fields.c. */
+enum {
+    HS__FIGURE_HEAD,
+    HS__FIGURE_LAYER,
+    HS__FIGURE_OVERVIEW,
+    HS__FIGURE_DISTANCES,
+    HS__FIGURE_PREDICTIONS,
+    HS__FIGURE_LENS,
+    HS__FIGURE_EFFECTS
+};
+enum { HS__SHOW_ATTENTION, HS__SHOW_SIMILARITY, HS__SHOW_BOTH };
+enum { HS__SCALE_OWN, HS__SCALE_SHARED };
+typedef struct hs__figure_request {
+    unsigned kind, show, scale, labels;
+    float width_mm, font_pt;
+    bool footer, asked;
+} hs__figure_request;
+
 typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     /* One of three inputs; the others are NULL. */
@@ -58,6 +79,9 @@ typedef struct hs__analysis_request {
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;
     hs__prediction_request predictions;
+    unsigned task_outputs; /* HS__TASK_... of the requested outputs */
+    hs__figure_request figure;
+    bool has_layers; /* the request names layers */
 } hs__analysis_request;
 
 /* Reads the body for /analyze, or with tokens_only the fewer fields of /tokenize. Release with

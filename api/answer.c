@@ -1,12 +1,13 @@
-/* answer.c - the way from what was asked for to where it lies. */
+/* answer.c - finds the requested layers, heads and taps in a capture. */
 #include "api/answer.h"
 
 #include "engine/analysis/flows.h"
 #include "model/memory.h"
+#include "model/utf8.h"
 
 #include <stdlib.h>
 
-/* Of all slots, where one does not need more: a text of thousands of tokens has few. */
+/* Limit of the scratch of all slots; there is always at least one slot. */
 #define SCRATCH_BYTES_MAX  ((size_t)128 << 20)
 #define SHARED_NUMBERS_MIN ((size_t)65536) /* some 300 us of JSON */
 
@@ -27,7 +28,8 @@ void hs__answer_share(const hs__answer *a, size_t n_threads, size_t n_tasks,
     hs_runtime_share(hs_engine_runtime(a->model->engine), n_threads, n_tasks, task, context);
 }
 
-/* Where the numbers asked for lie among the captured ones; both ascending, the former among the latter. */
+/* Finds the index of each requested number in the captured ones. Both lists ascend; the captured one contains
+ * the other. */
 static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captured, uint16_t *ret_at)
 {
     uint16_t at = 0;
@@ -38,14 +40,9 @@ static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captur
     }
 }
 
-/* The capture with the similarities that were asked for in their place. */
-static const hs_capture *look(const hs__analysis_request *wanted, const hs_capture *capture, hs_capture *seen)
+hs_tap hs__answer_similarity(const hs__answer *a)
 {
-    if (!capture || wanted->similarity_space != HS__SPACE_RESIDUAL)
-        return capture;
-    *seen = *capture;
-    seen->arrays[HS_TAP_SIMILARITY] = capture->arrays[HS_TAP_RESIDUAL_SIMILARITY];
-    return seen;
+    return a->wanted->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
 }
 
 size_t hs__answer_part_floats(const hs__answer *a)
@@ -70,8 +67,6 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
 {
     if (!a->capture)
         return HS_OK;
-    a->capture = look(a->wanted, a->capture, &a->seen);
-    a->baseline = look(a->wanted, a->baseline, &a->baseline_seen);
     locate(a->wanted->layers, a->wanted->n_layers, a->capture->layers, a->layer_at);
     locate(a->wanted->heads, a->wanted->n_heads, a->capture->heads, a->head_at);
     if (a->baseline) {
@@ -93,6 +88,13 @@ const float *hs__answer_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
 const float *hs__answer_baseline_at(const hs__answer *a, hs_tap tap, size_t l, size_t h)
 {
     return hs_capture_at(a->baseline, tap, a->baseline_layer_at[l], a->baseline_head_at[h]);
+}
+
+hs_text hs__text_part(const hs_text *text, size_t start, size_t end)
+{
+    const size_t from = hs_utf8_offset(text->bytes, text->n_bytes, start);
+    const char *bytes = text->bytes + from;
+    return (hs_text){bytes, hs_utf8_offset(bytes, text->n_bytes - from, end - start)};
 }
 
 const char *hs__answer_token(const hs__answer *a, size_t i)

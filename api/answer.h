@@ -1,9 +1,8 @@
-/* answer.h - what one sequence's maps show, in the form that outputs and writers read.
+/* answer.h - one sequence's captures and results, as outputs and writers read them.
  *
- * The captured maps may be more than what was asked for (from the cache, or because segments need every
- * head): l and h below count the request's own layers and heads, and layer_at, head_at say where those lie in
- * the capture. Zeroed memory is an empty answer; all but what is named here as owned is borrowed from the
- * job. */
+ * A capture may have more layers and heads than requested: it may come from the cache, or segments need every
+ * head. l and h below count the requested layers and heads; layer_at and head_at are their places in the
+ * capture. Zeroed memory is an empty answer. Members are borrowed from the job unless marked as owned. */
 #pragma once
 
 #include "api/analysis_request.h"
@@ -21,39 +20,44 @@ typedef struct hs__answer {
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
     const uint8_t *masked;      /* [T] or NULL */
     const hs_capture *capture;  /* NULL when the outputs need none */
-    const hs_capture *baseline; /* of the pass without interventions; NULL when there are none */
+    const hs_capture *baseline; /* of the pass without interventions; NULL if there are none */
 
-    const hs_effect *effects; /* [n_layers][n_heads] as asked for; NULL when they were not */
+    const hs_effect *effects; /* [n_layers][n_heads]; NULL if not requested */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
-    hs_capture seen, baseline_seen; /* where similarities are another space's: the captures as answered */
     float *rollouts;                /* owned: [l][T][T], or NULL */
     char *scratch;                  /* owned: for parts of array outputs, by slot; see below */
     size_t n_slots;                 /* threads that may work on the answer at once */
-    void *results[HS__OUTPUTS_MAX]; /* owned: what an output computed, by its number; see outputs.h */
+    void *results[HS__OUTPUTS_MAX]; /* owned: results of structures by output; see outputs.h */
 } hs__answer;
 
-/* Finds layers and heads in the capture, chooses the similarities and makes scratch. */
+/* Finds the requested layers and heads in the captures and allocates scratch. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
 
-/* The captured array of one head asked for. */
+/* Returns the tap that holds similarities in the requested space. */
+hs_tap hs__answer_similarity(const hs__answer *answer);
+
+/* Returns the captured array of the requested layer l and head h. */
 const float *hs__answer_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
-/* The same of the baseline. */
+/* Returns the same array of the baseline. */
 const float *hs__answer_baseline_at(const hs__answer *answer, hs_tap tap, size_t l, size_t h);
 
-/* Room of a slot: two parts, then what hs_effective_attention works in. */
+/* Returns a slot's scratch: two parts, then the scratch of hs_effective_attention. */
 float *hs__answer_scratch(const hs__answer *answer, size_t slot);
-/* Of one part: T * max(T, d), in whole cache lines. */
+/* Returns the floats of a part in scratch: T * max(T, d), rounded up to cache lines. */
 size_t hs__answer_part_floats(const hs__answer *answer);
 
-/* The vocabulary's name of token i. */
+/* Returns the vocabulary's string of token i. */
 const char *hs__answer_token(const hs__answer *answer, size_t i);
+
+/* Returns the part [start, end) of a text, in code points. */
+hs_text hs__text_part(const hs_text *text, size_t start, size_t end);
 
 bool hs__answer_cancelled(const hs__answer *answer);
 
-/* Threads that may write so many numbers together, n_slots at most: few are not worth waking anybody. */
+/* Returns how many threads should share the work on n_numbers: 1 for few numbers, else n_slots. */
 size_t hs__answer_threads(const hs__answer *answer, size_t n_numbers);
 /* As hs_runtime_share. */
 void hs__answer_share(const hs__answer *answer, size_t n_threads, size_t n_tasks,

@@ -1,8 +1,8 @@
-/* answer_arrays.c - the answer as named arrays, the same in npz and safetensors; they differ in where texts
- * and scalars stand. */
+/* answer_arrays.c - writes the answer as npz or safetensors. Both have the same arrays; npz has texts and
+ * scalars as arrays, safetensors as metadata. */
 #include "api/answer_write.h"
 
-#include "api/formats/narrow.h"
+#include "api/formats/convert.h"
 #include "api/formats/npz.h"
 #include "api/formats/tensors.h"
 
@@ -58,12 +58,12 @@ static void put_floats(hs__element element, const float *from, size_t n, char *t
     if (element == HS__ELEMENT_F4)
         memcpy(to, from, n * sizeof *from);
     else if (element == HS__ELEMENT_F2)
-        hs__narrow_f2(from, n, (uint16_t *)(void *)to);
+        hs__convert_f2(from, n, (uint16_t *)(void *)to);
     else
-        hs__narrow_u1(from, n, (uint8_t *)to);
+        hs__convert_u1(from, n, (uint8_t *)to);
 }
 
-/* An array on its way to where it is to stand. */
+/* An array and its place in the file. */
 typedef struct array_fill {
     const hs__array *array;
     size_t n_heads;
@@ -179,14 +179,14 @@ static void add_outputs(hs__arrays *arrays, const hs__answer *a)
     }
 }
 
-/* ---- what is no array of numbers ---- */
+/* ---- texts and scalars ---- */
 
 static hs_bytes bytes_of(const char *text)
 {
     return (hs_bytes){text, strlen(text)};
 }
 
-/* Computed now if nobody did before. */
+/* Returns the model's hash. Computes it if hs_api_hash_models has not finished. */
 static const char *model_sha256(const hs__answer *a, char hex[HS_SHA256_HEX])
 {
     if (atomic_load(&a->model->hashed))
@@ -195,7 +195,7 @@ static const char *model_sha256(const hs__answer *a, char hex[HS_SHA256_HEX])
     return hex;
 }
 
-/* The outputs' totals: calls add for each. */
+/* Calls add for the total of each output. */
 static void each_total(const hs__answer *a, void *to, void (*add)(void *to, const char *name, uint64_t total))
 {
     for (size_t i = 0; hs__output_at(i); i++) {
@@ -214,7 +214,7 @@ static void add_total(void *to, const char *name, uint64_t total)
 
 /* ---- npz ---- */
 
-/* tokens is room for T. */
+/* tokens is scratch of T elements. */
 static void add_texts(hs__arrays *arrays, const hs__answer *a, hs_bytes *tokens)
 {
     char hex[HS_SHA256_HEX];
@@ -236,7 +236,7 @@ static hs_status write_npz(hs__buffer *b, const hs__arrays *arrays, hs_error *er
     size_t n_bytes = HS__NPZ_OVERHEAD;
     for (size_t i = 0; i < arrays->n; i++)
         n_bytes += HS__NPZ_OVERHEAD + arrays->items[i].n_bytes;
-    hs__buffer_room(b, n_bytes); /* at once, so that nothing is copied for growth */
+    hs__buffer_reserve(b, n_bytes); /* so that the buffer never grows */
     for (size_t i = 0; i < arrays->n; i++)
         hs__npz_array(&npz, &arrays->items[i]);
     return hs_npz_finish(&npz, err);

@@ -1,17 +1,13 @@
-/* answer_json.c - the JSON answer: small parts member by member, arrays row by row straight from the floats.
- */
+/* answer_json.c - writes the JSON answer. Threads share the work on large arrays. */
 #include "api/answer_write.h"
 
-#include <sched.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* In the memory of all threads, some 40 MB: as many as 16 write maps of 512 tokens. */
-#define OWN_NUMBERS_MAX ((size_t)4 << 20)
-
-enum {
-    SPINS = 4000
-}; /* some us: a part takes longer, but those at work on several end one after the other */
+/* Numbers that all threads format at once, some 40 MB of text: enough for 16 threads and maps of 512 tokens.
+ */
+#define SLOTS_NUMBERS_MAX ((size_t)4 << 20)
 
 static void write_token(hs__buffer *b, const hs__answer *a, size_t i)
 {
@@ -97,19 +93,25 @@ static void write_head_number(hs__buffer *b, const hs__answer *a, size_t i)
 
 /* ---- arrays ---- */
 
-/* An array's text is made part by part (a layer's, or a head's), in memory of whoever makes one. When all
- * parts before have their place in the answer, one takes its own and is copied there: only the order is
- * waited for, and no text depends on who wrote it. */
+typedef struct array_slot {
+    hs__buffer text;     /* of the part that the slot's thread formats */
+    pthread_cond_t turn; /* for the thread of a part i where i % n_slots is this slot's number */
+} array_slot;
+
+/* An array that threads write together. A part is one layer, or one head of a layer. Threads take parts in
+ * ascending order, format them apart and copy each to its place, once all parts before have theirs. */
 typedef struct array_text {
-    hs__buffer *body; /* with room for all of it */
+    hs__buffer *body; /* has capacity for the array */
     const hs__answer *answer;
     const hs__output *output;
     size_t n_walked, n_heads, n_axes, lengths[HS_AXES_MAX];
-    atomic_size_t n_placed; /* parts that have their place; body->size is the next one's to change */
-    hs__buffer *own;        /* [n_slots] */
+    pthread_mutex_t mutex;
+    size_t n_placed; /* parts that have their place; guarded by mutex, as body is */
+    size_t n_slots;
+    array_slot *slots; /* [n_slots] */
 } array_text;
 
-/* What is there for who went away is thrown away: it may end early. */
+/* Appends part i. Appends less if the request was cancelled: its output is discarded. */
 static void write_part(hs__buffer *b, const array_text *t, size_t i, size_t slot)
 {
     const size_t l = i / t->n_heads, h = i % t->n_heads;
@@ -121,42 +123,55 @@ static void write_part(hs__buffer *b, const array_text *t, size_t i, size_t slot
     hs__buffer_add(b, "]", t->n_walked == 2 && h + 1 == t->n_heads);
 }
 
-/* Whoever has the parts before is at work on them, for they were begun in order. */
-static void wait_for_turn(atomic_size_t *n_placed, size_t i)
+/* Waits until parts [0, i) have their place, then reserves the place of part i. At most n_slots successive
+ * parts are in work, so no two threads wait for the same condition. */
+static char *place_part(array_text *t, size_t i, hs__buffer *text)
 {
-    for (size_t n = 0; atomic_load_explicit(n_placed, memory_order_acquire) < i; n++)
-        if (n > SPINS)
-            sched_yield();
+    hs__buffer *body = t->body;
+    pthread_mutex_lock(&t->mutex);
+    while (t->n_placed < i)
+        pthread_cond_wait(&t->slots[i % t->n_slots].turn, &t->mutex);
+    char *to = body->data + body->size;
+    body->failed |= text->failed || text->size > body->capacity - body->size;
+    text->size = body->failed ? 0 : text->size;
+    body->size += text->size;
+    t->n_placed++;
+    pthread_cond_signal(&t->slots[t->n_placed % t->n_slots].turn);
+    pthread_mutex_unlock(&t->mutex);
+    return to;
 }
 
 static void part_text(void *context, size_t i, size_t slot)
 {
     array_text *t = context;
-    hs__buffer *own = &t->own[slot], *body = t->body;
-    own->size = 0;
-    write_part(own, t, i, slot);
-    wait_for_turn(&t->n_placed, i);
-    char *to = body->data + body->size;
-    body->failed |= own->failed || own->size > body->capacity - body->size;
-    const size_t n = body->failed ? 0 : own->size;
-    body->size += n;
-    atomic_store_explicit(&t->n_placed, i + 1, memory_order_release);
-    if (n > 0)
-        memcpy(to, own->data, n);
+    hs__buffer *text = &t->slots[slot].text;
+    text->size = 0;
+    write_part(text, t, i, slot);
+    char *to = place_part(t, i, text);
+    if (text->size > 0)
+        memcpy(to, text->data, text->size);
 }
 
-static void write_parts_shared(array_text *t, size_t n_threads, size_t n_parts)
+static void write_parts_shared(array_text *t, size_t n_parts)
 {
-    t->own = calloc(n_threads, sizeof *t->own);
-    t->body->failed |= !t->own;
-    if (t->own)
-        hs__answer_share(t->answer, n_threads, n_parts, part_text, t);
-    for (size_t slot = 0; t->own && slot < n_threads; slot++)
-        hs__buffer_finish(&t->own[slot]);
-    free(t->own);
+    t->slots = calloc(t->n_slots, sizeof *t->slots);
+    if (!t->slots) {
+        t->body->failed = true;
+        return;
+    }
+    pthread_mutex_init(&t->mutex, NULL); /* cannot fail with glibc's default attributes, nor can conditions */
+    for (size_t slot = 0; slot < t->n_slots; slot++)
+        pthread_cond_init(&t->slots[slot].turn, NULL);
+    hs__answer_share(t->answer, t->n_slots, n_parts, part_text, t);
+    for (size_t slot = 0; slot < t->n_slots; slot++) {
+        pthread_cond_destroy(&t->slots[slot].turn);
+        hs__buffer_finish(&t->slots[slot].text);
+    }
+    pthread_mutex_destroy(&t->mutex);
+    free(t->slots);
 }
 
-/* On one thread nothing is waited for, and nothing copied. */
+/* A single thread writes straight into b: it neither waits nor copies. */
 static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *output)
 {
     array_text t = {.body = b, .answer = a, .output = output, .n_walked = hs__output_n_walked(output)};
@@ -166,12 +181,12 @@ static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *ou
     size_t n = 1; /* numbers of a part */
     for (size_t axis = t.n_walked; axis < t.n_axes; axis++)
         n *= t.lengths[axis];
-    size_t n_threads = hs__answer_threads(a, n * n_parts);
-    while (n_threads > 1 && n_threads * n > OWN_NUMBERS_MAX)
-        n_threads--;
+    t.n_slots = hs__answer_threads(a, n * n_parts);
+    while (t.n_slots > 1 && t.n_slots * n > SLOTS_NUMBERS_MAX)
+        t.n_slots--;
     hs__buffer_add(b, "[", 1);
-    if (n_threads > 1 && !b->failed)
-        write_parts_shared(&t, n_threads, n_parts);
+    if (t.n_slots > 1 && !b->failed)
+        write_parts_shared(&t, n_parts);
     else
         for (size_t i = 0; i < n_parts; i++)
             write_part(b, &t, i, 0);

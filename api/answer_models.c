@@ -1,4 +1,4 @@
-/* answer_models.c - what GET /models says of each model. */
+/* answer_models.c - writes the answer of GET /models. */
 #include "api/answer_models.h"
 
 #include "api/formats/json_text.h"
@@ -19,19 +19,44 @@ static void write_positions(hs__buffer *b, const hs_model *model)
     hs__buffer_text(b, "]");
 }
 
-static void write_windows(hs__buffer *b, const hs_recipe *recipe)
+static void write_windows(hs__buffer *b, const hs_architecture *architecture)
 {
-    for (size_t i = 0; i < recipe->shape.n_layers; i++) {
+    for (size_t i = 0; i < architecture->shape.n_layers; i++) {
         char text[32] = "null";
-        if (recipe->layers[i].window > 0)
-            snprintf(text, sizeof text, "%zu", recipe->layers[i].window);
+        if (architecture->layers[i].window > 0)
+            snprintf(text, sizeof text, "%zu", architecture->layers[i].window);
         hs__buffer_text(b, i ? "," : ",\"windows\":[");
         hs__buffer_text(b, text);
     }
     hs__buffer_text(b, "]");
 }
 
-/* GET /models. Names as in HuggingFace's config.json where it has one. */
+static void write_text(hs__buffer *b, const char *name, const char *text)
+{
+    hs__json_key(b, name);
+    if (text)
+        hs__json_string(b, text, strlen(text));
+    else
+        hs__buffer_text(b, "null");
+}
+
+/* Writes the task, the problem type and the labels of the checkpoint's head. */
+static void write_task(hs__buffer *b, const hs_model *model)
+{
+    const hs_task_head *head = &hs_model_architecture(model)->task_head;
+    write_text(b, "task", hs_model_task(model));
+    write_text(b, "problem_type", hs_model_problem_type(model));
+    hs__json_key(b, "labels");
+    if (!head->labels)
+        hs__buffer_text(b, "null");
+    for (size_t i = 0; head->labels && i < head->n_classes; i++) {
+        hs__buffer_text(b, i ? "," : "[");
+        hs__json_string(b, head->labels[i], strlen(head->labels[i]));
+        hs__buffer_text(b, i + 1 == head->n_classes ? "]" : "");
+    }
+}
+
+/* Member names are those of HuggingFace's config.json if it has them. */
 void hs__models_write(hs__buffer *b, hs_api *api)
 {
     hs__buffer_text(b, "{\"models\":[");
@@ -45,16 +70,18 @@ void hs__models_write(hs__buffer *b, hs_api *api)
                  ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
                  "\"hidden_size\":%zu,"
                  "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
-                 "\"max_tokens\":%zu,\"mlm\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\",\"precision\":\"%s\"",
-                 i ? "false" : "true", hs_model_recipe(model->model)->family,
+                 "\"max_tokens\":%zu,\"mlm\":%s,\"causal\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\","
+                 "\"precision\":\"%s\"",
+                 i ? "false" : "true", hs_model_architecture(model->model)->family,
                  hs_tokenizer_kind(hs_model_tokenizer(model->model)), s->n_layers, s->n_heads, s->hidden,
                  s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
-                 hs_model_recipe(model->model)->predictor.decoder.data ? "true" : "false",
-                 hs_model_bytes(model->model), hs_engine_products(model->engine),
-                 hs_engine_precision(model->engine));
+                 hs_model_predicts_masks(model->model) ? "true" : "false",
+                 hs_model_architecture(model->model)->causal ? "true" : "false", hs_model_bytes(model->model),
+                 hs_engine_products(model->engine), hs_engine_precision(model->engine));
         hs__buffer_text(b, text);
         write_positions(b, model->model);
-        write_windows(b, hs_model_recipe(model->model));
+        write_windows(b, hs_model_architecture(model->model));
+        write_task(b, model->model);
         hs__buffer_text(b, ",\"sha256\":");
         if (atomic_load(&model->hashed))
             hs__json_string(b, model->sha256, strlen(model->sha256));

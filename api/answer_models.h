@@ -1,4 +1,4 @@
-/* answer_models.h - the models that are served, as JSON. */
+/* answer_models.h - writes the answer of GET /models. */
 #pragma once
 
 #include "api/formats/buffer.h"

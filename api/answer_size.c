@@ -1,7 +1,8 @@
-/* answer_size.c - how large an answer can become, before anything is computed. Brackets, commas and names are
- * counted generously; numbers and strings by their longest text. */
+/* answer_size.c - bounds the size of an answer before any pass. Counts numbers and strings by their longest
+ * text and rounds up brackets, commas and names. */
 #include "api/answer_write.h"
 
+#include "api/answer_figure.h"
 #include "api/formats/npz.h"
 #include "api/formats/number.h"
 
@@ -17,7 +18,7 @@ static size_t longest_token(const hs__served_model *model, const hs_encoding *en
     return longest;
 }
 
-/* Numbers of an array output; *ret_lists: how many lists they are in JSON. */
+/* Returns the numbers of an array output; *ret_lists is the number of their lists in JSON. */
 static size_t count(const hs__output *output, const hs__measures *m, size_t *ret_lists)
 {
     size_t lengths[HS_AXES_MAX], n = 1;
@@ -41,7 +42,7 @@ static size_t output_bytes_max(const hs__output *output, hs__answer_format forma
     return format == HS__JSON ? n * m->number + 3 * n_lists : n * item[m->wanted->dtype];
 }
 
-/* Arrays of a binary answer. */
+/* Returns an upper bound of the number of arrays in a binary answer. */
 static size_t arrays_max(const hs__analysis_request *wanted)
 {
     size_t n = 128;
@@ -53,14 +54,17 @@ static size_t arrays_max(const hs__analysis_request *wanted)
 size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_format format,
                             const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes)
 {
+    if (format == HS__SVG || format == HS__PDF)
+        return hs__figure_bytes_max(wanted, model->shape, encoding->n_tokens);
     const size_t longest = longest_token(model, encoding), T = encoding->n_tokens;
     const hs__measures m = {.wanted = wanted,
+                            .architecture = hs_model_architecture(model->model),
                             .shape = model->shape,
                             .n_tokens = T,
                             .n_heads = wanted->n_layers * wanted->n_heads,
                             .number = HS__FLOAT_TEXT_MAX(wanted->digits) + 1,
                             .token = 6 * longest + 3};
-    /* In binary the request comes along: as <U in npz (4 bytes a character), as an escaped string in
+    /* A binary answer contains the request: as <U in npz (4 bytes a character), as an escaped string in
      * safetensors. */
     size_t n_bytes = format == HS__JSON
                          ? 8192 + T * (96 + m.token)

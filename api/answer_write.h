@@ -1,10 +1,11 @@
-/* answer_write.h - an answer as bytes: how many at most, JSON, npz, safetensors. */
+/* answer_write.h - bounds the size of an answer and writes it as JSON, npz or safetensors; answer_figure.h
+ * writes figures. */
 #pragma once
 
 #include "api/outputs.h"
 
-/* Upper bound of the answer's size, from the request and its tokens alone: known before anything is computed.
- */
+/* Returns an upper bound of the answer's size. Needs only the request and its tokens, so it is known before
+ * any pass. */
 size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_format format,
                             const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes);
 

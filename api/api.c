@@ -1,4 +1,4 @@
-/* api.c - the models served, the workers, and a request in one call. */
+/* api.c - the served models, the workers, and hs_api_handle. */
 #include "api/api.h"
 
 #include "api/internal.h"
@@ -17,11 +17,14 @@ hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_erro
         api->options.answer_bytes_max = (size_t)256 << 20;
     if (!api->options.capture_bytes_max)
         api->options.capture_bytes_max = (size_t)1 << 30;
+    if (api->options.captures_bytes_max < api->options.capture_bytes_max)
+        api->options.captures_bytes_max = api->options.capture_bytes_max;
     api->cache = hs__head_cache_create(options->cache_bytes_max);
     if (!api->cache) {
         free(api);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the head cache");
     }
+    hs__budget_init(&api->captures, api->options.captures_bytes_max);
     *ret_api = api;
     return HS_OK;
 }
@@ -30,7 +33,7 @@ hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
                            hs_error *err)
 {
     if (api->n_models == HS__MODELS_MAX)
-        return hs_fail(err, HS_INVALID, "at most %d models can be served at a time", HS__MODELS_MAX);
+        return hs_fail(err, HS_INVALID, "more than %d models: serve fewer", HS__MODELS_MAX);
     for (size_t i = 0; i < api->n_models; i++) {
         if (strcmp(api->models[i].name, name) == 0)
             return hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", name);
@@ -39,6 +42,7 @@ hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
     served->name = strdup(name);
     if (!served->name)
         return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
+    served->list_command = api->options.list_command ? api->options.list_command : "GET /models";
     served->model = model;
     served->engine = engine;
     served->shape = hs_engine_shape(engine);
@@ -53,6 +57,7 @@ void hs_api_destroy(hs_api *api)
     for (size_t i = 0; i < api->n_models; i++)
         free(api->models[i].name);
     hs__head_cache_destroy(api->cache);
+    hs__budget_finish(&api->captures);
     free(api);
 }
 
@@ -107,24 +112,21 @@ void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request
         hs__problem problem = {0};
         *ret_response = (hs_response){0};
         hs_fail(&ret_response->error, HS_NO_MEMORY, "no memory for a job");
-        hs__refuse(&problem, 500, NULL,
-                   "something went wrong on our side; the log says more under this request_id");
+        hs__refuse(&problem, 500, NULL, "internal error: the server's log has details under this request_id");
         hs__problem_write(&problem, request->id, ret_response);
         return;
     }
-    if (hs_job_tokens(job)) {
-        const hs_run_control control = {.cancelled = request->cancelled, .n_threads = request->n_threads};
-        hs_job_run(worker, &job, 1, &control);
-    }
+    const hs_run_control control = {.cancelled = request->cancelled, .n_threads = request->n_threads};
+    hs_job_run(worker, &job, 1, &control);
     hs_job_answer(job, ret_response);
     hs_job_destroy(job);
 }
 
 void hs_response_recycle(hs_api *api, hs_response *response)
 {
-    if (response->body_room > 0) {
+    if (response->body_capacity > 0) {
         hs_runtime_block_return(hs_engine_runtime(api->models[0].engine), response->body,
-                                response->body_room);
+                                response->body_capacity);
         response->body = NULL;
     }
     hs_response_finish(response);

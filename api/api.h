@@ -1,9 +1,9 @@
-/* api.h - request bytes in, response bytes out; no sockets.
+/* api.h - turns request bytes into response bytes, without sockets.
  *
- * hs_api holds the models and the head cache; any thread may use it. Its operations are POST
- * /analyze, POST /tokenize, GET /models and GET /openapi.json; which path and method each has, and everything
- * else (health, metrics, viewer, corpora), is the server's matter. No answer ever fails: a failure is a
- * response with a problem+json body (RFC 9457). */
+ * hs_api holds the models and the head cache; any thread may use it. Its operations are POST /analyze, POST
+ * /tokenize, GET /models and GET /openapi.json. The server maps paths and methods to them and implements
+ * everything else: health, metrics, viewer, corpora. Every failure is a response with a problem+json body
+ * (RFC 9457). */
 #pragma once
 
 #include "engine/engine.h"
@@ -16,44 +16,49 @@ typedef struct hs_api hs_api;
 
 typedef struct hs_api_options {
     size_t answer_bytes_max;  /* 0: 256 MiB; larger answers are refused before anything is computed */
-    size_t capture_bytes_max; /* 0: 1 GiB; likewise for the heads one request makes us hold */
+    size_t capture_bytes_max; /* 0: 1 GiB; limit of the heads that one request captures */
+    /* Limit of the captures of all running requests; others wait. Raised to capture_bytes_max if smaller. */
+    size_t captures_bytes_max;
     size_t cache_bytes_max;   /* captured heads kept for follow-up requests; 0: none */
+    const char *list_command; /* command that messages recommend for listing models; NULL: "GET /models" */
 } hs_api_options;
 
 HS_MUST_USE hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err);
-/* Adds a model under a name (copied); the first is the default. The api owns neither model nor engine. Not
- * while requests run. */
+/* Adds a model under a name, which is copied. The first model is the default. Borrows model and engine until
+ * hs_api_destroy. Must not run while requests do. */
 HS_MUST_USE hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
                                        const hs_engine *engine, hs_error *err);
 void hs_api_destroy(hs_api *api); /* NULL is fine */
 
-/* Computes the models' SHA-256 (about 1 s per GB): call it once from a thread of its own. Until then GET
- * /models says null; an npz or safetensors answer computes what it needs itself. */
+/* Computes the models' SHA-256 (about 1 s per GB). Call it once, from a thread of its own. Until then GET
+ * /models has null, and npz and safetensors answers compute the hash of their model themselves. */
 void hs_api_hash_models(hs_api *api);
 
-/* What one worker needs: a workspace for every model. One request, or one hs_job_run, at a time. */
+/* A worker's workspaces, one for every model. Serves one request, or one hs_job_run, at a time. */
 typedef struct hs_api_worker hs_api_worker;
 HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err);
 void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
 
-/* All borrowed for the call, or until hs_job_destroy. Absent headers and query are NULL. */
 typedef enum hs_operation { HS_ANALYZE, HS_TOKENIZE, HS_MODELS, HS_OPENAPI } hs_operation;
 
+/* A request. All pointers are borrowed for the call, or until hs_job_destroy. Absent headers and query are
+ * NULL. */
 typedef struct hs_request {
     hs_operation operation;
     const char *query; /* without '?', still percent-encoded */
     const char *content_type, *accept, *accept_encoding;
     const char *id; /* request id */
-    size_t line;    /* among several, from 1: told in problems; 0: it is alone */
+    size_t line;    /* line number in a body of lines, from 1, for problems; 0: single request */
     const char *body;
     size_t body_bytes;
     const atomic_int *cancelled; /* see hs_run_control; may be NULL */
     size_t n_threads;            /* cores this request may use; 0 or 1: one */
-    /* May an answer of at most so many bytes be held until it is sent? Else 503. NULL: it may. Asked at most
-     * once, by the thread that prepares the request. */
+    bool beside; /* the thread holds another job, so this one must not wait; see hs_job_crowded */
+    /* Returns whether an answer of at most n_bytes may be kept until it is sent; if not, the request gets
+     * 503. Called at most once, by the thread that prepares the request. NULL: always. */
     bool (*hold)(void *data, size_t n_bytes);
     void *hold_data;
-    /* Told by the computing thread how many heads of `effects` are done; NULL: nobody asks. */
+    /* Called by the computing thread with the number of finished heads of `effects`; may be NULL. */
     void (*progress)(void *data, size_t n_done);
     void *progress_data;
 } hs_request;
@@ -72,38 +77,38 @@ typedef struct hs_response {
     const char *content_encoding; /* "gzip" or NULL */
     char *body;                   /* malloc'ed, owned by the response; or borrowed when body_static */
     size_t body_bytes;
-    size_t body_room; /* of memory that hs_response_recycle keeps; 0: it has nothing worth that */
+    size_t body_capacity; /* size of the memory that hs_response_recycle keeps; 0: it keeps none */
     bool body_static;
     bool vary_encoding; /* Accept-Encoding could have changed the body: send Vary */
     double stage_ms[HS_STAGE_COUNT];
     size_t n_tokens;   /* computed for this request, for metrics; 0 when the cache had the heads */
-    const char *model; /* that was asked, the api's; NULL: the request did not get so far */
-    hs_error error;    /* of a 500: what happened, for the log; the body does not tell */
+    const char *model; /* name, owned by the api; NULL: refused before the model was known */
+    hs_error error;    /* cause of a 500, for the log; not part of the body */
 } hs_response;
 
-/* A whole request: the three steps below for one job. */
+/* Answers one request: runs the three steps of a job, below. */
 void hs_api_handle(hs_api *api, hs_api_worker *worker, const hs_request *request, hs_response *ret_response);
 void hs_response_finish(hs_response *response);
-/* Likewise, but a large body's memory is kept for the next answer, within bounds: fresh pages cost as much as
- * what is written into them. */
+/* Releases a response and keeps a large body's memory for the next answer, within bounds: faulting in new
+ * pages costs as much as writing them. */
 void hs_response_recycle(hs_api *api, hs_response *response);
 
-/* A problem+json answer for callers above: title from the status, detail as given. pointer may be NULL. Falls
- * back to a static body when memory is short. */
+/* Writes a problem+json response with the status's title and the formatted detail. pointer may be NULL.
+ * Falls back to a static body if memory is short. */
 void hs_response_problem(hs_response *ret_response, int status, const char *pointer, const char *format, ...)
     HS_PRINTF(4, 5);
 
-/* A field of POST /analyze, for callers that offer the same by other means. */
+/* A field of POST /analyze, from which the command line makes its options. */
 typedef enum hs_field_kind {
-    HS_FIELD_TEXT,    /* a string */
-    HS_FIELD_WORD,    /* one of choices */
-    HS_FIELD_WORDS,   /* a list of strings */
-    HS_FIELD_NUMBERS, /* one of choices, or a list of whole numbers */
-    HS_FIELD_IDS,     /* a list of whole numbers */
-    HS_FIELD_WHOLE,   /* a whole number, low to high; high 0: as far as the model goes */
-    HS_FIELD_SHARE,   /* a number above 0, at most 1 */
-    HS_FIELD_FLAG,    /* true or false */
-    HS_FIELD_OBJECTS, /* an object, or a list of them */
+    HS_FIELD_TEXT,     /* a string */
+    HS_FIELD_ENUM,     /* one of choices */
+    HS_FIELD_STRINGS,  /* a list of strings */
+    HS_FIELD_NUMBERS,  /* one of choices, or a list of integers */
+    HS_FIELD_IDS,      /* a list of integers */
+    HS_FIELD_INTEGER,  /* an integer from low to high; high 0: the model's limit */
+    HS_FIELD_FRACTION, /* a number above 0, at most 1 */
+    HS_FIELD_FLAG,     /* true or false */
+    HS_FIELD_OBJECTS,  /* an object, or a list of them */
 } hs_field_kind;
 
 typedef struct hs_field {
@@ -112,86 +117,75 @@ typedef struct hs_field {
     const char *argument, *help; /* as a command line shows them */
     const char *choices;         /* "a|b" */
     double low, high;
-    bool tokenize; /* of POST /tokenize too */
+    bool tokenize; /* also a field of POST /tokenize */
 } hs_field;
 
-/* Every field but model, in the order of reading; NULL past the last. */
+/* Returns field i in the order of reading, without `model`; NULL past the last. */
 const hs_field *hs_field_at(size_t i);
+/* Returns the field with this name; NULL if there is none. */
+const hs_field *hs_field_find(const char *name);
 
-/* Names of outputs, NULL past the last. */
+/* Returns the name of output i; NULL past the last. */
 const char *hs_output_name(size_t i);
 
-/* A form in which an answer can come. */
+/* A format of an answer. */
 typedef struct hs_format {
     const char *name, *media_type;
 } hs_format;
 
-/* For callers above: which of n forms a request wants. ?format= wins, then the Accept header; the first when
- * they say nothing. n: refused, ret_response has the problem. */
+/* Returns the index of the format that ?format= or else the Accept header selects, by default 0. Returns n if
+ * none is allowed; ret_response then has the problem. */
 size_t hs_format_choose(const hs_format *among, size_t n, const char *query, const char *accept,
                         hs_response *ret_response);
 
 /* ---- several requests in one body: application/x-ndjson to HS_ANALYZE ---- */
 
-/* Each line is a request, blank ones left out; each answer is a line, or a problem with the number of its
- * line, in their order. */
-bool hs_lines_asked(const hs_request *request); /* by the Content-Type; not for hs_api_handle then */
+/* Returns true if the Content-Type says that each line of the body is a request. Such a request is answered
+ * by hs_lines_answer, not by hs_api_handle. */
+bool hs_lines_asked(const hs_request *request);
 
-/* Whether the whole of it is refused: ret_response has the problem then. */
+/* Returns true if the whole body is refused; ret_response then has the problem. */
 bool hs_lines_refused(const hs_request *request, hs_response *ret_response);
 
-/* Answers lines from the start of the body on, as many as one worker should hold at once: short ones share
- * passes. request->line is the number of the first one. With `patient` it stops at the first whose answer
- * cannot be held now, be it the first of all; else that one is refused. ret_response: 200 with the answers,
- * 500 when memory was short; *ret_n_bytes of the body were answered. */
+/* Answers lines from the start of the body, as many as one worker may hold at once; short ones share passes.
+ * Skips blank lines. Each answer, or problem with its line number, is a line, in order. request->line is the
+ * number of the first line. Stops before a line whose answer is over the memory budget; a first line over
+ * the budget is refused, or with `patient` left for later. ret_response has 200 and the answers, or 500
+ * if memory was short. *ret_n_bytes of the body were answered. */
 void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
                      const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes);
 
-/* Whether an Accept-Encoding header (NULL: there is none) takes gzip, and not less gladly than plain bytes.
- */
+/* Returns true if Accept-Encoding (may be NULL) allows gzip with a weight at least that of identity. */
 bool hs_gzip_accepted(const char *accept_encoding);
 
 /* One request in three steps, so that several short ones can share one pass of the engine:
  *
- *     job = hs_job_create(api, &request);         parses, validates, tokenizes, asks the cache, plans
- *     hs_job_run(worker, jobs, n_jobs, &control); forward passes; only jobs with hs_job_tokens() > 0
+ *     job = hs_job_create(api, &request);         parses, validates, tokenizes, searches the cache, plans
+ *     hs_job_run(worker, jobs, n_jobs, &control); forward passes of the jobs that need any
  *     hs_job_answer(job, &response);              analyses and encodes; on any thread
  *     hs_job_destroy(job);
  *
  * A job belongs to one thread at a time. */
 typedef struct hs_job hs_job;
 
-/* NULL when memory is short. The request must stay until the job is destroyed. */
+/* Returns NULL if memory is short. Waits while other requests use the whole memory budget, at most until
+ * request->cancelled. Borrows the request until the job is destroyed. */
 hs_job *hs_job_create(hs_api *api, const hs_request *request);
 void hs_job_destroy(hs_job *job); /* NULL is fine */
 
-/* Tokens the engine has to compute; 0 when no pass is needed (an error, another path, cached heads). Who
- * needs many passes has no room beside it. */
-size_t hs_job_tokens(const hs_job *job);
-/* Memory that it will have taken when it is answered, at most. */
-size_t hs_job_bytes(const hs_job *job);
-/* Refused because request.hold said no: it may be asked again later. */
-bool hs_job_unheld(const hs_job *job);
-/* Number of the job's model: only jobs with the same one may run together, and no more of them than fit into
- * hs_job_room tokens in all. Meaningful where hs_job_tokens is not 0. */
-size_t hs_job_model(const hs_job *job);
-size_t hs_job_room(const hs_job *job);
-/* Layers its pass runs through. In a shared pass every text goes as deep as the deepest. */
-size_t hs_job_layers(const hs_job *job);
+/* Returns true if the job would have had to wait for memory, which request.beside forbids: create it again
+ * when the thread holds no other job. */
+bool hs_job_crowded(const hs_job *job);
 
-/* That texts side by side in a pass have at most: more rows gain nothing by company, and narrow
- * models lose (docs/performance.md). */
-#define HS_SHARED_TOKENS ((size_t)64)
-
-/* Runs passes for all n_jobs >= 1 of them, each of a text or of several short ones. control as in
- * hs_engine_run; NULL stands for {0}. Failure is kept in the jobs: their answers tell. */
-void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
+/* Runs the passes that jobs of any models need; NULL jobs and jobs that need none are skipped. Short texts of
+ * one model that need the same layers share a pass. Cancelled requests are refused. control is as in
+ * hs_engine_run; NULL means {0}. Failures are recorded in the jobs and reported by hs_job_answer. Returns the
+ * number of jobs that shared a pass with another. */
+size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control);
 
 void hs_job_answer(hs_job *job, hs_response *ret_response);
 
-/* The head cache: maps of recent texts, found again by content (model, token ids, types), so that a follow-up
- * request for some of the same layers, heads and arrays costs no forward pass while the api stays stateless.
- * Bounded by cache_bytes_max, least recently used first out; see api/head_cache.h. Any thread. */
+/* Counts of the head cache (api/head_cache.h), which keeps the maps of recent texts. Any thread. */
 typedef struct hs_cache_stats {
     uint64_t hits, misses, evictions;
     size_t entries, bytes, bytes_max;

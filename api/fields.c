@@ -1,9 +1,10 @@
 /* fields.c - the table of a request's fields, and a reader for each kind of value.
  *
- * A row says what the field is called, of which kind it is and where its value goes; the readers do the rest.
- * Fields that depend on the model or on each other have a reader of their own. */
+ * A row has a field's name, kind and member. Fields that depend on the model or on each other have a reader
+ * of their own. */
 #include "api/fields.h"
 
+#include "api/field_texts.h"
 #include "api/outputs.h"
 #include "engine/analysis/predictions.h"
 
@@ -43,7 +44,8 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
     char is[128];
     switch (json_typeof(value)) {
     case JSON_REAL:
-        snprintf(is, sizeof is, "%.17g", json_real_value(value));
+    case JSON_INTEGER:
+        snprintf(is, sizeof is, "%.17g", json_number_value(value));
         break;
     case JSON_STRING:
         snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value), 64),
@@ -57,7 +59,7 @@ int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *va
                  : json_is_true(value)  ? "true"
                                         : "false");
     }
-    return hs__refuse(problem, 422, pointer, "%s must be %s; it is %s", pointer + 1, must, is);
+    return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
 }
 
 static int refuse(const reading *r, const char *must)
@@ -72,7 +74,7 @@ static int refuse_element(const reading *r, size_t i, const char *must)
     return hs__refuse_value(r->problem, at, json_array_get(r->value, i), must);
 }
 
-/* A list "a|b" as text for a refusal: "a", "b" in quotes. */
+/* Writes the list "a|b" for a message: each choice in quotes, with commas between. */
 static const char *quoted(const char *choices, char *ret, size_t n_ret)
 {
     size_t used = 0;
@@ -87,37 +89,27 @@ static const char *quoted(const char *choices, char *ret, size_t n_ret)
     return ret;
 }
 
-/* The number of the string among "a|b", -1 for none of them. */
 static int find_choice(const json_t *value, const char *choices)
 {
-    const size_t n_value = json_string_length(value);
-    for (int i = 0; json_is_string(value); i++) {
-        const size_t n = strcspn(choices, "|");
-        if (n == n_value && memcmp(json_string_value(value), choices, n) == 0)
-            return i;
-        if (!choices[n])
-            break;
-        choices += n + 1;
-    }
-    return -1;
+    return hs_choice_find(choices, json_string_value(value), json_string_length(value));
 }
 
 static bool is_integer(const json_t *value, double low, double high)
 {
     /* Integers are read as reals: 1.0 and 1e1 are integers in JSON Schema too, and none is too large to read.
      */
-    const double number = json_real_value(value);
-    return json_is_real(value) && number == floor(number) && number >= low && number <= high;
+    const double number = json_number_value(value);
+    return json_is_number(value) && number == floor(number) && number >= low && number <= high;
 }
 
-static int read_integer(const reading *r, size_t low, size_t high)
+static int read_integer_within(const reading *r, size_t low, size_t high)
 {
     if (!is_integer(r->value, (double)low, (double)high)) {
         char must[64];
         snprintf(must, sizeof must, "an integer from %zu to %zu", low, high);
         return refuse(r, must);
     }
-    *(size_t *)member(r) = (size_t)json_real_value(r->value);
+    *(size_t *)member(r) = (size_t)json_number_value(r->value);
     return 0;
 }
 
@@ -131,16 +123,16 @@ static int read_text(const reading *r)
     return 0;
 }
 
-static int read_whole(const reading *r)
+static int read_integer(const reading *r)
 {
-    return read_integer(r, (size_t)r->row->field.low, (size_t)r->row->field.high);
+    return read_integer_within(r, (size_t)r->row->field.low, (size_t)r->row->field.high);
 }
 
-static int read_share(const reading *r)
+static int read_fraction(const reading *r)
 {
-    const double number = json_real_value(r->value);
-    /* What is 0 as a float is no threshold. */
-    if (!json_is_real(r->value) || !((float)number > 0) || !(number <= 1))
+    const double number = json_number_value(r->value);
+    /* A positive double may round to 0 as a float, which is no valid threshold. */
+    if (!json_is_number(r->value) || !((float)number > 0) || !(number <= 1))
         return refuse(r, "a number in (0, 1]");
     *(float *)member(r) = (float)number;
     return 0;
@@ -154,7 +146,7 @@ static int read_flag(const reading *r)
     return 0;
 }
 
-static int read_word(const reading *r)
+static int read_enum(const reading *r)
 {
     const int choice = find_choice(r->value, r->row->field.choices);
     if (choice < 0) {
@@ -191,7 +183,7 @@ static int read_words(const reading *r)
     return 0;
 }
 
-/* Each from 0 to `last`; the value is a list. */
+/* Refuses a list with an element that is no integer from 0 to last. */
 static int check_ids(const reading *r, size_t last)
 {
     char must[64];
@@ -208,11 +200,10 @@ static int read_input_ids(const reading *r)
     const size_t n = json_array_size(r->value);
     if (n < 1 || n > shape->n_positions) {
         char must[96];
-        snprintf(must, sizeof must, "a list of 1 to %zu token ids, as many as the model has positions",
-                 shape->n_positions);
-        return json_is_array(r->value)
-                   ? hs__refuse(r->problem, 422, r->pointer, "input_ids must be %s; there are %zu", must, n)
-                   : refuse(r, must);
+        snprintf(must, sizeof must, "a list of 1 to %zu token ids", shape->n_positions);
+        return json_is_array(r->value) ? hs__refuse(r->problem, 422, r->pointer,
+                                                    "input_ids has %zu elements; it must be %s", n, must)
+                                       : refuse(r, must);
     }
     if (check_ids(r, shape->vocab_size - 1))
         return r->problem->status;
@@ -220,12 +211,12 @@ static int read_input_ids(const reading *r)
     if (!r->wanted->input_ids)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++)
-        r->wanted->input_ids[i] = (int32_t)json_real_value(json_array_get(r->value, i));
+        r->wanted->input_ids[i] = (int32_t)json_number_value(json_array_get(r->value, i));
     r->wanted->n_ids = n;
     return 0;
 }
 
-/* Models without types may still be told of a second text: sentences do not go on into it. */
+/* Models without token types accept types 0 and 1 too: a sentence ends where the type changes. */
 static int read_token_type_ids(const reading *r)
 {
     const size_t n = r->wanted->n_ids, n_types = r->model->shape->n_types;
@@ -238,17 +229,17 @@ static int read_token_type_ids(const reading *r)
     if (!r->wanted->token_type_ids)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++)
-        r->wanted->token_type_ids[i] = (uint8_t)json_real_value(json_array_get(r->value, i));
+        r->wanted->token_type_ids[i] = (uint8_t)json_number_value(json_array_get(r->value, i));
     return 0;
 }
 
 static int read_max_tokens(const reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
-    return read_integer(r, r->wanted->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
+    return read_integer_within(r, r->wanted->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
 }
 
-/* A list of layer or head numbers, negative ones from the end, into ascending unique ones below n. */
+/* Reads a list of layer or head numbers, negative ones from the end, as ascending unique numbers below n. */
 static int read_numbers(const reading *r, const char *what, size_t n, uint16_t *ret_numbers, size_t *ret_n)
 {
     _Static_assert(HS_LAYERS_MAX >= HS_HEADS_MAX, "chosen holds either");
@@ -261,7 +252,7 @@ static int read_numbers(const reading *r, const char *what, size_t n, uint16_t *
                      n - 1, n);
             return refuse_element(r, i, must);
         }
-        const double number = json_real_value(element);
+        const double number = json_number_value(element);
         chosen[(size_t)(number < 0 ? number + (double)n : number)] = true;
     }
     *ret_n = 0;
@@ -283,10 +274,11 @@ static int read_layers(const reading *r)
 {
     hs__analysis_request *wanted = r->wanted;
     const size_t n = r->model->shape->n_layers;
+    wanted->has_layers = true;
     const int choice = find_choice(r->value, r->row->field.choices);
     if (choice == 1)
         wanted->n_layers = choose_all(wanted->layers, n);
-    else if (choice < 0 && json_array_size(r->value) == 0) /* also what is no list */
+    else if (choice < 0 && json_array_size(r->value) == 0) /* or no list */
         return refuse(r, "\"last\", \"all\" or a list of at least one layer number");
     else if (choice < 0)
         return read_numbers(r, "layer", n, wanted->layers, &wanted->n_layers);
@@ -303,21 +295,21 @@ static int read_heads(const reading *r)
     return read_numbers(r, "head", r->model->shape->n_heads, wanted->heads, &wanted->n_heads);
 }
 
-/* 422 where the checkpoint has no head for masked tokens. */
+/* Refuses with 422 if the checkpoint has no masked-language-model head. */
 static int refuse_without_predictor(const reading *r)
 {
-    if (hs_model_recipe(r->model->model)->predictor.decoder.data)
+    if (hs_model_architecture(r->model->model)->predictor.decoder.data)
         return 0;
     return hs__refuse(
         r->problem, 422, r->pointer,
-        "the checkpoint of %s has no head that predicts masked tokens (GET /models says which have)",
-        r->model->name);
+        "the checkpoint of %s has no masked-language-model head; mlm in %s shows which have one",
+        r->model->name, r->model->list_command);
 }
 
-/* 422 where the model's scores are not the sum that one of these outputs is an addend of. */
-static int refuse_without_addend(const reading *r, const hs__output *output)
+/* Refuses with 422 if the output is a term that the model's scores do not have. */
+static int refuse_without_term(const reading *r, const hs__output *output)
 {
-    const hs_relative *relative = &hs_model_recipe(r->model->model)->relative;
+    const hs_relative *relative = &hs_model_architecture(r->model->model)->relative;
     const bool any = relative->c2p || relative->p2c;
     if (!(output->taps & HS_KEEP(SCORES_C2C) && !any) &&
         !(output->taps & HS_KEEP(SCORES_C2P) && !relative->c2p) &&
@@ -325,20 +317,36 @@ static int refuse_without_addend(const reading *r, const hs__output *output)
         return 0;
     return hs__refuse(
         r->problem, 422, r->pointer,
-        "the scores of %s have no addend %s: DeBERTa's have (GET /models: positions \"relative\"); "
-        "ask for scores",
-        r->model->name, output->name);
+        "the scores of %s have no term %s: only models with relative positions have it (%s lists them); "
+        "request scores instead",
+        r->model->name, output->name, r->model->list_command);
 }
 
-/* Positions of the text in ascending order, each once; whether the text is so long is seen later. */
+/* Refuses with 422 if output i of the list reads a task head that the checkpoint lacks. */
+static int refuse_without_head(const reading *r, size_t i, const hs__output *output)
+{
+    char pointer[64];
+    if (!output->has_head || output->has_head(hs_model_architecture(r->model->model)))
+        return 0;
+    const char *task = hs_model_task(r->model->model);
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
+    return hs__refuse(r->problem, 422, pointer,
+                      "the checkpoint of %s has no head for the output %s: its task is %s; task in %s shows "
+                      "which models have one",
+                      r->model->name, output->name, task ? task : "none", r->model->list_command);
+}
+
+/* Reads positions in ascending order without duplicates. check_positions compares them with the text. */
 static int read_positions(const reading *r)
 {
     hs__prediction_request *wanted = &r->wanted->predictions;
     const size_t n = json_array_size(r->value), last = r->model->shape->n_positions - 1;
     const int choice = find_choice(r->value, "masked|all");
-    if (choice < 0 && n == 0) /* also what is no list */
+    if (choice < 0 && n == 0) /* or no list */
         return refuse(r, "\"masked\", \"all\" or a list of at least one position");
     wanted->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
+    if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->causal)
+        return refuse(r, "\"all\" or a list of positions: this model is causal and predicts the next token");
     if (choice >= 0)
         return 0;
     if (check_ids(r, last))
@@ -346,7 +354,7 @@ static int read_positions(const reading *r)
     bool *chosen = calloc(last + 1, sizeof *chosen);
     wanted->positions = malloc((last + 1) * sizeof *wanted->positions);
     for (size_t i = 0; chosen && i < n; i++)
-        chosen[(size_t)json_real_value(json_array_get(r->value, i))] = true;
+        chosen[(size_t)json_number_value(json_array_get(r->value, i))] = true;
     for (size_t i = 0; chosen && wanted->positions && i <= last; i++)
         if (chosen[i])
             wanted->positions[wanted->n_positions++] = i;
@@ -362,7 +370,7 @@ static int read_top_k(const reading *r)
         snprintf(must, sizeof must, "an integer from 1 to %d", HS_TOP_MAX);
         return refuse(r, must);
     }
-    r->wanted->predictions.top_k = (size_t)json_real_value(r->value);
+    r->wanted->predictions.top_k = (size_t)json_number_value(r->value);
     return 0;
 }
 
@@ -406,6 +414,78 @@ static int read_predictions(const reading *r)
     return 0;
 }
 
+/* ---- figure ---- */
+
+#define FIGURE(name) offsetof(hs__figure_request, name)
+
+/* A member of the field figure: one of choices, a number from low to high, or else a flag. */
+typedef struct figure_member {
+    const char *name, *choices;
+    double low, high;
+    size_t offset;
+} figure_member;
+
+static const figure_member figure_members[] = {
+    {"kind", "head|layer|overview|distances|predictions|lens|effects", 0, 0, FIGURE(kind)},
+    {"show", "attention|similarity|both", 0, 0, FIGURE(show)},
+    {"width_mm", NULL, 30, 1000, FIGURE(width_mm)},
+    {"font_pt", NULL, 5, 24, FIGURE(font_pt)},
+    {"labels", "auto|all|none", 0, 0, FIGURE(labels)},
+    {"scale", "own|shared", 0, 0, FIGURE(scale)},
+    {"footer", NULL, 0, 0, FIGURE(footer)},
+};
+#define N_FIGURE_MEMBERS (sizeof figure_members / sizeof *figure_members)
+
+static int read_figure_member(const reading *r, const figure_member *member)
+{
+    char must[160], choices[128];
+    char *to = (char *)&r->wanted->figure + member->offset;
+    if (member->choices) {
+        const int choice = find_choice(r->value, member->choices);
+        snprintf(must, sizeof must, "one of %s", quoted(member->choices, choices, sizeof choices));
+        if (choice < 0)
+            return refuse(r, must);
+        *(unsigned *)(void *)to = (unsigned)choice;
+    } else if (member->high > 0) {
+        const double number = json_real_value(r->value);
+        snprintf(must, sizeof must, "a number from %g to %g", member->low, member->high);
+        if (!json_is_real(r->value) || !(number >= member->low && number <= member->high))
+            return refuse(r, must);
+        *(float *)(void *)to = (float)number;
+    } else {
+        if (!json_is_boolean(r->value))
+            return refuse(r, "true or false");
+        *(bool *)to = json_is_true(r->value);
+    }
+    return 0;
+}
+
+static int read_figure(const reading *r)
+{
+    const char *name;
+    json_t *value;
+    if (!json_is_object(r->value))
+        return refuse(r, "an object such as {\"kind\": \"layer\", \"width_mm\": 170}");
+    json_object_foreach((json_t *)r->value, name, value)
+    {
+        char pointer[64];
+        size_t m = 0;
+        while (m < N_FIGURE_MEMBERS && strcmp(figure_members[m].name, name) != 0)
+            m++;
+        if (m == N_FIGURE_MEMBERS)
+            return hs__refuse(r->problem, 422, r->pointer,
+                              "unknown member '%.*s'; allowed: kind, show, width_mm, font_pt, labels, scale, "
+                              "footer",
+                              hs__clip(name, strlen(name), 64), name);
+        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
+        const reading of = {r->row, value, pointer, r->model, r->wanted, r->problem};
+        if (read_figure_member(&of, &figure_members[m]))
+            return r->problem->status;
+    }
+    r->wanted->figure.asked = true;
+    return 0;
+}
+
 static int read_outputs(const reading *r)
 {
     char names[1024], must[1100];
@@ -423,14 +503,22 @@ static int read_outputs(const reading *r)
             return refuse_element(r, i, must);
         if (hs__output_at(output)->needs_predictor && refuse_without_predictor(r))
             return r->problem->status;
-        if (refuse_without_addend(r, hs__output_at(output)))
+        if (refuse_without_term(r, hs__output_at(output)) || refuse_without_head(r, i, hs__output_at(output)))
             return r->problem->status;
         r->wanted->predictions.asked |= hs__output_at(output)->needs_predictor;
+        r->wanted->task_outputs |= hs__output_at(output)->task_output;
         r->wanted->outputs |= 1U << output;
     }
     return 0;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Reads tokens of the vocabulary and sorts them by id, so that their order does not matter. */
 static int read_sentence_ends(const reading *r)
 {
     hs__analysis_request *wanted = r->wanted;
@@ -447,12 +535,13 @@ static int read_sentence_ends(const reading *r)
             return refuse_element(r, i, "a token of the model's vocabulary");
         wanted->sentence_ends[wanted->n_sentence_ends++] = id;
     }
+    qsort(wanted->sentence_ends, wanted->n_sentence_ends, sizeof *wanted->sentence_ends, compare_ids);
     return 0;
 }
 
 /* ---- interventions ---- */
 
-/* One member of an intervention as a reading of its own; pointer is room for its JSON pointer. */
+/* Returns a reading of one member of intervention i. Writes the member's JSON pointer to pointer. */
 static reading member_reading(const reading *r, size_t i, const char *name, char pointer[64])
 {
     reading m = *r;
@@ -462,7 +551,7 @@ static reading member_reading(const reading *r, size_t i, const char *name, char
     return m;
 }
 
-/* "all", which it also is when left out, or a list of numbers below n. */
+/* Reads "all", the default, or a list of numbers below n. */
 static int read_which(const reading *r, size_t i, const char *name, size_t n, uint16_t *ret_numbers,
                       size_t *ret_n)
 {
@@ -492,11 +581,12 @@ static int read_kind(const reading *r, size_t i, hs_intervention *ret)
                           "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\" or "
                           "\"identity\"");
     ret->kind = (hs_intervention_kind)kind;
-    ret->factor = (float)json_real_value(factor.value);
-    if (ret->kind == HS_INTERVENE_SCALE && !(json_is_real(factor.value) && isfinite(ret->factor)))
-        return hs__refuse(r->problem, 422, factor_pointer, "scale needs a factor, a number within floats");
+    ret->factor = (float)json_number_value(factor.value);
+    if (ret->kind == HS_INTERVENE_SCALE && !(json_is_number(factor.value) && isfinite(ret->factor)))
+        return hs__refuse(r->problem, 422, factor_pointer,
+                          "scale requires a factor: a number in the range of floats");
     if (ret->kind != HS_INTERVENE_SCALE && factor.value)
-        return hs__refuse(r->problem, 422, factor_pointer, "only scale has a factor");
+        return hs__refuse(r->problem, 422, factor_pointer, "only scale takes a factor");
     return 0;
 }
 
@@ -548,40 +638,41 @@ static int read_interventions(const reading *r)
 
 #define AT(name) offsetof(hs__analysis_request, name)
 
-/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, outputs
- * come before interventions, which add to them. model, which
- * all depend on, is read before by api/analysis_request.c. */
+/* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, and
+ * interventions add to outputs. api/analysis_request.c reads `model` before, because all depend on it. */
 static const row rows[] = {
     {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
     {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true}, read_text, AT(text_pair)},
-    {{"words", HS_FIELD_WORDS, "LIST", "instead of a text: its words, split already", .tokenize = true},
+    {{"words", HS_FIELD_STRINGS, "LIST", "instead of a text: a list of its words", .tokenize = true},
      read_words,
      0},
-    {{"input_ids", HS_FIELD_IDS, "LIST", "instead of a text: token ids, special ones included",
+    {{"input_ids", HS_FIELD_IDS, "LIST", "instead of a text: token ids, including special ones",
       .tokenize = true},
      read_input_ids,
      0},
     {{"token_type_ids", HS_FIELD_IDS, "LIST", "0 or 1 for each of the input ids (0)", .tokenize = true},
      read_token_type_ids,
      0},
-    {{"max_tokens", HS_FIELD_WHOLE, "N", "cut after this many tokens (128)", .low = 2, .tokenize = true},
+    {{"max_tokens", HS_FIELD_INTEGER, "N", "truncate the text to this many tokens (128)", .low = 2,
+      .tokenize = true},
      read_max_tokens,
      AT(max_tokens)},
-    {{"split_special_tokens", HS_FIELD_FLAG, NULL, "[MASK] in the text is only text", .tokenize = true},
+    {{"split_special_tokens", HS_FIELD_FLAG, NULL, "treat [MASK] in the text as ordinary text",
+      .tokenize = true},
      read_flag,
      AT(split_special_tokens)},
-    {{"sentence_ends", HS_FIELD_WORDS, "LIST", "tokens that end a sentence (.,!,?)", .tokenize = true},
+    {{"sentence_ends", HS_FIELD_STRINGS, "LIST", "tokens that end a sentence (.,!,?)", .tokenize = true},
      read_sentence_ends,
      0},
     {{"layers", HS_FIELD_NUMBERS, "LIST", "last, all, or numbers like 0,3,-1 (last)", .choices = "last|all"},
      read_layers,
      0},
     {{"heads", HS_FIELD_NUMBERS, "LIST", "all, or numbers like 0,3 (all)", .choices = "all"}, read_heads, 0},
-    {{"outputs", HS_FIELD_WORDS, "LIST", "what to answer, see below (attentions,similarities,pairs)",
+    {{"outputs", HS_FIELD_STRINGS, "LIST", "outputs, see below (attentions,similarities,pairs)",
       .choices = NULL},
      read_outputs,
      0},
-    {{"interventions", HS_FIELD_OBJECTS, "JSON", "what to change in which heads; changes are answered too",
+    {{"interventions", HS_FIELD_OBJECTS, "JSON", "changes to heads; adds the output changes",
       .choices = NULL},
      read_interventions,
      0},
@@ -589,47 +680,62 @@ static const row rows[] = {
       "at masked tokens: {} or {\"positions\": \"all\", \"top_k\": 5, \"lens\": true}", .choices = NULL},
      read_predictions,
      0},
-    {{"similarity_space", HS_FIELD_WORD, "SPACE",
-      "similarities of what a head puts out or of what it writes: head or residual (head)",
-      .choices = "head|residual"},
-     read_word,
+    {{"similarity_space", HS_FIELD_ENUM, "SPACE",
+      "similarities of outputs or of what heads write: head or residual (head)", .choices = "head|residual"},
+     read_enum,
      AT(similarity_space)},
-    {{"head_distance", HS_FIELD_WORD, "KIND", "of head_distances: cka of outputs or js of attention (cka)",
+    {{"head_distance", HS_FIELD_ENUM, "KIND", "for head_distances: cka of outputs or js of attention (cka)",
       .choices = "cka|js"},
-     read_word,
+     read_enum,
      AT(head_distance)},
-    {{"normalize", HS_FIELD_WORD, "HOW", "similarities as they are or as N = S / max: none or max (none)",
+    {{"normalize", HS_FIELD_ENUM, "HOW", "similarities as they are or as N = S / max: none or max (none)",
       .choices = "none|max"},
-     read_word,
+     read_enum,
      AT(normalize)},
-    {{"threshold", HS_FIELD_SHARE, "T", "of high similarity, in (0, 1] (0.3)", .high = 1},
-     read_share,
+    {{"threshold", HS_FIELD_FRACTION, "T", "threshold of high similarity, in (0, 1] (0.3)", .high = 1},
+     read_fraction,
      AT(threshold)},
-    {{"attention_threshold", HS_FIELD_SHARE, "T", "of high attention, in (0, 1] (0.3)", .high = 1},
-     read_share,
+    {{"attention_threshold", HS_FIELD_FRACTION, "T", "threshold of high attention, in (0, 1] (0.3)",
+      .high = 1},
+     read_fraction,
      AT(attention_threshold)},
-    {{"max_pairs", HS_FIELD_WHOLE, "N", "the strongest pairs to list (10000)", .high = 1000000},
-     read_whole,
+    {{"max_pairs", HS_FIELD_INTEGER, "N", "maximum number of pairs, strongest first (10000)",
+      .high = 1000000},
+     read_integer,
      AT(max_pairs)},
-    {{"reduce", HS_FIELD_WORD, "HOW", "over the heads: none, sum or mean (none)", .choices = "none|sum|mean"},
-     read_word,
+    {{"reduce", HS_FIELD_ENUM, "HOW", "reduction over the heads: none, sum or mean (none)",
+      .choices = "none|sum|mean"},
+     read_enum,
      AT(reduce)},
-    {{"special_tokens", HS_FIELD_WORD, "HOW", "keep or mask (keep)", .choices = "keep|mask"},
-     read_word,
+    {{"special_tokens", HS_FIELD_ENUM, "HOW",
+      "mask: leave special tokens out of figures; keep or mask (keep)", .choices = "keep|mask"},
+     read_enum,
      AT(special_tokens)},
-    {{"digits", HS_FIELD_WHOLE, "N", "significant digits of JSON numbers, 1 to 9 (6)", .low = 1, .high = 9},
-     read_whole,
+    {{"digits", HS_FIELD_INTEGER, "N", "significant digits of JSON numbers, 1 to 9 (6)", .low = 1, .high = 9},
+     read_integer,
      AT(digits)},
-    {{"dtype", HS_FIELD_WORD, "TYPE", "of large arrays in binary answers: f4, f2 or u1 (f4)",
+    {{"dtype", HS_FIELD_ENUM, "TYPE", "element type of binary array outputs: f4, f2 or u1 (f4)",
       .choices = "f4|f2|u1"},
-     read_word,
+     read_enum,
      AT(dtype)},
+    {{"figure", HS_FIELD_OBJECTS, "JSON", "with format svg or pdf: {\"kind\": \"layer\", \"width_mm\": 170}",
+      .choices = NULL},
+     read_figure,
+     0},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 const hs_field *hs_field_at(size_t i)
 {
     return i < N_ROWS ? &rows[i].field : NULL;
+}
+
+const hs_field *hs_field_find(const char *name)
+{
+    for (size_t i = 0; hs_field_at(i); i++)
+        if (strcmp(hs_field_at(i)->name, name) == 0)
+            return hs_field_at(i);
+    return NULL;
 }
 
 void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_wanted)
@@ -645,6 +751,8 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     ret_wanted->max_pairs = 10000;
     ret_wanted->digits = 6;
     ret_wanted->predictions.top_k = 5;
+    ret_wanted->figure.width_mm = 85;
+    ret_wanted->figure.font_pt = 7;
 }
 
 int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,

@@ -1,5 +1,5 @@
-/* head_cache.c - a hash table for finding and a list by last use for letting go, under one mutex; memory is
- * freed without it. */
+/* head_cache.c - a hash table for lookup and a list by last use for eviction, under one mutex. Memory is
+ * freed outside of it. */
 #include "api/head_cache.h"
 
 #include "api/api.h"
@@ -42,7 +42,7 @@ static void put(content *c, const void *data, size_t n_bytes)
     c->size += n_bytes;
 }
 
-/* Lists stand behind their lengths, so that no two keys run together to the same bytes. */
+/* Every list follows its length, so that different keys never have the same bytes. */
 static void put_key(content *c, const hs__heads_key *key)
 {
     c->size = 0;
@@ -81,7 +81,7 @@ static bool entry_is(const entry *e, const content *key)
            memcmp(e->key.data, key->data, key->size) == 0;
 }
 
-/* Whether every number of the ascending list a is in the ascending list b. */
+/* Returns true if the ascending list b contains every number of the ascending list a. */
 static bool within(const uint16_t *a, size_t n_a, const uint16_t *b, size_t n_b)
 {
     size_t at = 0;
@@ -212,7 +212,8 @@ static entry *entry_create(const hs__heads_key *key, hs__heads *heads)
     return e;
 }
 
-/* Puts e in, with the mutex held: out go what it covers of the same text, then the oldest until it fits. */
+/* Inserts e, with the mutex held. Evicts entries of the same text that e covers, then the oldest until e
+ * fits. */
 static void entry_insert(hs__head_cache *cache, entry *e, entry **dropped)
 {
     const hs_capture *capture = e->heads->capture;

@@ -1,15 +1,14 @@
-/* head_cache.h - maps of recent texts, kept for follow-up requests.
+/* head_cache.h - keeps the maps of recent texts for follow-up requests.
  *
- * The key is the content, all that changes a pass: model, token ids and types, interventions. So a replica
- * without the entry only computes again, never answers otherwise, and two spellings of a text that tokenize
- * alike share one entry. An entry holds what some request had captured; it serves every request whose layers,
- * heads and arrays are among that. Nothing is captured for the cache's sake: asking for one head must not
- * cost 144.
+ * The key is everything that determines a pass: model, token ids and types, interventions. Texts that
+ * tokenize alike share an entry, and a server without the entry computes the same answer again. An entry
+ * serves every request whose layers, heads and arrays it contains. The cache captures next to nothing for
+ * itself: a request for one head must not cost as much as one for all.
  *
- * Policy: at most bytes_max over all entries (captures and keys), least recently used out first; a capture of
- * more than half of that is not kept, since it would push out everything else; an entry that a new one of the
- * same text covers goes. Captures are counted by reference: an evicted one lives on until the last job that
- * reads it ends, and is then that job's memory, no longer the cache's. One mutex, held for list work only. */
+ * The entries (captures and keys) take at most bytes_max; the least recently used are evicted first. A
+ * capture of more than half of bytes_max is not kept, because it would evict everything else. A new entry
+ * evicts those of the same text that it covers. Captures are reference-counted: an evicted one lives until
+ * the last job that reads it ends. One mutex guards lists and counts. */
 #pragma once
 
 #include "engine/plan.h"
@@ -21,11 +20,11 @@ typedef struct hs__head_cache hs__head_cache;
 /* A capture that jobs and the cache share; never written to once shared. */
 typedef struct hs__heads {
     hs_capture *capture; /* owned */
-    double forward_ms;   /* what computing it took */
+    double forward_ms;   /* duration of its computation */
     size_t n_references; /* the cache's mutex guards it; jobs without a cache entry hold the only one */
 } hs__heads;
 
-/* Whose maps: borrowed for the call. */
+/* The key of a text's maps, borrowed for the call. */
 typedef struct hs__heads_key {
     size_t model;
     const int32_t *ids;
@@ -35,16 +34,16 @@ typedef struct hs__heads_key {
     size_t n_interventions;
 } hs__heads_key;
 
-/* NULL when memory is short. bytes_max 0 is a cache that never holds anything. */
+/* Returns NULL if memory is short. With bytes_max 0 the cache stays empty. */
 hs__head_cache *hs__head_cache_create(size_t bytes_max);
 void hs__head_cache_destroy(hs__head_cache *cache); /* NULL is fine; every reference must be released */
 
-/* A reference to heads that cover the selection, or NULL; counts a hit or a miss. */
+/* Returns a reference to heads that cover the selection, or NULL. Counts a hit or a miss. */
 hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key,
                                const hs_selection *selection);
 
-/* Takes the capture over (also on failure) and gives the caller a reference; keeps another where the policy
- * allows. NULL when memory is short. */
+/* Takes ownership of the capture, also on failure, and returns a reference to it. Keeps another reference if
+ * the policy allows. Returns NULL if memory is short. */
 hs__heads *hs__head_cache_add(hs__head_cache *cache, const hs__heads_key *key, hs_capture *capture,
                               double forward_ms);
 

@@ -1,17 +1,19 @@
-/* internal.h - what the files of api/ share. Nothing here is for other folders.
+/* internal.h - types that the files of api/ share; other modules must not include it.
  *
  * A request's way: accept.h (headers, query) -> analysis_request.h (body), whose fields are the table of
- * fields.c -> job.c (tokens, cache, pass) -> outputs.h (what the maps show, output by output) ->
+ * fields.c -> job.c (tokens, cache, pass) -> outputs.h (outputs) ->
  * answer_write.h (bytes), by the writers of api/formats/. */
 #pragma once
 
 #include "api/api.h"
 #include "api/head_cache.h"
+#include "api/memory_budget.h"
 
 #define HS__MODELS_MAX 64
 
 typedef struct hs__served_model {
-    char *name; /* owned */
+    char *name;               /* owned */
+    const char *list_command; /* of hs_api_options */
     const hs_model *model;
     const hs_engine *engine;
     const hs_shape *shape;
@@ -24,6 +26,7 @@ struct hs_api {
     hs__served_model models[HS__MODELS_MAX];
     size_t n_models;
     hs__head_cache *cache;
+    hs__budget captures;
 };
 
 struct hs_api_worker {

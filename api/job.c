@@ -1,7 +1,9 @@
-/* job.c - one request from bytes to bytes, in the three steps of api.h.
+/* job.c - answers one request in the three steps of api.h.
  *
- * A job owns a list of sequences; a request for one text is the case of one. Those that the head cache does
- * not have wait for a pass, which may be shared with other jobs'. */
+ * A job has one sequence, or with interventions two. A sequence that the head cache lacks needs a pass, which
+ * may also compute sequences of other jobs. */
+#include "api/job.h"
+#include "api/answer_figure.h"
 #include "api/answer_models.h"
 #include "api/answer_write.h"
 #include "api/formats/gzip.h"
@@ -20,12 +22,12 @@ typedef struct job_text {
     uint8_t *ends;      /* [T]: 1 where a sentence ends */
 } job_text;
 
-/* A text through the model, changed or not. */
+/* A text to compute, with or without interventions. */
 typedef struct job_sequence {
     const hs_encoding *encoding;
     const hs_intervention *interventions;
     size_t n_interventions;
-    size_t first_changed; /* layer; 0 where nothing is changed */
+    size_t first_changed; /* first layer that interventions change; 0: none */
     hs__heads *heads;     /* a reference; NULL until found or computed */
 } job_sequence;
 
@@ -37,12 +39,16 @@ struct hs_job {
     hs__answer_format format;
     hs__analysis_request wanted;
     job_text text;
-    job_sequence sequences[2]; /* what is answered, and with interventions the baseline beside it */
+    job_sequence sequences[2]; /* the answered one, and with interventions the baseline */
     size_t n_sequences;
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     hs_effect *effects;     /* owned; NULL until computed */
-    hs_selection selection; /* what each sequence's capture must hold; taps 0: no pass is needed */
-    bool unheld;            /* refused for want of room for its answer */
+    hs_selection selection; /* contents of each sequence's capture; taps 0: no pass is needed */
+    bool over_budget;       /* refused because its answer is over the memory budget */
+    bool crowded;           /* refused because it would have had to wait for memory */
+    bool shared;            /* a pass computed it with another job */
+    size_t capture_bytes;   /* taken from the api's budget */
+    double waited_ms;       /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
@@ -75,7 +81,7 @@ static bool ends_sentence(const hs__analysis_request *wanted, const hs_encoding 
     return false;
 }
 
-/* Of whichever input there is. */
+/* Encodes the request's text, words or ids. */
 static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_error *err)
 {
     const hs__analysis_request *wanted = &job->wanted;
@@ -91,7 +97,7 @@ static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_e
                                &options, ret_encoding, err);
 }
 
-/* The first layer in which any of them changes something. */
+/* Returns the first layer that an intervention changes. */
 static size_t first_changed(const hs_intervention *interventions, size_t n)
 {
     size_t first = n > 0 ? interventions[0].layers[0] : 0;
@@ -107,6 +113,10 @@ static int tokenize(hs_job *job)
     if (encode_input(job, &text->encoding, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &text->encoding;
+    if (e->n_tokens == 0)
+        return hs__refuse(&job->problem, 422, wanted->words ? "/words" : "/text",
+                          "the text has no tokens, and this model's tokenizer adds none; send a text that is "
+                          "not empty");
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
     if (!text->sentences)
         return refuse_memory(job, "the sentences");
@@ -131,7 +141,7 @@ static const uint16_t *count_up(uint16_t *ret_numbers, size_t n)
     return ret_numbers;
 }
 
-/* What the outputs need of the pass. */
+/* Selects the layers, heads and taps that the outputs need. */
 static void plan(hs_job *job)
 {
     const hs__analysis_request *wanted = &job->wanted;
@@ -140,8 +150,8 @@ static void plan(hs_job *job)
                                 hs__outputs_taps(wanted)};
     if (wanted->predictions.lens)
         selection->taps |= HS_KEEP(EVERY_STATE);
-    /* Who sees every head of a text looks at one of them next, outputs included (the viewer does): kept
-     * along, d columns beside two times T, they spare that request a pass. */
+    /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
+     * to 2 T), and capturing them now saves the pass of that request. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
     if ((selection->taps & maps) == maps && job->api->options.cache_bytes_max > 0)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
@@ -155,15 +165,15 @@ static void plan(hs_job *job)
     }
 }
 
-/* Left out of every figure: special tokens where that is asked for. A text of nothing else has nothing to
- * compare, so there they always are. */
+/* Returns the mask of tokens that figures leave out: the special ones if requested, else NULL. A text of
+ * special tokens only is always masked, because it has nothing to compare. */
 static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs_encoding *e)
 {
     const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
     return wanted->special_tokens || !text ? e->special : NULL;
 }
 
-/* What there is of an answer so far. */
+/* Returns the answer without its results. */
 static hs__answer answer_describe(const hs_job *job)
 {
     const job_text *text = &job->text;
@@ -196,19 +206,43 @@ static size_t capture_bytes(const hs_job *job)
     return n_bytes + (hs__outputs_by_passes(job->wanted.outputs) ? hs__effects_bytes(&answer) : 0);
 }
 
-/* Refuses a position that the text, now that its tokens are known, does not have. They ascend. */
+/* Refuses positions beyond the text's tokens. Positions ascend. */
 static int check_positions(hs_job *job)
 {
     const hs__prediction_request *wanted = &job->wanted.predictions;
     const size_t n = wanted->n_positions, T = job->text.encoding.n_tokens;
     if (n == 0 || wanted->positions[n - 1] < T)
         return 0;
-    return hs__refuse(&job->problem, 422, "/predictions/positions",
-                      "predictions: position %zu is asked for, the text has %zu tokens",
-                      wanted->positions[n - 1], T);
+    return hs__refuse(
+        &job->problem, 422, "/predictions/positions",
+        "predictions: position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",
+        wanted->positions[n - 1], T, T - 1);
 }
 
-/* Refuses before computing what could not be sent or held. */
+/* Takes n_bytes of the memory budget for the job's heads, or refuses. */
+static int reserve(hs_job *job, size_t n_bytes)
+{
+    hs__budget *budget = &job->api->captures;
+    if (n_bytes == 0 || hs__budget_try(budget, n_bytes)) {
+        job->capture_bytes = n_bytes;
+        return 0;
+    }
+    job->crowded = job->request->beside;
+    if (job->crowded)
+        return hs__refuse(&job->problem, 503, NULL,
+                          "other requests use all memory for computing: send it again later");
+    const double start = hs_clock_ms();
+    const bool taken = hs__budget_take(budget, n_bytes, job->request->cancelled);
+    job->waited_ms = hs_clock_ms() - start;
+    if (taken) {
+        job->capture_bytes = n_bytes;
+        return 0;
+    }
+    hs_fail(&job->error, HS_CANCELLED, "cancelled");
+    return refuse_error(job);
+}
+
+/* Refuses a request whose answer or heads could exceed the limits, before any pass. */
 static int check_limits(hs_job *job)
 {
     const hs_api_options *options = &job->api->options;
@@ -223,12 +257,14 @@ static int check_limits(hs_job *job)
                                                               : "");
     if (capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
-                          "the heads would take %.1f MB while they are computed, the limit is %.1f MB: %s",
+                          "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s",
                           (double)capture / 1e6, (double)options->capture_bytes_max / 1e6, hint);
-    job->unheld = job->request->hold && !job->request->hold(job->request->hold_data, answer);
-    if (job->unheld)
+    if (reserve(job, capture))
+        return job->problem.status;
+    job->over_budget = job->request->hold && !job->request->hold(job->request->hold_data, answer);
+    if (job->over_budget)
         return hs__refuse(&job->problem, 503, NULL,
-                          "%.1f MB more cannot be held just now: earlier answers were not read yet",
+                          "no memory for %.1f MB more until clients read earlier answers: try again later",
                           (double)answer / 1e6);
     return 0;
 }
@@ -243,6 +279,46 @@ static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
                            .n_interventions = s->n_interventions};
 }
 
+static bool is_figure(const hs_job *job)
+{
+    return job->format == HS__SVG || job->format == HS__PDF;
+}
+
+/* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
+static int figure_prepare(hs_job *job)
+{
+    hs__analysis_request *wanted = &job->wanted;
+    const hs_model *model = job_model(job)->model;
+    if (!is_figure(job))
+        return wanted->figure.asked ? hs__refuse(&job->problem, 422, "/figure",
+                                                 "figure is drawn as svg or pdf: ask for ?format=svg or "
+                                                 "?format=pdf")
+                                    : 0;
+    const unsigned kind = wanted->figure.kind;
+    if ((kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS) &&
+        !hs_model_architecture(model)->predictor.decoder.data)
+        return hs__refuse(&job->problem, 422, "/figure/kind",
+                          "the checkpoint of %s has no masked-language-model head; mlm in %s shows which "
+                          "have one",
+                          job_model(job)->name, job_model(job)->list_command);
+    if (!wanted->has_layers &&
+        (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
+        wanted->n_layers = job_model(job)->shape->n_layers;
+        count_up(wanted->layers, wanted->n_layers);
+    }
+    wanted->predictions.lens = kind == HS__FIGURE_LENS;
+    wanted->predictions.asked = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    wanted->outputs = hs__figure_outputs(&wanted->figure);
+    wanted->task_outputs = 0;
+    if (wanted->n_interventions)
+        wanted->outputs |= hs__outputs_implied("interventions"); /* the pass starts from its states */
+    if (hs__figure_n_panels(wanted) > HS__FIGURE_PANELS_MAX)
+        return hs__refuse(&job->problem, 422, "/figure",
+                          "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",
+                          hs__figure_n_panels(wanted), HS__FIGURE_PANELS_MAX);
+    return 0;
+}
+
 static void prepare_analyze(hs_job *job)
 {
     const hs_request *request = job->request;
@@ -250,9 +326,9 @@ static void prepare_analyze(hs_job *job)
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
         hs__content_type_check(request->content_type, problem) ||
-        hs__analysis_request_read(job->api, request, false, &job->wanted, problem) ||
-        (job->format != HS__JSON && hs__outputs_check_dtype(&job->wanted, problem)) || tokenize(job) ||
-        check_positions(job))
+        hs__analysis_request_read(job->api, request, false, &job->wanted, problem) || figure_prepare(job) ||
+        (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->wanted, problem)) ||
+        tokenize(job) || check_positions(job))
         return;
     job->wanted.hooks = hooks;
     plan(job);
@@ -271,7 +347,8 @@ static void prepare_tokenize(hs_job *job)
     if (hs__format_choose(request->query, NULL, &format, NULL, &job->problem))
         return;
     if (format != HS__JSON)
-        hs__refuse(&job->problem, 406, NULL, "this path answers application/json only");
+        hs__refuse(&job->problem, 406, NULL,
+                   "the answer of this path is always application/json: ask for that, or send no Accept");
     else if (!hs__json_accepted(request->accept, &job->problem) &&
              !hs__content_type_check(request->content_type, &job->problem) &&
              !hs__analysis_request_read(job->api, request, true, &job->wanted, &job->problem))
@@ -293,7 +370,7 @@ hs_job *hs_job_create(hs_api *api, const hs_request *request)
         prepare_tokenize(job);
     else
         hs__json_accepted(request->accept, &job->problem);
-    job->stage_ms[HS_STAGE_TOKENIZE] = hs_clock_ms() - start;
+    job->stage_ms[HS_STAGE_TOKENIZE] = hs_clock_ms() - start - job->waited_ms;
     return job;
 }
 
@@ -308,6 +385,8 @@ void hs_job_destroy(hs_job *job)
     free(job->text.sentences);
     hs__analysis_request_finish(&job->wanted);
     free(job->effects);
+    if (job->capture_bytes)
+        hs__budget_give_back(&job->api->captures, job->capture_bytes);
     free(job);
 }
 
@@ -316,41 +395,54 @@ static bool effects_pending(const hs_job *job)
     return !job->problem.status && hs__outputs_by_passes(job->wanted.outputs) && !job->effects;
 }
 
-/* Whether a pass must still compute it. */
+/* Returns true if a pass must compute the sequence. */
 static bool is_pending(const hs_job *job, const job_sequence *s)
 {
     return !job->problem.status && job->selection.taps && !s->heads;
 }
 
-size_t hs_job_tokens(const hs_job *job)
-{
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < job->n_sequences; i++)
-        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
-    return effects_pending(job) ? hs_job_room(job) : n_tokens;
-}
-
-size_t hs_job_bytes(const hs_job *job)
-{
-    return job->problem.status ? 0 : capture_bytes(job) + answer_bytes_max(job);
-}
-
-bool hs_job_unheld(const hs_job *job)
-{
-    return job->unheld;
-}
-
-size_t hs_job_model(const hs_job *job)
-{
-    return job->wanted.model;
-}
-
-size_t hs_job_room(const hs_job *job)
+static size_t tokens_max(const hs_job *job)
 {
     return job_model(job)->shape->n_positions;
 }
 
-size_t hs_job_layers(const hs_job *job)
+size_t hs__job_tokens(const hs_job *job)
+{
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < job->n_sequences; i++)
+        n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
+    return effects_pending(job) ? tokens_max(job) : n_tokens;
+}
+
+size_t hs__job_bytes(const hs_job *job)
+{
+    return job->problem.status ? 0 : capture_bytes(job) + answer_bytes_max(job);
+}
+
+bool hs__job_over_budget(const hs_job *job)
+{
+    return job->over_budget;
+}
+
+bool hs_job_crowded(const hs_job *job)
+{
+    return job->crowded;
+}
+
+/* ---- the planner of passes ---- */
+
+/* Token limit of a shared pass, and so its limit of sequences. Larger passes are no faster, and slower for
+ * models with small hidden states (docs/explanation/performance.md). */
+enum { SHARED_TOKENS = 64 };
+
+/* One sequence of a pass, and its job. */
+typedef struct pass_part {
+    hs_job *job;
+    job_sequence *sequence;
+} pass_part;
+
+/* Returns the number of layers that the job's pass computes. */
+static size_t layers_computed(const hs_job *job)
 {
     const hs_selection *selection = &job->selection;
     if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
@@ -358,44 +450,43 @@ size_t hs_job_layers(const hs_job *job)
     return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
 }
 
-/* ---- run ---- */
-
-#define PASS_MAX 64 /* sequences of one pass */
-
-/* One sequence of a pass, and whose it is. */
-typedef struct pass_part {
-    hs_job *job;
-    job_sequence *sequence;
-} pass_part;
-
-/* Layers that a sequence shares with its job's baseline, and so waits for. */
+/* Returns true if the sequence can be computed now. A sequence with interventions that leave the first layers
+ * unchanged takes these from its job's baseline, so it waits for that one. */
 static bool is_ready(const hs_job *job, const job_sequence *s)
 {
     return is_pending(job, s) && (s->first_changed == 0 || job->sequences[1].heads);
 }
 
-/* What still waits for a pass from the same layer on, as far as it fits. Returns how many sequences; 0:
- * nothing is left. */
-static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[PASS_MAX])
+/* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
+static bool fits_beside(const pass_part *first, const hs_job *job, const job_sequence *s, size_t n_tokens)
+{
+    const size_t most = tokens_max(job) < SHARED_TOKENS ? tokens_max(job) : SHARED_TOKENS;
+    return job->wanted.model == first->job->wanted.model &&
+           layers_computed(job) == layers_computed(first->job) &&
+           s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
+}
+
+/* Fills a pass with the first sequence that needs one and those that fit beside it. Returns the number of
+ * sequences; 0: none is left. */
+static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[SHARED_TOKENS])
 {
     size_t n = 0, n_tokens = 0;
     for (size_t i = 0; i < n_jobs; i++) {
-        for (size_t k = 0; k < jobs[i]->n_sequences; k++) {
+        for (size_t k = 0; jobs[i] && k < jobs[i]->n_sequences && n < SHARED_TOKENS; k++) {
             job_sequence *s = &jobs[i]->sequences[k];
-            const size_t T = s->encoding->n_tokens;
-            if (!is_ready(jobs[i], s) || n == PASS_MAX || n_tokens + T > hs_job_room(jobs[i]) ||
-                (n > 0 &&
-                 (n_tokens + T > HS_SHARED_TOKENS || s->first_changed != parts[0].sequence->first_changed)))
+            if (!is_ready(jobs[i], s) || (n > 0 && !fits_beside(&parts[0], jobs[i], s, n_tokens)))
                 continue;
             parts[n++] = (pass_part){jobs[i], s};
-            n_tokens += T;
+            n_tokens += s->encoding->n_tokens;
         }
     }
     return n;
 }
 
-/* Where a sequence goes on from its job's baseline: interventions are answered with the change of all states,
- * so these are kept. */
+/* ---- run ---- */
+
+/* Returns the state of the job's baseline from which the sequence continues. The baseline's capture has all
+ * states, because the output `changes` needs them. */
 static hs_start start_of(const pass_part *part)
 {
     const size_t layer = part->sequence->first_changed;
@@ -410,7 +501,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
     const hs_job *first = parts[0].job;
     const hs_engine *engine = job_model(first)->engine;
     const hs_shape *shape = hs_engine_shape(engine);
-    hs_start starts[PASS_MAX];
+    hs_start starts[SHARED_TOKENS];
     hs_plan plan;
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
@@ -428,12 +519,14 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
                                &sequences[i].capture, err);
     }
     if (!st)
-        st = hs_plan_make(hs_engine_recipe(engine), sequences, n, NULL, &plan, err);
+        st = hs_plan_make(hs_engine_architecture(engine), sequences, n, NULL, &plan, err);
+    if (!st)
+        st = hs_engine_prepare(engine, &plan, err);
     return st ? st : hs_engine_run(engine, worker->workspaces[first->wanted.model], &plan, control, err);
 }
 
-/* Takes what was computed over. share: of the pass's time. */
-static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double share)
+/* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */
+static void part_finish(const pass_part *part, hs_capture *capture, double forward_ms, double fraction)
 {
     hs_job *job = part->job;
     const hs__heads_key key = sequence_key(job, part->sequence);
@@ -441,7 +534,7 @@ static void part_finish(const pass_part *part, hs_capture *capture, double forwa
         hs_capture_copy_below(job->sequences[1].heads->capture, capture, part->sequence->first_changed);
     job->n_tokens_computed += part->sequence->encoding->n_tokens;
     job->stage_ms[HS_STAGE_FORWARD] += forward_ms;
-    part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * share);
+    part->sequence->heads = hs__head_cache_add(job->api->cache, &key, capture, forward_ms * fraction);
     if (!part->sequence->heads)
         refuse_memory(job, "the heads");
 }
@@ -450,17 +543,19 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
                          const hs_run_control *control)
 {
     const double start = hs_clock_ms();
-    hs_sequence sequences[PASS_MAX] = {0};
+    hs_sequence sequences[SHARED_TOKENS] = {0};
     hs_error err = {0};
     const hs_status st = pass_run(parts, n, worker, control, sequences, &err);
     const double forward_ms = hs_clock_ms() - start;
     size_t n_tokens = 0;
     for (size_t i = 0; i < n; i++)
         n_tokens += parts[i].sequence->encoding->n_tokens;
+    const bool shared = parts[0].job != parts[n - 1].job;
     for (size_t i = 0; i < n; i++) {
-        const double share = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
+        parts[i].job->shared |= shared;
+        const double fraction = (double)parts[i].sequence->encoding->n_tokens / (double)n_tokens;
         if (!st) {
-            part_finish(&parts[i], sequences[i].capture, forward_ms, share);
+            part_finish(&parts[i], sequences[i].capture, forward_ms, fraction);
             continue;
         }
         hs_capture_destroy(sequences[i].capture);
@@ -469,7 +564,7 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
     }
 }
 
-/* Passes of its own, which end when their own client leaves. */
+/* Runs the job's own passes, which stop when its client disconnects. */
 static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
 {
     const double start = hs_clock_ms();
@@ -485,17 +580,34 @@ static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 
-void hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
+/* Refuses jobs whose clients have disconnected. */
+static void cancelled_refuse(hs_job *const *jobs, size_t n_jobs)
+{
+    for (size_t i = 0; i < n_jobs; i++) {
+        const atomic_int *cancelled = jobs[i] ? jobs[i]->request->cancelled : NULL;
+        if (!cancelled || !atomic_load(cancelled) || !hs__job_tokens(jobs[i]))
+            continue;
+        hs_fail(&jobs[i]->error, HS_CANCELLED, "cancelled");
+        refuse_error(jobs[i]);
+    }
+}
+
+size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
     static const hs_run_control alone = {0};
-    pass_part parts[PASS_MAX];
+    pass_part parts[SHARED_TOKENS];
+    size_t n_shared = 0;
     control = control ? control : &alone;
-    /* Ends: each round computes its sequences or refuses their jobs. */
-    for (size_t n; (n = pass_fill(jobs, n_jobs, parts));)
+    cancelled_refuse(jobs, n_jobs);
+    /* Terminates: each round computes its sequences or refuses their jobs. */
+    for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
         run_one_pass(parts, n, worker, control);
-    for (size_t i = 0; i < n_jobs; i++)
-        if (effects_pending(jobs[i]))
+    for (size_t i = 0; i < n_jobs; i++) {
+        if (jobs[i] && effects_pending(jobs[i]))
             effects_run(jobs[i], worker, control);
+        n_shared += jobs[i] && jobs[i]->shared;
+    }
+    return n_shared;
 }
 
 /* ---- answer ---- */
@@ -511,7 +623,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
     return st;
 }
 
-/* Room for the longest answer at once: nothing is copied for growth, untouched pages cost nothing. */
+/* Reserves the upper bound of the answer's size, so that the buffer never grows. Untouched pages are free. */
 static void body_begin(const hs_job *job, hs__buffer *body)
 {
     hs_runtime *runtime = hs_engine_runtime(job_model(job)->engine);
@@ -527,6 +639,9 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
     } else if (job->format == HS__JSON) {
         body_begin(job, body);
         hs__answer_write_json(body, answer);
+    } else if (is_figure(job)) {
+        st = hs__answer_write_figure(body, answer, job->format == HS__SVG ? HS__FIGURE_SVG : HS__FIGURE_PDF,
+                                     &job->error);
     } else {
         body_begin(job, body);
         st = job->format == HS__NPZ ? hs__answer_write_npz(body, answer, &job->error)
@@ -539,26 +654,26 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
     return st;
 }
 
-/* Of the time that computing the heads took, how much compressing the answer may add. */
-#define GZIP_SHARE 0.25
+/* Compression may take this fraction of the time that computing took. */
+#define GZIP_FRACTION 0.25
 
-/* Smaller ones malloc keeps itself. */
+/* malloc itself reuses smaller blocks. */
 #define KEPT_BYTES_MIN ((size_t)4 << 20)
 
-/* Gives unused memory back, but for addresses of what is kept. */
+/* Returns unused memory to the system. A large body keeps its addresses for hs_response_recycle. */
 static void trim(hs__buffer *body, hs_response *response)
 {
     if (body->size < KEPT_BYTES_MIN) {
         hs__buffer_fit(body);
     } else {
         hs_memory_trim(body->data, body->size, body->capacity);
-        response->body_room = body->capacity;
+        response->body_capacity = body->capacity;
     }
     response->body = body->data;
     response->body_bytes = body->size;
 }
 
-/* Compresses where the client takes it and it adds little. */
+/* Compresses the body if the client accepts that and it takes little time. */
 static void pack(hs_job *job, hs__buffer *body, hs_response *response)
 {
     if (job->format == HS__JSON) {
@@ -566,7 +681,7 @@ static void pack(hs_job *job, hs__buffer *body, hs_response *response)
         const hs__heads *heads = job->sequences[0].heads;
         const double forward_ms = heads ? heads->forward_ms : 0;
         if (hs_gzip_accepted(job->request->accept_encoding) &&
-            hs__gzip(body, GZIP_SHARE * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
+            hs__gzip(body, GZIP_FRACTION * (forward_ms + job->stage_ms[HS_STAGE_ANALYZE])))
             response->content_encoding = "gzip";
     }
     trim(body, response);
@@ -623,7 +738,7 @@ void hs_job_answer(hs_job *job, hs_response *ret_response)
             hs_fail(&job->error, HS_NO_MEMORY, "%s", job->problem.detail);
             ret_response->error = job->error;
             snprintf(job->problem.detail, sizeof job->problem.detail,
-                     "something went wrong on our side; the log says more under this request_id");
+                     "internal error: the server's log has details under this request_id");
         }
         hs__problem_write(&job->problem, job->request->id, ret_response);
     }

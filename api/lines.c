@@ -1,20 +1,21 @@
-/* lines.c - several requests in one body: some lines become jobs, the jobs share passes where they can, and
- * each is answered and forgotten before the next. What is held at once is bounded by lines and by bytes. */
+/* lines.c - answers a body of several requests, one per line. Takes as many lines at once as the limits below
+ * allow; their jobs share passes. */
 #include "api/formats/buffer.h"
+#include "api/job.h"
 #include "api/problem.h"
 
 #include <string.h>
 
 enum { TOGETHER_MAX = 32 };                /* lines */
-#define TOGETHER_TOKENS ((size_t)512)      /* to compute, but for the last of them */
-#define TOGETHER_BYTES  ((size_t)64 << 20) /* of maps and answers, but for the last of them */
+#define TOGETHER_TOKENS ((size_t)512)      /* to compute; the last line may exceed it */
+#define TOGETHER_BYTES  ((size_t)64 << 20) /* of maps and answers; the last line may exceed it */
 
 typedef struct line {
     hs_request request;
     hs_job *job; /* NULL: memory was short */
 } line;
 
-/* The next line of the body that is not blank. False: there is none. */
+/* Finds the next line that is not blank. Returns false if there is none. */
 static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_request *ret_request)
 {
     while (*at < body->body_bytes) {
@@ -38,7 +39,7 @@ static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_req
     return false;
 }
 
-/* As many as fit; *ret_n_bytes are theirs. */
+/* Creates jobs for as many lines as the limits allow. Returns their number; *ret_n_bytes is their length. */
 static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[TOGETHER_MAX],
                          size_t *ret_n_bytes)
 {
@@ -46,33 +47,21 @@ static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line
     *ret_n_bytes = 0;
     while (n < TOGETHER_MAX && n_held < TOGETHER_BYTES && n_tokens < TOGETHER_TOKENS &&
            line_next(body, &at, &number, &lines[n].request)) {
+        lines[n].request.beside = n > 0;
         lines[n].job = hs_job_create(api, &lines[n].request);
-        if (lines[n].job && hs_job_unheld(lines[n].job) && (n > 0 || patient)) {
+        if (lines[n].job &&
+            (hs_job_crowded(lines[n].job) || (hs__job_over_budget(lines[n].job) && (n > 0 || patient)))) {
             hs_job_destroy(lines[n].job);
             return n;
         }
-        n_held += lines[n].job ? hs_job_bytes(lines[n].job) : 0;
-        n_tokens += lines[n].job ? hs_job_tokens(lines[n].job) : 0;
+        n_held += lines[n].job ? hs__job_bytes(lines[n].job) : 0;
+        n_tokens += lines[n].job ? hs__job_tokens(lines[n].job) : 0;
         n++;
         *ret_n_bytes = at;
     }
     if (n == 0)
         *ret_n_bytes = at; /* blank to its end */
     return n;
-}
-
-/* The first job that waits for a pass, and all that may run with it. Returns how many; 0: none waits. */
-static size_t group_fill(const line *lines, size_t n, hs_job **ret_group)
-{
-    size_t n_group = 0;
-    for (size_t i = 0; i < n; i++) {
-        hs_job *job = lines[i].job;
-        if (job && hs_job_tokens(job) &&
-            (n_group == 0 || (hs_job_model(job) == hs_job_model(ret_group[0]) &&
-                              hs_job_layers(job) == hs_job_layers(ret_group[0]))))
-            ret_group[n_group++] = job;
-    }
-    return n_group;
 }
 
 static void line_refuse(const line *l, int status, const char *why, hs_response *ret_response)
@@ -89,12 +78,12 @@ static void line_answer(const line *l, hs_response *ret_response)
     if (l->job)
         hs_job_answer(l->job, ret_response);
     else
-        line_refuse(l, 500, "there was no memory for this line: send it again", ret_response);
+        line_refuse(l, 500, "out of memory for this line: send it again", ret_response);
     if (ret_response->status == 504)
-        line_refuse(l, 504, "given up at the server's deadline: ask for less in a line", ret_response);
+        line_refuse(l, 504, "not finished by the server's deadline: request less per line", ret_response);
 }
 
-/* One answer more; what is told of the first error and model is told of all. */
+/* Appends one answer. The whole response has the first error and the first model. */
 static void answer_add(hs_api *api, hs_response *all, hs__buffer *body, hs_response *one)
 {
     hs__buffer_add(body, one->body, one->body_bytes);
@@ -111,12 +100,13 @@ void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *reque
                      const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes)
 {
     line lines[TOGETHER_MAX];
-    hs_job *group[TOGETHER_MAX];
+    hs_job *jobs[TOGETHER_MAX];
     hs__buffer body = {0};
     const size_t n = lines_take(api, request, patient, lines, ret_n_bytes);
     *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};
-    for (size_t n_group; (n_group = group_fill(lines, n, group));)
-        hs_job_run(worker, group, n_group, control);
+    for (size_t i = 0; i < n; i++)
+        jobs[i] = lines[i].job;
+    hs_job_run(worker, jobs, n, control);
     for (size_t i = 0; i < n; i++) {
         hs_response one;
         line_answer(&lines[i], &one);

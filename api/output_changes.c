@@ -1,5 +1,5 @@
-/* output_changes.c - how far interventions moved what the pass computes: every norm is divided by the
- * baseline's. And what the baseline predicts. */
+/* output_changes.c - changes by interventions, as norms relative to the baseline pass, and the baseline's
+ * predictions. */
 #include "api/output_structures.h"
 
 #include <math.h>
@@ -7,10 +7,26 @@
 
 typedef struct changes {
     size_t n_layers, n_heads, n_states, n_tokens;
-    void *predictions;                /* owned: the baseline's; NULL when none are asked for */
+    void *predictions;                /* owned: the baseline's; NULL if not requested */
+    void *of_heads[3];                /* owned: the baseline's results of task_outputs, or NULL */
     float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
     float hidden[];                   /* [L + 1][T]; the others follow */
 } changes;
+
+/* Outputs of task heads: changes has those of the baseline that are requested. */
+static const struct {
+    const char *name;
+    unsigned bit;
+    const hs__structure *structure;
+} task_outputs[] = {{"classes", HS__TASK_CLASSES, &hs__structure_classes},
+                    {"next_sentence", HS__TASK_NEXT_SENTENCE, &hs__structure_next_sentence},
+                    {"answer", HS__TASK_ANSWER, &hs__structure_answer}};
+#define N_TASK_OUTPUTS (sizeof task_outputs / sizeof *task_outputs)
+
+static bool is_asked(const hs__analysis_request *wanted, size_t i)
+{
+    return wanted->task_outputs & task_outputs[i].bit;
+}
 
 static float relative(const float *changed, const float *baseline, size_t n)
 {
@@ -20,7 +36,7 @@ static float relative(const float *changed, const float *baseline, size_t n)
         difference += d * d;
         whole += (double)baseline[i] * (double)baseline[i];
     }
-    return (float)(sqrt(difference) / sqrt(whole)); /* NAN where nothing was and nothing is */
+    return (float)(sqrt(difference) / sqrt(whole)); /* NAN if both norms are 0 */
 }
 
 /* All layers are captured in both passes. */
@@ -59,15 +75,21 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     c->similarities = c->attentions + n_layers * n_heads;
     measure_hidden(a, c);
     measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions);
-    measure_maps(a, HS_TAP_SIMILARITY, n_layers, n_heads, c->similarities);
+    measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities);
     *ret_result = c;
-    return a->wanted->predictions.asked ? hs__baseline_predict(a, &c->predictions, err) : HS_OK;
+    hs_status st = a->wanted->predictions.asked ? hs__baseline_predict(a, &c->predictions, err) : HS_OK;
+    for (size_t i = 0; i < N_TASK_OUTPUTS && !st; i++)
+        if (is_asked(a->wanted, i))
+            st = hs__baseline_compute(a, task_outputs[i].structure, &c->of_heads[i], err);
+    return st;
 }
 
 static void destroy(void *result)
 {
     changes *c = result;
     hs__structure_predictions.destroy(c->predictions);
+    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
+        task_outputs[i].structure->destroy(c->of_heads[i]);
     free(c);
 }
 
@@ -86,6 +108,11 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
         hs__json_key(b, "predictions");
         hs__structure_predictions.write_json(b, a, c->predictions);
     }
+    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
+        if (c->of_heads[i]) {
+            hs__json_key(b, task_outputs[i].name);
+            task_outputs[i].structure->write_json(b, a, c->of_heads[i]);
+        }
     hs__buffer_text(b, "}");
 }
 
@@ -104,6 +131,9 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     add(arrays, "changes_similarities", c->similarities, c->n_layers, c->n_heads);
     if (c->predictions)
         hs__structure_predictions.add_arrays(arrays, a, c->predictions);
+    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
+        if (c->of_heads[i])
+            task_outputs[i].structure->add_arrays(arrays, a, c->of_heads[i]);
 }
 
 static size_t count(const hs__measures *m)
@@ -113,13 +143,18 @@ static size_t count(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    const size_t predictions = m->wanted->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
-    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + predictions;
+    size_t of_heads = m->wanted->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
+    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
+        of_heads += is_asked(m->wanted, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
+    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + of_heads;
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    return 4 * count(m) + (m->wanted->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0);
+    size_t of_heads = m->wanted->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0;
+    for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
+        of_heads += is_asked(m->wanted, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
+    return 4 * count(m) + of_heads;
 }
 
 const hs__structure hs__structure_changes = {

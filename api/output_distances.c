@@ -1,5 +1,5 @@
-/* output_distances.c - how unlike every two of the heads asked for are, as one matrix over layers and heads
- * in row-major order. Special tokens count, whatever special_tokens says. */
+/* output_distances.c - distances between all requested heads, as one matrix over layers and heads in
+ * row-major order. Includes special tokens regardless of special_tokens. */
 #include "api/output_structures.h"
 #include "engine/analysis/distances.h"
 
@@ -16,7 +16,7 @@ unsigned hs__head_distances_taps(const hs__analysis_request *wanted)
     return wanted->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
 }
 
-/* maps and entropies are room for n. */
+/* maps and entropies are scratch of n elements. */
 static hs_status measure_js(const hs__answer *a, const float **maps, double *entropies, distances *d)
 {
     const size_t n = d->n;
@@ -33,7 +33,7 @@ static hs_status measure_js(const hs__answer *a, const float **maps, double *ent
 static hs_status measure_cka(const hs__answer *a, const float **maps, distances *d, hs_error *err)
 {
     for (size_t i = 0; i < d->n; i++)
-        maps[i] = hs__answer_at(a, HS_TAP_SIMILARITY, i / a->wanted->n_heads, i % a->wanted->n_heads);
+        maps[i] = hs__answer_at(a, hs__answer_similarity(a), i / a->wanted->n_heads, i % a->wanted->n_heads);
     void *room = malloc(hs_heads_hsic_room(d->n, a->capture->n_tokens));
     if (!room)
         return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");

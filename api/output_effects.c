@@ -1,5 +1,5 @@
-/* output_effects.c - what each head asked for does for the pass: computed where there is a workspace, when
- * the baseline's heads are there; written like any structure. */
+/* output_effects.c - the effect of ablating each requested head. hs__effects_run computes the effects after
+ * the baseline pass, with the worker's workspace. */
 #include "api/output_structures.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const struct {
 
 static bool predicts(const hs__served_model *model)
 {
-    return hs_model_recipe(model->model)->predictor.decoder.data;
+    return hs_model_architecture(model->model)->predictor.decoder.data;
 }
 
 static float figure(const hs_effect *effect, size_t k)
@@ -71,7 +71,7 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
     return st;
 }
 
-/* They are the job's. */
+/* The job owns the effects. */
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     (void)err;

@@ -1,4 +1,4 @@
-/* output_flows.c - attention beyond one head's map: what of it reaches the output, and how layers chain. */
+/* output_flows.c - effective attention (the part that affects the output) and attention rollout. */
 #include "api/output_maps.h"
 #include "engine/analysis/flows.h"
 

@@ -1,4 +1,4 @@
-/* output_json.c - what structures share when they are written as JSON. */
+/* output_json.c - JSON functions that several structures use. */
 #include "api/output_structures.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* output_maps.c - what was kept is handed on where it lies; only what changes is copied. */
+/* output_maps.c - returns captured arrays in place; copies only normalised ones. */
 #include "api/output_maps.h"
 
 const float *hs__part_queries(const hs__answer *a, size_t l, size_t h, float *into)
@@ -52,7 +52,7 @@ const float *hs__part_attentions(const hs__answer *a, size_t l, size_t h, float 
 const float *hs__part_similarities(const hs__answer *a, size_t l, size_t h, float *into)
 {
     const size_t T = a->capture->n_tokens;
-    const float *map = hs__answer_at(a, HS_TAP_SIMILARITY, l, h);
+    const float *map = hs__answer_at(a, hs__answer_similarity(a), l, h);
     if (!a->wanted->normalize)
         return map;
     hs_similarity_normalize(map, T, a->masked, hs_similarity_max(map, T, a->masked), into);
@@ -65,7 +65,7 @@ const float *hs__part_head_outputs(const hs__answer *a, size_t l, size_t h, floa
     return hs__answer_at(a, HS_TAP_HEAD_OUTPUT, l, h);
 }
 
-/* State 0 is the embeddings, then one for each layer asked for. */
+/* State 0 is the embeddings; then comes one state per requested layer. */
 const float *hs__part_hidden_states(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)into;

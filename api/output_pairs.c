@@ -10,28 +10,29 @@ typedef struct pair_list {
     uint64_t total; /* before max_pairs */
 } pair_list;
 
-/* hs_pairs_find looks at whole captures: where more was captured than asked for, at a copy of the part. */
+/* hs_pairs_find searches whole captures. If more was captured than requested, it searches a copy of the
+ * requested maps. */
 static hs_status find_pairs(const hs__answer *a, pair_list *ret_pairs, hs_error *err)
 {
     const hs__analysis_request *wanted = a->wanted;
+    const hs_tap tap = hs__answer_similarity(a);
     const hs_capture *whole = a->capture;
     hs_capture *part = NULL;
     hs_status st = HS_OK;
     if (whole->n_layers != wanted->n_layers || whole->n_heads != wanted->n_heads) {
         const size_t T = whole->n_tokens;
         const hs_selection selection = {wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
-                                        HS_KEEP(SIMILARITY)};
+                                        1u << tap};
         st = hs_capture_create(hs_engine_runtime(a->model->engine), a->model->shape, &selection, T, &part,
                                err);
         if (st)
             return st;
         for (size_t l = 0; l < wanted->n_layers; l++) {
             for (size_t h = 0; h < wanted->n_heads; h++)
-                memcpy(hs_capture_at(part, HS_TAP_SIMILARITY, l, h),
-                       hs__answer_at(a, HS_TAP_SIMILARITY, l, h), T * T * sizeof(float));
+                memcpy(hs_capture_at(part, tap, l, h), hs__answer_at(a, tap, l, h), T * T * sizeof(float));
         }
     }
-    st = hs_pairs_find(part ? part : whole, a->masked, wanted->threshold, wanted->max_pairs,
+    st = hs_pairs_find(part ? part : whole, tap, a->masked, wanted->threshold, wanted->max_pairs,
                        a->request->n_threads, &ret_pairs->items, &ret_pairs->n, &ret_pairs->total, err);
     hs_capture_destroy(part);
     return st;

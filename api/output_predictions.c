@@ -1,8 +1,8 @@
-/* output_predictions.c - what the model would put at some positions, by its head for masked tokens; with a
- * lens, what it would put there after every layer.
+/* output_predictions.c - predictions of masked tokens, or of the next token if the model is causal, at some
+ * positions; with a lens, also from the embeddings and every layer.
  *
- * Logits of a position are as many as the vocabulary has entries, so they are made for some positions at a
- * time and only what they say is kept. */
+ * A position has as many logits as the vocabulary has entries. They are computed for some positions at a
+ * time, and only the figures and the top tokens are kept. */
 #include "api/output_structures.h"
 
 #include "engine/analysis/predictions.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
+#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* at a time */
 
 typedef struct prediction_list {
     size_t n,
@@ -21,9 +21,27 @@ typedef struct prediction_list {
     bool of_baseline;
 } prediction_list;
 
+static bool is_causal(const hs__answer *a)
+{
+    return hs_model_architecture(a->model->model)->causal;
+}
+
 static bool is_mask(const hs__answer *a, size_t position)
 {
     return a->encoding->ids[position] == hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask;
+}
+
+/* Returns the position of the token whose probability is read at a position: its own, or the next one if the
+ * model is causal. It is n_tokens behind the last token. */
+static size_t target_of(const hs__answer *a, size_t position)
+{
+    return position + is_causal(a);
+}
+
+/* Returns true if there is no token to read: a mask is there, or the text ends. */
+static bool is_unread(const hs__answer *a, size_t position)
+{
+    return is_causal(a) ? target_of(a, position) == a->encoding->n_tokens : is_mask(a, position);
 }
 
 /* ---- computing ---- */
@@ -38,14 +56,14 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
     for (size_t i = 0; i < wanted->n_positions; i++)
         positions[n++] = wanted->positions[i];
     for (size_t i = 0; i < T && wanted->where != HS__PREDICT_LISTED; i++)
-        if (wanted->where == HS__PREDICT_ALL || is_mask(a, i))
+        if (wanted->where == HS__PREDICT_ALL || is_causal(a) || is_mask(a, i))
             positions[n++] = i;
     *ret_positions = positions;
     *ret_n = n;
     return HS_OK;
 }
 
-/* What is read at a position from the embeddings (0) up, or with one state a position the last layer's. */
+/* Returns the state to predict from: with a lens that of `depth` (0: the embeddings), else the last one. */
 static const float *state_at(const hs__answer *a, const prediction_list *list, size_t position, size_t depth)
 {
     const float *states = list->n_states == 1 ? hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0)
@@ -53,8 +71,8 @@ static const float *state_at(const hs__answer *a, const prediction_list *list, s
     return states + position * a->capture->hidden;
 }
 
-/* Predicts at n positions from number `first` on. Their states go to the engine as it wants them: those of
- * inner layers, position by position, then the last layer's. */
+/* Predicts n positions from index `first` on. The engine takes the states of inner layers, position by
+ * position, and then those of the last layer. */
 static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t first, size_t n, float *rows,
                               float *logits, hs_error *err)
 {
@@ -69,9 +87,10 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
     for (size_t i = 0; !st && i < n; i++)
         for (size_t depth = 0; depth <= n_inner; depth++) {
             const size_t row = depth < n_inner ? i * n_inner + depth : n * n_inner + i;
-            hs_prediction_read(logits + row * V, V, a->encoding->ids[list->positions[first + i]],
-                               a->wanted->predictions.top_k,
-                               &list->items[(first + i) * list->n_states + depth]);
+            const size_t target = target_of(a, list->positions[first + i]);
+            hs_prediction_read(
+                logits + row * V, V, target < a->encoding->n_tokens ? a->encoding->ids[target] : 0,
+                a->wanted->predictions.top_k, &list->items[(first + i) * list->n_states + depth]);
         }
     return st;
 }
@@ -93,7 +112,7 @@ static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *e
     return st;
 }
 
-/* From the answer's capture. */
+/* Predicts from the answer's capture. */
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     prediction_list *list = calloc(1, sizeof *list);
@@ -126,7 +145,7 @@ static void destroy(void *result)
     free(list);
 }
 
-/* What is predicted at position k: with a lens the last state says it. */
+/* Returns the final prediction at position k: that of the last state. */
 static const hs_prediction *prediction_at(const prediction_list *list, size_t k)
 {
     return &list->items[k * list->n_states + list->n_states - 1];
@@ -140,12 +159,12 @@ static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, f
     hs__json_float(b, value, (int)a->wanted->digits);
 }
 
-/* From "probability" to "top", without braces. */
-static void write_reading(hs__buffer *b, const hs__answer *a, const hs_prediction *p, bool mask)
+/* Writes the members from "probability" to "top", without braces. */
+static void write_reading(hs__buffer *b, const hs__answer *a, const hs_prediction *p, bool unread)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
     hs__buffer_text(b, "\"probability\":");
-    if (mask) {
+    if (unread) {
         hs__buffer_text(b, "null,\"rank\":null");
     } else {
         hs__json_float(b, p->probability, (int)a->wanted->digits);
@@ -171,18 +190,21 @@ static void write_reading(hs__buffer *b, const hs__answer *a, const hs_predictio
 static void write_position(hs__buffer *b, const hs__answer *a, const prediction_list *list, size_t k)
 {
     const size_t position = list->positions[k];
-    const bool mask = is_mask(a, position);
+    const bool unread = is_unread(a, position);
     hs__buffer_text(b, "{\"position\":");
     hs__json_integer(b, (int64_t)position);
     hs__json_key(b, "token");
-    hs__json_token(b, a, position);
+    if (is_causal(a) && unread)
+        hs__buffer_text(b, "null");
+    else
+        hs__json_token(b, a, target_of(a, position));
     hs__buffer_text(b, ",");
-    write_reading(b, a, prediction_at(list, k), mask);
+    write_reading(b, a, prediction_at(list, k), unread);
     if (a->wanted->predictions.lens) {
         hs__json_key(b, "layers");
         for (size_t s = 0; s < list->n_states; s++) {
             hs__buffer_text(b, s ? ",{" : "[{");
-            write_reading(b, a, &list->items[k * list->n_states + s], mask);
+            write_reading(b, a, &list->items[k * list->n_states + s], unread);
             hs__buffer_text(b, "}");
         }
         hs__buffer_text(b, "]");
@@ -203,7 +225,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 
 /* ---- arrays ---- */
 
-/* What the arrays are called. */
+/* Names of the arrays. */
 typedef struct array_names {
     const char *position, *probability, *rank, *entropy, *top_ids, *top_probability;
     const char *layers_probability, *layers_rank, *layers_entropy, *layers_top_ids, *layers_top_probability;
@@ -217,14 +239,14 @@ typedef struct array_names {
     }
 static const array_names own_names = NAMES("predictions_"), baseline_names = NAMES("changes_predictions_");
 
-/* Columns over the positions, or over positions and states. */
+/* Adds columns over the positions, or over positions and states. */
 typedef struct columns {
     float *probability, *entropy, *top_probability;
     int64_t *rank;
     int32_t *top_ids;
 } columns;
 
-/* The array that was added last gets these dimensions; its size does not change. */
+/* Sets the dimensions of the array that was added last; its size does not change. */
 static void reshape(hs__arrays *arrays, size_t n_dimensions, size_t d0, size_t d1, size_t d2)
 {
     hs__array *array = &arrays->items[arrays->n - 1];
@@ -234,16 +256,16 @@ static void reshape(hs__arrays *arrays, size_t n_dimensions, size_t d0, size_t d
     array->shape[2] = d2;
 }
 
-static void put(const columns *to, size_t at, const hs_prediction *p, bool mask, size_t k)
+static void put(const columns *to, size_t at, const hs_prediction *p, bool unread, size_t k)
 {
-    to->probability[at] = mask ? NAN : p->probability;
-    to->rank[at] = mask ? 0 : p->rank;
+    to->probability[at] = unread ? NAN : p->probability;
+    to->rank[at] = unread ? 0 : p->rank;
     to->entropy[at] = p->entropy;
     memcpy(to->top_ids + at * k, p->top_ids, p->n_top * sizeof *p->top_ids);
     memcpy(to->top_probability + at * k, p->top_probabilities, p->n_top * sizeof *p->top_probabilities);
 }
 
-/* One entry a position. */
+/* Adds the arrays with one element per position. */
 static void add_entries(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
                         const array_names *names)
 {
@@ -258,11 +280,11 @@ static void add_entries(hs__arrays *arrays, const hs__answer *a, const predictio
     };
     for (size_t i = 0; i < n && !arrays->failed; i++) {
         position[i] = (int32_t)list->positions[i];
-        put(&to, i, prediction_at(list, i), is_mask(a, list->positions[i]), k);
+        put(&to, i, prediction_at(list, i), is_unread(a, list->positions[i]), k);
     }
 }
 
-/* One entry a position and state. */
+/* Adds the arrays with one element per position and state. */
 static void add_lens(hs__arrays *arrays, const hs__answer *a, const prediction_list *list,
                      const array_names *names)
 {
@@ -276,7 +298,7 @@ static void add_lens(hs__arrays *arrays, const hs__answer *a, const prediction_l
     to.top_probability = hs__arrays_add(arrays, names->layers_top_probability, HS__ELEMENT_F4, 2, n * D, k);
     reshape(arrays, 3, n, D, k);
     for (size_t i = 0; i < n * D && !arrays->failed; i++)
-        put(&to, i, &list->items[i], is_mask(a, list->positions[i / D]), k);
+        put(&to, i, &list->items[i], is_unread(a, list->positions[i / D]), k);
 }
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)

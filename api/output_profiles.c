@@ -1,6 +1,6 @@
-/* output_profiles.c - which head does what: how its attention falls on neighbours, special tokens,
- * punctuation and repeated tokens, and what Clark et al. would call it. Special tokens count, whatever
- * special_tokens says. */
+/* output_profiles.c - attention profiles of heads: attention to neighbours, special tokens, punctuation and
+ * repeated tokens, and the class by Clark et al. (2019). Includes special tokens regardless of
+ * special_tokens. */
 #include "api/output_structures.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static float figure(const hs_head_profile *profile, size_t k)
     return *(const float *)(const void *)((const char *)profile + figures[k].offset);
 }
 
-/* marks is room for 3 T. */
+/* marks is scratch of 3 T bytes. */
 static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
 {
     const size_t T = e->n_tokens;

@@ -1,11 +1,11 @@
-/* output_regions.c - the runs of tokens between those that draw attention, and the mean similarity of each
- * run with each. */
+/* output_regions.c - high-attention tokens, the runs between them, and the mean similarity of each pair of
+ * runs. */
 #include "api/output_structures.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one head; one block, owned through its start. */
+/* The regions of one head, in one block that starts at means. */
 typedef struct regions {
     float *means; /* [n_runs][n_runs]; start of the block */
     hs_span *runs;
@@ -18,7 +18,7 @@ typedef struct region_table {
     regions heads[]; /* [l][h] */
 } region_table;
 
-/* runs and high are room for T each. */
+/* runs and high are scratch of T elements each. */
 static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *runs, uint16_t *high,
                               regions *ret, hs_error *err)
 {
@@ -36,7 +36,8 @@ static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *
     ret->high = (uint16_t *)(ret->runs + ret->n_runs);
     memcpy(ret->runs, runs, ret->n_runs * sizeof *runs);
     memcpy(ret->high, high, ret->n_high * sizeof *high);
-    hs_region_means(hs__answer_at(a, HS_TAP_SIMILARITY, l, h), T, a->masked, runs, ret->n_runs, ret->means);
+    hs_region_means(hs__answer_at(a, hs__answer_similarity(a), l, h), T, a->masked, runs, ret->n_runs,
+                    ret->means);
     return HS_OK;
 }
 
@@ -93,8 +94,8 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     hs__json_heads(b, a, result, write_head);
 }
 
-/* Ragged: each flat array has beside it where the part of head l * n_heads + h starts, and one more for the
- * end. */
+/* Adds flat arrays, each with offsets: the part of head l * n_heads + h starts at its offset. A last offset
+ * is the end. */
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const region_table *table = result;
@@ -127,7 +128,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     }
 }
 
-/* A run is two numbers, means one for each two runs. */
+/* A run has two numbers; means have one for each pair of runs. */
 static size_t json_bytes_max(const hs__measures *m)
 {
     return m->n_heads * (64 + m->n_tokens * (7 + 14 + 3) + m->n_tokens * m->n_tokens * m->number);

@@ -1,7 +1,5 @@
-/* output_segments.c - segments of the text, drawn from all heads of a layer, and where they lie in it. */
+/* output_segments.c - segments of the text, found from all heads of a layer, and their ranges in the text. */
 #include "api/output_structures.h"
-
-#include "model/utf8.h"
 
 #include <stdlib.h>
 
@@ -19,7 +17,7 @@ static hs_status find_segments(const hs__answer *a, size_t l, layer_segments *re
 {
     const size_t T = a->encoding->n_tokens;
     const float *attention = hs_capture_at(a->capture, HS_TAP_ATTENTION, a->layer_at[l], 0);
-    const float *similarity = hs_capture_at(a->capture, HS_TAP_SIMILARITY, a->layer_at[l], 0);
+    const float *similarity = hs_capture_at(a->capture, hs__answer_similarity(a), a->layer_at[l], 0);
     ret->items = malloc(T * sizeof *ret->items);
     const size_t n =
         ret->items ? hs_segments_find(attention, similarity, a->capture->n_heads, T, a->encoding->special,
@@ -53,7 +51,7 @@ static void destroy(void *result)
     free(table);
 }
 
-/* Where a segment lies in the text or in its pair: code points, and the bytes for them. */
+/* A segment's range in the text or in its pair, in code points, and its bytes. */
 typedef struct slice {
     bool present;
     uint32_t start, end;
@@ -63,9 +61,9 @@ typedef struct slice {
 
 static void slice_text(slice *s, const hs_text *text)
 {
-    const size_t start = hs_utf8_offset(text->bytes, text->n_bytes, s->start);
-    s->bytes = text->bytes + start;
-    s->n_bytes = hs_utf8_offset(s->bytes, text->n_bytes - start, s->end - s->start);
+    const hs_text part = hs__text_part(text, s->start, s->end);
+    s->bytes = part.bytes;
+    s->n_bytes = part.n_bytes;
 }
 
 static void find_slices(const hs__answer *a, const hs_segment *segment, slice ret_slices[2])
@@ -75,7 +73,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     for (size_t i = segment->start; i < segment->end; i++) {
         slice *s = &ret_slices[e->texts[i]];
         if (e->special[i] || !a->wanted->text.bytes)
-            continue; /* without a text there is no place in it */
+            continue; /* requests of ids have no text */
         if (!s->present)
             s->start = e->starts[i];
         s->present = true;

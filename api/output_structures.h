@@ -5,31 +5,38 @@
 
 extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__structure_segments,
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
-    hs__structure_effects, hs__structure_head_distances;
+    hs__structure_effects, hs__structure_head_distances, hs__structure_classes, hs__structure_next_sentence,
+    hs__structure_answer;
 
-/* Where the request wants predictions: positions of the text, ascending; owned by the caller. Those listed
- * are known to be of the text. */
+/* Finds the positions to predict, ascending. The caller owns *ret_positions. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
 
-/* The predictions of the pass without interventions: a result of hs__structure_predictions, also on failure,
- * when it may be NULL, which that structure's destroy takes as well. Its arrays are named
+/* Computes the predictions of the baseline pass: a result of hs__structure_predictions, which its destroy
+ * releases. On failure the result may be partial or NULL; release it too. Its arrays are named
  * changes_predictions_*. */
 HS_MUST_USE hs_status hs__baseline_predict(const hs__answer *answer, void **ret_predictions, hs_error *err);
 
-/* Effects are passes, so they are computed before the answer: of the layers and heads asked for, beside the
- * answer's capture. ret [n_layers][n_heads]. */
+/* Computes the effects of the requested heads by passes of their own, before the answer's other outputs.
+ * ret_effects is [n_layers][n_heads]. */
 HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws,
                                       const hs_run_control *control, hs_effect *ret_effects, hs_error *err);
-/* What that takes, at most; the capture is not looked at. */
+/* Returns an upper bound of the memory that hs__effects_run takes. Does not read the capture. */
 size_t hs__effects_bytes(const hs__answer *answer);
 
-/* Of head_distances: what the distance asked for looks at. */
+/* Computes a structure of the baseline pass; the structure's destroy releases it, also after a failure. */
+HS_MUST_USE hs_status hs__baseline_compute(const hs__answer *answer, const hs__structure *structure,
+                                           void **ret_result, hs_error *err);
+
+/* Writes the list of a head's labels. */
+void hs__json_labels(hs__buffer *buffer, const hs_task_head *head);
+
+/* Returns the taps that the requested head distance needs. */
 unsigned hs__head_distances_taps(const hs__analysis_request *wanted);
 
-/* `[l][h]` lists with what write makes of head l * n_heads + h of the result. */
+/* Writes `[l][h]` lists; write appends the element of head l * n_heads + h. */
 void hs__json_heads(hs__buffer *buffer, const hs__answer *answer, const void *result,
                     void (*write)(hs__buffer *buffer, const hs__answer *answer, const void *result,
                                   size_t at));
-/* The token at a position. */
+/* Writes the token at position i. */
 void hs__json_token(hs__buffer *buffer, const hs__answer *answer, size_t i);

@@ -1,11 +1,11 @@
-/* output_summary.c - one head in figures: how high its pairs are and what they have in common. */
+/* output_summary.c - figures of one head: its pairs, their tokens and distances, and its attention. */
 #include "api/output_structures.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* 1 for [CLS], [SEP] and sentence ends, wherever they stand. */
+/* Marks [CLS], [SEP] and sentence ends with 1. */
 static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 {
     const hs_encoding *e = a->encoding;
@@ -33,7 +33,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++) {
         const size_t l = i / a->wanted->n_heads, h = i % a->wanted->n_heads;
         st = hs_head_summarize(hs__answer_at(a, HS_TAP_ATTENTION, l, h),
-                               hs__answer_at(a, HS_TAP_SIMILARITY, l, h), &facts, a->wanted->threshold,
+                               hs__answer_at(a, hs__answer_similarity(a), l, h), &facts, a->wanted->threshold,
                                &summaries[i], err);
     }
 out:

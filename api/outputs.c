@@ -1,4 +1,4 @@
-/* outputs.c - the table of outputs, and what is asked of the whole of it. */
+/* outputs.c - the table of outputs, and functions over all of its rows. */
 #include "api/outputs.h"
 
 #include "api/output_maps.h"
@@ -14,6 +14,21 @@
 #define TOKEN      HS_AXIS_TOKEN
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
+
+static bool has_classes(const hs_architecture *architecture)
+{
+    return architecture->task_head.labels != NULL;
+}
+
+static bool has_next_sentence(const hs_architecture *architecture)
+{
+    return architecture->next_sentence.task != HS_TASK_NONE;
+}
+
+static bool has_answer(const hs_architecture *architecture)
+{
+    return architecture->task_head.task == HS_TASK_SPAN;
+}
 
 /* In the order of the answer. */
 static const hs__output rows[] = {
@@ -110,6 +125,12 @@ static const hs__output rows[] = {
      .by_passes = true},
     {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
      .choose_taps = hs__head_distances_taps},
+    {"classes", HS_KEEP(LAST_STATE), .structure = &hs__structure_classes, .has_head = has_classes,
+     .task_output = HS__TASK_CLASSES},
+    {"next_sentence", HS_KEEP(LAST_STATE), .structure = &hs__structure_next_sentence,
+     .has_head = has_next_sentence, .task_output = HS__TASK_NEXT_SENTENCE},
+    {"answer", HS_KEEP(LAST_STATE), .structure = &hs__structure_answer, .has_head = has_answer,
+     .task_output = HS__TASK_ANSWER},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
@@ -213,16 +234,18 @@ int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *pro
         if (!holds(wanted->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
             continue;
         if (rows[i].range == HS__RANGE_ANY)
-            return hs__refuse(problem, 422, "/dtype", "u1 holds values in [0, 1]: %s need f4 or f2",
+            return hs__refuse(problem, 422, "/dtype",
+                              "dtype is u1, which holds values in [0, 1]; %s requires f4 or f2",
                               rows[i].name);
         if (!wanted->normalize)
-            return hs__refuse(problem, 422, "/dtype",
-                              "u1 holds values in [0, 1]: %s need normalize \"max\", or f4 or f2",
-                              rows[i].name);
+            return hs__refuse(
+                problem, 422, "/dtype",
+                "dtype is u1, which holds values in [0, 1]; %s requires f4, f2 or normalize \"max\"",
+                rows[i].name);
     }
     if (wanted->reduce == HS__REDUCE_SUM)
         return hs__refuse(problem, 422, "/dtype",
-                          "u1 holds values in [0, 1]: with it reduce must be \"none\" or \"mean\"");
+                          "dtype is u1, which holds values in [0, 1]; reduce must be \"none\" or \"mean\"");
     return 0;
 }
 

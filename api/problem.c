@@ -1,4 +1,4 @@
-/* problem.c - refusals as problem+json, with a body of its own for when there is no memory to make one. */
+/* problem.c - writes refusals as problem+json. A static body serves when memory is short. */
 #include "api/problem.h"
 
 #include "api/formats/json_text.h"

@@ -1,6 +1,7 @@
-/* arrays.h - named arrays of numbers and texts, which npz and safetensors files are lists of.
+/* arrays.h - named arrays of numbers and texts: the contents of npz and safetensors files.
  *
- * Small arrays are made here; a large one is only described, and fills itself where it is to stand. */
+ * Small arrays own their data. A large array is only described; its `fill` writes it straight into the file.
+ */
 #pragma once
 
 #include "model/bytes.h"
@@ -32,7 +33,7 @@ struct hs__array {
     void *data; /* owned; NULL: fill writes the n_bytes */
     void (*fill)(const hs__array *array, char *to);
     const void *source, *part; /* for fill */
-    size_t index;              /* likewise */
+    size_t index;              /* for fill */
 };
 
 #define HS__ARRAYS_MAX 2048 /* an array for each of some hooks of 256 layers */
@@ -40,20 +41,20 @@ struct hs__array {
 typedef struct hs__arrays {
     hs__array items[HS__ARRAYS_MAX];
     size_t n;
-    bool failed; /* memory was short */
+    bool failed; /* memory was short, or there were too many arrays */
 } hs__arrays;
 
-/* One more array, its data zeroed; NULL when memory is short. d0 and d1 count where there are as many
- * dimensions. */
+/* Adds an array of zeros and returns its data; NULL if memory is short. Ignores d0 and d1 beyond
+ * n_dimensions. */
 void *hs__arrays_add(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                      size_t d0, size_t d1);
-/* The same of any shape. */
+/* Adds an array of zeros of any shape. */
 void *hs__arrays_add_block(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                            const size_t *shape);
-/* One more of this shape that fills itself; the caller sets fill and what it needs. NULL as above. */
+/* Adds an array without data; the caller sets `fill` and its arguments. Returns NULL if memory is short. */
 hs__array *hs__arrays_describe(hs__arrays *arrays, const char *name, hs__element element, size_t n_dimensions,
                                const size_t *shape);
-/* n strings of UTF-8 (what is none is U+FFFD) as UCS-4; without dimension when scalar. */
+/* Adds n UTF-8 strings as UCS-4, with U+FFFD for invalid bytes. A scalar has no dimension. */
 void hs__arrays_add_texts(hs__arrays *arrays, const char *name, const hs_bytes *texts, size_t n, bool scalar);
 
 void hs__array_write(const hs__array *array, char *to);

@@ -1,4 +1,4 @@
-/* buffer.c - growth by half, huge pages where they save faults. */
+/* buffer.c - grows by half and asks for huge pages, which save page faults. */
 #include "api/formats/buffer.h"
 
 #include "model/memory.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *hs__buffer_room(hs__buffer *buffer, size_t n)
+char *hs__buffer_reserve(hs__buffer *buffer, size_t n)
 {
     if (buffer->failed)
         return NULL;
@@ -29,7 +29,7 @@ char *hs__buffer_room(hs__buffer *buffer, size_t n)
 
 void hs__buffer_add(hs__buffer *buffer, const void *data, size_t n)
 {
-    char *to = hs__buffer_room(buffer, n);
+    char *to = hs__buffer_reserve(buffer, n);
     if (to && n) {
         memcpy(to, data, n);
         buffer->size += n;

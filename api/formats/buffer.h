@@ -1,7 +1,7 @@
 /* buffer.h - a growing buffer for answers.
  *
- * Failure sticks: once memory was short, `failed` is set, everything more is dropped, and the writer looks
- * once at its end. Zeroed memory is an empty buffer. */
+ * Failure sticks: once memory is short, `failed` is set and all later additions are dropped, so a writer
+ * checks only at its end. Zeroed memory is an empty buffer. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,10 +13,10 @@ typedef struct hs__buffer {
     bool failed;
 } hs__buffer;
 
-/* Room for n more bytes: where to write them, or NULL. The caller adds what it wrote to size. Grows at least
- * by half; a first reservation of the whole answer saves every copy (untouched pages cost nothing). */
-char *hs__buffer_room(hs__buffer *buffer, size_t n);
+/* Reserves capacity for n more bytes and returns where to write them, or NULL. The caller adds the written
+ * bytes to size. Grows by at least half. */
+char *hs__buffer_reserve(hs__buffer *buffer, size_t n);
 void hs__buffer_add(hs__buffer *buffer, const void *data, size_t n);
 void hs__buffer_text(hs__buffer *buffer, const char *text); /* NUL-terminated */
-void hs__buffer_fit(hs__buffer *buffer);                    /* gives unused memory back */
+void hs__buffer_fit(hs__buffer *buffer);                    /* frees unused capacity */
 void hs__buffer_finish(hs__buffer *buffer);

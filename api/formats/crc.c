@@ -1,9 +1,10 @@
-/* crc.c - zlib's crc32 does 3.4 GB/s where a copy does 8 and more, so most of an npz answer's time would go
- * into its checksum. CPUs that multiply polynomials do 30 GB/s.
+/* crc.c - folds with carry-less multiplication, which is faster than zlib and Debian 12's libdeflate
+ * (docs/explanation/decisions.md). Other CPUs use zlib.
  *
  * A CRC is the remainder of the message, a polynomial over GF(2), modulo P. Folding (Gopal et al., "Fast CRC
  * Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009) keeps a remainder's worth of message in
- * wide registers: what lies D bits ahead of the next piece is multiplied by x^D mod P and added to it. The
+ * wide registers: the part D bits
+ * ahead of the next piece is multiplied by x^D mod P and added to that piece. The
  * piece left at the end has the same remainder as all of the message had, and zlib finishes it. */
 #include "api/formats/crc.h"
 

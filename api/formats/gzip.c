@@ -1,14 +1,13 @@
-/* gzip.c - a compression level is chosen by what it costs beside what was computed. */
+/* gzip.c - chooses the compression level by the time that it may take. */
 #include "api/formats/gzip.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <zlib.h>
 
-/* Below what one core did with JSON numbers in our measurements: level 1 130 MB/s to 44 % of the size,
- * Huffman codes alone 180 MB/s to 46 %; level 6 needs six times as long for 39 %. Digits repeat too little
- * for matches to pay, tokens and names repeat well: so level 1 where there is time, Huffman where there is
- * some. */
+/* Speeds below those measured on one core for JSON numbers: level 1 compresses 130 MB/s to 44 % of the size,
+ * Huffman codes alone 180 MB/s to 46 %. Level 6 takes six times as long for 39 %. Digits rarely repeat;
+ * tokens and names do. */
 #define LEVEL_1_BYTES_PER_MS (80 * 1000.0)
 #define HUFFMAN_BYTES_PER_MS (130 * 1000.0)
 
@@ -25,9 +24,9 @@ bool hs__gzip(hs__buffer *body, double budget_ms)
     z_stream stream = {0};
     if (deflateInit2(&stream, 1, Z_DEFLATED, 16 + MAX_WBITS, 8, strategy) != Z_OK)
         return false;
-    /* An answer that does not shrink is not worth sending so: the output ends where the input's size does. */
+    /* The output may take as much as the input: compression that does not shrink the body fails. */
     hs__buffer packed = {0};
-    char *to = hs__buffer_room(&packed, body->size);
+    char *to = hs__buffer_reserve(&packed, body->size);
     stream.next_in = (unsigned char *)body->data;
     stream.avail_in = (uInt)body->size;
     stream.next_out = (unsigned char *)to;

@@ -1,8 +1,8 @@
-/* gzip.h - compressed JSON answers, where that pays. */
+/* gzip.h - compresses JSON answers if that takes little time. */
 #pragma once
 
 #include "api/formats/buffer.h"
 
-/* Replaces the body by its gzip form when that can be had within budget_ms and is smaller; else leaves it as
- * it is and returns false. Small bodies are left alone: a frame of network holds them anyway. */
+/* Replaces the body by its gzip form. Returns false and leaves the body unchanged if compression would take
+ * longer than budget_ms or would not make it smaller, and for bodies that fit into a network packet. */
 bool hs__gzip(hs__buffer *body, double budget_ms);

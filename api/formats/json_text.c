@@ -45,14 +45,14 @@ void hs__json_string(hs__buffer *buffer, const char *text, size_t n)
 
 void hs__json_integer(hs__buffer *buffer, int64_t value)
 {
-    char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
+    char *to = hs__buffer_reserve(buffer, HS__NUMBER_BYTES_MAX);
     if (to)
         buffer->size += (size_t)(hs_integer_print(to, value) - to);
 }
 
 void hs__json_float(hs__buffer *buffer, float value, int digits)
 {
-    char *to = hs__buffer_room(buffer, HS__NUMBER_ROOM);
+    char *to = hs__buffer_reserve(buffer, HS__NUMBER_BYTES_MAX);
     if (to)
         buffer->size += (size_t)(hs_float_print(to, value, digits) - to);
 }
@@ -64,7 +64,7 @@ void hs__json_bool(hs__buffer *buffer, bool value)
 
 void hs__json_floats(hs__buffer *buffer, const float *values, size_t n, int digits)
 {
-    char *to = hs__buffer_room(buffer, n * (HS__FLOAT_TEXT_MAX(digits) + 1) + HS__NUMBER_ROOM);
+    char *to = hs__buffer_reserve(buffer, n * (HS__FLOAT_TEXT_MAX(digits) + 1) + HS__NUMBER_BYTES_MAX);
     if (!to)
         return;
     char *const start = to;

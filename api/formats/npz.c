@@ -1,6 +1,5 @@
-/* npz.c - the zip is written front to back. Sizes are known beforehand; a member's checksum is put into its
- * header once its bytes have passed. Libraries that write zip files (libzip, libarchive) cannot align data,
- * and copy it. */
+/* npz.c - writes the zip from front to back. Sizes are known beforehand. A member's checksum goes into its
+ * header when the member is complete. libzip and libarchive cannot align data, and copy it. */
 #include "api/formats/npz.h"
 
 #include "api/formats/crc.h"
@@ -34,7 +33,7 @@ static char *put_text(char *to, const char *text)
     return to;
 }
 
-/* ---- where bytes go ---- */
+/* ---- destination ---- */
 
 static hs__buffer *buffer_of(hs_npz *npz)
 {
@@ -55,9 +54,9 @@ static void flush(hs_npz *npz)
     npz->pending.size = 0;
 }
 
-void *hs_npz_room(hs_npz *npz, size_t n_bytes)
+void *hs_npz_reserve(hs_npz *npz, size_t n_bytes)
 {
-    char *to = npz->failed ? NULL : hs__buffer_room(buffer_of(npz), n_bytes);
+    char *to = npz->failed ? NULL : hs__buffer_reserve(buffer_of(npz), n_bytes);
     npz->failed |= !to;
     return to;
 }
@@ -105,7 +104,7 @@ static void write_local(hs_npz *npz, const hs__npz_member *m)
     const bool zip64 = needs_zip64(npz, m->offset + m->size);
     const size_t fixed = LOCAL_BYTES + strlen(m->name) + (zip64 ? ZIP64_LOCAL : 0) + 4;
     const size_t n_padding = (ALIGNMENT - (m->offset + fixed) % ALIGNMENT) % ALIGNMENT;
-    char *to = hs_npz_room(npz, fixed + n_padding);
+    char *to = hs_npz_reserve(npz, fixed + n_padding);
     if (!to)
         return;
     to = put_fields(put_text(to, "PK\x03\x04"), m, zip64, (zip64 ? ZIP64_LOCAL : 0) + 4 + n_padding);
@@ -165,7 +164,7 @@ void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes
     *m = (hs__npz_member){.offset = position(npz), .size = npy_bytes + n_bytes};
     snprintf(m->name, sizeof m->name, "%s.npy", name);
     write_local(npz, m);
-    char *to = hs_npz_room(npz, npy_bytes);
+    char *to = hs_npz_reserve(npz, npy_bytes);
     if (to) {
         memcpy(to, npy, npy_bytes);
         hs_npz_add(npz, npy_bytes);
@@ -178,7 +177,7 @@ static void write_entry(hs_npz *npz, const hs__npz_member *m)
 {
     const bool zip64 = needs_zip64(npz, m->offset + m->size);
     const size_t n_bytes = CENTRAL_BYTES + strlen(m->name) + (zip64 ? ZIP64_CENTRAL : 0);
-    char *to = hs_npz_room(npz, n_bytes);
+    char *to = hs_npz_reserve(npz, n_bytes);
     if (!to)
         return;
     to = put(put_text(to, "PK\x01\x02"), 2, zip64 ? 45 : 20);
@@ -191,10 +190,10 @@ static void write_entry(hs_npz *npz, const hs__npz_member *m)
     buffer_of(npz)->size += n_bytes;
 }
 
-/* Where the directory is, in 64 bits, and where that is said. */
+/* Writes the zip64 end of the directory and its locator. */
 static void write_end64(hs_npz *npz, uint64_t start, uint64_t end)
 {
-    char *to = hs_npz_room(npz, END64_BYTES + LOCATOR_BYTES);
+    char *to = hs_npz_reserve(npz, END64_BYTES + LOCATOR_BYTES);
     if (!to)
         return;
     to = put(put_text(to, "PK\x06\x06"), 8, END64_BYTES - 12);
@@ -215,7 +214,7 @@ static void write_directory(hs_npz *npz)
     const bool zip64 = needs_zip64(npz, end);
     if (zip64)
         write_end64(npz, start, end);
-    char *to = hs_npz_room(npz, END_BYTES);
+    char *to = hs_npz_reserve(npz, END_BYTES);
     if (!to)
         return;
     to = put(put_text(to, "PK\x05\x06"), 4, 0); /* disks */
@@ -250,7 +249,7 @@ void hs__npz_array(hs_npz *npz, const hs__array *array)
     snprintf(type, sizeof type, array->element == HS__ELEMENT_TEXT ? "%s%zu" : "%s", types[array->element],
              array->width);
     hs_npz_begin(npz, array->name, type, array->n_dimensions, array->shape, array->n_bytes);
-    char *to = hs_npz_room(npz, array->n_bytes);
+    char *to = hs_npz_reserve(npz, array->n_bytes);
     if (to) {
         hs__array_write(array, to);
         hs_npz_add(npz, array->n_bytes);

@@ -2,13 +2,13 @@
  *
  *     hs_npz npz = {.file = file};
  *     hs_npz_begin(&npz, "maps", "<f8", 2, (size_t[]){n, m}, 8 * n * m);
- *     while (...) { double *to = hs_npz_room(&npz, 8 * k); if (to) { ... hs_npz_add(&npz, 8 * k); } }
+ *     while (...) { double *to = hs_npz_reserve(&npz, 8 * k); if (to) { ... hs_npz_add(&npz, 8 * k); } }
  *     hs_npz_begin(...) ...
  *     st = hs_npz_finish(&npz, &err);
  *
  * Format: numpy.lib.format 1.0 and PKWARE's APPNOTE. Data begins at a multiple of 64 bytes in the file (by a
  * padding extra field), so that it can be mapped as it is. A member that ends past 4 GB has its sizes and
- * offset in zip64 fields. The same arrays are the same bytes. Failure sticks, and finish tells. */
+ * offset in zip64 fields. The same arrays are the same bytes. Failure sticks; hs_npz_finish reports it. */
 #pragma once
 
 #include "api/formats/arrays.h"
@@ -23,7 +23,7 @@ typedef struct hs__npz_member {
     uint32_t crc;
 } hs__npz_member;
 
-/* Only memory and file are the caller's to set: one of them. */
+/* Callers set either memory or file. */
 typedef struct hs_npz {
     hs__buffer *memory;  /* what is written is appended */
     FILE *file;          /* or written here; must be seekable, and empty */
@@ -35,13 +35,13 @@ typedef struct hs_npz {
     bool failed;
 } hs_npz;
 
-/* Begins an array of n_bytes in all; type is NumPy's, as in "<i8". Ends the one before. */
+/* Begins an array of n_bytes and ends the one before. type is NumPy's, such as "<i8". */
 void hs_npz_begin(hs_npz *npz, const char *name, const char *type, size_t n_axes, const size_t *axes,
                   uint64_t n_bytes);
-/* Where the array's next n bytes go; NULL when memory is short. Then add says that they are there. */
-void *hs_npz_room(hs_npz *npz, size_t n_bytes);
+/* Returns where to write the array's next n bytes; NULL if memory is short. hs_npz_add then adds them. */
+void *hs_npz_reserve(hs_npz *npz, size_t n_bytes);
 void hs_npz_add(hs_npz *npz, size_t n_bytes);
-/* Text of UTF-8 as a scalar of UCS-4. */
+/* Adds UTF-8 text as a UCS-4 scalar. */
 void hs_npz_text(hs_npz *npz, const char *name, const char *text);
 /* Writes the directory and releases what npz owns, also after a failure. */
 HS_MUST_USE hs_status hs_npz_finish(hs_npz *npz, hs_error *err);

@@ -1,5 +1,5 @@
-/* number.c - a float is brought to an integer of `digits` digits by one exact product with a power of five
- * (and a shift), rounded once, and its digits are split off side by side in one word. */
+/* number.c - prints a float exactly rounded. One exact product with a power of five, and a shift, give an
+ * integer of `digits` digits; its digits are split off in parallel within a word. */
 #include "api/formats/number.h"
 
 #include <stdbool.h>
@@ -85,7 +85,7 @@ static __attribute__((noinline)) uint32_t scale_up_far(uint32_t mantissa, int ex
     return n + (rest > half || (rest == half && (n & 1)));
 }
 
-/* mantissa 2^exponent / 10^power to the nearest integer: numbers with more digits than asked for. */
+/* mantissa 2^exponent / 10^power to the nearest integer: numbers with more digits than requested. */
 static __attribute__((noinline)) uint32_t scale_down(uint32_t mantissa, int exponent, int power)
 {
     wide divisor = (wide)power_5[power > POWER_5_MAX ? POWER_5_MAX : power] << power;

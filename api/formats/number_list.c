@@ -1,4 +1,4 @@
-/* number_list.c - the choice of instruction set, and one by one where there is none. */
+/* number_list.c - chooses the instruction set; prints numbers one by one if the CPU has none of them. */
 #include "api/formats/number_list.h"
 #include "api/formats/number.h"
 

@@ -1,14 +1,14 @@
 /* number_list.h - inside number_l*.c: many floats side by side, once per instruction set.
  *
  * A number's text is a choice of 16 bytes out of 16: eight digits, the first digit, and the characters that
- * numbers are laid out with. Which choice depends on the decade and on how many digits are left when the
- * trailing zeros are dropped, so it is a row of a table, and one shuffle writes the number and its comma. */
+ * numbers are laid out with. The choice depends on the decade and on the number of digits before the
+ * trailing zeros. A table has a row for each choice, and one shuffle writes the number and its comma. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a character lies among the 16; 0 .. 7 are the digits behind the first one. */
+/* Index of a character among the 16; 0 .. 7 are the digits after the first one. */
 enum {
     HS__AT_FIRST = 8,
     HS__AT_POINT,

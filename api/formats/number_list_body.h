@@ -1,10 +1,10 @@
 /* number_list_body.h - the same digits as hs_float_print's, LANES numbers at a time.
  *
- * In double a float times a power of ten is off by a few parts in 10^16, and there is no more than nine
- * digits to round to: unless the product lies within NEAR_HALF of the middle between two integers, where ties
- * are, its nearest integer is the exact product's. Those in the middle, and what is no number, hs_float_print
- * does. First all of a chunk is brought to digits, then all of it is written: the numbers of one step have
- * nothing to wait for in each other. */
+ * The product of a float and a power of ten, computed in double, has a relative error of a few parts in
+ * 10^16, and at most nine digits are kept. So the product rounds to the same integer as the exact one, unless
+ * it lies within NEAR_HALF of the middle between two integers. hs_float_print prints those numbers, and
+ * infinities and NaN. Each chunk is converted to digits first and written afterwards, so that the numbers of
+ * one step do not depend on each other. */
 #include "api/formats/number.h"
 
 #include <immintrin.h>
@@ -22,8 +22,8 @@ typedef uint64_t unsigned_words __attribute__((vector_size(LANES * 8)));
 typedef uint32_t halves __attribute__((vector_size(LANES * 8)));
 typedef uint16_t quarters __attribute__((vector_size(LANES * 8)));
 
-/* A chunk's numbers on their way: first . rest 10^decade, with nine digits of which those beyond the ones
- * asked for are 0. */
+/* A chunk's numbers on their way: first . rest 10^decade, with nine digits of which those beyond the
+ * requested ones are 0. */
 typedef struct chunk {
     _Alignas(64) uint8_t characters[CHUNK][16];
     _Alignas(64) double digits[CHUNK];   /* an integer below 10^9 */
@@ -52,7 +52,7 @@ INLINE doubles choose(words mask, doubles first, doubles second)
 }
 
 /* 10^-decade for each lane's decade, counted from -DECADE_ZERO: a power of eight decades times one within
- * them. What no float has is 0. */
+ * them. The scale is 0 for decades that no float has. */
 INLINE doubles scales_of(words decade)
 {
     static const double within[8] = {1e7, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0};

@@ -1,4 +1,4 @@
-/* tensors.c - the header says where every tensor ends before any is written. */
+/* tensors.c - writes the header, with all offsets, and then the tensors. */
 #include "api/formats/tensors.h"
 
 #include "api/formats/json_text.h"
@@ -32,7 +32,7 @@ static void write_tensor(hs__buffer *b, const hs__array *array, size_t offset)
     hs__buffer_text(b, "}");
 }
 
-/* Widest elements first, otherwise as they come. */
+/* Sorts by element width, widest first, and keeps the order otherwise. */
 static size_t order(const hs__arrays *arrays, const hs__array *ret_order[HS__ARRAYS_MAX])
 {
     size_t n = 0;
@@ -60,7 +60,7 @@ void hs__tensors_write(hs__buffer *file, const hs__arrays *arrays, const hs__met
         hs__buffer_add(&header, " ", 1);
     const uint64_t header_bytes = header.size;
     file->failed |= header.failed;
-    hs__buffer_room(file, sizeof header_bytes + header.size + offset); /* nothing is copied for growth */
+    hs__buffer_reserve(file, sizeof header_bytes + header.size + offset); /* so that the buffer never grows */
     hs__buffer_add(file, &header_bytes, sizeof header_bytes);
     hs__buffer_add(file, header.data, header.size);
     for (size_t i = 0; i < n && !file->failed; i++) {

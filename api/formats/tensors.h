@@ -1,6 +1,6 @@
-/* tensors.h - safetensors files: u64 size of the header, the header (JSON), then the tensors without holes,
- * the widest elements first, so that each begins at a multiple of its own element's size. What is no tensor
- * stands in __metadata__ as strings. */
+/* tensors.h - safetensors files: u64 size of the header, the header (JSON), then the tensors without holes.
+ * Tensors with the widest elements come first, so that each is aligned to its element's size. __metadata__
+ * has the values that are no tensors, as strings. */
 #pragma once
 
 #include "api/formats/arrays.h"
@@ -12,6 +12,6 @@ typedef struct hs__metadata {
     hs_bytes text;
 } hs__metadata;
 
-/* Appends the file; no array of texts among them. Short memory leaves file->failed. */
+/* Appends the file. Arrays must not be texts. Sets file->failed if memory is short. */
 void hs__tensors_write(hs__buffer *file, const hs__arrays *arrays, const hs__metadata *metadata,
                        size_t n_metadata);

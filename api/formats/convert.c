@@ -1,6 +1,5 @@
-/* narrow.c - without branches: every case computed and one selected, so that gcc turns the loops into
- * vectors. */
-#include "api/formats/narrow.h"
+/* convert.c - computes every case and selects one without branches, so that gcc vectorises the loops. */
+#include "api/formats/convert.h"
 
 #include "model/clones.h"
 
@@ -35,13 +34,13 @@ static inline uint16_t half_of(float value)
     return (uint16_t)(half | ((bits >> 16) & 0x8000));
 }
 
-HS_CLONES void hs__narrow_f2(const float *restrict from, size_t n, uint16_t *restrict to)
+HS_CLONES void hs__convert_f2(const float *restrict from, size_t n, uint16_t *restrict to)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = half_of(from[i]);
 }
 
-HS_CLONES void hs__narrow_u1(const float *restrict from, size_t n, uint8_t *restrict to)
+HS_CLONES void hs__convert_u1(const float *restrict from, size_t n, uint8_t *restrict to)
 {
     for (size_t i = 0; i < n; i++) {
         const float scaled = from[i] * 255.0f;

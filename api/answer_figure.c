@@ -1,0 +1,373 @@
+/* answer_figure.c - makes a figure of an answer: its panels from the captured maps, or from the arrays that a
+ * binary answer would have. */
+#include "api/answer_figure.h"
+
+#include "api/figures/figure.h"
+#include "api/outputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABELLED_MAX 4 /* maps of a figure whose axes have labels */
+
+/* The parts that make one figure. */
+typedef struct maker {
+    const hs__answer *answer;
+    const hs__figure_request *wanted;
+    hs__arrays *arrays; /* of the figure's structure; NULL: maps */
+    hs__panel *panels;
+    size_t n_panels;
+    const char **labels; /* owned; its first labels point into numbers */
+    char (*numbers)[24];
+    char title[256];
+} maker;
+
+/* ---- the request ---- */
+
+static unsigned output_bit(const char *name)
+{
+    return 1U << hs__output_find(name, strlen(name));
+}
+
+static bool is_map(const hs__figure_request *wanted)
+{
+    return wanted->kind == HS__FIGURE_HEAD || wanted->kind == HS__FIGURE_LAYER ||
+           wanted->kind == HS__FIGURE_OVERVIEW;
+}
+
+static size_t n_shown(const hs__figure_request *wanted)
+{
+    return wanted->show == HS__SHOW_BOTH ? 2 : 1;
+}
+
+unsigned hs__figure_outputs(const hs__figure_request *wanted)
+{
+    unsigned outputs = 0;
+    if (wanted->kind == HS__FIGURE_DISTANCES)
+        return output_bit("head_distances");
+    if (wanted->kind == HS__FIGURE_EFFECTS)
+        return output_bit("effects");
+    if (!is_map(wanted))
+        return output_bit("predictions");
+    if (wanted->show != HS__SHOW_SIMILARITY)
+        outputs |= output_bit("attentions");
+    if (wanted->show != HS__SHOW_ATTENTION)
+        outputs |= output_bit("similarities");
+    return outputs;
+}
+
+size_t hs__figure_n_panels(const hs__analysis_request *wanted)
+{
+    const hs__figure_request *figure = &wanted->figure;
+    return is_map(figure) ? wanted->n_layers * wanted->n_heads * n_shown(figure) : 4;
+}
+
+size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens)
+{
+    const size_t n_heads = wanted->n_layers * wanted->n_heads;
+    const size_t n = n_tokens + n_heads + shape->n_layers + wanted->predictions.top_k + 2;
+    const size_t cells = wanted->figure.kind == HS__FIGURE_LENS ? n_tokens * (shape->n_layers + 2)
+                         : wanted->figure.kind == HS__FIGURE_PREDICTIONS
+                             ? n_tokens * wanted->predictions.top_k
+                             : 0;
+    const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
+    const size_t n_panels = hs__figure_n_panels(wanted), n_labelled = n_panels <= LABELLED_MAX ? n_panels : 0;
+    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * 1024;
+}
+
+/* ---- labels ---- */
+
+static const char *number_label(maker *m, size_t i, size_t number)
+{
+    snprintf(m->numbers[i], sizeof m->numbers[i], "%zu", number);
+    return m->numbers[i];
+}
+
+static const char *head_label(maker *m, size_t i, size_t layer, size_t head)
+{
+    snprintf(m->numbers[i], sizeof m->numbers[i], "%zu.%zu", layer, head);
+    return m->numbers[i];
+}
+
+static hs_status labels_create(maker *m, size_t n, hs_error *err)
+{
+    m->labels = calloc(n + 1, sizeof *m->labels);
+    m->numbers = calloc(n + 1, sizeof *m->numbers);
+    return m->labels && m->numbers ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the figure's labels");
+}
+
+/* Sets the range of a panel's colours: from 0, or the lowest value if that is negative, to the highest. */
+static void range_set(hs__panel *p)
+{
+    p->low = 0;
+    p->high = -INFINITY;
+    for (size_t i = 0; i < p->n_rows * p->n_columns; i++) {
+        p->low = fminf(p->low, p->values[i]);
+        p->high = fmaxf(p->high, p->values[i]);
+    }
+    if (!(p->high > p->low))
+        p->high = p->low + 1;
+}
+
+/* Gives panels of one palette the widest of their ranges. */
+static void ranges_share(maker *m)
+{
+    for (size_t i = 0; i < m->n_panels; i++)
+        for (size_t j = 0; j < m->n_panels; j++)
+            if (m->panels[i].palette == m->panels[j].palette) {
+                m->panels[i].low = fminf(m->panels[i].low, m->panels[j].low);
+                m->panels[i].high = fmaxf(m->panels[i].high, m->panels[j].high);
+            }
+}
+
+/* ---- maps of heads ---- */
+
+static const float *map_of(const maker *m, size_t l, size_t h, bool similarity)
+{
+    const hs__answer *a = m->answer;
+    return hs__answer_at(a, similarity ? hs__answer_similarity(a) : HS_TAP_ATTENTION, l, h);
+}
+
+static void map_add(maker *m, size_t l, size_t h, bool similarity)
+{
+    const hs__answer *a = m->answer;
+    const size_t T = a->encoding->n_tokens;
+    const bool overview = m->wanted->kind == HS__FIGURE_OVERVIEW;
+    hs__panel *p = &m->panels[m->n_panels++];
+    *p = (hs__panel){.n_rows = T,
+                     .n_columns = T,
+                     .values = map_of(m, l, h, similarity),
+                     .row_labels = m->labels,
+                     .column_labels = m->labels,
+                     .row_title = similarity ? NULL : "from",
+                     .column_title = similarity ? NULL : "to",
+                     .palette = similarity ? HS__PALETTE_ORANGE : HS__PALETTE_BLUE};
+    range_set(p);
+    const size_t layer = a->wanted->layers[l], head = a->wanted->heads[h];
+    if (overview)
+        snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
+    else if (m->wanted->scale == HS__SCALE_SHARED)
+        snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
+    else if (hs__figure_n_panels(a->wanted) <= LABELLED_MAX)
+        snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head,
+                 similarity ? "similarity" : "attention", (double)p->high);
+    else
+        snprintf(p->title, sizeof p->title, "%zu.%zu (max %.2g)", layer, head, (double)p->high);
+}
+
+static hs_status maps_make(maker *m, hs_error *err)
+{
+    const hs__answer *a = m->answer;
+    const size_t T = a->encoding->n_tokens;
+    if (labels_create(m, T, err))
+        return HS_NO_MEMORY;
+    for (size_t i = 0; i < T; i++)
+        m->labels[i] = hs__answer_token(a, i);
+    for (size_t l = 0; l < a->wanted->n_layers; l++)
+        for (size_t h = 0; h < a->wanted->n_heads; h++) {
+            if (m->wanted->show != HS__SHOW_SIMILARITY)
+                map_add(m, l, h, false);
+            if (m->wanted->show != HS__SHOW_ATTENTION)
+                map_add(m, l, h, true);
+        }
+    return HS_OK;
+}
+
+/* ---- structures ---- */
+
+static const hs__array *array_find(const maker *m, const char *name)
+{
+    for (size_t i = 0; i < m->arrays->n; i++)
+        if (strcmp(m->arrays->items[i].name, name) == 0)
+            return &m->arrays->items[i];
+    return NULL;
+}
+
+static hs__panel *panel_add(maker *m, const char *name, const char *title)
+{
+    const hs__array *array = array_find(m, name);
+    if (!array)
+        return NULL;
+    hs__panel *p = &m->panels[m->n_panels++];
+    *p = (hs__panel){.n_rows = array->shape[0],
+                     .n_columns = array->n_dimensions > 1 ? array->shape[1] : 1,
+                     .values = array->data,
+                     .palette = HS__PALETTE_GREEN};
+    snprintf(p->title, sizeof p->title, "%s", title);
+    return p;
+}
+
+static hs_status distances_make(maker *m, hs_error *err)
+{
+    const hs__analysis_request *asked = m->answer->wanted;
+    const size_t n = asked->n_layers * asked->n_heads;
+    if (labels_create(m, n, err))
+        return HS_NO_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        m->labels[i] = head_label(m, i, asked->layers[i / asked->n_heads], asked->heads[i % asked->n_heads]);
+    hs__panel *p = panel_add(m, "head_distances",
+                             asked->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
+                                                                     : "distance of heads, 1 - CKA");
+    p->row_labels = p->column_labels = m->labels;
+    range_set(p);
+    return HS_OK;
+}
+
+static bool has_value(const hs__panel *p)
+{
+    for (size_t i = 0; i < p->n_rows * p->n_columns; i++)
+        if (isfinite(p->values[i]))
+            return true;
+    return false;
+}
+
+static hs_status effects_make(maker *m, hs_error *err)
+{
+    const hs__analysis_request *asked = m->answer->wanted;
+    const size_t L = asked->n_layers, H = asked->n_heads;
+    if (labels_create(m, L + H, err))
+        return HS_NO_MEMORY;
+    for (size_t i = 0; i < L + H; i++)
+        m->labels[i] = number_label(m, i, i < L ? asked->layers[i] : asked->heads[i - L]);
+    panel_add(m, "effects_hidden_change", "change of hidden states");
+    panel_add(m, "effects_similarity_change", "change of similarity");
+    panel_add(m, "effects_prediction_kl", "KL of predictions");
+    panel_add(m, "effects_logprob_change", "change of log probability");
+    size_t n_kept = 0; /* panels that have a value */
+    for (size_t i = 0; i < m->n_panels; i++)
+        if (has_value(&m->panels[i]))
+            m->panels[n_kept++] = m->panels[i];
+    m->n_panels = n_kept ? n_kept : 1;
+    for (size_t i = 0; i < m->n_panels; i++) {
+        hs__panel *p = &m->panels[i];
+        p->row_labels = m->labels;
+        p->column_labels = m->labels + L;
+        p->row_title = "layer";
+        p->column_title = "head";
+        range_set(p);
+        const size_t n = strlen(p->title);
+        snprintf(p->title + n, sizeof p->title - n, ", %.2g to %.2g", (double)p->low, (double)p->high);
+    }
+    return HS_OK;
+}
+
+/* Shows the k best tokens of each position, or with the lens the best token of each position and layer. */
+static hs_status predictions_make(maker *m, hs_error *err)
+{
+    const hs__answer *a = m->answer;
+    const bool lens = m->wanted->kind == HS__FIGURE_LENS;
+    const hs__array *ids = array_find(m, lens ? "predictions_layers_top_ids" : "predictions_top_ids");
+    const hs__array *best =
+        array_find(m, lens ? "predictions_layers_top_probability" : "predictions_top_probability");
+    const int32_t *positions = array_find(m, "predictions_position")->data;
+    const size_t n = ids->shape[0], across = ids->shape[1], k = lens ? ids->shape[2] : 1;
+    if (n == 0)
+        return hs_fail(err, HS_INVALID,
+                       "there is nothing to draw: the text has no masked token; ask for "
+                       "\"predictions\": {\"positions\": \"all\"}");
+    if (labels_create(m, n + across + n * across, err))
+        return HS_NO_MEMORY;
+    const char **columns = m->labels + n, **cells = columns + across;
+    float *values = best->data;
+    for (size_t i = 0; i < n; i++)
+        m->labels[i] = hs__answer_token(a, (size_t)positions[i]);
+    for (size_t j = 0; j < across; j++)
+        columns[j] = !lens ? number_label(m, n + j, j + 1) : j == 0 ? "emb." : number_label(m, n + j, j - 1);
+    for (size_t i = 0; i < n * across; i++) {
+        cells[i] =
+            hs_tokenizer_token(hs_model_tokenizer(a->model->model), ((const int32_t *)ids->data)[i * k]);
+        values[i] = values[i * k];
+    }
+    m->panels[m->n_panels++] = (hs__panel){.n_rows = n,
+                                           .n_columns = across,
+                                           .values = values,
+                                           .row_labels = m->labels,
+                                           .column_labels = columns,
+                                           .cell_labels = cells,
+                                           .column_title = lens ? "after layer" : "rank",
+                                           .palette = HS__PALETTE_GREEN,
+                                           .high = 1};
+    snprintf(m->panels[0].title, sizeof m->panels[0].title, "%s",
+             lens ? "best prediction of each layer" : "predictions");
+    return HS_OK;
+}
+
+static hs_status structure_make(maker *m, hs_error *err)
+{
+    const hs__answer *a = m->answer;
+    m->arrays = calloc(1, sizeof *m->arrays);
+    if (!m->arrays)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
+    for (size_t i = 0; hs__output_at(i); i++)
+        if (hs__figure_outputs(m->wanted) >> i & 1)
+            hs__output_at(i)->structure->add_arrays(m->arrays, a, a->results[i]);
+    if (m->arrays->failed)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
+    if (m->wanted->kind == HS__FIGURE_DISTANCES)
+        return distances_make(m, err);
+    return m->wanted->kind == HS__FIGURE_EFFECTS ? effects_make(m, err) : predictions_make(m, err);
+}
+
+/* ---- the figure ---- */
+
+static size_t choose_across(const maker *m)
+{
+    const size_t shown = n_shown(m->wanted), n = m->n_panels;
+    if (m->wanted->kind == HS__FIGURE_OVERVIEW)
+        return m->answer->wanted->n_heads * shown;
+    if (!is_map(m->wanted))
+        return n > 1 ? 2 : 1;
+    size_t across = shown;
+    while (across * across < n)
+        across += shown;
+    return across;
+}
+
+static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_error *err)
+{
+    static const char *const names[] = {"maps of heads",      "heads of a layer", "overview of heads",
+                                        "distances of heads", "predictions",      "predictions of layers",
+                                        "effects of heads"};
+    const hs__answer *a = m->answer;
+    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens", names[m->wanted->kind],
+             a->model->name, a->encoding->n_tokens);
+    const hs__figure figure = {.title = m->title,
+                               .caption = m->panels[0].title,
+                               .footer = m->wanted->footer ? m->title : NULL,
+                               .panels = m->panels,
+                               .n_panels = m->n_panels,
+                               .n_across = choose_across(m),
+                               .tight = m->wanted->kind == HS__FIGURE_OVERVIEW ||
+                                        (is_map(m->wanted) && m->n_panels > LABELLED_MAX),
+                               .width_mm = (double)m->wanted->width_mm,
+                               .font_pt = (double)m->wanted->font_pt,
+                               .labels = (hs__labels)m->wanted->labels};
+    hs__picture drawing = {0};
+    hs_status st = hs__figure_draw(&figure, &drawing, err);
+    if (!st)
+        st = format == HS__FIGURE_SVG ? hs__picture_svg(&drawing, b, err) : hs__picture_pdf(&drawing, b, err);
+    hs__picture_finish(&drawing);
+    return st;
+}
+
+hs_status hs__answer_write_figure(hs__buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
+{
+    maker m = {.answer = a, .wanted = &a->wanted->figure};
+    m.panels = calloc(hs__figure_n_panels(a->wanted), sizeof *m.panels);
+    if (!m.panels)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
+    hs_status st = is_map(m.wanted) ? maps_make(&m, err) : structure_make(&m, err);
+    if (!st && m.wanted->scale == HS__SCALE_SHARED && is_map(m.wanted))
+        ranges_share(&m);
+    if (!st)
+        st = write(&m, format, b, err);
+    if (m.arrays)
+        hs__arrays_finish(m.arrays);
+    free(m.arrays);
+    free(m.panels);
+    free(m.labels);
+    free(m.numbers);
+    return st;
+}

@@ -1,0 +1,20 @@
+/* answer_figure.h - writes an answer as a figure. */
+#pragma once
+
+#include "api/answer.h"
+#include "api/formats/buffer.h"
+
+#define HS__FIGURE_PANELS_MAX 1024
+
+typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF } hs__figure_format;
+
+/* Returns the outputs that a figure needs. */
+unsigned hs__figure_outputs(const hs__figure_request *wanted);
+/* Returns an upper bound of a figure's panels. */
+size_t hs__figure_n_panels(const hs__analysis_request *wanted);
+/* Returns an upper bound of a figure's size. */
+size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens);
+
+/* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__answer_write_figure(hs__buffer *buffer, const hs__answer *answer,
+                                              hs__figure_format format, hs_error *err);

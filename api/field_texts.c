@@ -1,0 +1,155 @@
+/* field_texts.c - turns texts into JSON by the kind of their field. */
+#include "api/field_texts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int hs_choice_find(const char *choices, const char *text, size_t n)
+{
+    for (int i = 0; choices && text; i++) {
+        const size_t n_choice = strcspn(choices, "|");
+        if (n_choice == n && memcmp(text, choices, n) == 0)
+            return i;
+        choices = choices[n_choice] ? choices + n_choice + 1 : NULL;
+    }
+    return -1;
+}
+
+/* ---- texts to JSON ---- */
+
+/* Parses digits with an optional minus. Returns the end, or NULL if there is no integer. */
+static const char *integer_parse(const char *text, long long *ret)
+{
+    const bool starts = text[*text == '-'] >= '0' && text[*text == '-'] <= '9';
+    char *end;
+    errno = 0;
+    *ret = strtoll(text, &end, 10);
+    return starts && !errno ? end : NULL;
+}
+
+static json_t *integer_json(const char *text, hs_error *err)
+{
+    long long number;
+    const char *end = integer_parse(text, &number);
+    if (end && !*end)
+        return json_integer(number);
+    hs_fail(err, HS_INVALID, "expected an integer");
+    return NULL;
+}
+
+static json_t *real_json(const char *text, hs_error *err)
+{
+    char *end;
+    const double number = strtod(text, &end);
+    json_t *json = end == text || *end ? NULL : json_real(number); /* NULL if it is not finite */
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected a number");
+    return json;
+}
+
+static json_t *flag_json(const char *text, hs_error *err)
+{
+    const bool yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+    if (yes || strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        return json_boolean(yes);
+    hs_fail(err, HS_INVALID, "expected true or false");
+    return NULL;
+}
+
+static json_t *string_json(const char *text, size_t n, hs_error *err)
+{
+    json_t *json = json_stringn(text, n);
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected UTF-8");
+    return json;
+}
+
+/* Parses numbers with commas between, or one of the field's choices. */
+static json_t *numbers_json(const hs_field *field, const char *text, hs_error *err)
+{
+    if (hs_choice_find(field->choices, text, strlen(text)) >= 0)
+        return json_string(text);
+    json_t *list = json_array();
+    long long number;
+    for (const char *at = text; (at = integer_parse(at, &number)) && (!*at || *at == ','); at++) {
+        json_array_append_new(list, json_integer(number));
+        if (!*at)
+            return list;
+    }
+    json_decref(list);
+    hs_fail(err, HS_INVALID, "expected %s%snumbers like 0,3,-1", field->choices ? field->choices : "",
+            field->choices ? ", or " : "");
+    return NULL;
+}
+
+static json_t *strings_json(const char *text, hs_error *err)
+{
+    json_t *list = json_array();
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        json_t *one = string_json(at, n, err);
+        if (!one) {
+            json_decref(list);
+            return NULL;
+        }
+        json_array_append_new(list, one);
+        at += n;
+        if (!*at)
+            return list;
+    }
+}
+
+static json_t *objects_json(const char *text, hs_error *err)
+{
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (!json)
+        hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
+    return json;
+}
+
+static json_t *value_json(const hs_field *field, const char *text, hs_error *err)
+{
+    switch (field->kind) {
+    case HS_FIELD_STRINGS:
+        return strings_json(text, err);
+    case HS_FIELD_NUMBERS:
+    case HS_FIELD_IDS:
+        return numbers_json(field, text, err);
+    case HS_FIELD_INTEGER:
+        return integer_json(text, err);
+    case HS_FIELD_FRACTION:
+        return real_json(text, err);
+    case HS_FIELD_FLAG:
+        return flag_json(text, err);
+    case HS_FIELD_OBJECTS:
+        return objects_json(text, err);
+    case HS_FIELD_TEXT:
+    case HS_FIELD_ENUM:
+        break;
+    }
+    return string_json(text, strlen(text), err);
+}
+
+json_t *hs_field_json(const hs_field *field, const char *text, hs_error *err)
+{
+    json_t *json = value_json(field, text, err);
+    if (!json && !err->status)
+        hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
+    return json;
+}
+
+/* ---- problems ---- */
+
+void hs_field_problem(const char *pointer, const char *detail, char *ret_text, size_t n_ret)
+{
+    const size_t n_pointer = strlen(pointer + 1);
+    const char *member = pointer + 1 + strcspn(pointer + 1, "/");
+    const bool is_named = strstr(detail, pointer + 1) == detail && detail[n_pointer] == ' ';
+    if (*member && !member[1 + strspn(member + 1, "0123456789")])
+        member = ""; /* an element: its value says which */
+    snprintf(ret_text, n_ret, "%s%s%s%s", *member ? " " : "", *member ? member + 1 : "", is_named ? "" : ": ",
+             is_named ? detail + n_pointer : detail);
+}

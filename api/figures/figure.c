@@ -1,0 +1,346 @@
+/* figure.c - lays panels out: sizes first, which are the same for all panels, then marks. */
+#include "api/figures/figure.h"
+
+#include "api/figures/font.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INK   0x1b1e22u
+#define FAINT 0x9aa0a6u
+#define WHITE 0xffffffu
+
+#define LINE           1.25 /* line height in font sizes */
+#define GAP            6.0  /* between panels */
+#define LABEL_FRACTION 0.3  /* of a panel's width that row labels may take */
+#define BAR_WIDTH      7.0  /* of the colour scale */
+#define IMAGE_SIDE     900  /* pixels across, so that readers which blur images show sharp cells */
+
+/* Sizes of every panel, in points. */
+typedef struct layout {
+    const hs__figure *figure;
+    double font, title_font, row_font, column_font, cell_font; /* 0: not shown */
+    bool row_ticks, column_ticks;                              /* numbers instead of labels */
+    bool upright;                                              /* column labels */
+    bool shares_scale;
+    double left, top, right, plot_width, plot_height, cell_width, cell_height;
+    double panel_width, panel_height;
+} layout;
+
+/* ---- colours ---- */
+
+static const unsigned char stops[][5][3] = {
+    [HS__PALETTE_BLUE] = {{246, 248, 251}, {161, 196, 233}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
+    [HS__PALETTE_ORANGE] = {{251, 248, 243}, {243, 202, 146}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
+    [HS__PALETTE_GREEN] = {{236, 238, 238}, {169, 201, 196}, {79, 154, 146}, {15, 107, 102}, {5, 63, 62}},
+};
+
+/* Colours 1 to 255 go from low to high; 0 is white. */
+static void colours_fill(hs__palette palette, hs__colours ret)
+{
+    for (size_t i = 0; i < 256; i++) {
+        const double at = i ? 4.0 * (double)(i - 1) / 254 : 0;
+        const size_t k = at < 3 ? (size_t)at : 3;
+        for (size_t c = 0; c < 3; c++) {
+            const double a = stops[palette][k][c], b = stops[palette][k + 1][c];
+            ret[i][c] = (unsigned char)(i ? a + (at - (double)k) * (b - a) + 0.5 : 255);
+        }
+    }
+}
+
+static unsigned char colour_index(const hs__panel *p, float value)
+{
+    if (!isfinite(value))
+        return 0;
+    const double at = ((double)value - p->low) / ((double)p->high - p->low);
+    return (unsigned char)(1 + lround(254 * fmin(1, fmax(0, at))));
+}
+
+/* ---- measuring ---- */
+
+static double widest(const char *const *labels, size_t n, double limit)
+{
+    double width = 0;
+    for (size_t i = 0; labels && i < n; i++)
+        width = fmax(width, hs__font_width(labels[i]));
+    return fmin(width, limit);
+}
+
+/* Returns the font size at which a line fits into a pitch, at most the figure's; 0 if that is too small. */
+static double font_that_fits(double font, double pitch)
+{
+    const double size = fmin(font, pitch / LINE);
+    return size >= HS__FIGURE_POINT_MIN - 1e-6 ? size : 0;
+}
+
+static void cells_measure(layout *y)
+{
+    const hs__panel *p = &y->figure->panels[0];
+    y->plot_width = y->panel_width - y->left - y->right;
+    y->cell_width = y->plot_width / (double)p->n_columns;
+    y->cell_height = y->cell_width;
+    if (p->n_rows != p->n_columns || p->cell_labels)
+        y->cell_height = fmin(y->cell_width, 2 * LINE * y->font);
+    y->plot_height = y->cell_height * (double)p->n_rows;
+}
+
+/* Chooses row labels, which take width from the cells and therefore come first. */
+static void rows_measure(layout *y)
+{
+    const hs__figure *f = y->figure;
+    const hs__panel *p = &f->panels[0];
+    const double label_max = LABEL_FRACTION * y->panel_width / y->font;
+    const double title = p->row_title && !f->tight ? LINE * y->font : 0;
+    y->left = title + widest(p->row_labels, p->n_rows, label_max) * y->font + 2;
+    cells_measure(y);
+    y->row_font = f->tight || f->labels == HS__LABELS_NONE ? 0 : font_that_fits(y->font, y->cell_height);
+    if (y->row_font)
+        return;
+    y->row_ticks = f->labels == HS__LABELS_AUTO && !f->tight;
+    y->left = y->row_ticks ? title + hs__font_width("0000") * y->font + 2 : title;
+    cells_measure(y);
+}
+
+static void columns_measure(layout *y)
+{
+    const hs__figure *f = y->figure;
+    const hs__panel *p = &f->panels[0];
+    const double limit = LABEL_FRACTION * y->panel_width / y->font;
+    const double longest = widest(p->column_labels, p->n_columns, limit);
+    y->top = y->title_font ? LINE * y->title_font + 2 : 0;
+    if (f->tight || f->labels == HS__LABELS_NONE)
+        return;
+    y->top += p->column_title ? LINE * y->font : 0;
+    const bool lies = (longest + 0.4) * y->font <= y->cell_width;
+    y->column_font = lies ? y->font : font_that_fits(y->font, y->cell_width);
+    y->upright = !lies && y->column_font > 0;
+    y->column_ticks = !y->column_font && f->labels == HS__LABELS_AUTO;
+    y->top += y->upright ? longest * y->column_font + 3 : LINE * y->font;
+}
+
+/* Shrinks titles until the longest fits. */
+static double title_font(const layout *y)
+{
+    double width = 0;
+    for (size_t i = 0; i < y->figure->n_panels; i++)
+        width = fmax(width, hs__font_width(y->figure->panels[i].title));
+    if (width <= 0)
+        return 0;
+    const double size = fmin(y->font, y->panel_width / width);
+    return y->figure->tight && size < HS__FIGURE_POINT_MIN ? 0 : fmax(size, HS__FIGURE_POINT_MIN);
+}
+
+static bool scale_is_shared(const hs__figure *f)
+{
+    for (size_t i = 1; i < f->n_panels; i++)
+        if (f->panels[i].low != f->panels[0].low || f->panels[i].high != f->panels[0].high ||
+            f->panels[i].palette != f->panels[0].palette)
+            return false;
+    return true;
+}
+
+static void measure(layout *y)
+{
+    const hs__figure *f = y->figure;
+    const double page = f->width_mm / 25.4 * 72;
+    y->font = f->font_pt;
+    y->shares_scale = scale_is_shared(f);
+    const double scale = y->shares_scale ? BAR_WIDTH + 4 + hs__font_width("0.0000") * y->font : 0;
+    y->panel_width = (page - scale - GAP * (double)(f->n_across + 1)) / (double)f->n_across;
+    y->title_font = title_font(y);
+    rows_measure(y);
+    columns_measure(y);
+    y->panel_height = y->top + y->plot_height;
+    const hs__panel *p = &f->panels[0];
+    y->cell_font = p->cell_labels ? font_that_fits(y->font, y->cell_height) : 0;
+}
+
+/* ---- drawing ---- */
+
+static void text(hs__picture *d, double x, double y, double size, hs__anchor anchor, bool upright,
+                 uint32_t colour, const char *of, double max_width)
+{
+    const hs__mark where = {
+        .x = x, .y = y, .size = size, .anchor = anchor, .upright = upright, .colour = colour};
+    hs__draw_text(d, &where, of, max_width);
+}
+
+/* Returns the pixels of an edge of a cell; 0: a pixel stands for several cells. */
+static size_t pixels_a_cell(const hs__figure *f)
+{
+    const hs__panel *p = &f->panels[0];
+    const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
+    const size_t fit = (size_t)sqrt((double)HS__FIGURE_PIXELS_MAX / cells);
+    const size_t wanted = IMAGE_SIDE / p->n_columns + 1;
+    return fit < wanted ? fit : wanted;
+}
+
+/* Returns the strongest value of a square of cells. */
+static float strongest(const hs__panel *p, size_t row, size_t column, size_t n)
+{
+    float value = NAN;
+    for (size_t i = row; i < row + n && i < p->n_rows; i++)
+        for (size_t j = column; j < column + n && j < p->n_columns; j++)
+            value = fmaxf(value, p->values[i * p->n_columns + j]);
+    return value;
+}
+
+static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    const hs__figure *f = y->figure;
+    const size_t side = pixels_a_cell(f);
+    const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
+    const size_t n = side ? 1 : (size_t)ceil(sqrt(cells / (double)HS__FIGURE_PIXELS_MAX)); /* cells a pixel */
+    const size_t scale = side ? side : 1;
+    const hs__mark where = {.x = left,
+                            .y = top,
+                            .width = y->plot_width,
+                            .height = y->plot_height,
+                            .n_across = (p->n_columns + n - 1) / n * scale,
+                            .n_down = (p->n_rows + n - 1) / n * scale,
+                            .palette = (unsigned)p->palette};
+    unsigned char *pixels = hs__draw_image(d, &where);
+    for (size_t i = 0; pixels && i < where.n_down; i++)
+        for (size_t j = 0; j < where.n_across; j++)
+            pixels[i * where.n_across + j] = colour_index(p, strongest(p, i / scale * n, j / scale * n, n));
+    hs__draw_box(d, left, top, y->plot_width, y->plot_height, FAINT);
+}
+
+/* Returns a round distance of ticks that leaves room for their numbers. */
+static size_t tick_step(double pitch, double room)
+{
+    static const size_t factors[] = {1, 2, 5};
+    for (size_t ten = 1; ten < 1000000; ten *= 10)
+        for (size_t k = 0; k < 3; k++)
+            if ((double)(ten * factors[k]) * pitch >= room)
+                return ten * factors[k];
+    return 1000000;
+}
+
+static void rows_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    const double size = y->row_font ? y->row_font : y->font;
+    const double max = (LABEL_FRACTION * y->panel_width / y->font) * size;
+    const size_t step = y->row_font ? 1 : tick_step(y->cell_height, 1.5 * LINE * size);
+    for (size_t i = 0; i < p->n_rows && (y->row_font || y->row_ticks); i += step) {
+        char number[24];
+        snprintf(number, sizeof number, "%zu", i);
+        text(d, left - 2, top + ((double)i + 0.5) * y->cell_height + 0.35 * size, size, HS__ANCHOR_END, false,
+             INK, y->row_font ? p->row_labels[i] : number, max);
+    }
+    if (p->row_title && (y->row_font || y->row_ticks))
+        text(d, left - y->left + 0.8 * y->font, top + y->plot_height / 2, y->font, HS__ANCHOR_MIDDLE, true,
+             INK, p->row_title, y->plot_height);
+}
+
+static void columns_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    const double size = y->column_font ? y->column_font : y->font;
+    const double max = (LABEL_FRACTION * y->panel_width / y->font) * size;
+    const size_t step = y->column_font ? 1 : tick_step(y->cell_width, hs__font_width("00000") * size);
+    for (size_t j = 0; j < p->n_columns && (y->column_font || y->column_ticks); j += step) {
+        const double x = left + ((double)j + 0.5) * y->cell_width;
+        char number[24];
+        snprintf(number, sizeof number, "%zu", j);
+        text(d, x + (y->upright ? 0.35 * size : 0), top - (y->upright ? 2 : 3), size,
+             y->upright ? HS__ANCHOR_START : HS__ANCHOR_MIDDLE, y->upright, INK,
+             y->column_font ? p->column_labels[j] : number, max);
+    }
+    if (p->column_title && (y->column_font || y->column_ticks))
+        text(d, left + y->plot_width / 2, top - y->top + LINE * y->title_font + 0.9 * y->font + 1, y->font,
+             HS__ANCHOR_MIDDLE, false, INK, p->column_title, y->plot_width);
+}
+
+/* Light text stands on dark cells. */
+static void cells_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    for (size_t i = 0; i < p->n_rows && y->cell_font; i++)
+        for (size_t j = 0; j < p->n_columns; j++) {
+            const size_t at = i * p->n_columns + j;
+            const uint32_t colour = colour_index(p, p->values[at]) > 128 ? WHITE : INK;
+            if (y->cell_width >= 2 * y->cell_font)
+                text(d, left + ((double)j + 0.5) * y->cell_width,
+                     top + ((double)i + 0.5) * y->cell_height + 0.35 * y->cell_font, y->cell_font,
+                     HS__ANCHOR_MIDDLE, false, colour, p->cell_labels[at], y->cell_width - 2);
+        }
+}
+
+static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    if (y->title_font)
+        text(d, left, top + 0.9 * y->title_font, y->title_font, HS__ANCHOR_START, false, INK, p->title,
+             y->panel_width);
+    image_draw(d, y, p, left + y->left, top + y->top);
+    rows_draw(d, y, p, left + y->left, top + y->top);
+    columns_draw(d, y, p, left + y->left, top + y->top);
+    cells_draw(d, y, p, left + y->left, top + y->top);
+}
+
+/* The bar of the colours, its highest value at the top. */
+static void scale_draw(hs__picture *d, const layout *y, double left, double top)
+{
+    const hs__panel *p = &y->figure->panels[0];
+    const double height = fmax(2 * LINE * y->font, fmin(y->plot_height, 110));
+    const hs__mark where = {.x = left,
+                            .y = top,
+                            .width = BAR_WIDTH,
+                            .height = height,
+                            .n_across = 1,
+                            .n_down = 255,
+                            .palette = (unsigned)p->palette};
+    unsigned char *pixels = hs__draw_image(d, &where);
+    char number[32];
+    for (size_t i = 0; pixels && i < 255; i++)
+        pixels[i] = (unsigned char)(255 - i);
+    hs__draw_box(d, left, top, BAR_WIDTH, height, FAINT);
+    snprintf(number, sizeof number, "%.2g", p->high);
+    text(d, left + BAR_WIDTH + 2, top + 0.75 * y->font, y->font, HS__ANCHOR_START, false, INK, number,
+         10 * y->font);
+    snprintf(number, sizeof number, "%.2g", p->low);
+    text(d, left + BAR_WIDTH + 2, top + height, y->font, HS__ANCHOR_START, false, INK, number, 10 * y->font);
+}
+
+/* Refuses if labels that all have to be shown are not. */
+static hs_status labels_check(const layout *y, hs_error *err)
+{
+    const hs__figure *f = y->figure;
+    const hs__panel *p = &f->panels[0];
+    if (f->labels != HS__LABELS_ALL || (!f->tight && y->row_font && y->column_font))
+        return HS_OK;
+    const size_t n = p->n_rows > p->n_columns ? p->n_rows : p->n_columns;
+    const double needs = (double)n * LINE * HS__FIGURE_POINT_MIN / (1 - LABEL_FRACTION) + 2 * GAP;
+    return hs_fail(err, HS_INVALID,
+                   "all labels do not fit: %zu labels of 5 pt on each of %zu panels side by side need a "
+                   "width_mm of about %.0f; ask for that, fewer panels or labels \"auto\"",
+                   n, f->n_across, ceil((needs * (double)f->n_across + 60) / 72 * 25.4));
+}
+
+hs_status hs__figure_draw(const hs__figure *f, hs__picture *d, hs_error *err)
+{
+    layout y = {.figure = f};
+    measure(&y);
+    const size_t n_down = (f->n_panels + f->n_across - 1) / f->n_across;
+    *d = (hs__picture){.title = f->title, .caption = f->caption};
+    for (size_t i = 0; i < HS__PALETTES; i++)
+        colours_fill((hs__palette)i, d->colours[i]);
+    d->width = f->width_mm / 25.4 * 72;
+    d->height = GAP + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);
+    if (y.shares_scale)
+        d->height =
+            fmax(d->height, 2 * GAP + y.top + 2 * LINE * y.font + (f->footer ? LINE * y.font + 2 : 0));
+    if (labels_check(&y, err))
+        return HS_INVALID;
+    for (size_t i = 0; i < f->n_panels; i++) {
+        const size_t row = i / f->n_across, column = i % f->n_across;
+        panel_draw(d, &y, &f->panels[i], GAP + (double)column * (y.panel_width + GAP),
+                   GAP + (double)row * (y.panel_height + GAP));
+    }
+    if (y.shares_scale)
+        scale_draw(d, &y, GAP + (double)f->n_across * (y.panel_width + GAP), GAP + y.top);
+    if (f->footer)
+        text(d, GAP, d->height - GAP / 2, fmax(HS__FIGURE_POINT_MIN, 0.85 * y.font), HS__ANCHOR_START, false,
+             INK, f->footer, d->width - 2 * GAP);
+    return d->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
+}

@@ -1,0 +1,39 @@
+/* figure.h - a figure as data: panels of coloured cells, written as SVG or PDF.
+ *
+ * Every kind of figure is a set of panels: a map of a head, distances between heads, predictions with a token
+ * in each cell. The layout chooses the size of labels. Labels are at least 5 pt; if there is no room for
+ * all of an axis, it has numbers at some positions instead. */
+#pragma once
+
+#include "api/figures/picture.h"
+
+#define HS__FIGURE_POINT_MIN  5.0               /* smallest label */
+#define HS__FIGURE_PIXELS_MAX ((size_t)4 << 20) /* of all images of a figure */
+
+typedef enum hs__palette { HS__PALETTE_BLUE, HS__PALETTE_ORANGE, HS__PALETTE_GREEN } hs__palette;
+typedef enum hs__labels { HS__LABELS_AUTO, HS__LABELS_ALL, HS__LABELS_NONE } hs__labels;
+
+typedef struct hs__panel {
+    char title[96];
+    size_t n_rows, n_columns;
+    const float *values; /* [n_rows][n_columns]; what is not finite is left white */
+    const char *const *row_labels, *const *column_labels;
+    const char *const *cell_labels; /* [n_rows][n_columns], or NULL */
+    const char *row_title, *column_title;
+    hs__palette palette;
+    float low, high; /* range of the colours; low < high */
+} hs__panel;
+
+typedef struct hs__figure {
+    const char *title, *caption; /* metadata */
+    const char *footer;          /* a line below the panels; NULL: none */
+    const hs__panel *panels;     /* of equal shape */
+    size_t n_panels, n_across;   /* panels side by side */
+    bool tight;                  /* panels without labels of their axes */
+    double width_mm, font_pt;
+    hs__labels labels;
+} hs__figure;
+
+/* Lays the figure out. Release with hs__picture_finish, also on failure. The drawing borrows the figure's
+ * texts. HS_INVALID if all labels are requested and do not fit; HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__figure_draw(const hs__figure *figure, hs__picture *ret_drawing, hs_error *err);

@@ -1,0 +1,180 @@
+/* pdf.c - writes a drawing as PDF by libharu, with a subset of the font embedded.
+ *
+ * libharu keeps its first error: later calls do nothing, so the error is looked at once, at the end. It reads
+ * a font from a path only, which is that of an unnamed file in memory. */
+#include "api/figures/font.h"
+#include "api/figures/picture.h"
+#include "model/utf8.h"
+
+#include <hpdf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct page {
+    HPDF_Doc doc;
+    HPDF_Page page;
+    HPDF_Font font;
+    double height;
+    bool failed;
+} page;
+
+/* Returns the name of the font in the document; NULL on failure. */
+static const char *font_load(HPDF_Doc doc)
+{
+    char path[64];
+    const char *name = NULL;
+    const int file = memfd_create("font", MFD_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (write(file, hs__font, hs__font_bytes) == (ssize_t)hs__font_bytes)
+        name = HPDF_LoadTTFontFromFile(doc, path, HPDF_TRUE);
+    close(file);
+    return name;
+}
+
+/* Returns true for letters that are written from right to left. */
+static bool is_leftward(uint32_t c)
+{
+    return (c >= 0x590 && c <= 0x8ff) || (c >= 0xfb1d && c <= 0xfdff) || (c >= 0xfe70 && c <= 0xfeff);
+}
+
+/* Copies text, with a square for each character that the font lacks. PDF shows characters in the order of the
+ * file, so text of a script that runs from right to left is reversed. ret has as many bytes as text, times
+ * 3. */
+static void text_prepare(const char *text, char *ret)
+{
+    const char *end = text + strlen(text);
+    bool leftward = false;
+    for (const char *at = text; at < end && !leftward;)
+        leftward = is_leftward(hs_utf8_read(&at, end));
+    size_t n = 0;
+    while (text < end) {
+        const char *from = text;
+        const bool lacks = hs__font_advance(hs_utf8_read(&text, end)) < 0;
+        const size_t n_bytes = lacks ? 3 : (size_t)(text - from);
+        if (leftward)
+            memmove(ret + n_bytes, ret, n);
+        memcpy(ret + (leftward ? 0 : n), lacks ? "\xe2\x96\xa1" : from, n_bytes);
+        n += n_bytes;
+    }
+    ret[n] = '\0';
+}
+
+static void text_show(page *p, const hs__mark *m)
+{
+    char *text = malloc(3 * strlen(m->text) + 1);
+    if (!text) {
+        p->failed = true;
+        return;
+    }
+    text_prepare(m->text, text);
+    const double width = hs__font_width(text) * m->size;
+    const double before = m->anchor == HS__ANCHOR_START ? 0 : m->anchor == HS__ANCHOR_END ? width : width / 2;
+    const double x = m->x - (m->upright ? 0 : before), y = p->height - m->y - (m->upright ? before : 0);
+    const float turn = m->upright ? 1 : 0;
+    HPDF_Page_SetRGBFill(p->page, (float)(m->colour >> 16 & 255) / 255, (float)(m->colour >> 8 & 255) / 255,
+                         (float)(m->colour & 255) / 255);
+    HPDF_Page_BeginText(p->page);
+    HPDF_Page_SetFontAndSize(p->page, p->font, (float)m->size);
+    HPDF_Page_SetTextMatrix(p->page, 1 - turn, turn, -turn, 1 - turn, (float)x, (float)y);
+    HPDF_Page_ShowText(p->page, text);
+    HPDF_Page_EndText(p->page);
+    free(text);
+}
+
+static void image_show(page *p, const hs__mark *m, const hs__colours colours)
+{
+    const size_t n = m->n_across * m->n_down;
+    unsigned char *rgb = malloc(3 * n);
+    if (!rgb) {
+        p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy(rgb + 3 * i, colours[m->pixels[i]], 3);
+    const HPDF_Image image = HPDF_LoadRawImageFromMem(p->doc, rgb, (HPDF_UINT)m->n_across,
+                                                      (HPDF_UINT)m->n_down, HPDF_CS_DEVICE_RGB, 8);
+    free(rgb);
+    if (image)
+        HPDF_Page_DrawImage(p->page, image, (float)m->x, (float)(p->height - m->y - m->height),
+                            (float)m->width, (float)m->height);
+    p->failed |= !image;
+}
+
+static void box_show(page *p, const hs__mark *m)
+{
+    HPDF_Page_SetLineWidth(p->page, 0.4f);
+    HPDF_Page_SetRGBStroke(p->page, (float)(m->colour >> 16 & 255) / 255, (float)(m->colour >> 8 & 255) / 255,
+                           (float)(m->colour & 255) / 255);
+    HPDF_Page_Rectangle(p->page, (float)m->x, (float)(p->height - m->y - m->height), (float)m->width,
+                        (float)m->height);
+    HPDF_Page_Stroke(p->page);
+}
+
+/* PDF's metadata is Latin-1 here; other characters become '?'. */
+static void info_set(page *p, HPDF_InfoType type, const char *text)
+{
+    char latin[512];
+    const char *end = text + strlen(text);
+    size_t n = 0;
+    while (text < end && n + 1 < sizeof latin) {
+        const uint32_t c = hs_utf8_read(&text, end);
+        latin[n++] = c >= 0x20 && c < 0x7f ? (char)c : '?';
+    }
+    latin[n] = '\0';
+    HPDF_SetInfoAttr(p->doc, type, latin);
+}
+
+static void page_begin(page *p, const hs__picture *d)
+{
+    HPDF_SetCompressionMode(p->doc, HPDF_COMP_ALL);
+    HPDF_UseUTFEncodings(p->doc);
+    const char *name = font_load(p->doc);
+    p->font = name ? HPDF_GetFont(p->doc, name, "UTF-8") : NULL;
+    p->page = HPDF_AddPage(p->doc);
+    p->failed = !p->font || !p->page;
+    if (p->failed)
+        return;
+    HPDF_Page_SetWidth(p->page, (float)d->width);
+    HPDF_Page_SetHeight(p->page, (float)d->height);
+    info_set(p, HPDF_INFO_TITLE, d->title);
+    info_set(p, HPDF_INFO_SUBJECT, d->caption);
+}
+
+static void page_read(page *p, hs__buffer *b)
+{
+    p->failed |= HPDF_GetError(p->doc) != HPDF_OK || HPDF_SaveToStream(p->doc) != HPDF_OK;
+    const HPDF_UINT32 size = p->failed ? 0 : HPDF_GetStreamSize(p->doc);
+    char *to = size ? hs__buffer_reserve(b, size) : NULL;
+    HPDF_UINT32 n = size;
+    if (to && HPDF_ResetStream(p->doc) == HPDF_OK)
+        HPDF_ReadFromStream(p->doc, (HPDF_BYTE *)to, &n);
+    p->failed |= !to || n != size;
+    b->size += p->failed ? 0 : size;
+}
+
+hs_status hs__picture_pdf(const hs__picture *d, hs__buffer *b, hs_error *err)
+{
+    page p = {.doc = HPDF_New(NULL, NULL), .height = d->height};
+    p.failed = !p.doc;
+    if (!p.failed)
+        page_begin(&p, d);
+    for (size_t i = 0; i < d->n && !p.failed; i++) {
+        const hs__mark *m = &d->marks[i];
+        if (m->kind == HS__MARK_TEXT)
+            text_show(&p, m);
+        else if (m->kind == HS__MARK_IMAGE)
+            image_show(&p, m, d->colours[m->palette]);
+        else
+            box_show(&p, m);
+    }
+    if (!p.failed)
+        page_read(&p, b);
+    if (p.doc)
+        HPDF_Free(p.doc);
+    return p.failed || b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
+}

@@ -1,0 +1,104 @@
+/* picture.c - adds marks, with texts that are fit to print. */
+#include "api/figures/picture.h"
+
+#include "api/figures/font.h"
+#include "model/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 1024
+
+static hs__mark *mark_add(hs__picture *d, const hs__mark *mark)
+{
+    if (d->n == d->capacity) {
+        const size_t capacity = d->capacity ? 2 * d->capacity : 256;
+        hs__mark *marks = realloc(d->marks, capacity * sizeof *marks);
+        if (!marks) {
+            d->failed = true;
+            return NULL;
+        }
+        d->marks = marks;
+        d->capacity = capacity;
+    }
+    d->marks[d->n] = *mark;
+    return &d->marks[d->n++];
+}
+
+/* Returns true for control characters, line separators and the marks that change a text's direction. */
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0xfffe ||
+           c == 0xffff;
+}
+
+/* Copies characters until the width in em would be exceeded. Returns true if all were copied. */
+static bool text_copy(const char *text, double width, char ret[TEXT_BYTES_MAX + 8])
+{
+    const char *end = text + strlen(text);
+    size_t n = 0;
+    while (text < end) {
+        const char *from = text;
+        const uint32_t c = hs_utf8_read(&text, end);
+        const bool replaced = is_control(c) || c == 0xfffd;
+        const double advance = hs__font_advance(replaced ? 0xfffd : c);
+        const size_t n_bytes = replaced ? 3 : (size_t)(text - from);
+        width -= advance < 0 ? 1 : advance;
+        if (width < -1e-9 || n + n_bytes > TEXT_BYTES_MAX) {
+            ret[n] = '\0';
+            return false;
+        }
+        memcpy(ret + n, replaced ? "\xef\xbf\xbd" : from, n_bytes);
+        n += n_bytes;
+    }
+    ret[n] = '\0';
+    return true;
+}
+
+void hs__draw_text(hs__picture *d, const hs__mark *where, const char *text, double max_width)
+{
+    char fit[TEXT_BYTES_MAX + 8];
+    const double width = max_width / where->size;
+    if (!text_copy(text, width, fit)) {
+        text_copy(text, width - hs__font_advance(0x2026), fit);
+        memcpy(fit + strlen(fit), "\xe2\x80\xa6", 4);
+    }
+    hs__mark mark = *where;
+    mark.kind = HS__MARK_TEXT;
+    mark.text = strdup(fit);
+    if (!mark.text || !mark_add(d, &mark)) {
+        free(mark.text);
+        d->failed = true;
+    }
+}
+
+void hs__draw_box(hs__picture *d, double x, double y, double width, double height, uint32_t colour)
+{
+    mark_add(d,
+             &(hs__mark){
+                 .kind = HS__MARK_BOX, .x = x, .y = y, .width = width, .height = height, .colour = colour});
+}
+
+unsigned char *hs__draw_image(hs__picture *d, const hs__mark *where)
+{
+    hs__mark mark = *where;
+    mark.kind = HS__MARK_IMAGE;
+    mark.pixels = calloc(mark.n_across * mark.n_down, 1);
+    if (!mark.pixels || !mark_add(d, &mark)) {
+        free(mark.pixels);
+        d->failed = true;
+        return NULL;
+    }
+    return mark.pixels;
+}
+
+void hs__picture_finish(hs__picture *d)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        free(d->marks[i].text);
+        free(d->marks[i].pixels);
+    }
+    free(d->marks);
+    *d = (hs__picture){0};
+}

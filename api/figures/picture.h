@@ -1,0 +1,54 @@
+/* picture.h - a page of marks: what a layout makes and the writers of SVG and PDF read.
+ *
+ * Lengths are in points (1/72 inch), from the top left. */
+#pragma once
+
+#include "api/formats/buffer.h"
+#include "model/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum hs__mark_kind { HS__MARK_TEXT, HS__MARK_BOX, HS__MARK_IMAGE } hs__mark_kind;
+typedef enum hs__anchor { HS__ANCHOR_START, HS__ANCHOR_MIDDLE, HS__ANCHOR_END } hs__anchor;
+typedef unsigned char hs__colours[256][3];
+
+typedef struct hs__mark {
+    hs__mark_kind kind;
+    double x, y;          /* of a text: where its baseline is anchored */
+    double width, height; /* of boxes and images */
+    uint32_t colour;      /* 0xRRGGBB; of a box's outline */
+    /* text */
+    char *text; /* owned; UTF-8 without control characters */
+    double size;
+    hs__anchor anchor;
+    bool upright; /* turned by 90 degrees: reads upwards */
+    /* image: [n_down][n_across] indices into the colours of a palette */
+    unsigned char *pixels; /* owned */
+    size_t n_across, n_down;
+    unsigned palette;
+} hs__mark;
+
+#define HS__PALETTES 3
+
+typedef struct hs__picture {
+    double width, height;
+    const char *title, *caption; /* metadata; borrowed */
+    hs__colours colours[HS__PALETTES];
+    hs__mark *marks; /* owned */
+    size_t n, capacity;
+    bool failed; /* memory was short */
+} hs__picture;
+
+/* Adds a text. Replaces control characters and invalid bytes by U+FFFD, and shortens the text to max_width
+ * with an ellipsis. */
+void hs__draw_text(hs__picture *drawing, const hs__mark *where, const char *text, double max_width);
+void hs__draw_box(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour);
+/* Adds an image of n_across x n_down pixels and returns them, zeroed; NULL if memory is short. */
+unsigned char *hs__draw_image(hs__picture *drawing, const hs__mark *where);
+void hs__picture_finish(hs__picture *drawing);
+
+/* Writes the drawing. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__picture_svg(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);
+HS_MUST_USE hs_status hs__picture_pdf(const hs__picture *drawing, hs__buffer *buffer, hs_error *err);

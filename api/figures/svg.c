@@ -1,0 +1,177 @@
+/* svg.c - writes a drawing as SVG 1.1. Text stays text; images are PNG with few colours inside of the file.
+ */
+#include "api/figures/picture.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define FAMILY "DejaVu Sans, Bitstream Vera Sans, Verdana, Arial, sans-serif"
+
+static void add(hs__buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(hs__buffer *b, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    hs__buffer_text(b, text);
+}
+
+static void add_escaped(hs__buffer *b, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&':
+            hs__buffer_text(b, "&amp;");
+            break;
+        case '<':
+            hs__buffer_text(b, "&lt;");
+            break;
+        case '>':
+            hs__buffer_text(b, "&gt;");
+            break;
+        case '"':
+            hs__buffer_text(b, "&quot;");
+            break;
+        default:
+            hs__buffer_add(b, (unsigned char)*text < 0x20 ? " " : text, 1);
+        }
+    }
+}
+
+/* ---- images ---- */
+
+static void base64_add(hs__buffer *b, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *to = hs__buffer_reserve(b, (n + 2) / 3 * 4);
+    for (size_t i = 0; to && i < n; i += 3) {
+        const uint32_t group = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                               (i + 2 < n ? bytes[i + 2] : 0);
+        *to++ = digits[group >> 18];
+        *to++ = digits[group >> 12 & 63];
+        *to++ = i + 1 < n ? digits[group >> 6 & 63] : '=';
+        *to++ = i + 2 < n ? digits[group & 63] : '=';
+    }
+    if (to)
+        b->size += (n + 2) / 3 * 4;
+}
+
+static void u32_add(hs__buffer *b, size_t value)
+{
+    hs__buffer_add(b,
+                   (unsigned char[]){(unsigned char)(value >> 24), (unsigned char)(value >> 16),
+                                     (unsigned char)(value >> 8), (unsigned char)value},
+                   4);
+}
+
+static void chunk_add(hs__buffer *png, const char kind[4], const void *data, size_t n)
+{
+    uLong crc = crc32(crc32(0, NULL, 0), (const unsigned char *)kind, 4);
+    u32_add(png, n);
+    hs__buffer_add(png, kind, 4);
+    if (n > 0) { /* crc32 of no bytes at NULL starts anew */
+        hs__buffer_add(png, data, n);
+        crc = crc32(crc, data, (uInt)n);
+    }
+    u32_add(png, crc);
+}
+
+/* Compresses the rows, each after a 0: the filter "none". Returns NULL if memory is short. */
+static unsigned char *rows_pack(const hs__mark *m, uLongf *ret_n)
+{
+    const size_t n = (m->n_across + 1) * m->n_down;
+    *ret_n = compressBound((uLong)n);
+    unsigned char *rows = malloc(n), *packed = malloc(*ret_n);
+    for (size_t y = 0; rows && y < m->n_down; y++) {
+        rows[y * (m->n_across + 1)] = 0;
+        memcpy(rows + y * (m->n_across + 1) + 1, m->pixels + y * m->n_across, m->n_across);
+    }
+    if (!rows || !packed || compress2(packed, ret_n, rows, (uLong)n, 6) != Z_OK) {
+        free(packed);
+        packed = NULL;
+    }
+    free(rows);
+    return packed;
+}
+
+static void png_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
+{
+    uLongf n;
+    unsigned char *rows = rows_pack(m, &n);
+    if (!rows) {
+        b->failed = true;
+        return;
+    }
+    hs__buffer png = {0};
+    unsigned char header[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 3}; /* 8 bits a pixel, by palette */
+    for (int i = 0; i < 4; i++) {
+        header[i] = (unsigned char)(m->n_across >> (24 - 8 * i));
+        header[4 + i] = (unsigned char)(m->n_down >> (24 - 8 * i));
+    }
+    hs__buffer_add(&png, "\x89PNG\r\n\x1a\n", 8);
+    chunk_add(&png, "IHDR", header, sizeof header);
+    chunk_add(&png, "PLTE", colours, sizeof(hs__colours));
+    chunk_add(&png, "IDAT", rows, n);
+    chunk_add(&png, "IEND", NULL, 0);
+    free(rows);
+    b->failed |= png.failed;
+    if (!png.failed)
+        base64_add(b, (const unsigned char *)png.data, png.size);
+    hs__buffer_finish(&png);
+}
+
+/* Some readers know href alone, others xlink:href alone. */
+static void image_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
+{
+    add(b,
+        "<image x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" preserveAspectRatio=\"none\" "
+        "style=\"image-rendering:pixelated\" xlink:href=\"data:image/png;base64,",
+        m->x, m->y, m->width, m->height);
+    png_add(b, m, colours);
+    hs__buffer_text(b, "\"/>\n");
+}
+
+static void text_add(hs__buffer *b, const hs__mark *m)
+{
+    static const char *const anchors[] = {"start", "middle", "end"};
+    add(b, "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%.2f\" text-anchor=\"%s\" fill=\"#%06x\"", m->x, m->y,
+        m->size, anchors[m->anchor], (unsigned)m->colour);
+    if (m->upright)
+        add(b, " transform=\"rotate(-90 %.2f %.2f)\"", m->x, m->y);
+    hs__buffer_text(b, ">");
+    add_escaped(b, m->text);
+    hs__buffer_text(b, "</text>\n");
+}
+
+hs_status hs__picture_svg(const hs__picture *d, hs__buffer *b, hs_error *err)
+{
+    add(b,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
+        "width=\"%.2fmm\" height=\"%.2fmm\" viewBox=\"0 0 %.2f %.2f\" font-family=\"" FAMILY
+        "\" direction=\"ltr\">\n<title>",
+        d->width / 72 * 25.4, d->height / 72 * 25.4, d->width, d->height);
+    add_escaped(b, d->title);
+    hs__buffer_text(b, "</title>\n<desc>");
+    add_escaped(b, d->caption);
+    hs__buffer_text(b, "</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+    for (size_t i = 0; i < d->n; i++) {
+        const hs__mark *m = &d->marks[i];
+        if (m->kind == HS__MARK_TEXT)
+            text_add(b, m);
+        else if (m->kind == HS__MARK_IMAGE)
+            image_add(b, m, d->colours[m->palette]);
+        else
+            add(b,
+                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"none\" "
+                "stroke=\"#%06x\" stroke-width=\"0.4\"/>\n",
+                m->x, m->y, m->width, m->height, (unsigned)m->colour);
+    }
+    hs__buffer_text(b, "</svg>\n");
+    return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
+}
