@@ -1,36 +1,21 @@
-/* catalog.c - names on the command line become opened models. A command that names none gets the embedded
- * one, by the same way. */
+/* catalog.c - parses model arguments and opens the models. Without an argument it opens the embedded one. */
 #include "server/base/catalog.h"
 
 #include "model/files/hub_cache.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static hs_status place_append(hs_catalog_options *options, hs_model_place place, hs_error *err)
+static hs_status place_append(hs_catalog_options *options, const hs_model_place *place, hs_error *err)
 {
     if (options->n_places == HS_CATALOG_MAX)
         return hs_fail(err, HS_TOO_LARGE, "at most %d models", HS_CATALOG_MAX);
-    options->places[options->n_places++] = place;
+    options->places[options->n_places++] = *place;
     return HS_OK;
-}
-
-/* A place without a name of its own has its last part for one: "../models/bert-base/" is bert-base, and so is
- * "org/bert-base@main". */
-static hs_model_place place_unnamed(const char *text, size_t n)
-{
-    hs_hub_name name;
-    const char *at = hs_hub_name_parse(text, n, &name) ? memchr(text, '@', n) : NULL;
-    size_t end = at ? (size_t)(at - text) : n;
-    while (end > 1 && text[end - 1] == '/')
-        end--;
-    size_t start = end;
-    while (start && text[start - 1] != '/')
-        start--;
-    return (hs_model_place){text + start, text, end - start, n};
 }
 
 static bool is_embedded(const char *text, size_t n)
@@ -38,22 +23,46 @@ static bool is_embedded(const char *text, size_t n)
     return n == strlen(HS_EMBEDDED_NAME) && memcmp(text, HS_EMBEDDED_NAME, n) == 0;
 }
 
-/* One of the list. */
+static bool is_folder(const char *text, size_t n)
+{
+    char path[PATH_MAX];
+    struct stat info;
+    return snprintf(path, sizeof path, "%.*s", (int)n, text) < PATH_MAX && stat(path, &info) == 0 &&
+           S_ISDIR(info.st_mode);
+}
+
+/* Returns the place of a model given without a name. */
+static hs_model_place place_unnamed(const char *text, size_t n)
+{
+    hs_model_place place = {.dir = text, .n_dir = n};
+    hs_hub_name hub;
+    if (is_embedded(text, n))
+        place.n_dir = 0;
+    if (!is_folder(text, n) && hs_hub_name_parse(text, n, &hub))
+        hs__place_name(hub.repository, strlen(hub.repository), place.name);
+    else
+        hs__place_name(text, n, place.name);
+    return place;
+}
+
+/* Parses one item of the list. An equals sign is part of the path if a folder has this whole name. */
 static hs_status place_read(const char *text, size_t n, hs_model_place *ret_place, hs_error *err)
 {
-    const char *equals = memchr(text, '=', n);
-    const size_t n_name = equals ? (size_t)(equals - text) : 0;
-    hs_hub_name name;
-    if (is_embedded(text, n))
-        *ret_place = (hs_model_place){text, NULL, n, 0};
-    else if (n_name && n_name + 1 < n)
-        *ret_place = (hs_model_place){text, equals + 1, n_name, n - n_name - 1};
-    else if (!equals && hs_hub_name_parse(text, n, &name))
-        *ret_place = place_unnamed(text, n);
-    else
+    const char *equals = is_folder(text, n) ? NULL : memchr(text, '=', n);
+    const size_t n_name = equals ? (size_t)(equals - text) : 0, n_dir = n - n_name - 1;
+    if (n == 0 || (equals && (n_name == 0 || n_dir == 0)))
         return hs_fail(err, HS_INVALID,
-                       "expected NAME=DIR, org/name of the hub, or %s for the built-in model",
+                       "expected a folder, NAME=FOLDER, org/name of the hub, or %s for the built-in model",
                        HS_EMBEDDED_NAME);
+    if (n_name >= HS_MODEL_NAME_BYTES)
+        return hs_fail(err, HS_INVALID, "the name has %zu bytes; a model's name has at most %d", n_name,
+                       HS_MODEL_NAME_BYTES - 1);
+    if (!equals) {
+        *ret_place = place_unnamed(text, n);
+        return HS_OK;
+    }
+    *ret_place = (hs_model_place){.dir = equals + 1, .n_dir = is_embedded(equals + 1, n_dir) ? 0 : n_dir};
+    snprintf(ret_place->name, sizeof ret_place->name, "%.*s", (int)n_name, text);
     return HS_OK;
 }
 
@@ -61,10 +70,10 @@ hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_err
 {
     for (const char *item = value;; item++) {
         const size_t n = strcspn(item, ",");
-        hs_model_place place;
+        hs_model_place place = {0};
         hs_status st = place_read(item, n, &place, err);
         if (!st)
-            st = place_append(options, place, err);
+            st = place_append(options, &place, err);
         item += n;
         if (st || !*item)
             return st;
@@ -73,10 +82,10 @@ hs_status hs__catalog_add(hs_catalog_options *options, const char *value, hs_err
 
 hs_status hs__catalog_choose(hs_catalog_options *options, const char *value, hs_error *err)
 {
-    const size_t n = strlen(value);
+    hs_model_place place = {0};
+    const hs_status st = place_read(value, strlen(value), &place, err);
     options->n_places = 0;
-    return place_append(
-        options, is_embedded(value, n) ? (hs_model_place){value, NULL, n, 0} : place_unnamed(value, n), err);
+    return st ? st : place_append(options, &place, err);
 }
 
 size_t hs__catalog_places(const hs_catalog_options *options)
@@ -86,45 +95,49 @@ size_t hs__catalog_places(const hs_catalog_options *options)
 
 const hs_model_place *hs__catalog_place(const hs_catalog_options *options, size_t i)
 {
-    static const hs_model_place embedded = {HS_EMBEDDED_NAME, NULL, sizeof HS_EMBEDDED_NAME - 1, 0};
+    static const hs_model_place embedded = {.name = HS_EMBEDDED_NAME};
     return options->n_places ? &options->places[i] : &embedded;
 }
 
 size_t hs__catalog_find(const hs_catalog_options *options, const char *name)
 {
-    const size_t n = hs__catalog_places(options), n_name = strlen(name);
-    for (size_t i = 0; i < n; i++) {
-        const hs_model_place *place = hs__catalog_place(options, i);
-        if (place->n_name == n_name && memcmp(place->name, name, n_name) == 0)
+    const size_t n = hs__catalog_places(options);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(hs__catalog_place(options, i)->name, name) == 0)
             return i;
-    }
     return SIZE_MAX;
+}
+
+hs_status hs__model_place_dir(const hs_model_place *place, char ret_dir[PATH_MAX], hs_error *err)
+{
+    struct stat info;
+    hs_hub_name name;
+    if (snprintf(ret_dir, PATH_MAX, "%.*s", (int)place->n_dir, place->dir) >= PATH_MAX)
+        return hs_fail(err, HS_INVALID, "the path of a model is too long");
+    if (stat(ret_dir, &info) == 0 || errno != ENOENT)
+        return HS_OK;
+    if (hs_hub_name_parse(place->dir, place->n_dir, &name))
+        return hs_hub_cache_find(&name, ret_dir, err);
+    return hs_fail(err, HS_NOT_FOUND,
+                   "there is no folder '%s': name one with config.json, org/name of the hub, or %s for the "
+                   "built-in model",
+                   ret_dir, HS_EMBEDDED_NAME);
 }
 
 hs_status hs__model_place_open(const hs_model_place *place, hs_model **ret_model, hs_error *err)
 {
+    char dir[PATH_MAX];
     if (!place->n_dir)
         return hs_model_open_embedded(ret_model, err);
-    char dir[PATH_MAX];
-    struct stat info;
-    hs_hub_name name;
-    if (snprintf(dir, sizeof dir, "%.*s", (int)place->n_dir, place->dir) >= PATH_MAX)
-        return hs_fail(err, HS_INVALID, "the path of a model is too long");
-    if (stat(dir, &info) && hs_hub_name_parse(place->dir, place->n_dir, &name)) {
-        const hs_status st = hs_hub_cache_find(&name, dir, err);
-        if (st)
-            return st;
-    }
-    return hs_model_open(dir, ret_model, err);
+    const hs_status st = hs__model_place_dir(place, dir, err);
+    return st ? st : hs_model_open(dir, ret_model, err);
 }
 
 static hs_products products_of(const char *name)
 {
     if (!name)
         return HS_PRODUCTS_DEFAULT;
-    if (strcmp(name, "native") == 0)
-        return HS_PRODUCTS_NATIVE;
-    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_ONEDNN;
+    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_NATIVE;
 }
 
 static hs_precision precision_of(const char *name)
@@ -139,19 +152,15 @@ static hs_status model_add(const hs_catalog_options *options, const hs_model_pla
 {
     const hs_engine_options engine = {.products = products_of(options->backend),
                                       .precision = precision_of(options->precision)};
-    char name[256];
     hs_model **model = &catalog->models[catalog->n_models];
     hs_engine **packed = &catalog->engines[catalog->n_models];
-    if (place->n_name >= sizeof name)
-        return hs_fail(err, HS_INVALID, "a model's name is longer than %zu bytes", sizeof name - 1);
-    snprintf(name, sizeof name, "%.*s", (int)place->n_name, place->name);
-    catalog->n_models++; /* closing takes care of a half-made one */
+    catalog->n_models++; /* hs__catalog_close frees a partly opened model */
     hs_status st = hs__model_place_open(place, model, err);
     if (!st)
-        st = hs_engine_create(options->runtime, hs_model_recipe(*model), &engine, packed, err);
+        st = hs_engine_create(options->runtime, hs_model_architecture(*model), &engine, packed, err);
     if (!st) {
         hs_model_release_pages(*model);
-        st = hs_api_add_model(catalog->api, name, *model, *packed, err);
+        st = hs_api_add_model(catalog->api, place->name, *model, *packed, err);
     }
     return st;
 }

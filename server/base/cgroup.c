@@ -1,6 +1,7 @@
-/* cgroup.c - /proc/self/cgroup names our groups; their files lie in /sys/fs/cgroup, for v1 in a folder for
- * each controller. A container often sees only its own group, mounted as the root, under a path that is the
- * host's: so every level is tried, and those that are not there say nothing. */
+/* cgroup.c - reads /proc/self/cgroup and the files in /sys/fs/cgroup.
+ *
+ * A container often sees only its own group, mounted as the root, under the host's path. So every level of
+ * the path is tried, and missing levels are skipped. */
 #include "server/base/cgroup.h"
 
 #include <stdbool.h>
@@ -12,7 +13,7 @@
 
 enum { LINE_BYTES = 4096, FOLDER_BYTES = LINE_BYTES + 64 };
 
-/* "memory" in "cpu,memory" */
+/* Returns true if a list such as "cpu,memory" contains the controller. */
 static bool has_controller(const char *list, const char *controller)
 {
     const size_t n = strlen(controller);
@@ -22,7 +23,8 @@ static bool has_controller(const char *list, const char *controller)
     return false;
 }
 
-/* "4:memory:/a/b" (v1) or "0::/a/b" (v2); root gets where the path begins. NULL: another controller's. */
+/* Parses "4:memory:/a/b" (v1) or "0::/a/b" (v2). Writes the mount point to root and returns the group's path,
+ * or NULL if the line is for another controller. */
 static const char *line_read(char *line, const char *controller, char root[FOLDER_BYTES])
 {
     char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;

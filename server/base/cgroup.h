@@ -1,11 +1,11 @@
-/* cgroup.h - the control groups that this process is in: where their files are, level by level. */
+/* cgroup.h - finds the control groups (v1 and v2) of this process. */
 #pragma once
 
 #include <stdint.h>
 
-/* Calls look with the folder of our group of this controller, and of each one above it that can be seen. v1
- * and v2; nothing where there are no groups. */
+/* Calls look() with the folder of this process's group and of each visible group above it. Does nothing on
+ * systems without control groups. */
 void hs__cgroup_walk(const char *controller, void (*look)(const char *folder, void *data), void *data);
 
-/* The number in a group's file; UINT64_MAX: "max", or there is no such file. */
+/* Returns the number in a group's file, or UINT64_MAX if it says "max" or does not exist. */
 uint64_t hs__cgroup_number(const char *folder, const char *file);

@@ -1,4 +1,5 @@
-/* cores.c - the affinity mask, cut to the smallest CPU quota (cgroup v2) from our group to the root. */
+/* cores.c - the affinity mask, reduced to the smallest CPU quota (cgroup v2) on the path to the root group.
+ */
 #include "server/base/cores.h"
 
 #include "server/base/cgroup.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The quota of one group in cores; INFINITY when it has none. */
+/* Returns a group's quota in cores; INFINITY if it has none. */
 static double quota_read(const char *folder)
 {
     char path[8400];
@@ -17,8 +18,7 @@ static double quota_read(const char *folder)
     FILE *file = fopen(path, "re");
     if (!file)
         return INFINITY;
-    /* "max 100000" or "150000 100000", in microseconds; NOLINTNEXTLINE(cert-err34-c): the count is looked at
-     */
+    /* "max 100000" or "150000 100000", in microseconds; NOLINTNEXTLINE(cert-err34-c): the count is checked */
     if (fscanf(file, "%lf %lf", &limit, &period) == 2 && limit > 0 && period > 0)
         quota = limit / period;
     fclose(file);

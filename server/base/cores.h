@@ -1,8 +1,8 @@
-/* cores.h - how many cores this process may really use. */
+/* cores.h - the number of cores that this process may use. */
 #pragma once
 
 #include <stddef.h>
 
-/* The smaller of the affinity mask and the cgroup's CPU quota (cgroup v2, every level up), rounded up; at
- * least 1. OpenBLAS and OpenMP look at neither quota, so the number of workers has to. */
+/* Returns the smaller of the affinity mask and the cgroup v2 CPU quota, rounded up, at least 1. OpenBLAS and
+ * OpenMP ignore the quota, so the number of workers must respect it. */
 size_t hs__cores_usable(void);

@@ -1,4 +1,4 @@
-/* identifier.c - 64 bits of the system's randomness as hexadecimal digits. */
+/* identifier.c - 64 random bits from the system as hexadecimal digits. */
 #include "server/base/identifier.h"
 
 #include <stdio.h>

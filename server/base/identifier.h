@@ -1,4 +1,4 @@
-/* identifier.h - names that nobody can guess, for requests and runs. */
+/* identifier.h - identifiers for requests and runs that cannot be guessed. */
 #pragma once
 
 enum { HS_IDENTIFIER_BYTES = 17 }; /* 16 hexadecimal digits and a NUL */

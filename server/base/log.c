@@ -1,5 +1,7 @@
-/* log.c - a line is made in one piece on the stack and written in one piece, or not at all. */
+/* log.c - formats each line on the stack and writes it with one call, or drops it. */
 #include "server/base/log.h"
+
+#include "server/base/printable.h"
 
 #include <math.h>
 #include <poll.h>
@@ -30,16 +32,16 @@ typedef struct line {
     size_t n_bytes;
 } line;
 
-/* What does not fit in whole is left out. */
+/* Appends formatted text. Leaves out text that does not fit as a whole. */
 static void line_add(line *l, const char *format, ...) HS_PRINTF(2, 3);
 static void line_add(line *l, const char *format, ...)
 {
-    const size_t room = sizeof l->text - END_BYTES - l->n_bytes;
+    const size_t capacity = sizeof l->text - END_BYTES - l->n_bytes;
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(l->text + l->n_bytes, room, format, args);
+    const int n = vsnprintf(l->text + l->n_bytes, capacity, format, args);
     va_end(args);
-    if (n > 0 && (size_t)n < room)
+    if (n > 0 && (size_t)n < capacity)
         l->n_bytes += (size_t)n;
 }
 
@@ -54,7 +56,7 @@ static void line_write(line *l)
         atomic_fetch_add(&lines_dropped, 1);
 }
 
-/* Printable ASCII as it is, everything else as \u00XX: valid in JSON, and harmless on a terminal. */
+/* Copies printable ASCII and writes all other bytes as \u00XX: valid in JSON and harmless on a terminal. */
 static const char *escaped(const char *text, char ret_text[FIELD_BYTES])
 {
     char *out = ret_text;
@@ -69,7 +71,8 @@ static const char *escaped(const char *text, char ret_text[FIELD_BYTES])
     return ret_text;
 }
 
-/* When, how grave, and what. */
+/* Begins a line with the time, the level and the message. The message may quote a client: a line end in it
+ * must not begin another line. */
 static void line_begin(line *l, const char *level, const char *message)
 {
     struct timespec t;
@@ -79,10 +82,11 @@ static void line_begin(line *l, const char *level, const char *message)
     clock_gettime(CLOCK_REALTIME, &t);
     strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &parts));
     line_add(l, log_json ? "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":\"%s\"" : "%s.%03ldZ %s %s",
-             seconds, t.tv_nsec / 1000000, level, log_json ? escaped(message, safe) : message);
+             seconds, t.tv_nsec / 1000000, level,
+             log_json ? escaped(message, safe) : hs__printable(message, safe, sizeof safe));
 }
 
-/* Whole numbers as such, others with three places. */
+/* Appends a field. Prints integers without, other numbers with three decimal places. */
 static void field_add(line *l, const hs_log_field *field)
 {
     char safe[FIELD_BYTES];

@@ -1,7 +1,7 @@
-/* log.h - lines on stderr, as text for people or a JSON object each for machines. Only server/ logs.
+/* log.h - log lines on standard error, as text or as one JSON object each. Only server/ logs.
  *
- * A line is one write of at most 4096 bytes (PIPE_BUF, so lines never mix). When nobody reads the pipe the
- * line is dropped and counted instead of stopping the server. Any thread. */
+ * A line is one write of at most 4096 bytes (PIPE_BUF), so lines never mix. If the pipe is full, the line is
+ * dropped and counted, and the server goes on. Any thread. */
 #pragma once
 
 #include "model/status.h"
@@ -14,10 +14,10 @@ void hs__log_start(bool json);
 
 void hs__log(const char *level, const char *format, ...) HS_PRINTF(2, 3); /* "info", "warning", "error" */
 
-/* One more thing that a line tells: name="text" or name=number, members of the object in JSON. */
+/* One field of a line: name="text" or name=number; a member of the object in JSON. */
 typedef struct hs_log_field {
     const char *name;
-    const char *text; /* NULL: the number */
+    const char *text; /* NULL: the field is the number */
     double number;
 } hs_log_field;
 

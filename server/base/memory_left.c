@@ -1,4 +1,4 @@
-/* memory_left.c - the least of what the machine and each control group above us leave. */
+/* memory_left.c - the minimum over the machine and each control group above this process. */
 #include "server/base/memory_left.h"
 
 #include "server/base/cgroup.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number behind "name " or "name: " at a line's beginning; 0: there is none. */
+/* Returns the number after "name " or "name: " at the start of a line; 0 if there is none. */
 static uint64_t field_read(const char *path, const char *name)
 {
     char line[256];
@@ -39,7 +39,7 @@ static void limit_look(const char *folder, void *data)
     lower(data, group_limit(folder));
 }
 
-/* What a group holds less what the kernel would take from it first: pages of files. */
+/* Returns a group's memory use without the page cache, which the kernel reclaims first. */
 static uint64_t group_used(const char *folder)
 {
     char path[8400];

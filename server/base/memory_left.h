@@ -1,10 +1,10 @@
-/* memory_left.h - how much memory there is for this process: the machine's, or its control groups' (v1 and
- * v2). */
+/* memory_left.h - the memory that this process may use, by the machine and its control groups (v1 and v2). */
 #pragma once
 
 #include <stdint.h>
 
-/* What all of this process may ever have. */
+/* Returns the limit in bytes for everything that this process uses. */
 uint64_t hs__memory_limit(void);
-/* What it may still take before somebody is killed; pages of files that can be read again count as free. */
+/* Returns the bytes that can still be allocated before the kernel kills a process. Counts the page cache as
+ * free. */
 uint64_t hs__memory_available(void);

@@ -1,4 +1,4 @@
-/* version.h - the version of the program, as told by --version, /health and reports. */
+/* version.h - the version of the program, for --version, /health and reports. */
 #pragma once
 
-#define HS_VERSION "0.1.0"
+#define HS_VERSION "1.0.0"

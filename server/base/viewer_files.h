@@ -1,4 +1,4 @@
-/* viewer_files.h - the web viewer's files, linked into the program by static/embed.mjs. */
+/* viewer_files.h - the web viewer's files, which static/embed.mjs links into the program. */
 #pragma once
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 typedef struct hs_viewer_file {
     const char *path; /* "/index.html", "/assets/index-abc123.js" */
     const char *content_type;
-    const char *etag; /* with its quotes */
+    const char *etag; /* with quotes */
     const unsigned char *data;
     size_t size;
     const unsigned char *gzip;
@@ -16,5 +16,5 @@ typedef struct hs_viewer_file {
 extern const hs_viewer_file hs_viewer_files[];
 extern const size_t hs_n_viewer_files;
 
-/* Under a path of a URL, "/" for its index; NULL: there is none. */
+/* Returns the file at a URL's path ("/" is the index), or NULL. */
 const hs_viewer_file *hs__viewer_find(const char *path);

@@ -1,4 +1,4 @@
-/* viewer_find.c - a file of the viewer's by its path; there are few, so they are walked. */
+/* viewer_find.c - finds a file of the viewer by linear search; there are only a few. */
 #include "server/base/viewer_files.h"
 
 #include <string.h>

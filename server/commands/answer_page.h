@@ -1,5 +1,5 @@
-/* answer_page.h - an answer of /analyze as a page for a person at a terminal: the tokens, where each looks in
- * the mean of the heads, the strongest pairs. */
+/* answer_page.h - an answer of /analyze as a page for a terminal: the tokens, an attention map for each
+ * requested layer, the strongest pairs, and predictions. */
 #pragma once
 
 #include <jansson.h>
@@ -10,5 +10,6 @@
  * its answer is for machines. */
 bool hs__answer_page_ask(json_t *fields);
 
-/* answer is the JSON answer to such a request; tokenizer is hs_tokenizer_kind's, for tokens to be read. */
-void hs__answer_page_print(const json_t *answer, const char *tokenizer, FILE *out);
+/* Prints the JSON answer to such a request, whose fields say what was asked for. tokenizer is
+ * hs_tokenizer_kind's: it makes tokens readable. */
+void hs__answer_page_print(const json_t *answer, const json_t *fields, const char *tokenizer, FILE *out);

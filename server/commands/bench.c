@@ -1,208 +1,129 @@
-/* bench.c - `headscope bench`: one model on this machine, as tables and as JSON. The measurements are in
- * bench_passes.c, bench_encoding.c and bench_experiments.c; here are start-up, memory and what the machine
- * is. */
-#include "server/commands/bench.h"
-#include "engine/pass/measure.h"
+/* bench.c - `headscope bench`: how fast this machine analyses texts. */
+#include "engine/analysis/analysis.h"
+#include "model/clock.h"
+#include "server/base/catalog.h"
 #include "server/base/cores.h"
-#include "server/base/whole_files.h"
 #include "server/commands/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <uv.h>
 
-typedef struct bench_options {
-    hs_catalog_options catalog;
-    const char *json; /* file to write, or NULL */
-    bool quick;
-} bench_options;
+#define THRESHOLD 0.3F
+enum { PAIRS_MAX = 10000, TOKENS_MAX = 512, TEXTS_MIN = 3, MS_MIN = 1000 };
 
-/* A line of /proc/self/status in bytes ("VmRSS", "VmHWM"), 0 where there is none. */
-static size_t memory_read(const char *field)
+/* Computes one text's complete analysis: the attentions and similarities of every head, and their pairs. */
+static hs_status analyze(const hs_engine *engine, hs_workspace *ws, size_t n_tokens, size_t n_cores,
+                         hs_error *err)
 {
-    char line[256];
-    size_t kilobytes = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, field, strlen(field)) == 0 && line[strlen(field)] == ':')
-            kilobytes = strtoul(line + strlen(field) + 1, NULL, 10);
-    if (file)
-        fclose(file);
-    return 1024 * kilobytes;
-}
-
-/* "32K, 1M, 32M" */
-static void caches_write(hs_caches caches, char ret_text[64])
-{
-    const size_t sizes[] = {caches.first, caches.second, caches.third};
-    int n = 0;
-    for (size_t l = 0; l < sizeof sizes / sizeof *sizes; l++) {
-        const bool whole = sizes[l] > 0 && sizes[l] % (1 << 20) == 0;
-        n += snprintf(ret_text + n, 20, "%s%zu%c", l > 0 ? ", " : "", sizes[l] >> (whole ? 20 : 10),
-                      whole ? 'M' : 'K');
-    }
-}
-
-static json_t *machine_tell(const hs_runtime *runtime, size_t n_cores)
-{
-    uv_cpu_info_t *cpus = NULL;
-    int n_cpus = 0;
-    char date[32] = "";
-    const time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc))
-        strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
-    const bool known = uv_cpu_info(&cpus, &n_cpus) == 0 && n_cpus > 0;
-    const char *cpu = known ? cpus[0].model : "unknown CPU";
-    char caches[64];
-    caches_write(hs_runtime_caches(runtime), caches);
-    printf("%s, %zu cores, %s kernels, caches of %s, %s\n", cpu, n_cores, hs_runtime_kernels(runtime), caches,
-           date);
-    json_t *machine = json_pack("{s:s, s:I, s:s, s:s, s:s}", "cpu", cpu, "cores", (json_int_t)n_cores,
-                                "kernels", hs_runtime_kernels(runtime), "caches", caches, "date", date);
-    if (known)
-        uv_free_cpu_info(cpus, n_cpus);
-    return machine;
-}
-
-/* Opens the model as `serve` does, with a workspace for every worker. */
-static hs_status start(const bench_options *options, hs_catalog *catalog, json_t **ret_figures, hs_error *err)
-{
-    const size_t n_workers = options->catalog.n_threads;
-    hs_api_worker **workers = calloc(n_workers, sizeof(hs_api_worker *));
-    if (!workers)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n_workers);
-    const double begin = hs_clock_ms();
-    hs_status st = hs__catalog_open(&options->catalog, catalog, err);
-    for (size_t i = 0; !st && i < n_workers; i++)
-        st = hs_api_worker_create(catalog->api, &workers[i], err);
-    const double ms = hs_clock_ms() - begin;
-    if (!st) {
-        const hs_model *model = catalog->models[0];
-        const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
-        const hs_shape *s = hs_model_shape(model);
-        const char *backend = hs_engine_products(catalog->engines[0]);
-        const char *precision = hs_engine_precision(catalog->engines[0]);
-        printf("%zu layers, %zu heads, hidden %zu, feed-forward %zu; %s, %s\n", s->n_layers, s->n_heads,
-               s->hidden, s->ffn, backend, precision);
-        printf("loaded in %.0f ms; %.1f MB of weights on disk, %.1f MB resident\n\n", ms,
-               (double)on_disk / 1e6, (double)resident / 1e6);
-        *ret_figures = json_pack(
-            "{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:I}", "layers", (json_int_t)s->n_layers, "heads",
-            (json_int_t)s->n_heads, "hidden", (json_int_t)s->hidden, "ffn", (json_int_t)s->ffn, "vocabulary",
-            (json_int_t)s->vocab_size, "weight_bytes", (json_int_t)on_disk, "backend", backend, "precision",
-            precision, "load_ms", ms, "resident_bytes", (json_int_t)resident);
-    }
-    for (size_t i = 0; i < n_workers; i++)
-        hs_api_worker_destroy(workers[i]);
-    free(workers);
+    const hs_shape *shape = hs_engine_shape(engine);
+    const size_t n_ids = shape->vocab_size < 1000 ? shape->vocab_size : 1000;
+    uint16_t numbers[HS_LAYERS_MAX + HS_HEADS_MAX]; /* 0, 1, 2...: both lists begin like this */
+    int32_t ids[TOKENS_MAX];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        numbers[i] = (uint16_t)i;
+    for (size_t i = 0; i < n_tokens; i++)
+        ids[i] = (int32_t)(i * 7919 % n_ids);
+    const hs_selection all = {numbers, shape->n_layers, numbers, shape->n_heads,
+                              HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
+    hs_sequence sequence = {.ids = ids, .n_tokens = n_tokens};
+    hs_plan plan;
+    hs_pair *pairs = NULL;
+    size_t n_pairs;
+    uint64_t total;
+    hs_status st =
+        hs_capture_create(hs_engine_runtime(engine), shape, &all, n_tokens, &sequence.capture, err);
+    if (!st)
+        st = hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, err);
+    if (!st)
+        st = hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_cores}, err);
+    if (!st)
+        st = hs_pairs_find(sequence.capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, n_cores, &pairs,
+                           &n_pairs, &total, err);
+    free(pairs);
+    hs_capture_destroy(sequence.capture);
     return st;
 }
 
-static hs_status bench_run(const bench_options *options, json_t *figures, hs_error *err)
+/* Analyses texts one after another for a second and prints the mean. The first text only warms up. */
+static hs_status rate_print(const hs_engine *engine, hs_workspace *ws, size_t n_tokens, size_t n_cores,
+                            hs_error *err)
 {
-    hs_catalog catalog = {0};
-    const hs_bench_subject subject = {&catalog, options->catalog.n_threads, options->quick};
-    json_t *model = NULL, *passes = NULL, *encoding = NULL, *experiments = NULL;
-    json_object_set_new(figures, "machine", machine_tell(options->catalog.runtime, subject.n_cores));
-    hs_status st = start(options, &catalog, &model, err);
-    if (st)
-        goto out;
-    st = hs__bench_passes(&subject, &passes, err);
-    if (st)
-        goto out;
-    printf("\n");
-    st = hs__bench_encoding(&subject, &encoding, err);
-    if (st)
-        goto out;
-    printf("\n");
-    st = hs__bench_experiments(&subject, &experiments, err);
-    if (st)
-        goto out;
-    const size_t peak = memory_read("VmHWM");
-    printf("\nat most %.1f MB were resident\n", (double)peak / 1e6);
-    if (json_object_set(figures, "model", model) || json_object_set(figures, "passes", passes) ||
-        json_object_set(figures, "encoding", encoding) ||
-        json_object_set(figures, "experiments", experiments) ||
-        json_object_set_new(figures, "resident_bytes_max", json_integer((json_int_t)peak)))
-        st = hs_fail(err, HS_NO_MEMORY, "no memory for the figures");
-out:
-    json_decref(experiments);
-    json_decref(encoding);
-    json_decref(passes);
-    json_decref(model);
-    hs__catalog_close(&catalog);
+    hs_status st = analyze(engine, ws, n_tokens, n_cores, err);
+    const double start = hs_clock_ms();
+    double ms = 0;
+    size_t n_texts = 0;
+    for (; !st && (n_texts < TEXTS_MIN || ms < MS_MIN); n_texts++) {
+        st = analyze(engine, ws, n_tokens, n_cores, err);
+        ms = hs_clock_ms() - start;
+    }
+    if (!st)
+        printf("%6zu %5zu %10.2f %8.1f\n", n_tokens, n_cores, ms / (double)n_texts,
+               1e3 * (double)n_texts / ms);
+    fflush(stdout);
+    return st;
+}
+
+static hs_status rates_print(const hs_engine *engine, size_t n_cores, hs_error *err)
+{
+    static const size_t lengths[] = {128, TOKENS_MAX};
+    const hs_shape *shape = hs_engine_shape(engine);
+    hs_workspace *ws = NULL;
+    hs_status st = hs_workspace_create(engine, TOKENS_MAX, &ws, err);
+    printf("%zu layers, %zu heads, hidden %zu; %s kernels\n\n%6s %5s %10s %8s\n", shape->n_layers,
+           shape->n_heads, shape->hidden, hs_runtime_kernels(hs_engine_runtime(engine)), "tokens", "cores",
+           "ms a text", "texts/s");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const size_t n_tokens = lengths[i] < shape->n_positions ? lengths[i] : shape->n_positions;
+        if (i > 0 && n_tokens <= lengths[i - 1])
+            continue;
+        if (!st)
+            st = rate_print(engine, ws, n_tokens, 1, err);
+        if (!st && n_cores > 1)
+            st = rate_print(engine, ws, n_tokens, n_cores, err);
+    }
+    hs_workspace_destroy(ws);
     return st;
 }
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
-    bench_options *options = ret;
     (void)option;
-    return hs__catalog_choose(&options->catalog, value, err);
+    return hs__catalog_choose(ret, value, err);
 }
 
-static hs_status set_quick(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    bench_options *options = ret;
-    (void)option;
-    (void)value;
-    (void)err;
-    options->quick = true;
-    return HS_OK;
-}
-
-#define AT(field) offsetof(bench_options, field)
 static const hs_option bench_table[] = {
-    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
-    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
-     HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
-     hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
-    {"cores", 0, "N", "to measure on besides one (all)", hs__set_count, AT(catalog.n_threads), 1, 1000, NULL},
-    {"quick", 0, NULL, "a rough look: fewer lengths, fewer rounds", set_quick, 0, 0, 0, NULL},
-    {"json", 0, "FILE", "write the figures there too", hs__set_string, AT(json), 0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"cores", 0, "N", "cores to measure on besides one (all)", hs__set_count,
+     offsetof(hs_catalog_options, n_threads), 1, 1000, NULL},
 };
-
-/* Measures while the file is open: nobody wants to hear after minutes that a folder is missing. NULL: there
- * is none. */
-static hs_status figures_write(FILE *file, void *data, hs_error *err)
-{
-    json_t *figures = json_object();
-    hs_status st = bench_run(data, figures, err);
-    if (!st && file && json_dumpf(figures, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)))
-        st = hs_fail(err, HS_IO, "cannot write the figures");
-    json_decref(figures);
-    return st;
-}
 
 static int bench_main(const hs_command *command, int argc, char **argv)
 {
-    bench_options options = {.catalog.n_threads = hs__cores_usable(),
-                             .catalog.api.cache_bytes_max = (size_t)1 << 30};
+    hs_catalog_options options = {.n_threads = hs__cores_usable()};
+    hs_catalog catalog = {0};
     int operand, exit_code;
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
     if (operand < argc)
-        return hs__usage_error(command, "there is nothing to do with '%s'", argv[operand]);
-    hs_status st = hs_runtime_create(options.catalog.n_threads, &options.catalog.runtime, &err);
+        return hs__usage_error(command, "unexpected argument '%s'; this command takes options only",
+                               argv[operand]);
+    hs_status st = hs_runtime_create(options.n_threads, &options.runtime, &err);
     if (!st)
-        st = options.json ? hs__path_write(options.json, figures_write, &options, &err)
-                          : figures_write(NULL, &options, &err);
-    hs_runtime_destroy(options.catalog.runtime);
+        st = hs__catalog_open(&options, &catalog, &err);
+    if (!st)
+        st = rates_print(catalog.engines[0], options.n_threads, &err);
+    hs__catalog_close(&catalog);
+    hs_runtime_destroy(options.runtime);
     return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
 }
 
 const hs_command hs__command_bench = {
     .name = "bench",
     .operands = "",
-    .summary = "Measures a model's speed beside what the machine could do",
-    .details = "The floor is the time that the products alone would take at the machine's peak, measured in "
-               "the same\n"
-               "run: no fp32 pass can be shorter. 'x' columns say how many times the floor a step took.",
+    .summary = "Measures how fast this machine analyses texts",
+    .details = "A text's analysis computes the attentions and similarities of every head, and their pairs.\n"
+               "Texts are analysed one at a time: first on one core, then on all.",
     .options = bench_table,
     .n_options = sizeof bench_table / sizeof *bench_table,
     .main = bench_main,

@@ -1,8 +1,8 @@
-/* command_analyze.c - `headscope analyze`: options become the fields of a request, by the api's own table of
- * them, and the answer is written as it is. */
+/* command_analyze.c - `headscope analyze` and `headscope plot`: options become the fields of a request, by
+ * the api's own table of them, and the answer is written as it is. */
+#include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
-#include "server/base/whole_files.h"
 #include "server/commands/answer_page.h"
 #include "server/commands/commands.h"
 
@@ -19,93 +19,21 @@ typedef struct analyze_options {
     hs_catalog_options catalog;
     json_t *fields; /* the request's, without its text */
     const char *format, *names, *output;
+    bool plots;            /* the command is plot: the operand is the text, and the answer a figure */
     bool for_a_person;     /* the answer is a page on the terminal */
     const char *tokenizer; /* the kind of the model's, static */
 } analyze_options;
 
-/* "max-tokens" -> "max_tokens": an option sets the request's field of its name. */
-static hs_status field_set(const hs_option *option, json_t *value, void *ret, hs_error *err)
+/* Sets the request's field of the option's name. */
+static hs_status set_field(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
     analyze_options *options = ret;
     char name[64];
-    snprintf(name, sizeof name, "%s", option->name);
-    for (char *c = name; *c; c++)
-        *c = (char)(*c == '-' ? '_' : *c);
-    return json_object_set_new(options->fields, name, value) ? hs_fail(err, HS_INVALID, "expected UTF-8")
-                                                             : HS_OK;
-}
-
-static hs_status set_word(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    return field_set(option, json_string(value), ret, err);
-}
-
-static hs_status set_json(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    json_error_t error;
-    json_t *json = json_loads(value, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    return json ? field_set(option, json, ret, err)
-                : hs_fail(err, HS_INVALID, "expected JSON: %s at column %d", error.text, error.column);
-}
-
-static hs_status set_flag(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    (void)value;
-    return field_set(option, json_true(), ret, err);
-}
-
-static hs_status set_whole(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    char *end;
-    errno = 0;
-    const long long number = strtoll(value, &end, 10);
-    if (errno || end == value || *end)
-        return hs_fail(err, HS_INVALID, "expected a whole number");
-    return field_set(option, json_integer(number), ret, err);
-}
-
-static hs_status set_real(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    char *end;
-    const double number = strtod(value, &end);
-    if (end == value || *end)
-        return hs_fail(err, HS_INVALID, "expected a number");
-    return field_set(option, json_real(number), ret, err); /* not finite: json_real gives NULL */
-}
-
-/* "all", "last" or "0,3,-1" */
-static hs_status set_numbers(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    if (strcmp(value, "all") == 0 || strcmp(value, "last") == 0)
-        return set_word(option, value, ret, err);
-    json_t *list = json_array();
-    for (const char *at = value;; at++) {
-        char *end;
-        errno = 0;
-        const long long number = strtoll(at, &end, 10);
-        if (errno || end == at || (*end && *end != ',')) {
-            json_decref(list);
-            return hs_fail(err, HS_INVALID, "expected %s%snumbers like 0,3,-1",
-                           option->choices ? option->choices : "", option->choices ? ", or " : "");
-        }
-        json_array_append_new(list, json_integer(number));
-        at = end;
-        if (!*at)
-            return field_set(option, list, ret, err);
-    }
-}
-
-/* "similarities,pairs" */
-static hs_status set_words(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    json_t *list = json_array();
-    for (const char *at = value;; at++) {
-        const size_t n = strcspn(at, ",");
-        json_array_append_new(list, json_stringn(at, n));
-        at += n;
-        if (!*at)
-            return field_set(option, list, ret, err);
-    }
+    const hs_field *field = hs_field_find(hs__name_with(option->name, '-', '_', name));
+    json_t *json = hs_field_json(field, value, err);
+    if (!json || json_object_set_new(options->fields, field->name, json) == 0)
+        return err->status;
+    return hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
 }
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
@@ -115,53 +43,75 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
     return hs__catalog_choose(&options->catalog, value, err);
 }
 
-#define AT(field) offsetof(analyze_options, field)
-/* What is no field of the request. */
+/* Sets the member of the field figure that has the option's name. */
+static hs_status figure_set(const hs_option *option, json_t *value, void *ret, hs_error *err)
+{
+    const analyze_options *options = ret;
+    json_t *figure = json_object_get(options->fields, "figure");
+    char name[64];
+    snprintf(name, sizeof name, "%s", option->name);
+    for (char *c = name; *c; c++)
+        *c = (char)(*c == '-' ? '_' : *c);
+    return json_object_set_new(figure, name, value) ? hs_fail(err, HS_INVALID, "expected UTF-8") : HS_OK;
+}
+
+static hs_status set_figure_string(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return figure_set(option, json_string(value), ret, err);
+}
+
+static hs_status set_figure_flag(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    (void)value;
+    return figure_set(option, json_true(), ret, err);
+}
+
+static hs_status set_figure_real(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    char *end;
+    const double number = strtod(value, &end);
+    if (end == value || *end)
+        return hs_fail(err, HS_INVALID, "expected a number");
+    return figure_set(option, json_real(number), ret, err); /* not finite: json_real gives NULL */
+}
+
+#define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf" /* the formats' names too */
+#define AT(field)      offsetof(analyze_options, field)
+/* Options that are no fields of the request. */
 static const hs_option own_options[] = {
-    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
-    {"format", 0, "FORMAT", "json, npz or safetensors (by FILE's ending, else json)", hs__set_choice,
-     AT(format), 0, 0, "json|npz|safetensors"},
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"format", 0, "FORMAT", "json, npz, safetensors, svg or pdf (by FILE's ending, else json)",
+     hs__set_choice, AT(format), 0, 0, OUTPUT_ENDINGS},
     {"names", 0, "NAMES", "of binary arrays: hooks, as TransformerLens has them, one a layer", hs__set_choice,
      AT(names), 0, 0, "hooks"},
     {"output", 'o', "FILE", "write there instead of standard output", hs__set_string, AT(output), 0, 0, NULL},
-    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+    {"backend", 0, "NAME", "native or openblas (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
 enum { N_OWN = sizeof own_options / sizeof *own_options };
 
-static const hs_option_set set_kinds[] = {
-    [HS_FIELD_TEXT] = set_word,       [HS_FIELD_WORD] = set_word,   [HS_FIELD_WORDS] = set_words,
-    [HS_FIELD_NUMBERS] = set_numbers, [HS_FIELD_IDS] = set_numbers, [HS_FIELD_WHOLE] = set_whole,
-    [HS_FIELD_SHARE] = set_real,      [HS_FIELD_FLAG] = set_flag,   [HS_FIELD_OBJECTS] = set_json,
+/* Members of the field figure, as options of plot. */
+static const hs_option figure_options[] = {
+    {"kind", 0, "KIND", "head, layer, overview, distances, predictions, lens or effects (head)",
+     set_figure_string, 0, 0, 0, "head|layer|overview|distances|predictions|lens|effects"},
+    {"show", 0, "MAPS", "attention, similarity or both (attention)", set_figure_string, 0, 0, 0,
+     "attention|similarity|both"},
+    {"width-mm", 0, "MM", "width of the figure, 30 to 1000 (85)", set_figure_real, 0, 0, 0, NULL},
+    {"font-pt", 0, "PT", "size of its text, 5 to 24 (7)", set_figure_real, 0, 0, 0, NULL},
+    {"labels", 0, "HOW", "token labels: auto, all or none (auto)", set_figure_string, 0, 0, 0,
+     "auto|all|none"},
+    {"scale", 0, "HOW", "range of colours: own of each map, or shared (own)", set_figure_string, 0, 0, 0,
+     "own|shared"},
+    {"footer", 0, NULL, "add a line with the model", set_figure_flag, 0, 0, 0, NULL},
 };
+enum { N_FIGURE = sizeof figure_options / sizeof *figure_options };
 
-/* The options: each field of the request, by the api's table, then our own. */
-typedef struct option_table {
-    char names[HS_OPTIONS_MAX][40];
-    hs_option options[HS_OPTIONS_MAX];
-    char details[1024];
-    size_t n;
-} option_table;
-
-static void table_add_field(option_table *table, const hs_field *field)
+/* Writes "Outputs: ..." in lines of a hundred characters. */
+static const char *list_outputs(char *ret, size_t n_ret)
 {
-    char *name = table->names[table->n];
-    snprintf(name, sizeof *table->names, "%s", field->name);
-    for (char *c = name; *c; c++)
-        *c = (char)(*c == '_' ? '-' : *c);
-    table->options[table->n++] = (hs_option){.name = name,
-                                             .argument = field->argument,
-                                             .help = field->help,
-                                             .set = set_kinds[field->kind],
-                                             .choices = field->choices};
-}
-
-/* "Outputs: ..." in lines of a hundred characters. */
-static void table_list_outputs(option_table *table)
-{
-    char *to = table->details, *const end = to + sizeof table->details;
+    char *to = ret, *const end = ret + n_ret;
     size_t column = 8;
     to += snprintf(to, (size_t)(end - to), "Outputs:");
     for (size_t i = 0; hs_output_name(i) && to < end; i++) {
@@ -174,17 +124,33 @@ static void table_list_outputs(option_table *table)
         snprintf(to, (size_t)(end - to),
                  ".\nThe answer is that of POST /analyze; on a terminal, unless outputs or a format are "
                  "asked for,\na page to read.");
+    return ret;
 }
 
-static void table_fill(option_table *table)
+/* Returns true if plot leaves the field or option out: a figure determines it. */
+static bool figure_determines(const char *name)
 {
-    table->options[table->n++] = own_options[0];
+    static const char *const names[] = {
+        "outputs", "max_pairs",           "reduce",       "digits", "dtype", "figure", "threshold", "names",
+        "format",  "attention_threshold", "interventions"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void table_fill(hs__option_table *table, bool plots)
+{
+    hs__option_add(table, &own_options[0]);
+    for (size_t i = 0; plots && i < N_FIGURE; i++)
+        hs__option_add(table, &figure_options[i]);
     for (size_t i = 0; hs_field_at(i); i++)
-        if (strcmp(hs_field_at(i)->name, "text") != 0) /* the operand */
-            table_add_field(table, hs_field_at(i));
+        if (strcmp(hs_field_at(i)->name, "text") != 0 && /* the operand */
+            !(plots && figure_determines(hs_field_at(i)->name)))
+            hs__option_add_field(table, hs_field_at(i), set_field, 0);
     for (size_t i = 1; i < N_OWN; i++)
-        table->options[table->n++] = own_options[i];
-    table_list_outputs(table);
+        if (!(plots && figure_determines(own_options[i].name)))
+            hs__option_add(table, &own_options[i]);
 }
 
 /* The whole of a file, or of standard input for NULL and "-". *ret_text is malloc'ed. */
@@ -223,13 +189,14 @@ static hs_status text_read(const char *path, char **ret_text, size_t *ret_n_byte
     return HS_OK;
 }
 
-/* What a person reads instead of the JSON. */
-static hs_status answer_show(const hs_response *response, const char *tokenizer, hs_error *err)
+/* Prints the page that a person reads instead of the JSON. */
+static hs_status answer_show(const hs_response *response, const json_t *fields, const char *tokenizer,
+                             hs_error *err)
 {
     json_t *answer = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
     if (!answer)
         return hs_fail(err, HS_NO_MEMORY, "no memory to show the answer");
-    hs__answer_page_print(answer, tokenizer, stdout);
+    hs__answer_page_print(answer, fields, tokenizer, stdout);
     json_decref(answer);
     return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to the terminal");
 }
@@ -243,22 +210,41 @@ static hs_status body_write(FILE *file, void *data, hs_error *err)
     return HS_OK;
 }
 
+/* Returns the format that was asked for, else that of the file's ending, else JSON. */
 static const char *format_choose(const analyze_options *options)
 {
     const char *dot = options->output ? strrchr(options->output, '.') : NULL;
     if (options->format)
         return options->format;
-    return dot && (strcmp(dot, ".npz") == 0 || strcmp(dot, ".safetensors") == 0) ? dot + 1 : "json";
+    if (options->plots)
+        return dot && strcmp(dot, ".pdf") == 0 ? "pdf" : "svg";
+    for (const char *at = OUTPUT_ENDINGS; dot && *at; at += strspn(at, "|")) {
+        const size_t n = strcspn(at, "|");
+        if (strlen(dot + 1) == n && memcmp(dot + 1, at, n) == 0)
+            return dot + 1;
+        at += n;
+    }
+    return "json";
 }
 
-/* "value 'x' ..." of a problem+json body, with the option it is about. */
-static void problem_tell(const hs_response *response, hs_error *err)
+/* Says a problem+json body in terms of the command's options: "--max-tokens is 9999; it must be ...". */
+static void problem_tell(const hs_response *response, const hs_option *options, size_t n_options,
+                         hs_error *err)
 {
     json_t *problem = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
     const char *detail = json_string_value(json_object_get(problem, "detail"));
     const char *pointer = json_string_value(json_object_get(problem, "pointer"));
-    hs_fail(err, HS_INVALID, "%s%s%s", pointer ? pointer + (*pointer == '/') : "", pointer ? ": " : "",
-            detail ? detail : "the answer could not be made");
+    char text[sizeof err->text], name[64];
+    hs_fail(err, HS_INVALID, "%s", detail ? detail : "the answer could not be made");
+    for (size_t i = 0; detail && pointer && *pointer && i < n_options; i++) {
+        const size_t n = strlen(hs__name_with(options[i].name, '-', '_', name));
+        if (strncmp(pointer + 1, name, n) != 0 || (pointer[1 + n] && pointer[1 + n] != '/'))
+            continue;
+        hs_field_problem(pointer, detail, text, sizeof text);
+        *err = (hs_error){0};
+        hs_fail(err, HS_INVALID, "--%s%s", options[i].name, text);
+        break;
+    }
     json_decref(problem);
 }
 
@@ -276,6 +262,7 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
     hs_api_worker *worker = NULL;
     char query[48];
     hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
+    options->catalog.api.list_command = "'headscope models [DIR...]'";
     if (!st)
         st = hs__catalog_open(&options->catalog, &catalog, err);
     if (!st)
@@ -312,8 +299,16 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     if (has_input && path)
         return hs__usage_error(command, "--words and --input-ids stand instead of a text: leave '%s' out",
                                path);
-    if (!has_input && text_read(path, &text, &n_bytes, &err))
+    if (!has_input && options->plots && path && strcmp(path, "-") != 0) {
+        n_bytes = strlen(path);
+        text = strdup(path);
+        if (!text) {
+            hs_fail(&err, HS_NO_MEMORY, "no memory for the text");
+            goto out;
+        }
+    } else if (!has_input && text_read(path, &text, &n_bytes, &err)) {
         goto out;
+    }
     if ((!has_input &&
          json_object_set_new(options->fields, "text", json_stringn(text ? text : "", n_bytes))) ||
         !(body = json_dumps(options->fields, JSON_COMPACT))) {
@@ -323,11 +318,11 @@ static int analyze_run(const hs_command *command, analyze_options *options, cons
     if (answer_make(options, body, &response, &err))
         goto out;
     if (response.status == 200) {
-        if (!(options->for_a_person ? answer_show(&response, options->tokenizer, &err)
+        if (!(options->for_a_person ? answer_show(&response, options->fields, options->tokenizer, &err)
                                     : hs__path_write(options->output, body_write, &response, &err)))
             exit_code = HS_EXIT_DONE;
     } else {
-        problem_tell(&response, &err);
+        problem_tell(&response, command->options, command->n_options, &err);
         exit_code = response.status == 422 ? HS_EXIT_USAGE : HS_EXIT_FAILED;
     }
 out:
@@ -341,36 +336,81 @@ out:
     return exit_code;
 }
 
-static int analyze_main(const hs_command *command, int argc, char **argv)
+/* Checks the options that depend on each other; returns HS_EXIT_DONE if they agree. */
+static int formats_check(const hs_command *command, const analyze_options *options)
 {
-    analyze_options options = {.catalog.n_threads = hs__cores_usable(), .fields = json_object()};
-    option_table table = {.n = 0};
+    const char *endings = options->plots ? "svg|pdf" : OUTPUT_ENDINGS;
+    const bool is_text =
+        strcmp(format_choose(options), "json") == 0 || strcmp(format_choose(options), "svg") == 0;
+    if (!options->format && options->output && !hs__ending_is_known(options->output, endings))
+        return hs__usage_error(command, "-o '%s': no format has this ending; name a file that ends in %s",
+                               options->output,
+                               options->plots ? ".svg or .pdf"
+                                              : ".json, .npz, .safetensors, .svg or .pdf, or choose with "
+                                                "--format");
+    if (options->names && strcmp(format_choose(options), "json") == 0)
+        return hs__usage_error(command, "--names are of binary arrays; add --format npz or safetensors, or "
+                                        "-o with a file of that ending");
+    if (!is_text && !options->output && isatty(STDOUT_FILENO))
+        return hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
+    return HS_EXIT_DONE;
+}
+
+static int main_of(const hs_command *command, int argc, char **argv, bool plots)
+{
+    analyze_options options = {
+        .catalog.n_threads = hs__cores_usable(), .fields = json_object(), .plots = plots};
+    hs__option_table table = {.n = 0};
+    char details[1024];
     int operand, exit_code;
-    table_fill(&table);
+    if (plots)
+        json_object_set_new(options.fields, "figure", json_object());
+    table_fill(&table, plots);
     hs_command filled = *command;
     filled.options = table.options;
     filled.n_options = table.n;
-    filled.details = table.details;
+    filled.details = plots ? "FILE of -o ends in .svg or .pdf; without it the figure is written as SVG to "
+                             "standard output."
+                           : list_outputs(details, sizeof details);
     if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
         goto out;
     if (argc - operand > 1)
         exit_code = hs__usage_error(command, "one text at a time; there is nothing to do with '%s'",
                                     argv[operand + 1]);
-    else if (strcmp(format_choose(&options), "json") != 0 && !options.output && isatty(STDOUT_FILENO))
-        exit_code = hs__usage_error(command, "this format is not for a terminal: name a file with -o FILE");
-    else {
-        options.for_a_person = !options.format && !options.output && isatty(STDOUT_FILENO) &&
+    else if ((exit_code = formats_check(command, &options)) == HS_EXIT_DONE) {
+        options.for_a_person = !plots && !options.format && !options.output && isatty(STDOUT_FILENO) &&
                                hs__answer_page_ask(options.fields);
-        exit_code = analyze_run(command, &options, argv[operand]);
+        exit_code = analyze_run(&filled, &options, argv[operand]);
     }
 out:
     json_decref(options.fields);
     return exit_code;
 }
 
+static int analyze_main(const hs_command *command, int argc, char **argv)
+{
+    return main_of(command, argc, argv, false);
+}
+
+static int plot_main(const hs_command *command, int argc, char **argv)
+{
+    return main_of(command, argc, argv, true);
+}
+
+const hs_command hs__command_plot = {
+    .name = "plot",
+    .operands = "[TEXT|-]",
+    .operand_words = "text|input",
+    .operand_help = "the text is quoted, or '-' for standard input: headscope plot 'The cat sat.' -o fig.pdf",
+    .summary = "Figure of one text as SVG or PDF, to print",
+    .main = plot_main,
+};
+
 const hs_command hs__command_analyze = {
     .name = "analyze",
     .operands = "[FILE|-]",
+    .operand_words = "text|file|input",
+    .operand_help = "the text is in a FILE or comes from standard input: echo TEXT | headscope analyze -",
     .summary = "Attention, similarity and pairs of one text",
     .main = analyze_main,
 };

@@ -1,9 +1,11 @@
-/* command_corpus.c - a run from the command line: its options, its shard, how many workers fit, and how far
- * it is. */
+/* command_corpus.c - `headscope corpus`: options, shard, number of workers, progress and exit code. */
+#include "server/base/atomic_files.h"
 #include "server/base/catalog.h"
 #include "server/base/cores.h"
+#include "server/base/printable.h"
 #include "server/commands/commands.h"
-#include "server/corpus/corpus_needs.h"
+#include "server/commands/corpus_paths.h"
+#include "server/corpus/run/requirements.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +17,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define LINE_SECONDS 5 /* between two lines of progress where there is no terminal */
+#define LINE_SECONDS 5 /* interval of progress lines without a terminal */
 #define BAR_CELLS    24
 
 enum { INTERVENTIONS_BYTES = 1 << 16 };
@@ -26,6 +28,8 @@ typedef struct corpus_options {
     size_t n_workers;
     uint64_t save_ms;
     size_t resume, strict; /* flags */
+    const char *pairs_heads, *pairs_min, *pairs_sample;
+    size_t pairs_strongest, pairs_seed;
 } corpus_options;
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
@@ -36,60 +40,58 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 }
 
 #define AT(field) offsetof(corpus_options, field)
-static const hs_option corpus_table[] = {
-    {"output", 'o', "DIR", "where the run's state and its reports go (needed)", hs__set_string, AT(dir), 0, 0,
-     NULL},
-    {"model", 0, "DIR|NAME", HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
-    {"max-tokens", 0, "N", "cut texts after this many tokens (128, or as far as the model reaches)",
-     hs__set_string, AT(settings[HS__SETTING_MAX_TOKENS]), 0, 0, NULL},
-    {"thresholds", 0, "LIST",
-     "of high similarity (0.1,0.2,0.3,0.4,0.5); maps are kept at the one nearest 0.3", hs__set_string,
-     AT(settings[HS__SETTING_THRESHOLDS]), 0, 0, NULL},
-    {"layers", 0, "LIST", "all, last, or numbers like 0,3,-1 (all)", hs__set_string,
-     AT(settings[HS__SETTING_LAYERS]), 0, 0, NULL},
-    {"attention-threshold", 0, "T", "of high attention, in (0, 1] (0.3)", hs__set_string,
-     AT(settings[HS__SETTING_ATTENTION_THRESHOLD]), 0, 0, NULL},
-    {"special-tokens", 0, "HOW", "keep, or mask: those around a text are left out of every figure (keep)",
-     hs__set_choice, AT(settings[HS__SETTING_SPECIAL_TOKENS]), 0, 0, "keep|mask"},
-    {"split-special-tokens", 0, NULL, "[MASK] in a text is only text", hs__set_string,
-     AT(settings[HS__SETTING_SPLIT_SPECIAL_TOKENS]), 0, 0, NULL},
-    {"sentence-ends", 0, "LIST", "tokens that end a sentence (.,!,?)", hs__set_string,
-     AT(settings[HS__SETTING_SENTENCE_ENDS]), 0, 0, NULL},
-    {"interventions", 0, "FILE", "what to change in which heads, as JSON: a run to put beside one without",
-     hs__set_string, AT(settings[HS__SETTING_INTERVENTIONS]), 0, 0, NULL},
-    {"similarity-space", 0, "SPACE", "of what heads put out or of what they write: head or residual (head)",
-     hs__set_string, AT(settings[HS__SETTING_SIMILARITY_SPACE]), 0, 0, NULL},
-    {"head-distances", 0, "KIND", "between all heads: none, cka of outputs or js of attention (none)",
-     hs__set_string, AT(settings[HS__SETTING_HEAD_DISTANCES]), 0, 0, NULL},
-    {"masked-share", 0, "SHARE", "of tokens to mask and predict, in a pass more: accuracy and loss (0)",
-     hs__set_string, AT(settings[HS__SETTING_MASKED_SHARE]), 0, 0, NULL},
-    {"mask-seed", 0, "N", "which tokens these are (0)", hs__set_string, AT(settings[HS__SETTING_MASK_SEED]),
-     0, 0, NULL},
-    {"input-format", 0, "NAME", "of the files: " HS__INPUT_FORMAT_NAMES " (auto)", hs__set_choice,
-     AT(settings[HS__SETTING_INPUT_FORMAT]), 0, 0, HS__INPUT_FORMAT_NAMES},
-    {"field", 0, "NAME", "of JSON objects (a.b looks into a), or a column's name: where the text is (text)",
-     hs__set_string, AT(settings[HS__SETTING_FIELD]), 0, 0, NULL},
-    {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
-    {"resume", 0, NULL, "go on with the run that DIR holds", hs__set_count, AT(resume), 0, 1, NULL},
-    {"shard", 0, "I/N", "count only part I (from 0) of N; 'merge' joins them", hs__set_string, AT(shard), 0,
+/* The options that are no settings of the run. */
+static const hs_option own_options[] = {
+    {"output", 'o', "DIR", "folder for the checkpoint and the reports (required)", hs__set_string, AT(dir), 0,
      0, NULL},
-    {"pairs", 0, "FILE", "write every high pair as CSV, packed where FILE ends in .gz", hs__set_string,
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
+    {"resume", 0, NULL, "continue the run in DIR", hs__set_count, AT(resume), 0, 1, NULL},
+    {"shard", 0, "I/N", "count only shard I (from 0) of N; 'merge' joins shards", hs__set_string, AT(shard),
+     0, 0, NULL},
+    {"pairs", 0, "FILE", "write high pairs: CSV (.csv, .csv.gz) or a database (.sqlite, .db)", hs__set_string,
      AT(pairs), 0, 0, NULL},
+    {"pairs-strongest", 0, "K", "only the K strongest pairs of each text and head", hs__set_count,
+     AT(pairs_strongest), 1, HS__PAIRS_STRONGEST_MAX, NULL},
+    {"pairs-heads", 0, "LIST", "only pairs of these heads: layer.head, like 5.3,7.0", hs__set_string,
+     AT(pairs_heads), 0, 0, NULL},
+    {"pairs-min", 0, "T", "smallest normalised similarity, in (0, 1] (the threshold nearest 0.3)",
+     hs__set_string, AT(pairs_min), 0, 0, NULL},
+    {"pairs-sample", 0, "SHARE", "only this fraction of the rows, drawn at random, in (0, 1]", hs__set_string,
+     AT(pairs_sample), 0, 0, NULL},
+    {"pairs-seed", 0, "N", "seed of --pairs-sample (0)", hs__set_count, AT(pairs_seed), 0, 9007199254740992,
+     NULL},
     {"strict", 0, NULL, "stop at the first bad line", hs__set_count, AT(strict), 0, 1, NULL},
-    {"save", 0, "SECONDS", "between two saves (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
-    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+    {"save", 0, "SECONDS", "interval of checkpoints (30)", hs__set_seconds, AT(save_ms), 0.001, 86400, NULL},
+    {"backend", 0, "NAME", "native or openblas (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 if the CPU supports it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
 };
+
+/* The options that --help shows before the settings: --output and --model. */
+enum { N_OWN = sizeof own_options / sizeof *own_options, N_FIRST = 2 };
+
+static void table_fill(hs__option_table *table)
+{
+    for (size_t i = 0; i < N_FIRST; i++)
+        hs__option_add(table, &own_options[i]);
+    for (size_t k = 0; k < HS__SETTINGS; k++) {
+        const hs_field *field = hs__setting_field((hs__setting)k);
+        hs__option_add_field(table, field, field->kind == HS_FIELD_ENUM ? hs__set_choice : hs__set_string,
+                             AT(settings[0]) + k * sizeof(const char *));
+    }
+    for (size_t i = N_FIRST; i < N_OWN; i++)
+        hs__option_add(table, &own_options[i]);
+}
 
 /* ---- progress ---- */
 
 typedef struct teller {
     bool terminal;
     double told; /* seconds of the run */
-    uint64_t n_bad;
-    json_t *bad; /* the bad lines there were when there were n_bad, or NULL */
+    uint64_t n_bad, n_empty;
+    json_t *bad; /* the list when there were n_bad, or NULL */
 } teller;
 
 static const char *duration(double seconds, char ret[32])
@@ -105,19 +107,22 @@ static const char *duration(double seconds, char ret[32])
 static void progress_print(const hs__corpus_progress *p, void *data)
 {
     teller *t = data;
-    char bar[BAR_CELLS + 1], left[64] = "", time[32], bad[48] = "";
+    char bar[BAR_CELLS + 1], left[64] = "", time[32], bad[96] = "";
     if (p->bad_lines != t->n_bad) {
         json_decref(t->bad);
-        t->bad = hs__corpus_bad_save(p->bad, NULL);
+        t->bad = hs__bad_lines_save(p->bad, NULL);
         t->n_bad = p->bad_lines;
     }
+    t->n_empty = p->empty_texts;
     if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
         return;
     t->told = p->seconds;
     if (hs__corpus_seconds_left(p) >= 0)
         snprintf(left, sizeof left, ", %s left", duration(hs__corpus_seconds_left(p), time));
-    if (p->bad_lines)
-        snprintf(bad, sizeof bad, ", %llu bad lines", (unsigned long long)p->bad_lines);
+    const int n_bad =
+        p->bad_lines ? snprintf(bad, sizeof bad, ", %llu bad lines", (unsigned long long)p->bad_lines) : 0;
+    if (p->empty_texts)
+        snprintf(bad + n_bad, sizeof bad - (size_t)n_bad, ", %llu empty", (unsigned long long)p->empty_texts);
     if (!t->terminal) {
         if (p->share >= 0)
             snprintf(bar, sizeof bar, ", %.0f %%", 100 * p->share);
@@ -134,6 +139,19 @@ static void progress_print(const hs__corpus_progress *p, void *data)
             p->texts_per_second, left, bad);
 }
 
+static void expected_print(const hs__pairs_expected *e, void *data)
+{
+    const teller *t = data;
+    if (t->terminal)
+        fputs("\r\033[K", stderr);
+    fprintf(stderr, "pairs: about %.0f rows, %.1f MB ", e->rows, e->bytes / (1 << 20));
+    if (e->texts)
+        fprintf(stderr, "expected for %llu texts\n", (unsigned long long)e->texts);
+    else
+        fprintf(stderr, "for each %llu texts; the input's number of texts is not known\n",
+                (unsigned long long)e->texts_seen);
+}
+
 /* ---- stopping ---- */
 
 static atomic_int stop;
@@ -143,7 +161,7 @@ static void on_signal(int number)
     atomic_store(&stop, number);
 }
 
-/* The first ^C saves and ends; a second one ends at once, as if it were kill -9. */
+/* The first ^C saves and ends; a second one ends at once, without a save. */
 static void signals_catch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -162,7 +180,7 @@ static bool number_read(const char *text, size_t *ret)
     return !*end;
 }
 
-/* From the schedulers that start one process a shard. False when none did. */
+/* Reads the shard from the environment of a scheduler. False: there is none. */
 static bool shard_of_environment(size_t *ret_shard, size_t *ret_n)
 {
     static const char *const names[][2] = {
@@ -181,7 +199,7 @@ static bool shard_of_environment(size_t *ret_shard, size_t *ret_n)
     return false;
 }
 
-/* The shard, and the folder: one of a scheduler's many gets its own inside DIR. */
+/* Chooses the shard and its folder: a shard of a scheduler gets a folder inside DIR. */
 static hs_status shard_choose(const corpus_options *o, hs__corpus_job *job, char *ret_dir, size_t dir_size,
                               hs_error *err)
 {
@@ -198,16 +216,17 @@ static hs_status shard_choose(const corpus_options *o, hs__corpus_job *job, char
     }
     if (o->pairs && !o->shard && job->n_shards > 1)
         return hs_fail(err, HS_INVALID,
-                       "--pairs: %zu processes would write one FILE: give each its own, and its --shard I/N",
+                       "--pairs: %zu processes would write one FILE; give each its own FILE and --shard I/N",
                        job->n_shards);
     if (job->shard >= job->n_shards || job->n_shards > 100000)
-        return hs_fail(err, HS_INVALID, "shard %zu of %zu: the number must be below, counted from 0",
+        return hs_fail(err, HS_INVALID,
+                       "shard %zu of %zu: shards are numbered from 0 to N - 1, and N is at most 100000",
                        job->shard, job->n_shards);
     return HS_OK;
 }
 
-/* One run a folder at a time: until the program ends. Where there are no locks, as on some network disks, it
- * is on trust. */
+/* Makes the folder and locks it until the program ends. Some network disks have no locks; there it only makes
+ * it. */
 static hs_status folder_take(const char *dir, hs_error *err)
 {
     const hs_status st = hs__folder_make(dir, err);
@@ -219,45 +238,87 @@ static hs_status folder_take(const char *dir, hs_error *err)
     return st;
 }
 
+/* Makes and locks the folder, and refuses outputs that would replace what the run reads. */
+static hs_status outputs_take(const corpus_options *o, const hs__corpus_job *job, hs_error *err)
+{
+    const hs_status st = folder_take(job->dir, err);
+    return st ? st
+              : hs__corpus_paths_check(job, hs__catalog_place(&o->catalog, 0),
+                                       o->settings[HS__SETTING_INTERVENTIONS], err);
+}
+
 /* ---- the command ---- */
 
-static void bad_lines_print(const json_t *bad, char *const *inputs)
+static void bad_lines_print(const json_t *bad, const char *const *inputs)
 {
     const json_t *lines = json_object_get(bad, "lines");
     const size_t n = json_array_size(lines);
     for (size_t i = 0; i < n && i < 10; i++) {
         const json_t *line = json_array_get(lines, i);
+        char why[512];
         fprintf(stderr, "  %s:%lld: %s\n", inputs[json_integer_value(json_object_get(line, "file"))],
                 json_integer_value(json_object_get(line, "line")),
-                json_string_value(json_object_get(line, "why")));
+                hs__printable(json_string_value(json_object_get(line, "why")), why, sizeof why));
     }
     if (n)
-        fprintf(stderr, "%lld bad lines were passed over; report.json lists up to %d\n",
-                json_integer_value(json_object_get(bad, "count")), HS__CORPUS_BAD_LISTED_MAX);
+        fprintf(stderr, "%lld bad lines were skipped; report.json lists up to %d\n",
+                json_integer_value(json_object_get(bad, "count")), HS__BAD_LINES_LISTED_MAX);
 }
 
-/* The whole run must fit before it begins; of the workers those that do. */
-static hs_status room_find(hs__corpus_job *job, hs_error *err)
+/* Checks that the run fits into memory and on the disk, and reduces the workers to those that fit. */
+static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
 {
-    hs__corpus_needs needs;
+    hs__requirements needs;
     const size_t n_wanted = job->n_workers;
-    hs_status st = hs__corpus_needs_measure(job, &needs, err);
+    hs_status st = hs__requirements_measure(job, &needs, err);
     if (!st)
         st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_wanted, &job->n_workers, err);
     if (st)
         return st;
     const uint64_t free_bytes = hs__corpus_disk_free(job->dir), there = hs__folder_bytes(job->dir);
     if (needs.disk > free_bytes && needs.disk - free_bytes > there)
-        return hs_fail(err, HS_TOO_LARGE, "the run needs %llu MB in '%.200s', where %llu MB are free",
+        return hs_fail(err, HS_NO_SPACE,
+                       "the run needs %llu MB in '%.200s'; %llu MB are free. Free some or choose another -o",
                        (unsigned long long)(needs.disk >> 20), job->dir,
                        (unsigned long long)(free_bytes >> 20));
     if (job->n_workers < n_wanted)
-        fprintf(stderr, "headscope corpus: memory is enough for %zu of %zu workers\n", job->n_workers,
+        fprintf(stderr, "headscope corpus: using %zu of %zu workers: memory is short\n", job->n_workers,
                 n_wanted);
     return HS_OK;
 }
 
-/* What the file holds, in place of its name; NULL stays. */
+/* Reads a number in (0, 1]; NULL is 0. name: the option's. */
+static hs_status fraction_read(const char *name, const char *text, double *ret, hs_error *err)
+{
+    char *end;
+    *ret = 0;
+    if (!text)
+        return HS_OK;
+    *ret = strtod(text, &end);
+    if (end == text || *end || !(*ret > 0 && *ret <= 1))
+        return hs_fail(err, HS_INVALID, "--%s must be a number in (0, 1]; it is \"%.40s\"", name, text);
+    return HS_OK;
+}
+
+static hs_status filter_read(const corpus_options *o, hs__corpus_job *job, hs_error *err)
+{
+    hs__pairs_filter *filter = &job->pairs_filter;
+    double least;
+    hs_error why = {0};
+    *filter = (hs__pairs_filter){.strongest = o->pairs_strongest, .seed = o->pairs_seed};
+    hs_status st = fraction_read("pairs-min", o->pairs_min, &least, err);
+    if (!st)
+        st = fraction_read("pairs-sample", o->pairs_sample, &filter->sample, err);
+    if (st)
+        return st;
+    filter->least = (float)least;
+    if (o->pairs_heads)
+        st = hs__pairs_filter_heads(o->pairs_heads, job->settings.layers, job->settings.n_layers,
+                                    hs_model_shape(job->model)->n_heads, filter, &why);
+    return st ? hs_fail(err, st, "--pairs-heads %s", why.text) : HS_OK;
+}
+
+/* Replaces the name of a file by its content; NULL stays. */
 static hs_status interventions_load(const char **setting, char ret_text[INTERVENTIONS_BYTES], hs_error *err)
 {
     if (!*setting)
@@ -266,8 +327,8 @@ static hs_status interventions_load(const char **setting, char ret_text[INTERVEN
     const size_t n = file ? fread(ret_text, 1, INTERVENTIONS_BYTES, file) : 0;
     const bool whole = file && !ferror(file) && n < INTERVENTIONS_BYTES;
     if (!whole)
-        hs_fail(err, HS_IO, "--interventions: cannot read '%.200s' (of less than %d bytes)", *setting,
-                INTERVENTIONS_BYTES);
+        hs_fail(err, HS_IO, "--interventions: cannot read '%.200s'; it must be a file of less than %d bytes",
+                *setting, INTERVENTIONS_BYTES);
     if (file)
         fclose(file);
     if (!whole)
@@ -291,26 +352,58 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
     job->model = catalog->models[0];
     job->engine = catalog->engines[0];
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
+    if (!st) {
+        st = filter_read(o, job, err);
+        return st ? st : capacity_check(job, err);
+    }
+    char name[64];
+    return hs_fail(err, st, "--%s%s", hs__name_with(hs__setting_field(wrong)->name, '_', '-', name),
+                   why.text);
+}
+
+/* Opens the model, reads the settings and runs the job. */
+static hs_status job_run(corpus_options *o, hs_catalog *catalog, hs__corpus_job *job, hs_error *err)
+{
+    hs_status st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, err);
     if (!st)
-        return room_find(job, err);
-    char name[40];
-    snprintf(name, sizeof name, "%s", hs__setting_name(wrong));
-    for (char *c = name; *c; c++)
-        *c = (char)(*c == '_' ? '-' : *c);
-    return hs_fail(err, st, "--%s %s", name, why.text);
+        st = hs__catalog_open(&o->catalog, catalog, err);
+    if (!st)
+        st = job_fill(o, catalog, job, err);
+    if (st)
+        return st;
+    st = hs__corpus_run(job, err);
+    if (isatty(STDERR_FILENO))
+        fputc('\n', stderr); /* ends the line of progress */
+    return st;
+}
+
+/* Prints what the run left out, and where its report is. */
+static void outcome_print(const hs__corpus_job *job, const teller *t)
+{
+    bad_lines_print(t->bad, job->inputs);
+    if (t->n_empty)
+        fprintf(stderr, "%llu empty texts were skipped\n", (unsigned long long)t->n_empty);
+    printf("%s/report.html\n", job->dir);
+}
+
+static int exit_code_of(const hs_command *command, hs_status st, const hs_error *err)
+{
+    if (st != HS_CANCELLED)
+        return st ? hs__command_failed(command, err) : HS_EXIT_DONE;
+    fprintf(stderr, "headscope corpus: stopped and saved. Run the same command with --resume to continue.\n");
+    return HS_EXIT_SIGNAL + atomic_load(&stop);
 }
 
 static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
 {
-    char dir[4096], name[256];
-    const hs_model_place *place = hs__catalog_place(&o->catalog, 0);
+    char dir[4096];
     hs_error err = {0};
     hs_catalog catalog = {0};
     teller t = {.terminal = isatty(STDERR_FILENO)};
     hs__corpus_job job = {.inputs = (const char *const *)inputs,
                           .n_inputs = n_inputs,
                           .dir = dir,
-                          .model_name = name,
+                          .model_name = hs__catalog_place(&o->catalog, 0)->name,
                           .pairs = o->pairs,
                           .n_workers = o->n_workers,
                           .save_ms = o->save_ms,
@@ -318,36 +411,21 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
                           .strict = o->strict != 0,
                           .stop = &stop,
                           .progress = progress_print,
+                          .expect = expected_print,
                           .progress_data = &t};
-    snprintf(name, sizeof name, "%.*s", (int)place->n_name, place->name);
     signals_catch();
     hs_status st = shard_choose(o, &job, dir, sizeof dir, &err);
     if (!st)
-        st = folder_take(dir, &err);
+        st = outputs_take(o, &job, &err);
     if (!st)
-        st = hs_runtime_create(o->catalog.n_threads, &o->catalog.runtime, &err);
+        st = job_run(o, &catalog, &job, &err);
     if (!st)
-        st = hs__catalog_open(&o->catalog, &catalog, &err);
-    if (!st)
-        st = job_fill(o, &catalog, &job, &err);
-    if (!st) {
-        st = hs__corpus_run(&job, &err);
-        if (t.terminal)
-            fputc('\n', stderr);
-    }
+        outcome_print(&job, &t);
+    json_decref(t.bad);
     hs__corpus_settings_finish(&job.settings);
     hs__catalog_close(&catalog);
     hs_runtime_destroy(o->catalog.runtime);
-    if (!st) {
-        bad_lines_print(t.bad, inputs);
-        printf("%s/report.html\n", dir);
-    }
-    json_decref(t.bad);
-    if (st == HS_CANCELLED) {
-        fprintf(stderr, "headscope corpus: stopped and saved. The same command with --resume goes on.\n");
-        return HS_EXIT_SIGNAL + atomic_load(&stop);
-    }
-    return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;
+    return exit_code_of(command, st, &err);
 }
 
 static int corpus_main(const hs_command *command, int argc, char **argv)
@@ -355,36 +433,47 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
     corpus_options options = {.catalog.n_threads = 1, /* a worker is a thread */
                               .n_workers = hs__cores_usable(),
                               .save_ms = 30000};
+    hs__option_table table = {.n = 0};
+    hs_command filled = *command;
     int operand, exit_code;
-    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+    table_fill(&table);
+    filled.options = table.options;
+    filled.n_options = table.n;
+    if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
         return exit_code;
     if (!options.dir)
-        return hs__usage_error(command, "where to? Name a folder with -o DIR");
+        return hs__usage_error(command, "no output folder; name one with -o DIR");
     if (operand == argc)
-        return hs__usage_error(command, "which texts? Name files, or - for standard input");
+        return hs__usage_error(command, "no input; name files, or - for standard input");
     if (options.pairs && options.resume)
+        return hs__usage_error(command, "--pairs cannot be used with --resume: pairs of earlier sessions "
+                                        "would be missing. Start again in "
+                                        "another folder");
+    if (options.pairs && !hs__ending_is_known(options.pairs, "csv|gz|sqlite|db"))
         return hs__usage_error(
-            command, "--pairs writes the pairs of a whole run: with --resume those counted before would be "
-                     "missing. Begin anew in another folder");
-    if (argc - operand > HS__CORPUS_FILES_MAX)
-        return hs__usage_error(command, "at most %d files", HS__CORPUS_FILES_MAX);
+            command, "--pairs '%s': name a file that ends in .csv, .csv.gz, .sqlite or .db", options.pairs);
+    if (!options.pairs && (options.pairs_strongest || options.pairs_heads || options.pairs_min ||
+                           options.pairs_sample || options.pairs_seed))
+        return hs__usage_error(command, "the options --pairs-... select rows of --pairs; name its FILE");
+    if (argc - operand > HS__INPUT_FILES_MAX)
+        return hs__usage_error(command, "at most %d files", HS__INPUT_FILES_MAX);
     return corpus_run(command, &options, argv + operand, (size_t)(argc - operand));
 }
 
 const hs_command hs__command_corpus = {
     .name = "corpus",
     .operands = "FILE...",
-    .summary = "Every figure of the paper over any number of texts",
-    .details =
-        "Files hold a text a line: plain, or JSON (objects with text, or strings); or a JSON array, CSV or "
-        "TSV with\n"
-        "a header, CoNLL-U, paragraphs. What they are is seen, gzip and zstd are fine, - is standard input.\n"
-        "DIR gets report.html, report.json and report.npz. ^C saves; --resume goes on, also "
-        "after a crash.\n"
-        "Under Kubernetes indexed jobs, Slurm arrays and Open MPI each process takes its own shard, "
-        "in a folder of\n"
-        "its own inside DIR.",
-    .options = corpus_table,
-    .n_options = sizeof corpus_table / sizeof *corpus_table,
+    .operand_words = "text|texts|file|files|input|inputs|corpus",
+    .operand_help = "name the FILEs without an option, or - for standard input",
+    .summary = "Computes the statistics of the paper over any number of texts",
+    .details = "FILEs hold one text per line, plain or as JSON (objects with text, or strings), or a JSON "
+               "array, CSV or TSV\n"
+               "with a header, CoNLL-U, or paragraphs. The format is detected; gzip and zstd are unpacked; - "
+               "is standard\n"
+               "input. DIR receives report.html, report.json and report.npz. ^C saves; --resume continues, "
+               "also after a\n"
+               "crash. In Kubernetes indexed jobs, Slurm arrays and Open MPI each process counts one shard, "
+               "in a folder\n"
+               "of its own inside DIR.",
     .main = corpus_main,
 };

@@ -14,6 +14,3 @@ bool hs__help_form_read(const char *text, hs__help_form *ret_form);
 
 /* On standard output. */
 void hs__help_print(const hs_command *command, hs__help_form form);
-
-/* The word of the list, which ends with NULL, that is nearest to a mistyped one; NULL when none is near. */
-const char *hs__help_nearest(const char *word, const char *const *words);

@@ -32,9 +32,11 @@ typedef struct answer {
     size_t body_bytes;
     /* or into a file */
     int out;
-    uint64_t *written;
+    uint64_t *written, *received; /* bytes in the file; bytes of this transfer */
+    uint64_t n_expected;          /* the file's size */
     int write_error;
-    bool resumed; /* a range was asked for */
+    bool resumed;  /* a range was asked for */
+    bool too_long; /* more than n_expected came */
     const hs__hub *hub;
     hs__hub_progress *progress;
     void *context;
@@ -187,6 +189,9 @@ static size_t on_bytes(char *data, size_t one, size_t n_bytes, void *context)
     answer *a = context;
     if (!bytes_follow(a))
         return 0;
+    a->too_long = n_bytes > a->n_expected - *a->written;
+    if (a->too_long)
+        return 0;
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t n = write(a->out, data + done, n_bytes - done);
         if (n < 0 && errno == EINTR)
@@ -197,8 +202,9 @@ static size_t on_bytes(char *data, size_t one, size_t n_bytes, void *context)
         }
         done += (size_t)n;
         *a->written += (uint64_t)n;
+        *a->received += (uint64_t)n;
     }
-    a->cancelled = a->progress && a->progress(a->context, *a->written);
+    a->cancelled = a->progress && a->progress(a->context, *a->written, *a->received);
     return a->cancelled ? 0 : n_bytes;
 }
 
@@ -214,7 +220,9 @@ static CURLcode exchange(hs__hub *hub, const char *url, bool with_token, bool he
     if (with_token && *hub->authorization && !(headers = hs__curl.slist_append(NULL, hub->authorization)))
         return CURLE_OUT_OF_MEMORY;
     hs__curl.easy_setopt(curl, CURLOPT_URL, url);
-    hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    /* libcurl before 7.85 knows only the older option. */
+    if (hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https"))
+        hs__curl.easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
     hs__curl.easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     hs__curl.easy_setopt(curl, CURLOPT_USERAGENT, "headscope/" HS_VERSION);
     hs__curl.easy_setopt(curl, CURLOPT_ERRORBUFFER, hub->curl_error);
@@ -248,7 +256,7 @@ static hs_status fail_transport(const hs__hub *hub, CURLcode code, hs_error *err
                    hub->endpoint, *hub->curl_error ? hub->curl_error : hs__curl.easy_strerror(code));
 }
 
-/* What an answer other than 2xx and 3xx means for who asked for this name. */
+/* Reports an answer other than 2xx and 3xx in terms of the name that the user gave. */
 static hs_status fail_status(const hs__hub *hub, const hs_hub_name *name, const char *file, const answer *a,
                              hs_error *err)
 {
@@ -346,28 +354,48 @@ hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit
     return HS_OK;
 }
 
-/* Whether it is worth asking again: the connection broke, or the server was busy. */
+/* Returns true if a retry can help: the connection broke, or the server was busy. */
 static bool is_passing(CURLcode code, long status)
 {
     return (code && code != CURLE_WRITE_ERROR && code != CURLE_OUT_OF_MEMORY) || status / 100 == 5 ||
            status == 429;
 }
 
+/* Empties the file, so that the next try begins anew: what came before the surplus is not to be trusted. */
+static hs_status fail_too_long(const hs__hub_file *file, int out, uint64_t *n_bytes, hs_error *err)
+{
+    if (lseek(out, 0, SEEK_SET) < 0 || ftruncate(out, 0))
+        return hs_fail(err, HS_IO, "cannot empty the download of %s: %s", file->name, strerror(errno));
+    *n_bytes = 0;
+    return hs_fail(err, HS_IO,
+                   "the server of %s sends more than the %llu bytes that the hub announced: try again",
+                   file->name, (unsigned long long)file->n_bytes);
+}
+
 hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_t *n_bytes,
                         hs__hub_progress *progress, void *context, hs_error *err)
 {
+    uint64_t received = 0, reached = *n_bytes;
     for (int tries = 1; *n_bytes < file->n_bytes || (file->n_bytes == 0 && tries == 1); tries++) {
-        const uint64_t before = *n_bytes;
-        answer a = {.out = out, .written = n_bytes, .progress = progress, .context = context};
+        answer a = {.out = out,
+                    .written = n_bytes,
+                    .received = &received,
+                    .n_expected = file->n_bytes,
+                    .progress = progress,
+                    .context = context};
         const CURLcode code = exchange(hub, file->url, !file->elsewhere, false, &a);
         if (a.cancelled)
             return hs_fail(err, HS_CANCELLED, "stopped; the same command goes on from there");
         if (a.write_error)
             return hs_fail(err, HS_IO, "cannot write %s: %s; the same command goes on from there", file->name,
                            strerror(a.write_error));
+        if (a.too_long)
+            return fail_too_long(file, out, n_bytes, err);
         if (!code && a.status / 100 == 2 && *n_bytes >= file->n_bytes)
             break;
-        tries = *n_bytes > before ? 1 : tries; /* patience is for a server that gives nothing */
+        /* Patience is for a server that gives nothing; one that begins again and again gives nothing new. */
+        tries = *n_bytes > reached ? 1 : tries;
+        reached = *n_bytes > reached ? *n_bytes : reached;
         if (tries < TRIES && (is_passing(code, a.status) || (!code && a.status / 100 == 2)))
             continue;
         if (code && code != CURLE_WRITE_ERROR)

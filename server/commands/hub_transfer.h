@@ -17,7 +17,7 @@ void hs__hub_close(hs__hub *hub); /* NULL is fine */
 
 const char *hs__hub_endpoint(const hs__hub *hub);
 
-/* What the hub lists of a revision: JSON, NUL-terminated, malloc'ed, at most 16 MiB. */
+/* Returns the hub's list of a revision's files: JSON, NUL-terminated, malloc'ed, at most 16 MiB. */
 HS_MUST_USE hs_status hs__hub_list(hs__hub *hub, const hs_hub_name *name, char **ret_json,
                                    size_t *ret_n_bytes, hs_error *err);
 
@@ -35,10 +35,12 @@ typedef struct hs__hub_file {
 HS_MUST_USE hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit,
                                    const char *file, hs__hub_file *ret_file, hs_error *err);
 
-/* Called now and then with the bytes that are there; nonzero ends the transfer with HS_CANCELLED. */
-typedef int hs__hub_progress(void *context, uint64_t n_bytes);
+/* Is called now and then with the bytes in the file and those that came in this transfer. After a server
+ * began again the second number is the larger one. A nonzero result ends the transfer with HS_CANCELLED. */
+typedef int hs__hub_progress(void *context, uint64_t n_bytes, uint64_t n_received);
 
-/* Appends the file's bytes from *n_bytes on to out and counts them there, also when it fails half-way. A
- * server that cannot resume begins again: *n_bytes and the file go back to 0. */
+/* Appends the file's bytes from *n_bytes on to out and counts them there, also when it fails half-way. When a
+ * server cannot resume and begins again, and when it sends more than file->n_bytes (HS_IO), *n_bytes and the
+ * file go back to 0. */
 HS_MUST_USE hs_status hs__hub_fetch(hs__hub *hub, const hs__hub_file *file, int out, uint64_t *n_bytes,
                                     hs__hub_progress *progress, void *context, hs_error *err);

@@ -1,4 +1,4 @@
-/* lazy_curl.c - finds libcurl's functions by name. The library stays for as long as the program. */
+/* lazy_curl.c - finds libcurl's functions by name. The library stays loaded until the program ends. */
 #include "server/commands/lazy_curl.h"
 
 #include <dlfcn.h>
@@ -9,8 +9,11 @@ hs_status hs__curl_load(hs_error *err)
 {
     void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return hs_fail(err, HS_UNSUPPORTED, "downloading needs libcurl: apt-get install libcurl4 (%s)",
-                       dlerror());
+        return hs_fail(
+            err, HS_UNSUPPORTED,
+            "downloading needs libcurl (%s): install Debian's package libcurl4 or Fedora's libcurl; "
+            "or download with Python's huggingface_hub, whose files headscope finds",
+            dlerror());
     const struct {
         const char *name;
         void **function;

@@ -1,5 +1,6 @@
-/* lazy_curl.h - libcurl, loaded when something is downloaded and not before: it brings twenty libraries with
- * it, which would cost every server that never downloads 4 MB and half of its start.
+/* lazy_curl.h - libcurl, loaded when something is downloaded and not before. It brings twenty libraries with
+ * it, which would cost every server that never downloads 4 MB and half of its start. Wheels and tarballs do
+ * not bundle it: TLS needs the system's certificates and security fixes.
  *
  *     if (!(st = hs__curl_load(err)))
  *         CURL *curl = hs__curl.easy_init();         each function under its name without curl_ */
@@ -7,10 +8,11 @@
 
 #include "model/status.h"
 
+#define CURL_DISABLE_DEPRECATION /* for CURLOPT_PROTOCOLS, which libcurl before 7.85 needs */
 #include <curl/curl.h>
 
-/* What is used of libcurl. The two variadic ones are called through their plain type, so no check of
- * arguments by macros takes place. */
+/* The functions of libcurl that are used. The two variadic ones are called through their plain type, so no
+ * check of arguments by macros takes place. */
 #define HS__CURL_FUNCTIONS(X)                                                                                \
     X(global_init)                                                                                           \
     X(global_cleanup)                                                                                        \

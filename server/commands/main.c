@@ -2,15 +2,18 @@
 #include "server/base/version.h"
 #include "server/commands/commands.h"
 #include "server/commands/help.h"
+#include "server/commands/nearest.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COMMANDS_MAX = 16 };
 static const hs_command *const commands[COMMANDS_MAX] = {
-    &hs__command_serve,  &hs__command_analyze, &hs__command_corpus,
-    &hs__command_merge,  &hs__command_report,  &hs__command_pull,
-    &hs__command_models, &hs__command_bench,   NULL};
+    &hs__command_serve,  &hs__command_analyze, &hs__command_plot,   &hs__command_corpus, &hs__command_merge,
+    &hs__command_report, &hs__command_pull,    &hs__command_models, &hs__command_bench,  NULL};
 
 static const hs_command *command_find(const char *name)
 {
@@ -81,18 +84,13 @@ static int completion_print(void)
 
 static int version_print(void)
 {
-#if defined HS_WITH_ONEDNN
-    const char *products = "native, openblas, onednn";
-#else
-    const char *products = "native, openblas";
-#endif
-    printf("headscope %s\ncompiler  %s %s\nproducts  %s\n", HS_VERSION,
+    printf("headscope %s\ncompiler  %s %s\nproducts  native, openblas\n", HS_VERSION,
 #if defined __clang__
-           "clang", __clang_version__,
+           "clang", __clang_version__
 #else
-           "gcc", __VERSION__,
+           "gcc", __VERSION__
 #endif
-           products);
+    );
     return HS_EXIT_DONE;
 }
 
@@ -101,7 +99,7 @@ static int unknown(const char *name)
     const char *names[COMMANDS_MAX + 2] = {"help", "version"};
     for (size_t i = 0; commands[i]; i++)
         names[i + 2] = commands[i]->name;
-    const char *nearest = hs__help_nearest(name, names);
+    const char *nearest = hs__nearest(name, names);
     fprintf(stderr, "headscope: there is no command '%s'%s%s%s\n\n", name, nearest ? "; did you mean " : "",
             nearest ? nearest : "", nearest ? "?" : "");
     help_print(stderr);
@@ -126,8 +124,23 @@ static bool is_one_of(const char *name, const char *a, const char *b, const char
     return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
 }
 
+/* Opens /dev/null in place of each standard descriptor that is closed: else the next file or socket would get
+ * its number, and messages would be written into that. Reading from such an input and writing to such an
+ * output fail as with a closed descriptor. Returns false if /dev/null cannot be opened. */
+static bool standard_descriptors_open(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        const bool closed = fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+        if (closed && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!standard_descriptors_open())
+        return HS_EXIT_FAILED;
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         help_print(stderr);

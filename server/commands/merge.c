@@ -1,7 +1,10 @@
-/* merge.c - runs that are done: shards joined, the page drawn again. */
+/* merge.c - `headscope merge` joins shards; `headscope report` draws the page of a run again. */
+#include "server/base/atomic_files.h"
 #include "server/commands/commands.h"
-#include "server/corpus/corpus_report.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/run_checkpoint.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,22 +14,22 @@ typedef struct merge_options {
 } merge_options;
 
 static const hs_option merge_table[] = {
-    {"output", 'o', "DIR", "where the whole goes (needed)", hs__set_string, offsetof(merge_options, output),
-     0, 0, NULL},
+    {"output", 'o', "DIR", "folder for the merged run (required)", hs__set_string,
+     offsetof(merge_options, output), 0, 0, NULL},
 };
 
-static hs_status shards_merge(char *const *dirs, size_t n, hs__corpus_record *ret_record, hs_error *err)
+static hs_status shards_merge(char *const *dirs, size_t n, hs__corpus_results *ret_results, hs_error *err)
 {
-    hs_status st = hs__corpus_record_load(dirs[0], ret_record, err);
-    if (!st && !ret_record->done)
-        st = hs_fail(err, HS_INVALID, "the run in '%.250s' is not finished: go on with it first (--resume)",
+    hs_status st = hs__run_checkpoint_load(dirs[0], ret_results, err);
+    if (!st && !ret_results->done)
+        st = hs_fail(err, HS_INVALID, "the run in '%.250s' is not finished: complete it with --resume first",
                      dirs[0]);
     for (size_t i = 1; !st && i < n; i++) {
-        hs__corpus_record shard;
-        st = hs__corpus_record_load(dirs[i], &shard, err);
+        hs__corpus_results shard;
+        st = hs__run_checkpoint_load(dirs[i], &shard, err);
         if (!st)
-            st = hs__corpus_record_merge(ret_record, &shard, dirs[i], err);
-        hs__corpus_record_finish(&shard);
+            st = hs__corpus_results_merge(ret_results, &shard, dirs[i], err);
+        hs__corpus_results_finish(&shard);
     }
     return st;
 }
@@ -34,29 +37,29 @@ static hs_status shards_merge(char *const *dirs, size_t n, hs__corpus_record *re
 static int merge_main(const hs_command *command, int argc, char **argv)
 {
     merge_options options = {0};
-    hs__corpus_record record = {0};
+    hs__corpus_results results = {0};
     hs_error err = {0};
     int operand, exit_code;
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
     if (!options.output)
-        return hs__usage_error(command, "where to? Name a folder with -o DIR");
+        return hs__usage_error(command, "no output folder; name one with -o DIR");
     if (operand == argc)
-        return hs__usage_error(command, "which shards? Name their folders");
-    hs_status st = shards_merge(argv + operand, (size_t)(argc - operand), &record, &err);
+        return hs__usage_error(command, "no shards; name their folders");
+    hs_status st = shards_merge(argv + operand, (size_t)(argc - operand), &results, &err);
     if (!st)
         st = hs__folder_make(options.output, &err);
     if (!st)
-        st = hs__corpus_record_save(&record, options.output, &err);
+        st = hs__run_checkpoint_save(&results, options.output, &err);
     if (!st)
-        st = hs__corpus_report_write(&record, options.output, NULL, &err);
-    const size_t n = json_array_size(record.shards);
-    const long long due = json_integer_value(json_object_get(record.identity, "n_shards"));
-    hs__corpus_record_finish(&record);
+        st = hs__corpus_report_write(&results, options.output, NULL, &err);
+    const size_t n = json_array_size(results.shards);
+    const long long due = json_integer_value(json_object_get(results.identity, "n_shards"));
+    hs__corpus_results_finish(&results);
     if (st)
         return hs__command_failed(command, &err);
     if ((long long)n < due)
-        fprintf(stderr, "headscope merge: %zu of %lld shards; merge the rest with this folder later\n", n,
+        fprintf(stderr, "headscope merge: %zu of %lld shards; merge the others with this folder later\n", n,
                 due);
     printf("%s/report.html\n", options.output);
     return HS_EXIT_DONE;
@@ -66,9 +69,9 @@ const hs_command hs__command_merge = {
     .name = "merge",
     .operands = "DIR...",
     .summary = "Joins the shards of a corpus run",
-    .details = "The whole has the same counts as one run over all texts. Shards of another model, of other "
-               "options or\n"
-               "of another input are refused, and so is one that is there twice.",
+    .details = "The result has the same counts as one run over all texts. All shards must have the same "
+               "model, options and\n"
+               "input, and each may be named once.",
     .options = merge_table,
     .n_options = sizeof merge_table / sizeof *merge_table,
     .main = merge_main,
@@ -83,18 +86,28 @@ static const hs_option report_table[] = {
 
 static hs_status page_write(FILE *file, void *data, hs_error *err)
 {
-    hs__corpus_record *record = data;
-    json_t *report = hs__corpus_report_json(record);
-    const hs_status st = report ? hs__corpus_html_write(file, record->stats, report, err)
+    hs__corpus_results *results = data;
+    json_t *report = hs__corpus_report_json(results);
+    const hs_status st = report ? hs__corpus_html_write(file, results->stats, report, err)
                                 : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     json_decref(report);
     return st;
 }
 
+/* Refuses to replace the checkpoint, from which the page is drawn. */
+static hs_status output_check(const char *path, const char *dir, hs_error *err)
+{
+    char state[PATH_MAX];
+    snprintf(state, sizeof state, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
+    return hs__path_replaces(path, state)
+               ? hs_fail(err, HS_INVALID, "'%.200s' is the run's own checkpoint: choose another output", path)
+               : HS_OK;
+}
+
 static int report_main(const hs_command *command, int argc, char **argv)
 {
     merge_options options = {0};
-    hs__corpus_record record = {0};
+    hs__corpus_results results = {0};
     hs_error err = {0};
     char path[4096];
     int operand, exit_code;
@@ -102,14 +115,19 @@ static int report_main(const hs_command *command, int argc, char **argv)
         return exit_code;
     if (argc - operand != 1)
         return hs__usage_error(command, "name the folder of one run");
+    if (options.output && !hs__ending_is_known(options.output, "html|htm"))
+        return hs__usage_error(command, "-o '%s': the report is a page; name a file that ends in .html",
+                               options.output);
     if (options.output)
         snprintf(path, sizeof path, "%s", options.output);
     else
         snprintf(path, sizeof path, "%s/" HS__REPORT_HTML, argv[operand]);
-    hs_status st = hs__corpus_record_load(argv[operand], &record, &err);
+    hs_status st = output_check(path, argv[operand], &err);
     if (!st)
-        st = hs__path_write(path, page_write, &record, &err);
-    hs__corpus_record_finish(&record);
+        st = hs__run_checkpoint_load(argv[operand], &results, &err);
+    if (!st)
+        st = hs__path_write(path, page_write, &results, &err);
+    hs__corpus_results_finish(&results);
     if (st)
         return hs__command_failed(command, &err);
     printf("%s\n", path);

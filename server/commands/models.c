@@ -1,4 +1,4 @@
-/* models.c - headscope models: what models are, as their recipes tell it, without making an engine. */
+/* models.c - headscope models: what models are, as their architectures tell it, without making an engine. */
 #include "server/base/catalog.h"
 #include "server/commands/commands.h"
 
@@ -16,8 +16,8 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 }
 
 static const hs_option models_table[] = {
-    {"model", 0, "NAME=DIR", "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)", set_model, 0, 0,
-     0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT, "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
+     set_model, 0, 0, 0, NULL},
 };
 
 /* "learned", "rotary": joined where there are several. */
@@ -34,10 +34,10 @@ static void positions_join(const hs_model *model, char ret[64])
 /* The largest window of a layer, or that there is none. */
 static void window_write(const hs_model *model, char ret[32])
 {
-    const hs_recipe *recipe = hs_model_recipe(model);
+    const hs_architecture *architecture = hs_model_architecture(model);
     size_t window = 0;
-    for (size_t i = 0; i < recipe->shape.n_layers; i++)
-        window = recipe->layers[i].window > window ? recipe->layers[i].window : window;
+    for (size_t i = 0; i < architecture->shape.n_layers; i++)
+        window = architecture->layers[i].window > window ? architecture->layers[i].window : window;
     snprintf(ret, 32, window ? "%zu" : "-", window);
 }
 
@@ -52,11 +52,13 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
     const hs_shape *s = hs_model_shape(model);
     positions_join(model, positions);
     window_write(model, window);
-    printf("%-24.*s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %7zu %8.1f  %.*s\n", (int)place->n_name,
-           place->name, hs_model_recipe(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)),
-           s->n_layers, s->n_heads, s->hidden, s->n_positions, positions, window,
-           hs_model_recipe(model)->predictor.decoder.data ? "yes" : "no", s->vocab_size,
-           (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
+    printf("%-24s %-11s %-14s %6zu %5zu %6zu %6zu %-9s %6s %-3s %-20s %6zu %7zu %8.1f  %.*s\n", place->name,
+           hs_model_architecture(model)->family, hs_tokenizer_kind(hs_model_tokenizer(model)), s->n_layers,
+           s->n_heads, s->hidden, s->n_positions, positions, window,
+           hs_model_predicts_masks(model) ? "yes" : "no", hs_model_task(model) ? hs_model_task(model) : "-",
+           hs_model_architecture(model)->task_head.labels ? hs_model_architecture(model)->task_head.n_classes
+                                                          : 0,
+           s->vocab_size, (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
            place->n_dir ? place->dir : "(built in)");
     hs_model_close(model);
     return HS_OK;
@@ -88,8 +90,9 @@ static int models_main(const hs_command *command, int argc, char **argv)
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
         return exit_code;
-    printf("%-24s %-11s %-14s %6s %5s %6s %6s %-9s %6s %-3s %7s %8s  %s\n", "NAME", "TYPE", "TOKENIZER",
-           "LAYERS", "HEADS", "HIDDEN", "TOKENS", "POSITIONS", "WINDOW", "MLM", "VOCAB", "MB", "WHERE");
+    printf("%-24s %-11s %-14s %6s %5s %6s %6s %-9s %6s %-3s %-20s %6s %7s %8s  %s\n", "NAME", "TYPE",
+           "TOKENIZER", "LAYERS", "HEADS", "HIDDEN", "TOKENS", "POSITIONS", "WINDOW", "MLM", "TASK", "LABELS",
+           "VOCAB", "MB", "WHERE");
     if (models_print(&options, argv + operand, &err))
         return hs__command_failed(command, &err);
     return HS_EXIT_DONE;
@@ -97,7 +100,9 @@ static int models_main(const hs_command *command, int argc, char **argv)
 
 const hs_command hs__command_models = {
     .name = "models",
-    .operands = "[DIR...]",
+    .operands = "[[NAME=]DIR...]",
+    .operand_words = "dir|folder|path",
+    .operand_help = "name folders without an option",
     .summary = "Lists models: type, tokenizer, layers, heads, sizes",
     .options = models_table,
     .n_options = sizeof models_table / sizeof *models_table,

@@ -2,7 +2,9 @@
  * wrong. */
 #include "server/commands/options.h"
 
+#include "server/base/printable.h"
 #include "server/commands/help.h"
+#include "server/commands/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -31,15 +33,16 @@ hs_status hs__set_string(const hs_option *option, const char *value, void *ret, 
 
 hs_status hs__set_choice(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
-    const size_t n = strlen(value);
-    for (const char *choice = option->choices; n && choice; choice = strchr(choice, '|')) {
-        choice += *choice == '|';
-        if (strncmp(choice, value, n) == 0 && (choice[n] == '|' || !choice[n])) {
-            memcpy(field(option, ret), &value, sizeof value);
-            return HS_OK;
-        }
-    }
-    return hs_fail(err, HS_INVALID, "expected one of %s", option->choices);
+    if (hs_choice_find(option->choices, value, strlen(value)) < 0)
+        return hs_fail(err, HS_INVALID, "expected one of %s", option->choices);
+    memcpy(field(option, ret), &value, sizeof value);
+    return HS_OK;
+}
+
+bool hs__ending_is_known(const char *path, const char *endings)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return !dot || dot == name || hs_choice_find(endings, dot + 1, strlen(dot + 1)) >= 0;
 }
 
 /* A number within the option's range, with an optional suffix taken from scales ("KMG": 2^10, 2^20, 2^30). */
@@ -63,8 +66,7 @@ hs_status hs__set_count(const hs_option *option, const char *value, void *ret, h
 {
     double number;
     if (!number_parse(option, value, "", &number) || number != floor(number))
-        return hs_fail(err, HS_INVALID, "expected a whole number from %.0f to %.0f", option->min,
-                       option->max);
+        return hs_fail(err, HS_INVALID, "expected an integer from %.0f to %.0f", option->min, option->max);
     *(size_t *)field(option, ret) = (size_t)number;
     return HS_OK;
 }
@@ -101,10 +103,38 @@ int hs__usage_error(const hs_command *command, const char *format, ...)
 
 int hs__command_failed(const hs_command *command, const hs_error *err)
 {
+    char text[sizeof err->text];
     fprintf(stderr, "headscope %s: %s\n", command->name,
-            *err->text ? err->text : hs_status_text(err->status));
+            hs__printable(*err->text ? err->text : hs_status_text(err->status), text, sizeof text));
     return HS_EXIT_FAILED;
 }
+
+/* ---- options of fields ---- */
+
+const char *hs__name_with(const char *name, char from, char to, char ret_name[64])
+{
+    snprintf(ret_name, 64, "%s", name);
+    for (char *c = ret_name; *c; c++)
+        *c = *c == from ? to : *c;
+    return ret_name;
+}
+
+void hs__option_add(hs__option_table *table, const hs_option *option)
+{
+    table->options[table->n++] = *option;
+}
+
+void hs__option_add_field(hs__option_table *table, const hs_field *field, hs_option_set set, size_t offset)
+{
+    hs__option_add(table, &(hs_option){.name = hs__name_with(field->name, '_', '-', table->names[table->n]),
+                                       .argument = field->argument,
+                                       .help = field->help,
+                                       .set = set,
+                                       .offset = offset,
+                                       .choices = field->choices});
+}
+
+/* ---- reading ---- */
 
 /* "max-body" -> "HEADSCOPE_MAX_BODY" */
 static const char *environment_name(const hs_option *option, char ret_name[64])
@@ -150,7 +180,7 @@ static void getopt_tables(const hs_command *command, struct option *ret_long, ch
 
 static const hs_option *option_find(const hs_command *command, int code)
 {
-    if (code > HELP)
+    if (code > HELP && (size_t)(code - HELP) <= command->n_options)
         return &command->options[code - HELP - 1];
     for (size_t i = 0; i < command->n_options; i++)
         if (command->options[i].letter == code)
@@ -158,25 +188,45 @@ static const hs_option *option_find(const hs_command *command, int code)
     return NULL;
 }
 
-/* What getopt could not read: an option that is none, or one without its argument. */
-static void option_refuse(const hs_command *command, const char *argument, int code)
+/* Refuses an option that the command does not have, with the one that was probably meant. */
+static void option_refuse(const hs_command *command, const char *argument)
 {
     const char *names[HS_OPTIONS_MAX + 2] = {NULL};
     char word[64];
     for (size_t i = 0; i < command->n_options; i++)
         names[i] = command->options[i].name;
     names[command->n_options] = "help";
-    if (code == ':') {
-        hs__usage_error(command, "%s needs a value", argument);
-        return;
-    }
     snprintf(word, sizeof word, "%.*s", (int)strcspn(argument + strspn(argument, "-"), "="),
              argument + strspn(argument, "-"));
-    const char *nearest = strncmp(argument, "--", 2) == 0 ? hs__help_nearest(word, names) : NULL;
-    if (nearest)
+    const bool is_long = strncmp(argument, "--", 2) == 0;
+    const char *nearest = is_long ? hs__nearest(word, names) : NULL;
+    if (is_long && hs_choice_find(command->operand_words, word, strlen(word)) >= 0)
+        hs__usage_error(command, "there is no option '--%s'; %s", word, command->operand_help);
+    else if (nearest)
         hs__usage_error(command, "there is no option '%s'; did you mean --%s?", argument, nearest);
     else
         hs__usage_error(command, "there is no option '%s'", argument);
+}
+
+/* Returns true unless an argument abbreviates a long option, which getopt_long takes for the whole name. */
+static bool is_spelled_out(const char *argument, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(argument, "--", 2) != 0 ||
+           (strncmp(argument + 2, name, n) == 0 && (!argument[2 + n] || argument[2 + n] == '='));
+}
+
+/* Refuses what getopt_long could not read. */
+static void argument_refuse(const hs_command *command, const char *argument, int code)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    const hs_option *flag = optopt > HELP ? option_find(command, optopt) : NULL;
+    if (code == ':')
+        hs__usage_error(command, "%s needs a value", optopt < HELP ? letter : argument);
+    else if (flag)
+        hs__usage_error(command, "--%s takes no value", flag->name);
+    else
+        option_refuse(command, optopt ? letter : argument);
 }
 
 /* --help, -h, --help=man */
@@ -210,13 +260,19 @@ bool hs__options_parse(const hs_command *command, int argc, char **argv, void *r
     optind = 1;
     opterr = 0;
     for (int code; (code = getopt_long(argc, argv, letters, longs, NULL)) != -1;) {
+        const char *argument = argv[optind - 1 - (optarg && optarg == argv[optind - 1])];
+        const bool is_help = code == HELP || code == 'h';
         const hs_option *option = option_find(command, code);
-        if (code == HELP || code == 'h') {
-            *ret_exit = help_show(command, optarg);
+        if (!option && !is_help) {
+            argument_refuse(command, argument, code);
             return false;
         }
-        if (!option) {
-            option_refuse(command, argv[optind - 1], code);
+        if (!is_spelled_out(argument, is_help ? "help" : option->name)) {
+            option_refuse(command, argument);
+            return false;
+        }
+        if (is_help) {
+            *ret_exit = help_show(command, optarg);
             return false;
         }
         if (!option_store(command, option, optarg, ret_options))

@@ -2,7 +2,7 @@
  */
 #pragma once
 
-#include "model/status.h"
+#include "api/field_texts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,15 +37,30 @@ hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret,
                           hs_error *err); /* uint64_t ms */
 
 typedef struct hs_command {
-    const char *name;     /* "serve" */
-    const char *operands; /* "[FILE|-]" or "" */
-    const char *summary;  /* one line */
-    const char *details;  /* paragraphs under the options, or NULL */
+    const char *name;          /* "serve" */
+    const char *operands;      /* "[FILE|-]" or "" */
+    const char *operand_words; /* "text|file": options that people try in place of operands, or NULL */
+    const char *operand_help;  /* what to do instead; with operand_words */
+    const char *summary;       /* one line */
+    const char *details;       /* paragraphs under the options, or NULL */
     const hs_option *options;
     size_t n_options;
     bool environment; /* each option also as HEADSCOPE_NAME; the command line wins */
     int (*main)(const struct hs_command *command, int argc, char **argv);
 } hs_command;
+
+/* Options that a command makes when it starts. */
+typedef struct hs__option_table {
+    char names[HS_OPTIONS_MAX][64];
+    hs_option options[HS_OPTIONS_MAX];
+    size_t n;
+} hs__option_table;
+
+void hs__option_add(hs__option_table *table, const hs_option *option);
+/* Adds the option of a field: "max-tokens" for max_tokens, with the field's argument, help and choices. */
+void hs__option_add_field(hs__option_table *table, const hs_field *field, hs_option_set set, size_t offset);
+/* Replaces a character of a name: '_' by '-' turns a field's name into its option's. */
+const char *hs__name_with(const char *name, char from, char to, char ret_name[64]);
 
 /* Exit codes of the program. */
 enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2, HS_EXIT_SIGNAL = 128 /* + its number */ };
@@ -55,6 +70,9 @@ enum { HS_EXIT_DONE = 0, HS_EXIT_FAILED = 1, HS_EXIT_USAGE = 2, HS_EXIT_SIGNAL =
  * exit code. */
 bool hs__options_parse(const hs_command *command, int argc, char **argv, void *ret_options, int *ret_operand,
                        int *ret_exit);
+
+/* Returns true if a file name has one of the endings "json|npz", or none at all. */
+bool hs__ending_is_known(const char *path, const char *endings);
 
 /* "headscope serve: <message>" and where help is, on stderr; returns HS_EXIT_USAGE. */
 int hs__usage_error(const hs_command *command, const char *format, ...) HS_PRINTF(2, 3);

@@ -4,6 +4,7 @@
  * checked and renamed; the snapshot's folder has a link to it; the ref is written last. So whatever happens,
  * what lies in the cache is whole, and the same command goes on where the last one ended. */
 #include "model/clock.h"
+#include "server/base/atomic_files.h"
 #include "server/commands/commands.h"
 #include "server/commands/hub_transfer.h"
 
@@ -31,7 +32,6 @@ typedef struct pull {
     /* the file under way */
     const hs__hub_file *file;
     double began_ms, drawn_ms;
-    uint64_t already; /* bytes that were there */
 } pull;
 
 /* ---- folders ---- */
@@ -41,27 +41,13 @@ static hs_status fail_path(const char *what, const char *path, hs_error *err)
     return hs_fail(err, HS_IO, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-/* Every folder above a path. */
-static hs_status folders_make(const char *path, hs_error *err)
-{
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(folder, 0777) && errno != EEXIST)
-            return fail_path("make the folder", folder, err);
-        *slash = '/';
-    }
-    return HS_OK;
-}
-
 /* Held until the descriptor is closed; huggingface_hub takes the same one. */
 static hs_status lock_take(const pull *p, int *ret_fd, hs_error *err)
 {
     char path[PATH_MAX];
     hs_status st = hs_hub_cache_lock_path(&p->name, p->file->etag, path, err);
     if (!st)
-        st = folders_make(path, err);
+        st = hs__folder_make_above(path, err);
     if (st)
         return st;
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -87,7 +73,7 @@ static hs_status room_check(const char *path, uint64_t n_bytes, const char *file
 
 /* ---- progress ---- */
 
-static int progress_draw(void *context, uint64_t n_bytes)
+static int progress_draw(void *context, uint64_t n_bytes, uint64_t n_received)
 {
     enum { WIDTH = 30 };
     pull *p = context;
@@ -100,8 +86,7 @@ static int progress_draw(void *context, uint64_t n_bytes)
     const int full = all ? (int)((double)n_bytes / (double)all * WIDTH) : WIDTH;
     fprintf(stderr, "\r\033[K%-32.32s [%-*.*s] %.1f of %.1f MB, %.1f MB/s%s", p->file->name, WIDTH,
             full < WIDTH ? full : WIDTH, "==============================", (double)n_bytes / 1e6,
-            (double)all / 1e6, seconds > 0.2 ? (double)(n_bytes - p->already) / 1e6 / seconds : 0.0,
-            whole ? "\n" : "");
+            (double)all / 1e6, seconds > 0.2 ? (double)n_received / 1e6 / seconds : 0.0, whole ? "\n" : "");
     return 0;
 }
 
@@ -116,7 +101,6 @@ static hs_status bytes_fetch(pull *p, int out, const char *path, hs_error *err)
             return fail_path("empty", path, err);
         n_bytes = 0;
     }
-    p->already = n_bytes;
     p->began_ms = hs_clock_ms();
     hs_status st = hs__hub_fetch(p->hub, p->file, out, &n_bytes, progress_draw, p, err);
     if (st && p->on_terminal)
@@ -142,7 +126,7 @@ static hs_status blob_fill(pull *p, const char *incomplete, const char *blob, hs
     if (!st && fsync(out))
         st = fail_path("write", incomplete, err);
     close(out);
-    if (!st && rename(incomplete, blob))
+    if (!st && !hs__file_publish(incomplete, blob))
         st = fail_path("rename", incomplete, err);
     return st;
 }
@@ -159,7 +143,7 @@ static hs_status blob_get(pull *p, hs_error *err)
     if (!st)
         st = hs_hub_cache_path(&p->name, "blobs", partial, NULL, incomplete, err);
     if (!st)
-        st = folders_make(blob, err);
+        st = hs__folder_make_above(blob, err);
     if (st)
         return st;
     if (stat(blob, &info) == 0 && (uint64_t)info.st_size == p->file->n_bytes)
@@ -191,11 +175,11 @@ static hs_status snapshot_link(const pull *p, hs_error *err)
     if (!st)
         st = hs_hub_cache_path(&p->name, "snapshots", p->commit, own, temporary, err);
     if (!st)
-        st = folders_make(path, err);
+        st = hs__folder_make_above(path, err);
     if (st)
         return st;
     unlink(temporary);
-    if (symlink(target, temporary) || rename(temporary, path)) {
+    if (symlink(target, temporary) || !hs__file_publish(temporary, path)) {
         st = fail_path("link", path, err);
         unlink(temporary);
     }
@@ -264,7 +248,7 @@ static hs_status weights_pull(pull *p, hs_error *err)
     return st ? st : file_pull(p, WEIGHTS_INDEX, err);
 }
 
-/* What a tokenizer of any family may consist of. */
+/* Downloads the files of which a tokenizer of any family may consist. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
@@ -311,27 +295,22 @@ static hs_status revision_read(pull *p, hs_error *err)
     return HS_OK;
 }
 
-/* Written whole: beside, then renamed. A commit asked for by its name has no ref. */
-static hs_status ref_write(const pull *p, hs_error *err)
+static hs_status ref_fill(FILE *file, void *data, hs_error *err)
 {
-    char path[PATH_MAX], temporary[PATH_MAX];
+    const pull *p = data;
+    return fputs(p->commit, file) >= 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write the ref");
+}
+
+/* A commit asked for by its name has no ref. */
+static hs_status ref_write(pull *p, hs_error *err)
+{
+    char path[PATH_MAX];
     if (strcmp(p->commit, p->name.revision) == 0)
         return HS_OK;
     hs_status st = hs_hub_cache_path(&p->name, "refs", p->name.revision, NULL, path, err);
     if (!st)
-        st = folders_make(path, err);
-    if (st)
-        return st;
-    if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >= PATH_MAX)
-        return hs_fail(err, HS_INVALID, "the path of the cache is too long");
-    FILE *file = fopen(temporary, "we");
-    bool ok = file && fputs(p->commit, file) >= 0;
-    ok = file && fclose(file) == 0 && ok;
-    if (!ok || rename(temporary, path)) {
-        st = fail_path("write", path, err);
-        unlink(temporary);
-    }
-    return st;
+        st = hs__folder_make_above(path, err);
+    return st ? st : hs__path_write(path, ref_fill, p, err);
 }
 
 static hs_status pull_run(pull *p, char ret_dir[PATH_MAX], hs_error *err)
@@ -385,6 +364,8 @@ static int pull_main(const hs_command *command, int argc, char **argv)
 const hs_command hs__command_pull = {
     .name = "pull",
     .operands = "ORG/NAME[@REVISION]",
+    .operand_words = "model|name|repo|repository|revision",
+    .operand_help = "name ORG/NAME or ORG/NAME@REVISION without an option",
     .summary = "Downloads a model from the HuggingFace hub",
     .details =
         "It goes where Python's huggingface_hub keeps its own: HF_HUB_CACHE, HF_HOME or XDG_CACHE_HOME say\n"

@@ -21,20 +21,20 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
 static const hs_option serve_options[] = {
     {"listen", 0, "HOST:PORT", "where to listen (127.0.0.1:8080); port 0 picks a free one", hs__set_string,
      AT(listen), 0, 0, NULL},
-    {"model", 0, "NAME=DIR",
-     "a model to serve, repeatable; the first is the default (" HS_EMBEDDED_NAME ", built in)", set_model, 0,
-     0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT,
+     "a folder or org/name of the hub, repeatable; the first is the default (" HS_EMBEDDED_NAME ")",
+     set_model, 0, 0, 0, NULL},
     {"workers", 0, "N", "requests computed at the same time (one per core)", hs__set_count, AT(n_workers), 1,
      1000, NULL},
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
     {"together", 0, "N", "short ones among them that a worker computes at once (8)", hs__set_count,
-     AT(together_max), 1, HS_BATCH_MAX, NULL},
+     AT(batch_max), 1, HS_BATCH_MAX, NULL},
     {"connections", 0, "N", "open connections (1024, or what the limit of file descriptors allows)",
      hs__set_count, AT(connections_max), 1, 1e6, NULL},
     {"connections-per-address", 0, "N", "from one address (half of all; for this machine's own no limit)",
      hs__set_count, AT(address_connections_max), 1, 1e6, NULL},
     {"max-held", 0, "BYTES", "bodies and unread answers in memory, half for one client (1G; 1/4 of memory)",
-     hs__set_bytes, AT(held_bytes_max), 65536, 1024.0 * (1 << 30), NULL},
+     hs__set_bytes, AT(client_memory_max), 65536, 1024.0 * (1 << 30), NULL},
     {"deadline", 0, "SECONDS", "until an answer must be ready (60)", hs__set_seconds, AT(deadline_ms), 0.001,
      86400, NULL},
     {"header-timeout", 0, "SECONDS", "for a request's headers to arrive (10)", hs__set_seconds, AT(header_ms),
@@ -59,38 +59,41 @@ static const hs_option serve_options[] = {
      hs__set_string, AT(allow_hosts), 0, 0, NULL},
     {"cors", 0, "ORIGIN", "web pages of this origin may ask; * for all", hs__set_string, AT(cors_origin), 0,
      0, NULL},
-    {"backend", 0, "NAME", "native, openblas or onednn (native)", hs__set_choice, AT(catalog.backend), 0, 0,
+    {"backend", 0, "NAME", "native or openblas (native)", hs__set_choice, AT(catalog.backend), 0, 0,
      HS_BACKEND_NAMES},
-    {"precision", 0, "NAME", "of products with weights: fp32, or bf16 or int8 where the CPU has it (fp32)",
+    {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };
 
-static size_t connections_by_descriptors(void)
+static size_t connections_by_descriptors(const hs_server_options *options)
 {
-    const size_t usual = 1024, possible = hs__connections_possible();
+    const size_t usual = 1024, possible = hs__connections_possible(options);
     return usual < possible ? usual : possible;
 }
 
-/* What was not given follows the memory there is, the container's where it has less than the machine. */
+/* Sets limits that were not given from the memory of the machine, or of the container if that is less. */
 static void memory_share(hs_server_options *options)
 {
     const size_t usual = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
     hs_api_options *api = &options->catalog.api;
     const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : usual;
     const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
-    if (!options->held_bytes_max)
-        options->held_bytes_max = answers < limit / 4 ? answers : limit / 4;
+    if (!options->client_memory_max)
+        options->client_memory_max = answers < limit / 4 ? answers : limit / 4;
     if (api->cache_bytes_max == BY_MEMORY)
         api->cache_bytes_max = usual < limit / 8 ? usual : limit / 8;
-    /* What can never be held is refused as too large, not as too much for the moment. */
-    api->answer_bytes_max = answer < options->held_bytes_max / 2 ? answer : options->held_bytes_max / 2;
+    /* An answer that can never fit is refused as too large, not as too much for the moment. */
+    api->answer_bytes_max = answer < options->client_memory_max / 2 ? answer : options->client_memory_max / 2;
     api->capture_bytes_max = 4 * usual < limit / 4 ? 4 * usual : limit / 4;
+    api->captures_bytes_max = limit / 4;
+    hs_runtime_keep(options->catalog.runtime, limit / 8);
 }
 
-/* The C library gives each thread a heap of its own, where what was freed stays: ours are several times as
- * many as compute or allocate at a time. Large answers stay out of them: left alone, the library takes in
- * whatever is as large as what was freed before, up to 32 MiB, and the holes between add up for an hour. */
+/* glibc gives each thread a heap of its own and keeps freed memory there. The program has several times as
+ * many threads as allocate at a time, so the number of heaps is limited. Large answers are kept out of the
+ * heaps: by default glibc raises its mmap threshold to the largest freed block, up to 32 MiB, and the heaps
+ * then fragment over an hour. */
 static void heaps_limit(size_t n_workers)
 {
 #ifdef M_ARENA_MAX
@@ -128,7 +131,7 @@ static int serve_main(const hs_command *command, int argc, char **argv)
         return hs__command_failed(command, &err);
     memory_share(&options);
     if (!options.connections_max)
-        options.connections_max = connections_by_descriptors();
+        options.connections_max = connections_by_descriptors(&options);
     exit_code = hs__server_run(&options, &err);
     hs_runtime_destroy(options.catalog.runtime);
     if (!err.status)

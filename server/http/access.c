@@ -1,5 +1,5 @@
-/* access.c - one line a request, for people in the order in which they look: who, what, how it ended; for
- * machines a member each. */
+/* access.c - writes one log line for each request. In text, the fields are in the order in which people look:
+ * client, request, outcome. */
 #include "server/http/access.h"
 
 #include "model/clock.h"
@@ -25,12 +25,24 @@ void hs__access_stages(hs_exchange *x)
                                  stage_names[i], stage_ms(x, i));
 }
 
+int hs__access_status_of_library(const hs_exchange *x)
+{
+    int status = 0;
+#if MHD_VERSION >= 0x00097400
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+    status = info ? (int)info->http_status : 0;
+#endif
+    return x->answered ? 0 : status;
+}
+
 static int status_final(const hs_exchange *x)
 {
     const bool replied = x->answered && x->task.end != HS_TASK_ABANDONED;
-    if (replied && x->response.status > 0)
-        return x->response.status;
-    return x->connection->too_slow ? MHD_HTTP_REQUEST_TIMEOUT : 499; /* as nginx counts clients that left */
+    const int status = replied ? x->response.status : hs__access_status_of_library(x);
+    if (status > 0)
+        return status;
+    return x->connection->too_slow ? MHD_HTTP_REQUEST_TIMEOUT
+                                   : 499; /* nginx's status for clients that left */
 }
 
 static void line_log(const hs_exchange *x, int status, uint64_t bytes_out, double ms)
@@ -82,13 +94,12 @@ void hs__access_record(const hs_exchange *x)
     line_log(x, status, bytes_out, seconds * 1e3);
 }
 
-void hs__access_record_unread(hs_server *server, const hs_exchange *x, int status)
+void hs__access_record_unread(const hs_connection *connection, const char *path, int status)
 {
     char message[24];
-    const hs_log_field fields[] = {{"client", x ? x->connection->client : "", 0},
-                                   {"path", x ? x->target : "", 0},
-                                   {"status", NULL, status}};
-    hs__metrics_count(&server->metrics, "none", "none", status, NULL);
+    const hs_log_field fields[] = {
+        {"client", connection->client, 0}, {"path", path, 0}, {"status", NULL, status}};
+    hs__metrics_count(&connection->server->metrics, "none", "none", status, NULL);
     snprintf(message, sizeof message, "refused %d", status);
     hs__log_fields("info", message, fields, sizeof fields / sizeof *fields);
 }

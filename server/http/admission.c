@@ -1,18 +1,15 @@
-/* admission.c - from the outside in: the bytes' framing, the connection, Host, path, token, Origin, size.
+/* admission.c - checks framing, number of connections, Host, path, token, Origin and size, in this order.
  *
- * Host and Origin are looked at because a browser runs strangers' pages beside this server. A page whose name
- * is rebound to 127.0.0.1 is "same-origin" with a server there, but it still says its own name as Host. A
- * page that posts a form or plain text needs no leave of ours, but it says where it comes from as Origin. */
+ * Host and Origin protect against pages of other sites in a browser on this machine. A page whose name is
+ * rebound to 127.0.0.1 is "same-origin" with a server there, but sends its own name as Host. A page can post
+ * a form or plain text without a preflight request, but sends its site as Origin. */
 #include "server/http/admission.h"
 
+#include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/reply.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A refused request's body is read and dropped up to here, so that the client gets to see the refusal instead
- * of a reset connection. */
-#define DISCARD_BYTES_MAX ((size_t)16 << 20)
 
 static unsigned long long length_of(const hs_exchange *x)
 {
@@ -28,14 +25,15 @@ size_t hs__admission_body_max(const hs_exchange *x)
 
 void hs__admission_refuse_large(hs_exchange *x)
 {
-    hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, "The body is over this server's limit of %zu bytes.",
+    hs__exchange_refuse(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                        "The body is larger than %zu bytes, this server's limit. Send less at a time.",
                         hs__admission_body_max(x));
 }
 
 bool hs__admission_body_unwanted(const hs_exchange *x)
 {
     const unsigned long long n_bytes = length_of(x);
-    return n_bytes > DISCARD_BYTES_MAX || (n_bytes && hs__header(x->mhd, MHD_HTTP_HEADER_EXPECT));
+    return n_bytes > HS_DISCARD_BYTES_MAX || (n_bytes && hs__header(x->mhd, MHD_HTTP_HEADER_EXPECT));
 }
 
 static bool host_allowed(const hs_exchange *x)
@@ -46,7 +44,7 @@ static bool host_allowed(const hs_exchange *x)
            (!server->loopback && !server->options->allow_hosts);
 }
 
-/* May a page there change something here? Programs send no Origin. */
+/* Returns true if a page of this Origin may change something here. Programs send no Origin. */
 static bool origin_allowed(const hs_exchange *x)
 {
     const char *origin = hs__header(x->mhd, MHD_HTTP_HEADER_ORIGIN);
@@ -62,14 +60,15 @@ static void route_find(hs_exchange *x)
 {
     const hs_server *server = x->server;
     x->route = hs__route_find(server->routes, x->method, x->path, x->allow, sizeof x->allow);
-    if (strcmp(x->method, "OPTIONS") == 0 && *x->allow) { /* a page's browser asks whether the page may ask */
+    if (strcmp(x->method, "OPTIONS") == 0 && *x->allow) { /* a preflight request (CORS) */
         x->allow_methods = x->allow;
         hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
     } else if (!x->route && !*x->allow) {
         hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND,
-                            "There is nothing at this path. GET /openapi.json lists what there is.");
+                            "Nothing is served at this path. GET /openapi.json lists all paths.");
     } else if (!x->route) {
-        hs__exchange_refuse(x, MHD_HTTP_METHOD_NOT_ALLOWED, "This path answers %s.", x->allow);
+        hs__exchange_refuse(x, MHD_HTTP_METHOD_NOT_ALLOWED, "This path does not take %.32s. It takes %s.",
+                            x->method, x->allow);
     }
 }
 
@@ -79,35 +78,44 @@ static void route_admit(hs_exchange *x)
     if (!x->route->open && server->tokens &&
         !hs__bearer_matches(hs__header(x->mhd, "Authorization"), server->tokens)) {
         x->authenticate = "Bearer realm=\"headscope\"";
-        hs__exchange_refuse(x, MHD_HTTP_UNAUTHORIZED,
-                            "This server wants its token: Authorization: Bearer <token>.");
+        hs__exchange_refuse(
+            x, MHD_HTTP_UNAUTHORIZED,
+            "This server requires a token: send Authorization: Bearer <token>. Ask its operator for one.");
     } else if (!origin_allowed(x)) {
-        hs__exchange_refuse(x, MHD_HTTP_FORBIDDEN,
-                            "A page of another site sent this. Allow its origin with --cors.");
-    } else if (x->route->place == HS_ON_WORKER && server->state == HS_LOADING) {
+        hs__exchange_refuse(
+            x, MHD_HTTP_FORBIDDEN,
+            "A page of another site sent this request. The server's option --cors allows its origin.");
+    } else if (x->route->place == HS_PLACE_WORKER && server->state == HS_SERVER_LOADING) {
         x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "The models are being loaded.");
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "The models are still loading. Try again in a few seconds.");
     } else if (length_of(x) > hs__admission_body_max(x)) {
         hs__admission_refuse_large(x);
     }
 }
 
-bool hs__admission_refuses(hs_exchange *x, const char *method, const char *version)
+bool hs__admission_refuses(hs_exchange *x, const char *method, const char *target, const char *version)
 {
-    const char *why = x->malformed ? x->malformed : hs__headers_suspicious(x->mhd, method, version);
+    const char *why = x->malformed ? x->malformed : hs__head_malformed(x->mhd, method, target, version);
     if (why) {
-        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "Refused: %s.", why);
+        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "Malformed request: %s.", why);
         return true;
     }
+#if HS_MHD_IS_LENIENT
+    if (hs__mhd_0_9_75_refuses(x, method, target, version))
+        return true;
+#endif
     if (x->server->n_connections > x->server->options->connections_max) {
         x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many connections.");
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "The server has %zu connections, its limit. Try again shortly.",
+                            x->server->options->connections_max);
         return true;
     }
     if (!host_allowed(x))
         hs__exchange_refuse(x, MHD_HTTP_MISDIRECTED_REQUEST,
-                            "This server listens on this machine only and does not know itself by that "
-                            "Host. --allow-host NAME makes it answer under another name.");
+                            "This server answers only under names of this machine, and the Host header has "
+                            "another one. The server's option --allow-host NAME allows it.");
     if (!x->answered)
         route_find(x);
     if (!x->answered)

@@ -1,16 +1,22 @@
-/* admission.h - what a request's headers decide before its body is looked at: is it framed in one way only,
- * is it meant for this server, does it come from where it may, is there somebody to answer it. */
+/* admission.h - decides by a request's headers, before its body is read, whether to refuse it. */
 #pragma once
 
 #include "server/http/exchange.h"
 
-/* Finds exchange->route or refuses. True: answer now and close, for the rest of the request cannot be trusted
- * or is not worth reading. method and version are libmicrohttpd's, as they stand in the request line. */
-bool hs__admission_refuses(hs_exchange *exchange, const char *method, const char *version);
+/* Limit of a refused request's body that is read and dropped. Reading it lets the client see the refusal
+ * instead of a reset connection. */
+#define HS_DISCARD_BYTES_MAX ((size_t)16 << 20)
 
-/* Of the exchange's route; and the refusal of more. */
+/* Finds exchange->route or refuses the request. method, target and version are those of libmicrohttpd's
+ * access handler. Returns true if the connection must be closed after the answer, because the rest of the
+ * request is unsafe or too long to read. */
+bool hs__admission_refuses(hs_exchange *exchange, const char *method, const char *target,
+                           const char *version);
+
+/* Body limit of the exchange's route, and the refusal of a larger body. */
 size_t hs__admission_body_max(const hs_exchange *exchange);
 void hs__admission_refuse_large(hs_exchange *exchange);
 
-/* A body is still to come that is not worth reading: too long, or the client waits for "100 Continue". */
+/* Returns true if a body is still to come that should not be read: it is too long, or the client waits for
+ * "100 Continue". */
 bool hs__admission_body_unwanted(const hs_exchange *exchange);

@@ -1,4 +1,4 @@
-/* connection.c - a timer and a poll beside each of libmicrohttpd's sockets say when it has to end. */
+/* connection.c - a timer and a poll handle for each socket of libmicrohttpd. */
 #include "server/http/connection.h"
 
 #include "server/http/loop.h"
@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* Twice this without a byte taken, at most, ends the sending of an answer. */
+/* A client that takes no byte of an answer for STALL_MS is cut off at most LOOK_MS later. */
 #define STALL_MS 8000
+#define LOOK_MS  2000
+#define FLUSH_MS 100 /* between two checks of an answer in the system's send queue */
 
-/* libmicrohttpd hears of the socket's end from epoll. One that was suspended and has a full buffer is neither
- * watched there nor read (0.9.75), so the library's own timeout, of a second, ends what is left then. */
+/* libmicrohttpd learns of the shutdown from epoll. Version 0.9.75 neither polls nor reads a connection that
+ * was suspended with a full buffer, so the library's own timeout of one second ends it. */
 void hs__connection_cut(hs_connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
@@ -23,12 +25,45 @@ void hs__connection_cut(hs_connection *connection)
 
 /* ---- deadlines ---- */
 
-/* Nothing was taken since the last look although something waits to be. */
-static bool stalled(hs_connection *connection)
+/* Returns true if bytes are queued and the client took none for STALL_MS. */
+static bool stalled(hs_connection *connection, uint64_t now)
 {
-    const uint64_t before = connection->n_taken;
-    connection->n_taken = hs__socket_taken(connection->fd);
-    return connection->n_taken == before && hs__socket_waiting(connection->fd);
+    const uint64_t n_taken = hs__socket_taken(connection->fd);
+    if (n_taken != connection->n_taken || !hs__socket_queued(connection->fd)) {
+        connection->n_taken = n_taken;
+        connection->taken_ms = now;
+    }
+    return now - connection->taken_ms >= STALL_MS;
+}
+
+/* Replaces the reservation for answers of ended exchanges by n_bytes. */
+static void reserve_queued(hs_connection *connection, size_t n_bytes)
+{
+    hs__client_memory_exceed(&connection->peer->budget, n_bytes);
+    hs__client_memory_return(&connection->peer->budget, connection->n_reserved);
+    connection->n_reserved = n_bytes;
+}
+
+static void on_deadline(uv_timer_t *timer);
+
+/* Schedules the next check of the reader. */
+static void look_again(hs_connection *connection, uint64_t now)
+{
+    const uint64_t left = connection->sent_by_ms > now ? connection->sent_by_ms - now : 0;
+    const uint64_t look = connection->idle_ms ? FLUSH_MS : LOOK_MS;
+    uv_timer_start(&connection->deadline, on_deadline, left < look ? left : look, 0);
+}
+
+/* Returns true if the client has taken all of the last answer. The next request's deadline starts then. */
+static bool flushed(hs_connection *connection)
+{
+    if (!connection->idle_ms)
+        return false;
+    reserve_queued(connection, hs__socket_queued(connection->fd));
+    if (connection->n_reserved)
+        return false;
+    hs__connection_expect(connection, connection->idle_ms);
+    return true;
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -37,11 +72,14 @@ static void on_deadline(uv_timer_t *timer)
     const uint64_t now = uv_now(timer->loop);
     if (connection->end) {
         connection->end(connection->exchange, HS_TASK_TIMED_OUT);
-    } else if (connection->sending && now < connection->sent_by_ms && !stalled(connection)) {
-        hs__connection_expect_reader(connection, connection->sent_by_ms - now);
+    } else if (connection->sending && flushed(connection)) {
+        return;
+    } else if (connection->sending && now < connection->sent_by_ms && !stalled(connection, now)) {
+        look_again(connection, now);
     } else {
         connection->server->metrics.cut_off++;
         connection->too_slow = true;
+        hs__socket_drop_unsent(connection->fd);
         hs__connection_cut(connection);
     }
 }
@@ -49,6 +87,9 @@ static void on_deadline(uv_timer_t *timer)
 void hs__connection_expect(hs_connection *connection, uint64_t milliseconds)
 {
     connection->sending = false;
+    connection->idle_ms = 0;
+    if (connection->n_reserved)
+        reserve_queued(connection, hs__socket_queued(connection->fd));
     if (milliseconds)
         uv_timer_start(&connection->deadline, on_deadline, milliseconds, 0);
     else
@@ -57,21 +98,40 @@ void hs__connection_expect(hs_connection *connection, uint64_t milliseconds)
 
 void hs__connection_expect_reader(hs_connection *connection, uint64_t milliseconds)
 {
-    hs__connection_expect(connection, milliseconds < STALL_MS ? milliseconds : STALL_MS);
-    connection->n_taken = hs__socket_taken(connection->fd);
-    connection->sent_by_ms = uv_now(&connection->server->loop) + milliseconds;
+    const uint64_t now = uv_now(&connection->server->loop);
     connection->sending = true;
+    connection->idle_ms = 0;
+    connection->n_taken = hs__socket_taken(connection->fd);
+    connection->taken_ms = now;
+    connection->sent_by_ms = now + milliseconds;
+    look_again(connection, now);
+}
+
+void hs__connection_extend_reader(hs_connection *connection, uint64_t milliseconds)
+{
+    connection->sent_by_ms += milliseconds;
+}
+
+void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds)
+{
+    reserve_queued(connection, hs__socket_queued(connection->fd));
+    if (!connection->sending || !connection->n_reserved) {
+        hs__connection_expect(connection, idle_milliseconds);
+        return;
+    }
+    connection->idle_ms = idle_milliseconds;
+    look_again(connection, uv_now(&connection->server->loop));
 }
 
 /* ---- departure ---- */
 
-/* The client sent its last byte. libmicrohttpd misses that when it comes together with data (its epoll is
- * edge-triggered and it stops at a short read), and does not look at all while suspended. It gets a turn for
- * as long as it reads; when it does not, nothing more will come of the connection. */
+/* The client closed its side. libmicrohttpd misses this if it comes together with data, because its epoll is
+ * edge-triggered and it stops at a short read. It is woken as long as it reads; when it stops, the connection
+ * is cut. */
 static void on_departure(uv_poll_t *poll, int status, int events)
 {
     hs_connection *connection = poll->data;
-    (void)status, (void)events; /* an error on the socket is a departure too */
+    (void)status, (void)events; /* an error on the socket counts too */
     if (connection->end) {
         uv_poll_stop(poll);
         connection->end(connection->exchange, HS_TASK_ABANDONED);
@@ -117,6 +177,7 @@ void hs__connection_close(hs_connection *connection)
     if (connection->next)
         connection->next->previous = connection->previous;
     server->n_connections--;
+    reserve_queued(connection, 0);
     hs__peer_leave(&server->peers, connection->peer);
     uv_close((uv_handle_t *)&connection->deadline, on_handle_closed);
     uv_close((uv_handle_t *)&connection->departure, on_handle_closed);
@@ -135,7 +196,8 @@ static void client_name(const struct sockaddr *address, hs_connection *connectio
         connection->client[0] = '\0';
 }
 
-/* A proxy beside us speaks for many, so this machine is limited only where an option says so. */
+/* Returns true if the peer exceeds its limit. This machine is limited only by an option, because a proxy here
+ * acts for many clients. */
 static bool peer_has_too_many(const hs_server *server, const hs_peer *peer)
 {
     const size_t given = server->options->address_connections_max,
@@ -143,8 +205,8 @@ static bool peer_has_too_many(const hs_server *server, const hs_peer *peer)
     return peer->n_connections > (given ? given : hs__peer_is_local(peer) ? SIZE_MAX : half + 1);
 }
 
-/* Said before anything is read, or a single address could fill all places with connections that say nothing.
- */
+/* Refuses a connection before anything is read. Otherwise one address could take all connections without
+ * sending a byte. */
 static void refuse(int fd)
 {
     static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
@@ -167,7 +229,7 @@ static void connection_enter(hs_server *server, hs_connection *connection)
     hs__connection_watch(connection, NULL);
 }
 
-/* Its peer and its poll, which needs no ending while it was not started. */
+/* Joins the peer and opens the poll handle. An unstarted poll handle needs no close. */
 static bool connection_make(hs_server *server, hs_connection *connection, const struct sockaddr *address)
 {
     connection->peer = hs__peer_join(&server->peers, address);
@@ -197,6 +259,7 @@ hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd
     }
     connection->server = server;
     connection->mhd = mhd;
+    hs__socket_limit_unsent(fd);
     uv_timer_init(&server->loop, &connection->deadline);
     connection->n_handles = 2;
     connection->deadline.data = connection->departure.data = connection;

@@ -1,8 +1,8 @@
-/* connection.h - one socket: its absolute deadlines, and noticing that the client left or stopped reading.
+/* connection.h - one socket: its deadlines, and detection of clients that left or stopped reading.
  *
- * libmicrohttpd's own timeout restarts with every byte, and it does not look at a suspended connection, so
- * both are ours. Each phase has one deadline; when it passes the socket is shut down and libmicrohttpd finds
- * it closed (work that is waited for is told to end instead, and answered 504). Loop thread only. */
+ * libmicrohttpd's timeout restarts with every byte and ignores suspended connections, so this file has timers
+ * of its own. Each phase has one deadline. When it passes, the socket is shut down and libmicrohttpd finds it
+ * closed. Work on a worker is cancelled instead and answered with 504. Loop thread only. */
 #pragma once
 
 #include "server/http/service.h"
@@ -16,33 +16,43 @@ struct hs_connection {
     hs_peer *peer;
     uv_timer_t deadline;
     uv_poll_t departure;
+    bool asked;            /* a request line was read */
     bool too_slow;         /* cut for missing a deadline */
-    bool departing;        /* the client sent its last byte: */
-    int n_unread;          /* of these, libmicrohttpd has not read so many yet */
-    bool sending;          /* an answer: */
-    uint64_t sent_by_ms;   /* all of it must be taken by then (uv_now) */
-    uint64_t n_taken;      /* bytes that the client's system had confirmed when we last looked */
-    int n_handles;         /* of the two above, not yet closed */
-    hs_exchange *exchange; /* the request in progress, or NULL: waiting for one */
-    /* Set while suspended for what workers do: ends that. */
+    bool departing;        /* the client closed its side */
+    int n_unread;          /* bytes that libmicrohttpd had not read then */
+    bool sending;          /* an answer is being sent */
+    uint64_t sent_by_ms;   /* deadline for the whole answer (uv_now) */
+    uint64_t n_taken;      /* bytes acknowledged at the last check */
+    uint64_t taken_ms;     /* time of the last progress (uv_now) */
+    uint64_t idle_ms;      /* while flushing: time for the next request afterwards; 0: not flushing */
+    size_t n_reserved;     /* reserved for an ended exchange's answer in the system's send queue */
+    int n_handles;         /* of the two above, open ones */
+    hs_exchange *exchange; /* the current request, or NULL */
+    /* Set while suspended for a worker: cancels that work. */
     void (*end)(hs_exchange *exchange, hs_task_end why);
 };
 
-/* NULL when memory is short: the socket is shut down then. */
+/* Returns NULL if memory is short or the peer has too many connections; the socket is shut down then. */
 hs_connection *hs__connection_open(hs_server *server, struct MHD_Connection *mhd);
-/* Frees it a little later. There is no exchange any more. */
+/* Closes the handles; the last one frees the connection. It must have no exchange. */
 void hs__connection_close(hs_connection *connection);
 
-/* The next thing must happen within this many milliseconds; 0: it may take as long as it takes. */
+/* Sets the deadline of the current phase in milliseconds; 0: no deadline. */
 void hs__connection_expect(hs_connection *connection, uint64_t milliseconds);
-/* An answer is being sent: some of it must be taken every few seconds, all of it within these milliseconds.
- */
+/* Starts the deadline of an answer: the client must take some of it every few seconds, and all of it within
+ * these milliseconds. */
 void hs__connection_expect_reader(hs_connection *connection, uint64_t milliseconds);
+/* Extends the deadline of an answer by the time for another piece. */
+void hs__connection_extend_reader(hs_connection *connection, uint64_t milliseconds);
 
-/* From now on the client's departure ends the connection, or the work that it is suspended for: `end`, or
- * NULL. Not to be watched while an answer is sent: a client may then have nothing more to say. */
+/* Call after libmicrohttpd has written the answer. Goes on checking the reader and keeps the memory reserved
+ * until the client has taken the answer. Then the next request has idle_milliseconds to come. */
+void hs__connection_flush(hs_connection *connection, uint64_t idle_milliseconds);
+
+/* Watches for the client's departure, which calls `end`, or closes the connection if it is NULL. Not to be
+ * used while an answer is sent: a client may close its side after its last request. */
 void hs__connection_watch(hs_connection *connection, void (*end)(hs_exchange *exchange, hs_task_end why));
 void hs__connection_unwatch(hs_connection *connection);
 
-/* Shuts the socket down in both directions; libmicrohttpd does the rest. */
+/* Shuts the socket down in both directions; libmicrohttpd then closes the connection. */
 void hs__connection_cut(hs_connection *connection);

@@ -1,4 +1,4 @@
-/* disk.c - a first-come queue before HS_DISK_THREADS of libuv's threads. */
+/* disk.c - a FIFO queue in front of HS_DISK_THREADS threads of libuv's pool. */
 #include "server/http/disk.h"
 
 static void queue_serve(hs_disk *disk);
@@ -13,7 +13,7 @@ static void on_loop(uv_work_t *request, int status)
 {
     hs_disk_call *call = request->data;
     hs_disk *disk = call->disk;
-    (void)status; /* we never uv_cancel */
+    (void)status; /* uv_cancel is never used */
     disk->n_running--;
     call->done(call);
     queue_serve(disk);

@@ -1,8 +1,8 @@
-/* disk.h - calls that may wait for a disk or a database, on threads beside the workers'.
+/* disk.h - runs calls that may block on a disk or a database on threads of their own.
  *
- * libuv's pool has a thread for each worker, HS_DISK_THREADS more for these, and some for what else there is.
- * The calls wait here for one of theirs, first come, first served, so a slow disk never takes a worker's. The
- * caller bounds how many there are: one an exchange. */
+ * libuv's pool has a thread for each worker, HS_DISK_THREADS for these calls, and some more. Calls wait here
+ * for one of their threads, so a slow disk never takes a worker's. Each exchange has at most one call, which
+ * bounds the queue. */
 #pragma once
 
 #include <stddef.h>
@@ -13,10 +13,10 @@ enum { HS_DISK_THREADS = 4 };
 typedef struct hs_disk hs_disk;
 typedef struct hs_disk_call hs_disk_call;
 
-/* Part of what it works on: nothing is allocated. */
+/* Embedded in the object that the call works on, so nothing is allocated. */
 struct hs_disk_call {
-    void (*work)(hs_disk_call *call); /* on a thread; nobody else touches what it works on meanwhile */
-    void (*done)(hs_disk_call *call); /* then on the loop, once; may free the call */
+    void (*work)(hs_disk_call *call); /* on a thread, which has the object for itself */
+    void (*done)(hs_disk_call *call); /* then on the loop; may free the call */
     void *data;                       /* the caller's */
     uv_work_t request;
     hs_disk *disk;
@@ -26,8 +26,8 @@ struct hs_disk_call {
 struct hs_disk {
     uv_loop_t *loop;
     size_t n_running;
-    hs_disk_call *first, *last; /* waiting */
+    hs_disk_call *first, *last; /* waiting calls */
 };
 
-/* Loop thread. work, done and data are set. */
+/* Queues a call whose work, done and data are set. Loop thread. */
 void hs__disk_submit(hs_disk *disk, hs_disk_call *call);

@@ -1,4 +1,4 @@
-/* exchange.c - an exchange's memory and answer, for all that move it on. */
+/* exchange.c - an exchange's memory and answer. */
 #include "server/http/exchange.h"
 
 #include "server/http/loop.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libmicrohttpd decodes what it can and keeps the rest, blanks included; a NUL would end the path. */
+/* Returns the fault of a target, or NULL. libmicrohttpd decodes valid escapes and keeps other bytes, blanks
+ * included; a NUL would end the path. */
 static const char *target_malformed(const char *target)
 {
     for (const char *at = target; *at; at++) {
@@ -36,7 +37,6 @@ hs_exchange *hs__exchange_create(hs_connection *connection, struct MHD_Connectio
     x->connection = connection;
     x->mhd = mhd;
     x->target = copy;
-    x->opening = target;
     x->malformed = target_malformed(copy);
     char *query = strchr(copy, '?');
     if (query) {
@@ -51,11 +51,11 @@ void hs__exchange_destroy(hs_exchange *x)
     if (!x)
         return;
     assert(!x->suspended);
-    x->server->metrics.in_flight -= x->phase != HS_OPENED;
-    hs__exchange_hold_only(x, 0);
+    x->server->metrics.in_flight -= x->phase != HS_PHASE_OPENED;
+    hs__exchange_reserve_only(x, 0);
     hs_response_recycle(x->server->catalog.api, &x->response);
-    if (x->own)
-        x->own_end(x->own);
+    if (x->user_data)
+        x->user_data_free(x->user_data);
     if (x->prepared)
         MHD_destroy_response(x->prepared);
     free(x->body);
@@ -63,20 +63,20 @@ void hs__exchange_destroy(hs_exchange *x)
     free(x);
 }
 
-bool hs__exchange_hold(hs_exchange *x, size_t n_bytes)
+bool hs__exchange_reserve(hs_exchange *x, size_t n_bytes)
 {
-    if (!hs__held_take(&x->connection->peer->held, n_bytes))
+    if (!hs__client_memory_take(&x->connection->peer->budget, n_bytes))
         return false;
-    x->held_bytes += n_bytes;
+    x->reserved_bytes += n_bytes;
     return true;
 }
 
-void hs__exchange_hold_only(hs_exchange *x, size_t n_bytes)
+void hs__exchange_reserve_only(hs_exchange *x, size_t n_bytes)
 {
-    hs_held *held = &x->connection->peer->held;
-    hs__held_take_anyway(held, n_bytes);
-    hs__held_give_back(held, x->held_bytes);
-    x->held_bytes = n_bytes;
+    hs_client_memory *budget = &x->connection->peer->budget;
+    hs__client_memory_exceed(budget, n_bytes);
+    hs__client_memory_return(budget, x->reserved_bytes);
+    x->reserved_bytes = n_bytes;
 }
 
 void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, char *body, size_t n_bytes,
@@ -92,7 +92,7 @@ void hs__exchange_answer(hs_exchange *x, int status, const char *content_type, c
 
 void hs__exchange_refuse_at(hs_exchange *x, int status, const char *pointer, const char *format, ...)
 {
-    char detail[1024]; /* as much as a problem holds */
+    char detail[1024]; /* the size of a problem's text */
     va_list args;
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
@@ -114,7 +114,7 @@ void hs__exchange_resume(hs_exchange *x)
 {
     x->suspended = false;
     hs__connection_unwatch(x->connection);
-    hs__connection_expect(x->connection, 0); /* or it may come before libmicrohttpd's turn to answer */
+    hs__connection_expect(x->connection, 0); /* it may come before libmicrohttpd answers */
     MHD_resume_connection(x->mhd);
     hs__loop_wake(x->server);
 }

@@ -1,4 +1,4 @@
-/* headers.c - request headers, read strictly: what two servers could understand differently is refused. */
+/* headers.c - strict parsing of request headers. Ambiguous ones are refused. */
 #include "server/http/headers.h"
 
 #include <arpa/inet.h>
@@ -9,94 +9,82 @@
 #include <string.h>
 #include <strings.h>
 
-/* A CR without its LF is a line's end to some. */
-#define CONTROLS "\1\2\3\4\5\6\7\10\12\13\14\15\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37\177"
-#define NO_TOKEN " \t\r\n\v\f\"(),/:;<=>?@[\\]{}"
+#define ALPHANUMERICS "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 const char *hs__header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* What is seen of a head while its headers are walked in the order in which they came.
- *
- * libmicrohttpd cuts a head into strings where it lies: it writes a NUL over each colon and over the CR and
- * the LF of each line. So a head that has one reading only lies in memory without a gap, "name" NUL blanks
- * "value" NUL NUL and so on up to its end, which MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE tells. What has two
- * readings leaves a gap: a folded line (it is appended to a copy of the name), a bare LF, a NUL, a line
- * without a name (it ends the head there). A libmicrohttpd that did it otherwise would have every request
- * refused, which the tests would see. */
+/* ---- framing ---- */
+
 typedef struct framing {
-    const char *at, *end; /* where the next name must be; the end of the head */
+    const char *host;
     int n_hosts, n_lengths, n_transfers;
-    bool transfer_unknown, odd_name, gap;
+    bool transfer_unknown, odd_name, odd_value;
 } framing;
 
-/* Moves over a string and the CRLF behind it. */
-static void walk_line(framing *seen, const char *text)
+/* Returns true if text is a token of RFC 9110, 5.6.2. */
+static bool is_token(const char *text)
 {
-    const char *nul = text + strlen(text);
-    seen->gap |= seen->end - nul < 2 || nul[0] || nul[1];
-    seen->at = nul + 2;
+    const size_t n = strspn(text, ALPHANUMERICS "!#$%&'*+-.^_`|~");
+    return n && !text[n];
 }
 
-static void walk_header(framing *seen, const char *name, const char *value)
+static bool has_control(const char *text)
 {
-    if (seen->gap || name != seen->at || !value) {
-        seen->gap = true;
-        return;
-    }
-    const char *behind = name + strlen(name) + 1;
-    seen->gap |= value < behind || value != behind + strspn(behind, " \t") || strpbrk(value, CONTROLS);
-    if (!seen->gap)
-        walk_line(seen, value);
+    for (const char *at = text; *at; at++)
+        if (((unsigned char)*at < ' ' && *at != '\t') || *at == '\x7f')
+            return true;
+    return false;
 }
 
 static enum MHD_Result framing_count(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     framing *seen = cls;
     (void)kind;
-    walk_header(seen, name, value);
-    if (strcasecmp(name, "Host") == 0) {
+    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
         seen->n_hosts++;
-    } else if (strcasecmp(name, "Content-Length") == 0) {
+        seen->host = value;
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
         seen->n_lengths++;
-    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
         seen->n_transfers++;
         seen->transfer_unknown |= !value || strcasecmp(value, "chunked") != 0;
     }
-    /* "Content-Length : 5" is another header here and may be the body's length elsewhere. */
-    seen->odd_name |= !*name || name[strcspn(name, NO_TOKEN)] != '\0';
+    seen->odd_name |= !is_token(name);
+    seen->odd_value |= value && has_control(value);
     return MHD_YES;
 }
 
-static framing head_walk(struct MHD_Connection *connection, const char *method, const char *version)
+/* Returns true unless the target is absolute ("http://host/path") and names another host than Host does. */
+static bool target_is_host(const char *target, const char *host)
 {
-    const union MHD_ConnectionInfo *size =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    framing seen = {.gap = !size};
-    if (size)
-        seen.end = method + size->header_size;
-    if (size)
-        walk_line(&seen, version);
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, framing_count, &seen);
-    if (!seen.gap)
-        seen.gap = seen.end - seen.at != 2 || seen.at[0] || seen.at[1];
-    return seen;
+    if (strncasecmp(target, "http://", 7) != 0)
+        return true;
+    const char *authority = target + 7;
+    const size_t n = strcspn(authority, "/");
+    return host && strlen(host) == n && strncasecmp(authority, host, n) == 0;
 }
 
-const char *hs__headers_suspicious(struct MHD_Connection *connection, const char *method, const char *version)
+const char *hs__head_malformed(struct MHD_Connection *connection, const char *method, const char *target,
+                               const char *version)
 {
-    const framing seen = head_walk(connection, method, version);
+    framing seen = {0};
     const bool first = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
-    if (method[strcspn(method, NO_TOKEN)])
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, framing_count, &seen);
+    if (!is_token(method))
         return "the method is malformed";
     if (seen.odd_name)
         return "a header's name is malformed";
-    if (seen.gap)
-        return "the headers must be lines of name, colon and value that end with CR LF";
+    if (seen.odd_value)
+        return "a header's value has a control character";
     if (seen.n_hosts > 1 || (seen.n_hosts == 0 && !first))
         return "there must be exactly one Host header";
+    if (seen.host && !hs__host_valid(seen.host))
+        return "the Host header must be a name or an address, with or without a port";
+    if (!target_is_host(target, seen.host))
+        return "the target names another host than the Host header";
     if (seen.n_lengths > 1)
         return "there is more than one Content-Length header";
     if (seen.n_lengths && seen.n_transfers)
@@ -106,14 +94,16 @@ const char *hs__headers_suspicious(struct MHD_Connection *connection, const char
     return NULL;
 }
 
+/* ---- values of headers ---- */
+
 bool hs__request_id_valid(const char *id)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    const size_t n = strspn(id, allowed);
+    const size_t n = strspn(id, ALPHANUMERICS "._-");
     return n && n <= HS_REQUEST_ID_MAX && !id[n];
 }
 
-/* So many digits 0-9 a-f, not all of them 0, and what follows them. */
+/* Copies n_digits lower-case hexadecimal digits, not all 0, if `end` follows them. Returns false otherwise.
+ */
 static bool id_read(const char *text, size_t n_digits, char end, char *ret_id)
 {
     if (strspn(text, "0123456789abcdef") != n_digits || text[n_digits] != end ||
@@ -124,7 +114,7 @@ static bool id_read(const char *text, size_t n_digits, char end, char *ret_id)
     return true;
 }
 
-/* "00-" trace "-" parent "-01"; later versions may have more behind, ff is none. */
+/* Parses "00-" trace "-" parent "-01". Later versions may append more; version ff is invalid. */
 void hs__trace_read(const char *traceparent, hs_trace *ret_trace)
 {
     hs_trace trace = {0};
@@ -170,13 +160,20 @@ bool hs__bearer_matches(const char *authorization, const char *tokens)
     return matches;
 }
 
-/* Without the port. */
+/* Returns the length of host's name, or of an IPv6 address with its brackets. The rest is a port, empty or
+ * malformed. */
 static size_t host_name_bytes(const char *host)
 {
-    const char *colon = *host == '[' ? NULL : strrchr(host, ':');
-    if (*host == '[')
-        return strcspn(host, "]") + (strchr(host, ']') != NULL);
-    return colon ? (size_t)(colon - host) : strlen(host);
+    if (*host != '[')
+        return strspn(host, ALPHANUMERICS "._-");
+    const size_t n = 1 + strspn(host + 1, "0123456789ABCDEFabcdef:.");
+    return host[n] == ']' ? n + 1 : 0;
+}
+
+bool hs__host_valid(const char *host)
+{
+    const char *port = host + host_name_bytes(host);
+    return !*port || (*port == ':' && !port[1 + strspn(port + 1, "0123456789")]);
 }
 
 bool hs__host_is_local(const char *host)

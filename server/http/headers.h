@@ -1,43 +1,46 @@
-/* headers.h - what request headers mean: small functions over strings and one look at a whole request. */
+/* headers.h - parses request headers and checks the framing of a request. */
 #pragma once
 
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Why this head could be understood differently by another server on the way (request smuggling), or NULL
- * when it cannot: lines that are not exactly "name: value" with CR and LF, duplicate Content-Length,
- * Transfer-Encoding together with Content-Length or other than "chunked", none or several Hosts.
- * libmicrohttpd 0.9.75 lets these pass. method and version are its own, as given with the headers. */
-const char *hs__headers_suspicious(struct MHD_Connection *connection, const char *method,
-                                   const char *version);
+/* Returns why another server on the way could read this head differently (request smuggling), or NULL if it
+ * has one reading. Refuses malformed names, values with control characters, a missing, malformed or second
+ * Host, a target of another host, a second Content-Length, and Transfer-Encoding beside Content-Length or
+ * other than "chunked". method, target and version are those of libmicrohttpd's access handler. */
+const char *hs__head_malformed(struct MHD_Connection *connection, const char *method, const char *target,
+                               const char *version);
 
-/* A header's value, or NULL. Borrowed from the connection. */
+/* Returns a header's value, or NULL. Borrowed from the connection. */
 const char *hs__header(struct MHD_Connection *connection, const char *name);
 
-/* 1 to 64 of A-Z a-z 0-9 . _ - : may go into a log line and an answer's header. */
+/* Returns true for 1 to 64 characters of A-Z a-z 0-9 . _ - , which are safe in log lines and headers. */
 enum { HS_REQUEST_ID_MAX = 64 };
 bool hs__request_id_valid(const char *id);
 
-/* W3C Trace Context: the trace that a request belongs to, and the span that sent it. "" where there is none.
- */
+/* W3C Trace Context: the request's trace and the caller's span; "" if absent. */
 typedef struct hs_trace {
     char trace_id[33], parent_id[17];
 } hs_trace;
-void hs__trace_read(const char *traceparent, hs_trace *ret_trace); /* NULL and nonsense: none */
+void hs__trace_read(const char *traceparent, hs_trace *ret_trace); /* NULL or malformed: both "" */
 
-/* Is the ETag (with its quotes) among those of If-None-Match (may be NULL)? Weak comparison, as for GET. */
+/* Returns true if the ETag (with its quotes) is in If-None-Match (may be NULL). Weak comparison, as for GET.
+ */
 bool hs__etag_matches(const char *if_none_match, const char *etag);
 
-/* Is authorization (may be NULL) "Bearer <token>" with one of the tokens, a line each? The time taken depends
- * on the lengths only. */
+/* Returns true if authorization (may be NULL) is "Bearer <token>" with a token of this list, one on each
+ * line. The time depends only on the lengths. */
 bool hs__bearer_matches(const char *authorization, const char *tokens);
 
-/* Can a Host, with a port or without, only be this machine's? "localhost" and what ends in ".localhost",
- * 127.x.x.x and [::1], and names without a dot, for those are no public names that somebody could rebind. */
+/* Returns true if host is a name of letters, digits and "._-", an address of IPv4, or one of IPv6 in
+ * brackets, followed by nothing or by ":" and a port. */
+bool hs__host_valid(const char *host);
+/* Returns true if a valid Host, with or without port, must be this machine: localhost, *.localhost,
+ * 127.x.x.x, [::1], or a name without a dot, which has no public DNS entry that could be rebound. */
 bool hs__host_is_local(const char *host);
-/* Is its name among "a.example,b.example" (may be NULL)? */
+/* Returns true if the host's name is in the list "a.example,b.example" (may be NULL). */
 bool hs__host_is_among(const char *host, const char *names);
-/* Is an Origin ("https://a.example:8080") the very Host (may be NULL) that was asked? Its scheme does not
- * matter: a proxy before us may speak TLS. */
+/* Returns true if an Origin ("https://a.example:8080") equals the Host (may be NULL). Ignores the scheme,
+ * because a proxy may terminate TLS. */
 bool hs__origin_is_host(const char *origin, const char *host);

@@ -1,9 +1,10 @@
-/* line_stream.c - a ring of chunks between the workers and libmicrohttpd's reader. What a worker touches
- * outlives the exchange, for nobody waits for a worker when a client leaves. */
+/* line_stream.c - a ring of chunks between the workers and libmicrohttpd's reader.
+ *
+ * Memory that a worker uses outlives the exchange, because no thread waits for a worker when a client leaves.
+ */
 #include "server/http/line_stream.h"
 
 #include "server/base/log.h"
-#include "server/http/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,36 +12,37 @@
 enum {
     CHUNKS_MAX = 8,
     CHUNK_LINES = 16,
-    CHUNK_BYTES = 16 << 10, /* of the body: a longer line is a chunk of its own */
-    BLOCK_BYTES = 64 << 10, /* that libmicrohttpd reads at once */
+    CHUNK_BYTES = 16 << 10, /* of the body; a longer line is a chunk of its own */
+    BLOCK_BYTES = 64 << 10, /* buffer of libmicrohttpd */
     READER_MS = 30000,
     READER_BYTES_PER_S = 262144,
 };
 
 typedef struct line_stream line_stream;
 
-/* Some lines: [at, end) of the body are still to be answered. */
+/* A group of lines; body[at, end) is still to be answered. */
 typedef struct chunk {
     line_stream *stream;
-    hs_task task; /* its response is what is being sent */
+    hs_task task; /* its response is being sent */
     size_t at, end;
-    size_t number; /* of the line at `at`, from 1 */
+    size_t number; /* line number of `at`, from 1 */
     bool running;
     size_t n_sent;
-    size_t n_held; /* the worker's while it runs */
+    size_t n_reserved; /* owned by the worker while it runs */
 } chunk;
 
 struct line_stream {
     hs_server *server;
-    hs_exchange *x; /* NULL: it is gone */
+    hs_exchange *x; /* NULL after the exchange ended */
     hs_peer *peer;
     char id[HS_REQUEST_ID_MAX + 1];
     char *body;
-    size_t n_body, n_held; /* held for it */
-    size_t at, number;     /* of the first line that is no chunk's yet */
+    size_t n_body, n_reserved; /* reserved for the body */
+    size_t at, number;         /* of the first line without a chunk */
     size_t n_chunks_max, first, n_chunks, n_running;
-    bool sleeping; /* the connection, until the first chunk has something */
+    bool sleeping; /* the connection is suspended until the first chunk is answered */
     bool broken;
+    bool released; /* libmicrohttpd released the response; the last running chunk frees the stream */
     chunk chunks[CHUNKS_MAX];
 };
 
@@ -48,9 +50,9 @@ static void stream_destroy(line_stream *s)
 {
     for (size_t i = 0; i < CHUNKS_MAX; i++) {
         hs_response_finish(&s->chunks[i].task.response);
-        hs__held_give_back(&s->peer->held, s->chunks[i].n_held);
+        hs__client_memory_return(&s->peer->budget, s->chunks[i].n_reserved);
     }
-    hs__held_give_back(&s->peer->held, s->n_held);
+    hs__client_memory_return(&s->peer->budget, s->n_reserved);
     hs__peer_leave(&s->server->peers, s->peer);
     free(s->body);
     free(s);
@@ -63,43 +65,41 @@ static bool is_first(const chunk *c)
     return c == &c->stream->chunks[c->stream->first];
 }
 
-/* On the worker: may an answer of at most so many bytes be held? What is computed ahead leaves half of the
- * client's room to what is sent first. */
-static bool chunk_hold(void *data, size_t n_bytes)
+/* Reserves memory for an answer; called on the worker. Chunks computed ahead may use half of the client's
+ * limit, so that the first chunk can always go on. */
+static bool chunk_reserve(void *data, size_t n_bytes)
 {
     chunk *c = data;
-    hs_held *held = &c->stream->peer->held;
-    if (!hs__held_take(held, n_bytes))
+    hs_client_memory *budget = &c->stream->peer->budget;
+    if (!hs__client_memory_take(budget, n_bytes))
         return false;
-    if (c->task.patient && atomic_load(&held->n_bytes) > held->max / 2) {
-        hs__held_give_back(held, n_bytes);
+    if (c->task.patient && atomic_load(&budget->n_bytes) > budget->max / 2) {
+        hs__client_memory_return(budget, n_bytes);
         return false;
     }
-    c->n_held += n_bytes;
+    c->n_reserved += n_bytes;
     return true;
 }
 
-/* What was held for bounds is now held for what there is. */
-static void chunk_hold_only(chunk *c, size_t n_bytes)
+/* Replaces the reserved upper bound by the actual size. */
+static void chunk_reserve_only(chunk *c, size_t n_bytes)
 {
-    hs_held *held = &c->stream->peer->held;
-    hs__held_take_anyway(held, n_bytes);
-    hs__held_give_back(held, c->n_held);
-    c->n_held = n_bytes;
+    hs_client_memory *budget = &c->stream->peer->budget;
+    hs__client_memory_exceed(budget, n_bytes);
+    hs__client_memory_return(budget, c->n_reserved);
+    c->n_reserved = n_bytes;
 }
 
 static void wake(line_stream *s)
 {
-    const chunk *c = &s->chunks[s->first];
     if (!s->sleeping)
         return;
     s->sleeping = false;
     hs__exchange_resume(s->x);
-    const uint64_t n_bytes = c->running ? 0 : c->task.response.body_bytes; /* the worker's while it runs */
-    hs__connection_expect_reader(s->x->connection, READER_MS + 1000 * n_bytes / READER_BYTES_PER_S);
+    hs__connection_expect_reader(s->x->connection, READER_MS);
 }
 
-/* A worker, or the queue, gave it back. */
+/* The worker or the queue returned the task. */
 static void on_chunk_done(hs_task *task)
 {
     chunk *c = task->data;
@@ -114,14 +114,14 @@ static void on_chunk_done(hs_task *task)
     if (*r->error.text)
         hs__log("error", "request %s: %s", s->id, r->error.text);
     s->broken |= r->status == MHD_HTTP_INTERNAL_SERVER_ERROR || task->end == HS_TASK_ABANDONED;
-    chunk_hold_only(c, r->body_bytes);
-    if (!s->x && s->n_running == 0)
+    chunk_reserve_only(c, r->body_bytes);
+    if (s->released && s->n_running == 0)
         stream_destroy(s);
     else if (s->x && (s->broken || is_first(c)))
         wake(s);
 }
 
-/* False: the queue is full, and nothing of the stream was admitted yet. */
+/* Submits a chunk. Returns false if the queue is full and nothing of the stream was admitted before. */
 static bool chunk_submit(chunk *c)
 {
     line_stream *s = c->stream;
@@ -133,15 +133,16 @@ static bool chunk_submit(chunk *c)
                                    .line = c->number,
                                    .body = s->body + c->at,
                                    .body_bytes = c->end - c->at,
-                                   .hold = chunk_hold,
+                                   .hold = chunk_reserve,
                                    .hold_data = c};
     c->running = hs__tasks_submit(&s->server->tasks, &c->task);
-    c->task.admitted |= c->running; /* what is left of its lines goes on, however full the queue is */
+    c->task.admitted |= c->running; /* the rest of its lines is never refused */
     s->n_running += c->running;
     return c->running;
 }
 
-/* The next lines, if there are any and there is room for another chunk. False as above. */
+/* Makes a chunk of the next lines if there are any and the ring has a free place. Returns false as
+ * chunk_submit. */
 static bool chunk_add(line_stream *s, bool admitted)
 {
     if (s->at == s->n_body || s->n_chunks == s->n_chunks_max)
@@ -173,19 +174,22 @@ static void sleep_until_first(line_stream *s)
     hs__connection_expect(s->x->connection, s->server->options->deadline_ms);
 }
 
-/* Some of the first chunk's answers; 0: there are none to send. */
+/* Copies a piece of the first chunk's answers and extends the reader's deadline accordingly. Returns its
+ * size; 0 if the chunk has nothing to send. */
 static size_t chunk_send(chunk *c, char *to, size_t n_max)
 {
     hs_response *r = &c->task.response;
     const size_t left = c->running ? 0 : r->body_bytes - c->n_sent, n = left < n_max ? left : n_max;
-    if (n > 0)
-        memcpy(to, r->body + c->n_sent, n);
+    if (n == 0)
+        return 0;
+    memcpy(to, r->body + c->n_sent, n);
     c->n_sent += n;
+    hs__connection_extend_reader(c->stream->x->connection, 1000 * (uint64_t)n / READER_BYTES_PER_S);
     c->stream->x->response.body_bytes += n; /* for the log */
-    if (left > 0 && n == left) {
+    if (n == left) {
         hs_response_finish(r);
         c->n_sent = 0;
-        chunk_hold_only(c, 0);
+        chunk_reserve_only(c, 0);
     }
     return n;
 }
@@ -194,7 +198,6 @@ static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
 {
     line_stream *s = cls;
     (void)position;
-    hs__loop_progress(s->server);
     while (!s->broken && s->n_chunks > 0) {
         chunk *c = &s->chunks[s->first];
         const size_t n = chunk_send(c, to, n_max);
@@ -213,11 +216,11 @@ static ssize_t on_read(void *cls, uint64_t position, char *to, size_t n_max)
     return s->broken ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-/* The exchange sleeps. Its client left; or the deadline has come: the worker answers the rest of the lines
- * with 504, and what is in the queue waits on. */
+/* Ends the wait for the first chunk. If the client left, the stream breaks. At the deadline a running chunk
+ * is cancelled, so that its remaining lines get 504; a queued one keeps waiting. */
 static void end(hs_exchange *x, hs_task_end why)
 {
-    line_stream *s = x->own;
+    line_stream *s = x->user_data;
     chunk *c = &s->chunks[s->first];
     if (why == HS_TASK_ABANDONED) {
         x->task.end = why;
@@ -230,30 +233,30 @@ static void end(hs_exchange *x, hs_task_end why)
         hs__tasks_cancel(&c->task, why);
 }
 
-/* Before or after the reader's end. */
-static void on_exchange_end(void *own)
+/* The exchange ended, before or after libmicrohttpd released the response. */
+static void on_exchange_end(void *user_data)
 {
-    line_stream *s = own;
+    line_stream *s = user_data;
     s->x = NULL;
 }
 
-/* libmicrohttpd has sent it, or cannot. */
+/* libmicrohttpd released the response: it was sent, or the connection is closed. */
 static void on_end(void *cls)
 {
     line_stream *s = cls;
     if (s->x)
-        s->x->own = NULL;
+        s->x->user_data = NULL;
     s->x = NULL;
-    s->n_running++; /* nobody destroys it meanwhile */
     for (size_t i = 0; i < CHUNKS_MAX; i++)
-        hs__tasks_cancel(&s->chunks[i].task, HS_TASK_ABANDONED);
-    if (--s->n_running == 0)
+        hs__tasks_cancel(&s->chunks[i].task, HS_TASK_ABANDONED); /* returns queued chunks at once */
+    s->released = true;
+    if (s->n_running == 0)
         stream_destroy(s);
 }
 
 /* ---- the beginning ---- */
 
-/* Takes the exchange's body. NULL when memory is short. */
+/* Takes the exchange's body. Returns NULL if memory is short. */
 static line_stream *stream_create(hs_exchange *x)
 {
     line_stream *s = calloc(1, sizeof *s);
@@ -268,9 +271,10 @@ static line_stream *stream_create(hs_exchange *x)
     memcpy(s->id, x->id, sizeof s->id);
     s->body = x->body;
     s->n_body = x->body_bytes;
-    s->n_held = x->body_capacity;
+    s->n_reserved = x->body_capacity;
     x->body = NULL;
-    hs__held_take_anyway(&s->peer->held, s->n_held); /* the exchange gives its own back when it is replied */
+    hs__client_memory_exceed(&s->peer->budget,
+                             s->n_reserved); /* the exchange returns its own when it replies */
     hs__peer_join_again(s->peer);
     return s;
 }
@@ -285,7 +289,7 @@ void hs__line_stream_begin(hs_exchange *x)
     }
     line_stream *s = stream_create(x);
     if (!s) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
         return;
     }
     if (!chunk_add(s, false)) {
@@ -297,13 +301,13 @@ void hs__line_stream_begin(hs_exchange *x)
     }
     while (s->n_chunks < s->n_chunks_max && s->at < s->n_body)
         chunk_add(s, true);
-    x->own = s;
-    x->own_end = on_exchange_end;
+    x->user_data = s;
+    x->user_data_free = on_exchange_end;
     x->prepared = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, on_read, s, on_end);
     if (x->prepared) {
         hs__exchange_answer(x, MHD_HTTP_OK, "application/x-ndjson", NULL, 0, true);
     } else {
         on_end(s);
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
     }
 }

@@ -1,11 +1,11 @@
-/* line_stream.h - a body of lines, each a request, answered as a stream of lines in their order.
+/* line_stream.h - answers a body of lines, each a request, with a stream of lines in the same order.
  *
- * The body is cut into chunks of some lines, each a task. Several are computed ahead, one beyond what all
- * workers do, and wait until what is before them was sent; so memory is bounded by them and not by the body.
- * The deadline is each chunk's; a client that leaves ends all of it. */
+ * The body is cut into chunks of some lines, each a task. One chunk more than there are workers is computed
+ * ahead. So memory is bounded by the chunks, not by the body. The deadline applies to each chunk. If the
+ * client leaves, all chunks are cancelled. */
 #pragma once
 
 #include "server/http/exchange.h"
 
-/* The request is whole and hs_lines_asked says that it is one: leaves the exchange answered. */
+/* Answers a complete request for which hs_lines_asked returned true. */
 void hs__line_stream_begin(hs_exchange *exchange);

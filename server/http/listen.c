@@ -1,5 +1,4 @@
-/* listen.c - "HOST:PORT" is cut at its last colon; the resolver and the first address that binds do the rest.
- */
+/* listen.c - splits "HOST:PORT" at its last colon and binds the first address that works. */
 #include "server/http/listen.h"
 
 #include <errno.h>
@@ -39,7 +38,7 @@ static hs_status address_split(const char *where, char *ret_host, size_t host_si
     return HS_OK;
 }
 
-/* A listening socket for one address, or -1 with errno. */
+/* Returns a listening socket for one address, or -1 with errno. */
 static int socket_listen(const struct addrinfo *address)
 {
     const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1, off = 0;

@@ -1,4 +1,4 @@
-/* loading.c - what the thread makes is its own until it is back; the loop takes it over in one step. */
+/* loading.c - the thread fills server->loading; the loop then takes it over in one step. */
 #include "server/http/loading.h"
 
 static void load(uv_work_t *work)
@@ -12,7 +12,7 @@ static void load(uv_work_t *work)
         .n_workers = o->n_workers,
         .n_cores = server->n_cores,
         .queue_max = o->queue_max,
-        .batch_max = o->together_max ? o->together_max : HS_BATCH_MAX,
+        .batch_max = o->batch_max ? o->batch_max : HS_BATCH_MAX,
     };
     if (hs__tasks_init(&loading->tasks, &server->loop, loading->catalog.api, &options, &loading->error))
         hs__catalog_close(&loading->catalog);
@@ -38,7 +38,7 @@ static void on_loaded(uv_work_t *work, int status)
     server->tasks = loading->tasks;
     server->catalog = loading->catalog;
     loading->loaded(server);
-    if (server->state == HS_SERVING)
+    if (server->state == HS_SERVER_SERVING)
         uv_queue_work(&server->loop, &loading->work, hash, on_hashed);
 }
 

@@ -1,8 +1,8 @@
-/* loading.h - the models open on a thread while the loop answers probes. */
+/* loading.h - opens the models on a thread while the loop answers probes. */
 #pragma once
 
 #include "server/http/service.h"
 
-/* Makes server->catalog and server->tasks, both the loop's alone from `loaded` on, or server->loading.error.
- * Then, where that went well, their files are hashed on the same thread. */
+/* Opens server->catalog and server->tasks, or sets server->loading.error, and then calls `loaded` on the
+ * loop. After success the same thread computes the checksums of the models' files. */
 void hs__loading_start(hs_server *server, void (*loaded)(hs_server *server));

@@ -1,19 +1,11 @@
-/* loop.c - one turn of libmicrohttpd a turn of the loop, and none where turning leads nowhere.
+/* loop.c - runs libmicrohttpd from an idle handle, once in each turn of the loop.
  *
- * A timer of 0 ms would do the first, but restarted within libuv 1.44's timer loop it keeps that loop for
- * ever. The second is for libmicrohttpd 0.9.75 itself: a request that it can neither go on with nor end (a
- * line of a chunk's size that is longer than its buffer) leaves it with "work" that never becomes less. Such
- * a connection ends at its deadline; until then the turns come more and more slowly. */
+ * A timer of 0 ms would not do: libuv 1.44 never leaves its timer loop if a callback there restarts one. */
 #include "server/http/loop.h"
 
 #include "model/clock.h"
 
-enum { VAIN_TURNS = 32, PAUSE_MS_MAX = 64, LAG_MS = 100 };
-
-static void on_pause_over(uv_timer_t *timer)
-{
-    hs__loop_wake(timer->data);
-}
+enum { LAG_MS = 100 };
 
 static void on_turn(uv_idle_t *turn)
 {
@@ -21,29 +13,15 @@ static void on_turn(uv_idle_t *turn)
     MHD_UNSIGNED_LONG_LONG unused;
     server->turn_again = false;
     MHD_run(server->daemon);
-    if (server->turn_again)
-        return;
-    /* We set it no timeouts: it wants a turn at once, or none. */
-    if (MHD_get_timeout(server->daemon, &unused) != MHD_YES) {
-        server->n_vain = 0;
+    /* The daemon has no timeouts, so it asks for a turn at once or for none. */
+    if (!server->turn_again && MHD_get_timeout(server->daemon, &unused) != MHD_YES)
         uv_idle_stop(turn);
-    } else if (++server->n_vain > VAIN_TURNS) {
-        const unsigned doublings = (server->n_vain - VAIN_TURNS) / 4;
-        uv_idle_stop(turn);
-        uv_timer_start(&server->daemon_pause, on_pause_over, doublings < 6 ? 1U << doublings : PAUSE_MS_MAX,
-                       0);
-    }
 }
 
 void hs__loop_wake(hs_server *server)
 {
     if (server->daemon)
         uv_idle_start(&server->daemon_turn, on_turn);
-}
-
-void hs__loop_progress(hs_server *server)
-{
-    server->n_vain = 0;
 }
 
 void hs__loop_turn_again(hs_server *server)
@@ -75,10 +53,8 @@ void hs__loop_start(hs_server *server)
     uv_poll_init(&server->loop, &server->daemon_poll,
                  MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
     uv_idle_init(&server->loop, &server->daemon_turn);
-    uv_timer_init(&server->loop, &server->daemon_pause);
     uv_timer_init(&server->loop, &server->lag_timer);
-    server->daemon_poll.data = server->daemon_turn.data = server->daemon_pause.data = server->lag_timer.data =
-        server;
+    server->daemon_poll.data = server->daemon_turn.data = server->lag_timer.data = server;
     on_lag_timer(&server->lag_timer);
     uv_poll_start(&server->daemon_poll, UV_READABLE, on_ready);
     hs__loop_wake(server);
@@ -88,6 +64,5 @@ void hs__loop_stop(hs_server *server)
 {
     uv_close((uv_handle_t *)&server->daemon_poll, NULL);
     uv_close((uv_handle_t *)&server->daemon_turn, NULL);
-    uv_close((uv_handle_t *)&server->daemon_pause, NULL);
     uv_close((uv_handle_t *)&server->lag_timer, NULL);
 }

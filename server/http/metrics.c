@@ -1,4 +1,4 @@
-/* metrics.c - counters become lines of text when somebody asks. */
+/* metrics.c - formats the metrics. */
 #include "server/http/metrics.h"
 
 #include "server/base/version.h"
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Upper bounds in seconds: from a cached answer to the default deadline. */
+/* Upper bounds in seconds, from a cached answer to the default deadline. */
 static const double bounds[HS_METRIC_BUCKETS - 1] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                                      0.25,   0.5,   1,      2.5,   5,    10,    60};
 static const char *const stage_names[1 + HS_STAGE_COUNT] = {"queue", "tokenize", "forward", "analyze",
@@ -55,7 +55,7 @@ static void histogram_print(FILE *out, const char *name, const char *label, cons
             (unsigned long long)histogram->count);
 }
 
-/* Methods that clients make up would be series without end. */
+/* Maps unknown methods to "other": each method is a series, and clients can invent any number. */
 static const char *method_known(const char *method)
 {
     static const char *const known[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "none"};
@@ -74,13 +74,13 @@ void hs__metrics_count(hs_metrics *metrics, const char *method, const char *rout
                        strcmp(s->route, route) != 0 || strcmp(s->model, new.model) != 0))
         s++;
     if (s == end && metrics->n_series == HS_METRIC_SERIES_MAX)
-        s--; /* more kinds than anybody looks at */
+        s--; /* the last series counts the rest */
     else if (s == end)
         metrics->series[metrics->n_series++] = new;
     s->count++;
 }
 
-/* A label's value: a model's name may hold anything. */
+/* Prints a label's value, escaped: a model's name may hold any byte. */
 static void label_print(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -94,7 +94,7 @@ static void label_print(FILE *out, const char *text)
 
 static void requests_print(const hs_metrics *metrics, FILE *out)
 {
-    head_print(out, "requests_total", "counter", "Requests ended, by kind; status 499: the client left.");
+    head_print(out, "requests_total", "counter", "Requests that ended; status 499: the client left.");
     for (const hs_metric_series *s = metrics->series; s < metrics->series + metrics->n_series; s++) {
         fprintf(out, "headscope_requests_total{method=\"%s\",route=\"%s\",status=\"%d\",model=\"", s->method,
                 s->route, s->status);
@@ -105,32 +105,33 @@ static void requests_print(const hs_metrics *metrics, FILE *out)
 
 void hs__metrics_print(const hs_metrics *metrics, FILE *out)
 {
-    head_print(out, "build_info", "gauge", "1, with the version.");
+    head_print(out, "build_info", "gauge", "Always 1; the label is the version.");
     fprintf(out, "headscope_build_info{version=\"" HS_VERSION "\"} 1\n");
     requests_print(metrics, out);
     head_print(out, "loop_lag_seconds", "histogram",
-               "How late the loop came to a timer, ten times a second.");
+               "Delay of a timer on the event loop, measured ten times a second.");
     histogram_print(out, "loop_lag_seconds", "", &metrics->lag);
-    head_print(out, "request_seconds", "histogram", "From the headers read to the answer sent.");
+    head_print(out, "request_seconds", "histogram",
+               "Time from the end of the headers to the end of the answer.");
     histogram_print(out, "request_seconds", "", &metrics->total);
-    head_print(out, "stage_seconds", "histogram", "Stages of the requests that went to a worker.");
+    head_print(out, "stage_seconds", "histogram",
+               "Time in each stage of the requests that a worker computed.");
     for (int stage = 0; stage <= HS_STAGE_COUNT; stage++) {
         char label[32];
         snprintf(label, sizeof label, "stage=\"%s\"", stage_names[stage]);
         histogram_print(out, "stage_seconds", label, &metrics->stages[stage]);
     }
-    hs__metric_print(out, "tokens_total", "counter", "Tokens put through a model.", (double)metrics->tokens);
+    hs__metric_print(out, "tokens_total", "counter", "Tokens computed by a model.", (double)metrics->tokens);
     hs__metric_print(out, "body_bytes_received_total", "counter", "Bytes of request bodies.",
                      (double)metrics->bytes_in);
-    hs__metric_print(out, "body_bytes_sent_total", "counter", "Bytes of answers' bodies.",
+    hs__metric_print(out, "body_bytes_sent_total", "counter", "Bytes of answer bodies.",
                      (double)metrics->bytes_out);
     hs__metric_print(out, "connections_total", "counter", "Connections accepted.",
                      (double)metrics->connections);
-    hs__metric_print(out, "connections_cut_off_total", "counter", "Connections ended for being too slow.",
-                     (double)metrics->cut_off);
+    hs__metric_print(out, "connections_cut_off_total", "counter",
+                     "Connections closed because they missed a deadline.", (double)metrics->cut_off);
     hs__metric_print(out, "connections_refused_total", "counter",
-                     "Connections refused for there are too many from their address.",
-                     (double)metrics->crowded);
+                     "Connections refused because their address had too many.", (double)metrics->crowded);
     hs__metric_print(out, "requests_in_flight", "gauge", "Requests being received, computed or answered.",
                      (double)metrics->in_flight);
 }
@@ -144,11 +145,11 @@ static size_t descriptors_count(void)
     while (readdir(folder))
         n++;
     closedir(folder);
-    return n > 3 ? n - 3 : 0; /* ".", ".." and this folder itself */
+    return n > 3 ? n - 3 : 0; /* ".", ".." and the descriptor of this folder */
 }
 
-/* The fields of /proc/self/stat from the third on, of which 20 (start, in ticks since boot) and 21 (virtual
- * bytes) are looked at; 0: not to be had. */
+/* Reads fields 20 (start, in ticks since boot) and 21 (virtual bytes) of /proc/self/stat, counted from the
+ * third one. Both are 0 if unknown. */
 static void stat_read(double *ret_start_s, double *ret_virtual)
 {
     char text[1024];
@@ -157,7 +158,7 @@ static void stat_read(double *ret_start_s, double *ret_virtual)
     text[n] = '\0';
     if (file)
         fclose(file);
-    char *at = strrchr(text, ')'); /* of the program's name, which may hold anything */
+    char *at = strrchr(text, ')'); /* end of the program's name, which may hold any byte */
     for (int field = 0; at && field < 20; field++)
         at = strchr(at + 1, ' ');
     *ret_start_s = at ? strtod(at, &at) / (double)sysconf(_SC_CLK_TCK) : 0;
@@ -169,7 +170,7 @@ static double resident_bytes(void)
     unsigned long long pages = 0;
     FILE *statm = fopen("/proc/self/statm", "re");
     if (statm) {
-        /* NOLINTNEXTLINE(cert-err34-c): the count is looked at */
+        /* NOLINTNEXTLINE(cert-err34-c): the count is checked */
         if (fscanf(statm, "%*u %llu", &pages) != 1)
             pages = 0;
         fclose(statm);
@@ -201,7 +202,7 @@ void hs__metrics_print_process(FILE *out)
     process_print(out, "resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
     process_print(out, "virtual_memory_bytes", "gauge", "Virtual memory.", virtual);
     process_print(out, "open_fds", "gauge", "Open file descriptors.", (double)descriptors_count());
-    process_print(out, "max_fds", "gauge", "Most of them.", (double)limit.rlim_cur);
-    process_print(out, "start_time_seconds", "gauge", "When it began, since 1970.",
+    process_print(out, "max_fds", "gauge", "Limit of open file descriptors.", (double)limit.rlim_cur);
+    process_print(out, "start_time_seconds", "gauge", "Start time in seconds since 1970.",
                   seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) + start_s);
 }

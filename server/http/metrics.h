@@ -1,4 +1,4 @@
-/* metrics.h - what the server counts, in Prometheus' text format. Loop thread only. */
+/* metrics.h - the server's metrics, in Prometheus' text format. Loop thread only. */
 #pragma once
 
 #include "api/api.h"
@@ -13,7 +13,7 @@ typedef struct hs_histogram {
     double sum; /* seconds */
 } hs_histogram;
 
-/* Requests of one kind. The texts live as long as the program or the api. */
+/* Requests of one kind. The strings live as long as the program or the api. */
 typedef struct hs_metric_series {
     const char *method, *route, *model;
     int status;
@@ -25,20 +25,21 @@ typedef struct hs_metrics {
     size_t n_series;
     hs_histogram total, lag, stages[1 + HS_STAGE_COUNT]; /* the first stage is waiting for a worker */
     uint64_t tokens, bytes_in, bytes_out;
-    uint64_t connections, cut_off; /* accepted; ended by us for being too slow */
+    uint64_t connections, cut_off; /* accepted; cut off for being too slow */
     uint64_t crowded;              /* refused: too many from one address */
     size_t in_flight;              /* requests between their headers and their end */
 } hs_metrics;
 
 void hs__histogram_add(hs_histogram *histogram, double seconds);
 
-/* One counter or gauge: # HELP, # TYPE and its value, under headscope_. */
+/* Prints one counter or gauge with # HELP and # TYPE, under headscope_. */
 void hs__metric_print(FILE *out, const char *name, const char *type, const char *help, double value);
-/* One request more. method: of the client's, any; model: may be NULL. */
+/* Counts one request. method is any that a client sent; model may be NULL. */
 void hs__metrics_count(hs_metrics *metrics, const char *method, const char *route, int status,
                        const char *model);
 
-/* Everything in metrics. */
+/* Prints all of metrics. */
 void hs__metrics_print(const hs_metrics *metrics, FILE *out);
-/* This process under the names that every program has: memory, descriptors, CPU time, start. From /proc. */
+/* Prints this process's memory, descriptors, CPU time and start under the standard process_ names. Reads
+ * /proc. */
 void hs__metrics_print_process(FILE *out);

@@ -1,4 +1,5 @@
-/* peer.c - a list: there are no more peers than connections, and it is walked once a connection. */
+/* peer.c - a linked list, searched once for each new connection. It has at most as many peers as connections.
+ */
 #include "server/http/peer.h"
 
 #include <netinet/in.h>
@@ -35,8 +36,8 @@ hs_peer *hs__peer_join(hs_peers *peers, const struct sockaddr *address)
         if (!peer)
             return NULL;
         memcpy(peer->address, key, sizeof key);
-        peer->held.all = peers->all;
-        peer->held.max = peers->held_bytes_max;
+        peer->budget.all = peers->all;
+        peer->budget.max = peers->budget_max;
         peer->next = peers->first;
         if (peer->next)
             peer->next->previous = peer;

@@ -1,8 +1,8 @@
-/* probes.c - alive means: the loop turns and threads come and go.
+/* probes.c - health: the loop and the thread pool respond.
  *
- * libmicrohttpd alone could answer "ok" for ever while nothing else gets a turn. So every second an empty
- * work item goes to the pool and back to the loop, and a probe is answered by how long ago that happened
- * last. The pool has a thread for it: busy workers and a slow disk do not hold it up. */
+ * libmicrohttpd alone could answer "ok" while other events of the loop starve. So an empty work item goes to
+ * the pool and back every second, and a probe checks when the last one came back. The pool has a thread for
+ * it, so busy workers and a slow disk do not delay it. */
 #include "server/http/probes.h"
 
 #include "model/clock.h"
@@ -52,14 +52,14 @@ void hs__probe_stop(hs_server *server)
     uv_close((uv_handle_t *)&server->probe.timer, NULL);
 }
 
-/* False, and refused, when the last round is too long ago. */
+/* Refuses the exchange and returns false if the last round is too long ago. */
 static bool goes_round(hs_exchange *x)
 {
     const double seconds = (double)(hs_clock_ns() - x->server->probe.round_ns) / 1e9;
     if (seconds * 1000 <= STALE_MS)
         return true;
     hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                        "The server's loop and its threads have not come round for %.0f s.", seconds);
+                        "The event loop or the thread pool has not responded for %.0f s.", seconds);
     return false;
 }
 
@@ -75,14 +75,15 @@ void hs__probe_answer_ready(hs_exchange *x)
     static char ready[] = "{\"status\":\"ready\"}\n";
     if (!goes_round(x))
         return;
-    if (x->server->state == HS_SERVING) {
+    if (x->server->state == HS_SERVER_SERVING) {
         hs__exchange_answer(x, MHD_HTTP_OK, "application/json", ready, sizeof ready - 1, true);
         return;
     }
     x->retry_after = "1";
     hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
-                        x->server->state == HS_LOADING ? "The models are being loaded."
-                                                       : "The server is finishing its last requests.");
+                        x->server->state == HS_SERVER_LOADING
+                            ? "The models are still loading. Try again in a few seconds."
+                            : "The server is shutting down.");
 }
 
 /* ---- metrics ---- */
@@ -90,55 +91,55 @@ void hs__probe_answer_ready(hs_exchange *x)
 static void gauges_print(const hs_server *server, FILE *out)
 {
     hs_cache_stats cache = {0};
-    hs__metric_print(out, "ready", "gauge", "1 while requests are taken.", server->state == HS_SERVING);
+    hs__metric_print(out, "ready", "gauge", "1 while the server accepts requests.",
+                     server->state == HS_SERVER_SERVING);
     hs__metric_print(out, "connections", "gauge", "Open connections.", (double)server->n_connections);
     hs__metric_print(out, "queue_depth", "gauge", "Requests waiting for a worker.",
                      (double)server->tasks.n_queued);
-    hs__metric_print(out, "queue_limit", "gauge", "Most requests that may wait.",
+    hs__metric_print(out, "queue_limit", "gauge", "Limit of queue_depth.",
                      (double)server->options->queue_max);
     hs__metric_print(out, "packed_requests_total", "counter", "Requests computed in one pass with others.",
                      (double)server->tasks.n_shared);
     hs__metric_print(out, "workers", "gauge", "Worker threads.", (double)server->tasks.options.n_workers);
     hs__metric_print(out, "workers_busy", "gauge", "Workers computing.", (double)server->tasks.n_running);
     hs__metric_print(out, "held_bytes", "gauge", "Request bodies and answers in memory.",
-                     (double)atomic_load(&server->held.n_bytes));
-    hs__metric_print(out, "held_limit_bytes", "gauge", "Most of them, all clients together.",
-                     (double)server->held.max);
-    hs__metric_print(out, "log_lines_dropped_total", "counter", "Log lines nobody read in time.",
-                     (double)hs__log_dropped());
-    hs__metric_print(out, "uptime_seconds", "gauge", "Since the start.",
+                     (double)atomic_load(&server->budget.n_bytes));
+    hs__metric_print(out, "held_limit_bytes", "gauge", "Limit of held_bytes, for all clients together.",
+                     (double)server->budget.max);
+    hs__metric_print(out, "log_lines_dropped_total", "counter",
+                     "Log lines dropped because standard error was full.", (double)hs__log_dropped());
+    hs__metric_print(out, "uptime_seconds", "gauge", "Time since the start.",
                      (double)(hs_clock_ns() - server->started_ns) / 1e9);
     if (!server->catalog.api)
         return;
     hs_api_cache_stats(server->catalog.api, &cache);
-    hs__metric_print(out, "cache_hits_total", "counter", "Requests answered from kept heads.",
+    hs__metric_print(out, "cache_hits_total", "counter", "Requests answered from the cache.",
                      (double)cache.hits);
     hs__metric_print(out, "cache_misses_total", "counter", "Requests that needed a forward pass.",
                      (double)cache.misses);
-    hs__metric_print(out, "cache_evictions_total", "counter", "Texts dropped for room.",
+    hs__metric_print(out, "cache_evictions_total", "counter", "Texts removed to make space.",
                      (double)cache.evictions);
-    hs__metric_print(out, "cache_bytes", "gauge", "Heads kept.", (double)cache.bytes);
+    hs__metric_print(out, "cache_bytes", "gauge", "Size of the cached heads.", (double)cache.bytes);
 }
 
-static void corpora_print(const hs_server *server, FILE *out)
+static void runs_print(const hs_server *server, FILE *out)
 {
-    hs_corpora_counts n;
-    if (!server->corpora)
+    hs_runs_counts n;
+    if (!server->runs)
         return;
-    hs__corpora_count(server->corpora, &n);
-    hs__metric_print(out, "corpus_running", "gauge", "1 while a corpus run is under way.", n.running);
-    hs__metric_print(out, "corpus_runs_done_total", "counter", "Corpus runs that came to their end.",
-                     (double)n.done);
+    hs__runs_count(server->runs, &n);
+    hs__metric_print(out, "corpus_running", "gauge", "1 during a corpus run.", n.running);
+    hs__metric_print(out, "corpus_runs_done_total", "counter", "Corpus runs that completed.", (double)n.done);
     hs__metric_print(out, "corpus_runs_failed_total", "counter", "Corpus runs that failed.",
                      (double)n.failed);
     hs__metric_print(out, "corpus_runs_cancelled_total", "counter", "Corpus runs that were cancelled.",
                      (double)n.cancelled);
-    hs__metric_print(out, "corpus_texts_total", "counter", "Texts of corpus runs, counted.", (double)n.texts);
-    hs__metric_print(out, "corpus_bad_lines_total", "counter", "Lines of corpus runs that hold no text.",
+    hs__metric_print(out, "corpus_texts_total", "counter", "Texts counted in corpus runs.", (double)n.texts);
+    hs__metric_print(out, "corpus_bad_lines_total", "counter", "Lines of corpus runs without a valid text.",
                      (double)n.bad_lines);
-    hs__metric_print(out, "state_bytes", "gauge", "Files of corpus runs, with what is reserved for them.",
-                     (double)n.bytes);
-    hs__metric_print(out, "state_limit_bytes", "gauge", "Most of them.", (double)n.bytes_max);
+    hs__metric_print(out, "state_bytes", "gauge",
+                     "Size of the files of corpus runs, reserved space included.", (double)n.bytes);
+    hs__metric_print(out, "state_limit_bytes", "gauge", "Limit of state_bytes.", (double)n.bytes_max);
 }
 
 void hs__probe_answer_metrics(hs_exchange *x)
@@ -149,7 +150,7 @@ void hs__probe_answer_metrics(hs_exchange *x)
     if (out) {
         hs__metrics_print(&x->server->metrics, out);
         gauges_print(x->server, out);
-        corpora_print(x->server, out);
+        runs_print(x->server, out);
         hs__metrics_print_process(out);
     }
     if (!out || fclose(out)) {

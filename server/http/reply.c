@@ -1,18 +1,16 @@
-/* reply.c - every answer carries the same protective headers; what differs is set in the exchange. */
+/* reply.c - adds the security headers that all answers share, and those set in the exchange. */
 #include "server/http/reply.h"
-
-#include "server/http/loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* A reader slower than this is cut off. */
+/* Minimum speed of a reader; slower ones are cut off. */
 #define REPLY_MS          30000
 #define REPLY_BYTES_PER_S 262144
 
-/* Of a large answer, at once: while nobody else waits, and while somebody does. */
+/* Largest piece of an answer in one turn of the loop: with a single request, and with several. */
 #define PIECE_BYTES       ((size_t)1 << 20)
 #define PIECE_BYTES_AMONG ((size_t)256 << 10)
 
@@ -73,7 +71,7 @@ static bool headers_add(const hs_exchange *x, struct MHD_Response *reply)
         {"Cross-Origin-Resource-Policy", hs__reply_origin(x) ? "cross-origin" : "same-origin"},
         {"Content-Security-Policy",
          x->security_policy ? x->security_policy : "default-src 'none'; frame-ancestors 'none'"},
-        {"Connection", x->close || x->server->state >= HS_DRAINING ? "close" : NULL},
+        {"Connection", x->close || x->server->state >= HS_SERVER_DRAINING ? "close" : NULL},
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
         if (headers[i].value && MHD_add_response_header(reply, headers[i].name, headers[i].value) != MHD_YES)
@@ -86,13 +84,12 @@ static ssize_t on_piece(void *cls, uint64_t position, char *to, size_t n_max)
     const hs_exchange *x = cls;
     const size_t n_most = x->server->metrics.in_flight > 1 ? PIECE_BYTES_AMONG : PIECE_BYTES;
     const size_t n = n_max < n_most ? n_max : n_most;
-    hs__loop_progress(x->server);
     memcpy(to, x->response.body + position, n);
     return (ssize_t)n;
 }
 
-/* The body becomes the reply's. A large one stays the exchange's and goes in pieces, one a turn of the loop:
- * the system takes megabytes at once where the reader is near, and nobody else is answered meanwhile. */
+/* Makes a reply of the body. A large body stays the exchange's and is sent in pieces, one in each turn of the
+ * loop. A near reader takes megabytes at once, and other requests would wait meanwhile. */
 static struct MHD_Response *body_reply(hs_exchange *x)
 {
     hs_response *r = &x->response;
@@ -110,14 +107,14 @@ static struct MHD_Response *body_reply(hs_exchange *x)
 enum MHD_Result hs__reply(hs_exchange *x)
 {
     hs_response *r = &x->response;
-    x->phase = HS_REPLYING;
+    x->phase = HS_PHASE_REPLYING;
     struct MHD_Response *reply = x->prepared ? x->prepared : body_reply(x);
     if (!reply)
         return MHD_NO;
     x->prepared = NULL;
     free(x->body);
     x->body = NULL;
-    hs__exchange_hold_only(x, r->body_static ? 0 : r->body_bytes);
+    hs__exchange_reserve_only(x, x->prepared_bytes + (r->body_static ? 0 : r->body_bytes));
     enum MHD_Result result = MHD_NO;
     if (headers_add(x, reply))
         result = MHD_queue_response(x->mhd, (unsigned)r->status, reply);

@@ -1,10 +1,10 @@
-/* reply.h - an answer on its way out: its headers, and handing it to libmicrohttpd. */
+/* reply.h - sets an answer's headers and hands it to libmicrohttpd. */
 #pragma once
 
 #include "server/http/exchange.h"
 
-/* What --cors lets the request's Origin see: that origin, "*" when all may, or NULL. */
+/* Returns the value of Access-Control-Allow-Origin by --cors: the request's origin, "*", or NULL. */
 const char *hs__reply_origin(const hs_exchange *exchange);
 
-/* Queues exchange->response, or exchange->prepared in its place; the body is libmicrohttpd's afterwards. */
+/* Queues exchange->prepared if it is set, else exchange->response. libmicrohttpd then owns the body. */
 enum MHD_Result hs__reply(hs_exchange *exchange);

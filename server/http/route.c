@@ -1,4 +1,4 @@
-/* route.c - the first row whose method and path fit; the methods of those whose path alone does. */
+/* route.c - finds the first row with this method and path, or the methods of the rows with this path. */
 #include "server/http/route.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* route.h - what a route is, and finding one in a table that is handed down: exchanges walk the rows without
- * knowing who answers them. */
+/* route.h - a route, and its lookup in a table that the server passes in. So exchanges do not depend on the
+ * functions that answer them. */
 #pragma once
 
 #include "api/api.h"
@@ -10,24 +10,25 @@
 typedef struct hs_exchange hs_exchange;
 
 typedef enum hs_place {
-    HS_ON_LOOP,   /* at once: nothing that waits */
-    HS_ON_DISK,   /* as a disk call */
-    HS_ON_WORKER, /* by hs_api_handle, as `operation`: the functions are NULL */
+    HS_PLACE_LOOP,   /* on the loop; must not block */
+    HS_PLACE_DISK,   /* as a disk call */
+    HS_PLACE_WORKER, /* hs_api_handle with `operation`; no functions */
 } hs_place;
 
 typedef struct hs_route {
-    const char *method; /* GET answers HEAD too */
-    const char *path;   /* {id} stands for anything between two slashes */
+    const char *method; /* GET also answers HEAD */
+    const char *path;   /* {id} matches any text between two slashes */
     hs_place place;
-    bool open; /* without the token */
+    bool open; /* needs no token */
     const char *about;
-    void (*answer)(hs_exchange *exchange); /* the request is whole; may suspend the exchange on the loop */
-    /* For a body that is not kept in memory, as disk calls: before it, and for each piece of it in
-     * exchange->body. Either may refuse. What is left when it ends is there when `answer` is called. */
+    void (*answer)(hs_exchange *exchange); /* called with the complete request; on the loop it may suspend the
+                                              exchange */
+    /* For a body that is not kept in memory; both are disk calls and may refuse. `begin` is called before the
+     * body, `receive` for each piece of it in exchange->body. The last piece is left for `answer`. */
     void (*begin)(hs_exchange *exchange);
     void (*receive)(hs_exchange *exchange);
-    bool (*has)(const char *path); /* instead of comparing with path, or NULL */
-    hs_operation operation;        /* of HS_ON_WORKER */
+    bool (*has)(const char *path); /* replaces the comparison with path, or NULL */
+    hs_operation operation;        /* for HS_PLACE_WORKER */
 } hs_route;
 
 typedef struct hs_routes {
@@ -35,6 +36,6 @@ typedef struct hs_routes {
     size_t n;
 } hs_routes;
 
-/* The route of a request, or NULL: with *allow the path's methods for a 405, empty for a 404. */
+/* Returns the route of a request, or NULL. ret_allow gets the path's methods for a 405, or "" for a 404. */
 const hs_route *hs__route_find(const hs_routes *routes, const char *method, const char *path, char *ret_allow,
                                size_t allow_size);

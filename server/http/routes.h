@@ -1,4 +1,4 @@
-/* routes.h - the whole HTTP surface in one table. */
+/* routes.h - the table of all routes. */
 #pragma once
 
 #include "server/http/route.h"

@@ -1,14 +1,14 @@
-/* server.c - the service's life: from the socket to the signal that ends it.
+/* server.c - starts, drains and stops the service.
  *
- * It listens at once and says that it is alive; the models load on a thread. A first signal answers what was
- * begun, a second one cuts it. Nothing is left at the end: not a connection, not a call on a thread. */
+ * It listens at once and answers probes while a thread loads the models. The first signal finishes all
+ * requests, the second one cuts them. No connection and no call on a thread is left at the end. */
 #include "server/http/server.h"
 
 #include "model/clock.h"
 #include "server/base/cores.h"
 #include "server/base/log.h"
 #include "server/base/version.h"
-#include "server/http/complaint.h"
+#include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/listen.h"
 #include "server/http/loading.h"
 #include "server/http/loop.h"
@@ -27,10 +27,10 @@
 #include <unistd.h>
 
 enum {
-    HEADER_BYTES_MAX = 65536,  /* request line and headers, and a record of each argument and header */
-    CONNECTIONS_TO_SHED = 64,  /* accepted over the limit, to be told 503 */
-    DESCRIPTORS_RESERVED = 64, /* for everything that is not a client */
-    THREADS_MORE = HS_DISK_THREADS + 2, /* beside the workers: one loads and hashes, one is for probes */
+    HEADER_BYTES_MAX = 65536,           /* request line, headers, and a record of each argument and header */
+    CONNECTIONS_TO_SHED = 64,           /* accepted over the limit and answered with 503 */
+    DESCRIPTORS_RESERVED = 64,          /* for runs, models and the database */
+    THREADS_MORE = HS_DISK_THREADS + 2, /* one loads and hashes models, one serves probes */
 };
 
 /* ---- the end ---- */
@@ -41,7 +41,8 @@ static void signals_stop(hs_server *server)
     uv_close((uv_handle_t *)&server->on_interrupt, NULL);
 }
 
-/* No connection is left: closes what keeps the loop alive, so that it returns when the last call is back. */
+/* Closes the handles that keep the loop alive, once no connection is left. The loop returns after the last
+ * call on a thread. */
 static void server_stop(hs_server *server)
 {
     hs__loop_stop(server);
@@ -55,16 +56,16 @@ static void server_stop(hs_server *server)
 static void on_check(uv_check_t *check)
 {
     hs_server *server = check->data;
-    if (server->state >= HS_DRAINING && !server->n_connections && !server->loading.running)
+    if (server->state >= HS_SERVER_DRAINING && !server->n_connections && !server->loading.running)
         server_stop(server);
 }
 
-/* Begins nothing new. Connections without a request are closed, the others after their answer. */
+/* Accepts nothing new. Closes connections without a request now, the others after their answer. */
 static void server_drain(hs_server *server)
 {
-    server->state = HS_DRAINING;
-    hs__corpora_stop(server->corpora);
-    MHD_run(server->daemon); /* takes those already waiting to be accepted */
+    server->state = HS_SERVER_DRAINING;
+    hs__runs_stop(server->runs);
+    MHD_run(server->daemon); /* accepts pending connections */
     const int fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0)
         close(fd);
@@ -76,10 +77,10 @@ static void server_drain(hs_server *server)
     hs__loop_wake(server);
 }
 
-/* Ends everything begun; a third signal finds the system's own handler. */
+/* Cuts all connections and cancels their work. A third signal meets the default handler. */
 static void server_abort(hs_server *server)
 {
-    server->state = HS_STOPPING;
+    server->state = HS_SERVER_STOPPING;
     server->exit_code = 1;
     uv_signal_stop(&server->on_terminate);
     uv_signal_stop(&server->on_interrupt);
@@ -95,31 +96,30 @@ static void on_signal(uv_signal_t *signal, int number)
 {
     hs_server *server = signal->data;
     (void)number;
-    if (server->state < HS_DRAINING) {
-        hs__log("info", "finishing %zu requests, then stopping; a second signal stops at once",
+    if (server->state < HS_SERVER_DRAINING) {
+        hs__log("info", "finishing %zu requests, then stopping; send a second signal to stop at once",
                 server->metrics.in_flight);
         server_drain(server);
-    } else if (server->state == HS_DRAINING) {
+    } else if (server->state == HS_SERVER_DRAINING) {
         server_abort(server);
     }
 }
 
 /* ---- the beginning ---- */
 
-/* What it is that begins to answer, and within which limits. */
+/* Logs version, address, models and limits. */
 static void start_log(const hs_server *server)
 {
     const hs_server_options *o = server->options;
     char models[1024] = "";
     for (size_t i = 0, used = 0; i < hs__catalog_places(&o->catalog) && used < sizeof models; i++) {
         const hs_model_place *place = hs__catalog_place(&o->catalog, i);
-        used += (size_t)snprintf(models + used, sizeof models - used, "%s%.*s", i ? "," : "",
-                                 (int)place->n_name, place->name);
+        used += (size_t)snprintf(models + used, sizeof models - used, "%s%s", i ? "," : "", place->name);
     }
     const hs_log_field fields[] = {{"version", HS_VERSION, 0},
                                    {"address", server->address, 0},
                                    {"models", models, 0},
-                                   {"token", server->tokens ? "wanted" : "none", 0},
+                                   {"token", server->tokens ? "required" : "none", 0},
                                    {"state", o->state_dir ? o->state_dir : "none", 0},
                                    {"cores", NULL, (double)server->n_cores},
                                    {"workers", NULL, (double)o->n_workers},
@@ -127,61 +127,76 @@ static void start_log(const hs_server *server)
                                    {"connections", NULL, (double)o->connections_max},
                                    {"max_body", NULL, (double)o->body_bytes_max},
                                    {"max_answer", NULL, (double)o->catalog.api.answer_bytes_max},
-                                   {"max_held", NULL, (double)o->held_bytes_max},
+                                   {"max_held", NULL, (double)o->client_memory_max},
                                    {"cache", NULL, (double)o->catalog.api.cache_bytes_max},
                                    {"deadline_s", NULL, (double)o->deadline_ms / 1e3}};
     hs__log_fields("info", "ready", fields, sizeof fields / sizeof *fields);
 }
 
-/* The models are there, or why not. */
+/* Starts to serve the loaded models, or ends with their error. */
 static void on_loaded(hs_server *server)
 {
     hs_error err = {0};
     if (server->loading.error.status)
         server->exit_code = 1;
-    if (server->loading.error.status && server->state == HS_LOADING)
+    if (server->loading.error.status && server->state == HS_SERVER_LOADING)
         server_drain(server);
-    if (server->state != HS_LOADING)
+    if (server->state != HS_SERVER_LOADING)
         return;
-    server->state = HS_SERVING;
-    if (server->corpora &&
-        hs__corpora_start(server->corpora, &server->catalog, &server->options->catalog, &err))
+    server->state = HS_SERVER_SERVING;
+    if (server->runs && hs__runs_start(server->runs, &server->catalog, &server->options->catalog, &err))
         hs__log("error", "corpus runs: %s", err.text);
     start_log(server);
     printf("headscope is ready on %s\n", server->address);
     fflush(stdout);
 }
 
-size_t hs__connections_possible(void)
+/* Returns the descriptors that a connection may use: its socket, and with corpus runs a report or an upload.
+ */
+static size_t connection_descriptors(const hs_server_options *options)
+{
+    return options->state_dir ? 2 : 1;
+}
+
+size_t hs__connections_possible(const hs_server_options *options)
 {
     struct rlimit limit;
     const rlim_t others = CONNECTIONS_TO_SHED + DESCRIPTORS_RESERVED;
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return SIZE_MAX;
-    return limit.rlim_max > others ? limit.rlim_max - others : 1;
+    const size_t possible = limit.rlim_max > others ? limit.rlim_max - others : 0;
+    return possible > connection_descriptors(options) ? possible / connection_descriptors(options) : 1;
 }
 
-/* As many descriptors as the connections need; what the system refuses shows as an error here, not later. */
+/* Raises the limit of descriptors to what the connections can use. Too low a limit is an error at the start,
+ * not later. */
 static hs_status descriptors_reserve(const hs_server_options *options, hs_error *err)
 {
     struct rlimit limit;
-    const rlim_t needed = options->connections_max + CONNECTIONS_TO_SHED + DESCRIPTORS_RESERVED;
+    const rlim_t needed = options->connections_max * connection_descriptors(options) + CONNECTIONS_TO_SHED +
+                          DESCRIPTORS_RESERVED;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed)
         return HS_OK;
     limit.rlim_cur = needed;
     if (limit.rlim_max < needed || setrlimit(RLIMIT_NOFILE, &limit))
         return hs_fail(err, HS_IO,
-                       "%zu connections need %llu file descriptors: raise the limit (ulimit -n) or "
+                       "%zu connections need %llu file descriptors%s: raise the limit (ulimit -n) or "
                        "lower --connections",
-                       options->connections_max, (unsigned long long)needed);
+                       options->connections_max, (unsigned long long)needed,
+                       options->state_dir ? ", two each because --state keeps corpus runs" : "");
     return HS_OK;
 }
 
 static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
 {
     const struct MHD_OptionItem items[] = {
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)hs__complaint_hear, server},
-        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)hs__complaint_unescape, server},
+#if HS_MHD_IS_LENIENT
+        {MHD_OPTION_STRICT_FOR_CLIENT, !hs__mhd_0_9_75_runs(), NULL},
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)hs__mhd_0_9_75_log, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)hs__mhd_0_9_75_unescape, server},
+#else
+        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL}, /* refuse what RFC 9112 allows to refuse */
+#endif
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
         {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->options->connections_max + CONNECTIONS_TO_SHED, NULL},
@@ -191,8 +206,10 @@ static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)hs__step_connection, server},
         {MHD_OPTION_END, 0, NULL},
     };
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                            hs__step_next, server, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
+    const unsigned flags =
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (HS_MHD_IS_LENIENT ? MHD_USE_ERROR_LOG : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, hs__step_next, server, MHD_OPTION_ARRAY, items,
+                            MHD_OPTION_END);
 }
 
 static void handles_start(hs_server *server)
@@ -204,7 +221,8 @@ static void handles_start(hs_server *server)
     uv_check_start(&server->end_check, on_check);
 }
 
-/* Before anybody can connect: whom a client finds listening, a signal must find ready to stop in order. */
+/* Installs the handlers before the server listens, so that a signal after the first connection stops it in
+ * order. */
 static void signals_start(hs_server *server)
 {
     uv_signal_init(&server->loop, &server->on_terminate);
@@ -214,7 +232,7 @@ static void signals_start(hs_server *server)
     uv_signal_start(&server->on_interrupt, on_signal, SIGINT);
 }
 
-/* Read by libuv at its first use. */
+/* libuv reads it at its first use. */
 static void pool_size_set(size_t n_workers)
 {
     char size[24];
@@ -222,7 +240,7 @@ static void pool_size_set(size_t n_workers)
     setenv("UV_THREADPOOL_SIZE", size, 1);
 }
 
-/* A socket that listens, and libmicrohttpd on it. */
+/* Opens the listening socket and starts libmicrohttpd on it. */
 static hs_status daemon_open(hs_server *server, hs_error *err)
 {
     int fd = -1;
@@ -233,13 +251,15 @@ static hs_status daemon_open(hs_server *server, hs_error *err)
         return st;
     server->loopback = !public;
     if (public && !server->tokens)
-        hs__log("warning", "anyone who reaches %s may use this server; --token-file restricts it",
+        hs__log("warning", "anyone who can reach %s can use this server; restrict it with --token-file",
                 server->address);
     server->daemon = daemon_start(server, fd);
     if (server->daemon)
         return HS_OK;
     close(fd);
-    return hs_fail(err, HS_IO, "the HTTP library did not start: %s", strerror(errno));
+    return hs_fail(err, HS_IO, "libmicrohttpd %s did not start: %s (this program was built with %x.%x.%x)",
+                   MHD_get_version(), strerror(errno), MHD_VERSION >> 24, MHD_VERSION >> 16 & 0xff,
+                   MHD_VERSION >> 8 & 0xff);
 }
 
 static hs_status server_open(hs_server *server, hs_error *err)
@@ -249,7 +269,7 @@ static hs_status server_open(hs_server *server, hs_error *err)
     if (!st)
         st = descriptors_reserve(o, err);
     if (!st && o->state_dir)
-        st = hs__corpora_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->corpora, err);
+        st = hs__runs_open(o->state_dir, server->n_cores, o->state_bytes_max, &server->runs, err);
     if (st)
         return st;
     signals_start(server);
@@ -267,19 +287,19 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     server->routes = &hs__routes;
     server->n_cores = hs__cores_usable();
     server->started_ns = hs_clock_ns();
-    server->held.max = options->held_bytes_max;
-    server->peers = (hs_peers){.all = &server->held, .held_bytes_max = options->held_bytes_max / 2};
+    server->budget.max = options->client_memory_max;
+    server->peers = (hs_peers){.all = &server->budget, .budget_max = options->client_memory_max / 2};
     server->disk.loop = &server->loop;
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);
     hs__log_start(strcmp(options->log, "json") == 0);
-    return uv_loop_init(&server->loop) ? hs_fail(err, HS_NO_MEMORY, "starting the event loop") : HS_OK;
+    return uv_loop_init(&server->loop) ? hs_fail(err, HS_NO_MEMORY, "no memory for the event loop") : HS_OK;
 }
 
 static void server_finish(hs_server *server)
 {
-    if (!hs__corpora_close(server->corpora))
-        _exit(server->exit_code); /* all that was acknowledged is on disk */
+    if (!hs__runs_close(server->runs))
+        _exit(server->exit_code); /* all acknowledged runs are on disk */
     uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
     hs__catalog_close(&server->catalog);
@@ -291,7 +311,7 @@ int hs__server_run(const hs_server_options *options, hs_error *err)
     hs_server *server = calloc(1, sizeof *server);
     int exit_code = 1;
     if (!server) {
-        hs_fail(err, HS_NO_MEMORY, "starting");
+        hs_fail(err, HS_NO_MEMORY, "no memory to start the server");
         return exit_code;
     }
     if (!server_init(server, options, err)) {

@@ -1,15 +1,15 @@
-/* service.h - what the files of this room share: the running service, on its one libuv loop.
+/* service.h - the running service, which the files of this module share.
  *
- * Who holds a request when, from the socket up, and how the words differ:
+ * A request belongs to one of these at a time:
  *
- *     connection  one socket, with its deadlines; carries one exchange after the other   connection.h
+ *     connection  one socket and its deadlines; carries one exchange after another       connection.h
  *     exchange    one request and its answer, from the first header to the last byte     exchange.h
- *     task        an exchange's request on its way through the model workers             tasks.h
- *     batch       the tasks that one worker takes at once; short ones share a pass       tasks.h
- *     disk call   a function that may wait for a disk, on a thread beside the workers    disk.h
+ *     task        the request of an exchange while it waits for or uses a model worker   tasks.h
+ *     batch       the tasks that one worker takes at once; short texts share a pass      tasks.h
+ *     disk call   a function that may block on a disk, on a thread of its own            disk.h
  *
- * and above all of them a route (route.h) says which function answers which path, and where it runs.
- * Everything here belongs to the loop's thread, but for a task or a disk call while it runs. */
+ * A route (route.h) says which function answers a path, and where it runs. The event loop's thread owns
+ * everything here, except a task or a disk call while it runs. */
 #pragma once
 
 #include "server/base/catalog.h"
@@ -19,27 +19,32 @@
 #include "server/http/route.h"
 #include "server/http/server.h"
 #include "server/http/tasks.h"
-#include "server/runs/corpora.h"
+#include "server/runs/runs.h"
 
 #include <microhttpd.h>
 #include <uv.h>
 
-/* LOADING (answers health; models open on a worker thread) -> SERVING -> DRAINING (not ready, no new
- * connections, everything begun is answered) -> STOPPING (a second signal: everything begun is cut). */
-typedef enum hs_server_state { HS_LOADING, HS_SERVING, HS_DRAINING, HS_STOPPING } hs_server_state;
+/* LOADING (answers probes; a thread opens the models) -> SERVING -> DRAINING (not ready, accepts no
+ * connections, finishes all requests) -> STOPPING (a second signal: all requests are cut). */
+typedef enum hs_server_state {
+    HS_SERVER_LOADING,
+    HS_SERVER_SERVING,
+    HS_SERVER_DRAINING,
+    HS_SERVER_STOPPING
+} hs_server_state;
 
 typedef struct hs_connection hs_connection;
 typedef struct hs_server hs_server;
 
-/* A round from the loop through a thread of the pool and back, every second; probes.c. */
+/* A round from the loop through the thread pool and back, every second; see probes.c. */
 typedef struct hs_probe {
     uv_timer_t timer;
     uv_work_t work;
     bool running;
-    uint64_t round_ns; /* when the last one ended */
+    uint64_t round_ns; /* end of the last round */
 } hs_probe;
 
-/* What a thread makes while the service is LOADING: nobody else looks at it. */
+/* Written by a thread during LOADING; nothing else reads it. */
 typedef struct hs_loading {
     uv_work_t work;
     void (*loaded)(hs_server *server);
@@ -55,29 +60,27 @@ struct hs_server {
     hs_server_state state;
     char *tokens; /* the token file's text, or NULL: open to all */
     char address[128];
-    bool loopback; /* nobody else's machine can reach it */
+    bool loopback; /* no other machine can reach it */
     uv_loop_t loop;
     struct MHD_Daemon *daemon;
-    uv_poll_t daemon_poll;   /* libmicrohttpd's epoll descriptor */
-    uv_idle_t daemon_turn;   /* active while libmicrohttpd has work that no descriptor tells of */
-    uv_timer_t daemon_pause; /* instead, while that work leads nowhere */
-    unsigned n_vain;         /* turns that it wanted since it last called back */
-    bool turn_again;         /* although libmicrohttpd asks for no turn */
-    uv_timer_t lag_timer;    /* how late it comes is how long the loop let others wait */
+    uv_poll_t daemon_poll; /* libmicrohttpd's epoll descriptor */
+    uv_idle_t daemon_turn; /* active while libmicrohttpd needs to run */
+    bool turn_again;       /* even if libmicrohttpd asks for no run */
+    uv_timer_t lag_timer;  /* its delay is the lag of the loop */
     uint64_t lag_due_ns;
-    uv_check_t end_check; /* after each turn of the loop: is everything over? */
+    uv_check_t end_check; /* checks after each turn of the loop whether all work has ended */
     uv_signal_t on_terminate, on_interrupt;
     hs_loading loading;
-    hs_catalog catalog;  /* empty until it is loaded */
-    hs_corpora *corpora; /* NULL without a folder for them */
+    hs_catalog catalog; /* empty until it is loaded */
+    hs_runs *runs;      /* NULL without a state folder */
     hs_tasks tasks;
     hs_disk disk;
     hs_probe probe;
     size_t n_cores;
-    hs_connection *connections; /* open ones, a list */
+    hs_connection *connections; /* list of open ones */
     size_t n_connections;
     hs_peers peers;
-    hs_held held; /* bodies received and answers being sent, all requests together */
+    hs_client_memory budget; /* for bodies received and answers being sent, of all requests */
     hs_metrics metrics;
     uint64_t started_ns;
     int exit_code;

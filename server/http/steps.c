@@ -1,8 +1,7 @@
-/* steps.c - an exchange's way through its phases.
+/* steps.c - moves an exchange through its phases.
  *
- * libmicrohttpd calls hs__step_next once with the headers, then with each piece of the body, then once more.
- * An exchange that is suspended in one of these calls is called the same way again when it is resumed, so the
- * phase, not the arguments, says where it is. */
+ * libmicrohttpd calls hs__step_next with the headers, with each piece of the body, and once more at its end.
+ * It repeats a call in which the exchange was suspended, so the phase, not the arguments, tells the state. */
 #include "server/http/steps.h"
 
 #include "model/clock.h"
@@ -10,19 +9,20 @@
 #include "server/base/log.h"
 #include "server/http/access.h"
 #include "server/http/admission.h"
+#include "server/http/libmicrohttpd_0_9_75.h"
 #include "server/http/line_stream.h"
 #include "server/http/loop.h"
 #include "server/http/reply.h"
+#include "server/http/socket_info.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define DISCARD_BYTES_MAX ((size_t)16 << 20) /* of refused bodies */
-#define BODY_BYTES_MIN    ((size_t)16 << 10)
-#define PIECE_BYTES       ((size_t)192 << 10) /* for a route that receives: what a disk call is worth */
-#define IDLE_MS           75000 /* between requests of one connection, the next one's headers included */
+#define BODY_BYTES_MIN ((size_t)16 << 10)
+#define PIECE_BYTES    ((size_t)192 << 10) /* size of a disk call for a route that receives */
+#define IDLE_MS        75000               /* between two requests of a connection, headers included */
 
 /* ---- a connection opens, a request line is in ---- */
 
@@ -30,10 +30,11 @@ void hs__step_connection(void *cls, struct MHD_Connection *mhd, void **socket_co
                          enum MHD_ConnectionNotificationCode code)
 {
     hs_connection *connection = *socket_context;
-    hs__loop_progress(cls);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *socket_context = hs__connection_open(cls, mhd);
     } else if (connection) {
+        if (!connection->asked && hs__socket_sent(connection->fd))
+            hs__access_record_unread(connection, "", MHD_HTTP_BAD_REQUEST);
         hs__exchange_destroy(connection->exchange);
         hs__connection_close(connection);
         hs__loop_turn_again(cls);
@@ -45,11 +46,14 @@ void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     hs_connection *connection = info ? info->socket_context : NULL;
     hs_server *server = cls;
-    hs__loop_progress(server);
     if (!connection)
         return NULL;
     hs__exchange_destroy(connection->exchange);
     connection->exchange = hs__exchange_create(connection, mhd, target);
+    connection->asked = true;
+#if HS_MHD_IS_LENIENT
+    hs__mhd_0_9_75_open(connection->exchange, target);
+#endif
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;
 }
@@ -66,9 +70,9 @@ static void disk_done(hs_disk_call *call)
 {
     hs_exchange *x = call->data;
     hs__exchange_resume(x);
-    if (x->phase == HS_ANSWERING)
+    if (x->phase == HS_PHASE_ANSWERING)
         return;
-    /* A long body is fine as long as it comes: each piece has the time that a whole body has elsewhere. */
+    /* Each piece of a long body gets the time of a whole body. */
     x->body_bytes = 0;
     hs__connection_expect(x->connection, x->server->options->body_ms);
     hs__connection_watch(x->connection, NULL);
@@ -77,7 +81,7 @@ static void disk_done(hs_disk_call *call)
 static enum MHD_Result on_disk(hs_exchange *x, void (*function)(hs_exchange *exchange))
 {
     x->on_disk = function;
-    x->loaded = x->server->state != HS_LOADING;
+    x->loaded = x->server->state != HS_SERVER_LOADING;
     x->disk_call = (hs_disk_call){.work = disk_work, .done = disk_done, .data = x};
     hs__exchange_suspend(x);
     hs__disk_submit(&x->server->disk, &x->disk_call);
@@ -86,7 +90,7 @@ static enum MHD_Result on_disk(hs_exchange *x, void (*function)(hs_exchange *exc
 
 /* ---- begin: the headers are in ---- */
 
-/* "http://host/models", as proxies send it, is /models. */
+/* Returns /models for "http://host/models", which proxies send. */
 static const char *path_of(const char *url)
 {
     const bool absolute = strncasecmp(url, "http://", 7) == 0;
@@ -94,7 +98,7 @@ static const char *path_of(const char *url)
     return path ? path : "/";
 }
 
-/* Who asks may know the request by names of its own. */
+/* Accepts request and trace ids from the client. */
 static void names_take(hs_exchange *x)
 {
     const char *id = hs__header(x->mhd, "X-Request-Id");
@@ -113,7 +117,7 @@ static enum MHD_Result reply_and_close(hs_exchange *x)
 
 static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method, const char *version)
 {
-    x->phase = HS_BEGINNING;
+    x->phase = HS_PHASE_BEGINNING;
     x->begun_ns = hs_clock_ns();
     x->server->metrics.in_flight++;
     x->head = strcmp(method, "HEAD") == 0;
@@ -121,24 +125,24 @@ static enum MHD_Result begin(hs_exchange *x, const char *url, const char *method
     x->path = path_of(url);
     names_take(x);
     hs__connection_expect(x->connection, x->server->options->body_ms);
-    if (hs__admission_refuses(x, method, version))
+    if (hs__admission_refuses(x, method, url, version))
         return reply_and_close(x);
     if (!x->answered && x->route->begin)
         return on_disk(x, x->route->begin);
-    x->phase = HS_RECEIVING;
+    x->phase = HS_PHASE_RECEIVING;
     return MHD_YES;
 }
 
-/* The route's own beginning is over. */
+/* Goes on after the route's `begin`. */
 static enum MHD_Result begun(hs_exchange *x)
 {
-    x->phase = HS_RECEIVING;
+    x->phase = HS_PHASE_RECEIVING;
     return x->answered && hs__admission_body_unwanted(x) ? reply_and_close(x) : MHD_YES;
 }
 
 /* ---- receive ---- */
 
-/* False when there is no memory for it, by malloc's or our own judgement. */
+/* Returns false if memory is short or the client's limit is reached. */
 static bool body_reserve(hs_exchange *x, size_t n_bytes)
 {
     size_t capacity = x->body_capacity ? x->body_capacity : BODY_BYTES_MIN;
@@ -146,11 +150,11 @@ static bool body_reserve(hs_exchange *x, size_t n_bytes)
         return true;
     while (capacity < n_bytes)
         capacity *= 2;
-    if (!hs__exchange_hold(x, capacity - x->body_capacity))
+    if (!hs__exchange_reserve(x, capacity - x->body_capacity))
         return false;
     char *body = realloc(x->body, capacity);
     if (!body)
-        return false; /* refused, and with the exchange all is given back */
+        return false; /* the request is refused, which returns the reservation */
     x->body = body;
     x->body_capacity = capacity;
     return true;
@@ -163,11 +167,12 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
         hs__admission_refuse_large(x);
     } else if (!x->answered && !body_reserve(x, x->body_bytes + n_bytes)) {
         x->retry_after = "1";
-        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "Too much is being received and sent just now.");
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                            "The memory for requests and answers is in use. Try again shortly.");
     }
     if (x->answered) {
         x->discarded_bytes += n_bytes;
-        return x->discarded_bytes <= DISCARD_BYTES_MAX ? MHD_YES : MHD_NO;
+        return x->discarded_bytes <= HS_DISCARD_BYTES_MAX ? MHD_YES : MHD_NO;
     }
     memcpy(x->body + x->body_bytes, upload, n_bytes);
     x->body_bytes += n_bytes;
@@ -176,13 +181,13 @@ static enum MHD_Result receive(hs_exchange *x, const char *upload, size_t n_byte
 
 /* ---- answer: the request is whole ---- */
 
-/* For the api, on a worker, once the answer's length is known and before it is computed. */
-static bool answer_hold(void *data, size_t n_bytes)
+/* Reserves memory for an answer, once its length is known. Called on a worker. */
+static bool answer_reserve(void *data, size_t n_bytes)
 {
-    return hs__exchange_hold(data, n_bytes);
+    return hs__exchange_reserve(data, n_bytes);
 }
 
-/* The worker, or the queue, gave the task back. */
+/* The worker or the queue returned the task. */
 static void on_task_done(hs_task *task)
 {
     hs_exchange *x = task->data;
@@ -193,9 +198,10 @@ static void on_task_done(hs_task *task)
             hs__log("error", "request %s: %s", x->id, x->response.error.text);
     }
     if (task->end == HS_TASK_TIMED_OUT)
-        hs__exchange_refuse(x, MHD_HTTP_GATEWAY_TIMEOUT,
-                            "Not answered within the server's deadline of %g s. Ask for less, or later.",
-                            (double)x->server->options->deadline_ms / 1e3);
+        hs__exchange_refuse(
+            x, MHD_HTTP_GATEWAY_TIMEOUT,
+            "The request exceeded the server's deadline of %g s. Request less, or try again later.",
+            (double)x->server->options->deadline_ms / 1e3);
     if (x->response.status == MHD_HTTP_SERVICE_UNAVAILABLE)
         x->retry_after = "1";
     x->answered = true;
@@ -217,7 +223,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
         .accept = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT),
         .accept_encoding = hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING),
         .id = x->id,
-        .hold = answer_hold,
+        .hold = answer_reserve,
         .hold_data = x,
         .body = x->body ? x->body : "",
         .body_bytes = x->body_bytes,
@@ -242,12 +248,12 @@ static enum MHD_Result on_worker(hs_exchange *x)
 
 static enum MHD_Result answer(hs_exchange *x)
 {
-    x->phase = HS_ANSWERING;
+    x->phase = HS_PHASE_ANSWERING;
     if (x->answered)
         return hs__reply(x);
-    if (x->route->place == HS_ON_WORKER)
+    if (x->route->place == HS_PLACE_WORKER)
         return on_worker(x);
-    if (x->route->place == HS_ON_DISK)
+    if (x->route->place == HS_PLACE_DISK)
         return on_disk(x, x->route->answer);
     x->route->answer(x);
     return x->suspended ? MHD_YES : hs__reply(x);
@@ -258,21 +264,20 @@ enum MHD_Result hs__step_next(void *cls, struct MHD_Connection *mhd, const char 
 {
     hs_exchange *x = *con_cls;
     const size_t n_bytes = *upload_bytes;
-    (void)mhd;
-    hs__loop_progress(cls);
+    (void)cls, (void)mhd;
     if (!x)
-        return MHD_NO; /* there was no memory for it */
+        return MHD_NO; /* memory was short */
     if (x->suspended)
-        return MHD_YES; /* a piece of a chunked body that came with the one being written: again later */
-    if (x->phase == HS_OPENED)
+        return MHD_YES; /* called again later: a piece of the body came during a disk call */
+    if (x->phase == HS_PHASE_OPENED)
         return begin(x, url, method, version);
-    if (x->phase == HS_BEGINNING)
+    if (x->phase == HS_PHASE_BEGINNING)
         return begun(x);
     if (n_bytes) {
         *upload_bytes = 0;
         return receive(x, upload, n_bytes);
     }
-    if (x->phase == HS_RECEIVING)
+    if (x->phase == HS_PHASE_RECEIVING)
         return answer(x);
     return x->task.end == HS_TASK_ABANDONED ? MHD_NO : hs__reply(x);
 }
@@ -283,14 +288,19 @@ void hs__step_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                         enum MHD_RequestTerminationCode code)
 {
     hs_exchange *x = *con_cls;
-    (void)mhd, (void)code;
-    hs__loop_progress(cls);
-    if (!x || x->phase == HS_OPENED)
+    (void)cls, (void)mhd, (void)code;
+    if (!x)
         return;
+    if (x->phase == HS_PHASE_OPENED) {
+        const int status = hs__access_status_of_library(x);
+        if (status)
+            hs__access_record_unread(x->connection, x->target, status);
+        return;
+    }
     hs__access_record(x);
     *con_cls = NULL;
     x->connection->exchange = NULL;
-    hs__connection_expect(x->connection, IDLE_MS);
+    hs__connection_flush(x->connection, IDLE_MS);
     hs__connection_watch(x->connection, NULL);
     hs__exchange_destroy(x);
 }

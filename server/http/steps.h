@@ -1,17 +1,17 @@
-/* steps.h - libmicrohttpd's callbacks: they move an exchange from one phase to the next. */
+/* steps.h - libmicrohttpd's callbacks, which move an exchange through its phases. */
 #pragma once
 
 #include "server/http/exchange.h"
 
-/* A socket was accepted or closed. */
+/* Called when a socket was accepted or closed. */
 void hs__step_connection(void *server, struct MHD_Connection *connection, void **socket_context,
                          enum MHD_ConnectionNotificationCode code);
-/* A request line is in. */
+/* Called when a request line was read. */
 void *hs__step_open(void *server, const char *target, struct MHD_Connection *connection);
-/* The headers are in, a piece of the body, or all of it; or the exchange was resumed. */
+/* Called with the headers, each piece of the body, and at its end; and after a resume. */
 enum MHD_Result hs__step_next(void *server, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_bytes, void **con_cls);
-/* The answer was sent, or never will be: into the log and the metrics. */
+/* Called when the answer was sent or will never be sent. Logs the request and counts it. */
 void hs__step_completed(void *server, struct MHD_Connection *connection, void **con_cls,
                         enum MHD_RequestTerminationCode code);

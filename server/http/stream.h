@@ -1,20 +1,20 @@
-/* stream.h - an answer whose bytes are made by disk calls, piece by piece: a file, or events as they happen.
- */
+/* stream.h - an answer whose bytes come from disk calls, piece by piece: a file, or events. */
 #pragma once
 
 #include "server/http/exchange.h"
 
 #define HS_STREAM_END (-1)
 
-/* What a stream asks; everything is called with its data. */
+/* The source of a stream; each function gets its data. */
 typedef struct hs_stream_source {
-    /* In a disk call: up to n_max bytes into `to`; 0: none yet, ask again in a while; HS_STREAM_END. */
+    /* Disk call: writes up to n_max bytes and returns their number, 0 if there are none yet, or
+     * HS_STREAM_END. */
     ssize_t (*fill)(void *data, char *to, size_t n_max);
-    void (*end)(void *data); /* on the loop: frees it; long waits are not for here */
+    void (*end)(void *data); /* called on the loop to free data; must not block */
     void *data;
 } hs_stream_source;
 
-/* The answer's body; n_bytes: how long it will be, MHD_SIZE_UNKNOWN for as long as it lasts. In a disk call
- * or on the loop. Takes the source's data, whatever comes; NULL when memory is short. */
-struct MHD_Response *hs__stream_create(hs_exchange *exchange, uint64_t n_bytes,
-                                       const hs_stream_source *source);
+/* Answers with the bytes of the source: sets exchange->prepared, or refuses if memory is short. n_bytes is
+ * the length, or MHD_SIZE_UNKNOWN if the source decides. The buffer counts as the client's memory. Loop
+ * thread or disk call. Always consumes the source's data. */
+void hs__stream_begin(hs_exchange *exchange, uint64_t n_bytes, const hs_stream_source *source);

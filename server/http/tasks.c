@@ -1,5 +1,4 @@
-/* tasks.c - a first-come queue before the model workers: no worker idle, no place in the queue, an honest
- * 503. */
+/* tasks.c - a FIFO queue in front of the model workers; a full queue refuses with 503. */
 #include "server/http/tasks.h"
 
 #include "model/clock.h"
@@ -8,9 +7,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { YIELD = 10 }; /* a tenth of the loop's weight, where both want a core */
+enum { YIELD = 10 }; /* niceness: a tenth of the loop's weight */
 
-/* Bodies of a batch of several tasks, in all: how short texts are is known only once they are parsed. */
+/* Limit of the bodies of a batch with several tasks. The number of tokens is unknown before parsing. */
 #define BATCH_BYTES ((size_t)1536)
 
 hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs_tasks_options *options,
@@ -25,7 +24,7 @@ hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs
         free(tasks->batches);
         free(tasks->idle);
         *tasks = (hs_tasks){0};
-        return hs_fail(err, HS_NO_MEMORY, "making %zu workers", n_workers);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n_workers);
     }
     while (!st && tasks->n_idle < n_workers) {
         hs_batch *batch = &tasks->batches[tasks->n_idle];
@@ -65,9 +64,8 @@ static void queue_remove(hs_tasks *tasks, hs_task *task)
     tasks->n_queued--;
 }
 
-/* Who computes goes behind the loop, which has little to do and everybody waiting: with all cores computing
- * it came late by a whole time slice. On Linux this is the calling thread's; a thread of the pool keeps it.
- */
+/* Gives workers a lower priority than the event loop. With all cores busy, the loop would otherwise wait for
+ * a whole time slice. On Linux the priority is the calling thread's, and pool threads keep it. */
 static void yield_to_loop(void)
 {
     static _Thread_local bool yielded;
@@ -87,13 +85,13 @@ static void on_worker(uv_work_t *work)
 
 static void on_loop(uv_work_t *work, int status);
 
-/* The first waiting task, and short ones behind it up to a worker's share of the queue, so that no worker is
- * left without. */
+/* Takes the first waiting task and short ones after it, at most the queue divided by the workers, so that
+ * each worker gets some. */
 static void batch_fill(hs_tasks *tasks, hs_batch *batch)
 {
     const size_t n_workers = tasks->options.n_workers;
-    const size_t share = (tasks->n_queued + n_workers - 1) / n_workers;
-    const size_t most = share < tasks->options.batch_max ? share : tasks->options.batch_max;
+    const size_t fair = (tasks->n_queued + n_workers - 1) / n_workers;
+    const size_t most = fair < tasks->options.batch_max ? fair : tasks->options.batch_max;
     size_t n_bytes = 0;
     batch->n_members = 0;
     do {
@@ -113,7 +111,7 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
     batch->tasks = tasks;
     batch->n_unended = batch->n_members;
     atomic_store(&batch->cancelled, 0);
-    /* A lone batch may use every core that no other one computes on. */
+    /* Each batch may use the cores on which no other batch computes. */
     batch->n_threads = n_cores > tasks->n_running ? n_cores - tasks->n_running + 1 : 1;
     for (size_t i = 0; i < batch->n_members; i++) {
         hs_task *task = batch->members[i];
@@ -123,7 +121,7 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
         task->request.n_threads = batch->n_threads;
     }
     batch->work.data = batch;
-    /* Fails only without a work callback, says its documentation. */
+    /* uv_queue_work fails only without a work callback. */
     uv_queue_work(tasks->loop, &batch->work, on_worker, on_loop);
 }
 
@@ -141,13 +139,13 @@ static void on_loop(uv_work_t *work, int status)
     hs_batch *batch = work->data;
     hs_tasks *tasks = batch->tasks;
     const size_t n_members = batch->n_members;
-    (void)status; /* we never uv_cancel */
+    (void)status; /* uv_cancel is never used */
     tasks->n_running--;
     tasks->n_shared += batch->n_shared;
     for (size_t i = 0; i < n_members; i++) {
         hs_task *task = batch->members[i];
         if (i + 1 == n_members)
-            tasks->idle[tasks->n_idle++] = batch; /* from here on it may be filled anew */
+            tasks->idle[tasks->n_idle++] = batch; /* the batch may be filled again from here on */
         task->state = HS_TASK_OUTSIDE;
         task->done(task);
     }

@@ -1,5 +1,5 @@
-/* token_file.c - a token a line, and nothing else taken for one: a comment's or a passphrase's words are
- * none. */
+/* token_file.c - parses a file with one token on each line. Comments and passphrases with blanks are not
+ * tokens. */
 #include "server/http/token_file.h"
 
 #include "server/base/log.h"
@@ -13,14 +13,14 @@
 
 enum { FILE_BYTES_MAX = 65536, TOKEN_BYTES_MIN = 6, TOKEN_BYTES_GOOD = 16 };
 
-/* A token of n bytes on a line. */
+/* Checks a token of n bytes. */
 static hs_status token_check(const char *path, size_t line, const char *token, size_t n, hs_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (token[i] <= ' ' || token[i] > '~')
             return hs_fail(err, HS_INVALID,
-                           "--token-file '%s', line %zu: a token is a line of its own, of printable ASCII "
-                           "without blanks; a comment begins with #",
+                           "--token-file '%s', line %zu: a token must be printable ASCII without "
+                           "blanks, on a line of its own; a comment begins with #",
                            path, line);
     if (n < TOKEN_BYTES_MIN)
         return hs_fail(err, HS_INVALID, "--token-file '%s', line %zu: a token has at least %d characters",
@@ -33,7 +33,7 @@ static hs_status token_check(const char *path, size_t line, const char *token, s
     return HS_OK;
 }
 
-/* Leaves of the text, in place, the tokens alone, each with a line's end. */
+/* Removes everything but the tokens from text, in place, with a line end after each. */
 static hs_status tokens_keep(const char *path, char *text, hs_error *err)
 {
     char *end = text;
@@ -52,11 +52,11 @@ static hs_status tokens_keep(const char *path, char *text, hs_error *err)
         st = token_check(path, line, token, n, err);
         memmove(end, token, n);
         end += n;
-        *end++ = '\n'; /* over the line's own end at most */
+        *end++ = '\n'; /* never beyond this line's own end */
     }
     *end = '\0';
     if (!st && end == text)
-        st = hs_fail(err, HS_INVALID, "--token-file '%s' holds no token: write one into it", path);
+        st = hs_fail(err, HS_INVALID, "--token-file '%s' holds no token; write one into it", path);
     return st;
 }
 
@@ -69,10 +69,11 @@ static hs_status text_read(const char *path, char *ret_text, hs_error *err)
     const size_t n = fread(ret_text, 1, FILE_BYTES_MAX + 1, file);
     const bool failed = ferror(file);
     if (fstat(fileno(file), &about) == 0 && about.st_mode & S_IROTH)
-        hs__log("warning", "--token-file '%s' can be read by everybody on this machine: chmod o-r", path);
+        hs__log("warning", "--token-file '%s' can be read by all users of this machine; run chmod o-r on it",
+                path);
     fclose(file);
     if (failed || n > FILE_BYTES_MAX || memchr(ret_text, '\0', n))
-        return hs_fail(err, HS_IO, "--token-file '%s' is no text file of at most %d bytes", path,
+        return hs_fail(err, HS_IO, "--token-file '%s' is not a text file of at most %d bytes", path,
                        FILE_BYTES_MAX);
     return HS_OK;
 }
@@ -81,7 +82,7 @@ hs_status hs__token_file_read(const char *path, char **ret_tokens, hs_error *err
 {
     char *text = calloc(1, FILE_BYTES_MAX + 2);
     if (!text)
-        return hs_fail(err, HS_NO_MEMORY, "reading '%s'", path);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to read '%s'", path);
     hs_status st = text_read(path, text, err);
     if (!st)
         st = tokens_keep(path, text, err);

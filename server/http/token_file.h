@@ -1,9 +1,9 @@
-/* token_file.h - the tokens that --token-file names. */
+/* token_file.h - reads the file that --token-file names. */
 #pragma once
 
 #include "model/status.h"
 
-/* One a line, in *ret_tokens (malloc'ed); lines that begin with # and empty ones are not there any more.
- * HS_IO, HS_INVALID: a token is too short to be one or has blanks, or there is none. Warns in the log of a
- * file that others can read and of tokens that can be guessed. */
+/* Returns the tokens in *ret_tokens (malloc'ed), one on each line, without comments (#) and empty lines.
+ * Returns HS_IO, or HS_INVALID if there is no token, or one is too short or has blanks. Logs a warning if
+ * others can read the file or a token can be guessed. */
 HS_MUST_USE hs_status hs__token_file_read(const char *path, char **ret_tokens, hs_error *err);

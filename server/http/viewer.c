@@ -1,5 +1,4 @@
-/* viewer.c - files that never change while the program runs: found by name, sent as they are or as gzip, kept
- * by browsers for as long as their ETag holds. */
+/* viewer.c - serves the embedded files of the viewer, plain or as gzip, with an ETag. */
 #include "server/http/viewer.h"
 
 #include "server/base/viewer_files.h"
@@ -8,20 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything from this server, nothing inline; pictures may be drawn here and saved. */
+/* Loads only from this server, nothing inline. Images may be drawn in the page and saved. */
 #define POLICY                                                                                               \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "                  \
     "font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; "         \
     "form-action 'none'; frame-ancestors "
 #define THIS_MACHINE "http://localhost:* https://localhost:* http://127.0.0.1:* https://127.0.0.1:*"
 
-/* The report's page is a form that runs fill in: not a file of the viewer's. */
+/* report.html is the template of run reports, not a page of the viewer. */
 bool hs__viewer_has(const char *path)
 {
     return strcmp(path, "/report.html") != 0 && hs__viewer_find(path) != NULL;
 }
 
-/* Is "embed" among the query's names? The page looks for the same and then changes nothing on the server. */
+/* Returns true if the query has the parameter "embed". The page checks the same, and then changes nothing on
+ * the server. */
 static bool wants_frame(const char *query)
 {
     static const char name[] = "embed";
@@ -33,8 +33,8 @@ static bool wants_frame(const char *query)
     return query != NULL;
 }
 
-/* Who may show the view in a frame: pages of this machine, of the host that the browser asked, whatever their
- * port, and of the origin that may ask anyway (--cors). NULL when memory is short. */
+/* Returns a policy that lets pages of this machine, of the requested host (any port) and of the --cors origin
+ * show the view in a frame. NULL if memory is short. */
 static char *framed_policy(const hs_exchange *x)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
@@ -54,13 +54,13 @@ void hs__viewer_answer(hs_exchange *x)
     const hs_viewer_file *file = hs__viewer_find(x->path);
     const bool gzip =
         file->gzip_size < file->size && hs_gzip_accepted(hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING));
-    snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: plain and gzip bytes have the same one */
+    snprintf(x->etag, sizeof x->etag, "W/%s", file->etag); /* weak: the plain and the gzip body share it */
     char *framed = strcmp(file->path, "/index.html") == 0 && wants_frame(x->query) ? framed_policy(x) : NULL;
-    x->own = framed;
-    x->own_end = free;
+    x->user_data = framed;
+    x->user_data_free = free;
     x->framed = framed != NULL;
     x->security_policy = framed ? framed : POLICY "'none'";
-    /* Vite puts a content hash into the names under /assets. */
+    /* Vite adds a content hash to the names under /assets. */
     x->cache_control =
         strncmp(file->path, "/assets/", 8) == 0 ? "public, max-age=31536000, immutable" : "no-cache";
     if (hs__etag_matches(hs__header(x->mhd, MHD_HTTP_HEADER_IF_NONE_MATCH), file->etag)) {

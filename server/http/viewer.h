@@ -1,4 +1,4 @@
-/* viewer.h - the web viewer's files, from the program itself. */
+/* viewer.h - the web viewer's files, which are embedded in the program. */
 #pragma once
 
 #include "server/http/exchange.h"

@@ -1,0 +1,374 @@
+/* atomic_files.c - writes through a stream of its own (fopencookie), because stdio forgets why a write
+ * failed. */
+#include "server/base/atomic_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENDING      ".unfinished"
+#define PIECE_BYTES ((size_t)8 << 20) /* written between two checks of `stop` */
+#define HOLE_BYTES  ((size_t)4 << 10) /* shorter runs of zeros are written */
+
+/* The target of a stream's bytes. */
+typedef struct sink {
+    int fd;
+    bool is_new;     /* a new regular file: zeros may become holes */
+    off64_t at, end; /* of a new file: offset of the next byte; its size */
+    int why;         /* errno of the first write that failed, or 0 */
+    const atomic_int *stop;
+} sink;
+
+static bool is_hole(const char *bytes, size_t n)
+{
+    return n >= HOLE_BYTES && !*bytes && memcmp(bytes, bytes + 1, HOLE_BYTES - 1) == 0;
+}
+
+/* Writes up to the next run of zeros, or skips one: files of short texts are mostly zeros, and holes take no
+ * disk space. Returns the number of bytes done; below 0 with errno. */
+static ssize_t piece_write(sink *to, const char *bytes, size_t n)
+{
+    const bool may = to->is_new && to->at == to->end, hole = may && is_hole(bytes, n);
+    const size_t most = n < PIECE_BYTES ? n : PIECE_BYTES;
+    size_t size = may ? HOLE_BYTES : most;
+    while (size < most && is_hole(bytes + size, n - size) == hole)
+        size += HOLE_BYTES;
+    size = size < most ? size : most;
+    if (hole)
+        size = size / HOLE_BYTES * HOLE_BYTES;
+    const bool lost = hole && lseek64(to->fd, to->at + (off64_t)size, SEEK_SET) < 0;
+    const ssize_t done = lost ? -1 : hole ? (ssize_t)size : write(to->fd, bytes, size);
+    to->at += done > 0 ? done : 0;
+    to->end = to->at > to->end ? to->at : to->end;
+    return done;
+}
+
+static ssize_t on_write(void *cookie, const char *bytes, size_t n)
+{
+    sink *to = cookie;
+    for (size_t done = 0; done < n && !to->why;) {
+        const ssize_t more = piece_write(to, bytes + done, n - done);
+        if (more > 0)
+            done += (size_t)more;
+        else if (more == 0 || errno != EINTR)
+            to->why = more ? errno : EIO;
+        if (!to->why && to->stop && atomic_load(to->stop))
+            to->why = ECANCELED;
+    }
+    return to->why ? 0 : (ssize_t)n; /* fopencookie: 0 is a failure */
+}
+
+static int on_seek(void *cookie, off64_t *offset, int whence)
+{
+    sink *to = cookie;
+    const off64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? to->at : to->end;
+    const off64_t at =
+        to->is_new ? lseek64(to->fd, from + *offset, SEEK_SET) : lseek64(to->fd, *offset, whence);
+    *offset = to->at = at;
+    return at < 0 ? -1 : 0;
+}
+
+hs_status hs__write_status(int why)
+{
+    return why == ENOSPC || why == EDQUOT || why == EFBIG ? HS_NO_SPACE : HS_IO;
+}
+
+static hs_status failed(const char *path, int why, hs_error *err)
+{
+    if (why == ECANCELED)
+        return hs_fail(err, HS_CANCELLED, "stopped");
+    return hs_fail(err, hs__write_status(why), "cannot write '%s': %s", path, strerror(why));
+}
+
+/* Calls write() and passes its bytes on to to->fd. path is for messages. */
+static hs_status sink_fill(sink *to, const char *path, hs__file_write write, void *data, hs_error *err)
+{
+    hs_error why = {0};
+    FILE *file = fopencookie(to, "w", (cookie_io_functions_t){.write = on_write, .seek = on_seek});
+    if (!file)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to write '%s'", path);
+    const hs_status st = write(file, data, &why);
+    const bool closed = fclose(file) == 0;
+    if (to->why)
+        return failed(path, to->why, err);
+    if (st)
+        return hs_fail(err, st, "%s", why.text);
+    if (to->is_new && ftruncate(to->fd, to->end)) /* the file may end with a hole */
+        return failed(path, errno, err);
+    return closed ? HS_OK : failed(path, EIO, err);
+}
+
+bool hs__folder_sync(const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool ok = fsync(fd) == 0 || errno == EINVAL; /* some file systems know no fsync of folders */
+    close(fd);
+    return ok;
+}
+
+/* Copies the folder part of a path with its last slash; "." if there is none. */
+static void folder_above(const char *path, char ret_folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(ret_folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+}
+
+static bool folder_above_sync(const char *path)
+{
+    char folder[PATH_MAX];
+    folder_above(path, folder);
+    return hs__folder_sync(folder);
+}
+
+bool hs__file_publish(const char *from, const char *to)
+{
+    return rename(from, to) == 0 && folder_above_sync(to);
+}
+
+/* Creates ".name.0123456789abcdef.unfinished" in dir. Returns a descriptor; below 0 with errno. */
+static int unfinished_create(const char *dir, const char *name, mode_t mode, char ret_path[PATH_MAX])
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return -1;
+    if (snprintf(ret_path, PATH_MAX, "%s/.%s.%016llx" ENDING, dir, name, (unsigned long long)number) >=
+        PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open(ret_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+}
+
+/* Creates an unfinished file and locks it. Tries again if another process took it for a leftover and removed
+ * it before it was locked. */
+static int unfinished_open(const char *dir, const char *name, mode_t mode, char ret_path[PATH_MAX])
+{
+    int fd;
+    while ((fd = unfinished_create(dir, name, mode, ret_path)) >= 0) {
+        while (flock(fd, LOCK_EX) && errno == EINTR) /* without locks no process removes leftovers */
+            continue;
+        /* Checks the name, not the link count: NFS counts a name that was removed while the file is open. */
+        if (!access(ret_path, F_OK) || errno != ENOENT)
+            break;
+        close(fd);
+    }
+    return fd;
+}
+
+/* Returns true if file_name is one of unfinished_create for `name`, or for any name if it is NULL. */
+static bool is_unfinished(const char *file_name, const char *name)
+{
+    const size_t n = strlen(file_name), n_rest = sizeof ".0123456789abcdef" ENDING - 1;
+    return n > n_rest && *file_name == '.' && file_name[n - n_rest] == '.' &&
+           strcmp(file_name + n - (sizeof ENDING - 1), ENDING) == 0 &&
+           strspn(file_name + n - n_rest + 1, "0123456789abcdef") == 16 &&
+           (!name || (strlen(name) == n - n_rest - 1 && strncmp(file_name + 1, name, strlen(name)) == 0));
+}
+
+/* Removes unfinished files. A locked one has a living writer and stays. */
+static void leftovers_remove(const char *dir, const char *name)
+{
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        if (!is_unfinished(entry->d_name, name))
+            continue;
+        const int fd = openat(dirfd(folder), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(folder);
+}
+
+void hs__leftovers_remove(const char *dir)
+{
+    leftovers_remove(dir, NULL);
+}
+
+/* What fills a file. */
+typedef struct filling {
+    bool by_path; /* build is set, else write */
+    hs__file_write write;
+    hs__file_build build;
+    void *data;
+} filling;
+
+/* Writes and renames an unfinished file. old: the file to replace, whose mode the new one gets, or NULL.
+ * Users who may not read the old file may not read the unfinished one either. */
+static hs_status replace(const char *dir, const char *name, const struct stat *old, const atomic_int *stop,
+                         const filling *fill, hs_error *err)
+{
+    char path[PATH_MAX], unfinished[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return hs_fail(err, HS_INVALID, "'%.200s...' is too long for a path", dir);
+    sink to = {.fd = unfinished_open(dir, name, old ? (old->st_mode & 0666) | 0600 : 0666, unfinished),
+               .is_new = true,
+               .stop = stop};
+    if (to.fd < 0)
+        return failed(path, errno, err);
+    hs_status st = fill->by_path ? fill->build(unfinished, fill->data, err)
+                                 : sink_fill(&to, path, fill->write, fill->data, err);
+    if (!st &&
+        ((old && fchmod(to.fd, old->st_mode & 07777)) || fsync(to.fd) || !hs__file_publish(unfinished, path)))
+        st = failed(path, errno, err);
+    if (st)
+        unlink(unfinished);
+    if (close(to.fd) && !st)
+        st = failed(path, errno, err);
+    return st;
+}
+
+hs_status hs__file_replace(const char *dir, const char *name, const atomic_int *stop, hs__file_write write,
+                           void *data, hs_error *err)
+{
+    return replace(dir, name, NULL, stop, &(filling){.write = write, .data = data}, err);
+}
+
+/* Writes into an existing file. Closes fd. */
+static hs_status stream_fill(int fd, const char *path, hs__file_write write, void *data, hs_error *err)
+{
+    sink to = {.fd = fd};
+    const hs_status st = fd < 0 ? failed(path, errno, err) : sink_fill(&to, path, write, data, err);
+    if (fd >= 0 && close(fd) && !st)
+        return failed(path, errno, err);
+    return st;
+}
+
+/* Replaces a regular file, or makes a new one. path is what the user typed; old is NULL for a new file. */
+static hs_status path_replace(const char *path, const struct stat *old, const filling *fill, hs_error *err)
+{
+    char real[PATH_MAX];
+    if (!old || !realpath(path, real))
+        snprintf(real, sizeof real, "%s", path);
+    char *slash = strrchr(real, '/');
+    const char *dir = slash == real ? "/" : slash ? real : ".", *name = slash ? slash + 1 : real;
+    if (slash)
+        *slash = '\0';
+    leftovers_remove(dir, name);
+    return replace(dir, name, old, NULL, fill, err);
+}
+
+/* Returns true for a regular file that has a name: /dev/stdout may be a deleted file. */
+static bool is_replaceable(const char *path, const struct stat *file)
+{
+    char real[PATH_MAX];
+    return S_ISREG(file->st_mode) && realpath(path, real);
+}
+
+hs_status hs__path_write(const char *path, hs__file_write write, void *data, hs_error *err)
+{
+    struct stat file;
+    if (!path)
+        return stream_fill(dup(STDOUT_FILENO), "standard output", write, data, err);
+    const bool exists = stat(path, &file) == 0;
+    if (exists && !is_replaceable(path, &file))
+        return stream_fill(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), path, write, data, err);
+    return path_replace(path, exists ? &file : NULL, &(filling){.write = write, .data = data}, err);
+}
+
+hs_status hs__path_build(const char *path, hs__file_build build, void *data, hs_error *err)
+{
+    struct stat file;
+    const bool exists = stat(path, &file) == 0;
+    if (exists && !is_replaceable(path, &file))
+        return hs_fail(err, HS_INVALID, "'%.200s' is not a regular file: name one", path);
+    return path_replace(path, exists ? &file : NULL,
+                        &(filling){.by_path = true, .build = build, .data = data}, err);
+}
+
+/* Describes the folder of a path and finds its last component. Returns false if there is no such folder. */
+static bool folder_of(const char *path, struct stat *ret_folder, const char **ret_name)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (strlen(path) >= sizeof folder)
+        return false;
+    folder_above(path, folder);
+    *ret_name = slash ? slash + 1 : path;
+    return stat(folder, ret_folder) == 0;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool hs__path_replaces(const char *path, const char *other)
+{
+    struct stat a, b;
+    const char *name, *other_name;
+    const bool there = stat(path, &a) == 0;
+    if (there && (strcmp(other, "-") == 0 ? fstat(STDIN_FILENO, &b) : stat(other, &b)) == 0)
+        return S_ISREG(a.st_mode) && is_same(&a, &b);
+    return !there && folder_of(path, &a, &name) && folder_of(other, &b, &other_name) && is_same(&a, &b) &&
+           strcmp(name, other_name) == 0;
+}
+
+/* Makes the folder and syncs its name. Returns true if the name exists already. */
+static bool folder_create(const char *path)
+{
+    if (mkdir(path, 0777))
+        return errno == EEXIST;
+    return folder_above_sync(path);
+}
+
+hs_status hs__folder_make(const char *dir, hs_error *err)
+{
+    char path[PATH_MAX];
+    struct stat folder;
+    const size_t n = strlen(dir);
+    if (!n || n >= sizeof path)
+        return hs_fail(err, HS_INVALID, "'%s' cannot be a folder's name", dir);
+    memcpy(path, dir, n + 1);
+    bool ok = true;
+    for (char *slash = path + 1; ok && (slash = strchr(slash, '/'));) {
+        *slash = '\0';
+        ok = folder_create(path);
+        if (ok)
+            *slash++ = '/';
+    }
+    if (ok && folder_create(path) && stat(path, &folder) == 0) {
+        ok = S_ISDIR(folder.st_mode);
+        errno = ENOTDIR;
+    } else {
+        ok = false;
+    }
+    return ok ? HS_OK
+              : hs_fail(err, hs__write_status(errno), "cannot make the folder '%s': %s", path,
+                        strerror(errno));
+}
+
+hs_status hs__folder_make_above(const char *path, hs_error *err)
+{
+    char folder[PATH_MAX];
+    folder_above(path, folder);
+    return hs__folder_make(folder, err);
+}
+
+uint64_t hs__folder_bytes(const char *dir)
+{
+    struct stat file;
+    uint64_t bytes = 0;
+    DIR *folder = opendir(dir);
+    if (!folder)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (!fstatat(dirfd(folder), entry->d_name, &file, 0) && S_ISREG(file.st_mode))
+            bytes += (uint64_t)file.st_size;
+    closedir(folder);
+    return bytes;
+}

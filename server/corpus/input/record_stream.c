@@ -1,0 +1,390 @@
+/* record_stream.c - unpacks the files in turn into one buffer. A record that crosses its end is copied to a
+ * second buffer, up to the limit. */
+#include "server/corpus/input/record_stream.h"
+
+#include "model/utf8.h"
+#include "server/corpus/input/record_text.h"
+#include "server/corpus/input/splitter.h"
+#include "server/corpus/input/unpack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ_BYTES = HS__FORMAT_PEEK };
+
+/* Limits of a check. */
+enum { CHECK_RECORDS = 10000, CHECK_BYTES = 64 << 20 };
+
+/* The detected kind of a file. */
+typedef struct file_kind {
+    hs__text_format format; /* AUTO: it was not opened */
+    const char *packing;    /* or NULL */
+} file_kind;
+
+struct hs__record_stream {
+    const char *const *paths;
+    size_t n_paths, file; /* the open one, or the next to open */
+    const hs__input_format *told;
+    const atomic_int *stop;
+    hs__unpacked *stream; /* NULL between files */
+    file_kind *kinds;     /* [n_paths] */
+    char *buffer;         /* [READ_BYTES]; filled from start to end */
+    size_t start, end;
+    bool ended; /* the open file has no more */
+    hs__splitter scan;
+    bool header_due; /* the next record is one */
+    char *line;      /* grows to HS__RECORD_BYTES_MAX */
+    size_t line_bytes, line_capacity;
+    bool line_too_long;
+    uint64_t line_in_file; /* where the record begins */
+    uint64_t n_newlines;   /* passed in the open file */
+    hs__stream_place place;
+    hs_digest *digest;
+    uint64_t bytes_most;              /* HS_CANCELLED when so many are passed; 0: never */
+    double bytes_total, bytes_before; /* of all files as they lie; of those done; total 0: not known */
+    uint64_t bytes_in_file;           /* passed in the open file, unpacked */
+};
+
+static bool is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+static hs_status files_measure(hs__record_stream *input, hs_error *err)
+{
+    bool known = true;
+    for (size_t i = 0; i < input->n_paths; i++) {
+        struct stat file;
+        if (is_standard(input->paths[i])) {
+            known = false;
+            continue;
+        }
+        if (stat(input->paths[i], &file) || access(input->paths[i], R_OK))
+            return hs_fail(err, HS_IO, "cannot read '%s': %s", input->paths[i], strerror(errno));
+        if (S_ISDIR(file.st_mode))
+            return hs_fail(err, HS_IO, "'%s' is a folder: name the files in it", input->paths[i]);
+        known &= S_ISREG(file.st_mode);
+        input->bytes_total += (double)file.st_size;
+    }
+    if (!known)
+        input->bytes_total = 0;
+    return HS_OK;
+}
+
+hs_status hs__record_stream_open(const char *const *paths, size_t n_paths, const hs__input_format *told,
+                                 const atomic_int *stop, hs__record_stream **ret_input, hs_error *err)
+{
+    hs__record_stream *input = calloc(1, sizeof *input);
+    if (!input) {
+        hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
+        return HS_NO_MEMORY;
+    }
+    input->paths = paths;
+    input->n_paths = n_paths;
+    input->told = told;
+    input->stop = stop;
+    input->buffer = malloc(READ_BYTES);
+    input->kinds = calloc(n_paths, sizeof *input->kinds);
+    input->digest = hs_digest_create();
+    hs_status st = input->buffer && input->kinds && input->digest
+                       ? HS_OK
+                       : hs_fail(err, HS_NO_MEMORY, "no memory to read texts");
+    if (!st)
+        st = files_measure(input, err);
+    if (st)
+        hs__record_stream_close(input);
+    else
+        *ret_input = input;
+    return st;
+}
+
+void hs__record_stream_close(hs__record_stream *input)
+{
+    if (!input)
+        return;
+    hs__unpacked_close(input->stream);
+    hs_digest_destroy(input->digest);
+    free(input->kinds);
+    free(input->buffer);
+    free(input->line);
+    free(input);
+}
+
+/* ---- bytes ---- */
+
+static void bytes_pass(hs__record_stream *input, size_t n)
+{
+    const char *from = input->buffer + input->start;
+    for (const char *at = from, *end = from + n; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        input->n_newlines++;
+    hs_digest_add(input->digest, from, n);
+    input->place.n_bytes += n;
+    input->bytes_in_file += n;
+    input->start += n;
+}
+
+static hs_status buffer_fill(hs__record_stream *input, hs_error *err)
+{
+    if ((input->stop && atomic_load(input->stop)) ||
+        (input->bytes_most && input->place.n_bytes >= input->bytes_most))
+        return hs_fail(err, HS_CANCELLED, "stopped");
+    input->start = 0;
+    const hs_status st = hs__unpacked_read(input->stream, input->buffer, READ_BYTES, &input->end, err);
+    input->ended = input->end == 0;
+    return st;
+}
+
+/* Opens the next file and detects its format from its first bytes. */
+static hs_status file_open(hs__record_stream *input, hs_error *err)
+{
+    const char *path = input->paths[input->file];
+    hs__record_layout layout;
+    hs_status st = hs__unpacked_open(path, &input->stream, err);
+    input->n_newlines = input->bytes_in_file = 0;
+    if (!st)
+        st = buffer_fill(input, err);
+    if (st)
+        return st;
+    const bool has_mark = input->end >= 3 && memcmp(input->buffer, "\xef\xbb\xbf", 3) == 0;
+    if (has_mark) /* a byte order mark, as some editors put it there */
+        bytes_pass(input, 3);
+    st = hs__record_layout_find(path, input->buffer + input->start, input->end - input->start, input->told,
+                                &layout, err);
+    if (st)
+        return st;
+    input->kinds[input->file] = (file_kind){layout.format, hs__unpacked_packing(input->stream)};
+    input->header_due = layout.format == HS__FORMAT_CSV || layout.format == HS__FORMAT_TSV;
+    hs__splitter_init(&input->scan, &layout);
+    return HS_OK;
+}
+
+static void file_close(hs__record_stream *input)
+{
+    input->bytes_before += (double)hs__unpacked_at(input->stream);
+    hs__unpacked_close(input->stream);
+    input->stream = NULL;
+    input->file++;
+    /* Text moved from one file to the next is another input. */
+    hs_digest_add(input->digest, &(char){0}, 1);
+}
+
+/* ---- records ---- */
+
+static hs_status line_append(hs__record_stream *input, const char *bytes, size_t n, hs_error *err)
+{
+    if (input->line_bytes + n > HS__RECORD_BYTES_MAX) {
+        input->line_too_long = true;
+        n = HS__RECORD_BYTES_MAX - input->line_bytes;
+    }
+    if (input->line_bytes + n > input->line_capacity) {
+        size_t capacity = input->line_capacity ? input->line_capacity : 4096;
+        while (capacity < input->line_bytes + n)
+            capacity *= 2;
+        char *more = realloc(input->line, capacity);
+        if (!more)
+            return hs_fail(err, HS_NO_MEMORY, "no memory for a line of %zu bytes", capacity);
+        input->line = more;
+        input->line_capacity = capacity;
+    }
+    if (n)
+        memcpy(input->line + input->line_bytes, bytes, n);
+    input->line_bytes += n;
+    return HS_OK;
+}
+
+/* Reads the next record of the open file into input->line. *ret_found: false at its end. */
+static hs_status line_read(hs__record_stream *input, bool *ret_found, hs_error *err)
+{
+    bool begun = false;
+    hs__record_piece piece = {0};
+    input->line_bytes = 0;
+    input->line_too_long = *ret_found = false;
+    while (!piece.ended) {
+        hs_status st = input->start == input->end && !input->ended ? buffer_fill(input, err) : HS_OK;
+        if (st || input->ended)
+            return st;
+        const char *from = input->buffer + input->start;
+        piece = hs__splitter_next(&input->scan, from, input->end - input->start);
+        bytes_pass(input, piece.n_before);
+        if (!begun)
+            input->line_in_file = input->n_newlines + 1;
+        begun |= piece.n_passed > piece.n_before;
+        *ret_found = true;
+        st = line_append(input, from + piece.n_before, piece.n_record, err);
+        if (st)
+            return st;
+        bytes_pass(input, piece.n_passed - piece.n_before);
+    }
+    return HS_OK;
+}
+
+static bool is_blank(const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(" \t\r\v\f\n", bytes[i]) || !bytes[i])
+            return false;
+    return true;
+}
+
+static void line_describe(hs__record_stream *input, hs__record *ret_line)
+{
+    size_t n = input->line_bytes;
+    n -= n && input->line[n - 1] == '\r';
+    *ret_line = (hs__record){.bytes = input->line ? input->line : "",
+                             .n_bytes = n,
+                             .too_long = input->line_too_long,
+                             .layout = input->scan.layout,
+                             .file = input->file,
+                             .line = input->line_in_file,
+                             .number = input->place.n_lines};
+}
+
+hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line, hs_error *err)
+{
+    *ret_line = (hs__record){0};
+    while (input->file < input->n_paths) {
+        bool found;
+        hs_status st = input->stream ? HS_OK : file_open(input, err);
+        if (!st)
+            st = line_read(input, &found, err);
+        if (st)
+            return st;
+        if (!found) {
+            file_close(input);
+            continue;
+        }
+        hs__record line;
+        line_describe(input, &line);
+        if (!line.too_long && is_blank(line.bytes, line.n_bytes)) {
+            input->place.n_blank++;
+            continue;
+        }
+        const bool is_header = input->header_due;
+        input->header_due = false;
+        if (is_header)
+            continue;
+        input->place.n_lines++;
+        *ret_line = line;
+        return HS_OK;
+    }
+    return HS_OK;
+}
+
+hs_status hs__record_stream_skip(hs__record_stream *input, const hs__stream_place *place, hs_error *err)
+{
+    static const char changed[] =
+        "the input changed: %s. Start anew in another folder, or give the same input";
+    hs__stream_place here;
+    hs__record line;
+    if (!place->n_lines)
+        return HS_OK;
+    while (input->place.n_lines < place->n_lines) {
+        const hs_status st = hs__record_stream_next(input, &line, err);
+        if (st)
+            return st;
+        if (!line.bytes)
+            return hs_fail(err, HS_INVALID, changed, "it has fewer lines than were done");
+    }
+    hs__record_stream_place(input, &here);
+    if (here.n_bytes != place->n_bytes || strcmp(here.sha256, place->sha256) != 0)
+        return hs_fail(err, HS_INVALID, changed, "the lines that were done read otherwise now");
+    return HS_OK;
+}
+
+void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place)
+{
+    *ret_place = input->place;
+    hs_digest_read(input->digest, ret_place->sha256);
+}
+
+json_t *hs__record_stream_formats(const hs__record_stream *input)
+{
+    json_t *formats = json_array();
+    for (size_t i = 0; i < input->n_paths && input->kinds[i].format; i++) {
+        const char *name = hs__input_format_name(input->kinds[i].format), *packing = input->kinds[i].packing;
+        json_array_append_new(formats, packing ? json_sprintf("%s, %s", name, packing) : json_string(name));
+    }
+    return formats;
+}
+
+double hs__record_stream_progress(const hs__record_stream *input)
+{
+    if (!(input->bytes_total > 0))
+        return -1;
+    double now = 0;
+    if (input->stream) /* packed: what was taken of the file, a little ahead of us */
+        now = hs__unpacked_packing(input->stream) ? (double)hs__unpacked_at(input->stream)
+                                                  : (double)input->bytes_in_file;
+    return (input->bytes_before + now) / input->bytes_total;
+}
+
+/* ---- checks before a run ---- */
+
+/* Checks that a record has a text. HS_BAD_REQUEST: it has none; why is the reason. */
+static hs_status record_check(const hs__record *line, const char *field, char why[128])
+{
+    hs__record_text value = {0};
+    hs_status st = HS_BAD_REQUEST;
+    snprintf(value.why, sizeof value.why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
+    if (!line->too_long)
+        st = hs__record_text_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+    if (!st && hs_utf8_valid(value.text.bytes, value.text.n_bytes) < value.text.n_bytes) {
+        snprintf(value.why, sizeof value.why, "not valid UTF-8");
+        st = HS_BAD_REQUEST;
+    }
+    memcpy(why, value.why, 128);
+    hs__record_text_finish(&value);
+    return st;
+}
+
+static hs_status texts_look(hs__record_stream *input, const char *path, hs_error *err)
+{
+    hs__record line;
+    char why[128] = "", first[128] = "";
+    uint64_t first_line = 0;
+    input->bytes_most = CHECK_BYTES;
+    while (input->place.n_lines < CHECK_RECORDS) {
+        hs_status st = hs__record_stream_next(input, &line, err);
+        if (st)
+            return st == HS_CANCELLED ? HS_OK : st;
+        if (!line.bytes)
+            return hs__no_texts(path, input->place.n_lines, first_line, first, err);
+        st = record_check(&line, input->told->field, why);
+        if (st != HS_BAD_REQUEST)
+            return st ? hs_fail(err, st, "no memory to look at '%s'", path) : HS_OK;
+        if (!first_line) {
+            memcpy(first, why, sizeof first);
+            first_line = line.line;
+        }
+    }
+    return HS_OK; /* the run will see, as beyond CHECK_BYTES */
+}
+
+hs_status hs__record_stream_check(const char *path, const hs__input_format *told, hs__text_format *ret_format,
+                                  bool *ret_packed, hs_error *err)
+{
+    hs__record_stream *input = NULL;
+    hs_status st = hs__record_stream_open(&path, 1, told, NULL, &input, err);
+    if (st)
+        return st;
+    st = texts_look(input, path, err);
+    *ret_format = input->kinds[0].format;
+    *ret_packed = input->kinds[0].packing != NULL;
+    hs__record_stream_close(input);
+    return st;
+}
+
+hs_status hs__no_texts(const char *path, uint64_t n_lines, uint64_t first_line, const char *why,
+                       hs_error *err)
+{
+    if (!n_lines)
+        return hs_fail(err, HS_INVALID, "'%s' is empty: there is no text in it", path);
+    if (!first_line)
+        return hs_fail(err, HS_INVALID, "there is no text in '%s': %llu records, all empty", path,
+                       (unsigned long long)n_lines);
+    return hs_fail(err, HS_INVALID, "there is no text in '%s': %llu records, none with a text; line %llu: %s",
+                   path, (unsigned long long)n_lines, (unsigned long long)first_line, why);
+}

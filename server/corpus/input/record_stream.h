@@ -1,0 +1,75 @@
+/* record_stream.h - reads files of texts as one stream of records.
+ *
+ * Files are plain, gzip or zstd (unpack.h) in any of the formats of text_format.h, "-" is standard
+ * input. The stream holds one record at a time, of bounded size, so memory does not depend on the files. It
+ * hashes every byte: a resumed run skips the same records and detects changed input. Blank records are
+ * skipped and counted; headers of tables are skipped.
+ *
+ *     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) */
+#pragma once
+
+#include "model/files/digest.h"
+#include "model/status.h"
+#include "server/corpus/input/text_format.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HS__RECORD_BYTES_MAX ((size_t)4 << 20)
+#define HS__INPUT_FILES_MAX  4096
+
+typedef struct hs__record_stream hs__record_stream;
+
+/* A record: a line in most formats. */
+typedef struct hs__record {
+    const char *bytes; /* without its end; borrowed until the next call; NULL at the end of the stream */
+    size_t n_bytes;
+    bool too_long; /* bytes holds only its beginning */
+    hs__record_layout layout;
+    size_t file;     /* index among the paths */
+    uint64_t line;   /* first line in its file, from 1 */
+    uint64_t number; /* among all records that are not blank, from 0 */
+} hs__record;
+
+/* A position of the stream between two records. */
+typedef struct hs__stream_place {
+    uint64_t n_lines; /* records that are not blank, passed */
+    uint64_t n_blank; /* blank records, passed */
+    uint64_t n_bytes; /* passed, unpacked */
+    char sha256[HS_SHA256_HEX];
+} hs__stream_place;
+
+/* Opens a stream. paths and told, the format of the files, must outlive it. HS_IO: a file cannot be read; all
+ * are checked now and opened in turn. Reading ends with HS_CANCELLED once *stop is non-zero (stop may be
+ * NULL), because a small compressed file can hold a very long record. */
+HS_MUST_USE hs_status hs__record_stream_open(const char *const *paths, size_t n_paths,
+                                             const hs__input_format *told, const atomic_int *stop,
+                                             hs__record_stream **ret_input, hs_error *err);
+void hs__record_stream_close(hs__record_stream *input); /* NULL is fine */
+
+/* Reads the next record. HS_IO: reading failed. HS_INVALID: compressed data are damaged or truncated, or a
+ * file is not text or lacks the requested column or field. */
+HS_MUST_USE hs_status hs__record_stream_next(hs__record_stream *input, hs__record *ret_line, hs_error *err);
+
+/* Skips to a position of an earlier session. HS_INVALID: the input has changed. */
+HS_MUST_USE hs_status hs__record_stream_skip(hs__record_stream *input, const hs__stream_place *place,
+                                             hs_error *err);
+void hs__record_stream_place(const hs__record_stream *input, hs__stream_place *ret_place);
+
+/* Returns the formats of the files opened so far: ["jsonl", "csv, gzip"]. NULL if memory is short. */
+json_t *hs__record_stream_formats(const hs__record_stream *input);
+
+/* Detects the format of a file and searches its beginning for a text. HS_INVALID: none was found. HS_IO as
+ * above. */
+HS_MUST_USE hs_status hs__record_stream_check(const char *path, const hs__input_format *told,
+                                              hs__text_format *ret_format, bool *ret_packed, hs_error *err);
+/* Fails with HS_INVALID for an input without a text. first_line, why: the first bad record; 0: all are empty.
+ */
+hs_status hs__no_texts(const char *path, uint64_t n_lines, uint64_t first_line, const char *why,
+                       hs_error *err);
+
+/* Returns the fraction of the files' bytes on disk that was read; below 0 if standard input is one of them.
+ */
+double hs__record_stream_progress(const hs__record_stream *input);

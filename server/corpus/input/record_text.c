@@ -1,0 +1,190 @@
+/* record_text.c - one function for each layout. */
+#include "server/corpus/input/record_text.h"
+
+#include "server/corpus/input/csv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hs_status none(hs__record_text *value, const char *why)
+{
+    snprintf(value->why, sizeof value->why, "%s", why);
+    return HS_BAD_REQUEST;
+}
+
+/* ---- JSON ---- */
+
+/* object["a"]["b"] for "a.b"; a name with a dot in it is found as well. */
+static const json_t *member_find(const json_t *object, const char *field)
+{
+    while (json_is_object(object)) {
+        const json_t *whole = json_object_get(object, field);
+        const char *dot = strchr(field, '.');
+        if (whole || !dot)
+            return whole;
+        object = json_object_getn(object, field, (size_t)(dot - field));
+        field = dot + 1;
+    }
+    return NULL;
+}
+
+static hs_status json_find(const char *field, const char *record, size_t n, hs__record_text *ret)
+{
+    json_error_t error;
+    ret->json = json_loadb(record, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    if (!ret->json) {
+        snprintf(ret->why, sizeof ret->why, "not JSON: %.90s", error.text);
+        return HS_BAD_REQUEST;
+    }
+    const bool is_object = json_is_object(ret->json);
+    const json_t *value = is_object ? member_find(ret->json, field) : ret->json;
+    if (!json_is_string(value)) {
+        snprintf(ret->why, sizeof ret->why,
+                 is_object ? "an object without a %.64s that is a string"
+                           : "neither an object with %.64s nor a string",
+                 field);
+        return HS_BAD_REQUEST;
+    }
+    ret->text = (hs_text){json_string_value(value), json_string_length(value)};
+    return HS_OK;
+}
+
+/* ---- rows ---- */
+
+static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
+{
+    hs__csv_row row = {record, n, layout->delimiter, 0};
+    ret->copy = malloc(n + 1);
+    if (!ret->copy)
+        return HS_NO_MEMORY;
+    size_t n_field = 0;
+    for (size_t k = 0; k <= layout->column; k++) {
+        if (row.at > row.n_bytes) {
+            snprintf(ret->why, sizeof ret->why, "a row of %zu fields; the text is in number %zu", k,
+                     layout->column + 1);
+            return HS_BAD_REQUEST;
+        }
+        if (!hs__csv_next_field(&row, ret->copy, &n_field))
+            return none(ret, "a quotation mark that is not closed, or closed before its field ends");
+    }
+    ret->text = (hs_text){ret->copy, n_field};
+    return HS_OK;
+}
+
+/* ---- CoNLL-U ---- */
+
+/* A line of a block, and the columns of a word's. */
+typedef struct word_line {
+    const char *bytes;
+    size_t n;
+} word_line;
+
+static word_line line_take(const char **at, const char *end)
+{
+    const char *newline = memchr(*at, '\n', (size_t)(end - *at)), *stop = newline ? newline : end;
+    word_line line = {*at, (size_t)(stop - *at)};
+    line.n -= line.n && line.bytes[line.n - 1] == '\r';
+    *at = newline ? newline + 1 : end;
+    return line;
+}
+
+/* Column k of 10; empty where there are fewer. */
+static word_line column_at(const word_line *line, size_t k)
+{
+    const char *at = line->bytes, *end = at + line->n;
+    for (; k && at < end; k--) {
+        const char *tab = memchr(at, '\t', (size_t)(end - at));
+        at = tab ? tab + 1 : end;
+    }
+    const char *tab = at < end ? memchr(at, '\t', (size_t)(end - at)) : NULL;
+    return (word_line){at, (size_t)((tab ? tab : end) - at)};
+}
+
+static bool contains(const word_line *line, const char *what)
+{
+    return line->n && memmem(line->bytes, line->n, what, strlen(what));
+}
+
+/* Returns true for a surface word: 8, or the range 8-9, which covers its parts. 8.1 is an empty node. */
+static bool is_surface(const word_line *line, unsigned long *covered)
+{
+    const word_line id = column_at(line, 0);
+    char number[48], *end;
+    if (!line->n || *line->bytes == '#' || id.n >= sizeof number)
+        return false;
+    memcpy(number, id.bytes, id.n);
+    number[id.n] = '\0';
+    const unsigned long first = strtoul(number, &end, 10);
+    if (end == number || (*end && *end != '-') || first <= *covered)
+        return false;
+    if (*end == '-')
+        *covered = strtoul(end + 1, NULL, 10);
+    return true;
+}
+
+/* Joins the words with one space, none after SpaceAfter=No. */
+static size_t words_join(const char *record, size_t n_bytes, char *ret)
+{
+    size_t n = 0;
+    unsigned long covered = 0;
+    bool space = false;
+    for (const char *at = record, *end = record + n_bytes; at < end;) {
+        const word_line line = line_take(&at, end);
+        if (!is_surface(&line, &covered))
+            continue;
+        const word_line form = column_at(&line, 1), notes = column_at(&line, 9);
+        if (space)
+            ret[n++] = ' ';
+        memcpy(ret + n, form.bytes, form.n);
+        n += form.n;
+        space = !contains(&notes, "SpaceAfter=No");
+    }
+    return n;
+}
+
+static hs_status block_find(const char *record, size_t n_bytes, hs__record_text *ret)
+{
+    static const char comment[] = "# text =";
+    for (const char *at = record, *end = record + n_bytes; at < end;) {
+        const word_line line = line_take(&at, end);
+        size_t from = sizeof comment - 1;
+        if (line.n < from || memcmp(line.bytes, comment, from) != 0)
+            continue;
+        from += line.n > from && line.bytes[from] == ' ';
+        ret->text = (hs_text){line.bytes + from, line.n - from};
+        return HS_OK;
+    }
+    ret->copy = malloc(n_bytes + 1);
+    if (!ret->copy)
+        return HS_NO_MEMORY;
+    ret->text = (hs_text){ret->copy, words_join(record, n_bytes, ret->copy)};
+    return ret->text.n_bytes ? HS_OK : none(ret, "a block with neither words nor # text =");
+}
+
+/* ---- any ---- */
+
+hs_status hs__record_text_find(const hs__record_layout *layout, const char *field, const char *record,
+                               size_t n_bytes, hs__record_text *ret)
+{
+    *ret = (hs__record_text){.text = {record, n_bytes}};
+    switch (layout->format) {
+    case HS__FORMAT_JSONL:
+    case HS__FORMAT_JSON:
+        return json_find(*field ? field : "text", record, n_bytes, ret);
+    case HS__FORMAT_CSV:
+    case HS__FORMAT_TSV:
+        return row_find(layout, record, n_bytes, ret);
+    case HS__FORMAT_CONLLU:
+        return block_find(record, n_bytes, ret);
+    default:
+        return HS_OK;
+    }
+}
+
+void hs__record_text_finish(hs__record_text *value)
+{
+    json_decref(value->json);
+    free(value->copy);
+    *value = (hs__record_text){0};
+}

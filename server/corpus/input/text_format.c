@@ -1,0 +1,265 @@
+/* text_format.c - an option or a file name decides first, then the first bytes. The default is one text per
+ * line. */
+#include "server/corpus/input/text_format.h"
+
+#include "model/utf8.h"
+#include "server/corpus/input/csv.h"
+#include "server/corpus/input/splitter.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- by name ---- */
+
+static const struct {
+    const char *name, *media_type, *endings[3];
+} formats[HS__FORMATS] = {
+    [HS__FORMAT_AUTO] = {"auto", "application/octet-stream", {NULL}},
+    [HS__FORMAT_TEXT] = {"text", "text/plain", {NULL}}, /* .txt may hold anything */
+    [HS__FORMAT_JSONL] = {"jsonl", "application/x-ndjson", {".jsonl", ".ndjson"}},
+    [HS__FORMAT_JSON] = {"json", "application/json", {NULL}}, /* .json is an array or lines */
+    [HS__FORMAT_CSV] = {"csv", "text/csv", {".csv"}},
+    [HS__FORMAT_TSV] = {"tsv", "text/tab-separated-values", {".tsv", ".tab"}},
+    [HS__FORMAT_CONLLU] = {"conllu", NULL, {".conllu", ".conll"}},
+    [HS__FORMAT_PARAGRAPHS] = {"paragraphs", NULL, {NULL}},
+};
+
+const char *hs__input_format_name(hs__text_format format)
+{
+    return formats[format].name;
+}
+
+bool hs__input_format_of_type(const char *type, size_t n, hs__text_format *ret)
+{
+    static const char *const packed[] = {"application/gzip", "application/x-gzip", "application/zstd"};
+    *ret = HS__FORMAT_AUTO;
+    for (size_t k = 0; k < sizeof packed / sizeof *packed; k++)
+        if (n == strlen(packed[k]) && strncasecmp(type, packed[k], n) == 0)
+            return true;
+    for (int k = 0; k < HS__FORMATS; k++)
+        if (formats[k].media_type && n == strlen(formats[k].media_type) &&
+            strncasecmp(type, formats[k].media_type, n) == 0) {
+            *ret = (hs__text_format)k;
+            return true;
+        }
+    return false;
+}
+
+static bool ends_with(const char *path, size_t n, const char *ending)
+{
+    const size_t n_ending = strlen(ending);
+    return n > n_ending && strncasecmp(path + n - n_ending, ending, n_ending) == 0;
+}
+
+/* Returns the format of a file name, ignoring .gz and .zst; AUTO if unknown. */
+static hs__text_format format_of_path(const char *path)
+{
+    size_t n = strlen(path);
+    n -= ends_with(path, n, ".gz") ? 3 : ends_with(path, n, ".zst") ? 4 : 0;
+    for (int k = 0; k < HS__FORMATS; k++)
+        for (size_t i = 0; formats[k].endings[i]; i++)
+            if (ends_with(path, n, formats[k].endings[i]))
+                return (hs__text_format)k;
+    return HS__FORMAT_AUTO;
+}
+
+/* ---- by content ---- */
+
+typedef struct peek {
+    const char *bytes;
+    size_t n;
+    const char *field; /* wanted */
+} peek;
+
+/* Refuses files whose first bytes belong to no text. */
+static hs_status text_check(const char *path, const peek *p, hs_error *err)
+{
+    static const struct {
+        const char *magic;
+        size_t n;
+        const char *what;
+    } others[] = {
+        {"PK\3\4", 4, "a zip archive"},          {"\3757zXZ", 5, "packed by xz"},
+        {"BZh", 3, "packed by bzip2"},           {"%PDF-", 5, "a PDF file"},
+        {"PAR1", 4, "a Parquet file"},           {"ARROW1", 6, "an Arrow file"},
+        {"\377\376", 2, "in UTF-16, not UTF-8"}, {"\376\377", 2, "in UTF-16, not UTF-8"},
+    };
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (p->n >= others[k].n && memcmp(p->bytes, others[k].magic, others[k].n) == 0)
+            return hs_fail(err, HS_INVALID, "'%s' is not text: it is %s", path, others[k].what);
+    const char *nul = p->n ? memchr(p->bytes, '\0', p->n) : NULL;
+    if (nul)
+        return hs_fail(err, HS_INVALID, "'%s' is not text: byte %zu of it is zero", path,
+                       (size_t)(nul - p->bytes));
+    return HS_OK;
+}
+
+/* Finds the first record under this layout that is not blank. False: it does not end within the peek. */
+static bool record_first(const peek *p, const hs__record_layout *layout, peek *ret)
+{
+    hs__splitter scan;
+    hs__splitter_init(&scan, layout);
+    *ret = (peek){.field = p->field};
+    for (size_t at = 0; at < p->n;) {
+        const hs__record_piece piece = hs__splitter_next(&scan, p->bytes + at, p->n - at);
+        ret->bytes = p->bytes + at + piece.n_before;
+        ret->n = piece.n_record;
+        for (size_t i = 0; i < ret->n; i++)
+            if (!isspace((unsigned char)ret->bytes[i]))
+                return piece.ended || p->n < HS__FORMAT_PEEK;
+        at += piece.n_passed;
+    }
+    return false;
+}
+
+/* Returns true if the bytes are a JSON value that can hold a text. */
+static bool is_text_json(const peek *p, bool objects_only)
+{
+    json_t *value = json_loadb(p->bytes, p->n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    const bool is_one = json_is_object(value) || (!objects_only && json_is_string(value));
+    json_decref(value);
+    return is_one;
+}
+
+/* Returns true if the first line is a JSON object or string. A damaged object counts too, so that its errors
+ * are reported as JSON errors. A quotation mark alone may begin prose. */
+static bool looks_jsonl(const peek *p)
+{
+    peek line;
+    const hs__record_layout layout = {.format = HS__FORMAT_JSONL};
+    (void)record_first(p, &layout, &line);
+    while (line.n && (*line.bytes == ' ' || *line.bytes == '\t'))
+        line.bytes++, line.n--;
+    return line.n && (*line.bytes == '{' || (*line.bytes == '"' && is_text_json(&line, false)));
+}
+
+static bool begins_array(const peek *p)
+{
+    size_t at = 0;
+    while (at < p->n && isspace((unsigned char)p->bytes[at]))
+        at++;
+    return at < p->n && p->bytes[at] == '[';
+}
+
+/* An array whose first element can hold a text; an object may be longer than what is seen. A bracket may
+ * begin prose. */
+static bool looks_json(const peek *p)
+{
+    peek element;
+    const hs__record_layout layout = {.format = HS__FORMAT_JSON};
+    if (!begins_array(p))
+        return false;
+    const bool whole = record_first(p, &layout, &element);
+    return element.n && (whole ? is_text_json(&element, false) : *element.bytes == '{');
+}
+
+static bool begins(const peek *p, const char *with)
+{
+    return p->n >= strlen(with) && memcmp(p->bytes, with, strlen(with)) == 0;
+}
+
+/* A comment that Universal Dependencies know, or a first word in ten columns. */
+static bool looks_conllu(const peek *p)
+{
+    static const char *const comments[] = {"# newdoc", "# newpar", "# sent_id",
+                                           "# text =", "# global.columns"};
+    peek line;
+    size_t n_tabs = 0;
+    const hs__record_layout layout = {.format = HS__FORMAT_TEXT};
+    if (!record_first(p, &layout, &line))
+        return false;
+    for (size_t k = 0; k < sizeof comments / sizeof *comments; k++)
+        if (begins(&line, comments[k]))
+            return true;
+    for (size_t i = 0; i < line.n; i++)
+        n_tabs += line.bytes[i] == '\t';
+    return n_tabs == 9 && (begins(&line, "1\t") || begins(&line, "1-"));
+}
+
+/* Finds the requested column in the header for a delimiter. False: there is none. */
+static bool column_find(const peek *p, char delimiter, hs__record_layout *ret, size_t *ret_n_columns)
+{
+    peek header;
+    *ret = (hs__record_layout){.format = delimiter == '\t' ? HS__FORMAT_TSV : HS__FORMAT_CSV,
+                               .delimiter = delimiter};
+    if (!record_first(p, ret, &header))
+        return false;
+    header.n -= header.n && header.bytes[header.n - 1] == '\r';
+    hs__csv_row row = {header.bytes, header.n, delimiter, 0};
+    char *name = malloc(header.n + 1);
+    size_t n, n_columns = 0;
+    bool found = false, sound = name != NULL;
+    for (; sound && row.at <= row.n_bytes; n_columns++) {
+        sound = hs__csv_next_field(&row, name, &n);
+        if (!found && n == strlen(p->field) && memcmp(name, p->field, n) == 0) {
+            ret->column = n_columns;
+            found = true;
+        }
+    }
+    free(name);
+    *ret_n_columns = n_columns;
+    return found && sound;
+}
+
+/* Tries each delimiter: spreadsheets of many locales write CSV with semicolons. */
+static bool looks_rows(const peek *p, const char *delimiters, size_t n_columns_least, hs__record_layout *ret)
+{
+    size_t n_columns;
+    for (; *delimiters; delimiters++)
+        if (column_find(p, *delimiters, ret, &n_columns) && n_columns >= n_columns_least)
+            return true;
+    return false;
+}
+
+/* ---- both ---- */
+
+static hs_status rows_layout(const char *path, const peek *p, const char *delimiters, hs__record_layout *ret,
+                             hs_error *err)
+{
+    size_t n_shown = 0;
+    if (looks_rows(p, delimiters, 1, ret) || !p->n)
+        return HS_OK;
+    while (n_shown < p->n && n_shown < 100 && (unsigned char)p->bytes[n_shown] >= ' ')
+        n_shown++;
+    return hs_fail(err, HS_INVALID,
+                   "'%s' has no column '%s': its first row must name the columns, and field says which of "
+                   "them holds the text; it reads %.*s",
+                   path, p->field, (int)hs_utf8_valid(p->bytes, n_shown), p->bytes);
+}
+
+static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
+{
+    if (looks_jsonl(p))
+        return HS__FORMAT_JSONL;
+    if (looks_json(p))
+        return HS__FORMAT_JSON;
+    if (looks_conllu(p))
+        return HS__FORMAT_CONLLU;
+    return looks_rows(p, "\t,;", 2, ret) ? ret->format : HS__FORMAT_TEXT;
+}
+
+hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *told,
+                                 hs__record_layout *ret, hs_error *err)
+{
+    const peek p = {bytes, n, *told->field ? told->field : "text"};
+    hs__text_format format = told->format ? told->format : format_of_path(path);
+    hs_status st = text_check(path, &p, err);
+    *ret = (hs__record_layout){0};
+    if (st)
+        return st;
+    if (!format)
+        format = format_guess(&p, ret);
+    else if (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV)
+        st = rows_layout(path, &p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
+    if (format == HS__FORMAT_JSON && n && !begins_array(&p))
+        st = hs_fail(err, HS_INVALID, "'%s' is no JSON array: it does not begin with a bracket", path);
+    if (*told->field && n &&
+        (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
+        st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
+                     hs__input_format_name(format), told->field);
+    ret->format = format;
+    return st;
+}

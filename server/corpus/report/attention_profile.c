@@ -1,0 +1,56 @@
+/* attention_profile.c - a table for each layer, the same whatever the page's reader picks. */
+#include "server/corpus/report/attention_profile.h"
+
+#include <math.h>
+
+static void cell_write(FILE *out, double value, const char *format)
+{
+    fputs("<td>", out);
+    if (isfinite(value))
+        fprintf(out, format, value);
+    else
+        fputs("–", out);
+    fputs("</td>", out);
+}
+
+static void head_write(const hs_head_profile *p, size_t h, FILE *out)
+{
+    static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
+    fprintf(out, "<tr><th scope=\"row\">%zu</th><td>%s</td>", h, labels[p->label]);
+    const float shares[] = {p->first,     p->self,        p->previous,  p->next,
+                            p->separator, p->punctuation, p->same_token};
+    for (size_t k = 0; k < sizeof shares / sizeof *shares; k++)
+        cell_write(out, 100 * (double)shares[k], "%.3g %%");
+    cell_write(out, (double)p->entropy, "%.2f");
+    cell_write(out, (double)p->mean_distance, "%.1f");
+    fputs("</tr>\n", out);
+}
+
+static void layer_write(const hs__drawing *d, size_t l, FILE *out)
+{
+    static const char *const columns[] = {"Head",       "Label",   "First",        "Itself",
+                                          "Previous",   "Next",    "Separators",   "Punctuation",
+                                          "Same token", "Entropy", "Mean distance"};
+    fprintf(out,
+            "<details><summary>Layer %d</summary><div class=\"wide\"><table class=\"numbers\"><thead><tr>",
+            d->o.layers[l]);
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
+    fputs("</tr></thead><tbody>\n", out);
+    for (size_t h = 0; h < d->o.n_heads; h++) {
+        const hs_head_profile profile = hs_corpus_profile_read(d->stats, l, h);
+        head_write(&profile, h, out);
+    }
+    fputs("</tbody></table></div></details>\n", out);
+}
+
+void hs__attention_profile_write(const hs__drawing *d, FILE *out)
+{
+    fputs("<section id=\"habits\" aria-label=\"Habits\"><h2>Where heads attend</h2><p class=\"muted\">Shares "
+          "of "
+          "attention, means over texts; labels by Clark et al. (2019).</p>\n",
+          out);
+    for (size_t l = 0; l < d->o.n_layers; l++)
+        layer_write(d, l, out);
+    fputs("</section>\n", out);
+}

@@ -1,0 +1,288 @@
+/* figures.c - the paper's figures as rows: patterns of panels, and captions. */
+#include "server/corpus/report/figures.h"
+
+#include "server/corpus/report/panels.h"
+#include "server/corpus/report/tables.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXTS "{texts} texts"
+#define TAU   "similarity threshold {threshold}"
+#define MAIN  "similarity threshold {main}"
+#define LAST  "layer {layer}"
+
+#define BLANK "Cells that no text reaches are left blank."
+
+const hs__figure hs__figures[] = {
+    {"2", "Figure 2 · Summed attention",
+     "attention:e:h attention:m:h attention:b:h attention:l:h attention_layer:e attention_layer:m "
+     "attention_layer:b attention_layer:l",
+     "Attention summed over " TEXTS
+     " and divided by the number of texts that reach each cell: head {head}, and all "
+     "heads of the layer added up. " BLANK},
+    {"3", "Figure 3 · Attention without its columns",
+     "attention_layer:l without_columns:l without_diagonal:l",
+     "Summed attention of " LAST
+     ", then with each text's high-attention columns set to zero (attention threshold "
+     "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
+    {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
+     "Share of high elements whose two tokens are the same. One line a head of " LAST
+     "; 20 bins of the share in "
+     "one text; " TAU "; " TEXTS ". The dashed line is what pairs drawn evenly from the same texts give."},
+    {"6b", "Figure 6b · Repeated tokens in one sentence", "repeated_in_sentence:l:t",
+     "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST "; " TAU
+     "; " TEXTS "."},
+    {"7", "Figure 7 · Distances by head", "distance:l:*:t",
+     "Distance j − i of token pairs with high similarity, each head of " LAST "; " TAU "; " TEXTS
+     ". Thin dashes: pairs drawn evenly from the same texts; upright dashes: the head's mean."},
+    {"8", "Figure 8 · Same sentence", "same_sentence:l:t",
+     "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU "; " TEXTS
+     ". The dashed line is chance."},
+    {"10", "Figure 10 · Where high similarities lie", "location:l:*",
+     "How often the pair (i, j) is a high element, as a share of the texts long enough: heads of " LAST
+     "; " MAIN "; " TEXTS ". Each head has its own scale."},
+    {"11a", "Figure 11a · Focal token", "focal:l:t",
+     "Share of high elements that hold the text's most common token. Heads of " LAST "; " TAU "; " TEXTS "."},
+    {"11b", "Figure 11b · Different focal tokens", "unique:l:t",
+     "Number of different focal tokens among the heads of " LAST ", per text; " TAU "; " TEXTS
+     ". The paper reads 9 to 10 of 12."},
+    {"12", "Figure 12 · Summed similarity",
+     "first_text:e first_text:m first_text:b first_text:l similarity:e similarity:m similarity:b "
+     "similarity:l normalized:e normalized:m normalized:b normalized:l",
+     "Context similarity summed over the layer's heads. Above that of the corpus's first text, as in the "
+     "paper; then means over " TEXTS ": as it is (S), and with each text's head divided by its maximum (N), "
+     "so that every text weighs the same. The diagonal is zero; violet is below it."},
+    {"13", "Figure 13 · Distances by layer", "distances:e:t distances:m:t distances:l:t",
+     "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
+     ". Thin dashes: pairs drawn evenly from the same texts."},
+    {"A1", "Figure A1 · Thresholds", "normalized_bins:l column_bins:l",
+     "What the thresholds divide: normalised similarities of all pairs and attention columns, all heads "
+     "of " LAST "; " TEXTS "; 100 bins, logarithmic."},
+    {"sensitivity", "Threshold sensitivity",
+     "sensitivity_repeated:l sensitivity_sentence:l sensitivity_distance:l sensitivity_focal:l",
+     "How the figures of " LAST "'s heads move with the similarity threshold; " TEXTS
+     ", counted in one pass."},
+    {"stability", "Stability",
+     "stability_repeated:l:t stability_sentence:l:t stability_distance:l:t stability_focal:l:t",
+     "Each head of " LAST " with its standard deviation over {parts} interleaved parts of the corpus; " TAU
+     "; " TEXTS "."},
+    {"noise", "Signal to noise", "noise_auc noise_dprime",
+     "Signal: N of pairs that repeat a token or share a sentence; noise: of all other pairs; " TEXTS
+     ". The paper asks for such a measure (its second open question)."},
+    {"focus", "Attention focus and segmentation", "masses boundaries focus:l",
+     "Where attention goes, by the token that gets it; precision, recall and F1 of boundaries after "
+     "high-attention "
+     "tokens; and what the high-attention columns of " LAST " hold most often. " TEXTS "."},
+    {"tokens", "Which tokens are focal", "focal_tokens:e focal_tokens:m focal_tokens:l",
+     "The focal token of Figure 11 by name: how often each was a head's in a text; " MAIN "; " TEXTS "."},
+    {"neighbours", "First token and diagonal",
+     "neighbours profile_first profile_self profile_previous profile_next",
+     "Attention on the first token, on the token itself and on the ones beside it: means over the heads of a "
+     "layer, and "
+     "of each head; " TEXTS "."},
+};
+const size_t hs__n_figures = sizeof hs__figures / sizeof *hs__figures;
+
+hs__pick hs__pick_default(const hs_corpus_options *o)
+{
+    return (hs__pick){.early = o->n_layers > 2 ? 1 : 0,
+                      .middle = o->n_layers / 2,
+                      .last = o->n_layers - 1,
+                      .t = o->threshold_main};
+}
+
+/* ---- room ---- */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Returns the most numbers that a panel reads at once (panels.c). */
+static size_t room_of(const hs_corpus_options *o)
+{
+    const size_t bins = larger(HS_CORPUS_SHARE_BINS, o->n_thresholds);
+    size_t n = 3 * larger(o->tokens_max, HS_CORPUS_BINS + 1);
+    n = larger(n, (o->n_heads + 1) * bins);
+    n = larger(n, o->n_layers * larger(o->n_heads, 5));
+    return larger(n, HS_CORPUS_FOCUS_MAX + 2 * o->n_heads);
+}
+
+hs_status hs__drawing_init(hs__drawing *d, const hs_corpus_stats *stats, const json_t *report,
+                           const hs__report_maps *maps, hs_error *err)
+{
+    *d = (hs__drawing){.stats = stats, .o = hs_corpus_stats_options(stats), .report = report, .maps = maps};
+    d->n_arrays = hs_corpus_arrays(stats, d->arrays);
+    d->n_room = room_of(&d->o);
+    d->values = malloc(d->n_room * sizeof *d->values);
+    d->places = malloc(d->n_room * sizeof *d->places);
+    d->counts = malloc(d->n_room * sizeof *d->counts);
+    d->pixels = malloc(maps->side * maps->side);
+    if (d->values && d->places && d->counts && d->pixels)
+        return HS_OK;
+    hs__drawing_finish(d);
+    return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+}
+
+void hs__drawing_finish(hs__drawing *d)
+{
+    free(d->values);
+    free(d->places);
+    free(d->counts);
+    free(d->pixels);
+    *d = (hs__drawing){0};
+}
+
+/* ---- panels as picked ---- */
+
+static const hs__panel *panel_find(const char *name, size_t n)
+{
+    for (size_t k = 0; k < hs__n_panels; k++)
+        if (strlen(hs__panels[k].name) == n && memcmp(hs__panels[k].name, name, n) == 0)
+            return &hs__panels[k];
+    return NULL;
+}
+
+/* Reads ":l:h" of a pattern; *ret_all: there is a star. */
+static hs__place place_read(const char *letters, const hs__pick *pick, bool *ret_all)
+{
+    hs__place at = {0};
+    *ret_all = false;
+    for (; *letters == ':'; letters += 2)
+        switch (letters[1]) {
+        case 'e':
+            at.l = pick->early;
+            break;
+        case 'm':
+            at.l = pick->middle;
+            break;
+        case 'b':
+            at.l = pick->last ? pick->last - 1 : 0;
+            break;
+        case 'l':
+            at.l = pick->last;
+            break;
+        case 'h':
+            at.h = pick->head;
+            break;
+        case 't':
+            at.t = pick->t;
+            break;
+        default:
+            *ret_all = true;
+        }
+    return at;
+}
+
+/* Returns true if an earlier pattern names the same panel. */
+static bool is_repeated(const char *patterns, const char *word, const hs__pick *pick)
+{
+    const size_t n = strcspn(word, ": ");
+    bool all;
+    const hs__place at = place_read(word + n, pick, &all);
+    for (const char *other = patterns; other < word; other += strcspn(other, " ") + 1) {
+        const hs__place there = place_read(other + strcspn(other, ": "), pick, &all);
+        if (strcspn(other, ": ") == n && memcmp(other, word, n) == 0 && there.l == at.l && there.h == at.h)
+            return true;
+    }
+    return false;
+}
+
+void hs__figure_write(hs__drawing *d, const hs__figure *figure, const hs__pick *pick, FILE *out)
+{
+    const char *word = figure->panels;
+    while (*word) {
+        const size_t n = strcspn(word, ": ");
+        const hs__panel *panel = panel_find(word, n);
+        bool all;
+        hs__place at = place_read(word + n, pick, &all);
+        if (panel && !is_repeated(figure->panels, word, pick))
+            for (size_t h = 0; h < (all ? d->o.n_heads : 1); h++) {
+                at.h = all ? h : at.h;
+                panel->draw(d, panel, at, out);
+            }
+        word += strcspn(word, " ");
+        word += *word == ' ';
+    }
+}
+
+/* ---- captions ---- */
+
+static bool is(const char *name, size_t n, const char *word)
+{
+    return strlen(word) == n && memcmp(name, word, n) == 0;
+}
+
+/* Writes the reader's choice in a <span> that the page's script finds. */
+static void word_write(const hs__drawing *d, const char *name, size_t n, const hs__pick *pick, FILE *out)
+{
+    const hs_corpus_options *o = &d->o;
+    if (is(name, n, "layer"))
+        fprintf(out, "<span data-pick=\"layer\">%d</span>", o->layers[pick->last]);
+    else if (is(name, n, "head"))
+        fprintf(out, "<span data-pick=\"head\">%zu</span>", pick->head);
+    else if (is(name, n, "threshold"))
+        fprintf(out, "<span data-pick=\"threshold\">%.3g</span>", (double)o->thresholds[pick->t]);
+    else if (is(name, n, "main"))
+        fprintf(out, "%.3g", (double)o->thresholds[o->threshold_main]);
+    else if (is(name, n, "attention"))
+        fprintf(out, "%.3g", (double)o->attention_threshold);
+    else if (is(name, n, "parts"))
+        fprintf(out, "%zu", o->n_parts);
+    else
+        hs__count_write(out, hs_corpus_stats_texts(d->stats));
+}
+
+void hs__caption_write(const hs__drawing *d, const hs__figure *figure, const hs__pick *pick, FILE *out)
+{
+    const char *at = figure->caption;
+    for (;;) {
+        const size_t plain = strcspn(at, "{");
+        fwrite(at, 1, plain, out);
+        at += plain;
+        if (!*at)
+            return;
+        const size_t n = strcspn(at, "}");
+        word_write(d, at + 1, n - 1, pick, out);
+        at += n + 1;
+    }
+}
+
+/* ---- all panels ---- */
+
+static hs_status panel_visit(hs__drawing *d, const hs__panel *panel, hs__place at, hs__panel_visitor *each,
+                             void *data, hs_error *err)
+{
+    char key[96], *svg = NULL;
+    size_t n_svg = 0, n = (size_t)snprintf(key, sizeof key, "%s", panel->name);
+    for (const char *axis = panel->axes; *axis; axis++)
+        n += (size_t)snprintf(key + n, sizeof key - n, ":%zu",
+                              *axis == 'l'   ? at.l
+                              : *axis == 'h' ? at.h
+                                             : at.t);
+    FILE *out = open_memstream(&svg, &n_svg);
+    if (out)
+        panel->draw(d, panel, at, out);
+    hs_status st = !out || fclose(out) ? hs_fail(err, HS_NO_MEMORY, "no memory for the report") : HS_OK;
+    if (!st)
+        st = each(data, key, svg, n_svg);
+    free(svg);
+    return st;
+}
+
+hs_status hs__panels_visit(hs__drawing *d, hs__panel_visitor *each, void *data, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t k = 0; k < hs__n_panels; k++) {
+        const hs__panel *p = &hs__panels[k];
+        const size_t L = strchr(p->axes, 'l') ? d->o.n_layers : 1,
+                     A = strchr(p->axes, 'h') ? d->o.n_heads : 1,
+                     n = L * A * (strchr(p->axes, 't') ? d->o.n_thresholds : 1);
+        for (size_t i = 0; !st && i < n; i++)
+            st =
+                panel_visit(d, p, (hs__place){.l = i / A % L, .h = i % A, .t = i / (A * L)}, each, data, err);
+    }
+    return st;
+}

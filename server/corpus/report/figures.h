@@ -1,0 +1,53 @@
+/* figures.h - the figures of a report: which panels each shows, and each panel drawn.
+ *
+ * A panel is a chart of one layer, head or threshold and has a key, "distance:11:3:2": its name and what it
+ * is of, by index. A figure lists panels by a pattern, "distance:l:*:t", whose letters stand for what the
+ * reader picks; so the page shows another layer by putting other panels in their places. */
+#pragma once
+
+#include "server/corpus/report/report_maps.h"
+
+#include <stdio.h>
+
+/* Indices into the run's layers and thresholds. */
+typedef struct hs__pick {
+    size_t early, middle, last, head, t;
+} hs__pick;
+hs__pick hs__pick_default(const hs_corpus_options *o);
+
+typedef struct hs__figure {
+    const char *id, *title;
+    const char *panels;  /* keys, separated by spaces: e early, m middle, b the one before last, l last,
+                            h head, * every head, t threshold */
+    const char *caption; /* HTML; {..} stand for what the run or the reader chose */
+} hs__figure;
+extern const hs__figure hs__figures[];
+extern const size_t hs__n_figures;
+
+typedef struct hs__drawing {
+    const hs_corpus_stats *stats;
+    hs_corpus_options o;
+    const json_t *report;
+    const hs__report_maps *maps;
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    size_t n_arrays;
+    size_t n_room; /* elements of each of these */
+    double *values, *places;
+    int64_t *counts;
+    unsigned char *pixels; /* [side][side] */
+    bool pictures;         /* maps are drawn, not left to the page */
+} hs__drawing;
+
+/* All borrowed until hs__drawing_finish. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__drawing_init(hs__drawing *drawing, const hs_corpus_stats *stats,
+                                       const json_t *report, const hs__report_maps *maps, hs_error *err);
+void hs__drawing_finish(hs__drawing *drawing);
+
+/* The panels of a figure as picked, one after the other. */
+void hs__figure_write(hs__drawing *drawing, const hs__figure *figure, const hs__pick *pick, FILE *out);
+void hs__caption_write(const hs__drawing *drawing, const hs__figure *figure, const hs__pick *pick, FILE *out);
+
+/* Every panel there is, in turn; `each` is given its key and its SVG. Stops at the first failure. */
+typedef hs_status hs__panel_visitor(void *data, const char *key, const char *svg, size_t n_svg);
+HS_MUST_USE hs_status hs__panels_visit(hs__drawing *drawing, hs__panel_visitor *each, void *data,
+                                       hs_error *err);

@@ -1,0 +1,208 @@
+/* findings.c - the paper's claims, each beside what this run measured.
+ *
+ * The paper states most of them in words; the criterion that stands for a claim here is written beside it, so
+ * that a reader can judge it as well as the model. Early, middle and last are layers 1, L / 2 and L - 1 of
+ * those the run has, as in the paper's figures. */
+#include "server/corpus/report/report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct view {
+    const hs_corpus_stats *stats;
+    hs_corpus_options o;
+    size_t t, early, middle, last; /* indices of layers */
+    bool layered;                  /* there are enough layers to speak of three */
+} view;
+
+enum { UNKNOWN = -1 };
+
+static json_t *finding(const char *claim, const char *paper, const char *criterion, int holds,
+                       const char *format, ...) HS_PRINTF(5, 6);
+
+static json_t *finding(const char *claim, const char *paper, const char *criterion, int holds,
+                       const char *format, ...)
+{
+    char measured[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(measured, sizeof measured, format, args);
+    va_end(args);
+    return json_pack("{ss ss ss ss so}", "claim", claim, "paper", paper, "measured", measured, "criterion",
+                     criterion, "holds", holds == UNKNOWN ? json_null() : json_boolean(holds));
+}
+
+static int number_of(const view *v, size_t l)
+{
+    return v->o.layers[l];
+}
+
+static double separators(const view *v, size_t l)
+{
+    const hs_corpus_layer f = hs_corpus_layer_read(v->stats, v->t, l);
+    return f.mass_sep + f.mass_end + f.mass_comma;
+}
+
+static json_t *separators_finding(const view *v)
+{
+    const double last = separators(v, v->last), early = separators(v, v->early);
+    const int holds = v->layered && isfinite(last) ? last > 0.5 && last > early : UNKNOWN;
+    return finding(
+        "The final layers attend to separators", "sec. 2, Fig. 4",
+        "[SEP], sentence ends and commas take over half of the last layer's attention, and more than of "
+        "the early layer's",
+        holds, "%.1f %% in layer %d, %.1f %% in layer %d", 100 * last, number_of(v, v->last), 100 * early,
+        number_of(v, v->early));
+}
+
+static json_t *repeated_finding(const view *v)
+{
+    double low = INFINITY, high = -INFINITY, spread = 0;
+    for (size_t h = 0; h < v->o.n_heads; h++) {
+        const hs_corpus_figure f = hs_corpus_head_read(v->stats, v->t, v->last, h).repeated_share;
+        low = fmin(low, f.value); /* fmin and fmax pass over NAN */
+        high = fmax(high, f.value);
+        spread = fmax(spread, f.spread);
+    }
+    const int holds = high >= low ? high - low > 0.1 && high - low > 4 * spread : UNKNOWN;
+    return finding(
+        "Heads differ in how much they find repeated tokens", "Fig. 6a",
+        "in the last layer, the heads' shares of repeated tokens span over 10 points and four times the "
+        "spread between parts of the corpus",
+        holds, "%.1f %% to %.1f %% in layer %d, spread at most %.2f points", 100 * low, 100 * high,
+        number_of(v, v->last), 100 * spread);
+}
+
+static json_t *distance_finding(const view *v)
+{
+    size_t below = 0, known = 0;
+    double high = -INFINITY;
+    for (size_t h = 0; h < v->o.n_heads; h++) {
+        const double mean = hs_corpus_head_read(v->stats, v->t, v->last, h).mean_distance.value;
+        known += isfinite(mean);
+        below += mean < 50;
+        high = fmax(high, mean);
+    }
+    return finding("High similarities of the last layer are short: mean distance below 50", "Fig. 7",
+                   "all heads of the last layer but at most one (the paper's head 8)",
+                   known ? below + 1 >= known : UNKNOWN,
+                   "%zu of %zu heads of layer %d; the longest mean is %.1f", below, known,
+                   number_of(v, v->last), high);
+}
+
+static json_t *sentence_finding(const view *v)
+{
+    const double chance = hs_corpus_chance_read(v->stats).same_sentence;
+    const double share = hs_corpus_layer_read(v->stats, v->t, v->last).same_sentence_share;
+    size_t above = 0;
+    for (size_t h = 0; h < v->o.n_heads; h++)
+        above += hs_corpus_head_read(v->stats, v->t, v->last, h).same_sentence_share.value > chance;
+    return finding("High similarities of the last layer prefer the same sentence", "Fig. 8",
+                   "the layer's share is above that of pairs drawn evenly, and so are nine heads of ten",
+                   isfinite(share) ? share > chance && 10 * above >= 9 * v->o.n_heads : UNKNOWN,
+                   "%.1f %% against %.1f %% by chance (lift %.2f); %zu of %zu heads of layer %d above",
+                   100 * share, 100 * chance, share / chance, above, v->o.n_heads, number_of(v, v->last));
+}
+
+static json_t *focal_finding(const view *v)
+{
+    const double unique = hs_corpus_layer_read(v->stats, v->t, v->last).unique_focal;
+    const double share = unique / (double)v->o.n_heads;
+    return finding("Heads specialise on different tokens: 9 to 10 focal tokens of 12", "Fig. 11b",
+                   "the last layer's mean number of different focal tokens is 70 to 90 % of its heads",
+                   isfinite(share) ? share >= 0.7 && share <= 0.9 : UNKNOWN,
+                   "%.2f of %zu heads (%.0f %%) in layer %d", unique, v->o.n_heads, 100 * share,
+                   number_of(v, v->last));
+}
+
+static json_t *evolution_finding(const view *v)
+{
+    const double early = hs_corpus_layer_read(v->stats, v->t, v->early).mean_distance,
+                 middle = hs_corpus_layer_read(v->stats, v->t, v->middle).mean_distance,
+                 last = hs_corpus_layer_read(v->stats, v->t, v->last).mean_distance;
+    return finding("Early layers are long-range, middle ones short, the last in between", "Fig. 13",
+                   "mean distances: early > last > middle",
+                   v->layered ? early > last && last > middle : UNKNOWN,
+                   "%.1f in layer %d, %.1f in layer %d, %.1f in layer %d (chance %.1f)", early,
+                   number_of(v, v->early), middle, number_of(v, v->middle), last, number_of(v, v->last),
+                   hs_corpus_chance_read(v->stats).mean_distance);
+}
+
+/* ---- along the diagonal ---- */
+
+#define BAND 5
+
+/* Share of a layer's summed normalised similarity, positive part, that lies within BAND of the diagonal; NAN
+ * without memory. */
+static double band_share(const view *v, size_t l)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays(v->stats, arrays), T = v->o.tokens_max;
+    double inside = 0, all = 0;
+    double *row = malloc(T * sizeof *row);
+    for (size_t k = 0; row && k < n; k++) {
+        if (strcmp(arrays[k].name, "normalized_sum") != 0)
+            continue;
+        for (size_t i = 0; i < T; i++) {
+            hs_corpus_array_read(v->stats, &arrays[k], (l * T + i) * T, T, row);
+            for (size_t j = 0; j < T; j++) {
+                const double value = row[j] > 0 ? row[j] : 0;
+                all += value;
+                inside += (i > j ? i - j : j - i) <= BAND ? value : 0;
+            }
+        }
+    }
+    free(row);
+    return all > 0 ? inside / all : NAN;
+}
+
+static json_t *diagonal_finding(const view *v)
+{
+    const double early = band_share(v, v->early), middle = band_share(v, v->middle),
+                 last = band_share(v, v->last);
+    return finding("Summed similarity gathers along the diagonal in the middle layers", "Fig. 12",
+                   "share of the summed N within 5 tokens of the diagonal: middle above early and above last",
+                   v->layered ? middle > early && middle > last : UNKNOWN,
+                   "%.1f %% in layer %d, %.1f %% in layer %d, %.1f %% in layer %d", 100 * early,
+                   number_of(v, v->early), 100 * middle, number_of(v, v->middle), 100 * last,
+                   number_of(v, v->last));
+}
+
+/* Share of the last layer's N that is below 0.1. */
+static json_t *threshold_finding(const view *v)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays(v->stats, arrays), n_bins = 1 + HS_CORPUS_BINS;
+    int64_t bins[1 + HS_CORPUS_BINS], below = 0, between = 0, all = 0;
+    for (size_t k = 0; k < n; k++)
+        for (size_t h = 0; strcmp(arrays[k].name, "normalized_hist") == 0 && h < v->o.n_heads; h++) {
+            hs_corpus_array_read(v->stats, &arrays[k], (v->last * v->o.n_heads + h) * n_bins, n_bins, bins);
+            for (size_t b = 0; b < n_bins; b++) {
+                all += bins[b];
+                below += b <= 10 ? bins[b] : 0;
+                between += b > 10 && b <= 60 ? bins[b] : 0;
+            }
+        }
+    const double share = all ? (double)below / (double)all : NAN,
+                 gap = all ? (double)between / (double)all : NAN;
+    return finding("Most normalised similarities are below 0.1, few between 0.1 and 0.6", "sec. 3",
+                   "over half of the last layer's N are below 0.1, and fewer lie between 0.1 and 0.6",
+                   all ? share > 0.5 && gap < share : UNKNOWN,
+                   "%.1f %% below 0.1, %.1f %% from 0.1 to 0.6, layer %d", 100 * share, 100 * gap,
+                   number_of(v, v->last));
+}
+
+json_t *hs__corpus_findings(const hs_corpus_stats *stats)
+{
+    view v = {.stats = stats, .o = hs_corpus_stats_options(stats)};
+    v.t = v.o.threshold_main;
+    v.last = v.o.n_layers - 1;
+    v.middle = v.o.n_layers / 2;
+    v.early = v.o.n_layers > 2 ? 1 : 0;
+    v.layered = v.o.n_layers >= 3 && v.early < v.middle && v.middle < v.last;
+    return json_pack("[oooooooo]", separators_finding(&v), repeated_finding(&v), distance_finding(&v),
+                     sentence_finding(&v), focal_finding(&v), evolution_finding(&v), diagonal_finding(&v),
+                     threshold_finding(&v));
+}

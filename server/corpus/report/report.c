@@ -1,0 +1,380 @@
+/* report.c - builds the JSON of a report, which the page embeds too, and writes the three files. */
+#include "server/corpus/report/report.h"
+
+#include "server/base/atomic_files.h"
+#include "server/base/version.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Larger ones, and maps of [window][window], are in report.npz only. */
+#define JSON_ELEMENTS_MAX ((size_t)1 << 18)
+
+json_t *hs__report_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* ---- arrays ---- */
+
+/* values are [n_elements] of the axes from `axis` on, and *at moves along them. */
+static json_t *nested(const hs_corpus_array *array, size_t axis, const void *values, size_t *at)
+{
+    if (axis >= array->n_axes || axis >= HS_CORPUS_AXES_MAX) {
+        const size_t k = (*at)++;
+        return array->is_float ? hs__report_number(((const double *)values)[k])
+                               : json_integer(((const int64_t *)values)[k]);
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < array->axes[axis]; i++)
+        json_array_append_new(list, nested(array, axis + 1, values, at));
+    return list;
+}
+
+/* Returns true for an array of [window][window] for each layer or head. */
+static bool is_map(const hs_corpus_array *array)
+{
+    static const char *const names[] = {"location", "attention_sum", "similarity_sum", "normalized_sum",
+                                        "first_similarity"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(array->name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+bool hs__report_lists(const hs_corpus_array *array)
+{
+    return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
+}
+
+static bool arrays_add(json_t *report, const hs_corpus_stats *stats)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays(stats, arrays);
+    double *values = malloc(JSON_ELEMENTS_MAX * sizeof *values); /* or int64_t */
+    for (size_t i = 0; values && i < n; i++) {
+        size_t at = 0;
+        if (!hs__report_lists(&arrays[i]))
+            continue;
+        hs_corpus_array_read(stats, &arrays[i], 0, arrays[i].n_elements, values);
+        json_object_set_new(report, arrays[i].name, nested(&arrays[i], 0, values, &at));
+    }
+    free(values);
+    return values != NULL;
+}
+
+/* ---- derived figures ---- */
+
+static json_t *figure(hs_corpus_figure f)
+{
+    return json_pack("{so so}", "value", hs__report_number(f.value), "spread", hs__report_number(f.spread));
+}
+
+static json_t *head_json(const hs_corpus_stats *stats, size_t t, size_t l, size_t h)
+{
+    const hs_corpus_head f = hs_corpus_head_read(stats, t, l, h);
+    return json_pack("{sI sI so so so so so so so so so so so}", "high", (json_int_t)f.high,
+                     "texts_with_high", (json_int_t)f.texts_with_high, "repeated_share",
+                     figure(f.repeated_share), "same_sentence_share", figure(f.same_sentence_share),
+                     "mean_distance", figure(f.mean_distance), "focal_share", figure(f.focal_share),
+                     "repeated_same_sentence_share", hs__report_number(f.repeated_same_sentence_share),
+                     "median_distance", hs__report_number(f.median_distance), "repeated_lift",
+                     hs__report_number(f.repeated_lift), "same_sentence_lift",
+                     hs__report_number(f.same_sentence_lift), "repeated_same_sentence_lift",
+                     hs__report_number(f.repeated_same_sentence_lift), "dprime", hs__report_number(f.dprime),
+                     "auc", hs__report_number(f.auc));
+}
+
+static json_t *layer_json(const hs_corpus_stats *stats, size_t t, size_t l)
+{
+    const hs_corpus_layer f = hs_corpus_layer_read(stats, t, l);
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {
+        {"repeated_share", f.repeated_share},
+        {"same_sentence_share", f.same_sentence_share},
+        {"repeated_same_sentence_share", f.repeated_same_sentence_share},
+        {"mean_distance", f.mean_distance},
+        {"median_distance", f.median_distance},
+        {"unique_focal", f.unique_focal},
+        {"precision", f.precision},
+        {"recall", f.recall},
+        {"f1", f.f1},
+        {"mass_cls", f.mass_cls},
+        {"mass_sep", f.mass_sep},
+        {"mass_end", f.mass_end},
+        {"mass_comma", f.mass_comma},
+        {"mass_rest", f.mass_rest},
+        {"attention_first", f.on_first},
+        {"attention_self", f.on_self},
+        {"attention_previous", f.on_previous},
+        {"attention_next", f.on_next},
+    };
+    json_t *layer = json_pack("{sI}", "high", (json_int_t)f.high);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        json_object_set_new(layer, figures[i].name, hs__report_number(figures[i].value));
+    return layer;
+}
+
+/* head_figures [t][l][h] and layer_figures [t][l]. */
+static void figures_add(json_t *report, const hs_corpus_stats *stats)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(stats);
+    json_t *heads = json_array(), *layers = json_array();
+    for (size_t t = 0; t < o.n_thresholds; t++) {
+        json_t *heads_t = json_array(), *layers_t = json_array();
+        for (size_t l = 0; l < o.n_layers; l++) {
+            json_t *heads_l = json_array();
+            for (size_t h = 0; h < o.n_heads; h++)
+                json_array_append_new(heads_l, head_json(stats, t, l, h));
+            json_array_append_new(heads_t, heads_l);
+            json_array_append_new(layers_t, layer_json(stats, t, l));
+        }
+        json_array_append_new(heads, heads_t);
+        json_array_append_new(layers, layers_t);
+    }
+    json_object_set_new(report, "head_figures", heads);
+    json_object_set_new(report, "layer_figures", layers);
+}
+
+static json_t *masked_json(const hs_corpus_stats *stats)
+{
+    const hs_corpus_masked m = hs_corpus_masked_read(stats);
+    return json_pack("{sI so so}", "tokens", (json_int_t)m.n, "accuracy", hs__report_number(m.accuracy),
+                     "loss", hs__report_number(m.loss));
+}
+
+static json_t *chance_json(const hs_corpus_stats *stats)
+{
+    const hs_corpus_chance c = hs_corpus_chance_read(stats);
+    return json_pack("{so so so so so}", "repeated_share", hs__report_number(c.repeated),
+                     "same_sentence_share", hs__report_number(c.same_sentence),
+                     "repeated_same_sentence_share", hs__report_number(c.repeated_same_sentence),
+                     "mean_distance", hs__report_number(c.mean_distance), "median_distance",
+                     hs__report_number(c.median_distance));
+}
+
+/* ---- examples: the sample's texts with the highest and lowest figures ---- */
+
+enum { EXTREMES = 3 };
+
+/* Index of the sample's text with the best figure that is not among taken; n_examples when there is none. */
+static size_t extreme_find(const hs__example *examples, size_t n_examples, size_t at, double sign,
+                           const size_t taken[EXTREMES], size_t n_taken)
+{
+    size_t best = n_examples;
+    for (size_t i = 0; i < n_examples; i++) {
+        const double value = sign * (double)examples[i].figures[at];
+        bool is_taken = false;
+        for (size_t k = 0; k < n_taken; k++)
+            is_taken |= taken[k] == i;
+        if (!is_taken && isfinite(value) &&
+            (best == n_examples || value > sign * (double)examples[best].figures[at]))
+            best = i;
+    }
+    return best;
+}
+
+static json_t *extremes_json(const hs__example *examples, size_t n, size_t at, double sign)
+{
+    size_t taken[EXTREMES] = {0};
+    json_t *list = json_array();
+    for (size_t k = 0; k < EXTREMES; k++) {
+        const size_t i = taken[k] = extreme_find(examples, n, at, sign, taken, k);
+        if (i == n)
+            break;
+        json_array_append_new(
+            list, json_pack("[I o]", (json_int_t)i, hs__report_number((double)examples[i].figures[at])));
+    }
+    return list;
+}
+
+/* {figure: [l][h] -> [[index among texts, value], ..]} */
+static json_t *side_json(const hs_corpus_options *o, const hs__example *examples, size_t n, double sign)
+{
+    json_t *side = json_object();
+    for (int f = 0; f < HS__EXAMPLE_FIGURES; f++) {
+        json_t *layers = json_array();
+        for (size_t l = 0; l < o->n_layers; l++) {
+            json_t *heads = json_array();
+            for (size_t h = 0; h < o->n_heads; h++)
+                json_array_append_new(
+                    heads,
+                    extremes_json(examples, n, (l * o->n_heads + h) * HS__EXAMPLE_FIGURES + (size_t)f, sign));
+            json_array_append_new(layers, heads);
+        }
+        json_object_set_new(side, hs__example_names[f], layers);
+    }
+    return side;
+}
+
+static json_t *examples_json(hs__corpus_results *results, const hs_corpus_options *o)
+{
+    const hs__example *examples;
+    const size_t n = hs__example_sample_list(results->sample, &examples);
+    const json_t *inputs = json_object_get(results->names, "inputs");
+    json_t *texts = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *file = json_array_get(inputs, examples[i].file);
+        json_array_append_new(texts, json_pack("{sI sO sI ss}", "number", (json_int_t)examples[i].number,
+                                               "file", file ? file : json_null(), "line",
+                                               (json_int_t)examples[i].line, "text", examples[i].text));
+    }
+    return json_pack("{so so so}", "texts", texts, "highest", side_json(o, examples, n, 1), "lowest",
+                     side_json(o, examples, n, -1));
+}
+
+/* ---- provenance and the complete report ---- */
+
+/* Options that a run's identity has only if they are not the default, and their defaults as JSON. */
+static const struct {
+    const char *name, *default_json;
+} optional[] = {
+    {"special_tokens", "\"keep\""},   {"split_special_tokens", "false"},
+    {"sentence_ends", "null"},        {"field", "null"},
+    {"similarity_space", "\"head\""}, {"head_distances", "null"},
+    {"masked_share", "0.0"},          {"mask_seed", "null"},
+    {"interventions", "[]"},
+};
+
+/* Sets to[name] to from[key], null if that is missing. */
+static void member_copy(json_t *to, const char *name, const json_t *from, const char *key)
+{
+    json_t *value = json_object_get(from, key);
+    json_object_set_new(to, name, value ? json_incref(value) : json_null());
+}
+
+static json_t *options_json(const json_t *identity, const hs_corpus_options *o)
+{
+    json_t *options = json_object();
+    member_copy(options, "max_tokens", identity, "max_tokens");
+    member_copy(options, "thresholds", identity, "thresholds");
+    json_object_set_new(options, "threshold",
+                        json_real(hs__report_decimal(o->thresholds[o->threshold_main])));
+    json_object_set_new(options, "attention_threshold",
+                        json_real(hs__report_decimal(o->attention_threshold)));
+    json_object_set_new(options, "parts", json_integer((json_int_t)o->n_parts));
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        json_t *given = json_object_get(identity, optional[i].name);
+        json_object_set_new(options, optional[i].name,
+                            given ? json_incref(given)
+                                  : json_loads(optional[i].default_json, JSON_DECODE_ANY, NULL));
+    }
+    return options;
+}
+
+static json_t *model_json(const hs__corpus_results *results)
+{
+    json_t *model = json_object();
+    member_copy(model, "name", results->names, "model");
+    member_copy(model, "sha256", results->identity, "model_sha256");
+    member_copy(model, "layers", results->identity, "model_layers");
+    member_copy(model, "backend", results->identity, "backend");
+    member_copy(model, "precision", results->identity, "precision");
+    member_copy(model, "tokenizer", results->names, "tokenizer");
+    return model;
+}
+
+static json_t *input_json(const hs__corpus_results *results)
+{
+    json_t *input = json_object();
+    member_copy(input, "files", results->names, "inputs");
+    member_copy(input, "formats", results->names, "formats");
+    json_object_set_new(input, "sha256", json_string(results->place.sha256));
+    json_object_set_new(input, "bytes", json_integer((json_int_t)results->place.n_bytes));
+    json_object_set_new(input, "lines", json_integer((json_int_t)results->place.n_lines));
+    json_object_set_new(input, "complete", json_boolean(results->done));
+    return input;
+}
+
+static json_t *shards_json(const hs__corpus_results *results)
+{
+    json_t *shards = json_object();
+    member_copy(shards, "n", results->identity, "n_shards");
+    json_object_set(shards, "included", results->shards);
+    return shards;
+}
+
+/* Returns where the results come from: versions, model, options and input. */
+static json_t *provenance_json(const hs__corpus_results *results, const hs_corpus_options *o)
+{
+    json_t *provenance = json_object();
+    json_object_set_new(provenance, "headscope", json_string(HS_VERSION));
+    json_object_set_new(provenance, "model", model_json(results));
+    json_object_set_new(provenance, "options", options_json(results->identity, o));
+    json_object_set_new(provenance, "input", input_json(results));
+    json_object_set_new(provenance, "shards", shards_json(results));
+    json_object_set_new(provenance, "date", json_string(results->date));
+    json_object_set_new(provenance, "seconds", json_real(results->seconds));
+    return provenance;
+}
+
+json_t *hs__corpus_report_json(hs__corpus_results *results)
+{
+    const hs_corpus_options o = hs_corpus_stats_options(results->stats);
+    json_t *report = json_pack("{so}", "provenance", provenance_json(results, &o));
+    if (!report || !arrays_add(report, results->stats)) {
+        json_decref(report);
+        return NULL;
+    }
+    json_object_set_new(report, "threshold_main", json_integer((json_int_t)o.threshold_main));
+    json_object_set_new(report, "heads", json_integer((json_int_t)o.n_heads));
+    json_object_set_new(report, "chance", chance_json(results->stats));
+    json_object_set_new(report, "findings", hs__corpus_findings(results->stats));
+    json_t *tokens = json_object_get(results->names, "tokens");
+    json_object_set_new(report, "focus_tokens", tokens ? json_incref(tokens) : json_object());
+    figures_add(report, results->stats);
+    if (o.masked)
+        json_object_set_new(report, "masked", masked_json(results->stats));
+    json_object_set_new(report, "examples", examples_json(results, &o));
+    json_object_set_new(report, "empty_texts", json_integer((json_int_t)hs__corpus_results_empty(results)));
+    json_object_set_new(report, "bad_lines",
+                        hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));
+    return report;
+}
+
+typedef struct writing {
+    const hs_corpus_stats *stats;
+    const json_t *report;
+} writing;
+
+static hs_status json_write(FILE *file, void *data, hs_error *err)
+{
+    const writing *w = data;
+    if (json_dumpf(w->report, file, JSON_COMPACT | JSON_REAL_PRECISION(12)))
+        return hs_fail(err, HS_IO, "cannot write the report");
+    return putc('\n', file) == '\n' ? HS_OK : hs_fail(err, HS_IO, "cannot write the report");
+}
+
+static hs_status npz_write(FILE *file, void *data, hs_error *err)
+{
+    const writing *w = data;
+    char *text = json_dumps(json_object_get(w->report, "provenance"), JSON_COMPACT | JSON_REAL_PRECISION(12));
+    const hs_status st = text ? hs__corpus_npz_write(file, w->stats, text, err)
+                              : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    free(text);
+    return st;
+}
+
+static hs_status html_write(FILE *file, void *data, hs_error *err)
+{
+    const writing *w = data;
+    return hs__corpus_html_write(file, w->stats, w->report, err);
+}
+
+hs_status hs__corpus_report_write(hs__corpus_results *results, const char *dir, const atomic_int *stop,
+                                  hs_error *err)
+{
+    writing w = {results->stats, hs__corpus_report_json(results)};
+    if (!w.report)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    hs_status st = hs__file_replace(dir, HS__REPORT_NPZ, stop, npz_write, &w, err);
+    if (!st)
+        st = hs__file_replace(dir, HS__REPORT_HTML, stop, html_write, &w, err);
+    if (!st)
+        st = hs__file_replace(dir, HS__REPORT_JSON, stop, json_write, &w, err);
+    json_decref((json_t *)w.report);
+    return st;
+}

@@ -1,0 +1,203 @@
+/* report_html.c - report.html: the page built from static/report, with this run's figures and data in it.
+ *
+ * Where the page says HEADSCOPE-PAGE stands all that is to be read without a script, drawn as the default
+ * choice has it. Where it says HEADSCOPE-DATA stands what another choice needs, base64 of gzip of: the size
+ * of a JSON document (u32, little-endian), that document, the bytes of its maps, and every panel, each a
+ * line with its key, a line with its size in bytes, and its SVG. The document is report.json with `maps`
+ * (report_maps.h), `figures` (the patterns of figures.h) and `pick`. */
+#include "server/base/viewer_files.h"
+#include "server/corpus/report/attention_profile.h"
+#include "server/corpus/report/figures.h"
+#include "server/corpus/report/inline_png.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/report/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* ---- gzip and base64, as bytes come ---- */
+
+typedef struct packer {
+    FILE *file;
+    z_stream stream;
+    unsigned char out[3 * 8192]; /* whole groups of base64 */
+} packer;
+
+/* Everything given is in the file, or in out, once this returns; with Z_FINISH in the file. */
+static void pack(packer *p, const void *bytes, size_t n, int flush)
+{
+    p->stream.next_in = (unsigned char *)bytes;
+    p->stream.avail_in = (uInt)n;
+    while (p->stream.avail_in || flush == Z_FINISH) {
+        if (!p->stream.avail_out) {
+            hs__base64_write(p->file, p->out, sizeof p->out);
+            p->stream.next_out = p->out;
+            p->stream.avail_out = sizeof p->out;
+        }
+        if (deflate(&p->stream, flush) == Z_STREAM_END)
+            break;
+    }
+    if (flush == Z_FINISH)
+        hs__base64_write(p->file, p->out, sizeof p->out - p->stream.avail_out);
+}
+
+static hs_status panel_pack(void *data, const char *key, const char *svg, size_t n_svg)
+{
+    char line[128];
+    const int n = snprintf(line, sizeof line, "%s\n%zu\n", key, n_svg);
+    pack(data, line, (size_t)n, Z_NO_FLUSH);
+    pack(data, svg, n_svg, Z_NO_FLUSH);
+    return HS_OK;
+}
+
+/* ---- the data ---- */
+
+static json_t *figures_json(void)
+{
+    json_t *figures = json_object();
+    for (size_t k = 0; k < hs__n_figures; k++)
+        json_object_set_new(figures, hs__figures[k].id, json_string(hs__figures[k].panels));
+    json_object_set_new(figures, "heads", json_string("heads:l:t"));
+    json_object_set_new(figures, "examples", json_string("examples:l"));
+    return figures;
+}
+
+static json_t *pick_json(const hs__pick *pick)
+{
+    return json_pack("{sI sI sI sI sI}", "early", (json_int_t)pick->early, "middle", (json_int_t)pick->middle,
+                     "layer", (json_int_t)pick->last, "head", (json_int_t)pick->head, "threshold",
+                     (json_int_t)pick->t);
+}
+
+/* malloc'ed; NULL without memory. */
+static char *document_make(const hs__drawing *d, const hs__pick *pick)
+{
+    json_t *whole = json_copy((json_t *)d->report);
+    json_object_set_new(whole, "maps", hs__report_maps_json(d->maps));
+    json_object_set_new(whole, "figures", figures_json());
+    json_object_set_new(whole, "pick", pick_json(pick));
+    char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+    json_decref(whole);
+    return document;
+}
+
+static hs_status data_write(FILE *file, hs__drawing *d, const char *document, hs_error *err)
+{
+    const size_t n = strlen(document);
+    const unsigned char size[4] = {(unsigned char)n, (unsigned char)(n >> 8), (unsigned char)(n >> 16),
+                                   (unsigned char)(n >> 24)};
+    packer *p = calloc(1, sizeof *p);
+    if (!p || deflateInit2(&p->stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(p);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    }
+    p->file = file;
+    p->stream.next_out = p->out;
+    p->stream.avail_out = sizeof p->out;
+    pack(p, size, sizeof size, Z_NO_FLUSH);
+    pack(p, document, n, Z_NO_FLUSH);
+    for (size_t k = 0; k < d->maps->n; k++)
+        pack(p, d->maps->maps[k].bytes, d->maps->maps[k].n_bytes, Z_NO_FLUSH);
+    const hs_status st = hs__panels_visit(d, panel_pack, p, err);
+    pack(p, NULL, 0, Z_FINISH);
+    deflateEnd(&p->stream);
+    free(p);
+    return st;
+}
+
+/* ---- what is read without a script ---- */
+
+static void figures_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+{
+    for (size_t k = 0; k < hs__n_figures; k++) {
+        const hs__figure *f = &hs__figures[k];
+        fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n", f->id,
+                f->title, f->title);
+        hs__figure_write(d, f, pick, out);
+        fputs("</div><figcaption>", out);
+        hs__caption_write(d, f, pick, out);
+        fputs("</figcaption></figure>\n", out);
+    }
+}
+
+static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+{
+    const int layer = d->o.layers[pick->last];
+    const double threshold = (double)d->o.thresholds[pick->t];
+    hs__header_write(d->report, out);
+    fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);
+    hs__findings_write(d->report, out);
+    d->pictures = true;
+    figures_write(d, pick, out);
+    d->pictures = false;
+    fprintf(
+        out,
+        "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "
+        "at threshold <span data-pick=\"threshold\">%.3g</span></h2><div class=\"panels\">\n",
+        layer, threshold);
+    hs__heads_write(d, pick->last, pick->t, out);
+    fputs("</div></section>\n", out);
+    hs__attention_profile_write(d, out);
+    fprintf(
+        out,
+        "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "
+        "data-pick=\"layer\">%d</span></h2><p class=\"muted\">The texts with the highest and lowest "
+        "figures among those drawn at random from the corpus; threshold %.3g.</p><div class=\"panels\">\n",
+        layer, (double)d->o.thresholds[d->o.threshold_main]);
+    hs__examples_write(d, pick->last, out);
+    fputs("</div>\n", out);
+    hs__texts_write(d->report, out);
+    fputs("</section></main>\n", out);
+}
+
+/* ---- the whole ---- */
+
+static const char page_marker[] = "HEADSCOPE-PAGE", data_marker[] = "HEADSCOPE-DATA";
+
+/* Writes the page up to a marker; returns what follows it, NULL when it is not there. */
+static const char *until_marker(FILE *file, const char *at, const char *end, const char *marker)
+{
+    const char *found = at ? memmem(at, (size_t)(end - at), marker, strlen(marker)) : NULL;
+    if (!found)
+        return NULL;
+    fwrite(at, 1, (size_t)(found - at), file);
+    return found + strlen(marker);
+}
+
+static hs_status whole_write(FILE *file, hs__drawing *d, const hs_viewer_file *page, hs_error *err)
+{
+    const char *begin = (const char *)page->data, *end = begin + page->size;
+    const hs__pick pick = hs__pick_default(&d->o);
+    char *document = document_make(d, &pick);
+    if (!document)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    const char *at = until_marker(file, begin, end, page_marker);
+    if (at)
+        page_write(d, &pick, file);
+    at = until_marker(file, at, end, data_marker);
+    const hs_status st = at ? data_write(file, d, document, err)
+                            : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
+    if (!st)
+        fwrite(at, 1, (size_t)(end - at), file);
+    free(document);
+    return st;
+}
+
+hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report, hs_error *err)
+{
+    const hs_viewer_file *page = hs__viewer_find("/report.html");
+    hs__report_maps maps;
+    hs__drawing drawing;
+    if (!page)
+        return hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
+    hs_status st = hs__report_maps_init(&maps, stats, err);
+    if (!st)
+        st = hs__drawing_init(&drawing, stats, report, &maps, err);
+    if (!st) {
+        st = whole_write(file, &drawing, page, err);
+        hs__drawing_finish(&drawing);
+    }
+    hs__report_maps_finish(&maps);
+    return st;
+}

@@ -1,0 +1,275 @@
+/* report_maps.c - sums become means over the texts that reached a cell, squares of cells become pixels, and
+ * pixels bytes. */
+#include "server/corpus/report/report_maps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of all maps; with base64 and what gzip gains on them, this keeps the page below 8 MB. */
+#define MAP_BYTES_MAX 5e6
+
+/* One kind of map in the page. */
+typedef struct kind {
+    const char *array, *name;
+    bool per_head, summed; /* summed: over the heads of a per-head array */
+    bool triangle;
+    bool single; /* of one text, not a mean */
+} kind;
+
+static const kind kinds[] = {
+    {"attention_sum", "attention", true, false, false, false},
+    {"attention_sum", "attention_layer", true, true, false, false},
+    {"attention_sum_no_columns", "without_columns", true, true, false, false},
+    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false},
+    {"location", "location", true, false, true, false},
+    {"similarity_sum", "similarity", false, false, true, false},
+    {"normalized_sum", "normalized", false, false, true, false},
+    {"first_similarity", "first_text", false, false, true, true},
+};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+typedef struct maker {
+    const hs_corpus_stats *stats;
+    hs_corpus_options o;
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    size_t n_arrays, factor, side; /* factor: tokens of a pixel's edge */
+    double *reached;               /* [T] texts with more than i tokens */
+    double *values;                /* [T][T] */
+    double *pooled;                /* [side][side]; NAN where nothing is */
+    double *sorted;                /* [side * side] */
+} maker;
+
+static const hs_corpus_array *array_find(const maker *m, const char *name)
+{
+    for (size_t k = 0; k < m->n_arrays; k++)
+        if (strcmp(m->arrays[k].name, name) == 0)
+            return &m->arrays[k];
+    return NULL;
+}
+
+/* Adds map number `map` of an array to values. */
+static void values_add(maker *m, const hs_corpus_array *array, size_t map)
+{
+    const size_t T = m->o.tokens_max;
+    union {
+        double real[HS_CORPUS_WINDOW_MAX];
+        int64_t count[HS_CORPUS_WINDOW_MAX];
+    } row;
+    for (size_t i = 0; i < T; i++) {
+        hs_corpus_array_read(m->stats, array, (map * T + i) * T, T, &row);
+        for (size_t j = 0; j < T; j++)
+            m->values[i * T + j] += array->is_float ? row.real[j] : (double)row.count[j];
+    }
+}
+
+/* The length of the text whose values these are: beyond it all are 0. */
+static size_t first_length(const maker *m)
+{
+    const size_t T = m->o.tokens_max;
+    for (size_t n = T; n > 1; n--)
+        for (size_t i = 0; i + 1 < n; i++)
+            if (m->values[i * T + n - 1] != 0)
+                return n;
+    return 0;
+}
+
+/* The mean over one pixel's cells and the texts that reached them; n_first is the length of a single text. */
+static double pixel(const maker *m, size_t y, size_t x, size_t n_first)
+{
+    const size_t T = m->o.tokens_max;
+    double sum = 0, texts = 0;
+    for (size_t i = y * m->factor; i < (y + 1) * m->factor && i < T; i++)
+        for (size_t j = x * m->factor; j < (x + 1) * m->factor && j < T; j++) {
+            sum += m->values[i * T + j];
+            const size_t end = i > j ? i : j;
+            texts += n_first ? end < n_first : m->reached[end];
+        }
+    return texts > 0 ? sum / texts : NAN;
+}
+
+/* The first pixel of row y that is kept: pixels of one token have nothing on the diagonal. */
+static size_t row_begin(bool triangle, bool pooled, size_t y)
+{
+    return triangle ? y + !pooled : 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where the pixels lie: middle, scale and ranges, of those that are kept. */
+static void spread_find(maker *m, hs__report_map *map)
+{
+    static const double cut[HS__RANGES] = {0, 0.01, 0.05};
+    size_t n = 0;
+    for (size_t y = 0; y < m->side; y++)
+        for (size_t x = row_begin(map->triangle, m->factor > 1, y); x < m->side; x++)
+            if (isfinite(m->pooled[y * m->side + x]))
+                m->sorted[n++] = m->pooled[y * m->side + x];
+    if (!n)
+        return;
+    qsort(m->sorted, n, sizeof *m->sorted, ascending);
+    map->middle = m->sorted[n / 2];
+    map->scale = fmax(m->sorted[n - 1] - map->middle, map->middle - m->sorted[0]);
+    for (int r = 0; r < HS__RANGES; r++) {
+        map->ranges[r][0] = m->sorted[(size_t)(cut[r] * (double)(n - 1))];
+        map->ranges[r][1] = m->sorted[n - 1 - (size_t)(cut[r] * (double)(n - 1))];
+    }
+}
+
+static unsigned char byte_of(const hs__report_map *map, double value)
+{
+    if (!isfinite(value))
+        return HS__NO_PIXEL;
+    const double share = map->scale > 0 ? (value - map->middle) / map->scale : 0;
+    const double root = copysign(sqrt(fmin(fabs(share), 1)), share);
+    return (unsigned char)lround(128 + 127 * root);
+}
+
+/* Makes map number `number` of a kind; its bytes are written to `bytes`. */
+static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned char *bytes)
+{
+    const hs_corpus_array *array = array_find(m, k->array);
+    const size_t T = m->o.tokens_max, n_parts = k->summed ? m->o.n_heads : 1;
+    const bool headed = k->per_head && !k->summed;
+    hs__report_map map = {.name = k->name, .triangle = k->triangle, .bytes = bytes};
+    map.layer = headed ? number / m->o.n_heads : number;
+    map.head = headed ? number % m->o.n_heads : HS__NO_HEAD;
+    memset(m->values, 0, T * T * sizeof *m->values);
+    for (size_t part = 0; array && part < n_parts; part++)
+        values_add(m, array, number * n_parts + part);
+    const size_t n_first = k->single ? first_length(m) : 0;
+    for (size_t p = 0; p < m->side * m->side; p++)
+        m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
+    spread_find(m, &map);
+    for (size_t y = 0; y < m->side; y++)
+        for (size_t x = row_begin(map.triangle, m->factor > 1, y); x < m->side; x++)
+            bytes[map.n_bytes++] = byte_of(&map, m->pooled[y * m->side + x]);
+    return map;
+}
+
+static size_t n_maps(const maker *m, const kind *k)
+{
+    return m->o.n_layers * (k->per_head && !k->summed ? m->o.n_heads : 1);
+}
+
+static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
+{
+    *m = (maker){.stats = stats, .o = hs_corpus_stats_options(stats)};
+    const size_t T = m->o.tokens_max, L = m->o.n_layers, A = m->o.n_heads;
+    /* attention and half of location for each head; three maps and three halves for each layer */
+    const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4.5 * (double)L));
+    m->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
+    m->side = (T + m->factor - 1) / m->factor;
+    m->n_arrays = hs_corpus_arrays(stats, m->arrays);
+    m->values = malloc(T * T * sizeof *m->values);
+    m->pooled = malloc(m->side * m->side * sizeof *m->pooled);
+    m->sorted = malloc(m->side * m->side * sizeof *m->sorted);
+    m->reached = calloc(T, sizeof *m->reached);
+    if (!m->values || !m->pooled || !m->sorted || !m->reached)
+        return HS_NO_MEMORY;
+    int64_t counts[HS_CORPUS_WINDOW_MAX];
+    hs_corpus_array_read(stats, array_find(m, "reached"), 0, T, counts);
+    for (size_t i = 0; i < T; i++)
+        m->reached[i] = (double)counts[i];
+    return HS_OK;
+}
+
+static void maker_finish(maker *m)
+{
+    free(m->values);
+    free(m->pooled);
+    free(m->sorted);
+    free(m->reached);
+}
+
+static hs_status all_make(maker *m, hs__report_maps *maps)
+{
+    size_t n = 0, at = 0;
+    for (size_t k = 0; k < N_KINDS; k++)
+        n += n_maps(m, &kinds[k]);
+    maps->maps = malloc(n * sizeof *maps->maps);
+    maps->bytes = malloc(n * m->side * m->side);
+    maps->side = m->side;
+    maps->pooled = m->factor > 1;
+    if (!maps->maps || !maps->bytes)
+        return HS_NO_MEMORY;
+    for (size_t k = 0; k < N_KINDS; k++)
+        for (size_t number = 0; number < n_maps(m, &kinds[k]); number++) {
+            maps->maps[maps->n] = map_make(m, &kinds[k], number, maps->bytes + at);
+            at += maps->maps[maps->n++].n_bytes;
+        }
+    return HS_OK;
+}
+
+hs_status hs__report_maps_init(hs__report_maps *maps, const hs_corpus_stats *stats, hs_error *err)
+{
+    maker m;
+    *maps = (hs__report_maps){0};
+    hs_status st = maker_init(&m, stats);
+    if (!st)
+        st = all_make(&m, maps);
+    maker_finish(&m);
+    return st ? hs_fail(err, st, "no memory for the report") : HS_OK;
+}
+
+void hs__report_maps_finish(hs__report_maps *maps)
+{
+    free(maps->maps);
+    free(maps->bytes);
+    *maps = (hs__report_maps){0};
+}
+
+const hs__report_map *hs__report_map_find(const hs__report_maps *maps, const char *name, size_t layer,
+                                          size_t head)
+{
+    for (size_t k = 0; k < maps->n; k++)
+        if (strcmp(maps->maps[k].name, name) == 0 && maps->maps[k].layer == layer &&
+            maps->maps[k].head == head)
+            return &maps->maps[k];
+    return NULL;
+}
+
+double hs__report_map_value(const hs__report_map *map, unsigned char byte)
+{
+    if (byte == HS__NO_PIXEL)
+        return NAN;
+    const double root = (byte - 128) / 127.0;
+    return map->middle + map->scale * root * fabs(root);
+}
+
+void hs__report_map_spread(const hs__report_maps *maps, const hs__report_map *map, unsigned char *ret)
+{
+    const size_t side = maps->side;
+    const unsigned char *bytes = map->bytes;
+    for (size_t y = 0; y < side; y++) {
+        const bool reached = !y || ret[(y - 1) * side + y] != HS__NO_PIXEL;
+        ret[y * side + y] = reached ? byte_of(map, 0) : HS__NO_PIXEL;
+        for (size_t x = row_begin(map->triangle, maps->pooled, y); x < side; x++) {
+            ret[y * side + x] = *bytes++;
+            if (map->triangle)
+                ret[x * side + y] = ret[y * side + x];
+        }
+    }
+}
+
+json_t *hs__report_maps_json(const hs__report_maps *maps)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < maps->n; k++) {
+        const hs__report_map *map = &maps->maps[k];
+        json_t *ranges = json_array();
+        for (int r = 0; r < HS__RANGES; r++)
+            json_array_append_new(ranges, json_pack("[f f]", map->ranges[r][0], map->ranges[r][1]));
+        json_array_append_new(
+            list,
+            json_pack("{ss sI so sI sf sf sb sb so}", "name", map->name, "layer", (json_int_t)map->layer,
+                      "head", map->head == HS__NO_HEAD ? json_null() : json_integer((json_int_t)map->head),
+                      "side", (json_int_t)maps->side, "middle", map->middle, "scale", map->scale, "triangle",
+                      map->triangle, "diagonal", maps->pooled, "ranges", ranges));
+    }
+    return list;
+}

@@ -1,0 +1,374 @@
+/* tables.c - header, findings, heads and examples. */
+#include "server/corpus/report/tables.h"
+
+#include "server/corpus/report/charts.h"
+#include "server/corpus/report/examples.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hs__count_write(FILE *out, uint64_t n)
+{
+    if (n >= 1000)
+        hs__count_write(out, n / 1000);
+    fprintf(out, n >= 1000 ? ",%03u" : "%u", (unsigned)(n % 1000));
+}
+
+static const json_t *member(const json_t *object, const char *path)
+{
+    while (object && *path) {
+        char name[64];
+        const size_t n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        object = json_object_get(object, name);
+        path += n + (path[n] == '.');
+    }
+    return object;
+}
+
+static void text_write(FILE *out, const json_t *object, const char *path)
+{
+    const char *text = json_string_value(member(object, path));
+    hs__html_text(out, text ? text : "");
+}
+
+static void whole_write(FILE *out, const json_t *object, const char *path)
+{
+    hs__count_write(out, (uint64_t)json_integer_value(member(object, path)));
+}
+
+/* ---- header ---- */
+
+static void input_write(const json_t *report, FILE *out)
+{
+    const json_t *files = member(report, "provenance.input.files");
+    fputs("<dt>Input</dt><dd>", out);
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        fputs(i ? ", " : "", out);
+        text_write(out, json_array_get(files, i), "");
+    }
+    fputs(" · SHA-256 ", out);
+    text_write(out, report, "provenance.input.sha256");
+    if (!json_is_true(member(report, "provenance.input.complete"))) {
+        fputs(" of the first ", out);
+        whole_write(out, report, "provenance.input.lines");
+        fputs(" lines: the run was stopped there", out);
+    }
+    fputs("</dd>", out);
+}
+
+/* Writes the precision of the matrix products if it is not fp32. */
+static void precision_write(const json_t *report, FILE *out)
+{
+    text_write(out, report, "provenance.model.precision");
+    const char *precision = json_string_value(member(report, "provenance.model.precision"));
+    if (precision && strcmp(precision, "bf16") == 0)
+        fputs(": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
+              "figures for a paper should be computed in fp32",
+              out);
+    else if (precision && strcmp(precision, "int8") == 0)
+        fputs(": weights and activations rounded to bytes, good for exploring, not for figures", out);
+}
+
+static void model_write(const json_t *report, FILE *out)
+{
+    fputs("<dt>Model</dt><dd>", out);
+    text_write(out, report, "provenance.model.name");
+    fputs(" · ", out);
+    whole_write(out, report, "provenance.model.layers");
+    fputs(" layers × ", out);
+    whole_write(out, report, "heads");
+    fputs(" heads · ", out);
+    text_write(out, report, "provenance.model.backend");
+    putc(' ', out);
+    precision_write(report, out);
+    fputs("</dd><dt>SHA-256</dt><dd>", out);
+    text_write(out, report, "provenance.model.sha256");
+    fputs("</dd>", out);
+}
+
+static void texts_count_write(const json_t *report, FILE *out)
+{
+    fputs("<dt>Texts</dt><dd>", out);
+    whole_write(out, report, "texts");
+    fputs(" (", out);
+    whole_write(out, report, "tokens");
+    fputs(" tokens, cut at ", out);
+    whole_write(out, report, "provenance.options.max_tokens");
+    fputs("), ", out);
+    whole_write(out, report, "all_pairs");
+    fprintf(out, " pairs, %.1f sentences a text",
+            json_number_value(member(report, "sentences")) / json_number_value(member(report, "texts")));
+    if (json_integer_value(member(report, "bad_lines.count"))) {
+        fputs(", ", out);
+        whole_write(out, report, "bad_lines.count");
+        fputs(" bad lines left out", out);
+    }
+    if (json_integer_value(member(report, "empty_texts"))) {
+        fputs(", ", out);
+        whole_write(out, report, "empty_texts");
+        fputs(" empty texts left out", out);
+    }
+    fputs("</dd>", out);
+}
+
+/* What this run did beside looking: heads changed, tokens masked. */
+static void experiments_write(const json_t *report, FILE *out)
+{
+    const json_t *changes = member(report, "provenance.options.interventions");
+    const json_t *masked = member(report, "masked");
+    if (json_array_size(changes)) {
+        char *text = json_dumps(changes, JSON_COMPACT);
+        fputs("<dt>Heads changed</dt><dd>", out);
+        hs__html_text(out, text ? text : "");
+        fputs("</dd>", out);
+        free(text);
+    }
+    if (json_integer_value(member(masked, "tokens"))) {
+        fputs("<dt>Masked tokens</dt><dd>", out);
+        whole_write(out, masked, "tokens");
+        fprintf(out, ", %.1f %% of them found, loss %.3f</dd>",
+                100 * json_number_value(member(masked, "accuracy")),
+                json_number_value(member(masked, "loss")));
+    }
+}
+
+static void made_write(const json_t *report, FILE *out)
+{
+    fputs("<dt>Made</dt><dd>", out);
+    text_write(out, report, "provenance.date");
+    fputs(" by headscope ", out);
+    text_write(out, report, "provenance.headscope");
+    fprintf(out, " in %.0f s", json_number_value(member(report, "provenance.seconds")));
+    const json_int_t n = json_integer_value(member(report, "provenance.shards.n"));
+    if (n > 1)
+        fprintf(out, ", shards %zu of %lld", json_array_size(member(report, "provenance.shards.included")),
+                (long long)n);
+    fputs("</dd>", out);
+}
+
+void hs__header_write(const json_t *report, FILE *out)
+{
+    const json_t *findings = member(report, "findings");
+    size_t known = 0, hold = 0;
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *holds = json_object_get(json_array_get(findings, i), "holds");
+        known += !json_is_null(holds);
+        hold += json_is_true(holds);
+    }
+    fprintf(out,
+            "<header><h1>How this model pays attention</h1><p>The figures of "
+            "<a href=\"https://arxiv.org/abs/2512.21956\">arXiv 2512.21956</a>, redrawn. "
+            "<a href=\"#findings\">%zu of %zu of its claims hold here.</a></p><dl>",
+            hold, known);
+    model_write(report, out);
+    texts_count_write(report, out);
+    input_write(report, out);
+    experiments_write(report, out);
+    made_write(report, out);
+    fputs("</dl></header>\n", out);
+}
+
+/* ---- findings ---- */
+
+static void finding_write(const json_t *finding, FILE *out)
+{
+    const json_t *holds = json_object_get(finding, "holds");
+    const char *verdict = json_is_null(holds) ? "unknown" : json_is_true(holds) ? "yes" : "no";
+    fputs("<tr><th scope=\"row\">", out);
+    text_write(out, finding, "claim");
+    fprintf(out, "</th><td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
+            json_is_null(holds) ? "cannot tell" : verdict);
+    static const char *const columns[][2] = {
+        {"measured", "Measured here"}, {"paper", "Paper"}, {"criterion", "Criterion"}};
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
+        fprintf(out, "<td data-label=\"%s\">", columns[k][1]);
+        text_write(out, finding, columns[k][0]);
+        fputs("</td>", out);
+    }
+    fputs("</tr>\n", out);
+}
+
+void hs__findings_write(const json_t *report, FILE *out)
+{
+    const json_t *findings = member(report, "findings");
+    fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
+          "claims beside what this run measured. The criterion is ours: the paper states most of them in "
+          "words.</p><table class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
+          "scope=\"col\">Holds</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
+          "scope=\"col\">Criterion</th></tr></thead><tbody>\n",
+          out);
+    for (size_t i = 0; i < json_array_size(findings); i++)
+        finding_write(json_array_get(findings, i), out);
+    fputs("</tbody></table></section>\n", out);
+}
+
+/* ---- heads ---- */
+
+static void number_write(FILE *out, double value, int digits)
+{
+    if (isfinite(value))
+        fprintf(out, "<td>%.*f</td>", digits, value);
+    else
+        fputs("<td>–</td>", out);
+}
+
+static void share_write(FILE *out, double value)
+{
+    if (isfinite(value))
+        fprintf(out, "<td>%.3g %%</td>", 100 * value);
+    else
+        fputs("<td>–</td>", out);
+}
+
+static void head_write(const hs_corpus_head *f, size_t h, FILE *out)
+{
+    fprintf(out, "<tr><th scope=\"row\">%zu</th><td>", h);
+    hs__count_write(out, f->high);
+    fputs("</td>", out);
+    share_write(out, f->repeated_share.value);
+    number_write(out, f->repeated_lift, 2);
+    share_write(out, f->same_sentence_share.value);
+    number_write(out, f->same_sentence_lift, 2);
+    share_write(out, f->repeated_same_sentence_share);
+    number_write(out, f->repeated_same_sentence_lift, 2);
+    number_write(out, f->mean_distance.value, 1);
+    number_write(out, f->median_distance, 1);
+    share_write(out, f->focal_share.value);
+    number_write(out, f->dprime, 2);
+    number_write(out, f->auc, 2);
+    fputs("</tr>\n", out);
+}
+
+static void chance_write(hs_corpus_chance chance, FILE *out)
+{
+    fputs("<tr class=\"muted\"><th scope=\"row\">chance</th><td></td>", out);
+    share_write(out, chance.repeated);
+    fputs("<td></td>", out);
+    share_write(out, chance.same_sentence);
+    fputs("<td></td>", out);
+    share_write(out, chance.repeated_same_sentence);
+    fputs("<td></td>", out);
+    number_write(out, chance.mean_distance, 1);
+    number_write(out, chance.median_distance, 1);
+    fputs("<td></td><td></td><td></td></tr>", out);
+}
+
+void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
+{
+    static const char *const columns[] = {
+        "Head",   "High pairs",  "Repeated", "lift", "Same sentence", "lift", "Both", "lift", "Mean distance",
+        "median", "Focal share", "d′",       "AUC"};
+    fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
+    fputs("</tr></thead><tbody>\n", out);
+    for (size_t h = 0; h < d->o.n_heads; h++) {
+        const hs_corpus_head f = hs_corpus_head_read(d->stats, t, l, h);
+        head_write(&f, h, out);
+    }
+    chance_write(hs_corpus_chance_read(d->stats), out);
+    fputs("</tbody></table></div>\n", out);
+}
+
+/* ---- examples ---- */
+
+/* The beginning of a text: at most `most` bytes, whole characters. */
+static void beginning_write(FILE *out, const char *text, size_t most)
+{
+    char start[128];
+    size_t n = strlen(text);
+    if (n > most)
+        for (n = most; n && ((unsigned char)text[n] & 0xc0) == 0x80;)
+            n--;
+    memcpy(start, text, n);
+    start[n] = '\0';
+    hs__html_text(out, start);
+    fputs(text[n] ? "…" : "", out);
+}
+
+static void extremes_write(const json_t *report, const char *side, const char *figure, size_t l, size_t h,
+                           FILE *out)
+{
+    const json_t *layers = json_object_get(json_object_get(member(report, "examples"), side), figure);
+    const json_t *list = json_array_get(json_array_get(layers, l), h);
+    fputs("<td>", out);
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const json_t *extreme = json_array_get(list, k);
+        const size_t i = (size_t)json_integer_value(json_array_get(extreme, 0));
+        const json_t *text = json_array_get(member(report, "examples.texts"), i);
+        fprintf(out, "<a href=\"#text-%zu\" data-head=\"%zu\">%.3g · line %lld: ", i, h,
+                json_number_value(json_array_get(extreme, 1)),
+                (long long)json_integer_value(json_object_get(text, "line")));
+        const char *words = json_string_value(json_object_get(text, "text"));
+        beginning_write(out, words ? words : "", 48);
+        fputs("</a><br>", out);
+    }
+    fputs("</td>", out);
+}
+
+void hs__examples_write(const hs__drawing *d, size_t l, FILE *out)
+{
+    static const char *const titles[HS__EXAMPLE_FIGURES] = {
+        [HS__EXAMPLE_REPEATED] = "repeated-token share", [HS__EXAMPLE_SAME_SENTENCE] = "same-sentence share",
+        [HS__EXAMPLE_DISTANCE] = "mean distance",        [HS__EXAMPLE_FOCAL] = "focal share",
+        [HS__EXAMPLE_HIGH] = "number of high pairs",     [HS__EXAMPLE_SEPARATOR] = "attention on separators",
+    };
+    for (size_t f = 0; f < HS__EXAMPLE_FIGURES; f++) {
+        fprintf(
+            out,
+            "<details%s><summary>By %s</summary><div class=\"wide\"><table class=\"examples\"><thead><tr><th "
+            "scope=\"col\">Head</th><th scope=\"col\">Highest</th><th "
+            "scope=\"col\">Lowest</th></tr></thead><tbody>\n",
+            f == HS__EXAMPLE_REPEATED ? " open" : "", titles[f]);
+        for (size_t h = 0; h < d->o.n_heads; h++) {
+            fprintf(out, "<tr><th scope=\"row\">%zu</th>", h);
+            extremes_write(d->report, "highest", hs__example_names[f], l, h, out);
+            extremes_write(d->report, "lowest", hs__example_names[f], l, h, out);
+            fputs("</tr>\n", out);
+        }
+        fputs("</tbody></table></div></details>\n", out);
+    }
+}
+
+/* As a query's value is written. */
+static void percent_write(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~", *text))
+            putc(*text, out);
+        else
+            fprintf(out, "%%%02X", (unsigned char)*text);
+}
+
+/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
+static void viewer_link(const json_t *report, const char *text, FILE *out)
+{
+    const json_t *layers = member(report, "layers");
+    const char *model = json_string_value(member(report, "provenance.model.name"));
+    fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
+    percent_write(out, model ? model : "");
+    fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
+            (long long)json_integer_value(member(report, "provenance.options.max_tokens")),
+            (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
+    percent_write(out, text);
+    fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
+}
+
+void hs__texts_write(const json_t *report, FILE *out)
+{
+    const json_t *texts = member(report, "examples.texts");
+    fputs("<ol class=\"texts\">\n", out);
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const json_t *text = json_array_get(texts, i);
+        const char *words = json_string_value(json_object_get(text, "text"));
+        fprintf(out, "<li id=\"text-%zu\"><b>line %lld</b> ", i,
+                (long long)json_integer_value(json_object_get(text, "line")));
+        hs__html_text(out, words ? words : "");
+        putc(' ', out);
+        viewer_link(report, words ? words : "", out);
+        fputs("</li>\n", out);
+    }
+    fputs("</ol>\n", out);
+}

@@ -1,0 +1,559 @@
+/* corpus_run.c - the session of a run: the caller's thread reads and saves, workers count.
+ *
+ * A save waits until the workers have counted every block that was read, so that the place in the input and
+ * the statistics agree. A stop drops the blocks that no worker has started and moves the place back before
+ * them. */
+#include "server/corpus/run/corpus_run.h"
+
+#include "model/clock.h"
+#include "server/base/atomic_files.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/pairs_expected.h"
+#include "server/corpus/run/run_checkpoint.h"
+#include "server/corpus/run/worker.h"
+
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PROGRESS_MS 250
+
+typedef struct run {
+    const hs__corpus_job *job;
+    hs__corpus_results results; /* stats: borrowed from worker 0 during a save, else NULL */
+    hs__corpus_shared shared;
+    hs__corpus_worker *workers;
+    hs__record_stream *input;
+    uint64_t n_blocks; /* read, this session and before */
+    uint64_t texts_before, empty_before;
+    uint64_t n_records;                  /* of the shard, if pairs are written and it is known, else 0 */
+    uint64_t n_pushed;                   /* records handed to workers, this session */
+    bool expected;                       /* the size of the file of pairs was estimated */
+    uint64_t n_saves;                    /* of this session */
+    double seconds_before, share_before; /* of the sessions before */
+    double started, saved, told;         /* seconds of the monotonic clock */
+} run;
+
+static bool stopped(const run *r)
+{
+    return r->job->stop && atomic_load(r->job->stop);
+}
+
+/* ---- identity ---- */
+
+/* Returns the total size of the files; null if one is not a regular file. */
+static json_t *input_bytes(const hs__corpus_job *job)
+{
+    json_int_t bytes = 0;
+    for (size_t i = 0; i < job->n_inputs; i++) {
+        struct stat file;
+        if (strcmp(job->inputs[i], "-") == 0 || stat(job->inputs[i], &file) || !S_ISREG(file.st_mode))
+            return json_null();
+        bytes += (json_int_t)file.st_size;
+    }
+    return json_integer(bytes);
+}
+
+static json_t *identity_make(const run *r)
+{
+    const hs__corpus_job *job = r->job;
+    char sha256[HS_SHA256_HEX];
+    hs_model_sha256(job->model, sha256);
+    json_t *identity =
+        json_pack("{ss ss ss ss sI sI sI so}", "model_sha256", sha256, HS__CORPUS_MODEL_FILES,
+                  hs_model_files_sha256(job->model), "backend", hs_engine_products(job->engine), "precision",
+                  hs_engine_precision(job->engine), "model_layers",
+                  (json_int_t)hs_model_shape(job->model)->n_layers, "n_shards", (json_int_t)job->n_shards,
+                  "input_files", (json_int_t)job->n_inputs, "input_bytes", input_bytes(job));
+    if (identity)
+        hs__corpus_settings_identify(&job->settings, job->model, identity);
+    return identity;
+}
+
+static json_t *names_make(const hs__corpus_job *job)
+{
+    json_t *inputs = json_array();
+    for (size_t i = 0; i < job->n_inputs; i++) {
+        json_t *name = json_string(job->input_names ? job->input_names[i] : job->inputs[i]);
+        json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
+    }
+    return json_pack("{ss ss so}", "model", job->model_name, "tokenizer",
+                     hs_tokenizer_kind(hs_model_tokenizer(job->model)), "inputs", inputs);
+}
+
+/* ---- start or resume ---- */
+
+static hs_status begin_anew(run *r, hs_error *err)
+{
+    const hs__corpus_job *job = r->job;
+    r->results.names = names_make(job);
+    r->results.shards = json_pack("[I]", (json_int_t)job->shard);
+    r->results.bad = hs__bad_lines_create();
+    r->results.sample = hs__example_sample_create(job->settings.n_layers * r->shared.options.n_heads);
+    if (!r->results.names || !r->results.shards || !r->results.bad || !r->results.sample)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    return HS_OK;
+}
+
+/* Returns the first shard of the results. */
+static json_int_t shard_of(const hs__corpus_results *results)
+{
+    return json_integer_value(json_array_get(results->shards, 0));
+}
+
+static hs_status results_begin(run *r, hs_error *err)
+{
+    const hs__corpus_job *job = r->job;
+    char where[300];
+    json_t *identity = identity_make(r);
+    if (!identity)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    hs_error why = {0};
+    hs_status st = hs__run_checkpoint_load(job->dir, &r->results, &why);
+    if (st == HS_NOT_FOUND) {
+        st = begin_anew(r, err);
+    } else if (st) {
+        hs_fail(err, st, "%s", why.text);
+    } else if (job->n_shards > 1 && shard_of(&r->results) != (json_int_t)job->shard) {
+        st = hs_fail(err, HS_INVALID, "'%.250s' holds shard %lld: give shard %zu a folder of its own",
+                     job->dir, shard_of(&r->results), job->shard);
+    } else if (!job->resume) {
+        st = hs_fail(
+            err, HS_INVALID,
+            "'%.250s' already holds a run: continue it with --resume, or choose another folder with -o",
+            job->dir);
+    } else {
+        snprintf(where, sizeof where, "the run in '%.250s'", job->dir);
+        st = hs__corpus_identity_check(identity, r->results.identity, where, err);
+        /* Both come from one file, so they disagree only if it is damaged. */
+        if (!st && !hs_corpus_stats_match(r->results.stats, &r->shared.options))
+            st = hs_fail(
+                err, HS_INVALID,
+                "%s is damaged: its statistics have another shape than its options. Start again in another "
+                "folder",
+                where);
+    }
+    json_decref(r->results.identity);
+    r->results.identity = identity;
+    return st;
+}
+
+static hs_status workers_start(run *r, hs_error *err)
+{
+    const size_t n = r->job->n_workers;
+    r->shared.bad = r->results.bad;
+    r->shared.sample = r->results.sample;
+    r->workers = calloc(n, sizeof *r->workers);
+    if (!r->workers)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
+    for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
+        hs_corpus_stats *stats = r->results.stats;
+        r->results.stats = NULL;
+        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, stats, err);
+        if (st)
+            return st;
+    }
+    r->texts_before = hs_corpus_stats_texts(r->workers[0].stats);
+    r->empty_before = r->results.n_empty;
+    /* Workers block signals: one must interrupt a read that waits on the reader's thread. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    hs_status st = HS_OK;
+    for (size_t i = 0; !st && i < n; i++) {
+        if (pthread_create(&r->workers[i].thread, NULL, hs__corpus_worker_main, &r->workers[i]))
+            st = hs_fail(err, HS_NO_MEMORY, "the system allows no more threads; try fewer --workers");
+        else
+            r->workers[i].started = true;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return st;
+}
+
+static void workers_stop(run *r)
+{
+    hs__queue_close(&r->shared.queue);
+    for (size_t i = 0; r->workers && i < r->job->n_workers; i++)
+        if (r->workers[i].started)
+            pthread_join(r->workers[i].thread, NULL);
+    for (size_t i = 0; r->workers && i < r->job->n_workers; i++)
+        hs__corpus_worker_finish(&r->workers[i]);
+    free(r->workers);
+}
+
+/* ---- progress and saves ---- */
+
+double hs__corpus_seconds_left(const hs__corpus_progress *p)
+{
+    const double gone = p->share - p->share_before;
+    return gone > 0 && p->share < 1 && p->seconds > 1 ? p->seconds * (1 - p->share) / gone : -1;
+}
+
+static void tell(run *r, bool always)
+{
+    const double t = hs_clock_seconds();
+    if (!r->job->progress || (!always && t - r->told < PROGRESS_MS / 1e3))
+        return;
+    r->told = t;
+    const uint64_t done = atomic_load(&r->shared.n_texts);
+    const double seconds = t - r->started;
+    const uint64_t n_empty = r->empty_before + atomic_load(&r->shared.n_empty),
+                   n_blank = r->results.place.n_blank;
+    r->job->progress(&(hs__corpus_progress){.texts = r->texts_before + done,
+                                            .bad_lines = hs__bad_lines_count(r->results.bad),
+                                            .empty_texts = n_blank + n_empty,
+                                            .blank_lines = n_blank,
+                                            .bad = r->results.bad,
+                                            .saves = r->n_saves,
+                                            .seconds = seconds,
+                                            .texts_per_second = seconds > 0 ? (double)done / seconds : 0,
+                                            .share_before = r->share_before,
+                                            .share = hs__record_stream_progress(r->input)},
+                     r->job->progress_data);
+}
+
+static hs_status failure(run *r, hs_error *err)
+{
+    if (!atomic_load(&r->shared.failed))
+        return HS_OK;
+    pthread_mutex_lock(&r->shared.failure_lock);
+    const hs_status st = r->shared.failure.status;
+    hs_fail(err, st, "%s", r->shared.failure.text);
+    pthread_mutex_unlock(&r->shared.failure_lock);
+    return st;
+}
+
+/* Drops blocks that no worker has started and restores the workers' priority, if the system permits it. */
+static void hurry(run *r)
+{
+    if (hs__queue_drop(&r->shared.queue, &r->results.place))
+        r->results.done = false;
+    for (size_t i = 0; r->job->yielding && i < r->job->n_workers; i++)
+        (void)pthread_setschedparam(r->workers[i].thread, SCHED_OTHER, &(struct sched_param){0});
+}
+
+/* Waits until all blocks are counted, then merges all statistics into those of the first worker. */
+static hs_status gather(run *r, hs_error *err)
+{
+    hs_corpus_stats *all = r->workers[0].stats;
+    for (;;) {
+        if (stopped(r))
+            hurry(r);
+        if (hs__queue_idle(&r->shared.queue, PROGRESS_MS))
+            break;
+        tell(r, false);
+    }
+    hs_status st = failure(r, err);
+    for (size_t i = 1; !st && i < r->job->n_workers; i++) {
+        hs__corpus_worker *worker = &r->workers[i];
+        if (!hs_corpus_stats_texts(worker->stats))
+            continue;
+        st = hs_corpus_stats_merge(all, worker->stats, err);
+        hs_corpus_stats_destroy(worker->stats);
+        worker->stats = NULL;
+        if (!st)
+            st = hs_corpus_stats_create(&r->shared.options, &worker->stats, err);
+    }
+    return st;
+}
+
+static bool lists_ids(const char *array)
+{
+    return strcmp(array, "focus_ids") == 0 || strcmp(array, "focal_ids") == 0;
+}
+
+/* Saves the vocabulary entries that the statistics list by id. `merge` and `report` have no model. */
+static void focus_name(const hs__corpus_job *job, hs__corpus_results *results)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    int64_t ids[HS_CORPUS_FOCUS_MAX];
+    json_t *tokens = json_object();
+    const size_t n = hs_corpus_arrays(results->stats, arrays);
+    for (size_t k = 0; k < n; k++)
+        for (size_t l = 0; lists_ids(arrays[k].name) && l < job->settings.n_layers; l++) {
+            hs_corpus_array_read(results->stats, &arrays[k], l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX,
+                                 ids);
+            for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {
+                char id[24];
+                snprintf(id, sizeof id, "%lld", (long long)ids[i]);
+                if (ids[i] >= 0)
+                    json_object_set_new(
+                        tokens, id,
+                        json_string(hs_tokenizer_token(hs_model_tokenizer(job->model), (int32_t)ids[i])));
+            }
+        }
+    json_object_set_new(results->names, "tokens", tokens);
+}
+
+static hs_status save(run *r, hs_error *err)
+{
+    hs_status st = gather(r, err);
+    if (st)
+        return st;
+    r->results.stats = r->workers[0].stats;
+    r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
+    focus_name(r->job, &r->results);
+    json_t *formats = hs__record_stream_formats(r->input);
+    if (json_array_size(formats)) /* empty if the run was complete: no file was opened */
+        json_object_set(r->results.names, "formats", formats);
+    json_decref(formats);
+    /* Rounded to milliseconds: the checkpoint keeps nine digits, and a report drawn from it must agree. */
+    r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
+    st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
+    r->results.stats = NULL;
+    r->saved = hs_clock_seconds();
+    r->n_saves += st == HS_OK;
+    return st;
+}
+
+/* Reads the next block. *ret_n is its number of lines: 0 at the end of the input and for blocks of other
+ * shards. */
+static hs_status block_read(run *r, hs__block *block, size_t *ret_n, hs_error *err)
+{
+    const bool ours = r->n_blocks % r->job->n_shards == r->job->shard;
+    hs__record line;
+    size_t n = 0;
+    for (; n < HS__CORPUS_BLOCK; n++) {
+        hs_status st = hs__record_stream_next(r->input, &line, err);
+        if (st)
+            return st;
+        if (!line.bytes) {
+            r->results.done = true;
+            break;
+        }
+        st = ours ? hs__block_add(block, &line, err) : HS_OK;
+        if (st)
+            return st;
+    }
+    r->n_blocks++;
+    *ret_n = ours ? n : 0;
+    return HS_OK;
+}
+
+static hs_status block_pass(run *r, hs_error *err)
+{
+    hs__block *block;
+    size_t n = 0;
+    while (!(block = hs__queue_free_block(&r->shared.queue, PROGRESS_MS))) {
+        tell(r, false);
+        if (stopped(r))
+            return HS_OK; /* nothing was read */
+    }
+    block->before = r->results.place;
+    hs_status st = block_read(r, block, &n, err);
+    r->n_pushed += st ? 0 : n;
+    if (!st && n)
+        hs__queue_push(&r->shared.queue, block);
+    else
+        hs__queue_return(&r->shared.queue, block);
+    if (!st)
+        hs__record_stream_place(r->input, &r->results.place);
+    return st;
+}
+
+/* Fails with HS_INVALID if the whole input has no text. A shard may have none. */
+static hs_status texts_required(run *r, hs_error *err)
+{
+    const json_t *first;
+    hs_status st = gather(r, err);
+    const uint64_t n_lines = r->results.place.n_lines;
+    if (st || hs_corpus_stats_texts(r->workers[0].stats) || (n_lines && r->job->n_shards > 1))
+        return st;
+    json_t *bad = hs__bad_lines_save(r->results.bad, NULL);
+    first = json_array_get(json_object_get(bad, "lines"), 0);
+    const size_t file = (size_t)json_integer_value(json_object_get(first, "file"));
+    st = hs__no_texts(r->job->inputs[file], n_lines,
+                      (uint64_t)json_integer_value(json_object_get(first, "line")),
+                      first ? json_string_value(json_object_get(first, "why")) : "", err);
+    json_decref(bad);
+    return st;
+}
+
+/* Once the first blocks are read, waits until they are counted and estimates the size of the file of pairs.
+ */
+static hs_status pairs_expect(run *r, hs_error *err)
+{
+    const bool enough =
+        r->results.done || r->n_pushed >= (uint64_t)HS__PAIRS_EXPECTED_BLOCKS * HS__CORPUS_BLOCK;
+    if (!r->shared.pairs || r->expected || !enough)
+        return HS_OK;
+    while (!hs__queue_idle(&r->shared.queue, PROGRESS_MS)) {
+        tell(r, false);
+        if (stopped(r))
+            return HS_OK;
+    }
+    r->expected = true;
+    const hs_status st = failure(r, err);
+    return st ? st : hs__pairs_expect(r->job, r->shared.pairs, r->n_pushed, r->n_records, err);
+}
+
+static hs_status run_through(run *r, hs_error *err)
+{
+    hs_status st = HS_OK;
+    hs_error why = {0};
+    while (!st && !r->results.done && !stopped(r)) {
+        st = block_pass(r, &why);
+        if ((st == HS_IO || st == HS_CANCELLED) && stopped(r)) {
+            /* a signal can end a read; the next session reads the unfinished block again */
+            st = HS_OK;
+            break;
+        }
+        if (!st)
+            st = failure(r, &why);
+        if (!st)
+            st = pairs_expect(r, &why);
+        if (!st && (hs_clock_seconds() - r->saved) * 1e3 >= (double)r->job->save_ms)
+            st = save(r, &why);
+        tell(r, false);
+    }
+    if (st) /* from the input or a worker */
+        return hs_fail(err, st, "%s", why.text);
+    st = r->results.done ? texts_required(r, err) : HS_OK;
+    if (!st)
+        st = save(r, err);
+    tell(r, true);
+    return st;
+}
+
+static hs_status finish(run *r, hs_error *err)
+{
+    r->results.stats = r->workers[0].stats;
+    const hs_status st = hs__corpus_report_write(&r->results, r->job->dir, r->job->stop, err);
+    r->results.stats = NULL;
+    return st;
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), n_ending = strlen(ending);
+    return n > n_ending && strcmp(path + n - n_ending, ending) == 0;
+}
+
+/* Returns a run that run_destroy releases; NULL if memory is short. */
+static run *run_create(const hs__corpus_job *job, hs_error *err)
+{
+    run *r = calloc(1, sizeof *r);
+    if (!r || hs__queue_init(&r->shared.queue, 3 * job->n_workers, err)) {
+        free(r);
+        return NULL;
+    }
+    r->job = r->shared.job = job;
+    hs__corpus_shared_init(&r->shared);
+    pthread_mutex_init(&r->shared.failure_lock, NULL);
+    return r;
+}
+
+/* Releases a run whose workers have stopped. */
+static void run_destroy(run *r)
+{
+    hs__record_stream_close(r->input);
+    hs__corpus_results_finish(&r->results);
+    hs__queue_finish(&r->shared.queue);
+    pthread_mutex_destroy(&r->shared.failure_lock);
+    free(r);
+}
+
+/* Opens the input and passes the records that are in the results. */
+static hs_status input_open(run *r, hs_error *err)
+{
+    const hs__corpus_job *job = r->job;
+    hs_status st =
+        hs__record_stream_open(job->inputs, job->n_inputs, &job->settings.input, job->stop, &r->input, err);
+    if (!st && !r->results.done)
+        st = hs__record_stream_skip(r->input, &r->results.place, err);
+    if (!st)
+        r->share_before = hs__record_stream_progress(r->input);
+    return st;
+}
+
+/* Counts the input's records and opens the target of pairs. */
+static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *err)
+{
+    const hs_status st = hs__pairs_texts_count(r->job, &r->n_records, err);
+    return st ? st : hs__pairs_file_begin(target, &r->shared.pairs, err);
+}
+
+/* Loads the results or begins new ones, opens all files and starts the workers. pairs: where pairs go, or
+ * NULL. */
+static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
+{
+    hs__leftovers_remove(r->job->dir);
+    hs_status st = results_begin(r, err);
+    if (!st && pairs)
+        st = pairs_begin(r, pairs, err);
+    if (!st)
+        st = input_open(r, err);
+    if (!st)
+        st = workers_start(r, err);
+    if (st)
+        return st;
+    r->n_blocks = r->results.place.n_lines / HS__CORPUS_BLOCK;
+    r->seconds_before = r->results.seconds;
+    r->started = r->saved = hs_clock_seconds();
+    tell(r, true); /* what earlier sessions counted */
+    return HS_OK;
+}
+
+/* Reads and counts what is left of the input, then writes the reports. HS_CANCELLED: the run was stopped. */
+static hs_status run_complete(run *r, hs_error *err)
+{
+    const hs_status st = r->results.done ? HS_OK : run_through(r, err);
+    if (st)
+        return st;
+    return r->results.done ? finish(r, err) : hs_fail(err, HS_CANCELLED, "stopped");
+}
+
+/* Completes the file of pairs; st is the status of the run, which is told first. */
+static hs_status pairs_end(run *r, hs_status st, hs_error *err)
+{
+    hs_error why = {0};
+    const hs_status ended = hs__pairs_file_end(r->shared.pairs, &why);
+    return !st && ended ? hs_fail(err, ended, "%s", why.text) : st;
+}
+
+static hs_status job_run(const hs__corpus_job *job, const hs__pairs_target *pairs, hs_error *err)
+{
+    run *r = run_create(job, err);
+    if (!r)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to begin");
+    hs_status st = run_begin(r, pairs, err);
+    if (!st)
+        st = run_complete(r, err);
+    workers_stop(r);
+    st = pairs_end(r, st, err);
+    run_destroy(r);
+    return st;
+}
+
+static hs_status job_run_to(const hs__corpus_job *job, FILE *file, const char *database, hs_error *err)
+{
+    const hs__pairs_target target = {.file = file,
+                                     .packed = ends_with(job->pairs, ".gz"),
+                                     .database = database,
+                                     .model = job->model,
+                                     .filter = &job->pairs_filter};
+    return job_run(job, &target, err);
+}
+
+static hs_status pairs_write(FILE *file, void *data, hs_error *err)
+{
+    return job_run_to(data, file, NULL, err);
+}
+
+static hs_status pairs_build(const char *path, void *data, hs_error *err)
+{
+    return job_run_to(data, NULL, path, err);
+}
+
+hs_status hs__corpus_run(const hs__corpus_job *job, hs_error *err)
+{
+    hs__corpus_job copy = *job;
+    if (!job->pairs)
+        return job_run(job, NULL, err);
+    if (ends_with(job->pairs, ".sqlite") || ends_with(job->pairs, ".db"))
+        return hs__path_build(job->pairs, pairs_build, &copy, err);
+    return hs__path_write(job->pairs, pairs_write, &copy, err);
+}

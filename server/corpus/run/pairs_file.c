@@ -1,0 +1,309 @@
+/* pairs_file.c - buffers rows and writes them at their block's turn. Only the worker whose turn it is writes,
+ * so the stream and the database need no lock. */
+#define ZLIB_CONST /* its input is not written to */
+#include "server/corpus/run/pairs_file.h"
+
+#include "api/formats/number.h"
+#include "engine/analysis/analysis.h"
+#include "model/utf8.h"
+#include "server/corpus/run/pairs_database.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { TEXT_BYTES = 4096 };          /* of a name or a token: what is longer is cut */
+#define ROWS_BYTES ((size_t)4 << 20) /* handed on when there are so many */
+#define ROW_BYTES  (HS__PAIRS_BYTES - ROWS_BYTES)
+_Static_assert(ROW_BYTES >= 3 * (2 * TEXT_BYTES + 2) + 8 * HS__NUMBER_BYTES_MAX, "a row fits");
+
+struct hs__pairs_file {
+    hs__pairs_target target;
+    hs__pairs_database *database; /* or NULL: CSV */
+    uint64_t n_rows, n_bytes;     /* written */
+    z_stream zip;
+    unsigned char *zipped; /* [ROW_BYTES] */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t turn; /* the block that may write */
+    bool given_up;
+};
+
+struct hs__pairs_rows {
+    hs__pairs_file *pairs;
+    uint64_t block;
+    size_t n, n_rows;
+    hs__strong_pair strongest[HS__PAIRS_STRONGEST_MAX];
+    _Alignas(hs__pair_row) char bytes[HS__PAIRS_BYTES]; /* CSV, or hs__pair_row */
+};
+
+/* ---- the file ---- */
+
+/* flush: Z_FINISH with the last bytes. */
+static bool bytes_pack(hs__pairs_file *pairs, const char *bytes, size_t n, int flush)
+{
+    z_stream *zip = &pairs->zip;
+    zip->next_in = (const unsigned char *)bytes;
+    zip->avail_in = (unsigned)n;
+    do {
+        zip->next_out = pairs->zipped;
+        zip->avail_out = (unsigned)ROW_BYTES;
+        (void)deflate(zip, flush);
+        pairs->n_bytes += fwrite(pairs->zipped, 1, ROW_BYTES - zip->avail_out, pairs->target.file);
+    } while (zip->avail_out == 0);
+    return !ferror(pairs->target.file);
+}
+
+static bool bytes_write(hs__pairs_file *pairs, const char *bytes, size_t n)
+{
+    if (pairs->database)
+        return hs__pairs_database_add(pairs->database, (const hs__pair_row *)bytes, n / sizeof(hs__pair_row));
+    if (pairs->target.packed)
+        return bytes_pack(pairs, bytes, n, Z_NO_FLUSH);
+    const size_t done = fwrite(bytes, 1, n, pairs->target.file);
+    pairs->n_bytes += done;
+    return done == n;
+}
+
+/* Writes the header of CSV, or creates the tables. */
+static hs_status target_begin(hs__pairs_file *pairs, hs_error *err)
+{
+    static const char header[] = "text,file,line,layer,head,i,j,token_i,token_j,similarity,normalized\n";
+    const hs_model *model = pairs->target.model;
+    if (pairs->target.database)
+        return hs__pairs_database_open(pairs->target.database, hs_model_tokenizer(model),
+                                       hs_model_shape(model)->vocab_size, &pairs->database, err);
+    (void)bytes_write(pairs, header, sizeof header - 1);
+    return HS_OK;
+}
+
+static void pairs_destroy(hs__pairs_file *pairs)
+{
+    (void)deflateEnd(&pairs->zip);
+    pthread_cond_destroy(&pairs->changed);
+    pthread_mutex_destroy(&pairs->lock);
+    free(pairs->zipped);
+    free(pairs);
+}
+
+hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **ret_pairs, hs_error *err)
+{
+    hs__pairs_file *pairs = calloc(1, sizeof *pairs);
+    unsigned char *zipped = malloc(ROW_BYTES);
+    /* 16 more than the default window selects a gzip header; the quick level, because there are many rows */
+    if (!pairs || !zipped || deflateInit2(&pairs->zip, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY)) {
+        free(zipped);
+        free(pairs);
+        return hs_fail(err, HS_NO_MEMORY, "no memory to write pairs");
+    }
+    pairs->target = *target;
+    pairs->zipped = zipped;
+    pthread_mutex_init(&pairs->lock, NULL);
+    pthread_cond_init(&pairs->changed, NULL);
+    const hs_status st = target_begin(pairs, err);
+    if (st)
+        pairs_destroy(pairs);
+    else
+        *ret_pairs = pairs;
+    return st;
+}
+
+void hs__pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes)
+{
+    if (pairs->target.packed)
+        (void)bytes_pack(pairs, "", 0, Z_SYNC_FLUSH);
+    *ret_rows = pairs->n_rows;
+    *ret_bytes = pairs->database ? hs__pairs_database_bytes(pairs->database) : pairs->n_bytes;
+}
+
+void hs__pairs_file_give_up(hs__pairs_file *pairs)
+{
+    pthread_mutex_lock(&pairs->lock);
+    pairs->given_up = true;
+    pthread_cond_broadcast(&pairs->changed);
+    pthread_mutex_unlock(&pairs->lock);
+}
+
+hs_status hs__pairs_file_end(hs__pairs_file *pairs, hs_error *err)
+{
+    if (!pairs)
+        return HS_OK;
+    hs_status st = HS_OK;
+    if (pairs->database)
+        st = hs__pairs_database_end(pairs->database, err);
+    else if ((pairs->target.packed && !bytes_pack(pairs, "", 0, Z_FINISH)) || ferror(pairs->target.file))
+        st = hs_fail(err, HS_IO, "cannot write pairs");
+    pairs_destroy(pairs);
+    return st;
+}
+
+/* ---- a worker's rows ---- */
+
+hs__pairs_rows *hs__pairs_rows_create(hs__pairs_file *pairs)
+{
+    hs__pairs_rows *rows = malloc(sizeof *rows);
+    if (rows) {
+        rows->pairs = pairs;
+        rows->n = rows->n_rows = 0;
+    }
+    return rows;
+}
+
+void hs__pairs_rows_destroy(hs__pairs_rows *rows)
+{
+    free(rows);
+}
+
+/* Waits for the block's turn. False: there will be none. */
+static bool turn_wait(hs__pairs_rows *rows)
+{
+    hs__pairs_file *pairs = rows->pairs;
+    pthread_mutex_lock(&pairs->lock);
+    while (pairs->turn != rows->block && !pairs->given_up)
+        pthread_cond_wait(&pairs->changed, &pairs->lock);
+    const bool ok = !pairs->given_up;
+    pthread_mutex_unlock(&pairs->lock);
+    return ok;
+}
+
+static bool rows_flush(hs__pairs_rows *rows)
+{
+    const size_t n = rows->n, n_rows = rows->n_rows;
+    rows->n = rows->n_rows = 0;
+    if (!turn_wait(rows))
+        return false;
+    rows->pairs->n_rows += n_rows;
+    return bytes_write(rows->pairs, rows->bytes, n);
+}
+
+void hs__pairs_block_begin(hs__pairs_rows *rows, uint64_t block)
+{
+    rows->block = block;
+    rows->n = rows->n_rows = 0;
+}
+
+bool hs__pairs_block_end(hs__pairs_rows *rows)
+{
+    hs__pairs_file *pairs = rows->pairs;
+    const bool ok = rows_flush(rows);
+    pthread_mutex_lock(&pairs->lock);
+    pairs->turn += pairs->turn == rows->block;
+    pthread_cond_broadcast(&pairs->changed);
+    pthread_mutex_unlock(&pairs->lock);
+    return ok;
+}
+
+/* In quotes where it must be. */
+static char *text_print(char *to, const char *text)
+{
+    const size_t n = hs_utf8_whole(text, strnlen(text, TEXT_BYTES));
+    const bool quotes = strpbrk(text, ",\"\r\n") != NULL;
+    if (quotes)
+        *to++ = '"';
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"')
+            *to++ = '"';
+        *to++ = text[i];
+    }
+    if (quotes)
+        *to++ = '"';
+    return to;
+}
+
+static char *number_print(char *to, uint64_t number, char then)
+{
+    to = hs_integer_print(to, (int64_t)number);
+    *to = then;
+    return to + 1;
+}
+
+static void row_print(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float value,
+                      float normalized)
+{
+    char *to = rows->bytes + rows->n;
+    to = number_print(to, s->text, ',');
+    to = text_print(to, s->file);
+    *to++ = ',';
+    to = number_print(to, s->line, ',');
+    to = number_print(to, s->layer, ',');
+    to = number_print(to, s->head, ',');
+    to = number_print(to, s->first + i, ',');
+    to = number_print(to, s->first + j, ',');
+    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[i]));
+    *to++ = ',';
+    to = text_print(to, hs_tokenizer_token(s->tokenizer, s->ids[j]));
+    *to++ = ',';
+    to = hs_float_print(to, value, 9);
+    *to++ = ',';
+    to = hs_float_print(to, normalized, 9);
+    *to++ = '\n';
+    rows->n = (size_t)(to - rows->bytes);
+}
+
+static void row_keep(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float value,
+                     float normalized)
+{
+    const hs__pair_row row = {.text = s->text,
+                              .line = s->line,
+                              .file = s->file,
+                              .layer = s->layer,
+                              .head = s->head,
+                              .i = (uint32_t)(s->first + i),
+                              .j = (uint32_t)(s->first + j),
+                              .id_i = s->ids[i],
+                              .id_j = s->ids[j],
+                              .similarity = value,
+                              .normalized = normalized};
+    memcpy(rows->bytes + rows->n, &row, sizeof row);
+    rows->n += sizeof row;
+}
+
+/* Adds a row if the sample has it. */
+static bool row_add(hs__pairs_rows *rows, const hs__pairs_source *s, size_t i, size_t j, float maximum)
+{
+    const float value = s->similarity[i * s->n_tokens + j];
+    if (!hs__pairs_filter_draws(rows->pairs->target.filter, s->text, s->layer, s->head, i, j))
+        return true;
+    if (rows->n > ROWS_BYTES && !rows_flush(rows))
+        return false;
+    (rows->pairs->database ? row_keep : row_print)(rows, s, i, j, value, value / maximum);
+    rows->n_rows++;
+    return true;
+}
+
+/* Finds the strongest pairs, then adds them, the strongest first. */
+static bool strongest_add(hs__pairs_rows *rows, const hs__pairs_source *s, float maximum, float least)
+{
+    const size_t n = s->n_tokens, n_most = rows->pairs->target.filter->strongest;
+    size_t n_found = 0;
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++) {
+            const float normalized = s->similarity[i * n + j] / maximum;
+            if (normalized >= least)
+                hs__strongest_insert(rows->strongest, &n_found, n_most,
+                                     (hs__strong_pair){(uint32_t)i, (uint32_t)j, normalized});
+        }
+    for (size_t k = 0; ok && k < n_found; k++)
+        ok = row_add(rows, s, rows->strongest[k].i, rows->strongest[k].j, maximum);
+    return ok;
+}
+
+bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *s)
+{
+    const hs__pairs_filter *filter = rows->pairs->target.filter;
+    const size_t n = s->n_tokens;
+    const float least = filter->least > 0 ? filter->least : s->threshold;
+    const float maximum = hs_similarity_max(s->similarity, n, NULL);
+    if (!(maximum > 0 && maximum < INFINITY) || !hs__pairs_filter_has_head(filter, s->layer, s->head))
+        return true;
+    if (filter->strongest)
+        return strongest_add(rows, s, maximum, least);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            if (s->similarity[i * n + j] / maximum >= least && !row_add(rows, s, i, j, maximum))
+                return false;
+    return true;
+}

@@ -1,0 +1,63 @@
+/* pairs_file.h - writes the high pairs of a run as rows of CSV or of an SQLite database.
+ *
+ * Workers buffer rows and write them in the order of blocks, so the file does not depend on the number of
+ * workers. Buffers are bounded. Columns: text,file,line,layer,head,i,j,token_i,token_j,similarity,normalized
+ * i < j are positions among the text's tokens, special ones included; pairs are those of E
+ * (docs/reference/formulas.md) at the main threshold. */
+#pragma once
+
+#include "model/model.h"
+#include "model/status.h"
+#include "server/corpus/run/pairs_filter.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Buffer of each worker. */
+#define HS__PAIRS_BYTES (((size_t)4 << 20) + ((size_t)32 << 10))
+
+typedef struct hs__pairs_file hs__pairs_file;
+typedef struct hs__pairs_rows hs__pairs_rows;
+
+/* Where rows go: to file as CSV, packed by gzip if packed; or into the database at this path, an empty file.
+ */
+typedef struct hs__pairs_target {
+    FILE *file; /* or NULL */
+    bool packed;
+    const char *database; /* or NULL */
+    const hs_model *model;
+    const hs__pairs_filter *filter;
+} hs__pairs_target;
+
+/* Borrows what target points to and writes the header or the tables. HS_NO_MEMORY, HS_IO, HS_NO_SPACE. */
+HS_MUST_USE hs_status hs__pairs_file_begin(const hs__pairs_target *target, hs__pairs_file **ret_pairs,
+                                           hs_error *err);
+/* Counts the rows and bytes written so far. Call it while no worker has a block. */
+void hs__pairs_file_count(hs__pairs_file *pairs, uint64_t *ret_rows, uint64_t *ret_bytes);
+/* Wakes all waiting workers because the run has failed. The file is unusable. Any thread. */
+void hs__pairs_file_give_up(hs__pairs_file *pairs);
+/* Completes the file's stream after the last row. Takes ownership of pairs; NULL is fine. */
+HS_MUST_USE hs_status hs__pairs_file_end(hs__pairs_file *pairs, hs_error *err);
+
+/* Creates the buffer of a worker; NULL if memory is short. */
+hs__pairs_rows *hs__pairs_rows_create(hs__pairs_file *pairs);
+void hs__pairs_rows_destroy(hs__pairs_rows *rows); /* NULL is fine */
+
+/* The map whose pairs become rows. */
+typedef struct hs__pairs_source {
+    const char *file;
+    uint64_t text, line;
+    uint16_t layer, head; /* the model's numbers */
+    const hs_tokenizer *tokenizer;
+    const int32_t *ids; /* [n_tokens] */
+    size_t first;       /* position of the first of them */
+    size_t n_tokens;
+    const float *similarity; /* [n_tokens][n_tokens], above the diagonal */
+    float threshold;
+} hs__pairs_source;
+
+/* Block after block: numbers from 0, each taken once by some worker. False: the run failed elsewhere, or the
+ * file cannot be written. */
+void hs__pairs_block_begin(hs__pairs_rows *rows, uint64_t block);
+bool hs__pairs_add(hs__pairs_rows *rows, const hs__pairs_source *source);
+bool hs__pairs_block_end(hs__pairs_rows *rows);

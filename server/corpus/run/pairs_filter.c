@@ -1,0 +1,82 @@
+/* pairs_filter.c - heads, sample and the strongest pairs of a map. */
+#include "server/corpus/run/pairs_filter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool number_take(const char **at, long *ret)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    *ret = strtol(*at, &end, 10);
+    *at = end;
+    return true;
+}
+
+static bool is_listed(const uint16_t *layers, size_t n_layers, long layer)
+{
+    for (size_t l = 0; l < n_layers; l++)
+        if (layers[l] == layer)
+            return true;
+    return false;
+}
+
+hs_status hs__pairs_filter_heads(const char *text, const uint16_t *layers, size_t n_layers, size_t n_heads,
+                                 hs__pairs_filter *filter, hs_error *err)
+{
+    filter->n_heads = 0;
+    for (const char *at = text;; at++) {
+        long layer, head;
+        bool ok = number_take(&at, &layer) && *at++ == '.' && number_take(&at, &head);
+        ok = ok && (!*at || *at == ',') && filter->n_heads < HS__PAIRS_HEADS_MAX;
+        if (!ok || !is_listed(layers, n_layers, layer) || head >= (long)n_heads)
+            return hs_fail(err, HS_INVALID,
+                           "must be up to %d heads like 5.3,7.0: a layer of the run (%d to %d), a point, and "
+                           "a head from 0 to %zu; it is \"%.40s\"",
+                           HS__PAIRS_HEADS_MAX, layers[0], layers[n_layers - 1], n_heads - 1, text);
+        filter->heads[filter->n_heads][0] = (uint16_t)layer;
+        filter->heads[filter->n_heads++][1] = (uint16_t)head;
+        if (!*at)
+            return HS_OK;
+    }
+}
+
+bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head)
+{
+    for (size_t k = 0; k < filter->n_heads; k++)
+        if (filter->heads[k][0] == layer && filter->heads[k][1] == head)
+            return true;
+    return !filter->n_heads;
+}
+
+/* Mixes the bits of x: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
+                            size_t i, size_t j)
+{
+    const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
+    if (!(filter->sample > 0))
+        return true;
+    uint64_t x = mix(filter->seed + step);
+    x = mix(x ^ (text + step));
+    x = mix(x ^ ((((uint64_t)layer << 16) | head) + step));
+    x = mix(x ^ ((((uint64_t)i << 32) | j) + step));
+    return (double)(x >> 11) * 0x1p-53 < filter->sample;
+}
+
+void hs__strongest_insert(hs__strong_pair *list, size_t *n, size_t n_most, hs__strong_pair pair)
+{
+    if (*n == n_most && !(pair.value > list[*n - 1].value))
+        return;
+    size_t at = *n < n_most ? (*n)++ : *n - 1;
+    for (; at && list[at - 1].value < pair.value; at--)
+        list[at] = list[at - 1];
+    list[at] = pair;
+}

@@ -1,0 +1,41 @@
+/* pairs_filter.h - selects which pairs of a run become rows. */
+#pragma once
+
+#include "model/architecture.h"
+#include "model/status.h"
+
+#include <stdbool.h>
+
+#define HS__PAIRS_HEADS_MAX     256
+#define HS__PAIRS_STRONGEST_MAX 1000
+
+/* Zeroed: all high pairs. */
+typedef struct hs__pairs_filter {
+    size_t strongest;                       /* of each text and head; 0: all */
+    uint16_t heads[HS__PAIRS_HEADS_MAX][2]; /* layer, head */
+    size_t n_heads;                         /* 0: all */
+    float least;                            /* normalised similarity; 0: the run's main threshold */
+    double sample;                          /* fraction of the rows, drawn at random; 0: all */
+    uint64_t seed;
+} hs__pairs_filter;
+
+/* Parses "5.3,7.0", layer and head from 0. HS_INVALID: the message begins "must be". */
+HS_MUST_USE hs_status hs__pairs_filter_heads(const char *text, const uint16_t *layers, size_t n_layers,
+                                             size_t n_heads, hs__pairs_filter *filter, hs_error *err);
+
+bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, uint16_t head);
+
+/* Returns true if the sample has this row. The draw depends on the seed and the row's place only, not on
+ * workers or on the order of rows. */
+bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
+                            size_t i, size_t j);
+
+/* A pair of a map. */
+typedef struct hs__strong_pair {
+    uint32_t i, j;
+    float value;
+} hs__strong_pair;
+
+/* Inserts a pair into a list sorted by descending value that holds at most n_most. Of equal values the
+ * earlier one stays first. */
+void hs__strongest_insert(hs__strong_pair *list, size_t *n, size_t n_most, hs__strong_pair pair);

@@ -1,0 +1,148 @@
+/* requirements.c - sums the sizes that each allocating module reports. JSON is estimated from above, by
+ * element. */
+#include "server/corpus/run/requirements.h"
+
+#include "server/base/memory_left.h"
+#include "server/corpus/input/unpack.h"
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/pairs_file.h"
+#include "server/corpus/run/worker.h"
+
+#include <sys/statvfs.h>
+
+#define MB (UINT64_C(1) << 20)
+
+/* Bytes in memory: jansson takes 24 for a number, malloc 8, and lists may be half empty; the object of a
+ * head's or a layer's figures takes some thousands. *_TEXT: bytes when written. */
+enum {
+    NUMBER_BYTES = 48,
+    FIGURES_BYTES = 4096,
+    EXTREMES_BYTES = 8192,
+    NUMBER_TEXT = 24,
+    FIGURES_TEXT = 1024,
+    EXTREMES_TEXT = 1024
+};
+/* Sample texts, names, bad lines. */
+#define WORDS_BYTES (4 * MB)
+/* A buffer that doubles holds its text up to twice, and the old one while it grows. */
+#define GROWING 3
+/* The page itself with its maps as base64 (report_html.c), and those maps in memory (report_maps.c); the
+ * window's one that they are made of comes on top. */
+#define PAGE_BYTES (12 * MB)
+#define MAPS_BYTES (6 * MB)
+#define ZIP_BYTES  (1 * MB)
+/* SQLite's cache and statements while pairs are written. */
+#define DATABASE_BYTES (4 * MB)
+
+/* Lines on their way: HS__QUEUE_BYTES, a block over it, the reader's line, what unpacks the file; and in each
+ * worker one being parsed. */
+#define TEXTS_BYTES        (HS__QUEUE_BYTES + (HS__CORPUS_BLOCK + 2) * HS__RECORD_BYTES_MAX + HS__UNPACK_MEMORY_MAX)
+#define TEXTS_WORKER_BYTES (4 * HS__RECORD_BYTES_MAX)
+
+/* Numbers of elements that determine the sizes. */
+typedef struct dimensions {
+    uint64_t maps;     /* layers x heads */
+    uint64_t figures;  /* thresholds x layers x heads */
+    uint64_t listed;   /* elements of report.json */
+    uint64_t elements; /* of report.npz */
+} dimensions;
+
+static dimensions dimensions_of(const hs_corpus_options *o)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays_of(o, arrays);
+    dimensions d = {.maps = o->n_layers * o->n_heads};
+    d.figures = d.maps * o->n_thresholds;
+    for (size_t k = 0; k < n; k++) {
+        d.elements += arrays[k].n_elements;
+        d.listed += hs__report_lists(&arrays[k]) ? arrays[k].n_elements : 0;
+    }
+    return d;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Numbers in a checkpoint beside the statistics: mostly the figures of examples. */
+static uint64_t save_numbers(const dimensions *d)
+{
+    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES;
+}
+
+static uint64_t report_text(const dimensions *d)
+{
+    return WORDS_BYTES + d->listed * NUMBER_TEXT + d->figures * FIGURES_TEXT + d->maps * EXTREMES_TEXT;
+}
+
+static uint64_t json_memory(const dimensions *d)
+{
+    const uint64_t saving = save_numbers(d) * (NUMBER_BYTES + GROWING * NUMBER_TEXT);
+    const uint64_t report = d->listed * NUMBER_BYTES + d->figures * FIGURES_BYTES + d->maps * EXTREMES_BYTES;
+    return larger(saving, report + GROWING * report_text(d)) + GROWING * WORDS_BYTES;
+}
+
+static uint64_t maps_memory(const hs_corpus_options *o)
+{
+    return MAPS_BYTES + (uint64_t)o->tokens_max * o->tokens_max * sizeof(double);
+}
+
+static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
+{
+    const size_t T = job->settings.max_tokens;
+    return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
+           hs__worker_map_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
+           TEXTS_WORKER_BYTES +
+           (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
+}
+
+hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs, hs_error *err)
+{
+    const hs_corpus_options o = hs__corpus_options_of(job);
+    hs_corpus_size size;
+    const hs_status st = hs_corpus_stats_measure(&o, &size, err);
+    if (st)
+        return st;
+    const dimensions d = dimensions_of(&o);
+    const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
+    const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
+    const uint64_t page = PAGE_BYTES + report_text(&d);
+    *ret_needs = (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) +
+                                              (job->pairs ? DATABASE_BYTES + o.vocab_size : 0),
+                                    .memory_worker = worker_memory(job, size.memory_bytes),
+                                    .disk = state + larger(state, npz + page + report_text(&d))};
+    return HS_OK;
+}
+
+hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_wanted,
+                                 size_t *ret_n, hs_error *err)
+{
+    const uint64_t least = needs->memory + needs->memory_worker;
+    if (memory < least)
+        return hs_fail(
+            err, HS_NO_MEMORY,
+            "the run needs %llu MB of memory; %llu MB are available. Choose fewer layers or a smaller "
+            "max_tokens",
+            (unsigned long long)(least / MB), (unsigned long long)(memory / MB));
+    const uint64_t n = (memory - needs->memory) / needs->memory_worker;
+    *ret_n = n < n_wanted ? (size_t)n : n_wanted;
+    return HS_OK;
+}
+
+uint64_t hs__corpus_memory_all(void)
+{
+    return hs__memory_limit() / 16 * 15;
+}
+
+uint64_t hs__corpus_memory_free(void)
+{
+    const uint64_t available = hs__memory_available(), others = hs__memory_limit() / 16;
+    return available > others ? available - others : 0;
+}
+
+uint64_t hs__corpus_disk_free(const char *dir)
+{
+    struct statvfs disk;
+    return statvfs(dir, &disk) ? UINT64_MAX : (uint64_t)disk.f_bavail * disk.f_frsize;
+}

@@ -1,0 +1,31 @@
+/* requirements.h - upper bounds of a run's memory and disk, computed before it begins.
+ *
+ * They follow from the model and the options. Memory: statistics, maps and workspace of each worker, texts in
+ * blocks, and the JSON of checkpoint and reports. Disk: two checkpoints, as one replaces the other, and the
+ * reports. */
+#pragma once
+
+#include "server/corpus/run/corpus_run.h"
+
+typedef struct hs__requirements {
+    uint64_t memory;        /* bytes that all workers share */
+    uint64_t memory_worker; /* bytes of each worker */
+    uint64_t disk;          /* peak bytes in its folder, without the input */
+} hs__requirements;
+
+/* Measures a job. Uses its model, engine, window, layers and thresholds. HS_INVALID as
+ * hs_corpus_stats_create. */
+HS_MUST_USE hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs,
+                                               hs_error *err);
+
+/* Sets *ret_n to the number of workers, at most n_wanted, that fit into memory bytes. HS_NO_MEMORY: not even
+ * one. */
+HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_wanted,
+                                             size_t *ret_n, hs_error *err);
+
+/* Return the bytes that a run may use now, and at most on this machine. A sixteenth is left to other
+ * programs. */
+uint64_t hs__corpus_memory_free(void);
+uint64_t hs__corpus_memory_all(void);
+/* Returns the free bytes on the disk of dir for users other than root; UINT64_MAX if unknown. */
+uint64_t hs__corpus_disk_free(const char *dir);

@@ -1,0 +1,187 @@
+/* run_checkpoint.c - writes and reads the checkpoint: small values as JSON, statistics as in memory, each
+ * with a checksum. */
+#include "server/corpus/run/run_checkpoint.h"
+
+#include "server/base/atomic_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- saving ---- */
+
+static json_t *results_json(hs__corpus_results *results)
+{
+    const time_t now = time(NULL);
+    struct tm parts;
+    strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so}", "identity", results->identity, "names",
+                     results->names, "shards", results->shards, "place", "lines",
+                     (json_int_t)results->place.n_lines, "blank", (json_int_t)results->place.n_blank, "bytes",
+                     (json_int_t)results->place.n_bytes, "sha256", results->place.sha256, "empty",
+                     (json_int_t)results->n_empty, "done", results->done, "seconds", results->seconds, "date",
+                     results->date, "bad", hs__bad_lines_save(results->bad, NULL), "sample",
+                     hs__example_sample_save(results->sample));
+}
+
+static hs_status state_write(FILE *file, void *data, hs_error *err)
+{
+    hs__corpus_results *results = data;
+    json_t *json = results_json(results);
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(json);
+    if (!text)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to save the run");
+    const size_t n_text = strlen(text);
+    size_t n_stats;
+    const void *stats = hs_corpus_stats_save(results->stats, &n_stats);
+    fprintf(file, "headscope-corpus 1 %zu %08lx\n", n_text,
+            (unsigned long)crc32_z(0, (const unsigned char *)text, n_text));
+    fwrite(text, 1, n_text, file);
+    fwrite(stats, 1, n_stats, file); /* hs__file_replace checks the stream for errors */
+    free(text);
+    return HS_OK;
+}
+
+hs_status hs__run_checkpoint_save(hs__corpus_results *results, const char *dir, hs_error *err)
+{
+    return hs__file_replace(dir, HS__RUN_CHECKPOINT_FILE, NULL, state_write, results, err);
+}
+
+/* ---- loading ---- */
+
+/* Checks the members that runs and reports rely on, and their types. */
+static bool identity_is_sound(const json_t *identity, json_int_t *ret_n_shards, json_int_t *ret_n_files)
+{
+    const char *sha256, *backend, *precision;
+    json_int_t n_layers;
+    json_t *max_tokens, *thresholds;
+    return !json_unpack((json_t *)identity, "{ss ss ss sI sI sI so so}", "model_sha256", &sha256, "backend",
+                        &backend, "precision", &precision, "model_layers", &n_layers, "n_shards",
+                        ret_n_shards, "input_files", ret_n_files, "max_tokens", &max_tokens, "thresholds",
+                        &thresholds);
+}
+
+static bool names_are_sound(const json_t *names, json_int_t n_files)
+{
+    const char *model;
+    json_t *inputs;
+    bool ok = !json_unpack((json_t *)names, "{ss so}", "model", &model, "inputs", &inputs) &&
+              json_is_array(inputs) && n_files == (json_int_t)json_array_size(inputs);
+    for (size_t i = 0; ok && i < json_array_size(inputs); i++)
+        ok = json_is_string(json_array_get(inputs, i));
+    return ok;
+}
+
+static bool shards_are_sound(const json_t *shards, json_int_t n_shards)
+{
+    bool ok = json_array_size(shards) > 0;
+    for (size_t i = 0; ok && i < json_array_size(shards); i++) {
+        const json_t *shard = json_array_get(shards, i);
+        ok = json_is_integer(shard) && json_integer_value(shard) >= 0 && json_integer_value(shard) < n_shards;
+    }
+    return ok;
+}
+
+/* Reads all members but the lists. False: one is missing, of another type or out of range. */
+static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret_bad, json_t **ret_sample,
+                         size_t *ret_n_files)
+{
+    json_int_t lines, bytes, n_shards, n_files, blank = 0,
+                                                empty = 0; /* earlier versions saved no such counts */
+    const char *sha256, *date;
+    int done;
+    if (json_unpack(json, "{sO sO sO s{sI s?I sI ss} s?I sb sF ss so so}", "identity", &results->identity,
+                    "names", &results->names, "shards", &results->shards, "place", "lines", &lines, "blank",
+                    &blank, "bytes", &bytes, "sha256", &sha256, "empty", &empty, "done", &done, "seconds",
+                    &results->seconds, "date", &date, "bad", ret_bad, "sample", ret_sample) ||
+        !identity_is_sound(results->identity, &n_shards, &n_files) ||
+        !names_are_sound(results->names, n_files) || !shards_are_sound(results->shards, n_shards) ||
+        lines < 0 || bytes < 0 || blank < 0 || empty < 0)
+        return false;
+    results->place.n_lines = (uint64_t)lines;
+    results->place.n_bytes = (uint64_t)bytes;
+    results->place.n_blank = (uint64_t)blank;
+    results->n_empty = (uint64_t)empty;
+    snprintf(results->place.sha256, sizeof results->place.sha256, "%s", sha256);
+    snprintf(results->date, sizeof results->date, "%s", date);
+    results->done = done != 0;
+    *ret_n_files = (size_t)n_files;
+    return true;
+}
+
+static hs_status lists_read(hs__corpus_results *results, const json_t *bad, const json_t *sample,
+                            size_t n_files, hs_error *err)
+{
+    const hs_corpus_options options = hs_corpus_stats_options(results->stats);
+    results->bad = hs__bad_lines_create();
+    results->sample = hs__example_sample_create(options.n_layers * options.n_heads);
+    if (!results->bad || !results->sample)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to resume the run");
+    const hs_status st = hs__bad_lines_load(results->bad, bad, n_files, err);
+    return st ? st : hs__example_sample_load(results->sample, sample, n_files, err);
+}
+
+static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path, hs__corpus_results *results,
+                             hs_error *err)
+{
+    char head[64] = "";
+    size_t n_text;
+    unsigned long crc;
+    int n_head = 0;
+    memcpy(head, bytes, n_bytes < sizeof head - 1 ? n_bytes : sizeof head - 1);
+    if (sscanf(head, "headscope-corpus 1 %zu %8lx%n", &n_text, &crc, &n_head) != 2 || head[n_head] != '\n')
+        return hs_fail(err, HS_INVALID, "'%s' is not a corpus run of this version of headscope", path);
+    const char *text = bytes + n_head + 1;
+    const size_t n_rest = n_bytes - (size_t)n_head - 1;
+    if (n_text > n_rest || crc32_z(0, (const unsigned char *)text, n_text) != crc)
+        return hs_fail(err, HS_INVALID, "'%s' is damaged: start again in another folder", path);
+    hs_error why = {0};
+    json_t *bad, *sample;
+    size_t n_files = 0;
+    hs_status st = hs_corpus_stats_load(text + n_text, n_rest - n_text, &results->stats, &why);
+    json_t *json = st ? NULL : json_loadb(text, n_text, 0, NULL);
+    if (!st && !results_read(results, json, &bad, &sample, &n_files))
+        st = hs_fail(&why, HS_INVALID, "the file is damaged: start again in another folder");
+    if (!st)
+        st = lists_read(results, bad, sample, n_files, &why);
+    json_decref(json);
+    return st ? hs_fail(err, st, "'%s': %s", path, why.text) : HS_OK;
+}
+
+hs_status hs__run_checkpoint_parse(const void *bytes, size_t n_bytes, const char *path,
+                                   hs__corpus_results *ret_results, hs_error *err)
+{
+    *ret_results = (hs__corpus_results){0};
+    const hs_status st = state_parse(bytes, n_bytes, path, ret_results, err);
+    if (st)
+        hs__corpus_results_finish(ret_results);
+    return st;
+}
+
+hs_status hs__run_checkpoint_load(const char *dir, hs__corpus_results *ret_results, hs_error *err)
+{
+    char path[4200];
+    struct stat file;
+    *ret_results = (hs__corpus_results){0};
+    snprintf(path, sizeof path, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hs_fail(err, errno == ENOENT ? HS_NOT_FOUND : HS_IO, "cannot read '%s': %s", path,
+                       strerror(errno));
+    void *bytes = fstat(fd, &file) || !file.st_size
+                      ? MAP_FAILED
+                      : mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return hs_fail(err, HS_IO, "cannot read '%s'", path);
+    const hs_status st = hs__run_checkpoint_parse(bytes, (size_t)file.st_size, path, ret_results, err);
+    munmap(bytes, (size_t)file.st_size);
+    return st;
+}

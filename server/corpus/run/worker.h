@@ -1,0 +1,64 @@
+/* worker.h - one thread of a run: counts blocks of lines into its own statistics. */
+#pragma once
+
+#include "server/corpus/run/block_queue.h"
+#include "server/corpus/run/masked_tokens.h"
+#include "server/corpus/run/pairs_file.h"
+
+/* Shared by all workers of a run. */
+typedef struct hs__corpus_shared {
+    const hs__corpus_job *job;
+    hs_corpus_options options; /* of the statistics */
+    uint16_t heads[HS_HEADS_MAX];
+    hs_selection selection;
+    hs__block_queue queue;
+    hs__bad_lines *bad;
+    hs__example_sample *sample;
+    hs__pairs_file *pairs; /* or NULL */
+    atomic_uint_fast64_t n_texts, n_empty;
+    pthread_mutex_t failure_lock;
+    hs_error failure;   /* the first one */
+    atomic_bool failed; /* set after it */
+} hs__corpus_shared;
+
+/* Half-open range of the tokens of a text that are counted. */
+typedef struct hs__text_range {
+    size_t start, end, n_tokens; /* n_tokens: of the whole text */
+} hs__text_range;
+
+typedef struct hs__corpus_worker {
+    hs__corpus_shared *shared;
+    pthread_t thread;
+    bool started;
+    hs_workspace *workspace;
+    hs_corpus_stats *stats;
+    size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
+    hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
+    hs__corpus_masking masking;
+    float *maps;                          /* [hs__worker_map_floats] */
+    const struct hs__counted_text *texts; /* of the current pass */
+    hs__pairs_rows *rows;                 /* or NULL */
+    bool rows_failed;
+    float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+} hs__corpus_worker;
+
+/* Returns the options of the statistics; borrows from the job. */
+hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
+/* Returns the number of texts in a pass: fewer for a large window, one for head distances. */
+size_t hs__corpus_together(const hs__corpus_job *job);
+/* Returns the floats of a worker's maps: attention, similarity and columns of max_tokens; twice if special
+ * tokens are cut off. */
+size_t hs__worker_map_floats(const hs__corpus_settings *settings);
+
+/* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
+void hs__corpus_shared_init(hs__corpus_shared *shared);
+
+/* Initialises a worker. shared must not move. Takes ownership of stats, saved statistics or NULL. Call
+ * hs__corpus_worker_finish after a failure too. */
+HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
+                                             hs_corpus_stats *stats, hs_error *err);
+void hs__corpus_worker_finish(hs__corpus_worker *worker);
+
+/* Thread function: takes blocks until the queue is closed. Sets shared->failure at the first failure; from
+ * then on all workers return blocks uncounted. */
+void *hs__corpus_worker_main(void *worker);

@@ -1,0 +1,484 @@
+/* runs_http.c - answers /corpora. Every function is a disk call, because runs live on a disk and in a
+ * database. An upload is written piece by piece and never kept in memory. */
+#include "server/http/runs_http.h"
+
+#include "model/clock.h"
+#include "server/base/log.h"
+#include "server/corpus/report/report.h"
+#include "server/http/stream.h"
+#include "server/runs/runs.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
+
+/* Returns true if this server keeps runs; else refuses the exchange. */
+static bool kept(hs_exchange *x)
+{
+    hs_error err = {0};
+    if (x->loaded && x->server->runs && !hs__runs_check(x->server->runs, &err))
+        return true;
+    if (x->server->runs) {
+        x->retry_after = "1";
+        hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+                            *err.text ? err.text
+                                      : "The models are still loading. Try again in a few seconds.");
+    } else {
+        hs__exchange_refuse(
+            x, MHD_HTTP_NOT_IMPLEMENTED,
+            "This server keeps no corpus runs. Start it with --state DIR, a folder for their files.");
+    }
+    return false;
+}
+
+/* Copies the id out of "/corpora/<id>/report"; "" if its length is wrong. */
+static const char *id_of(const hs_exchange *x, char ret_id[HS_RUN_ID_MAX + 1])
+{
+    const char *from = x->path + strlen("/corpora/");
+    const size_t n = strcspn(from, "/");
+    snprintf(ret_id, HS_RUN_ID_MAX + 1, "%.*s", n <= HS_RUN_ID_MAX ? (int)n : 0, from);
+    return ret_id;
+}
+
+static void answer_json(hs_exchange *x, int status, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(json);
+    if (text)
+        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    else
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+}
+
+static void refuse_unknown(hs_exchange *x, const char *id)
+{
+    hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "There is no run '%s'. GET /corpora lists all runs.", id);
+}
+
+/* Answers with the error. option: the wrong query parameter, or NULL. */
+static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_error *err)
+{
+    const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
+                       : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
+                       : st == HS_TOO_LARGE ? MHD_HTTP_UNPROCESSABLE_CONTENT
+                       : st == HS_NO_SPACE  ? MHD_HTTP_INSUFFICIENT_STORAGE
+                       : st == HS_NO_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
+                                            : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    char pointer[32];
+    snprintf(pointer, sizeof pointer, "/%s", option ? option : "");
+    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        x->retry_after = "10";
+    if (status == MHD_HTTP_INTERNAL_SERVER_ERROR)
+        hs__log("error", "request %s: %s", x->id, err->text);
+    hs__exchange_refuse_at(x, status, option ? pointer : NULL, "%s",
+                           status == MHD_HTTP_INTERNAL_SERVER_ERROR
+                               ? "The server could not change the files of its runs. Its log has the reason."
+                               : err->text);
+}
+
+/* ---- starting a run ---- */
+
+/* Query parameters after the settings of a run. */
+enum { OPTION_MODEL = HS__SETTINGS, OPTION_NAME, N_OPTIONS };
+
+static const char *option_name(size_t k)
+{
+    return k == OPTION_MODEL ? "model" : k == OPTION_NAME ? "name" : hs__setting_field((hs__setting)k)->name;
+}
+
+/* Formats "max_tokens, layers, ...". */
+static const char *options_list(char *ret, size_t n_ret)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < N_OPTIONS && n < n_ret; k++)
+        n += (size_t)snprintf(ret + n, n_ret - n, "%s%s", k ? ", " : "", option_name(k));
+    return ret;
+}
+
+typedef struct run_options {
+    hs_exchange *x;
+    const char *values[N_OPTIONS]; /* owned by libmicrohttpd; NULL: not given */
+} run_options;
+
+/* Reads one query parameter. Returns MHD_NO if it refused. */
+static enum MHD_Result option_read(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    run_options *o = cls;
+    char pointer[80], allowed[512];
+    size_t k = 0;
+    (void)kind;
+    snprintf(pointer, sizeof pointer, "/%.64s", name);
+    while (k < N_OPTIONS && strcmp(name, option_name(k)) != 0)
+        k++;
+    if (k == N_OPTIONS)
+        hs__exchange_refuse_at(
+            o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, strpbrk(name, "/~") || strlen(name) > 64 ? NULL : pointer,
+            "unknown query parameter '%.64s'; allowed: %s", name, options_list(allowed, sizeof allowed));
+    else if (o->values[k])
+        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                               "the query parameter '%s' is given twice", name);
+    else if (!value || strlen(value) >= OPTION_BYTES)
+        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
+                               "%s must have a value of less than %d bytes", name, OPTION_BYTES);
+    else
+        o->values[k] = value;
+    return o->x->answered ? MHD_NO : MHD_YES;
+}
+
+/* Returns false if it refused. */
+static bool query_read(hs_exchange *x, run_options *o)
+{
+    *o = (run_options){.x = x};
+    MHD_get_connection_values(x->mhd, MHD_GET_ARGUMENT_KIND, option_read, o);
+    return !x->answered;
+}
+
+/* Sets the input format from the Content-Type, unless the query gives one. Returns false if it refused. */
+static bool format_read(hs_exchange *x, run_options *o)
+{
+    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
+    hs__text_format format;
+    if (type && hs__input_format_of_type(type, strcspn(type, "; \t"), &format)) {
+        if (!o->values[HS__SETTING_INPUT_FORMAT])
+            o->values[HS__SETTING_INPUT_FORMAT] = hs__input_format_name(format);
+        return true;
+    }
+    hs__exchange_refuse(
+        x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+        "The Content-Type is missing or unknown. Send text/plain (one text on each line), "
+        "application/x-ndjson (a "
+        "string or an object with text on each line), application/json (an array of these), text/csv or "
+        "text/tab-separated-values (with a header line), or application/octet-stream (the format is "
+        "detected). "
+        "gzip and zstd are unpacked.");
+    return false;
+}
+
+/* State of an exchange while it receives a corpus. */
+typedef struct receiving {
+    hs_upload *upload; /* NULL after it was queued */
+    hs_disk *disk;
+    hs_disk_call abandon;
+} receiving;
+
+static void abandon_work(hs_disk_call *call)
+{
+    receiving *r = call->data;
+    hs__upload_abandon(r->upload);
+}
+
+static void abandon_done(hs_disk_call *call)
+{
+    free(call->data);
+}
+
+/* The exchange ended, with or without a run. */
+static void receiving_end(void *user_data)
+{
+    receiving *r = user_data;
+    if (!r->upload) {
+        free(r);
+        return;
+    }
+    r->abandon = (hs_disk_call){.work = abandon_work, .done = abandon_done, .data = r};
+    hs__disk_submit(r->disk, &r->abandon);
+}
+
+static const char *given(const run_options *o, size_t k)
+{
+    return o->values[k] ? o->values[k] : "";
+}
+
+static void upload_begin(hs_exchange *x, const run_options *o)
+{
+    hs_run_request request = {.name = given(o, OPTION_NAME), .model = given(o, OPTION_MODEL)};
+    for (size_t k = 0; k < HS__SETTINGS; k++)
+        request.settings[k] = given(o, k);
+    const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
+    hs_error err = {0};
+    receiving *r = calloc(1, sizeof *r);
+    if (!r) {
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    const hs_status st = hs__upload_begin(x->server->runs, &request, length ? strtoull(length, NULL, 10) : 0,
+                                          &r->upload, &option, &err);
+    r->disk = &x->server->disk;
+    x->user_data = r;
+    x->user_data_free = receiving_end;
+    if (st)
+        refuse(x, st, option, &err);
+}
+
+void hs__runs_upload_begin(hs_exchange *x)
+{
+    run_options o;
+    if (kept(x) && query_read(x, &o) && format_read(x, &o))
+        upload_begin(x, &o);
+}
+
+void hs__runs_upload_receive(hs_exchange *x)
+{
+    receiving *r = x->user_data;
+    hs_error err = {0};
+    const hs_status st = hs__upload_add(r->upload, x->body, x->body_bytes, &err);
+    if (st)
+        refuse(x, st, NULL, &err);
+}
+
+void hs__runs_upload_finish(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    receiving *r = x->user_data;
+    hs_error err = {0};
+    hs_status st = x->body_bytes ? hs__upload_add(r->upload, x->body, x->body_bytes, &err) : HS_OK;
+    if (!st) {
+        st = hs__upload_finish(r->upload, id, &err);
+        r->upload = NULL; /* consumed, also on failure */
+    }
+    if (st) {
+        refuse(x, st, NULL, &err);
+        return;
+    }
+    snprintf(x->location, sizeof x->location, "/corpora/%s", id);
+    answer_json(x, MHD_HTTP_ACCEPTED, hs__run_get(x->server->runs, id));
+}
+
+/* ---- runs ---- */
+
+/* Reads an integer parameter from 1 to max; `fallback` if it is not given. Returns false if it refused. */
+static bool number_read(hs_exchange *x, const char *name, uint64_t max, uint64_t fallback, uint64_t *ret)
+{
+    const char *text = MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
+    const size_t n = text ? strspn(text, "0123456789") : 0;
+    char pointer[32];
+    *ret = text ? strtoull(text, NULL, 10) : fallback;
+    if (!text || (n && n < 19 && !text[n] && *ret >= 1 && *ret <= max))
+        return true;
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer, "%s must be an integer from 1 to %llu",
+                           name, (unsigned long long)max);
+    return false;
+}
+
+void hs__runs_answer_list(hs_exchange *x)
+{
+    uint64_t before, limit;
+    if (kept(x) && number_read(x, "before", INT64_MAX, 0, &before) &&
+        number_read(x, "limit", HS_RUNS_PAGE_MAX, HS_RUNS_PAGE, &limit))
+        answer_json(x, MHD_HTTP_OK, hs__runs_list(x->server->runs, before, limit));
+}
+
+static void answer_run(hs_exchange *x, int status, const char *id)
+{
+    json_t *run = hs__run_get(x->server->runs, id);
+    if (run)
+        answer_json(x, status, run);
+    else
+        refuse_unknown(x, id);
+}
+
+void hs__runs_answer_run(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    if (kept(x))
+        answer_run(x, MHD_HTTP_OK, id_of(x, id));
+}
+
+void hs__runs_answer_cancel(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    hs_error err = {0};
+    if (!kept(x))
+        return;
+    const hs_status st = hs__run_cancel(x->server->runs, id_of(x, id), &err);
+    if (st)
+        refuse(x, st, NULL, &err);
+    else
+        answer_run(x, MHD_HTTP_ACCEPTED, id);
+}
+
+void hs__runs_answer_delete(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    hs_error err = {0};
+    if (!kept(x))
+        return;
+    const hs_status st = hs__run_delete(x->server->runs, id_of(x, id), &err);
+    if (st == HS_INVALID)
+        hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "%s", err.text);
+    else if (st)
+        refuse(x, st, NULL, &err);
+    else
+        hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
+}
+
+/* ---- the report ---- */
+
+enum { REPORT_FORMATS = 3 };
+
+static const hs_format report_formats[REPORT_FORMATS] = {
+    {"json", "application/json"}, {"npz", "application/x-npz"}, {"html", "text/html"}};
+static const char *const report_files[REPORT_FORMATS] = {HS__REPORT_JSON, HS__REPORT_NPZ, HS__REPORT_HTML};
+
+typedef struct file_source {
+    int fd;
+    uint64_t offset;
+} file_source;
+
+static ssize_t file_fill(void *data, char *to, size_t n_max)
+{
+    file_source *file = data;
+    const ssize_t n = pread(file->fd, to, n_max, (off_t)file->offset);
+    if (n <= 0)
+        return HS_STREAM_END; /* cut short: the connection is closed, so that the client notices */
+    file->offset += (uint64_t)n;
+    return n;
+}
+
+static void file_end(void *data)
+{
+    file_source *file = data;
+    close(file->fd);
+    free(file);
+}
+
+/* Answers with the content of a file, or refuses if memory is short. Closes fd. */
+static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)
+{
+    /* The report holds its own script and styles, and loads nothing. */
+    static const char policy[] = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                                 "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
+                                 "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
+                                 "allow-popups-to-escape-sandbox";
+    hs_stream_source source = {file_fill, file_end, malloc(sizeof(file_source))};
+    if (!source.data) {
+        close(fd);
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    *(file_source *)source.data = (file_source){.fd = fd};
+    hs__stream_begin(x, n_bytes, &source);
+    if (!x->prepared)
+        return;
+    x->security_policy = policy;
+    hs__exchange_answer(x, MHD_HTTP_OK, media_type, NULL, n_bytes, true);
+}
+
+static void answer_report(hs_exchange *x, const char *id, const char *state)
+{
+    uint64_t n_bytes = 0;
+    const size_t format = hs_format_choose(report_formats, REPORT_FORMATS, x->query,
+                                           hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT), &x->response);
+    if (format == REPORT_FORMATS) {
+        x->answered = true;
+        return;
+    }
+    const int fd = hs__run_report_open(x->server->runs, id, report_files[format], &n_bytes);
+    if (fd < 0)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "The run is %s, so it has no report.", state);
+    else
+        answer_file(x, fd, n_bytes, report_formats[format].media_type);
+}
+
+void hs__runs_answer_report(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    if (!kept(x))
+        return;
+    json_t *run = hs__run_get(x->server->runs, id_of(x, id));
+    if (run)
+        answer_report(x, id, json_string_value(json_object_get(run, "state")));
+    else
+        refuse_unknown(x, id);
+    json_decref(run);
+}
+
+/* ---- events ---- */
+
+/* State of one client that watches a run. */
+typedef struct watcher {
+    hs_runs *runs;
+    char id[HS_RUN_ID_MAX + 1];
+    char *last; /* last event; NULL: none yet */
+    uint64_t sent_ns;
+    bool over;
+} watcher;
+
+/* Returns the run as JSON, or NULL if it was deleted. */
+static char *run_text(watcher *w)
+{
+    json_t *run = hs__run_get(w->runs, w->id);
+    const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
+    char *text = run ? json_dumps(run, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    w->over = !text || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
+    json_decref(run);
+    return text;
+}
+
+/* Writes the next event if the run changed and the last event is EVENT_MS ago. */
+static ssize_t event_fill(void *data, char *to, size_t n_max)
+{
+    watcher *w = data;
+    const uint64_t now = hs_clock_ns(), quiet_ms = (now - w->sent_ns) / 1000000;
+    if (w->over)
+        return HS_STREAM_END;
+    if (w->last && quiet_ms < EVENT_MS)
+        return 0;
+    char *text = run_text(w);
+    int n = 0;
+    if (text && (!w->last || strcmp(text, w->last) != 0))
+        n = snprintf(to, n_max, "data: %s\n\n", text);
+    else if (w->over)
+        n = HS_STREAM_END;
+    else if (quiet_ms >= HEARTBEAT_MS) /* detects clients that left */
+        n = snprintf(to, n_max, ":\n\n");
+    free(w->last);
+    w->last = text;
+    if (n > 0)
+        w->sent_ns = now;
+    return n < (int)n_max ? n : HS_STREAM_END;
+}
+
+static void watcher_end(void *data)
+{
+    watcher *w = data;
+    free(w->last);
+    free(w);
+}
+
+/* Answers with a run's events, or refuses if memory is short. */
+static void watch(hs_exchange *x, const char *id)
+{
+    hs_stream_source source = {event_fill, watcher_end, calloc(1, sizeof(watcher))};
+    watcher *w = source.data;
+    if (!w) {
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    w->runs = x->server->runs;
+    snprintf(w->id, sizeof w->id, "%s", id);
+    hs__stream_begin(x, MHD_SIZE_UNKNOWN, &source);
+    if (!x->prepared)
+        return;
+    x->close = true; /* the stream ends with the connection */
+    hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
+}
+
+void hs__runs_answer_events(hs_exchange *x)
+{
+    char id[HS_RUN_ID_MAX + 1];
+    if (!kept(x))
+        return;
+    json_t *run = hs__run_get(x->server->runs, id_of(x, id));
+    json_decref(run);
+    if (!run) {
+        refuse_unknown(x, id);
+        return;
+    }
+    watch(x, id);
+}

@@ -1,0 +1,33 @@
+/* run_plan.c - turns a run's row into a job and measures what it needs, when the run is accepted and again
+ * when it starts. */
+#include "server/runs/runs_internal.h"
+
+hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret,
+                            hs__setting *ret_wrong, hs_error *err)
+{
+    const size_t model = hs__catalog_find(c->options, row->model);
+    if (model == SIZE_MAX)
+        return hs_fail(
+            err, HS_NOT_FOUND,
+            "this server no longer serves the model '%.100s'; start it with that model, or delete the run",
+            row->model);
+    ret->job = (hs__corpus_job){
+        .model = c->catalog->models[model], .engine = c->catalog->engines[model], .model_name = row->model};
+    const char *texts[HS__SETTINGS];
+    hs_error why = {0};
+    json_t *given = json_loads(row->settings, 0, NULL);
+    for (int k = 0; k < HS__SETTINGS; k++)
+        texts[k] = json_string_value(json_object_get(given, hs__setting_field((hs__setting)k)->name));
+    const hs_status st = hs__corpus_settings_read(texts, ret->job.model, &ret->job.settings, ret_wrong, &why);
+    json_decref(given);
+    if (st)
+        return hs_fail(err, st, "%s%s", hs__setting_field(*ret_wrong)->name, why.text);
+    *ret_wrong = HS__SETTINGS;
+    return hs__requirements_measure(&ret->job, &ret->needs, err);
+}
+
+uint64_t hs__runs_memory(const hs_runs *c)
+{
+    const uint64_t free_bytes = hs__corpus_memory_free(), cache = c->options->api.cache_bytes_max;
+    return free_bytes > cache ? free_bytes - cache : 0;
+}

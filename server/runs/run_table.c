@@ -1,0 +1,194 @@
+/* run_table.c - the table of runs in corpora.db.
+ *
+ * A row holds what the server has acknowledged. Its state goes from uploading to queued, running, and done,
+ * failed or cancelled. The states cancelling and deleting let a restart finish an operation that was
+ * interrupted. */
+#include "server/runs/runs_internal.h"
+
+#include "server/base/atomic_files.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char schema[] =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+    "CREATE TABLE IF NOT EXISTS runs ("
+    /* max_tokens, layers, thresholds and lines are unused since settings was added */
+    " number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,"
+    " model TEXT NOT NULL, max_tokens INTEGER NOT NULL, layers TEXT NOT NULL,"
+    " thresholds TEXT NOT NULL, state TEXT NOT NULL, bytes INTEGER NOT NULL DEFAULT 0,"
+    " texts_total INTEGER, texts_done INTEGER NOT NULL DEFAULT 0,"
+    " bad_lines TEXT NOT NULL DEFAULT '[]', error TEXT);"
+    /* runs whose cancellation was interrupted */
+    "UPDATE runs SET state = 'cancelled' WHERE state = 'cancelling';";
+
+/* Columns that earlier versions did not have. */
+static const struct {
+    const char *name, *sql;
+} added[] = {
+    {"bad_lines_total", "ALTER TABLE runs ADD COLUMN bad_lines_total INTEGER NOT NULL DEFAULT 0;"
+                        "UPDATE runs SET bad_lines_total = json_array_length(bad_lines);"},
+    {"lines", "ALTER TABLE runs ADD COLUMN lines INTEGER NOT NULL DEFAULT 0"},       /* hs__text_format */
+    {"starts", "ALTER TABLE runs ADD COLUMN starts INTEGER NOT NULL DEFAULT 0"},     /* of hs__run_row */
+    {"reserved", "ALTER TABLE runs ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0"}, /* bytes; they count
+                                                                                        until the run ends */
+    {"empty_texts", "ALTER TABLE runs ADD COLUMN empty_texts INTEGER NOT NULL DEFAULT 0"},
+    {"settings", "ALTER TABLE runs ADD COLUMN settings TEXT"}, /* of hs__run_row */
+    {"created", "ALTER TABLE runs ADD COLUMN created TEXT"},   /* NULL: created by an earlier version */
+    {"precision",
+     "ALTER TABLE runs ADD COLUMN precision TEXT"}, /* NULL: an earlier version, or not started */
+};
+
+/* Fails if a damaged schema lacks a column of the first version. */
+static const char all_columns[] =
+    "SELECT number, id, name, model, max_tokens, layers, thresholds, state, bytes,"
+    " texts_total, texts_done, bad_lines, error FROM runs LIMIT 0";
+
+hs_status hs__run_table_fail(const hs_runs *c, hs_error *err)
+{
+    const int code = sqlite3_errcode(c->db) & 0xff, why = sqlite3_system_errno(c->db);
+    const bool io = code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+    return hs_fail(err, code == SQLITE_FULL ? HS_NO_SPACE : hs__write_status(io ? why : 0), "corpora.db: %s",
+                   io && why ? strerror(why) : sqlite3_errmsg(c->db));
+}
+
+/* Returns true if every page and index of the database is sound. A row that its index does not list could not
+ * be changed. The check takes milliseconds for the at most 1000 rows. */
+static bool table_is_sound(hs_runs *c, bool *ret_damaged)
+{
+    sqlite3_stmt *s = hs__run_table_prepare(c, "PRAGMA integrity_check(1)", NULL, NULL);
+    const bool answered = s && sqlite3_step(s) == SQLITE_ROW;
+    *ret_damaged = answered && strcmp(hs__run_table_text(s, 0), "ok") != 0;
+    sqlite3_finalize(s);
+    return answered && !*ret_damaged;
+}
+
+/* Opens corpora.db and adds missing columns. Sets *ret_damaged if the integrity check found damage. */
+static bool table_prepare(hs_runs *c, const char *path, bool *ret_damaged)
+{
+    bool ok = sqlite3_open(path, &c->db) == SQLITE_OK && table_is_sound(c, ret_damaged) &&
+              sqlite3_exec(c->db, schema, NULL, NULL, NULL) == SQLITE_OK;
+    for (size_t i = 0; ok && i < sizeof added / sizeof *added; i++)
+        ok = sqlite3_table_column_metadata(c->db, NULL, "runs", added[i].name, NULL, NULL, NULL, NULL,
+                                           NULL) == SQLITE_OK ||
+             sqlite3_exec(c->db, added[i].sql, NULL, NULL, NULL) == SQLITE_OK;
+    return ok && sqlite3_exec(c->db, all_columns, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* Returns true if SQLite refused the file because of its content, not because of the disk, memory or
+ * permissions. A damaged schema is SQLITE_ERROR, and a damaged format version is SQLITE_READONLY though the
+ * file can be written. SQLITE_READONLY also stands for a folder in which SQLite cannot create its log. */
+static bool is_damage(const hs_runs *c, int code, const char *path)
+{
+    return code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR ||
+           (code == SQLITE_READONLY && access(path, W_OK) == 0 && access(c->dir, W_OK) == 0);
+}
+
+hs_status hs__run_table_open(hs_runs *c, hs_error *err)
+{
+    char path[HS__RUN_PATH_MAX];
+    bool damaged = false;
+    snprintf(path, sizeof path, "%s/corpora.db", c->dir);
+    if (table_prepare(c, path, &damaged))
+        return HS_OK;
+    const int code = sqlite3_errcode(c->db) & 0xff;
+    hs_status st =
+        damaged ? hs_fail(err, HS_INVALID, "corpora.db: the file is damaged") : hs__run_table_fail(c, err);
+    if (is_damage(c, code, path))
+        st = HS_INVALID;
+    sqlite3_close(c->db);
+    c->db = NULL;
+    return st;
+}
+
+sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *first, const char *second)
+{
+    sqlite3_stmt *s = NULL;
+    if (!c->db || sqlite3_prepare_v2(c->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return NULL;
+    if (first)
+        sqlite3_bind_text(s, 1, first, -1, SQLITE_TRANSIENT);
+    if (second)
+        sqlite3_bind_text(s, 2, second, -1, SQLITE_TRANSIENT);
+    return s;
+}
+
+const char *hs__run_table_text(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text ? text : "";
+}
+
+bool hs__run_table_done(sqlite3_stmt *s)
+{
+    const bool ok = s && sqlite3_step(s) == SQLITE_DONE;
+    sqlite3_finalize(s);
+    return ok;
+}
+
+bool hs__run_state_set(hs_runs *c, const char *id, const char *state, const char *error)
+{
+    sqlite3_stmt *s =
+        hs__run_table_prepare(c, "UPDATE runs SET state = ?1, error = ?3 WHERE id = ?2", state, id);
+    if (s && error)
+        sqlite3_bind_text(s, 3, error, -1, SQLITE_TRANSIENT);
+    return hs__run_table_done(s);
+}
+
+void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16])
+{
+    sqlite3_stmt *s =
+        hs__run_table_prepare(c,
+                              "SELECT state FROM runs WHERE id = ?1 AND state NOT IN ('uploading', "
+                              "'deleting') AND " HS__RUN_ID_IS_VALID,
+                              id, NULL);
+    ret_state[0] = '\0';
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        snprintf(ret_state, 16, "%s", hs__run_table_text(s, 0));
+    sqlite3_finalize(s);
+}
+
+uint64_t hs__run_table_number(hs_runs *c, const char *sql)
+{
+    sqlite3_stmt *s = hs__run_table_prepare(c, sql, NULL, NULL);
+    const uint64_t number = s && sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    sqlite3_finalize(s);
+    return number;
+}
+
+void hs__run_table_count_bytes(hs_runs *c)
+{
+    /* A damaged row may hold any number, and a negative one would count as almost 2^64. */
+    c->bytes_reserved = hs__run_table_number(c, "SELECT total(max(0, min(reserved, 1 << 50))) FROM runs"
+                                                " WHERE state IN ('queued', 'running', 'cancelling')");
+    c->bytes_kept =
+        c->bytes_reserved + hs__run_table_number(c, "SELECT total(max(0, min(bytes, 1 << 50))) FROM runs");
+    atomic_store(&c->counts.bytes, c->bytes_kept);
+}
+
+bool hs__run_table_next(hs_runs *c, hs__run_row *ret)
+{
+    sqlite3_stmt *s =
+        hs__run_table_prepare(c,
+                              "SELECT id, model, coalesce(settings, json_object("
+                              "'max_tokens', CAST(max_tokens AS TEXT), 'layers', layers,"
+                              " 'thresholds', thresholds, 'input_format',"
+                              " CASE lines WHEN 1 THEN 'text' WHEN 2 THEN 'jsonl' ELSE 'auto' END)),"
+                              " texts_done, bad_lines_total, starts, empty_texts FROM runs"
+                              " WHERE state IN ('running', 'queued') AND " HS__RUN_ID_IS_VALID
+                              " ORDER BY state = 'running' DESC, number LIMIT 1",
+                              NULL, NULL);
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        snprintf(ret->id, sizeof ret->id, "%s", hs__run_table_text(s, 0));
+        snprintf(ret->model, sizeof ret->model, "%s", hs__run_table_text(s, 1));
+        snprintf(ret->settings, sizeof ret->settings, "%s", hs__run_table_text(s, 2));
+        ret->progress = (hs__corpus_progress){.texts = (uint64_t)sqlite3_column_int64(s, 3),
+                                              .bad_lines = (uint64_t)sqlite3_column_int64(s, 4),
+                                              .empty_texts = (uint64_t)sqlite3_column_int64(s, 6)};
+        ret->starts = sqlite3_column_int(s, 5);
+    }
+    sqlite3_finalize(s);
+    return found;
+}

@@ -1,0 +1,92 @@
+/* runs.h - corpus runs requested over HTTP: stored in a folder, executed one after the other.
+ *
+ * The folder holds corpora.db (SQLite, write-ahead log) with a row for each run, and runs/<id>/ with a run's
+ * input, state and reports. Folders without a row are moved to aside/. Only hs__run_delete deletes an
+ * accepted run.
+ *
+ * Runs that are queued or running when the program ends resume at the next start. A run fails if the program
+ * was killed twice during it without a save in between.
+ *
+ * A run is accepted only if its memory and disk space suffice. Its disk space is reserved until it ends; an
+ * upload reserves only the bytes already sent.
+ *
+ * One thread executes the runs, with workers of a lower priority. Any thread may call the functions. All but
+ * hs__runs_started, _count and _stop may wait for the disk. */
+#pragma once
+
+#include "server/base/catalog.h"
+#include "server/corpus/run/settings.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum { HS_RUN_ID_MAX = 16, HS_RUNS_PAGE = 50, HS_RUNS_PAGE_MAX = 200 };
+
+typedef struct hs_runs hs_runs;
+
+/* The options of a run as text; "" is the default. Borrowed. */
+typedef struct hs_run_request {
+    const char *name, *model, *settings[HS__SETTINGS];
+} hs_run_request;
+
+/* Opens the folder. bytes_max bounds the files of all runs together. Returns HS_IO if the folder cannot be
+ * used or another server uses it. A full disk is not an error: runs are refused, with the reason, until space
+ * is free. */
+HS_MUST_USE hs_status hs__runs_open(const char *dir, size_t n_workers, uint64_t bytes_max, hs_runs **ret_runs,
+                                    hs_error *err);
+/* Starts the thread once the models are loaded. Model names are those of options. */
+HS_MUST_USE hs_status hs__runs_start(hs_runs *runs, const hs_catalog *catalog,
+                                     const hs_catalog_options *options, hs_error *err);
+/* Returns HS_OK if runs can be requested; else err says why not, in words for clients. */
+HS_MUST_USE hs_status hs__runs_check(hs_runs *runs, hs_error *err);
+bool hs__runs_started(const hs_runs *runs); /* NULL is allowed */
+
+/* For metrics: counts since the program's start, and the current size of all files. */
+typedef struct hs_runs_counts {
+    bool running;
+    uint64_t done, failed, cancelled; /* runs */
+    uint64_t texts, bad_lines;
+    uint64_t bytes, bytes_max; /* includes reserved bytes, but not those of unfinished uploads */
+} hs_runs_counts;
+/* Does not block. */
+void hs__runs_count(const hs_runs *runs, hs_runs_counts *ret_counts);
+
+/* Asks the current run to stop. Does not block; NULL is allowed. */
+void hs__runs_stop(hs_runs *runs);
+/* Ends the thread after the current run has saved. Returns false if that takes too long: the run resumes from
+ * its last save at the next start. Its threads are still running then, so the models must stay and the
+ * program must exit. NULL is allowed. */
+bool hs__runs_close(hs_runs *runs);
+
+/* ---- uploads ---- */
+
+typedef struct hs_upload hs_upload;
+
+/* Checks the request and begins its upload. Returns HS_INVALID, or HS_NOT_FOUND for a model, with *ret_option
+ * naming the wrong option (else NULL); HS_TOO_LARGE if the run needs more memory than the machine has,
+ * HS_NO_MEMORY if it needs more than is free; HS_NO_SPACE for the disk, --max-state or the number of runs. */
+HS_MUST_USE hs_status hs__upload_begin(hs_runs *runs, const hs_run_request *request, uint64_t bytes_expected,
+                                       hs_upload **ret_upload, const char **ret_option, hs_error *err);
+/* Appends bytes. Returns HS_NO_SPACE if the upload exceeds the disk or --max-state, or HS_IO. */
+HS_MUST_USE hs_status hs__upload_add(hs_upload *upload, const char *bytes, size_t n_bytes, hs_error *err);
+/* Syncs the upload to disk, reserves the run's disk space and queues it. Consumes the upload, also on
+ * failure. Returns HS_INVALID if it holds no text, or HS_NO_SPACE as hs__upload_begin. */
+HS_MUST_USE hs_status hs__upload_finish(hs_upload *upload, char ret_id[HS_RUN_ID_MAX + 1], hs_error *err);
+void hs__upload_abandon(hs_upload *upload); /* NULL is allowed */
+
+/* ---- runs ---- */
+
+/* Returns a CorpusRun of the API, or NULL if there is no such run. */
+json_t *hs__run_get(hs_runs *runs, const char *id);
+/* Returns a page of at most `limit` CorpusRuns, newest first, older than number `before` (0: from the
+ * newest). */
+json_t *hs__runs_list(hs_runs *runs, uint64_t before, size_t limit);
+
+/* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
+ * HS_NOT_FOUND. */
+HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
+/* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_INVALID while it runs. */
+HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);
+
+/* Opens a report of an ended run. Returns a descriptor that the caller closes; below 0 if there is none. */
+int hs__run_report_open(hs_runs *runs, const char *id, const char *name, uint64_t *ret_bytes);

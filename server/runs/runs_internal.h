@@ -1,0 +1,115 @@
+/* runs_internal.h - private to server/runs: rows of corpora.db, and the runs' folders. */
+#pragma once
+
+#include "server/corpus/run/requirements.h"
+#include "server/runs/runs.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+enum { HS__RUN_SETTINGS_BYTES = 8192, HS__RUN_PATH_MAX = 4400, HS__RUNS_DIR_MAX = 4096 };
+
+struct hs_runs {
+    char dir[HS__RUNS_DIR_MAX];
+    size_t n_workers;
+    uint64_t bytes_max;
+    int lock_fd; /* locked while this server uses the folder */
+    const hs_catalog *catalog;
+    const hs_catalog_options *options;
+    pthread_t thread;
+    bool started;
+    atomic_bool stopping;
+    atomic_int stop; /* of the current run */
+    struct {         /* hs_runs_counts; written under the lock, read without */
+        atomic_bool running;
+        atomic_uint_least64_t done, failed, cancelled, texts, bad_lines, bytes;
+    } counts;
+
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t changed;
+    sqlite3 *db;                     /* NULL while the disk is full */
+    uint64_t bytes_kept;             /* of runs' files, reserved bytes included */
+    uint64_t bytes_reserved;         /* for runs that have not ended */
+    uint64_t bytes_coming;           /* sent so far by unfinished uploads */
+    uint64_t memory_free;            /* for runs, when the current one began */
+    char current[HS_RUN_ID_MAX + 1]; /* "" when none runs */
+    const char *precision;           /* of its engine */
+    bool cancel;                     /* the current run shall not resume later */
+    bool ended;                      /* the thread takes no more runs */
+    hs__corpus_progress progress;    /* of the current run */
+    char *bad_lines;                 /* of the current run, as JSON; NULL: those in its row */
+};
+
+/* A copy of a row. */
+typedef struct hs__run_row {
+    char id[HS_RUN_ID_MAX + 1], model[256];
+    char settings[HS__RUN_SETTINGS_BYTES]; /* the options given: {"layers": "0,2"} */
+    int starts;                            /* of the program during this run, since the last save */
+    hs__corpus_progress progress;          /* counts only */
+} hs__run_row;
+
+/* The job that a row describes, and what it needs. */
+typedef struct hs__run_plan {
+    hs__corpus_job job;
+    hs__requirements needs;
+} hs__run_plan;
+
+/* ---- rows; the lock is held ---- */
+
+/* SQL: the id has HS_RUN_ID_MAX hexadecimal digits. Ids become paths, so no other may leave the database. The
+ * length is that of a blob, because length() of a text stops at a NUL. */
+#define HS__RUN_ID_IS_VALID                                                                                  \
+    "(typeof(id) = 'text' AND length(CAST(id AS BLOB)) = 16 AND id NOT GLOB '*[^0-9a-f]*')"
+
+/* Opens corpora.db. Returns HS_NO_SPACE if the disk is full, HS_INVALID if the file is not a sound database.
+ */
+HS_MUST_USE hs_status hs__run_table_open(hs_runs *c, hs_error *err);
+/* Reports SQLite's last error: HS_NO_SPACE if the disk is full, else HS_IO. */
+hs_status hs__run_table_fail(const hs_runs *c, hs_error *err);
+/* Prepares sql and binds texts to ?1 and ?2 (NULL: not bound). Returns NULL if SQLite fails. */
+sqlite3_stmt *hs__run_table_prepare(hs_runs *c, const char *sql, const char *first, const char *second);
+/* Executes and finalizes a statement. Returns true if it succeeded without a row. NULL: returns false. */
+bool hs__run_table_done(sqlite3_stmt *s);
+/* Returns "" if the column is null or memory is short. */
+const char *hs__run_table_text(sqlite3_stmt *s, int column);
+bool hs__run_state_set(hs_runs *c, const char *id, const char *state, const char *error);
+/* Writes the state of a run that clients may see; "" if there is none. Runs being uploaded or deleted are
+ * hidden. */
+void hs__run_state_get(hs_runs *c, const char *id, char ret_state[16]);
+/* Returns the number that a query yields; 0 if it fails. */
+uint64_t hs__run_table_number(hs_runs *c, const char *sql);
+/* Updates c->bytes_kept and c->bytes_reserved after a change of a row's bytes. */
+void hs__run_table_count_bytes(hs_runs *c);
+/* Finds the run to execute: one already begun, else the oldest queued one by the start of its upload. Returns
+ * false if there is none. */
+bool hs__run_table_next(hs_runs *c, hs__run_row *ret_row);
+
+/* ---- folders ---- */
+
+/* Writes the path of a run's file, or of its folder if name is "". */
+void hs__run_path(const hs_runs *c, const char *id, const char *name, char ret_path[HS__RUN_PATH_MAX]);
+/* Removes the run's folder from a message for clients, so that it names files relative to the run and does
+ * not reveal the server's paths. */
+void hs__run_path_strip(const hs_runs *c, const char *id, char *text);
+/* Removes a run's folder and files, leftovers of interrupted saves included. Returns false, and logs the
+ * reason, if some of it stays. */
+bool hs__run_files_remove(const hs_runs *c, const char *id);
+/* Locks the folder and opens its database. Ends interrupted uploads and deletions, moves unknown folders to
+ * aside/ and removes leftovers of killed writes. Returns HS_NO_SPACE if the disk is full. The lock is held,
+ * or no other thread has c yet. */
+HS_MUST_USE hs_status hs__run_folders_open(hs_runs *c, hs_error *err);
+
+/* ---- plans ---- */
+
+/* Fills the plan; the caller adds the job's files and threads. Returns HS_NOT_FOUND if the model is not
+ * served. Returns HS_INVALID with the wrong setting in *ret_wrong, or HS__SETTINGS there if the run would be
+ * too large. */
+HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan,
+                                        hs__setting *ret_wrong, hs_error *err);
+/* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */
+uint64_t hs__runs_memory(const hs_runs *c);
+
+/* ---- the thread ---- */
+
+/* Thread function: executes runs until c->stopping. data: the hs_runs. */
+void *hs__run_queue_main(void *data);
