@@ -3,10 +3,10 @@ import { defineConfig } from "@playwright/test";
 
 export default defineConfig({
   testDir: "e2e",
-  globalSetup: "./e2e/server.ts",
   outputDir: "../build/browser-test",
   snapshotPathTemplate: "{testDir}/reference/{arg}{ext}",
-  workers: 1,
+  // Each has a server and a state folder of its own (e2e/server.ts).
+  workers: 2,
   reporter: "list",
   // For what would otherwise wait for ever; no test measures time with them.
   timeout: 600_000,

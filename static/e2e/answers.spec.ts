@@ -1,4 +1,4 @@
-// The next question: which head does X, who ties these two, what changed.
+// Questions about heads: which has a pattern, which connects two tokens, which changed.
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, firstText, looking, open, type Place, ranked, readout, reload, test } from "./viewer";
@@ -16,18 +16,18 @@ test("which head looks one word back: by label, sort, filter and search", async 
   await expect(thumbs.first()).toContainText(`${(100 * back[0]!.value).toFixed(0)}`.slice(0, 1));
   await page.getByLabel("Sort by").selectOption("none");
   const strong = back.filter(({ value }) => value > 0.51).map(({ name }) => name);
-  await page.getByLabel("Heads that look").selectOption("previous");
+  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("previous");
   await expect(thumbs).not.toHaveCount(144);
   const filtered = await names(page);
   for (const name of strong) expect(filtered).toContain(name);
   await expect(page).toHaveURL(/only=previous/);
-  await page.getByLabel("Heads that look").selectOption("all");
-  await page.getByLabel("Find heads").fill("word back");
+  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
+  await page.getByLabel("Find heads").fill("token before");
   await expect.poll(() => names(page)).toEqual(filtered);
   await page.getByLabel("Find heads").fill("7·5");
   await expect.poll(() => names(page)).toEqual(["7·5"]);
   await page.getByLabel("Find heads").fill("zzz");
-  await expect(page.getByText("No head is of this kind")).toBeVisible();
+  await expect(page.getByText("No head has this pattern")).toBeVisible();
 });
 
 test("a head says its pattern; the table sorts by it", async ({ watched: page, home, request }) => {
@@ -48,7 +48,7 @@ test("a head says its pattern; the table sorts by it", async ({ watched: page, h
   expect(column).toContain("previous");
 });
 
-test("who ties these two: all heads ranked, either way and by similarity", async ({ watched: page, home, request }) => {
+test("all heads are ranked between two tokens, either way and by similarity", async ({ watched: page, home, request }) => {
   const text = "The cat sat on the mat. The dog saw the cat.";
   const query = `text=${encodeURIComponent(text)}`;
   const { attentions, similarities } = await (
@@ -66,11 +66,11 @@ test("who ties these two: all heads ranked, either way and by similarity", async
   await open(page, home, `view=text&layer=1&head=4&${query}`);
   await page.locator(".token").nth(2).click();
   await page.locator(".token").nth(12).click({ modifiers: ["Shift"] });
-  await page.getByText("Who ties “cat” 2 and “cat” 12").click();
+  await page.getByText("Rank all heads between “cat” 2 and “cat” 12").click();
   await expect.poll(listed).toMatch(best(attentions, 2, 12));
   await page.getByRole("radio", { name: "Second attends to first" }).check();
   await expect.poll(listed).toMatch(best(attentions, 12, 2));
-  await page.locator(".ties").getByRole("radio", { name: "Similarity" }).check();
+  await page.locator(".disclosure").getByRole("radio", { name: "Similarity" }).check();
   await expect.poll(listed).toMatch(best(similarities, 2, 12));
   await expect(page.locator(".head-map td")).toHaveCount(144);
   await open(page, home, `view=head&layer=1&head=4&pin=2.12&ties=1&${query}`);
@@ -93,7 +93,7 @@ test("what changed between two texts: changed words included, second segments ke
   await page.getByRole("button", { name: "Compare", exact: true }).last().click();
   await expect(page.locator(".facts")).toContainText(/Tokens compared\d+, \d+ of them changed/);
   await expect(page).toHaveURL(/pair2=It\+slept/);
-  await page.getByText("What changed: all heads").click();
+  await page.getByText("Rank all heads by their change").click();
   await expect(page.locator(".head-map td")).toHaveCount(144);
   await expect.poll(() => page.locator(".head-map tbody tr").count()).toBe(12);
   const ask = async (data: object): Promise<number[][][][]> =>
@@ -178,11 +178,11 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   const lanes = (): Promise<(string | null)[]> =>
     page.locator(".arc").evaluateAll((all) => [...new Set(all.map((arc) => arc.getAttribute("data-lane")))].sort());
   await expect.poll(lanes).toEqual(["0"]);
-  await page.getByRole("button", { name: `Keep ${back.name} beside the next` }).click();
+  await page.getByRole("button", { name: "Add another head" }).click();
   await page.getByRole("button", { name: `Head ${ahead.head}`, exact: true }).click();
   await expect.poll(lanes).toEqual(["0", "1"]);
   await expect(page).toHaveURL(new RegExp(`beside=${back.layer}\\.${back.head}`));
-  await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, as many of each of 2 heads as there is room for/)).toBeVisible();
+  await expect(page.getByText(/Drawn: the 150 strongest of [\d,]+ attentions of at least 0.1, shared evenly among 2 heads/)).toBeVisible();
   const colours = await page
     .locator(".arc")
     .evaluateAll((all) => all.map((arc) => [arc.getAttribute("data-lane"), getComputedStyle(arc).stroke].join(" ")));
@@ -203,7 +203,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   expect(picture).toMatch(new RegExp(`>${back.name}<[^]*>${ahead.name}<`));
   expect(await saved("CSV")).toContain(`,attends_to,attended_by,similar_to,attends_to_l${back.layer}_h${back.head}`);
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: `Lines of ${back.name} no more` }).click();
+  await page.getByRole("button", { name: `Remove the lines of ${back.name}` }).click();
   await expect.poll(lanes).toEqual(["0"]);
   await expect(page).not.toHaveURL(/beside=/);
 });

@@ -1,8 +1,8 @@
-// How fast it is: reported, not asserted, since it depends on the machine. Beside the time by the clock stands what the
-// page's main thread worked (CPU time of its tasks, from Chromium's trace): on a machine that others share the first
-// holds their work too, the second does not.
+// How much the page receives and holds, and how fast it is. The sizes have bars. The times are reported only: they depend
+// on the machine. Beside the time by the clock stands the CPU time of the page's main thread, from Chromium's trace: work
+// of other programs is in the first, not in the second.
 import type { Browser, Page } from "@playwright/test";
-import { expect, open, test } from "./viewer";
+import { expect, open, settled, test } from "./viewer";
 
 const TEXT = Array.from(
   { length: 900 },
@@ -64,7 +64,11 @@ const told = (what: string, spans: readonly Span[]): string =>
   `${median(spans.map((s) => s.beside)).toFixed(0)} of the worker; ` +
   `by the clock ${median(spans.map((s) => s.wall)).toFixed(0)} (least ${Math.min(...spans.map((s) => s.wall)).toFixed(0)}, most ${most(spans.map((s) => s.wall)).toFixed(0)})`;
 
-for (const tokens of [128, 512])
+// The most that is received before anything is opened, and the largest heap after everything, in MB.
+for (const { tokens, receivedMax, heapMax } of [
+  { tokens: 128, receivedMax: 5, heapMax: 60 },
+  { tokens: 512, receivedMax: 20, heapMax: 300 },
+])
   test(`bars at ${tokens} tokens`, async ({ browser, watched: page, home }) => {
     const marked = (name: string): Promise<unknown> =>
       expect.poll(() => page.evaluate((n) => performance.getEntriesByName(n).length, name)).toBeGreaterThan(0);
@@ -86,23 +90,27 @@ for (const tokens of [128, 512])
     const received = await page.evaluate(() =>
       performance.getEntriesByType("resource").reduce((sum, e) => sum + (e as PerformanceResourceTiming).transferSize, 0),
     );
-    await page.waitForTimeout(tokens * 10); // the worker is done with what is in sight
+    await settled(page);
     const steps = await traced(browser, page, ["step"], () => slide(page));
-    await page.waitForTimeout(1000);
+    await settled(page);
     const opened = await traced(browser, page, ["open"], () => openHeads(page));
     const hovered = await traced(browser, page, ["hover"], () => hover(page));
     const client = await page.context().newCDPSession(page);
     await client.send("HeapProfiler.collectGarbage");
     const heap = (await client.send("Runtime.getHeapUsage")) as { usedSize: number; backingStorageSize?: number };
+    const [receivedMB, heapMB] = [received / 1e6, (heap.usedSize + (heap.backingStorageSize ?? 0)) / 1e6];
     console.log(
       [
-        `  ${tokens} tokens: ${(received / 1e6).toFixed(1)} MB before anything is opened; heap ${((heap.usedSize + (heap.backingStorageSize ?? 0)) / 1e6).toFixed(0)} MB after it`,
+        `  ${tokens} tokens: ${receivedMB.toFixed(1)} MB before anything is opened; heap ${heapMB.toFixed(0)} MB after it`,
         told("figures to thumbnails in sight", first.thumbnails!),
         told("a step of the threshold", steps.step!),
         told("another head", opened.open!),
         told("a pointer's move over a map", hovered.hover!),
       ].join("\n"),
     );
+    expect(receivedMB).toBeLessThan(receivedMax);
+    expect(receivedMB).toBeGreaterThan(1); // what was counted is the maps
+    expect(heapMB).toBeLessThan(heapMax);
   });
 
 // Steps of the threshold, drawing included.

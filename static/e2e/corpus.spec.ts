@@ -72,19 +72,31 @@ test("a run is shown while it works, and can be cancelled", async ({ watched: pa
   await expect(card(page, "long.jsonl").getByRole("link", { name: "Open the report" })).toBeVisible();
 });
 
+test("a file dropped beside its zone is taken, and the page stays", async ({ watched: page, home }) => {
+  await open(page, home, "view=corpus");
+  await expect(page.locator(".drop")).toBeVisible();
+  const dropped = await page.evaluateHandle(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["A dog ran."], "beside.txt", { type: "text/plain" }));
+    return data;
+  });
+  for (const kind of ["dragover", "drop"]) await page.dispatchEvent(".top", kind, { dataTransfer: dropped });
+  await expect(page.locator(".drop .chosen")).toContainText("beside.txt");
+});
+
 test("an error of the server stands beside its option", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#run-error-file")).toBeVisible();
+  await expect(page.locator("#error-run-file")).toBeVisible();
   await page.locator("#run-max_tokens").fill("99999");
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
-  await expect(page.locator("#run-error-max_tokens")).toContainText("512");
+  await expect(page.locator("#error-run-max_tokens")).toContainText("512");
   await expect(page.locator("#run-max_tokens")).toHaveAttribute("aria-invalid", "true");
   await page.locator("#run-max_tokens").fill("128");
   await page.locator("#run-layers").fill("99");
   await page.getByRole("button", { name: "Start the run" }).click();
-  await expect(page.locator("#run-error-layers")).toContainText("12 layers");
-  await expect(page.locator("#run-error-max_tokens")).toBeHidden();
+  await expect(page.locator("#error-run-layers")).toContainText("0 to 11");
+  await expect(page.locator("#error-run-max_tokens")).toBeHidden();
 });
 
 test("two runs side by side: the numbers are the reports'", async ({ watched: page, home, request }) => {
@@ -120,7 +132,7 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   await expect(readout(page)).toContainText("stories.jsonl");
 });
 
-// What a run counts of each head is put into its report here, so that every head's is known.
+// This test puts known figures for every head into the report of a run.
 test("which head does what, over a run: label, sort, filter and search", async ({ watched: page, home }) => {
   const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;
   const grid = (value: (l: number, h: number) => number): number[][] =>
@@ -139,7 +151,7 @@ test("which head does what, over a run: label, sort, filter and search", async (
     await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
   });
   await reload(page);
-  await page.getByText("Which head does what, over all texts of").click();
+  await page.getByText("Patterns of all heads over the texts of").click();
   const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
   await expect(rows).toHaveCount(144);
   await expect(rows.first()).toContainText(/^L3 H5previous90/);
@@ -150,18 +162,18 @@ test("which head does what, over a run: label, sort, filter and search", async (
   await expect(page).toHaveURL(/runcolumn=-broad/);
   const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);
   expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
-  await page.getByLabel("Heads that look").selectOption("broad");
+  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("broad");
   await expect(rows).toHaveCount(12);
-  await page.getByLabel("Heads that look").selectOption("sentence");
+  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("sentence");
   await expect(rows).toHaveCount(1);
   await expect(rows.first()).toContainText(/^L6 H2sentence/);
-  await page.getByLabel("Heads that look").selectOption("all");
-  await page.getByRole("button", { name: "Sentence", exact: true }).click();
+  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
+  await page.getByRole("region", { name: "Patterns of all heads" }).getByRole("button", { name: "Same sentence" }).click();
   await expect(page).toHaveURL(/runcolumn=-sentence/);
   await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
-  await page.getByLabel("Find heads").fill("word back");
+  await page.getByLabel("Find heads").fill("token before");
   await expect(rows).toHaveCount(1);
-  await expect(page).toHaveURL(/runseek=word/);
+  await expect(page).toHaveURL(/runseek=token/);
   await reload(page);
   await expect(rows).toHaveCount(1);
   await rows.getByRole("button", { name: "L3 H5" }).click();

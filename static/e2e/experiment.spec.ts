@@ -119,13 +119,13 @@ test("any token can be predicted; a text without a mask offers some", async ({ w
 
 test("an address that names what is not there says so", async ({ watched: page, home }) => {
   await open(page, home, `${QUERY}&edits=z1.7_z40.1&at=900`);
-  await expect(page.getByText("The address names layer 40; mini has 12 layers, counted from 0. It is left out.")).toBeVisible();
-  await expect(page.getByText("The address names token 900; the text has 11 tokens")).toBeVisible();
+  await expect(page.getByText("The link names layer 40; mini has 12 layers, counted from 0. It is ignored.")).toBeVisible();
+  await expect(page.getByText("The link names token 900; the text has 11 tokens")).toBeVisible();
   await expect(head(page, 1, 7)).toHaveText("off");
   await open(page, home, `${QUERY}&edits=q1.7`);
-  await expect(page.getByText("The address gives “edits” something that cannot be read")).toBeVisible();
+  await expect(page.getByText("Ignored “edits” in the link: unknown value.")).toBeVisible();
   await head(page, 1, 7).click();
-  await expect(page.getByText("cannot be read")).toBeHidden();
+  await expect(page.getByText("unknown value")).toBeHidden();
 });
 
 test("what is saved: both passes, the switches and the figures", async ({ watched: page, home, context }) => {
@@ -169,7 +169,7 @@ for (const width of [390, 1280, 1600])
 
 test("the lens: what it would say after every layer, before and after", async ({ watched: page, home, request }) => {
   await open(page, home, `${QUERY}&edits=z0.0`);
-  await page.getByText("What it would say after every layer").click();
+  await page.getByText("Predictions after every layer").click();
   await expect(page).toHaveURL(/lens=1/);
   await expect(page.locator(".lens-table")).toHaveCount(2);
   await expect(page.locator(".lens-table").first().locator("tbody tr")).toHaveCount(13);
@@ -189,7 +189,7 @@ test("what is opened just before the page is drawn stays open", async ({ watched
   await expect(page.locator(".prediction")).toBeVisible();
   await drawn(page);
   await page.evaluate(() => {
-    requestAnimationFrame(() => document.querySelector<HTMLElement>(".experiment .ties summary")!.click());
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(".experiment .disclosure summary")!.click());
     dispatchEvent(new Event("hashchange")); // the page draws itself in the same frame, after the press
   });
   await expect(page.locator(".lens-table")).toHaveCount(1);
@@ -213,7 +213,7 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   await page.getByRole("button", { name: "Cancel" }).click();
   await expect(page.getByText("3 of 12 layers, then cancelled")).toBeVisible();
   release();
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await expect(page.getByText("Heads switched off one by one")).toBeHidden();
   const { effects } = await ask(request, home, { outputs: ["effects"] });
   const best = (effects as { prediction_kl: number }[][])
@@ -223,10 +223,10 @@ test("effects: every head switched off alone, a layer at a time; cancelled, gone
   const { l, h } = best[0]!;
   await head(page, l, h).click();
   await expect(page).toHaveURL(new RegExp(`edits=z${l}.${h}`));
-  await page.getByRole("button", { name: `change layer ${l} head ${h}` }).click();
+  await page.getByRole("button", { name: `change layer ${l} head ${h}`, exact: true }).click();
   await expect(page).not.toHaveURL(/edits=/);
   await page.getByLabel("Heads coloured by").selectOption("logprob_change");
-  await expect(page.getByText("This needs a token that is no mask")).toBeVisible();
+  await expect(page.getByText("This needs a token that is not masked")).toBeVisible();
   await page.getByRole("option", { name: "bridge" }).click();
   await expect(page.getByText("This needs a token")).toBeHidden();
   await page.locator(".ranks .barred").first().click();

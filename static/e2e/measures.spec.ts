@@ -12,10 +12,10 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   await open(page, home, `view=head&pin=2.9&${QUERY}`);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   const plain = await page.locator(".facts").textContent();
-  await page.getByLabel("Weigh by norms").check();
+  await page.getByLabel("Weight by norms").check();
   await page.getByLabel("Similarity in").selectOption("residual");
   await expect(page).toHaveURL(/space=residual&weigh=1/);
-  await expect(page.getByRole("heading", { name: "Attention weighed by norms" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Attention weighted by norms" })).toBeVisible();
   await expect(page.getByText("O·G·O′, as written into the hidden state")).toBeVisible();
   const answer = await ask(request, home, { outputs: ["weighted_norms", "similarities", "summary"], similarity_space: "residual" });
   await expect(readout(page)).toContainText("A‖f‖");
@@ -37,7 +37,7 @@ test("head: maps weighed by norms and similarities of the residual space, in rea
   expect(copied).toContain('"weighted_norms"');
   await page.keyboard.press("Escape");
   await reload(page);
-  await expect(page.getByRole("heading", { name: "Attention weighed by norms" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Attention weighted by norms" })).toBeVisible();
 });
 
 test("text: the lists follow the weights and the space; pairs keep the plain ones", async ({ watched: page, home, request }) => {
@@ -53,7 +53,7 @@ test("text: the lists follow the weights and the space; pairs keep the plain one
   const listed = (n: number) => page.locator(".lists .card").nth(n).locator("li small");
   await expect.poll(async () => (await listed(0).allTextContents()).slice(0, 4)).toEqual(best(answer.weighted_norms[0][0][2]));
   await expect.poll(async () => (await listed(2).allTextContents()).slice(0, 4)).toEqual(best(answer.similarities[0][0][2]));
-  await expect(page.locator(".legend")).toContainText("Attends to, weighed by norms");
+  await expect(page.locator(".legend")).toContainText("Attends to, weighted by norms");
   await expect(page.locator(".arc.attention").first()).toBeAttached();
   await page.getByRole("radio", { name: "Similar to" }).check();
   await expect(page.locator(".legend")).toContainText("Similar to, residual space");

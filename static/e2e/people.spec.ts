@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { drawn, expect, open, readout, reload, test, view } from "./viewer";
+import { drawn, expect, open, readout, reload, settled, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -50,10 +50,10 @@ for (const [name, width, fragment, act] of [
     // A colour half way to another is no finding.
     await page.emulateMedia({ colorScheme: act === "dark" ? "dark" : "light", reducedMotion: "reduce" });
     await open(page, home, fragment);
-    await page.waitForTimeout(700);
+    await settled(page);
     if (act === "export") await page.locator(".menu summary").click();
     if (act === "table") await page.locator(".alternative summary").click();
-    await page.waitForTimeout(200);
+    await drawn(page);
     expect(await findings(page)).toEqual([]);
   });
 
@@ -61,7 +61,7 @@ test("axe finds nothing serious or moderate: in a frame", async ({ watched: page
   for (const fragment of ["", "view=head&layer=1&head=4", "view=corpus"]) {
     await open(page, `${home}?embed`, fragment);
     await reload(page);
-    await page.waitForTimeout(900);
+    await settled(page);
     expect(await findings(page)).toEqual([]);
   }
 });
@@ -210,7 +210,9 @@ test("a map that comes late has the keyboard's focus, when a head is opened and 
     await expect(map).toBeFocused();
     there = new Promise<void>((done) => (come = done));
   };
-  await page.locator(".thumb").nth(2 * 12 + 3).focus();
+  const thumb = page.locator(".thumb").nth(2 * 12 + 3);
+  await expect(thumb).toBeVisible(); // a hidden one takes no focus
+  await thumb.focus();
   await page.keyboard.press("Enter");
   await arrives();
   await page.keyboard.press("]");

@@ -1,14 +1,19 @@
-// Starts the server on a free port for the whole run, and stops it. Two models, to compare them; a folder for
-// corpus runs, empty at the beginning.
+// Starts a server on a free port for one worker of the tests. It has two models, to compare them, and a folder for
+// corpus runs, empty at first.
 import { spawn } from "node:child_process";
 import { mkdirSync, openSync, rmSync } from "node:fs";
 
-export default async function start(): Promise<() => Promise<void>> {
+export interface Served {
+  home: string;
+  stop(): Promise<void>;
+}
+
+export async function serve(worker: number): Promise<Served> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
-  const state = "../build/browser-test-state";
+  const state = `../build/browser-test-state-${worker}`;
   rmSync(state, { recursive: true, force: true });
-  const log = openSync("../build/browser-test-server.log", "w");
+  const log = openSync(`../build/browser-test-server-${worker}.log`, "w");
   const server = spawn(
     binary,
     [
@@ -18,7 +23,7 @@ export default async function start(): Promise<() => Promise<void>> {
     { stdio: ["ignore", "pipe", log] },
   );
   const ended = new Promise<void>((done) => server.once("exit", () => done()));
-  process.env.HEADSCOPE_URL = await new Promise<string>((ready, fail) => {
+  const home = await new Promise<string>((ready, fail) => {
     let said = "";
     server.stdout.on("data", (data) => {
       said += data;
@@ -28,8 +33,11 @@ export default async function start(): Promise<() => Promise<void>> {
     server.once("error", fail);
     server.once("exit", (code) => fail(new Error(`${binary} ended with ${code} before it was ready`)));
   });
-  return async () => {
-    server.kill("SIGTERM");
-    await ended;
+  return {
+    home,
+    async stop() {
+      server.kill("SIGTERM");
+      await ended;
+    },
   };
 }

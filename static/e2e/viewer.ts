@@ -1,11 +1,26 @@
 // What all specs share: a page that fails the test on any error, policy violation or foreign request.
-import { expect, test as base, type APIRequestContext, type Page } from "@playwright/test";
-import { EXAMPLES } from "../src/examples";
+import { expect, test as base, type APIRequestContext, type Page, type Request } from "@playwright/test";
+import { EXAMPLES } from "../src/app/examples";
+import { serve } from "./server";
 
-export const test = base.extend<{ home: string; watched: Page }>({
-  home: async ({}, use) => use(process.env.HEADSCOPE_URL!),
+// Requests of a page that have no answer yet. A stream of events is none: it stays open.
+const pending = new WeakMap<Page, Set<Request>>();
+
+export const test = base.extend<{ watched: Page }, { home: string }>({
+  home: [
+    async ({}, use, { parallelIndex }) => {
+      const server = await serve(parallelIndex);
+      await use(server.home);
+      await server.stop();
+    },
+    { scope: "worker" },
+  ],
   watched: async ({ page, home }, use) => {
     const wrong: string[] = [];
+    const open = new Set<Request>();
+    pending.set(page, open);
+    page.on("request", (request) => void (request.url().endsWith("/events") || open.add(request)));
+    for (const end of ["requestfinished", "requestfailed"] as const) page.on(end as "requestfinished", (request) => void open.delete(request));
     page.on("pageerror", (error) => wrong.push(error.message));
     page.on("console", (message) => {
       if (message.type() === "error" && !message.text().includes("the server responded with a status of 4"))
@@ -31,6 +46,19 @@ export async function open(page: Page, home: string, fragment = "", hints = fals
 // Until what was asked for just now is on the screen.
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
+
+// Waits until a watched page has every answer that it asked for, its fonts, and has drawn them.
+export async function settled(page: Page): Promise<void> {
+  const asked = pending.get(page)!;
+  await expect
+    .poll(async () => {
+      await page.evaluate(() => document.fonts.ready);
+      await drawn(page);
+      return asked.size;
+    })
+    .toBe(0);
+  await drawn(page);
+}
 
 // The address follows what is seen a moment later, by a timer of the page: one started now that takes longer ends after it.
 export async function reload(page: Page): Promise<void> {
@@ -65,7 +93,7 @@ export const ranked = <T>(perHead: readonly T[][], valueOf: (one: T) => number):
     .flatMap((row, layer) => row.map((one, head) => ({ layer, head, name: `${layer}·${head}`, value: valueOf(one) })))
     .sort((a, b) => b.value - a.value);
 
-// What the service says of all heads at the text that stands there at first.
+// The service's answer for all heads of the first text.
 export const firstText = async (request: APIRequestContext, home: string, body: object) =>
   (await request.post(`${home}analyze`, { data: { text: EXAMPLES[0]!.text, layers: "all", ...body } })).json();
 

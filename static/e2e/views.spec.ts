@@ -179,7 +179,7 @@ test("text: a chosen token shows what it attends to, is attended by and is simil
     .nth(5)
     .click({ modifiers: ["Shift"] });
   await expect(page.locator(".token.chosen")).toHaveCount(2);
-  await page.getByLabel("Segments").check();
+  await page.getByLabel("Segments", { exact: true }).check();
   await expect(page.locator(".arcs rect").first()).toBeAttached();
   await expect(page.getByRole("heading", { name: "Segments of the layer" })).toBeVisible();
   await page.getByLabel("Lines", { exact: true }).uncheck();
@@ -247,6 +247,14 @@ test("compare: two heads, then two texts over the tokens they share", async ({ w
   await page.getByLabel("Second: layer").selectOption("1");
   await expect(page.locator(".facts div").nth(1)).toHaveText("Mean |difference|0");
   await expect(page.locator(".facts div").nth(2)).toHaveText("Correlation1.00");
+});
+
+test("compare: Ctrl+Enter in the second text compares", async ({ watched: page, home }) => {
+  await open(page, home, "view=compare&against=text&layer=1&head=4&text=The+cat+sat.");
+  await page.getByLabel("Second text", { exact: true }).fill("The dog sat.");
+  await page.keyboard.press("Control+Enter");
+  await expect(page).toHaveURL(/text2=The\+dog\+sat/);
+  await expect(page.locator(".plates .heatmap")).toHaveCount(3);
 });
 
 test("export: picture, vector, table and arrays carry where they came from", async ({ watched: page, home }) => {

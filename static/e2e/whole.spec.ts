@@ -1,7 +1,7 @@
 // What holds in every view: the address, the keyboard, errors, long texts, access, looks.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, reload, settled, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
@@ -12,7 +12,7 @@ test("the address restores the whole view", async ({ watched: page, home }) => {
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.locator(".facts-line")).not.toContainText("128 tokens");
   await expect(page.locator(".facts-line")).toContainText("tokens");
-  await page.getByRole("button", { name: "Pairs" }).click();
+  await page.getByRole("button", { name: "Pairs", exact: true }).click();
   await page.getByRole("slider", { name: "Similarity τ" }).fill("0.2");
   await page.getByLabel("Hide special tokens").check();
   await page.getByLabel("Distance to").fill("5");
@@ -45,8 +45,9 @@ test("everything can be done with the keyboard", async ({ watched: page, home })
     await page.keyboard.press("Tab");
   const name = (): Promise<string | null> =>
     page.evaluate(() => document.activeElement!.getAttribute("aria-label"));
-  expect(await name()).toMatch(/layer 11, head 0$/i);
-  for (const key of ["ArrowUp", "ArrowUp", "ArrowRight"]) await page.keyboard.press(key);
+  // It enters at the most telling head.
+  await expect(page.locator(".thumb.chosen")).toBeFocused();
+  for (const key of ["Control+Home", ...Array<string>(9).fill("ArrowDown"), "ArrowRight"]) await page.keyboard.press(key);
   expect(await name()).toMatch(/layer 9, head 1$/i);
   await page.keyboard.press("Enter");
   await expect(view(page, "Head")).toBeVisible();
@@ -80,7 +81,10 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.locator("#error-max")).toBeVisible();
   await expect(page.locator("#max")).toHaveAttribute("aria-invalid", "true");
-  await expect(page.getByRole("alert")).toContainText("512");
+  await expect(page.getByRole("alert")).toHaveText("Tokens at most is 9999; it must be an integer from 2 to 512");
+  await expect(page.getByRole("button", { name: "Try again" })).toHaveCount(0);
+  await expect(page.locator(".thumb")).toHaveCount(144); // of the text before
+  await expect(page.locator("#max")).toHaveValue("9999");
   await page.locator("#max").fill("64");
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.locator("#error-max")).toBeHidden();
@@ -152,7 +156,7 @@ for (const theme of ["light", "dark"] as const)
     for (const name of VIEWS) {
       await page.keyboard.press(String(VIEWS.indexOf(name) + 1));
       await expect(page.locator(`.view`)).toBeVisible();
-      await page.waitForTimeout(400);
+      await settled(page);
       await page.evaluate(axe);
       const found = await page.evaluate(async () => {
         const { violations } = await (
@@ -187,7 +191,7 @@ for (const width of [1440, 1280, 390])
         location.hash = `view=${v}&layer=1&head=4&layer2=2`;
       }, name);
       await expect(page.locator(".view")).toBeVisible();
-      await page.waitForTimeout(300);
+      await settled(page);
       expect(await page.evaluate(() => document.documentElement.scrollWidth), name).toBeLessThanOrEqual(width);
     }
   });
@@ -206,7 +210,6 @@ for (const theme of ["light", "dark"] as const)
       );
       if (name === "head") await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
       else await expect.poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length)).toBe(1);
-      await page.evaluate(() => document.fonts.ready);
-      await page.waitForTimeout(500);
+      await settled(page);
       await expect(page).toHaveScreenshot(`${name}-${theme}.png`, { mask: [page.locator(".facts-line")] });
     });

@@ -1,79 +1,167 @@
-// What a run found, as the page carries it: server/corpus/corpus_html.c says how it is written.
+// The results of a run in the page: server/corpus/report/report_html.c says how it is written.
 
-export interface Figure { value: number | null; spread: number | null }
+export interface Figure {
+  value: number | null;
+  spread: number | null;
+}
 export interface Head {
-  high: number; texts_with_high: number;
-  repeated_share: Figure; same_sentence_share: Figure; mean_distance: Figure; focal_share: Figure;
-  repeated_same_sentence_share: number | null; median_distance: number | null;
-  repeated_lift: number | null; same_sentence_lift: number | null; repeated_same_sentence_lift: number | null;
-  dprime: number | null; auc: number | null;
+  high: number;
+  texts_with_high: number;
+  repeated_share: Figure;
+  same_sentence_share: Figure;
+  mean_distance: Figure;
+  focal_share: Figure;
+  repeated_same_sentence_share: number | null;
+  median_distance: number | null;
+  repeated_lift: number | null;
+  same_sentence_lift: number | null;
+  repeated_same_sentence_lift: number | null;
+  dprime: number | null;
+  auc: number | null;
 }
 export interface Layer {
-  high: number; repeated_share: number | null; same_sentence_share: number | null;
-  mean_distance: number | null; unique_focal: number | null;
-  precision: number | null; recall: number | null; f1: number | null;
-  mass_cls: number | null; mass_sep: number | null; mass_end: number | null; mass_comma: number | null;
+  high: number;
+  repeated_share: number | null;
+  same_sentence_share: number | null;
+  mean_distance: number | null;
+  unique_focal: number | null;
+  precision: number | null;
+  recall: number | null;
+  f1: number | null;
+  mass_cls: number | null;
+  mass_sep: number | null;
+  mass_end: number | null;
+  mass_comma: number | null;
   mass_rest: number | null;
-  attention_first?: number | null; attention_self?: number | null; attention_previous?: number | null; attention_next?: number | null;
+  attention_first?: number | null;
+  attention_self?: number | null;
+  attention_previous?: number | null;
+  attention_next?: number | null;
 }
-export interface Finding { claim: string; paper: string; measured: string; criterion: string; holds: boolean | null }
+export interface Finding {
+  claim: string;
+  paper: string;
+  measured: string;
+  criterion: string;
+  holds: boolean | null;
+}
 export type Extreme = [text: number, value: number];
 
-// What the reader looks at; layers and thresholds are indices into the report's lists.
-export interface Pick { early: number; middle: number; layer: number; head: number; threshold: number }
+// The reader's choice; layers and thresholds are indices into the report's lists.
+export interface Pick {
+  early: number;
+  middle: number;
+  layer: number;
+  head: number;
+  threshold: number;
+}
 
-// Axes as in docs/methods.md, section 4.
+// Axes as in docs/reference/arrays.md.
 export interface Report {
   provenance: {
-    headscope: string; date: string; seconds: number;
-    model: { name: string; sha256: string; layers: number; backend: string; precision: string; tokenizer: string | null };
-    options: { max_tokens: number; threshold: number; attention_threshold: number; parts: number; interventions?: unknown[]; similarity_space?: string };
+    headscope: string;
+    date: string;
+    seconds: number;
+    model: {
+      name: string;
+      sha256: string;
+      layers: number;
+      backend: string;
+      precision: string;
+      tokenizer: string | null;
+    };
+    options: {
+      max_tokens: number;
+      threshold: number;
+      attention_threshold: number;
+      parts: number;
+      interventions?: unknown[];
+      similarity_space?: string;
+    };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };
     shards: { n: number; included: number[] };
   };
-  thresholds: number[]; threshold_main: number; layers: number[]; heads: number;
-  texts: number; tokens: number; reached: number[];
-  all_pairs: number; all_distance: number[];
+  thresholds: number[];
+  threshold_main: number;
+  layers: number[];
+  heads: number;
+  texts: number;
+  tokens: number;
+  reached: number[];
+  all_pairs: number;
+  all_distance: number[];
   distance: number[][][][];
   texts_with_high: number[][][];
-  repeated_hist: number[][][][]; repeated_same_sentence_hist: number[][][][]; same_sentence_hist: number[][][][];
-  focal_hist: number[][][][]; unique_focal: number[][][]; focal_share_sum: number[][][]; attention_mass: number[][][];
+  repeated_hist: number[][][][];
+  repeated_same_sentence_hist: number[][][][];
+  same_sentence_hist: number[][][][];
+  focal_hist: number[][][][];
+  unique_focal: number[][][];
+  focal_share_sum: number[][][];
+  attention_mass: number[][][];
   // Not in reports of earlier versions, as the profiles below; masked where it was asked for.
   profiles_entropy?: number[][];
   masked?: { tokens: number; accuracy: number | null; loss: number | null };
-  normalized_hist: number[][][]; column_hist: number[][][]; signal_hist: number[][][]; noise_hist: number[][][];
-  focal_ids: number[][]; focal_counts: number[][];
-  profiles_first: number[][]; profiles_self: number[][]; profiles_previous: number[][]; profiles_next: number[][];
-  focus_ids: number[][]; focus_counts: number[][]; focus_tokens: Record<string, string>;
-  chance: Record<"repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance"
-    | "median_distance", number | null>;
-  head_figures: Head[][][]; layer_figures: Layer[][];
+  normalized_hist: number[][][];
+  column_hist: number[][][];
+  signal_hist: number[][][];
+  noise_hist: number[][][];
+  focal_ids: number[][];
+  focal_counts: number[][];
+  profiles_first: number[][];
+  profiles_self: number[][];
+  profiles_previous: number[][];
+  profiles_next: number[][];
+  focus_ids: number[][];
+  focus_counts: number[][];
+  focus_tokens: Record<string, string>;
+  chance: Record<
+    "repeated_share" | "same_sentence_share" | "repeated_same_sentence_share" | "mean_distance" | "median_distance",
+    number | null
+  >;
+  head_figures: Head[][][];
+  layer_figures: Layer[][];
   findings: Finding[];
   examples: {
     texts: { number: number; file: string | null; line: number; text: string }[];
-    highest: Record<string, Extreme[][][]>; lowest: Record<string, Extreme[][][]>;
+    highest: Record<string, Extreme[][][]>;
+    lowest: Record<string, Extreme[][][]>;
   };
   bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
   maps: MapEntry[];
-  figures: Record<string, string>; // patterns of panels: server/corpus/corpus_figures.h
+  figures: Record<string, string>; // patterns of panels: server/corpus/report/figures.h
   pick: Pick;
 }
 
-// middle, scale and ranges (all, 99 %, 95 %) as server/corpus/corpus_maps.h says.
+// middle, scale and ranges (all, 99 %, 95 %) as server/corpus/report/report_maps.h says.
 interface MapEntry {
-  name: string; layer: number; head: number | null; side: number; middle: number; scale: number; triangle: boolean; diagonal: boolean;
+  name: string;
+  layer: number;
+  head: number | null;
+  side: number;
+  middle: number;
+  scale: number;
+  triangle: boolean;
+  diagonal: boolean;
   ranges: [number, number][];
 }
 
 // One map, dense: values[i * side + j]; NaN where no text reaches.
-export interface Plate { side: number; values: Float32Array; ranges: [number, number][] }
+export interface Plate {
+  side: number;
+  values: Float32Array;
+  ranges: [number, number][];
+}
 
 // Maps and panels go by the same keys: "attention:3:5" is layer 3, head 5, by index.
 export class Atlas {
   private readonly offsets = new Map<string, { entry: MapEntry; at: number }>();
   readonly end: number; // where the maps end
 
-  constructor(entries: readonly MapEntry[], private readonly bytes: Uint8Array) {
+  constructor(
+    entries: readonly MapEntry[],
+    private readonly bytes: Uint8Array,
+  ) {
     let at = 0;
     for (const entry of entries) {
       this.offsets.set(`${entry.name}:${entry.layer}${entry.head === null ? "" : `:${entry.head}`}`, { entry, at });
@@ -112,14 +200,19 @@ function panelsOf(bytes: Uint8Array): Map<string, string> {
     return text;
   };
   while (at < bytes.length) {
-    const key = line(), size = Number(line());
+    const key = line(),
+      size = Number(line());
     panels.set(key, decoder.decode(bytes.subarray(at, at + size)));
     at += size;
   }
   return panels;
 }
 
-export interface Data { report: Report; atlas: Atlas; panels: Map<string, string> }
+export interface Data {
+  report: Report;
+  atlas: Atlas;
+  panels: Map<string, string>;
+}
 
 export async function unpack(base64: string): Promise<Data> {
   const packed = Uint8Array.from(atob(base64.trim()), (c) => c.charCodeAt(0));

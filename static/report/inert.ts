@@ -2,13 +2,17 @@
 // parsed in a document that runs and loads nothing, and what is left is moved, never written out and read again.
 
 const ELEMENTS = new Set(
-  ("svg g image line lineargradient path rect circle stop text tspan title " +
-    "table thead tbody tr th td div span p br details summary a").split(" "),
+  (
+    "svg g image line lineargradient path rect circle stop text tspan title " +
+    "table thead tbody tr th td div span p br details summary a"
+  ).split(" "),
 );
 const ATTRIBUTES = new Set(
-  ("class id role scope aria-label data-map data-range data-head viewbox width height x y x1 x2 y1 y2 cx cy r d offset fill " +
+  (
+    "class id role scope aria-label data-map data-range data-head viewbox width height x y x1 x2 y1 y2 cx cy r d offset fill " +
     "stroke stroke-width stroke-dasharray stop-color font-family font-size font-weight text-anchor transform paint-order " +
-    "preserveaspectratio href style").split(" "),
+    "preserveaspectratio href style"
+  ).split(" "),
 );
 
 // Addresses lead nowhere but into the page; pictures are within it.
@@ -22,7 +26,8 @@ export function inert(html: string): DocumentFragment {
   const { body } = new DOMParser().parseFromString(html, "text/html");
   for (const element of body.querySelectorAll("*")) {
     if (!ELEMENTS.has(element.localName.toLowerCase())) element.remove();
-    for (const { name, value } of [...element.attributes]) if (!isInert(name.toLowerCase(), value)) element.removeAttribute(name);
+    for (const { name, value } of [...element.attributes])
+      if (!isInert(name.toLowerCase(), value)) element.removeAttribute(name);
   }
   const fragment = document.createDocumentFragment();
   fragment.append(...body.childNodes);

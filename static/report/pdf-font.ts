@@ -1,6 +1,13 @@
 // A WOFF file as a PDF wants it: the TrueType tables unpacked, glyphs by character, widths in thousandths.
 
-export interface Font { file: Uint8Array; glyphOf: (character: string) => number; widthOf: (glyph: number) => number; box: number[]; ascent: number; descent: number }
+export interface Font {
+  file: Uint8Array;
+  glyphOf: (character: string) => number;
+  widthOf: (glyph: number) => number;
+  box: number[];
+  ascent: number;
+  descent: number;
+}
 
 const KEPT = ["cvt ", "fpgm", "glyf", "head", "hhea", "hmtx", "loca", "maxp", "prep"];
 
@@ -8,7 +15,7 @@ export async function through(bytes: Uint8Array, stream: CompressionStream | Dec
   return new Uint8Array(await new Response(new Blob([bytes as BlobPart]).stream().pipeThrough(stream)).arrayBuffer());
 }
 
-// What the tables of a WOFF file hold, by tag (W3C, WOFF 1.0, section 4).
+// Returns the tables of a WOFF file, by tag (W3C, WOFF 1.0, section 4).
 async function tablesOf(woff: Uint8Array): Promise<Map<string, Uint8Array>> {
   const view = new DataView(woff.buffer, woff.byteOffset, woff.byteLength);
   const tables = new Map<string, Uint8Array>();
@@ -34,7 +41,8 @@ function trueType(tables: Map<string, Uint8Array>): Uint8Array {
   [kept.length, 16 << power, power, 16 * kept.length - (16 << power)].forEach((v, k) => view.setUint16(4 + 2 * k, v));
   let at = head;
   kept.forEach((tag, k) => {
-    const table = tables.get(tag)!, row = 12 + 16 * k;
+    const table = tables.get(tag)!,
+      row = 12 + 16 * k;
     [...tag].forEach((c, n) => view.setUint8(row + n, c.charCodeAt(0)));
     view.setUint32(row + 8, at);
     view.setUint32(row + 12, table.length);
@@ -57,9 +65,12 @@ function glyphsOf(cmap: DataView): (character: string) => number {
   return (character) => {
     const code = character.codePointAt(0)!;
     for (let s = 0; s < n; s++) {
-      const end = cmap.getUint16(at + 14 + 2 * s), start = cmap.getUint16(at + 16 + 2 * (n + s));
+      const end = cmap.getUint16(at + 14 + 2 * s),
+        start = cmap.getUint16(at + 16 + 2 * (n + s));
       if (code > end || code < start) continue;
-      const delta = cmap.getUint16(at + 16 + 2 * (2 * n + s)), place = at + 16 + 2 * (3 * n + s), range = cmap.getUint16(place);
+      const delta = cmap.getUint16(at + 16 + 2 * (2 * n + s)),
+        place = at + 16 + 2 * (3 * n + s),
+        range = cmap.getUint16(place);
       const glyph = range ? cmap.getUint16(place + range + 2 * (code - start)) : code;
       return glyph ? (glyph + delta) & 0xffff : 0;
     }
@@ -70,11 +81,14 @@ function glyphsOf(cmap: DataView): (character: string) => number {
 export async function readFont(dataUrl: string): Promise<Font> {
   const tables = await tablesOf(Uint8Array.from(atob(dataUrl.slice(dataUrl.indexOf(",") + 1)), (c) => c.charCodeAt(0)));
   const [head, hhea, hmtx] = ["head", "hhea", "hmtx"].map((tag) => viewOf(tables.get(tag)!));
-  const unit = 1000 / head!.getUint16(18), n = hhea!.getUint16(34);
+  const unit = 1000 / head!.getUint16(18),
+    n = hhea!.getUint16(34);
   return {
-    file: trueType(tables), glyphOf: glyphsOf(viewOf(tables.get("cmap")!)),
+    file: trueType(tables),
+    glyphOf: glyphsOf(viewOf(tables.get("cmap")!)),
     widthOf: (glyph) => hmtx!.getUint16(4 * Math.min(glyph, n - 1)) * unit,
     box: [36, 38, 40, 42].map((at) => Math.round(head!.getInt16(at) * unit)),
-    ascent: Math.round(hhea!.getInt16(4) * unit), descent: Math.round(hhea!.getInt16(6) * unit),
+    ascent: Math.round(hhea!.getInt16(4) * unit),
+    descent: Math.round(hhea!.getInt16(6) * unit),
   };
 }

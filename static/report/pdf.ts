@@ -1,5 +1,5 @@
 // A picture as PDF, fit for a paper: vectors, fonts embedded, text that can be searched. It knows what the report's charts
-// are made of (server/corpus/corpus_charts.c): lines, paths of M L V h z, rectangles, circles, texts, pictures, one ramp.
+// are made of (server/corpus/report/charts.c): lines, paths of M L V h z, rectangles, circles, texts, pictures, one ramp.
 import bold from "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-600-normal.woff?inline";
 import plain from "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-400-normal.woff?inline";
 import { readFont, through, type Font } from "./pdf-font";
@@ -24,7 +24,10 @@ class Objects {
   }
 
   async packed(dictionary: string, stream: Uint8Array): Promise<number> {
-    return this.add(`${dictionary.slice(0, -2)}/Filter/FlateDecode>>`, await through(stream, new CompressionStream("deflate")));
+    return this.add(
+      `${dictionary.slice(0, -2)}/Filter/FlateDecode>>`,
+      await through(stream, new CompressionStream("deflate")),
+    );
   }
 
   file(root: number): Blob {
@@ -32,24 +35,33 @@ class Objects {
     let at = chunks[0]!.length;
     const offsets = this.parts.map((part, k) => {
       const begin = at;
-      for (const chunk of [bytesOf(`${k + 1} 0 obj\n`), part, bytesOf("\nendobj\n")]) { chunks.push(chunk); at += chunk.length; }
+      for (const chunk of [bytesOf(`${k + 1} 0 obj\n`), part, bytesOf("\nendobj\n")]) {
+        chunks.push(chunk);
+        at += chunk.length;
+      }
       return begin;
     });
     const rows = offsets.map((offset) => `${String(offset).padStart(10, "0")} 00000 n \n`).join("");
-    chunks.push(bytesOf(`xref\n0 ${offsets.length + 1}\n0000000000 65535 f \n${rows}trailer\n<</Size ${offsets.length + 1}` +
-      `/Root ${root} 0 R>>\nstartxref\n${at}\n%%EOF\n`));
+    chunks.push(
+      bytesOf(
+        `xref\n0 ${offsets.length + 1}\n0000000000 65535 f \n${rows}trailer\n<</Size ${offsets.length + 1}` +
+          `/Root ${root} 0 R>>\nstartxref\n${at}\n%%EOF\n`,
+      ),
+    );
     return new Blob(chunks as BlobPart[], { type: "application/pdf" });
   }
 }
 
 class Drawing {
-  readonly used: [Map<number, string>, Map<number, string>] = [new Map(), new Map()];
+  readonly used = [new Map<number, string>(), new Map<number, string>()] as const;
   readonly pictures: SVGImageElement[] = [];
   private readonly out: string[] = [];
 
   constructor(private readonly fonts: readonly [Font, Font]) {}
 
-  get content(): string { return this.out.join("\n"); }
+  get content(): string {
+    return this.out.join("\n");
+  }
 
   private colour(value: string, operator: string): void {
     const n = parseInt(value.slice(1), 16);
@@ -58,7 +70,8 @@ class Drawing {
 
   // Sets the colours of a shape and says how to paint it: f, S, B or n.
   private paint(shape: Element): string {
-    const fill = shape.getAttribute("fill") ?? "#000000", stroke = shape.getAttribute("stroke") ?? "none";
+    const fill = shape.getAttribute("fill") ?? "#000000",
+      stroke = shape.getAttribute("stroke") ?? "none";
     if (fill !== "none") this.colour(fill, "rg");
     if (stroke !== "none") {
       this.colour(stroke, "RG");
@@ -70,30 +83,38 @@ class Drawing {
 
   private path(d: string): string {
     let [x, y] = [0, 0];
-    return [...d.matchAll(/([MLVhz])([-\d. ]*)/g)].map(([, step, rest]) => {
-      const v = rest!.trim().split(/ +/).map(Number);
-      if (step === "z") return "h";
-      if (step === "V") y = v[0]!;
-      else if (step === "h") x += v[0]!;
-      else [x, y] = [v[0]!, v[1]!];
-      return `${number(x)} ${number(y)} ${step === "M" ? "m" : "l"}`;
-    }).join(" ");
+    return [...d.matchAll(/([MLVhz])([-\d. ]*)/g)]
+      .map(([, step, rest]) => {
+        const v = rest!.trim().split(/ +/).map(Number);
+        if (step === "z") return "h";
+        if (step === "V") y = v[0]!;
+        else if (step === "h") x += v[0]!;
+        else [x, y] = [v[0]!, v[1]!];
+        return `${number(x)} ${number(y)} ${step === "M" ? "m" : "l"}`;
+      })
+      .join(" ");
   }
 
   private ramp(shape: Element, box: number[]): void {
-    const stops = [...(shape as SVGElement).ownerSVGElement!.querySelectorAll("stop")].map((stop) => stop.getAttribute("stop-color")!);
+    const stops = [...(shape as SVGElement).ownerSVGElement!.querySelectorAll("stop")].map((stop) =>
+      stop.getAttribute("stop-color")!,
+    );
     const [x, y, width, height] = box as [number, number, number, number];
     const strips = 100;
     for (let k = 0; k < strips; k++) {
-      const at = ((k + 0.5) / strips) * (stops.length - 1), from = Math.floor(at);
+      const at = ((k + 0.5) / strips) * (stops.length - 1),
+        from = Math.floor(at);
       const [a, b] = [stops[from]!, stops[from + 1]!].map((c) => [1, 3, 5].map((n) => parseInt(c.slice(n, n + 2), 16)));
-      this.out.push(`${a!.map((v, n) => number((v + (at - from) * (b![n]! - v)) / 255)).join(" ")} rg`,
-        `${number(x)} ${number(y + height * (1 - (k + 1) / strips))} ${number(width)} ${number(height / strips + 0.2)} re f`);
+      this.out.push(
+        `${a!.map((v, n) => number((v + (at - from) * (b![n]! - v)) / 255)).join(" ")} rg`,
+        `${number(x)} ${number(y + height * (1 - (k + 1) / strips))} ${number(width)} ${number(height / strips + 0.2)} re f`,
+      );
     }
   }
 
   private text(element: Element): void {
-    const weight = element.getAttribute("font-weight") ? 1 : 0, font = this.fonts[weight];
+    const weight = element.getAttribute("font-weight") ? 1 : 0,
+      font = this.fonts[weight];
     const size = Number(element.getAttribute("font-size") ?? 11);
     const glyphs = [...(element.textContent ?? "")].map((c) => {
       const glyph = font.glyphOf(c) || font.glyphOf("?");
@@ -120,17 +141,25 @@ class Drawing {
   private shape(element: Element): void {
     const of = (...names: string[]): number[] => names.map((name) => Number(element.getAttribute(name) ?? 0));
     const list = (values: number[]): string => values.map(number).join(" ");
-    if (element.tagName === "rect" && element.getAttribute("fill")?.startsWith("url")) this.ramp(element, of("x", "y", "width", "height"));
-    else if (element.tagName === "rect") { const how = this.paint(element); this.out.push(`${list(of("x", "y", "width", "height"))} re ${how}`); }
-    else if (element.tagName === "line") {
+    if (element.tagName === "rect" && element.getAttribute("fill")?.startsWith("url"))
+      this.ramp(element, of("x", "y", "width", "height"));
+    else if (element.tagName === "rect") {
+      const how = this.paint(element);
+      this.out.push(`${list(of("x", "y", "width", "height"))} re ${how}`);
+    } else if (element.tagName === "line") {
       this.paint(element);
       this.out.push(`${list(of("x1", "y1"))} m ${list(of("x2", "y2"))} l S`);
-    } else if (element.tagName === "path") { const how = this.paint(element); this.out.push(`${this.path(element.getAttribute("d")!)} ${how}`); }
-    else if (element.tagName === "circle") {
-      const [x, y, r] = of("cx", "cy", "r") as [number, number, number], k = 0.5523 * r;
+    } else if (element.tagName === "path") {
       const how = this.paint(element);
-      this.out.push(`${list([x + r, y])} m ${list([x + r, y + k, x + k, y + r, x, y + r])} c ${list([x - k, y + r, x - r, y + k, x - r, y])} c ` +
-        `${list([x - r, y - k, x - k, y - r, x, y - r])} c ${list([x + k, y - r, x + r, y - k, x + r, y])} c ${how}`);
+      this.out.push(`${this.path(element.getAttribute("d")!)} ${how}`);
+    } else if (element.tagName === "circle") {
+      const [x, y, r] = of("cx", "cy", "r") as [number, number, number],
+        k = 0.5523 * r;
+      const how = this.paint(element);
+      this.out.push(
+        `${list([x + r, y])} m ${list([x + r, y + k, x + k, y + r, x, y + r])} c ${list([x - k, y + r, x - r, y + k, x - r, y])} c ` +
+          `${list([x - r, y - k, x - k, y - r, x, y - r])} c ${list([x + k, y - r, x + r, y - k, x + r, y])} c ${how}`,
+      );
     }
   }
 
@@ -160,23 +189,44 @@ async function pictureObject(objects: Objects, image: SVGImageElement): Promise<
   context.drawImage(loaded, 0, 0);
   const { data } = context.getImageData(0, 0, target.width, target.height);
   const rgb = data.filter((_, k) => k % 4 !== 3);
-  return objects.packed(`<</Type/XObject/Subtype/Image/Width ${target.width}/Height ${target.height}/ColorSpace/DeviceRGB/BitsPerComponent 8>>`,
-    new Uint8Array(rgb));
+  return objects.packed(
+    `<</Type/XObject/Subtype/Image/Width ${target.width}/Height ${target.height}/ColorSpace/DeviceRGB/BitsPerComponent 8>>`,
+    new Uint8Array(rgb),
+  );
 }
 
-async function fontObject(objects: Objects, font: Font, name: string, used: ReadonlyMap<number, string>): Promise<number> {
+async function fontObject(
+  objects: Objects,
+  font: Font,
+  name: string,
+  used: ReadonlyMap<number, string>,
+): Promise<number> {
   const file = await objects.packed(`<</Length1 ${font.file.length}>>`, font.file);
-  const descriptor = objects.add(`<</Type/FontDescriptor/FontName/${name}/Flags 4/FontBBox[${font.box.join(" ")}]/ItalicAngle 0` +
-    `/Ascent ${font.ascent}/Descent ${font.descent}/CapHeight 698/StemV 80/FontFile2 ${file} 0 R>>`);
+  const descriptor = objects.add(
+    `<</Type/FontDescriptor/FontName/${name}/Flags 4/FontBBox[${font.box.join(" ")}]/ItalicAngle 0` +
+      `/Ascent ${font.ascent}/Descent ${font.descent}/CapHeight 698/StemV 80/FontFile2 ${file} 0 R>>`,
+  );
   const widths = [...used.keys()].map((glyph) => `${glyph}[${Math.round(font.widthOf(glyph))}]`).join("");
-  const below = objects.add(`<</Type/Font/Subtype/CIDFontType2/BaseFont/${name}/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>` +
-    `/FontDescriptor ${descriptor} 0 R/CIDToGIDMap/Identity/W[${widths}]>>`);
-  const rows = [...used].map(([glyph, c]) => `<${hex(glyph)}><${[...Array(c.length).keys()].map((k) => hex(c.charCodeAt(k))).join("")}>`);
+  const below = objects.add(
+    `<</Type/Font/Subtype/CIDFontType2/BaseFont/${name}/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>` +
+      `/FontDescriptor ${descriptor} 0 R/CIDToGIDMap/Identity/W[${widths}]>>`,
+  );
+  const rows = [...used].map(
+    ([glyph, c]) => `<${hex(glyph)}><${[...Array(c.length).keys()].map((k) => hex(c.charCodeAt(k))).join("")}>`,
+  );
   const blocks = Array.from({ length: Math.ceil(rows.length / 100) }, (_, k) => rows.slice(100 * k, 100 * k + 100))
-    .map((block) => `${block.length} beginbfchar\n${block.join("\n")}\nendbfchar`).join("\n");
-  const characters = await objects.packed("<<>>", bytesOf("/CIDInit/ProcSet findresource begin 12 dict begin begincmap/CMapName/X def/CMapType 2 def\n" +
-    `1 begincodespacerange<0000><ffff>endcodespacerange\n${blocks}\nendcmap end end`));
-  return objects.add(`<</Type/Font/Subtype/Type0/BaseFont/${name}/Encoding/Identity-H/DescendantFonts[${below} 0 R]/ToUnicode ${characters} 0 R>>`);
+    .map((block) => `${block.length} beginbfchar\n${block.join("\n")}\nendbfchar`)
+    .join("\n");
+  const characters = await objects.packed(
+    "<<>>",
+    bytesOf(
+      "/CIDInit/ProcSet findresource begin 12 dict begin begincmap/CMapName/X def/CMapType 2 def\n" +
+        `1 begincodespacerange<0000><ffff>endcodespacerange\n${blocks}\nendcmap end end`,
+    ),
+  );
+  return objects.add(
+    `<</Type/Font/Subtype/Type0/BaseFont/${name}/Encoding/Identity-H/DescendantFonts[${below} 0 R]/ToUnicode ${characters} 0 R>>`,
+  );
 }
 
 export async function pdfOf(picture: SVGSVGElement): Promise<Blob> {
@@ -185,13 +235,18 @@ export async function pdfOf(picture: SVGSVGElement): Promise<Blob> {
   const drawing = new Drawing(fonts);
   drawing.walk(picture);
   const objects = new Objects();
-  const written = await Promise.all(fonts.map((font, k) =>
-    fontObject(objects, font, ["HSCOPE+IBMPlexSans", "HSCOPE+IBMPlexSans-SemiBold"][k]!, drawing.used[k]!)));
+  const written = await Promise.all(
+    fonts.map((font, k) =>
+      fontObject(objects, font, ["HSCOPE+IBMPlexSans", "HSCOPE+IBMPlexSans-SemiBold"][k]!, drawing.used[k]!),
+    ),
+  );
   const pictures = [];
   for (const image of drawing.pictures) pictures.push(await pictureObject(objects, image));
   const content = await objects.packed("<<>>", bytesOf(`${SCALE} 0 0 ${-SCALE} 0 ${height} cm\n${drawing.content}`));
   const pages = objects.add(`<</Type/Pages/Count 1/Kids[${content + 2} 0 R]>>`);
-  objects.add(`<</Type/Page/Parent ${pages} 0 R/MediaBox[0 0 ${width} ${height}]/Contents ${content} 0 R/Resources<</Font<<` +
-    `${written.map((font, k) => `/F${k} ${font} 0 R`).join("")}>>/XObject<<${pictures.map((image, k) => `/I${k} ${image} 0 R`).join("")}>>>>>>`);
+  objects.add(
+    `<</Type/Page/Parent ${pages} 0 R/MediaBox[0 0 ${width} ${height}]/Contents ${content} 0 R/Resources<</Font<<` +
+      `${written.map((font, k) => `/F${k} ${font} 0 R`).join("")}>>/XObject<<${pictures.map((image, k) => `/I${k} ${image} 0 R`).join("")}>>>>>>`,
+  );
   return objects.file(objects.add(`<</Type/Catalog/Pages ${pages} 0 R>>`));
 }

@@ -1,7 +1,7 @@
-// The report page. All of it is there without a script (server/corpus/corpus_html.c); this lets the reader look at other
-// layers, heads, thresholds and ranges, reads maps under the pointer, and saves figures. What is chosen is in the URL.
-import { h, select } from "../src/dom";
-import "../src/style.css";
+// The report page. All of it is there without a script (server/corpus/report/report_html.c); this lets the reader look at other
+// layers, heads, thresholds and ranges, reads maps under the pointer, and saves figures. The URL holds the choice.
+import { h } from "../src/ui/dom";
+import "../src/styles.css";
 import "./report.css";
 import { tableOf } from "./csv";
 import { inert } from "./inert";
@@ -11,14 +11,25 @@ import { pdfOf } from "./pdf";
 import { csvOf, offer, pngOf, svgOf, together, type Table } from "./save";
 
 type Choices = Pick & { range: number };
-const RANGES = [["100", "all of it"], ["99", "1st to 99th percentile"], ["95", "5th to 95th percentile"]] as const;
+const RANGES = [
+  ["100", "all of it"],
+  ["99", "1st to 99th percentile"],
+  ["95", "5th to 95th percentile"],
+] as const;
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const follow = (): void => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; };
+const follow = (): void => {
+  document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+};
 
 // The keys of the panels that a pattern stands for.
 function keysOf(pattern: string, pick: Pick, heads: number): string[] {
   const letters: Record<string, number> = {
-    e: pick.early, m: pick.middle, b: Math.max(0, pick.layer - 1), l: pick.layer, h: pick.head, t: pick.threshold,
+    e: pick.early,
+    m: pick.middle,
+    b: Math.max(0, pick.layer - 1),
+    l: pick.layer,
+    h: pick.head,
+    t: pick.threshold,
   };
   const keys = pattern.split(" ").flatMap((word) => {
     const [name, ...axes] = word.split(":");
@@ -31,6 +42,18 @@ function keysOf(pattern: string, pick: Pick, heads: number): string[] {
 const nameOf = ({ report: { provenance, texts } }: Data): string =>
   `${provenance.model.name}${provenance.model.precision === "fp32" ? "" : ` in ${provenance.model.precision}`}, ${texts.toLocaleString("en")} texts, ${provenance.date}` +
   (provenance.options.interventions?.length ? `, with ${JSON.stringify(provenance.options.interventions)}` : "");
+
+// A labelled choice, and how to set it.
+function select(
+  label: string,
+  options: readonly (readonly [value: string, name: string])[],
+  onchange: (value: string) => void,
+): { element: HTMLElement; set: (value: string) => void } {
+  const choices = options.map(([value, name]) => h("option", { value }, name));
+  const input = h("select", { onchange: () => onchange(input.value) }, choices);
+  const set = (value: string): void => void (input.value = value);
+  return { element: h("label", { class: "field" }, h("span", {}, label), input), set };
+}
 
 class Page {
   private readonly first: Choices;
@@ -52,7 +75,9 @@ class Page {
     const { layers, heads, thresholds } = this.data.report;
     const numbered = layers.map((layer, l) => [String(l), String(layer)] as const);
     return {
-      layer: numbered, early: numbered, middle: numbered,
+      layer: numbered,
+      early: numbered,
+      middle: numbered,
       head: Array.from({ length: heads }, (_, k) => [String(k), String(k)] as const),
       threshold: thresholds.map((v, t) => [String(t), String(v)] as const),
       range: RANGES.map(([name], r) => [String(r), name] as const),
@@ -71,9 +96,13 @@ class Page {
   }
 
   private writeUrl(): void {
-    const anchor = location.hash.slice(1).split("&").filter((part) => part && !part.includes("="));
+    const anchor = location.hash
+      .slice(1)
+      .split("&")
+      .filter((part) => part && !part.includes("="));
     const options = this.options();
-    const chosen = (Object.keys(options) as (keyof Choices)[]).filter((key) => this.now[key] !== this.first[key])
+    const chosen = (Object.keys(options) as (keyof Choices)[])
+      .filter((key) => this.now[key] !== this.first[key])
       .map((key) => `${key}=${options[key][this.now[key]]![1]}`);
     const hash = [...anchor, ...chosen].join("&");
     history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
@@ -96,21 +125,32 @@ class Page {
       }
     }
     for (const word of document.querySelectorAll<HTMLElement>("[data-pick]"))
-      word.textContent = this.options()[word.dataset.pick as keyof Choices][this.now[word.dataset.pick as keyof Choices]]![1];
+      word.textContent =
+        this.options()[word.dataset.pick as keyof Choices][this.now[word.dataset.pick as keyof Choices]]![1];
     paint(atlas, this.now.range, ".panels:not(.other)");
     if (this.other) paint(this.other.atlas, this.now.range, ".other");
   }
 
   // Another report, from its file: the same panels of that run stand below these.
   private beside(): HTMLElement {
-    const input = h("input", { type: "file", accept: ".html", hidden: true, onchange: () => void this.open(input.files![0]!) }) as HTMLInputElement;
-    return h("span", { class: "field" }, input, h("button", { type: "button", onclick: () => input.click() }, "Beside another report…"));
+    const input = h("input", {
+      type: "file",
+      accept: ".html",
+      hidden: true,
+      onchange: () => void this.open(input.files![0]!),
+    });
+    return h(
+      "span",
+      { class: "field" },
+      input,
+      h("button", { type: "button", onclick: () => input.click() }, "Beside another report…"),
+    );
   }
 
   private async open(file: File): Promise<void> {
     try {
       const page = new DOMParser().parseFromString(await file.text(), "text/html");
-      this.other = await unpack(page.getElementById("data")!.textContent!);
+      this.other = await unpack(page.getElementById("data")!.textContent);
       this.shown.clear();
       this.show();
     } catch {
@@ -119,8 +159,9 @@ class Page {
   }
 
   private choice(label: string, key: keyof Choices): HTMLElement {
-    const options = this.options()[key].map(([value, name]) =>
-      [value, key === "range" ? RANGES[Number(value)]![1] : name] as const);
+    const options = this.options()[key].map(
+      ([value, name]) => [value, key === "range" ? RANGES[Number(value)]![1] : name] as const,
+    );
     const field = select(label, options, (value) => {
       this.now[key] = Number(value);
       this.writeUrl();
@@ -134,16 +175,30 @@ class Page {
     const name = figure.tagName === "FIGURE" ? `figure-${id}` : id;
     const table = (): Table => tableOf(id, this.data, this.now, figure);
     const save = (kind: string, make: () => Promise<Blob> | Blob): HTMLElement =>
-      h("button", { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) }, kind.toUpperCase());
-    const pictures = figure.tagName !== "FIGURE" ? [] : [
-      save("png", () => pngOf(together(figure))), save("svg", () => svgOf(together(figure))),
-      save("pdf", () => pdfOf(together(figure)))];
-    return h("p", { class: "save" }, save("csv", () => csvOf(table())), pictures);
+      h(
+        "button",
+        { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) },
+        kind.toUpperCase(),
+      );
+    const pictures =
+      figure.tagName !== "FIGURE"
+        ? []
+        : [
+            save("png", () => pngOf(together(figure))),
+            save("svg", () => svgOf(together(figure))),
+            save("pdf", () => pdfOf(together(figure))),
+          ];
+    return h(
+      "p",
+      { class: "save" },
+      save("csv", () => csvOf(table())),
+      pictures,
+    );
   }
 
   private viewerLinks(): void {
     const { report } = this.data;
-    const home = location.protocol.startsWith("http") ? new URL("../../", location.href).href : null;
+    const home = location.protocol.startsWith("http") ? new URL("../..", location.href).href : null;
     for (const link of document.querySelectorAll<HTMLAnchorElement>("a.viewer")) if (home) link.href = home + link.hash;
     document.getElementById("examples")!.addEventListener("click", (event) => {
       const chosen = (event.target as Element).closest<HTMLElement>("a[data-head]");
@@ -158,8 +213,16 @@ class Page {
 
   begin(): void {
     const nav = document.querySelector<HTMLElement>("nav.choices")!;
-    nav.append(this.choice("Layer", "layer"), this.choice("Early", "early"), this.choice("Middle", "middle"),
-      this.choice("Head (Fig. 2)", "head"), this.choice("Threshold", "threshold"), this.choice("Colours of maps", "range"), this.beside(), this.readout);
+    nav.append(
+      this.choice("Layer", "layer"),
+      this.choice("Early", "early"),
+      this.choice("Middle", "middle"),
+      this.choice("Head (Fig. 2)", "head"),
+      this.choice("Threshold", "threshold"),
+      this.choice("Colours of maps", "range"),
+      this.beside(),
+      this.readout,
+    );
     nav.hidden = false;
     for (const figure of document.querySelectorAll<HTMLElement>("figure, #heads, #findings"))
       figure.append(this.buttons(figure.id.replace("figure-", ""), figure));
@@ -169,7 +232,10 @@ class Page {
     this.show();
     if (anchor) document.getElementById(anchor)?.scrollIntoView();
     addEventListener("hashchange", () => {
-      if (location.hash.includes("=")) { this.readUrl(); this.show(); } else this.writeUrl();
+      if (location.hash.includes("=")) {
+        this.readUrl();
+        this.show();
+      } else this.writeUrl();
     });
   }
 }
@@ -177,9 +243,11 @@ class Page {
 follow();
 dark.addEventListener("change", follow);
 try {
-  const data = await unpack(document.getElementById("data")!.textContent!);
+  const data = await unpack(document.getElementById("data")!.textContent);
   document.title = `${data.report.provenance.model.name}, ${data.report.texts.toLocaleString("en")} texts · headscope`;
   new Page(data).begin();
 } catch (error) {
-  document.getElementById("report")!.prepend(h("p", { role: "alert" }, `This page cannot read its data: ${String(error)}`));
+  document
+    .getElementById("report")!
+    .prepend(h("p", { role: "alert" }, `This page cannot read its data: ${String(error)}`));
 }

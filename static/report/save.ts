@@ -1,5 +1,5 @@
 // Figures as files: numbers as CSV, pictures as SVG and PNG (pdf.ts makes the PDF).
-import { svg } from "../src/dom";
+import { svg } from "../src/ui/dom";
 
 export type Table = (string | number | null)[][];
 
@@ -22,8 +22,11 @@ const ROW = 1240; // pixels of a row of panels
 
 // A figure's panels as one picture on white, so that it is saved whole. Their colours are in their attributes.
 export function together(figure: Element): SVGSVGElement {
-  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg" }) as SVGSVGElement;
-  let x = 0, y = 0, right = 0, row = 0;
+  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg" });
+  let x = 0,
+    y = 0,
+    right = 0,
+    row = 0;
   for (const panel of figure.querySelectorAll<SVGSVGElement>(".panels > svg")) {
     const copy = panel.cloneNode(true) as SVGSVGElement;
     const [width, height] = [Number(panel.getAttribute("width")), Number(panel.getAttribute("height"))];

@@ -13,9 +13,10 @@ const inlined = (): Plugin => ({
       // A closing tag inside a string would end the element.
       const text = (file.type === "chunk" ? file.code : String(file.source)).replaceAll("</script", "<\\/script");
       const name = file.fileName.replace(/[.]/g, "\\.");
-      const [pattern, element] = file.type === "chunk"
-        ? [`<script[^>]*src="[^"]*${name}"[^>]*></script>`, `<script type="module">${text}</script>`]
-        : [`<link[^>]*href="[^"]*${name}"[^>]*>`, `<style>${text}</style>`];
+      const [pattern, element] =
+        file.type === "chunk"
+          ? [`<script[^>]*src="[^"]*${name}"[^>]*></script>`, `<script type="module">${text}</script>`]
+          : [`<link[^>]*href="[^"]*${name}"[^>]*>`, `<style>${text}</style>`];
       const found = new RegExp(pattern).exec(html);
       if (!found) throw new Error(`${file.fileName} is not referenced`);
       html = html.slice(0, found.index) + element + html.slice(found.index + found[0].length);
@@ -30,7 +31,11 @@ export default defineConfig({
   base: "./",
   plugins: [inlined()],
   build: {
-    outDir: "../../build/viewer", emptyOutDir: false, target: "es2022", modulePreload: false,
-    assetsInlineLimit: Number.MAX_SAFE_INTEGER, rollupOptions: { input: "report/report.html" },
+    outDir: "../../build/viewer",
+    emptyOutDir: false,
+    target: "es2022",
+    modulePreload: false,
+    assetsInlineLimit: Number.MAX_SAFE_INTEGER,
+    rollupOptions: { input: "report/report.html" },
   },
 });

@@ -1,29 +1,42 @@
 // Keys that work in every view.
-import type { App } from "./app";
-import { embedded } from "./embed";
-import type { Help } from "./help";
-import type { Panel } from "./panel";
-import { SUM, VIEWS } from "./state";
+import type { App } from "./app/app";
+import { embedded } from "./app/embed";
+import { VIEWS } from "./app/state";
+import { SUM } from "./heads/selection";
+import { isHelpOpen, openHelp } from "./ui/help";
 
-export function bindKeys(app: App, panel: Panel, help: Help): void {
+const TYPING = "input:not([type=range],[type=radio],[type=checkbox]), textarea, select";
+
+export function bindKeys(app: App): void {
   document.addEventListener("keydown", (e) => {
-    const target = e.target as Element;
-    const typing = target.matches("input:not([type=range],[type=radio],[type=checkbox]), textarea, select");
-    if (typing || e.ctrlKey || e.metaKey || e.altKey || help.element.open) return;
+    const typing = (e.target as Element).matches(TYPING);
+    if (!typing && (e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "z") {
+      e.preventDefault();
+      return e.shiftKey ? history.forward() : app.address.undo();
+    }
+    if (typing || e.ctrlKey || e.metaKey || e.altKey || isHelpOpen()) return;
     const view = VIEWS[Number(e.key) - 1];
     if (view) app.set({ view }, true);
     else if (e.key === "Escape" && app.state.pin.length) app.set({ pin: [] });
     else if (e.key === "Escape" && app.state.view === "head" && !embedded) app.set({ view: "overview" }, true);
-    else if (e.key === "?") help.open();
-    else if (e.key === "/" && !embedded) panel.focus();
+    else if (e.key === "?") openHelp();
+    else if (e.key === "/" && !embedded) focusText();
     else if ("[]{}".includes(e.key)) step(app, e.key);
     else return;
     e.preventDefault();
   });
 }
 
+function focusText(): void {
+  const panel = document.querySelector<HTMLDetailsElement>(".panel");
+  if (!panel) return;
+  panel.open = true;
+  panel.querySelector<HTMLElement>("#text")?.focus();
+}
+
+// To the head or layer before or after.
 function step(app: App, key: string): void {
-  const answer = app.overview().answer;
+  const { answer } = app.overview();
   if (!answer) return;
   const { layer, head } = app.selection(answer);
   const along = (value: number, count: number, by: number): number => Math.min(count - 1, Math.max(0, value + by));

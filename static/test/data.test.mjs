@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { align, difference } from "../src/align.ts";
+import { align, difference } from "../src/maps/align.ts";
 import {
   averagedRegions,
   columnProfile,
@@ -9,13 +9,13 @@ import {
   runsOf,
   segmentsOf,
   similarityMaximum,
-} from "../src/analysis.ts";
-import { timingOf } from "../src/api.ts";
-import { readAnswer } from "../src/answer.ts";
-import { joined, learnTokenizers, readable, readableAnswer } from "../src/piece.ts";
-import { axisOf, entryOf, headOf, project } from "../src/lens.ts";
-import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/pair-order.ts";
-import { parseSafetensors } from "../src/safetensors.ts";
+} from "../src/maps/analysis.ts";
+import { timingOf } from "../src/app/api.ts";
+import { readAnswer } from "../src/app/answer.ts";
+import { joined, learnTokenizers, readable, readableAnswer } from "../src/app/token-labels.ts";
+import { axisOf, entryOf, headOf, project } from "../src/maps/axis.ts";
+import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/maps/pairs.ts";
+import { parseSafetensors } from "../src/app/safetensors.ts";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { formatEdits, inWords, parseEdits, requestOf, toggled, toggledLayer } from "../src/interventions.ts";
-import { guessesOf } from "../src/prediction-cards.ts";
-import { formatState, INITIAL, parseState, unreadIn } from "../src/state.ts";
+import { formatEdits, inWords, parseEdits, requestOf, toggled, toggledLayer } from "../src/views/experiment/interventions.ts";
+import { guessesOf } from "../src/views/experiment/guesses.ts";
+import { formatState, INITIAL, parseState } from "../src/app/state.ts";
 
 const edit = (kind, layer, head, factor = 0) => ({ kind, layer, head, factor });
 
@@ -12,8 +12,8 @@ test("interventions in the address and back", () => {
   assert.deepEqual(parseEdits(formatEdits(edits)), edits);
   for (const wrong of ["", "z", "z1", "q1.1", "z1.1.2", "x1.1", "x1.1.a", "z1.1_", "z-1.1"]) assert.equal(parseEdits(wrong), undefined, wrong);
   assert.deepEqual(parseEdits("z3.2_z1.1_m3.2"), [edit("zero", 1, 1), edit("mean", 3, 2)]); // the last of a head counts
-  assert.deepEqual(parseState(`#${formatState({ ...INITIAL, edits })}`).edits, edits);
-  assert.deepEqual(unreadIn("#edits=q1&layer=3&view=nowhere"), ["view", "edits"]);
+  assert.deepEqual(parseState(`#${formatState({ ...INITIAL, edits })}`).state.edits, edits);
+  assert.deepEqual(parseState("#edits=q1&layer=3&view=nowhere").unread, ["view", "edits"]);
 });
 
 test("a press changes a head, changes it otherwise, releases it; a layer likewise", () => {

@@ -1,13 +1,16 @@
-// What is counted over all heads, against plain loops.
+// Figures over all heads, compared with plain loops.
+import { Deriver } from "../src/heads/derived.ts";
+import { tellingHead } from "../src/heads/selection.ts";
+import { haveCounterparts } from "../src/views/compare/changes.tsx";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { figuresAt, levelsOf, tokensOf } from "../src/levels.ts";
-import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/patterns.ts";
-import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/similarity.ts";
-import { attentionBetween, rankHeads, similarityBetween } from "../src/pair-heads.ts";
-import { attentionChange, similarityChange } from "../src/change.ts";
-import { ARCS_MAX, attentionEnds, drawnEnds } from "../src/arcs.ts";
-import { orderRows } from "../src/figures-table.ts";
+import { figuresAt, levelsOf, tokensOf } from "../src/heads/levels.ts";
+import { kindsOf, labelOf, PATTERNS, profileOf, REACH, strengthOf } from "../src/heads/patterns.ts";
+import { fromHalves, leaveOut, signedBytes, similarityOf } from "../src/heads/similarity.ts";
+import { attentionBetween, rankHeads, similarityBetween } from "../src/heads/between.ts";
+import { attentionChange, similarityChange } from "../src/heads/change.ts";
+import { ARCS_MAX, attentionEnds, drawnEnds } from "../src/views/text/arcs.ts";
+import { orderRows } from "../src/views/overview/figures-table.tsx";
 
 const close = (a, b, tolerance = 1e-6) => assert.ok(Math.abs(a - b) <= tolerance, `${a} is not near ${b}`);
 let seed = 1;
@@ -166,9 +169,9 @@ test("the figures' table: few pairs come last in either direction", () => {
 });
 
 test("what a head has between two words is over their pieces", () => {
-  const A = Float32Array.from({ length: 16 }, () => random());
-  close(attentionBetween(A, 4, 1, [0, 1], [2, 3]), (A[2] + A[3] + A[6] + A[7]) / 2);
-  close(attentionBetween(A, 4, 1 / 255, [3], [0]), A[12] / 255);
+  const A = Uint16Array.from([0, 0, 0x3800, 0x3c00, 0, 0, 0x3800, 0x3c00, 0, 0, 0, 0, 0x3400, 0, 0, 0]); // halves
+  close(attentionBetween(A, 4, [0, 1], [2, 3]), 1.5);
+  close(attentionBetween(A, 4, [3], [0]), 0.25);
   const O = Float32Array.from({ length: 12 }, () => random() - 0.5);
   const dot = (i, j) => [0, 1, 2].reduce((sum, k) => sum + O[i * 3 + k] * O[j * 3 + k], 0);
   close(similarityBetween(O, 4, [0, 1], [2]), (dot(0, 2) + dot(1, 2)) / 2);
@@ -224,4 +227,32 @@ test("lines: attention worth one, from or to the chosen, each head with its shar
   assert.equal(of(1), 10);
   assert.equal(of(2), ARCS_MAX / 3);
   assert.equal(drawnEnds([many(0, 3, 0.5)]).length, 3);
+});
+
+test("heads of two models have counterparts if layers and heads are as many", () => {
+  const shape = (layers, heads) => ({ layers: Array(layers).fill(0), heads: Array(heads).fill(0) });
+  assert.equal(haveCounterparts(shape(12, 12), shape(12, 12)), true);
+  assert.equal(haveCounterparts(shape(12, 12), shape(6, 12)), false);
+  assert.equal(haveCounterparts(shape(12, 12), shape(12, 8)), false);
+});
+
+test("the most telling head has the largest d′ of those with enough high pairs", () => {
+  const head = (snr_dprime, high_pairs) => ({ snr_dprime, high_pairs });
+  assert.deepEqual(tellingHead([[head(9, 3), head(1, 50)], [head(2, 50), head(null, 99)]]), { layer: 1, head: 0 });
+  assert.equal(tellingHead([[head(9, 3)]]), null);
+});
+
+test("the cache counts the maps that are derived from an answer", () => {
+  const posted = [];
+  globalThis.Worker = class {
+    postMessage(order) {
+      posted.push(order);
+    }
+  };
+  const deriver = new Deriver(() => {});
+  const encoding = { ids: [1, 2], sentences: [0, 0], special: [false, false] };
+  const overview = { encoding, layers: [0], heads: [0], headOutputs: new Uint16Array(4), bytes: 100 };
+  deriver.similarities(overview, true, [0], true);
+  deriver.worker.onmessage({ data: { kind: "similarity", key: posted[0].key, heads: [new Int8Array(4)] } });
+  assert.equal(overview.bytes, 104);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { measured, nearestOf } from "../src/head-distances.ts";
-import { labelledOf, nextIn } from "../src/head-plane.ts";
-import { planeOf } from "../src/mds.ts";
-import { likeOf } from "../src/metrics.ts";
+import { measured, nearestOf } from "../src/heads/distances.ts";
+import { labelledOf, nextIn } from "../src/views/overview/plane.tsx";
+import { planeOf } from "../src/heads/mds.ts";
+import { likeOf } from "../src/heads/figures.ts";
 
 // Distances of points, [n][n].
 const distances = (points) => Float64Array.from(points.flatMap((p) => points.map((q) => Math.hypot(...p.map((v, k) => v - q[k])))));

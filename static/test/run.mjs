@@ -17,6 +17,9 @@ await build({
   bundle: true,
   platform: "node",
   format: "esm",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  loader: { ".css": "empty" },
   target: "node18",
   logLevel: "warning",
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { linesOf } from "../src/corpora.ts";
-import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/run-figures.ts";
-import { chooseHeads, headsOf, sortHeads } from "../src/run-patterns.ts";
-import { duration, progressOf } from "../src/run-list.ts";
+import { linesOf } from "../src/views/corpus/api.ts";
+import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/views/corpus/figures.ts";
+import { chooseHeads, headsOf, sortHeads } from "../src/views/corpus/patterns.tsx";
+import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
 // One threshold of two, two heads a layer; figures told apart by layer and head.
 const head = (v) => ({ mean_distance: { value: v, spread: 0 }, repeated_share: { value: v / 10, spread: 0 } });

@@ -1,15 +1,17 @@
+import { differenceShade } from "../src/maps/shade.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
-import { hueOf, inkOn, lutOf, luminance, toOklab } from "../src/colour.ts";
-import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/scale.ts";
-import { formatState, INITIAL, MAPS, METRICS, parseState, VIEWS } from "../src/state.ts";
-import { csvText, curlOf, pythonOf } from "../src/export.ts";
-import { addSide, npzOf } from "../src/npz.ts";
-import { crc32, withText } from "../src/png.ts";
-import { strongest } from "../src/heatmap.ts";
-import { pool, rootIndex } from "../src/thumbs.ts";
-import { unitsOf } from "../src/textflow.ts";
-import { labelStep, Viewport } from "../src/viewport.ts";
+import { hueOf, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colour.ts";
+import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
+import { formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
+import { METRICS } from "../src/heads/figures.ts";
+import { csvText, curlOf, pythonOf } from "../src/saving/export.ts";
+import { addSide, npzOf } from "../src/saving/npz.ts";
+import { crc32, withText } from "../src/saving/png.ts";
+import { strongest } from "../src/maps/heatmap.ts";
+import { pool, rootIndex } from "../src/maps/thumbnail.ts";
+import { unitsOf } from "../src/ui/text-flow.tsx";
+import { labelStep, Viewport } from "../src/maps/viewport.ts";
 
 const THEMES = ["light", "dark"];
 
@@ -172,14 +174,14 @@ test("state: what the address says comes back, defaults stay out of it", () => {
     order: "-distance",
     find: "a b",
   };
-  assert.deepEqual(parseState(`#${formatState(state)}`), state);
+  assert.deepEqual(parseState(`#${formatState(state)}`).state, state);
 });
 
 test("state: nonsense in the address falls back to defaults", () => {
-  assert.deepEqual(parseState("#view=zzz&layer=x&tau=7&pin=1.2.3&head=1.5&special=maybe&max="), INITIAL);
-  assert.deepEqual(parseState("#%E0%A4%A"), INITIAL);
-  for (const view of VIEWS) assert.equal(parseState(`view=${view}`).view, view);
-  for (const sort of METRICS) assert.equal(parseState(`sort=${sort}`).sort, sort);
+  assert.deepEqual(parseState("#view=zzz&layer=x&tau=7&pin=1.2.3&head=1.5&special=maybe&max=").state, INITIAL);
+  assert.deepEqual(parseState("#%E0%A4%A").state, INITIAL);
+  for (const view of VIEWS) assert.equal(parseState(`view=${view}`).state.view, view);
+  for (const sort of METRICS) assert.equal(parseState(`sort=${sort}`).state.sort, sort);
 });
 
 test("thumbnails keep the value largest in size of every block, and only tokens seen", () => {
@@ -299,4 +301,14 @@ test("npz: a ZIP of .npy files as NumPy writes them", async () => {
   assert.equal(zip.readUInt32LE(directory + 24), map.length);
   assert.equal(zip.subarray(directory + 46, directory + 59).toString(), "first_map.npy");
   assert.equal(directory + end.readUInt32LE(12) + 22, zip.length);
+});
+
+test("one outlier does not make a difference's other cells pale", () => {
+  const n = 40;
+  const delta = Float32Array.from({ length: n * n }, (_, k) => (k === 7 ? 100 : (k % 11) / 10));
+  const { indices, words, ticks } = differenceShade(delta, n, { map: "ink", theme: "light", scale: "linear" });
+  assert.equal(indices[7], 255);
+  assert.equal(indices[10], 255); // as large as the scale reaches
+  assert.equal(ticks.at(-1).label, "+1.00");
+  assert.match(words, /the largest, 100, lies beyond/);
 });

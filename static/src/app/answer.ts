@@ -1,0 +1,132 @@
+// A safetensors answer of POST /analyze as the viewer uses it.
+import type { AnalyzeAnswer, HeadSummary } from "../../../build/openapi";
+import { readable } from "./token-labels";
+import { parseSafetensors, type Tensor } from "./safetensors";
+
+export interface Encoding {
+  ids: number[];
+  tokens: string[]; // as people read them
+  types: number[];
+  special: boolean[];
+  offsets: [number, number][]; // code points of text, or of text_pair for type 1
+  sentences: number[];
+  words: (number | null)[];
+}
+
+// One head in figures, as the service names them; the token itself is known from its position.
+export type Summary = Omit<HeadSummary, "focal_token">;
+
+export interface Answer {
+  model: string;
+  sha256: string;
+  request: string;
+  truncated: boolean;
+  encoding: Encoding;
+  layers: number[];
+  heads: number[];
+  attentions: Float32Array | Uint16Array | Uint8Array | null; // [l][h][T][T]
+  similarities: Float32Array | Uint8Array | null; // [l][h][T][T]
+  weightedNorms: Float32Array | null; // [l][h][T][T]
+  headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
+  distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
+  summary: Summary[][] | null; // [l][h]
+  timing: Timing;
+  bytes: number;
+}
+
+// An answer as JSON: lists of tokens and few numbers.
+export type JsonAnswer = AnalyzeAnswer & { bytes: number };
+
+export interface Timing {
+  [stage: string]: number;
+} // milliseconds, from Server-Timing
+
+export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
+  const { tensors, metadata } = parseSafetensors(bytes);
+  const read = <T>(name: string): T => {
+    const text = metadata[name];
+    if (text === undefined) throw new Error(`The answer lacks "${name}".`);
+    return JSON.parse(text) as T;
+  };
+  const list = (name: string): number[] => {
+    const found = tensors.get(name);
+    if (!found) throw new Error(`The answer lacks "${name}".`);
+    return Array.from(found.data as BigInt64Array, Number);
+  };
+  const map = (name: string): Tensor["data"] | null => tensors.get(name)?.data ?? null;
+  const model = metadata.model ?? "";
+  return {
+    model,
+    sha256: metadata.model_sha256 ?? "",
+    request: metadata.request ?? "",
+    truncated: metadata.truncated === "true",
+    encoding: {
+      ids: list("input_ids"),
+      tokens: read<string[]>("tokens").map((token) => readable(token, model)),
+      types: list("token_type_ids"),
+      special: list("special_tokens_mask").map(Boolean),
+      offsets: inTwos(list("offset_mapping")),
+      sentences: list("sentence_ids"),
+      words: list("word_ids").map((w) => (w < 0 ? null : w)),
+    },
+    layers: list("layers"),
+    heads: list("heads"),
+    attentions: map("attentions") as Answer["attentions"],
+    similarities: map("similarities") as Float32Array | null,
+    weightedNorms: map("weighted_norms") as Float32Array | null,
+    headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
+    distances: map("head_distances") as Float32Array | null,
+    summary: summaryOf(tensors),
+    timing,
+    bytes: bytes.byteLength,
+  };
+}
+
+const inTwos = (flat: number[]): [number, number][] =>
+  Array.from({ length: flat.length / 2 }, (_, n) => [flat[2 * n] ?? 0, flat[2 * n + 1] ?? 0]);
+
+const FIGURES = [
+  "max_similarity",
+  "high_pairs",
+  "repeated_share",
+  "same_sentence_share",
+  "repeated_same_sentence_share",
+  "mean_distance",
+  "focal_share",
+  "attention_entropy",
+  "separator_attention",
+  "snr_dprime",
+] as const;
+
+// The figures come as one [l][h] array each, NaN where a figure has no meaning.
+function summaryOf(tensors: Map<string, Tensor>): Summary[][] | null {
+  const shape = tensors.get("summary_high_pairs")?.shape;
+  if (!shape) return null;
+  const [layers, heads] = shape as [number, number];
+  const value = (name: string, at: number): number | null => {
+    const v = Number(tensors.get(`summary_${name}`)?.data[at] ?? NaN);
+    return Number.isNaN(v) ? null : v;
+  };
+  return Array.from({ length: layers }, (_, l) =>
+    Array.from({ length: heads }, (_, h) => {
+      const at = l * heads + h;
+      const focal = value("focal_position", at);
+      return {
+        ...Object.fromEntries(FIGURES.map((name) => [name, value(name, at)])),
+        focal_position: focal !== null && focal >= 0 ? focal : null,
+      } as Summary;
+    }),
+  );
+}
+
+// One head's part of a stack, by position in the selection. A view, not a copy.
+export function partAt<T extends Float32Array | Uint8Array | Uint16Array>(
+  stack: T,
+  answer: Answer,
+  l: number,
+  h: number,
+): T {
+  const size = stack.length / (answer.layers.length * answer.heads.length);
+  const at = (l * answer.heads.length + h) * size;
+  return stack.subarray(at, at + size) as T;
+}

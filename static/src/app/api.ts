@@ -1,0 +1,129 @@
+// Talks to the server the page came from. Every address is relative, so any path prefix works.
+import type { AnalyzeRequest, Model, Models, Problem as ProblemBody } from "../../../build/openapi";
+import { learnTokenizers, readableAnswer } from "./token-labels";
+import { readAnswer, type Answer, type JsonAnswer, type Timing } from "./answer";
+import { authorization, tellRefusal } from "./token";
+
+export type { Model };
+
+// problem+json (RFC 9457), or the same shape for what never reached the server.
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly pointer = "",
+    readonly retryAfter = 0,
+  ) {
+    super(detail || title);
+  }
+}
+
+export function problemFrom(status: number, title: string, text: string, retryAfter: string | null): Problem {
+  let body: Partial<ProblemBody> = {};
+  try {
+    body = JSON.parse(text) as Partial<ProblemBody>;
+  } catch {
+    // not from headscope itself: a proxy, say
+  }
+  return new Problem(status, body.title ?? title, body.detail ?? "", body.pointer ?? "", Number(retryAfter ?? 0));
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text().catch(() => "");
+  return problemFrom(response.status, response.statusText, text, response.headers.get("Retry-After"));
+}
+
+export async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, headers: { ...init.headers, ...authorization() } });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Problem(0, "No answer", "The server does not answer. Is it still running?");
+  }
+  if (response.status === 401) tellRefusal();
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+export interface Progress {
+  received: number;
+  total: number;
+} // bytes; total 0 while computing
+
+export async function analyze(
+  request: AnalyzeRequest,
+  signal: AbortSignal,
+  onprogress: (progress: Progress) => void,
+): Promise<Answer> {
+  const response = await send("analyze", {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/x-safetensors" },
+    body: JSON.stringify(request),
+    signal,
+  });
+  const timing = timingOf(response.headers.get("Server-Timing") ?? "");
+  performance.mark("answer-begins");
+  const bytes = await collect(response, onprogress);
+  performance.mark("answer-complete");
+  return readAnswer(bytes, timing);
+}
+
+// As analyze(), for lists of tokens, which come as JSON.
+export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Promise<JsonAnswer> {
+  const response = await send("analyze", {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept: "application/json" },
+    body: JSON.stringify(request),
+    signal,
+  });
+  const text = await response.text();
+  const answer = JSON.parse(text) as JsonAnswer;
+  return { ...readableAnswer(answer, answer.model), bytes: text.length };
+}
+
+const WHOLE_BYTES = 4 << 20; // so little is not worth its progress
+
+// Reads the body into one array, without a second copy if its length is known beforehand.
+async function collect(response: Response, onprogress: (progress: Progress) => void): Promise<Uint8Array> {
+  const total = Number(response.headers.get("Content-Length") ?? 0);
+  if (!response.body || total < WHOLE_BYTES || response.headers.has("Content-Encoding"))
+    return new Uint8Array(await response.arrayBuffer());
+  const bytes = new Uint8Array(total);
+  const reader = response.body.getReader();
+  let received = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes.set(value, received);
+    received += value.length;
+    onprogress({ received, total });
+  }
+  if (received !== total) throw new Problem(0, "Answer cut short", "The connection closed before the answer's end.");
+  return bytes;
+}
+
+// 'queue;dur=0.1, forward;dur=41.2' -> { queue: 0.1, forward: 41.2 }
+export function timingOf(header: string): Timing {
+  const timing: Timing = {};
+  for (const [, name, ms] of header.matchAll(/([\w-]+)\s*;[^,]*?dur=([\d.]+)/g)) timing[name ?? ""] = Number(ms);
+  return timing;
+}
+
+// The same request in another format, for saving.
+export async function download(request: AnalyzeRequest, format: "npz" | "safetensors" | "json"): Promise<Blob> {
+  const response = await send(`analyze?format=${format}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(request),
+  });
+  return response.blob();
+}
+
+export async function models(): Promise<Model[]> {
+  const response = await send("models", { headers: { Accept: "application/json" } });
+  const { models } = (await response.json()) as Models;
+  learnTokenizers(models);
+  return models;
+}

@@ -1,0 +1,119 @@
+// Answers by request: asked for while drawing, fetched once, dropped least recently used first. A request
+// still under way that nothing on screen wants any more is cancelled.
+import { Problem, type Progress } from "./api";
+import type { Answer } from "./answer";
+import type { AnalyzeRequest } from "./requests";
+
+export interface Entry<A = Answer> {
+  readonly request: AnalyzeRequest;
+  status: "loading" | "ready" | "failed" | "cancelled";
+  answer: A | null;
+  problem: Problem | null;
+  progress: Progress;
+  started: number; // performance.now()
+}
+
+interface Held<A> extends Entry<A> {
+  controller: AbortController;
+  wanted: boolean;
+}
+
+const BYTES_MAX = 160e6;
+const TOLD_MS = 100; // between two words about progress: each is a drawing
+
+type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
+
+export class Cache<A extends { bytes: number }> {
+  private readonly entries = new Map<string, Held<A>>(); // oldest use first
+
+  constructor(
+    private readonly ask: Ask<A>,
+    private readonly changed: () => void,
+  ) {}
+
+  // The default model may go unnamed: with or without its name a request is the same.
+  private unnamed = "";
+  nameDefault(model: string): void {
+    this.unnamed = model;
+    const all = [...this.entries.values()];
+    this.entries.clear();
+    for (const entry of all) this.entries.set(this.keyOf(entry.request), entry);
+  }
+
+  private keyOf({ model, ...rest }: AnalyzeRequest): string {
+    return JSON.stringify([rest, model === this.unnamed ? "" : (model ?? "")]);
+  }
+
+  want(request: AnalyzeRequest): Entry<A> {
+    const key = this.keyOf(request);
+    const entry = this.entries.get(key) ?? this.start(request);
+    entry.wanted = true;
+    this.entries.delete(key);
+    this.entries.set(key, entry);
+    return entry;
+  }
+
+  // Returns the answer if it is here, without asking for it.
+  peek(request: AnalyzeRequest): A | null {
+    return this.entries.get(this.keyOf(request))?.answer ?? null;
+  }
+
+  private start(request: AnalyzeRequest): Held<A> {
+    const entry: Held<A> = {
+      request,
+      status: "loading",
+      answer: null,
+      problem: null,
+      progress: { received: 0, total: 0 },
+      started: performance.now(),
+      controller: new AbortController(),
+      wanted: true,
+    };
+    void this.fetch(entry);
+    return entry;
+  }
+
+  private async fetch(entry: Held<A>): Promise<void> {
+    const { signal } = entry.controller;
+    let told = entry.started;
+    try {
+      entry.answer = await this.ask(entry.request, signal, (progress) => {
+        entry.progress = progress;
+        if (performance.now() - told < TOLD_MS) return;
+        told = performance.now();
+        this.changed();
+      });
+      entry.status = "ready";
+    } catch (error) {
+      entry.status = signal.aborted ? "cancelled" : "failed";
+      if (!signal.aborted)
+        entry.problem = error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
+    }
+    this.changed();
+  }
+
+  cancel(entry: Entry<A>): void {
+    (entry as Held<A>).controller.abort();
+  }
+
+  retry(entry: Entry<A>): void {
+    this.entries.delete(this.keyOf(entry.request));
+    this.changed();
+  }
+
+  // Called after each drawing: cancels the requests that it did not want.
+  sweep(): void {
+    let bytes = 0;
+    for (const [key, entry] of [...this.entries].reverse()) {
+      if (!entry.wanted && entry.status === "loading") entry.controller.abort();
+      bytes += entry.answer?.bytes ?? 0;
+      const dead = entry.status !== "ready" && !entry.wanted;
+      if (dead || (bytes > BYTES_MAX && !entry.wanted)) this.entries.delete(key);
+    }
+  }
+
+  // Before each drawing.
+  begin(): void {
+    for (const entry of this.entries.values()) entry.wanted = false;
+  }
+}

@@ -1,0 +1,59 @@
+// Reports the parts of a link that cannot be shown.
+import type { Answer } from "./answer";
+import type { State } from "./state";
+
+export const CHECKSUM = 12; // digits of a checksum in a link
+
+// One sentence for each field of the link that could not be read or that the model lacks; "" for none.
+export function missingIn(
+  state: State,
+  unread: readonly string[],
+  { model, sha256, layers, heads, encoding }: Answer,
+): string {
+  const { layer, head, layer2, head2, view, against, beside, edits, at, depth } = state;
+  const second = view === "compare" && (against === "head" || against === "off");
+  const lacks = (name: string, asked: readonly number[], has: number, owner: string, then: string): string[] => {
+    const beyond = asked.find((n) => n >= has);
+    return beyond === undefined
+      ? []
+      : [`The link names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];
+  };
+  const [last, ignored] = ["The last is shown instead.", "It is ignored."];
+  const chosen = (pairs: readonly { layer: number; head: number }[]): string[] => [
+    ...lacks(
+      "layer",
+      pairs.map((p) => p.layer),
+      layers.length,
+      model,
+      ignored,
+    ),
+    ...lacks(
+      "head",
+      pairs.map((p) => p.head),
+      heads.length,
+      model,
+      ignored,
+    ),
+  ];
+  const other = state.sha !== "" && sha256 !== "" && !sha256.startsWith(state.sha);
+  return [
+    ...(other
+      ? [
+          `The link was made with other weights of ${model} (checksum ${state.sha}; here ${sha256.slice(0, CHECKSUM)}), so figures differ.`,
+        ]
+      : []),
+    ...unread.map((name) => `Ignored “${name}” in the link: unknown value.`),
+    ...lacks(
+      "layer",
+      [layer, ...(second ? [layer2] : []), ...(view === "experiment" ? [depth] : [])],
+      layers.length,
+      model,
+      last,
+    ),
+    ...lacks("head", second ? [head, head2] : [head], heads.length, model, last),
+    ...(view === "experiment"
+      ? [...chosen(edits), ...lacks("token", [at], encoding.ids.length, "the text", ignored)]
+      : []),
+    ...(view === "text" ? chosen(beside.map(([layer, head]) => ({ layer, head }))) : []),
+  ].join(" ");
+}

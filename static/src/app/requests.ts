@@ -1,0 +1,162 @@
+// state -> the requests whose answers it needs. Two states with equal requests share one answer.
+import type { AnalyzeRequest } from "../../../build/openapi";
+import { measuredRequest, PLAIN, type Measures } from "../heads/measures";
+import { SUM } from "../heads/selection";
+import type { State } from "./state";
+
+export type { AnalyzeRequest };
+
+type Input = Pick<
+  AnalyzeRequest,
+  "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" | "special_tokens" | "interventions"
+>;
+
+// A state, and the interventions of its pass.
+export type Asked = State & Pick<AnalyzeRequest, "interventions">;
+
+function inputOf(state: Asked): Input {
+  return {
+    text: state.text,
+    ...(state.interventions ? { interventions: state.interventions } : {}),
+    ...(state.pair ? { text_pair: state.pair } : {}),
+    ...(state.model ? { model: state.model } : {}),
+    max_tokens: state.max,
+    ...(state.literal ? { split_special_tokens: true } : {}),
+    ...(state.special ? {} : { special_tokens: "mask" as const }),
+  };
+}
+
+// Every head's outputs, which give its similarities, and its figures: the first request of the overview.
+export function overviewRequest(state: Asked, threshold: number): AnalyzeRequest {
+  return {
+    ...inputOf(state),
+    layers: "all",
+    heads: "all",
+    outputs: ["head_outputs", "summary"],
+    dtype: "f2",
+    threshold,
+  };
+}
+
+// Some layers' attention maps as bytes.
+export function attentionRequest(state: Asked, layers: number[]): AnalyzeRequest {
+  return { ...inputOf({ ...state, special: true }), layers, heads: "all", outputs: ["attentions"], dtype: "u1" };
+}
+
+// Some layers' attention maps with the digits that ranking by a single cell needs.
+export const fineAttentionRequest = (state: Asked, layers: number[]): AnalyzeRequest => ({
+  ...attentionRequest(state, layers),
+  dtype: "f2",
+});
+
+// The figures alone, at the threshold of the moment.
+export function summaryRequest(state: Asked): AnalyzeRequest {
+  return { ...inputOf(state), layers: "all", heads: "all", outputs: ["summary"], threshold: state.tau };
+}
+
+// One head exactly, or the layer's heads summed.
+export function headRequest(state: Asked, layer: number, head: number, measures: Measures = PLAIN): AnalyzeRequest {
+  const summed = head === SUM;
+  // Outputs are of the head's own space.
+  const maps: AnalyzeRequest["outputs"] = ["attentions", "similarities"];
+  const request: AnalyzeRequest = {
+    ...inputOf(state),
+    layers: [layer],
+    heads: summed ? "all" : [head],
+    outputs: summed || measures.space === "residual" ? maps : [...maps, "head_outputs"],
+    ...(summed ? { reduce: "sum" as const } : {}),
+    dtype: "f4",
+  };
+  return measuredRequest(request, measures);
+}
+
+// The predictions at a token, or at every [MASK] (at < 0), `most` tokens deep; 0: it has no head for that. With
+// what interventions changed, where there are any.
+export function predictionRequest(state: Asked, at: number, most: number, lens = false): AnalyzeRequest {
+  const changed = Boolean(state.interventions);
+  const positions = at < 0 ? ("masked" as const) : [at];
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: changed ? "all" : [0],
+    heads: changed ? "all" : [0],
+    outputs: most ? ["predictions"] : [],
+    ...(most ? { predictions: { positions, top_k: most, lens } } : {}),
+  };
+}
+
+// The effects of switching off each head of a layer, also on the prediction at a token or every [MASK] (null: the model
+// predicts nothing).
+export function effectsRequest(state: Asked, layer: number, at: number | null): AnalyzeRequest {
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: [layer],
+    heads: "all",
+    outputs: ["effects"],
+    ...(at === null ? {} : { predictions: { positions: at < 0 ? "masked" : [at], top_k: 1 } }),
+  };
+}
+
+// The distances between all heads.
+export function distancesRequest(state: Asked): AnalyzeRequest {
+  return {
+    ...inputOf({ ...state, special: true }),
+    layers: "all",
+    heads: "all",
+    outputs: ["head_distances"],
+    head_distance: state.distance,
+  };
+}
+
+// The layer's heads averaged, N in place of S: what segments are made of.
+export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
+  return {
+    ...inputOf(state),
+    layers: [layer],
+    heads: "all",
+    outputs: ["attentions", "similarities"],
+    normalize: "max",
+    reduce: "mean",
+    dtype: "f4",
+  };
+}
+
+// The request of saved arrays, and the one that is copied: floats as the service has them, negatives kept, and the figures at
+// the thresholds of the moment.
+export function savedRequest(
+  state: Asked,
+  layers: number[] | "all",
+  head: number | readonly number[] | "all",
+  outputs: AnalyzeRequest["outputs"],
+  half = false,
+): AnalyzeRequest {
+  const summed = head === SUM;
+  return {
+    ...inputOf(state),
+    layers,
+    heads: head === "all" || summed ? "all" : typeof head === "number" ? [head] : [...head],
+    outputs: summed ? (outputs ?? []).filter((name) => name !== "head_outputs") : outputs,
+    ...(summed ? { reduce: "sum" as const } : {}),
+    threshold: state.tau,
+    attention_threshold: state.atau,
+    max_pairs: PAIRS_MOST,
+    dtype: half ? "f2" : "f4",
+  };
+}
+const PAIRS_MOST = 1_000_000;
+
+// The second side of a comparison, as a state of its own: what it does not replace it shares. `model2`: the second model.
+export function secondState(state: State, model2: string): Asked {
+  const { against, layer2, head2 } = state;
+  return {
+    ...state,
+    ...(against === "text" ? { text: state.text2, pair: state.pair2 } : {}),
+    ...(against === "model" ? { model: model2 } : {}),
+    ...(against === "off" ? { interventions: [switchedOff(layer2, head2)] } : {}),
+  };
+}
+
+const switchedOff = (layer: number, head: number): NonNullable<AnalyzeRequest["interventions"]>[number] => ({
+  layers: [layer],
+  heads: head === SUM ? "all" : [head],
+  kind: "zero",
+});

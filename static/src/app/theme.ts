@@ -1,0 +1,26 @@
+// Light, dark, or as the system says.
+import type { App } from "./app";
+import { keep, kept } from "./storage";
+
+export const THEMES = ["system", "light", "dark"] as const;
+type ThemeChoice = (typeof THEMES)[number];
+
+const KEY = "headscope-theme";
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export function themeChoice(): ThemeChoice {
+  const saved = kept("localStorage", KEY);
+  return THEMES.find((t) => t === saved) ?? "system";
+}
+
+export function applyTheme(choice: ThemeChoice, app: App): void {
+  keep("localStorage", KEY, choice);
+  app.theme = choice === "system" ? (dark.matches ? "dark" : "light") : choice;
+  document.documentElement.dataset.theme = app.theme;
+  app.draw();
+}
+
+export function watchTheme(app: App): void {
+  applyTheme(themeChoice(), app);
+  dark.addEventListener("change", () => applyTheme(themeChoice(), app));
+}

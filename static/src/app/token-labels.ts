@@ -1,0 +1,77 @@
+// A token as people read it. Tokenizers write spaces and bytes in characters of their own: "Ġ" or "▁" for a space, and
+// byte-level ones every byte that is no printable Latin-1 as a letter from U+0100 on, so that "é" is "Ã©". The service
+// answers tokens so; here, and nowhere else, they become text, with a mark where a space is. A byte that is no whole
+// character is written out, ⟨E2⟩, until it meets the rest of it in a merged word.
+import type { Model } from "../../../build/openapi";
+
+const SPACE = "␣";
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
+// The characters that represent bytes.
+const byteOf = new Map<string, number>();
+for (let byte = 0, next = 0x100; byte < 256; byte++) {
+  const printable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte !== 0xad);
+  byteOf.set(String.fromCodePoint(printable ? byte : next++), byte);
+}
+
+// Replaces characters that would move or vanish on the page.
+const shown = (text: string): string =>
+  text.replace(/[\0-\x20\x7f]/g, (c) =>
+    c === " " ? SPACE : c === "\x7f" ? "␡" : String.fromCodePoint(0x2400 + c.charCodeAt(0)),
+  );
+
+const written = (bytes: Iterable<number>): string =>
+  Array.from(bytes, (byte) => `⟨${byte.toString(16).toUpperCase().padStart(2, "0")}⟩`).join("");
+
+// Bytes to text; what is no whole character is written out.
+function textOf(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length;) {
+    const first = bytes[at] ?? 0;
+    const n = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    const character = bytes.subarray(at, at + n);
+    try {
+      text += shown(UTF8.decode(character));
+      at += n;
+    } catch {
+      text += written([first]);
+      at++;
+    }
+  }
+  return text;
+}
+
+const kinds = new Map<string, Model["tokenizer"]>(); // by the model's name
+
+export const learnTokenizers = (models: readonly Model[]): void =>
+  models.forEach(({ name, tokenizer }) => kinds.set(name, tokenizer));
+
+export function readable(token: string, model: string): string {
+  const kind = kinds.get(model);
+  if (kind === "Unigram" || kind === "BPE") return shown(token.replaceAll("▁", " "));
+  if (kind !== "byte-level BPE") return token;
+  const bytes = Array.from(token, (c) => byteOf.get(c));
+  // An added token may be of any characters, and is as it is written.
+  return bytes.every((byte) => byte !== undefined) ? textOf(Uint8Array.from(bytes)) : shown(token);
+}
+
+// Pieces of one word: bytes that were written out and now meet are characters.
+export const joined = (pieces: readonly string[]): string =>
+  pieces
+    .join("")
+    .replace(/(?:⟨[0-9A-F]{2}⟩){2,}/g, (run) =>
+      textOf(Uint8Array.from(run.match(/[0-9A-F]{2}/g) ?? [], (hex) => parseInt(hex, 16))),
+    );
+
+const TOKEN_KEYS = new Set(["token", "tokens", "token_i", "token_j", "focal_token"]);
+
+// Every token of a JSON answer.
+export function readableAnswer<T>(value: T, model: string): T {
+  const read = (key: string, part: unknown): unknown => {
+    if (typeof part === "string") return TOKEN_KEYS.has(key) ? readable(part, model) : part;
+    if (Array.isArray(part)) return typeof part[0] === "number" ? part : part.map((one) => read(key, one));
+    if (part === null || typeof part !== "object") return part;
+    return Object.fromEntries(Object.entries(part).map(([name, one]) => [name, read(name, one)]));
+  };
+  return read("", value) as T;
+}

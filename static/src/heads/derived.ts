@@ -1,0 +1,127 @@
+// The worker's results for each answer: similarities as bytes, figures by threshold, attention profiles.
+import type { Answer } from "../app/answer";
+import type { Levels } from "./levels";
+import { kindsOf, type Profile } from "./patterns";
+import type { Order, Reply } from "./worker";
+
+// Indexed by layer * heads + head; undefined until it is made.
+export interface Derived {
+  similarity: (Int8Array | undefined)[]; // [T][T], in 127ths of the head's largest |S|
+  levels: (Levels | undefined)[];
+  profiles: (Profile | undefined)[];
+  made: number; // replies so far
+  asked: Set<string>;
+}
+
+const ANNOUNCE_MS = 120; // between two drawings while replies come in
+
+export class Deriver {
+  private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" }); // started early
+  private readonly known = new WeakMap<Answer, Derived>();
+  private readonly waiting = new Map<
+    number,
+    { kind: Order["kind"]; overview: Answer; derived: Derived; from: number }
+  >();
+  private orders = 0;
+  onprogress = (): void => {}; // a layer's maps came and others are still being made
+
+  constructor(private readonly changed: () => void) {
+    this.worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
+  }
+
+  of(overview: Answer): Derived {
+    let derived = this.known.get(overview);
+    if (!derived) {
+      derived = { similarity: [], levels: [], profiles: [], made: 0, asked: new Set() };
+      this.known.set(overview, derived);
+    }
+    return derived;
+  }
+
+  // Orders similarities of the first layers, then of all, then the figures of all; each once. `alone`: of the first only.
+  similarities(overview: Answer, withSpecial: boolean, first: Iterable<number> = [], alone = false): Derived {
+    for (const l of first) this.similarity(overview, l, withSpecial);
+    if (!alone) {
+      for (const l of overview.layers.keys()) this.similarity(overview, l, withSpecial);
+      for (const l of overview.layers.keys()) this.levels(overview, l, withSpecial);
+    }
+    return this.of(overview);
+  }
+
+  private similarity(overview: Answer, l: number, withSpecial: boolean): void {
+    if (this.begun(overview, `similarity ${l}`)) return;
+    this.order(overview, l, { kind: "similarity", ...this.outputsOf(overview, l, withSpecial) });
+  }
+
+  private levels(overview: Answer, l: number, withSpecial: boolean): void {
+    if (this.begun(overview, `levels ${l}`)) return;
+    const { ids, sentences } = overview.encoding;
+    this.order(overview, l, { kind: "levels", ids, sentences, ...this.outputsOf(overview, l, withSpecial) });
+  }
+
+  // Orders a layer's profiles from its attention maps, once.
+  profiles(overview: Answer, l: number, maps: Uint8Array): void {
+    if (this.begun(overview, `attention ${l}`)) return;
+    const kinds = kindsOf(overview.encoding);
+    const shape = { key: this.orders++, T: overview.encoding.ids.length, H: overview.heads.length };
+    this.order(overview, l, { kind: "attention", maps: maps.slice(), kinds, ...shape });
+  }
+
+  // A text of special tokens alone has no pairs.
+  private outputsOf({ encoding, layers, heads, headOutputs }: Answer, l: number, withSpecial: boolean) {
+    const { ids, special } = encoding;
+    const stack = headOutputs as Uint16Array;
+    const size = stack.length / layers.length;
+    const none = special.every(Boolean);
+    return {
+      key: this.orders++,
+      T: ids.length,
+      H: heads.length,
+      outputs: stack.slice(l * size, (l + 1) * size),
+      out: special.map((s) => none || (s && !withSpecial)),
+    };
+  }
+
+  private begun(overview: Answer, name: string): boolean {
+    const { asked } = this.of(overview);
+    const known = asked.has(name);
+    asked.add(name);
+    return known;
+  }
+
+  private order(overview: Answer, l: number, order: Order): void {
+    const { kind, key } = order;
+    this.waiting.set(key, { kind, overview, derived: this.of(overview), from: l * overview.heads.length });
+    this.worker.postMessage(order, [order.kind === "attention" ? order.maps.buffer : order.outputs.buffer]);
+  }
+
+  private take(reply: Reply): void {
+    const order = this.waiting.get(reply.key);
+    if (!order) return;
+    const { derived, from } = order;
+    this.waiting.delete(reply.key);
+    if (reply.kind === "similarity")
+      reply.heads.forEach((bytes, h) => {
+        derived.similarity[from + h] = bytes;
+        order.overview.bytes += bytes.byteLength; // they live as long: the cache counts both
+      });
+    else if (reply.kind === "levels") reply.heads.forEach((levels, h) => (derived.levels[from + h] = levels));
+    else reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
+    derived.made++;
+    if (this.mapsAreMade(reply)) return this.announce();
+    if (reply.kind !== "levels") this.onprogress();
+    this.timer ||= setTimeout(() => this.announce(), ANNOUNCE_MS);
+  }
+
+  private mapsAreMade({ kind }: Reply): boolean {
+    return kind !== "levels" && [...this.waiting.values()].every((other) => other.kind === "levels");
+  }
+
+  // Replies come layer by layer. One drawing serves several, so that the page is free for the maps.
+  private timer = 0;
+  private announce(): void {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.changed();
+  }
+}

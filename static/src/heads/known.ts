@@ -1,0 +1,69 @@
+// The figures of each head at the threshold of now, with its profile once its map was here.
+import type { Answer, Summary } from "../app/answer";
+import type { Cache } from "../app/cache";
+import { summaryRequest } from "../app/requests";
+import { INITIAL, type State } from "../app/state";
+import type { Deriver } from "./derived";
+import type { Known } from "./figures";
+import { figuresAt } from "./levels";
+
+const COMMIT_MS = 250; // the server counts exactly once the slider has rested this long
+
+export class KnownHeads {
+  private joined: { counted: Summary[][]; made: number; heads: Known[][] } | null = null;
+  private committed = INITIAL.tau; // the threshold the server was asked about last
+  private committing = { tau: INITIAL.tau, timer: 0 };
+  private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
+
+  constructor(
+    private readonly cache: Cache<Answer>,
+    private readonly deriver: Deriver,
+    private readonly changed: () => void,
+  ) {}
+
+  // [l][h]. Counted here from half precision until the server's count at this threshold is here.
+  of(overview: Answer, state: State): Known[][] {
+    const counted = this.counted(overview, state);
+    const { profiles, made } = this.deriver.of(overview);
+    if (this.joined?.counted !== counted || this.joined.made !== made) {
+      const H = overview.heads.length;
+      const heads = counted.map((row, l) => row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h] })));
+      this.joined = { counted, made, heads };
+    }
+    return this.joined.heads;
+  }
+
+  private counted(overview: Answer, state: State): Summary[][] {
+    const { tau } = state;
+    const summary = overview.summary ?? [];
+    if (tau === INITIAL.tau) return summary;
+    const request = summaryRequest(state);
+    const exact = this.committed === tau ? this.cache.want(request).answer : this.cache.peek(request);
+    if (exact?.summary) return exact.summary;
+    this.commitLater(tau);
+    // The overview orders what is visible first by itself.
+    const { view, special } = state;
+    const derived = view === "overview" ? this.deriver.of(overview) : this.deriver.similarities(overview, special);
+    const { levels, made } = derived;
+    if (this.rough?.answer !== overview || this.rough.tau !== tau || this.rough.made !== made) {
+      const H = overview.heads.length;
+      const at = (known: Summary, l: number, h: number): Summary => {
+        const counts = levels[l * H + h];
+        return counts ? { ...known, ...figuresAt(counts, tau) } : known;
+      };
+      const figures = summary.map((row, l) => row.map((known, h) => at(known, l, h)));
+      this.rough = { answer: overview, tau, made, figures };
+    }
+    return this.rough.figures;
+  }
+
+  private commitLater(tau: number): void {
+    if (this.committed === tau || this.committing.tau === tau) return;
+    clearTimeout(this.committing.timer);
+    const commit = (): void => {
+      this.committed = tau;
+      this.changed();
+    };
+    this.committing = { tau, timer: setTimeout(commit, COMMIT_MS) };
+  }
+}

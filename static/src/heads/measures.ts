@@ -1,0 +1,55 @@
+// The measures of a head. Attention is plain or weighted by the norm of the vectors it passes on (Kobayashi et al.
+// 2020). Similarity is taken in the head's own arbitrary coordinates or in those of the hidden state.
+import type { AnalyzeRequest } from "../../../build/openapi";
+import type { Head } from "../maps/analysis";
+import { maximumOf } from "../maps/scale";
+
+export const SPACES = ["head", "residual"] as const;
+export type Space = (typeof SPACES)[number];
+
+export interface Measures {
+  space: Space;
+  weigh: boolean;
+}
+export const PLAIN: Measures = { space: "head", weigh: false };
+
+export const isPlain = ({ space, weigh }: Measures): boolean => space === "head" && !weigh;
+
+// Adds the measures to a request.
+export function measuredRequest(request: AnalyzeRequest, { space, weigh }: Measures): AnalyzeRequest {
+  return {
+    ...request,
+    ...(weigh ? { outputs: [...(request.outputs ?? []), "weighted_norms"] } : {}),
+    ...(space === "residual" ? { similarity_space: space } : {}),
+  };
+}
+
+// The map shown as attention.
+export const attentionOf = (head: Head, { weigh }: Measures): Float32Array =>
+  (weigh && head.weighted) || head.attention;
+
+const replaced = new WeakMap<Head, Head>();
+// The head with its weighted map as its attention, if that is chosen.
+export function weighted(head: Head, measures: Measures): Head {
+  if (!measures.weigh || !head.weighted) return head;
+  let other = replaced.get(head);
+  if (!other) replaced.set(head, (other = { ...head, attention: head.weighted }));
+  return other;
+}
+
+// Values as fractions of the map's largest.
+export function fractionsOf(map: Float32Array): Float32Array {
+  const top = maximumOf(map);
+  return top > 0 ? map.map((v) => v / top) : map;
+}
+
+// Follows the name of a relation between tokens.
+export const measureNote = (quantity: "attention" | "similarity", { space, weigh }: Measures): string =>
+  quantity === "attention" ? (weigh ? ", weighted by norms" : "") : space === "residual" ? ", residual space" : "";
+
+export const attentionName = ({ weigh }: Measures): string => (weigh ? "Attention weighted by norms" : "Attention");
+export const formulaOf = {
+  attention: ({ weigh }: Measures): string => (weigh ? "A·‖f(x)‖: rows attend to columns" : "rows attend to columns"),
+  similarity: ({ space }: Measures): string =>
+    space === "residual" ? "O·G·O′, as written into the hidden state" : "O·O′ of the head’s outputs",
+};

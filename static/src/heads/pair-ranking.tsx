@@ -1,0 +1,85 @@
+// All heads ranked by what they have between two chosen tokens, below the views that choose them.
+import { partAt, type Answer } from "../app/answer";
+import type { App } from "../app/app";
+import { fineAttentionRequest } from "../app/requests";
+import type { Axis } from "../maps/analysis";
+import { lutOf, MIDDLE } from "../maps/colour";
+import { format, maximumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../maps/scale";
+import { useApp } from "../ui/context";
+import { Disclosure, Segmented } from "../ui/controls";
+import { betweenTokens, chanceOf, type PairRelation } from "./between";
+import { HeadMap, type HeadNumbers } from "./head-map";
+
+const CHOICES = [
+  { value: "to", label: "First attends to second" },
+  { value: "from", label: "Second attends to first" },
+  { value: "similar", label: "Similarity" },
+] as const;
+
+const nameIn = (axis: Axis, t: number): string => `“${axis.labels[t]}” ${axis.positions[t]}`;
+
+export type EntryPair = readonly [first: number, second: number]; // entries of an axis
+
+// A layer's maps as half-precision numbers; null until they are here.
+function fineMaps(app: App, overview: Answer, l: number): Uint16Array[] | null {
+  const { answer } = app.cache.want(fineAttentionRequest(app.state, [overview.layers[l] ?? l]));
+  return answer && answer.heads.map((_, h) => partAt(answer.attentions as Uint16Array, answer, 0, h));
+}
+
+// The numbers of all heads while they are shown.
+export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadNumbers | null {
+  const overview = app.overview().answer;
+  const { ties, tie, map, space } = app.state;
+  if (!pair || !overview || !ties) return null;
+  const [first, second] = pair.map((t) => axis.groups[t] ?? []);
+  const values = betweenTokens(overview, (l) => fineMaps(app, overview, l), first ?? [], second ?? [], tie);
+  const flat = Float32Array.from(values.flat(), (v) => v ?? 0);
+  const signed = tie === "similar";
+  const top = signed ? sizeOf(flat) : maximumOf(flat);
+  const [i, j] = pair.map((t) => nameIn(axis, t));
+  const labels: Record<PairRelation, string> = {
+    to: `Attention of ${i} to ${j}`,
+    from: `Attention of ${j} to ${i}`,
+    similar: `Similarity${space === "residual" ? " in the head’s space" : ""}, as a fraction of each head’s largest`,
+  };
+  const share = (v: number): number => (top > 0 ? v / top : 0);
+  return {
+    name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],
+    values,
+    place: (v) => (signed ? (MIDDLE + share(v) * (255 - MIDDLE)) / 255 : share(v)),
+    bar: {
+      lut: lutOf(map, signed ? "signed" : "attention", app.theme),
+      label: labels[tie],
+      ticks: signed ? signedTicksOf(top, "linear") : ticksOf(top, "linear"),
+      words: wordsOf("linear", signed ? -top : 0, top),
+    },
+    write: format,
+    caption: `${labels[tie]}: layers down, heads across`,
+    ...(signed ? {} : { chance: chanceOf(overview.encoding.ids.length, (tie === "to" ? second : first) ?? []) }),
+  };
+}
+
+export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null }) {
+  const app = useApp();
+  if (!pair || !app.overview().answer) return null;
+  const { ties, tie } = app.state;
+  const [i, j] = pair;
+  const numbers = pairNumbers(app, axis, pair);
+  const waiting = tie !== "similar" && numbers?.values.some((row) => row[0] === null);
+  const pin = pair.map((t) => axis.groups[t]?.[0] ?? 0);
+  return (
+    <Disclosure
+      title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}
+      open={ties}
+      onToggle={() => app.set({ ties: !ties })}
+    >
+      <Segmented legend="By" value={tie} choices={CHOICES} onChange={(value) => app.set({ tie: value })} />
+      {waiting && (
+        <p class="muted" role="status">
+          Fetching the maps of all layers…
+        </p>
+      )}
+      {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.set({ view: "head", layer, head, pin }, true)} />}
+    </Disclosure>
+  );
+}

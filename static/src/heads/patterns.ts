@@ -1,0 +1,185 @@
+// The targets of a head's attention, as fractions of each query's attention, mean over the queries (Clark et al. 2019),
+// and its pattern in one word. Counted from the overview's bytes: what a row lost by rounding to 0 is spread
+// evenly over the cells that lost it.
+import type { Encoding } from "../app/answer";
+
+export const PATTERNS = [
+  "previous",
+  "next",
+  "self",
+  "first",
+  "separator",
+  "punctuation",
+  "repeated",
+  "sentence",
+  "broad",
+] as const;
+export type Pattern = (typeof PATTERNS)[number];
+
+export const REACH = 8; // offsets -REACH .. REACH
+
+export interface Profile {
+  shares: Record<Exclude<Pattern, "broad">, number>;
+  offsets: number[]; // 2 REACH + 1; mean over the queries that have such a neighbour, NaN where none has
+  entropy: number; // nats, mean over rows
+  evenness: number; // entropy over that of an even spread, 0..1
+  chance: { sentence: number; repeated: number }; // what an even spread would give
+}
+
+// The properties that patterns distinguish, one entry a token.
+export interface Kinds {
+  first: number; // the leading special token, -1: none
+  separator: boolean[]; // the other special tokens
+  punctuation: boolean[];
+  repeated: number[]; // equal for equal token values, -1 for special tokens
+  sentence: number[]; // -1 for special tokens
+}
+
+export function kindsOf({ ids, tokens, special, sentences }: Encoding): Kinds {
+  const first = special[0] ? 0 : -1;
+  return {
+    first,
+    separator: special.map((s, t) => s && t !== first),
+    punctuation: tokens.map((token, t) => !special[t] && /^[␣#]*\p{P}+$/u.test(token)),
+    repeated: ids.map((id, t) => (special[t] ? -1 : id)),
+    sentence: sentences.map((s, t) => (special[t] ? -1 : s)),
+  };
+}
+
+export function profileOf(map: Uint8Array | Float32Array, T: number, unit: number, kinds: Kinds): Profile {
+  const { first, separator, punctuation, repeated, sentence } = kinds;
+  const sums = { previous: 0, next: 0, self: 0, first: 0, separator: 0, punctuation: 0, repeated: 0, sentence: 0 };
+  const chance = { sentence: 0, repeated: 0 };
+  const offsets = new Array<number>(2 * REACH + 1).fill(0);
+  const columns = new Float64Array(T);
+  const [repeats, sentences] = [placesOf(repeated), placesOf(sentence)];
+  let entropy = 0;
+  for (let i = 0; i < T; i++) {
+    const { scale, rest, spread } = rowOf(map, i * T, T, unit);
+    entropy += spread;
+    addRow(columns, map, i * T, scale, rest);
+    const sumAt = (places: readonly number[]): number => sumOf(map, i * T, places, scale, rest);
+    for (let j = Math.max(0, i - REACH); j <= Math.min(T - 1, i + REACH); j++) offsets[j - i + REACH]! += sumAt([j]);
+    const mates = sentences.get(sentence[i]!) ?? [];
+    sums.sentence += sumAt(mates);
+    chance.sentence += mates.length;
+    const same = repeats.get(repeated[i]!);
+    if (!same) continue;
+    sums.repeated += sumAt(same) - sumAt([i]);
+    chance.repeated += same.length - 1;
+  }
+  columns.forEach((sum, j) => {
+    if (j === first) sums.first += sum;
+    else if (separator[j]) sums.separator += sum;
+    else if (punctuation[j]) sums.punctuation += sum;
+  });
+  sums.previous = offsets[REACH - 1]!;
+  sums.self = offsets[REACH]!;
+  sums.next = offsets[REACH + 1]!;
+  const share = (v: number, of: number): number => (of > 0 ? v / of : NaN);
+  for (const name of Object.keys(sums) as (keyof typeof sums)[]) sums[name] = share(sums[name], T);
+  return {
+    shares: sums,
+    offsets: offsets.map((sum, k) => share(sum, T - Math.abs(k - REACH))),
+    entropy: share(entropy, T),
+    evenness: share(entropy, T * Math.log(T)),
+    chance: { sentence: share(chance.sentence, T * T), repeated: share(chance.repeated, T * T) },
+  };
+}
+
+// The positions of each kind; -1 is none.
+function placesOf(kinds: readonly number[]): Map<number, number[]> {
+  const places = new Map<number, number[]>();
+  kinds.forEach((kind, t) => {
+    if (kind < 0) return;
+    const known = places.get(kind);
+    if (known) known.push(t);
+    else places.set(kind, [t]);
+  });
+  return places;
+}
+
+// 1 for 0, else 0 (of what is not negative): the sign bit of v - 1, without a branch, which zeros here and there make slow.
+const isZero = (v: number): number => (v - 1) >>> 31;
+
+const logTerm = (v: number): number => (v > 0 ? v * Math.log(v) : 0);
+const BYTE_TERMS = Float64Array.from({ length: 256 }, (_, v) => logTerm(v));
+
+function addRow(
+  columns: Float64Array,
+  map: Uint8Array | Float32Array,
+  from: number,
+  scale: number,
+  rest: number,
+): void {
+  for (let j = 0; j < columns.length; j++) columns[j]! += map[from + j]! * scale + rest * isZero(map[from + j]!);
+}
+function sumOf(
+  map: Uint8Array | Float32Array,
+  from: number,
+  places: readonly number[],
+  scale: number,
+  rest: number,
+): number {
+  let sum = 0;
+  for (const j of places) sum += map[from + j]! * scale + rest * isZero(map[from + j]!);
+  return sum;
+}
+function byteTerms(map: Uint8Array, from: number, T: number): number {
+  let sum = 0;
+  for (let k = from; k < from + T; k++) sum += BYTE_TERMS[map[k]!]!;
+  return sum;
+}
+function realTerms(map: Float32Array, from: number, T: number): number {
+  let sum = 0;
+  for (let k = from; k < from + T; k++) sum += logTerm(map[k]!);
+  return sum;
+}
+
+// A row's values times scale sum to 1, with `rest` in each cell that is 0; spread: its entropy in nats.
+function rowOf(
+  map: Uint8Array | Float32Array,
+  from: number,
+  T: number,
+  unit: number,
+): { scale: number; rest: number; spread: number } {
+  const terms = map instanceof Uint8Array ? byteTerms(map, from, T) : realTerms(map, from, T);
+  let sum = 0,
+    zeros = 0;
+  for (let k = from; k < from + T; k++) {
+    sum += map[k]!;
+    zeros += isZero(map[k]!);
+  }
+  const lost = 1 - sum * unit;
+  const kept = lost > 0 && zeros > 0;
+  const scale = kept ? unit : sum > 0 ? 1 / sum : 0;
+  const rest = kept ? lost / zeros : 0;
+  return { scale, rest, spread: -(scale * terms + sum * logTerm(scale)) - zeros * logTerm(rest) };
+}
+
+const POSITION_LEAST = 0.5, // Clark's thresholds: one neighbour, one kind of token, entropy at 128 tokens
+  KIND_LEAST = 0.6,
+  BROAD_LEAST = 3.8 / Math.log(128),
+  LIFT_LEAST = 1.5; // over chance, for kinds that an even spread meets often
+
+// chance: the fraction that an even spread gives.
+export const isOfSentence = (share: number, chance: number): boolean =>
+  share > KIND_LEAST && share > LIFT_LEAST * chance;
+
+// The head's pattern in one word, or null when none is strong.
+export function labelOf({ shares, evenness, chance }: Profile): Pattern | null {
+  const passes: Partial<Record<Pattern, number>> = {};
+  for (const name of ["previous", "next", "self"] as const)
+    if (shares[name] > POSITION_LEAST) passes[name] = shares[name];
+  for (const name of ["first", "separator", "punctuation"] as const)
+    if (shares[name] > KIND_LEAST) passes[name] = shares[name];
+  if (shares.repeated > POSITION_LEAST) passes.repeated = shares.repeated;
+  const best = Object.entries(passes).sort((a, b) => b[1] - a[1])[0];
+  if (best) return best[0] as Pattern;
+  if (evenness > BROAD_LEAST) return "broad";
+  return isOfSentence(shares.sentence, chance.sentence) ? "sentence" : null;
+}
+
+// The strength of a pattern in a head, 0..1.
+export const strengthOf = (profile: Profile, pattern: Pattern): number =>
+  pattern === "broad" ? profile.evenness : profile.shares[pattern];

@@ -1,0 +1,116 @@
+// Chooses a layer and one of its heads (or their sum), with the layer's heads as small pictures.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Answer } from "../app/answer";
+import type { App } from "../app/app";
+import { lutOf } from "../maps/colour";
+import { paint, pool, visibleTokens } from "../maps/thumbnail";
+import { useApp } from "../ui/context";
+import { Field, Options } from "../ui/controls";
+import { patternOf } from "./figures";
+import { SUM, type Selection } from "./selection";
+
+type Quantity = "attention" | "similarity";
+type Maps = readonly (Uint8Array | Int8Array | undefined)[];
+
+const SIDE = 34; // CSS px of one picture
+
+function mapsOf(app: App, answer: Answer, layer: number, quantity: Quantity): Maps {
+  if (quantity === "attention") return app.attention(answer, layer) ?? [];
+  const H = answer.heads.length;
+  return app.derived(answer, [layer]).similarity.slice(layer * H, (layer + 1) * H);
+}
+
+export function HeadPicker(props: {
+  label: string;
+  answer: Answer | null;
+  selection: Selection;
+  quantities: readonly Quantity[]; // one picture below the other
+  onPick: (layer: number, head: number) => void;
+}) {
+  const app = useApp();
+  const { answer, selection, quantities, onPick } = props;
+  const { layer } = selection;
+  const shown = useRef(answer); // the last one stays while the next is computed
+  shown.current = answer ?? shown.current;
+  const strip = useRef<HTMLDivElement>(null);
+  const { theme, state } = app;
+  const maps = answer ? quantities.map((quantity) => mapsOf(app, answer, layer, quantity)) : [];
+  const made = maps.map((of) => of.filter(Boolean).length).join(" ");
+  useLayoutEffect(() => {
+    if (!answer) return;
+    strip.current?.querySelectorAll("canvas").forEach((canvas, head) => {
+      const heads = maps.map((of) => of[head]);
+      paintHead(app, answer, canvas, quantities, heads);
+    });
+  }, [answer, layer, theme, state.map, state.special, quantities.join(" "), made]);
+
+  const known = answer ? app.figures(answer)[layer] : undefined;
+  const step = (e: KeyboardEvent): void => {
+    const by = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
+    const buttons = [...(strip.current?.querySelectorAll("button") ?? [])];
+    const next = buttons[buttons.findIndex((button) => button === document.activeElement) + by];
+    if (!by || !next) return;
+    e.preventDefault();
+    next.focus();
+    next.click();
+  };
+  return (
+    <div class="head-picker">
+      <Field label={props.label}>
+        <select value={layer} onChange={(e) => onPick(Number(e.currentTarget.value), selection.head)}>
+          <Options of={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`])} />
+        </select>
+      </Field>
+      <div class="strip-heads" role="group" aria-label="Head" ref={strip} onKeyDown={step}>
+        {shown.current &&
+          [...shown.current.heads, SUM].map((head) => {
+            const pattern = known?.[head] && patternOf(known[head]);
+            const sum = head === SUM;
+            const title = sum ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`;
+            return (
+              <button
+                key={head}
+                type="button"
+                aria-label={sum ? undefined : `Head ${head}`}
+                title={pattern ? `${title}: ${pattern}` : title}
+                aria-pressed={head === selection.head}
+                tabIndex={head === selection.head ? 0 : -1}
+                onClick={() => onPick(layer, head)}
+              >
+                {sum ? (
+                  <span class="sum" aria-hidden="true">
+                    Σ
+                  </span>
+                ) : (
+                  <canvas aria-hidden="true" />
+                )}
+                <small>{sum ? "sum" : head}</small>
+              </button>
+            );
+          })}
+      </div>
+    </div>
+  );
+}
+
+// A head's pictures, one below the other.
+function paintHead(
+  app: App,
+  answer: Answer,
+  canvas: HTMLCanvasElement,
+  quantities: readonly Quantity[],
+  maps: Maps,
+): void {
+  const { state, theme } = app;
+  const shown = visibleTokens(answer, state.special);
+  const size = Math.min(shown.length, Math.round(SIDE * devicePixelRatio));
+  canvas.width = size;
+  canvas.height = size * quantities.length;
+  canvas.style.height = `${SIDE * quantities.length}px`;
+  quantities.forEach((quantity, n) => {
+    const map = maps[n];
+    if (!map || !size) return;
+    const lut = lutOf(state.map, quantity === "attention" ? "attention" : "signed", theme);
+    canvas.getContext("2d")?.putImageData(paint(pool(map, answer.encoding.ids.length, size, shown), lut), 0, n * size);
+  });
+}

@@ -1,0 +1,141 @@
+// Starts the viewer: draws the frame, and the view that the state names.
+import { render as renderTree, type FunctionComponent, type VNode } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { models } from "./app/api";
+import { App } from "./app/app";
+import { embedded } from "./app/embed";
+import { CHECKSUM, missingIn } from "./app/missing";
+import { VIEWS, type View } from "./app/state";
+import { keep, kept } from "./app/storage";
+import { watchTheme } from "./app/theme";
+import { FocusKeeper } from "./focus";
+import { bindKeys } from "./keys";
+import { ExportMenu } from "./saving/menu";
+import { Readout, TopBar } from "./ui/chrome";
+import { AppContext, useApp } from "./ui/context";
+import { Adopt } from "./ui/controls";
+import { Glossary } from "./ui/explain";
+import { Help, openHelp } from "./ui/help";
+import { Panel } from "./ui/panel";
+import { TokenGate } from "./ui/token-gate";
+import { CompareView } from "./views/compare/compare";
+import { CorpusView } from "./views/corpus/corpus";
+import { ExperimentView } from "./views/experiment/experiment";
+import { HeadView } from "./views/head/head";
+import { Hints } from "./views/overview/hints";
+import { OverviewView } from "./views/overview/overview";
+import { PairsView } from "./views/pairs/pairs";
+import { TextView } from "./views/text/text";
+import "./styles.css";
+
+const COMPONENTS: Record<View, FunctionComponent> = {
+  overview: OverviewView,
+  head: HeadView,
+  text: TextView,
+  pairs: PairsView,
+  compare: CompareView,
+  corpus: CorpusView,
+  experiment: ExperimentView,
+};
+
+// Each view is a tree of its own, which stays as it is while another one is shown.
+const roots = Object.fromEntries(VIEWS.map((view) => [view, document.createElement("div")])) as unknown as Record<
+  View,
+  HTMLElement
+>;
+
+const HINTS_SEEN = "headscope-hints-seen";
+
+function Missing() {
+  const app = useApp();
+  const answer = app.state.view === "corpus" ? null : app.overview().answer;
+  const words = answer ? missingIn(app.state, app.address.unread, answer) : "";
+  // Links name the checksum of the weights that they show.
+  useLayoutEffect(() => {
+    if (answer && app.state.model && !app.state.sha) app.commit({ sha: answer.sha256.slice(0, CHECKSUM) });
+  });
+  return (
+    <p class="notice" role="status" hidden={!words}>
+      {words}
+    </p>
+  );
+}
+
+function Frame() {
+  const app = useApp();
+  const [hints, setHints] = useState(!embedded && kept("localStorage", HINTS_SEEN) === null);
+  const closeHints = (): void => {
+    setHints(false);
+    keep("localStorage", HINTS_SEEN, "1");
+  };
+  const openHints = (): void => {
+    setHints(true);
+    app.set({ view: "overview" }, true);
+  };
+  const skip = (e: Event): void => {
+    e.preventDefault();
+    document.getElementById("stage")?.focus();
+  };
+  return (
+    <>
+      <a class="skip" href="#stage" onClick={skip}>
+        Skip to the view
+      </a>
+      <TopBar menu={<ExportMenu />} onHelp={openHelp} />
+      <main>
+        <h1 class="hidden">headscope: how an encoder pays attention</h1>
+        <Panel />
+        <div class="stage" id="stage" tabIndex={-1}>
+          <TokenGate />
+          <Missing />
+          {hints && <Hints onClose={closeHints} />}
+          <Adopt element={roots[app.state.view]} />
+        </div>
+      </main>
+      <Readout />
+      <Help onHints={openHints} />
+      <Glossary />
+    </>
+  );
+}
+
+const page = document.getElementById("app") ?? document.body;
+const focus = new FocusKeeper((root) =>
+  root === roots.head ? root.querySelector<HTMLElement>(".plates:not([hidden]) canvas[tabindex]") : undefined,
+);
+let shown: HTMLElement | null = null;
+
+function render(): void {
+  const { view } = app.state;
+  const root = roots[view];
+  const stage = document.getElementById("stage");
+  const lost = shown !== null && shown !== root && stage !== null && focus.leave(shown, stage);
+  const View = COMPONENTS[view];
+  const within = (tree: VNode) => <AppContext.Provider value={app}>{tree}</AppContext.Provider>;
+  renderTree(within(<Frame />), page);
+  renderTree(within(<View />), root);
+  shown = root;
+  if (lost) focus.enter(root, stage);
+  focus.follow(root);
+}
+
+// A file dropped where none is taken would replace the page.
+function refuseFile(e: DragEvent): void {
+  if (e.defaultPrevented || !e.dataTransfer?.types.includes("Files")) return;
+  e.preventDefault();
+  e.dataTransfer.dropEffect = "none";
+  if (e.type === "drop") app.announce("A file of texts can be dropped in the view Corpus", true);
+}
+
+const app = new App(render);
+document.documentElement.classList.toggle("embedded", embedded);
+watchTheme(app);
+for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => refuseFile(e));
+bindKeys(app);
+// The text is analysed without waiting for the first frame or the list of models.
+if (app.state.view !== "corpus") app.overview();
+models()
+  .then((list) => app.learn(list))
+  .catch(() => {}) // a view that needs the list reports why it is missing
+  .finally(app.draw);
+app.draw();

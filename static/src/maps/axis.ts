@@ -1,0 +1,123 @@
+// The axis on screen and the maps upon it: special tokens hidden, word pieces merged, on demand.
+import { partAt, type Answer, type Encoding } from "../app/answer";
+import { normalize, similarityMaximum, type Axis, type Head } from "./analysis";
+import { joined } from "../app/token-labels";
+import { fromHalves, similarityOf } from "../heads/similarity";
+import { escapeBidi } from "../app/bidi";
+
+export interface Lens {
+  special: boolean;
+  words: boolean;
+}
+
+// Word pieces lose their ## where they continue a merged word.
+const label = (tokens: readonly string[]): string =>
+  escapeBidi(joined(tokens.map((t, k) => (k ? t.replace(/^##/, "") : t))));
+
+const UNKNOWN = /^(\[UNK\]|<unk>)$/i;
+
+export function axisOf(encoding: Encoding, lens: Lens): Axis {
+  const groups: number[][] = [];
+  let word: number | null = null,
+    type = -1;
+  encoding.ids.forEach((_, t) => {
+    if (!lens.special && encoding.special[t]) return;
+    const w = encoding.words[t] ?? null;
+    if (lens.words && w !== null && w === word && encoding.types[t] === type) groups.at(-1)!.push(t);
+    else groups.push([t]);
+    word = w;
+    type = encoding.types[t]!;
+  });
+  const first = groups.map((g) => g[0]!);
+  return {
+    n: groups.length,
+    groups,
+    labels: groups.map((g) => label(g.map((t) => encoding.tokens[t]!))),
+    unknown: groups.map((g) => g.some((t) => UNKNOWN.test(encoding.tokens[t]!))),
+    keys: groups.map((g) => g.map((t) => encoding.ids[t]).join(" ")),
+    sentences: first.map((t) => encoding.sentences[t]!),
+    special: first.map((t) => encoding.special[t]!),
+    types: first.map((t) => encoding.types[t]!),
+    offsets: groups.map((g) => [encoding.offsets[g[0]!]![0], encoding.offsets[g.at(-1)!]![1]]),
+    positions: lens.words ? first.map((_, k) => k) : first,
+  };
+}
+
+type Merge = "attention" | "mean";
+
+// Attention to a word is the sum over its tokens, from a word their mean (Clark et al. 2019); similarities
+// are means.
+export function project(map: ArrayLike<number>, T: number, axis: Axis, merge: Merge, unit = 1): Float32Array {
+  const out = new Float32Array(axis.n * axis.n);
+  if (axis.n === T) {
+    for (let k = 0; k < out.length; k++) out[k] = map[k]! * unit;
+    return out;
+  }
+  axis.groups.forEach((rows, i) => {
+    axis.groups.forEach((columns, j) => {
+      let sum = 0;
+      for (const r of rows) for (const c of columns) sum += map[r * T + c]!;
+      out[i * axis.n + j] = (sum * unit) / (rows.length * (merge === "mean" ? columns.length : 1));
+    });
+  });
+  return out;
+}
+
+function clearDiagonal(map: Float32Array, n: number): Float32Array {
+  for (let i = 0; i < n; i++) map[i * n + i] = 0;
+  return map;
+}
+
+// |O_i|^2 per token, mean over a word's tokens: the similarity's diagonal.
+function ownSimilarity(outputs: Float32Array, T: number, axis: Axis): Float32Array {
+  const width = outputs.length / T;
+  const own = Float32Array.from({ length: T }, (_, t) => {
+    let sum = 0;
+    for (let k = t * width; k < (t + 1) * width; k++) sum += outputs[k]! ** 2;
+    return sum;
+  });
+  return Float32Array.from(axis.groups, (g) => g.reduce((sum, t) => sum + own[t]!, 0) / g.length);
+}
+
+// One head from its maps; outputs: none where heads are summed.
+function headFrom(
+  attention: ArrayLike<number>,
+  unit: number,
+  S: ArrayLike<number>,
+  outputs: Float32Array | null,
+  encoding: Encoding,
+  lens: Lens,
+  weighted: ArrayLike<number> | null,
+): Omit<Head, "exact"> {
+  const axis = axisOf(encoding, lens);
+  const T = encoding.ids.length;
+  const similarity = clearDiagonal(project(S, T, axis, "mean"), axis.n);
+  // Special tokens alone are no text: they make no pairs.
+  const maximum = axis.special.every(Boolean) ? NaN : similarityMaximum(similarity, axis.n);
+  return {
+    axis,
+    attention: project(attention, T, axis, "attention", unit),
+    weighted: weighted && project(weighted, T, axis, "attention"),
+    similarity,
+    own: outputs ? ownSimilarity(outputs, T, axis) : null,
+    normalized: normalize(similarity, axis.n, maximum),
+    maximum,
+  };
+}
+
+// The exact answer for one head (f4, one layer, one head or their sum).
+export function headOf(answer: Answer, lens: Lens): Head {
+  const outputs = answer.headOutputs as Float32Array | null;
+  const { attentions, similarities, weightedNorms, encoding } = answer;
+  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens, weightedNorms), exact: true };
+}
+
+// The same head from the overview, drawn at once while the exact answer is on its way.
+export function roughHeadOf(overview: Answer, attention: Uint8Array, l: number, h: number, lens: Lens): Head {
+  const outputs = fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, h));
+  const S = similarityOf(outputs, overview.encoding.ids.length);
+  return { ...headFrom(attention, 1 / 255, S, outputs, overview.encoding, lens, null), exact: false };
+}
+
+// The axis entry a token belongs to, or -1 where it is hidden.
+export const entryOf = (axis: Axis, token: number): number => axis.groups.findIndex((g) => g.includes(token));

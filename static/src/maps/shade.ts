@@ -1,0 +1,82 @@
+// A map's values as colours, with the bar that explains them.
+import { lutOf, MIDDLE, type Lut, type MapName, type Theme } from "./colour";
+import {
+  format,
+  indicesOf,
+  maximumOf,
+  minimumOf,
+  signedIndicesOf,
+  signedTicksOf,
+  sizeOf,
+  ticksOf,
+  wordsOf,
+  type Scale,
+  type Tick,
+} from "./scale";
+
+export interface Shade {
+  indices: Uint8Array; // [n][n]
+  lut: Lut;
+  middle: number; // the index of 0
+  ticks: readonly Tick[];
+  words: string;
+}
+
+export interface Paints {
+  map: MapName;
+  theme: Theme;
+  scale: Scale;
+}
+
+// reach: the maps whose largest value means full colour. Values below 0 bring in the second side.
+export function shadeOf(
+  values: Float32Array,
+  n: number,
+  quantity: "attention" | "similarity",
+  { map, theme, scale }: Paints,
+  reach: readonly Float32Array[] = [values],
+): Shade {
+  const low = Math.min(0, ...reach.map(minimumOf)),
+    high = Math.max(0, ...reach.map((v) => maximumOf(v)));
+  const words = wordsOf(scale, low, high);
+  if (low < 0) {
+    const top = Math.max(...reach.map((v) => sizeOf(v)));
+    return {
+      indices: signedIndicesOf(values, n, n, top, scale),
+      lut: lutOf(map, "signed", theme),
+      middle: MIDDLE,
+      ticks: signedTicksOf(top, scale),
+      words,
+    };
+  }
+  return {
+    indices: indicesOf(values, n, n, high, scale),
+    lut: lutOf(map, quantity, theme),
+    middle: 0,
+    ticks: ticksOf(high, scale),
+    words,
+  };
+}
+
+const WITHIN = 0.995; // of the cells lie within the scale of a difference: one outlier must not make the others pale
+
+// The size that this fraction of the values does not exceed; the largest if there are few values.
+function reachOf(values: Float32Array): number {
+  const sizes = values.map(Math.abs).sort();
+  const reach = sizes[Math.floor(WITHIN * (sizes.length - 1))] ?? 0;
+  return reach > 0 ? reach : (sizes.at(-1) ?? 0);
+}
+
+// first - second: one colour a side. Larger differences have the colour of the scale's end.
+export function differenceShade(delta: Float32Array, n: number, { map, theme }: Paints): Shade {
+  const top = reachOf(delta);
+  const largest = sizeOf(delta);
+  return {
+    indices: signedIndicesOf(delta, n, n, top, "linear"),
+    lut: lutOf(map, "difference", theme),
+    middle: MIDDLE,
+    ticks: signedTicksOf(top, "linear"),
+    words:
+      wordsOf("linear", n ? -top : 0, top) + (largest > top ? `; the largest, ${format(largest)}, lies beyond` : ""),
+  };
+}

@@ -1,0 +1,116 @@
+// The menu that saves and shares what is on screen.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { frameOf } from "../app/embed";
+import { token } from "../app/token";
+import { useApp } from "../ui/context";
+import { arraysOf, csvOf, curlOf, headRowsOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
+
+interface Item {
+  label: string;
+  does: string;
+  act: () => Promise<string>; // returns what was done
+}
+
+const saved = (label: string, does: string, file: string, make: () => Blob | Promise<Blob>): Item => ({
+  label,
+  does,
+  act: async () => {
+    save(await make(), file);
+    return `Saved ${file}`;
+  },
+});
+
+const copied = (label: string, does: string, what: string, text: () => string): Item => ({
+  label,
+  does,
+  act: async () => {
+    await navigator.clipboard.writeText(text());
+    return `Copied ${what}`;
+  },
+});
+
+// The arrays and requests of what is on screen.
+function requestItems(of: Exportable): Item[] {
+  const { request, second } = of.provenance;
+  if (!request) return [];
+  const requests = second ? [request, second] : [request];
+  const address = new URL("analyze", location.href.split("#")[0]).href;
+  const withToken = token() !== "";
+  return [
+    saved("npz", "arrays for NumPy", `${of.name}.npz`, () => arraysOf(of)),
+    copied("curl", "copy the request", "the curl command", () => curlOf(requests, address, withToken)),
+    copied("Python", "copy the request", "the Python program", () => pythonOf(requests, address, withToken)),
+  ];
+}
+
+function fileItems(of: Exportable): Item[] {
+  const { name, picture, heads } = of;
+  return [
+    ...(picture
+      ? [
+          saved("PNG", "picture, 2 ×", `${name}.png`, () => pngOf(of)),
+          saved("SVG", "picture, vector labels", `${name}.svg`, () => svgOf(of)),
+        ]
+      : []),
+    saved("CSV", "table", `${name}.csv`, () => csvOf(of)),
+    ...(heads
+      ? [
+          saved("CSV of heads", "table of all heads", `${name}.heads.csv`, () =>
+            csvOf({ ...of, rows: () => headRowsOf(heads) }),
+          ),
+        ]
+      : []),
+    ...requestItems(of),
+  ];
+}
+
+export function ExportMenu() {
+  const app = useApp();
+  const menu = useRef<HTMLDetailsElement>(null);
+  const [items, setItems] = useState<readonly Item[]>([]);
+  const [note, setNote] = useState("");
+  const toggled = (): void => {
+    if (!menu.current?.open) return;
+    const seen = app.exportable();
+    const address = (): string => app.address.href();
+    setNote(seen ? "" : "There is nothing to save yet.");
+    setItems([
+      ...(seen ? fileItems(seen) : []),
+      copied("Link", "copy this view’s address", "the link", address),
+      copied("Frame", "copy for a notebook or page", "the frame", () => frameOf(address(), seen?.title ?? "headscope")),
+    ]);
+  };
+  const run = async (act: Item["act"]): Promise<void> => {
+    setNote("…");
+    setNote(await act().catch((error: unknown) => (error instanceof Error ? error.message : String(error))));
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    if (e.key !== "Escape" || !menu.current) return;
+    e.stopPropagation(); // the pinned cell stays
+    menu.current.open = false;
+    menu.current.querySelector("summary")?.focus();
+  };
+  useEffect(() => {
+    const closeOutside = (e: PointerEvent): void => {
+      if (menu.current && !menu.current.contains(e.target as Node)) menu.current.open = false;
+    };
+    document.addEventListener("pointerdown", closeOutside);
+    return () => document.removeEventListener("pointerdown", closeOutside);
+  }, []);
+  return (
+    <details class="menu" ref={menu} onToggle={toggled} onKeyDown={onKeyDown}>
+      <summary>Export</summary>
+      <div class="sheet">
+        <div class="items" role="group" aria-label="Save and share">
+          {items.map(({ label, does, act }) => (
+            <button key={label} type="button" onClick={() => void run(act)}>
+              <span>{label}</span>
+              <small>{does}</small>
+            </button>
+          ))}
+        </div>
+        <p role="status">{note}</p>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,40 @@
+// The origin that a saved file states; the same in every view.
+import type { Answer } from "../app/answer";
+import type { App } from "../app/app";
+import { escapeBidi } from "../app/bidi";
+import { savedRequest, type AnalyzeRequest } from "../app/requests";
+import { SUM, type Selection } from "../heads/selection";
+import type { Exportable } from "./export";
+
+const QUOTED = 80; // characters of the text in a title
+
+// `request` is the one whose answer holds the arrays on screen.
+export function madeOf(
+  app: App,
+  { model, sha256 }: Answer,
+  name: string,
+  request: AnalyzeRequest,
+): Omit<Exportable, "picture" | "rows"> {
+  const precision = app.model(model)?.precision ?? "fp32";
+  const rounded = precision === "fp32" ? "" : `, ${precision}`;
+  const { text = "" } = request;
+  const quoted = `“${escapeBidi(text.slice(0, QUOTED))}${text.length > QUOTED ? "…" : ""}”`;
+  return {
+    name: `headscope-${model}-${name}`,
+    title: `headscope · ${model}${rounded} (sha256 ${sha256.slice(0, 12)}) · ${name} · ${quoted}`,
+    provenance: { tool: "headscope", model, model_sha256: sha256, request, page: app.address.href() },
+  };
+}
+
+// A request for several heads. It names layers and heads apart, so it asks for all of those layers' heads.
+export function headsRequest(
+  app: App,
+  selections: readonly [Selection, ...Selection[]],
+  outputs: AnalyzeRequest["outputs"],
+): AnalyzeRequest {
+  const [first] = selections;
+  if (first.head === SUM) return savedRequest(app.state, [first.layer], SUM, outputs);
+  const each = (numbers: number[]): number[] => [...new Set(numbers)].sort((a, b) => a - b);
+  const [layers, heads] = [each(selections.map(({ layer }) => layer)), each(selections.map(({ head }) => head))];
+  return savedRequest(app.state, layers, heads, outputs);
+}

@@ -1,0 +1,195 @@
+// The controls of forms and toolbars. The state decides what they show; a change is reported and drawn with the rest.
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Explained, type Term } from "./explain";
+
+export interface Choice<T extends string> {
+  value: T;
+  label: string;
+  title?: string;
+}
+
+let groups = 0; // useId() repeats itself among trees that are drawn again from their root
+
+// Exclusive choices side by side, as radio buttons so that arrows and screen readers work.
+export function Segmented<T extends string>(props: {
+  legend: string;
+  value: T;
+  choices: readonly Choice<T>[];
+  onChange: (value: T) => void;
+  help?: Term;
+}) {
+  const [name] = useState(() => `choice-${groups++}`);
+  return (
+    <Explained term={props.help}>
+      <fieldset class="segmented">
+        <legend>{props.legend}</legend>
+        <div>
+          {props.choices.map(({ value, label, title }) => (
+            <label key={value} title={title}>
+              <input
+                type="radio"
+                name={name}
+                value={value}
+                checked={value === props.value}
+                onChange={() => props.onChange(value)}
+              />
+              <span>{label}</span>
+            </label>
+          ))}
+        </div>
+      </fieldset>
+    </Explained>
+  );
+}
+
+export function Field(props: {
+  label: string;
+  children: ComponentChildren;
+  class?: string;
+  title?: string;
+  help?: Term;
+}) {
+  return (
+    <Explained term={props.help}>
+      <label class={`field ${props.class ?? ""}`} title={props.title}>
+        <span>{props.label}</span>
+        {props.children}
+      </label>
+    </Explained>
+  );
+}
+
+export function Select<T extends string>(props: {
+  label: string;
+  value: T;
+  options: readonly (readonly [value: T, name: string])[];
+  onChange: (value: T) => void;
+  title?: string;
+  id?: string;
+  help?: Term;
+}) {
+  return (
+    <Field label={props.label} title={props.title} help={props.help}>
+      <select id={props.id} value={props.value} onChange={(e) => props.onChange(e.currentTarget.value as T)}>
+        <Options of={props.options} />
+      </select>
+    </Field>
+  );
+}
+
+export const Options = ({ of }: { of: readonly (readonly [value: string | number, name: string])[] }) =>
+  of.map(([value, name]) => (
+    <option key={value} value={value}>
+      {name}
+    </option>
+  ));
+
+export function Toggle(props: {
+  label: string;
+  title: string;
+  on: boolean;
+  onChange: (on: boolean) => void;
+  help?: Term;
+}) {
+  return (
+    <Explained term={props.help}>
+      <label class="toggle" title={props.title}>
+        <input type="checkbox" checked={props.on} onChange={(e) => props.onChange(e.currentTarget.checked)} />
+        <span>{props.label}</span>
+      </label>
+    </Explained>
+  );
+}
+
+// Ctrl+Enter submits the form of a text.
+export const isSubmit = (e: KeyboardEvent): boolean => e.key === "Enter" && (e.ctrlKey || e.metaKey);
+
+// A slider from 0.05 to 1 with its value beside its name.
+export function Slider(props: {
+  label: string;
+  title: string;
+  value: number;
+  onChange: (value: number) => void;
+  help?: Term;
+}) {
+  return (
+    <Explained term={props.help}>
+      <label class="slider" title={props.title}>
+        <span>{props.label}</span>
+        <output>{props.value.toFixed(2)}</output>
+        <input
+          type="range"
+          min={0.05}
+          max={1}
+          step={0.01}
+          aria-label={props.label}
+          value={props.value}
+          onInput={(e) => props.onChange(Number(e.currentTarget.value))}
+        />
+      </label>
+    </Explained>
+  );
+}
+
+interface TextProps {
+  value: string;
+  onInput: (e: { currentTarget: HTMLInputElement }) => void;
+  type: "search" | "number";
+  min?: number;
+  max?: number;
+  step?: number;
+  placeholder?: string;
+  title?: string;
+  "aria-label"?: string;
+}
+
+// An input whose text follows the state, except while someone types in it.
+export function Input({ value, ...props }: TextProps) {
+  const ref = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    if (ref.current && document.activeElement !== ref.current) ref.current.value = value;
+  });
+  return <input {...(props as object)} ref={ref} />;
+}
+
+// A part that its title opens and closes. The state decides whether it is open: the browser's own toggle comes a task
+// after the click, and a drawing between the two would close it again.
+export function Disclosure(props: { title: string; open: boolean; onToggle: () => void; children: ComponentChildren }) {
+  const toggle = (e: Event): void => {
+    e.preventDefault();
+    props.onToggle();
+  };
+  return (
+    <details class="disclosure" open={props.open}>
+      <summary onClick={toggle}>{props.title}</summary>
+      {props.open && props.children}
+    </details>
+  );
+}
+
+// Names and values in a row.
+export function Facts(props: { of: readonly Fact[]; exact?: boolean }) {
+  return (
+    <dl class="facts" data-exact={props.exact}>
+      {props.of.map(({ name, value, title }) => (
+        <div key={name} title={title}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+export interface Fact {
+  name: string;
+  value: string;
+  title?: string;
+}
+
+// An element made elsewhere, a canvas for example, at its place in the tree.
+export function Adopt({ element }: { element: HTMLElement }) {
+  const place = useRef<HTMLSpanElement>(null);
+  useLayoutEffect(() => place.current?.replaceChildren(element), [element]);
+  return <span class="adopted" ref={place} />;
+}

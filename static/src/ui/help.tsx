@@ -1,0 +1,114 @@
+// A dialog with the keys; "?" opens it.
+import { useRef } from "preact/hooks";
+import { openGlossary } from "./explain";
+import { keepToken, token } from "../app/token";
+
+const KEYS: Record<string, Record<string, string>> = {
+  Everywhere: {
+    "1 – 7": "views",
+    "[  ]": "previous, next head",
+    "{  }": "previous, next layer",
+    "/": "to the text",
+    "Ctrl ↵": "analyse (in the text)",
+    "Ctrl Z": "undo the last step",
+    "?": "this list",
+  },
+  Overview: { "← → ↑ ↓": "move through the heads", "Home End": "ends of the row", "↵": "open the head" },
+  Map: {
+    "← → ↑ ↓": "move the cross-hair",
+    "Shift + arrows": "ten cells",
+    Esc: "release the pinned cell; then back to all heads",
+    "+ − 0": "zoom, whole map",
+    wheel: "zoom, once the map is clicked",
+    drag: "move a zoomed map",
+  },
+  Text: { "← →": "previous, next token", Space: "select the token", Esc: "select none" },
+  Experiment: {
+    "← → ↑ ↓": "move through the heads",
+    "↵": "change the head, or the layer",
+    "Shift ↵": "show the head’s maps",
+  },
+  Pairs: { "↑ ↓": "pair above, below", "↵": "show it on the map" },
+};
+
+const ID = "help";
+
+export function openHelp(): void {
+  const dialog = document.getElementById(ID) as HTMLDialogElement | null;
+  if (dialog && !dialog.open) dialog.showModal();
+}
+export const isHelpOpen = (): boolean => document.querySelector("dialog.help[open]") !== null;
+
+function forgetToken(): void {
+  keepToken("");
+  location.reload();
+}
+
+export function Help({ onHints }: { onHints: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const close = (): void => dialog.current?.close();
+  return (
+    <dialog
+      class="help"
+      id={ID}
+      aria-label="Keys and help"
+      ref={dialog}
+      onClick={(e) => e.target === dialog.current && close()}
+    >
+      <form method="dialog">
+        <h2>Keys</h2>
+        <button class="icon" aria-label="Close">
+          ×
+        </button>
+      </form>
+      <div class="keys">
+        {Object.entries(KEYS).map(([title, keys]) => (
+          <section key={title}>
+            <h3>{title}</h3>
+            <dl>
+              {Object.entries(keys).map(([key, does]) => (
+                <div key={key}>
+                  <dt>
+                    <kbd>{key}</kbd>
+                  </dt>
+                  <dd>{does}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <p class="muted">
+        Method:{" "}
+        <a href="https://arxiv.org/abs/2512.21956" rel="noreferrer">
+          arXiv 2512.21956
+        </a>
+        {" · The service: "}
+        <a href="openapi.json">OpenAPI</a>
+      </p>
+      <button
+        type="button"
+        onClick={() => {
+          close();
+          openGlossary();
+        }}
+      >
+        Glossary
+      </button>{" "}
+      <button
+        type="button"
+        onClick={() => {
+          close();
+          onHints();
+        }}
+      >
+        Show the first hints again
+      </button>
+      {token() !== "" && (
+        <button type="button" onClick={forgetToken}>
+          Forget the token
+        </button>
+      )}
+    </dialog>
+  );
+}

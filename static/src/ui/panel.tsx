@@ -1,0 +1,275 @@
+// The left side: the text to analyse, and the thresholds and display options that every view follows.
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Answer } from "../app/answer";
+import { escapeBidi } from "../app/bidi";
+import { embedded } from "../app/embed";
+import { EXAMPLES } from "../app/examples";
+import { fieldOf, inWords, type FieldName } from "../app/problems";
+import type { State } from "../app/state";
+import { keep, kept } from "../app/storage";
+import { axisOf } from "../maps/axis";
+import { MAPS } from "../maps/colour";
+import { useApp } from "./context";
+import { Field, isSubmit, Options, Select, Slider, Toggle } from "./controls";
+import { guardOf, Guarded } from "./guarded";
+import { ModelBadge } from "./precision";
+import { capital } from "./status";
+
+const WIDE = matchMedia("(min-width: 901px)").matches;
+const EXCERPT = 60; // characters of the text in the closed panel
+
+export function Panel() {
+  const app = useApp();
+  const { state } = app;
+  const hidden = embedded || state.view === "corpus"; // corpus runs are not about one text
+  const precision = app.model()?.precision;
+  const rounded = precision && precision !== "fp32" ? `${precision} · ` : "";
+  return (
+    <details class="panel" open={WIDE} hidden={hidden}>
+      <summary>
+        <span>Text and options</span>
+        <span class="excerpt">{rounded + escapeBidi(state.text.slice(0, EXCERPT))}</span>
+      </summary>
+      <TextForm hidden={hidden} />
+      <DisplayOptions hidden={hidden} />
+    </details>
+  );
+}
+
+function useProblem(hidden: boolean): { name: FieldName; text: string } | null {
+  const app = useApp();
+  const problem = hidden ? null : app.overview().problem;
+  const name = problem && fieldOf(problem.pointer);
+  return name && { name, text: inWords(problem) };
+}
+
+const DRAFT = "headscope-draft"; // in the session: a reload keeps what was typed
+
+function keptDraft(key: string): Draft | null {
+  const [of, draft] = JSON.parse(kept("sessionStorage", DRAFT) ?? "[]") as [string?, Draft?];
+  return of === key && draft ? draft : null;
+}
+
+type Refused = NonNullable<ReturnType<typeof useProblem>>;
+type Input = Pick<State, "text" | "pair" | "max" | "literal" | "model">;
+
+// Typed input that is not analysed yet.
+interface Draft {
+  text: string;
+  pair: string;
+  max: string;
+  literal: boolean;
+}
+
+function TextForm({ hidden }: { hidden: boolean }) {
+  const app = useApp();
+  const { state, models } = app;
+  const committed: Draft = { text: state.text, pair: state.pair, max: String(state.max), literal: state.literal };
+  const key = JSON.stringify(committed);
+  const first = useState(() => keptDraft(key) ?? committed)[0];
+  const last = useRef({ key, draft: first });
+  if (last.current.key !== key) last.current = { key, draft: committed };
+  const { draft } = last.current;
+  const waiting = JSON.stringify(draft) !== key;
+  const answered = useProblem(hidden);
+  const [refused, setRefused] = useState<Refused | null>(null);
+  const problem = refused ?? answered;
+  // Input that the server refuses stays in the form; the result on screen stays that of the input before.
+  const good = useRef<Input | null>(null);
+  const isGood = !hidden && app.overview().answer !== null;
+  useLayoutEffect(() => {
+    const { text, pair, max, literal, model } = state;
+    if (isGood) good.current = { text, pair, max, literal, model };
+    else if (answered && good.current) {
+      const { text, pair, max, literal } = good.current;
+      last.current = { key: JSON.stringify({ text, pair, max: String(max), literal }), draft };
+      setRefused(answered);
+      app.set(good.current);
+    }
+  });
+  const edit = (patch: Partial<Draft>): void => {
+    last.current.draft = { ...last.current.draft, ...patch };
+    keep("sessionStorage", DRAFT, JSON.stringify([key, last.current.draft]));
+    app.draw();
+  };
+  const analyse = (model = state.model): void => {
+    const { text, pair, max, literal } = last.current.draft;
+    const same = text === state.text && pair === state.pair;
+    setRefused(null);
+    const next = { text, pair, model, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
+    app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    if (isSubmit(e)) analyse();
+  };
+  const onSubmit = (e: Event): void => {
+    e.preventDefault();
+    analyse();
+  };
+  return (
+    <form onSubmit={onSubmit} onKeyDown={onKeyDown}>
+      <div class="examples">
+        <h2>Text</h2>
+        <select
+          aria-label="Examples"
+          value=""
+          onChange={(e) => {
+            const example = EXAMPLES[Number(e.currentTarget.value)];
+            if (!example) return;
+            edit({ text: example.text, pair: example.pair ?? "" });
+            analyse();
+          }}
+        >
+          <option value="">Examples…</option>
+          <Options of={EXAMPLES.map(({ name }, n) => [n, name])} />
+        </select>
+      </div>
+      <Guarded name="text" problem={problem}>
+        <Field label="Text" class="bare">
+          <textarea
+            id="text"
+            rows={9}
+            spellcheck={false}
+            value={draft.text}
+            onInput={(e) => edit({ text: e.currentTarget.value })}
+            {...guardOf("text", problem)}
+          />
+        </Field>
+      </Guarded>
+      <Guarded name="pair" problem={problem}>
+        <details class="more" open={state.pair !== ""}>
+          <summary>Second segment</summary>
+          <textarea
+            id="pair"
+            rows={3}
+            spellcheck={false}
+            aria-label="Second segment"
+            value={draft.pair}
+            onInput={(e) => edit({ pair: e.currentTarget.value })}
+            {...guardOf("pair", problem)}
+          />
+        </details>
+      </Guarded>
+      <div class="two">
+        <div class="badged">
+          <Guarded name="model" problem={problem}>
+            <Field label="Model">
+              <select
+                id="model"
+                value={app.modelName()}
+                onChange={(e) => analyse(e.currentTarget.value)}
+                {...guardOf("model", problem)}
+              >
+                <Options of={models.map(({ name }) => [name, name])} />
+              </select>
+            </Field>
+          </Guarded>
+          <ModelBadge />
+        </div>
+        <Guarded name="max" problem={problem}>
+          <Field label="Tokens at most">
+            <input
+              id="max"
+              type="number"
+              inputMode="numeric"
+              min={2}
+              value={draft.max}
+              onInput={(e) => edit({ max: e.currentTarget.value })}
+              {...guardOf("max", problem)}
+            />
+          </Field>
+        </Guarded>
+      </div>
+      <Toggle
+        label="Treat [MASK] as ordinary text"
+        title="split_special_tokens: special tokens written in the text are not recognised"
+        on={draft.literal}
+        onChange={(literal) => edit({ literal })}
+      />
+      <div class="submit">
+        <button type="submit" class={`primary${waiting ? " waiting" : ""}`}>
+          Analyse
+        </button>
+        {waiting ? <strong role="status">Not analysed yet</strong> : <kbd>Ctrl ↵</kbd>}
+      </div>
+      <p class="muted facts-line">{!hidden && <AnswerFacts of={app.overview().answer} />}</p>
+    </form>
+  );
+}
+
+const ALL = { special: true, words: false };
+
+function AnswerFacts({ of }: { of: Answer | null }) {
+  if (!of) return null;
+  const ms = Object.values(of.timing).reduce((a, b) => a + b, 0);
+  const unknown = axisOf(of.encoding, ALL).unknown.filter(Boolean).length;
+  return (
+    <>
+      {of.encoding.ids.length} tokens
+      {of.truncated && <strong> (cut)</strong>}
+      {unknown > 0 && <strong> · {unknown} unknown</strong>}
+      {` · ${of.layers.length} × ${of.heads.length} heads`}
+      {ms > 0 && ` · ${ms.toFixed(0)} ms`}
+    </>
+  );
+}
+
+function DisplayOptions({ hidden }: { hidden: boolean }) {
+  const app = useApp();
+  const { tau, atau, special, words, positions, map } = app.state;
+  const problem = useProblem(hidden);
+  return (
+    <>
+      <div class="group">
+        <h2>Thresholds</h2>
+        <Guarded name="tau" problem={problem}>
+          <Slider
+            label="Similarity τ"
+            help="tau"
+            title="A pair is high when its similarity reaches this fraction of the head's maximum"
+            value={tau}
+            onChange={(value) => app.set({ tau: value })}
+          />
+        </Guarded>
+        <Guarded name="atau" problem={problem}>
+          <Slider
+            label="Attention τ"
+            help="atau"
+            title="A token gathers attention when its column sum reaches this fraction of the largest"
+            value={atau}
+            onChange={(value) => app.set({ atau: value })}
+          />
+        </Guarded>
+      </div>
+      <div class="group">
+        <h2>Display</h2>
+        <Toggle
+          label="Hide special tokens"
+          help="special"
+          title="[CLS] and [SEP] hidden and left out of every figure"
+          on={!special}
+          onChange={(on) => app.set({ special: !on })}
+        />
+        <Toggle
+          label="Merge word pieces"
+          help="pieces"
+          title="Attention to a word is the sum over its pieces, from it their mean"
+          on={words}
+          onChange={(on) => app.set({ words: on })}
+        />
+        <Toggle
+          label="Positions beside tokens"
+          title="Each token of a map with its place in the text"
+          on={positions}
+          onChange={(on) => app.set({ positions: on })}
+        />
+        <Select
+          label="Colours"
+          value={map}
+          options={MAPS.map((name) => [name, capital(name)] as const)}
+          onChange={(name) => app.set({ map: name })}
+        />
+      </div>
+    </>
+  );
+}

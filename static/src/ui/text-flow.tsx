@@ -1,0 +1,128 @@
+// The text with its tokens as elements in place: white space included, special tokens as chips, the cut end in grey.
+import type { ComponentChildren, CSSProperties } from "preact";
+import { escapeBidi } from "../app/bidi";
+import type { Axis } from "../maps/analysis";
+
+export interface TokenLook {
+  class?: string;
+  style?: CSSProperties;
+  chosen?: boolean; // of a listbox
+}
+
+// Offsets count code points; strings count UTF-16 units. Returns the unit at which each code point begins.
+export function unitsOf(text: string): Uint32Array {
+  const starts: number[] = [];
+  for (let at = 0; at < text.length; at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1) starts.push(at);
+  starts.push(text.length);
+  return Uint32Array.from(starts);
+}
+
+// With a label it is a listbox with one stop for the Tab key.
+export function TextFlow(props: {
+  axis: Axis;
+  text: string;
+  pair: string;
+  label?: string;
+  multiple?: boolean;
+  lookOf: (t: number) => TokenLook;
+}) {
+  const { axis, text, pair, label } = props;
+  const token = (t: number, words: string) => {
+    const { class: own, style, chosen } = props.lookOf(t);
+    const classes = ["token", axis.special[t] && "special", axis.unknown[t] && "unknown", own];
+    const listbox = { role: "option", "aria-selected": chosen, tabIndex: t ? -1 : 0 } as const;
+    return (
+      <span
+        key={t}
+        class={classes.filter(Boolean).join(" ")}
+        style={style ?? {}}
+        title={axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : undefined}
+        data-t={t}
+        {...(label ? listbox : {})}
+      >
+        {words}
+      </span>
+    );
+  };
+  return (
+    <div
+      class="flow"
+      role={label ? "listbox" : undefined}
+      aria-label={label}
+      aria-multiselectable={label ? props.multiple : undefined}
+    >
+      {[text, pair].map((source, type) => {
+        const parts = partsOf(axis, source, type, token);
+        return (
+          (source || parts.length > 0) && (
+            <p key={type} role={label ? "group" : undefined}>
+              <span class="lines">{parts}</span>
+            </p>
+          )
+        );
+      })}
+    </div>
+  );
+}
+
+// A segment's tokens, with the text between them and what was cut off.
+function partsOf(
+  axis: Axis,
+  source: string,
+  type: number,
+  token: (t: number, words: string) => ComponentChildren,
+): ComponentChildren[] {
+  const units = unitsOf(source);
+  const parts: ComponentChildren[] = [];
+  let at = 0;
+  for (let t = 0; t < axis.n; t++) {
+    if (axis.types[t] !== type) continue;
+    const [first, last] = axis.offsets[t] ?? [0, 0];
+    const special = axis.special[t];
+    const [from, to] = special ? [at, at] : [units[first] ?? source.length, units[last] ?? source.length];
+    if (from > at) parts.push(escapeBidi(source.slice(at, from)));
+    const words = special || to <= from ? axis.labels[t] : escapeBidi(source.slice(Math.max(from, at), to));
+    parts.push(token(t, words ?? ""));
+    at = Math.max(at, to);
+  }
+  if (at < source.length)
+    parts.push(
+      <span class="rest" title="Cut off: not analysed">
+        {escapeBidi(source.slice(at))}
+      </span>,
+    );
+  return parts;
+}
+
+// The token an event is about; -1: none.
+export function tokenAt(target: EventTarget | null): number {
+  const token = target instanceof Element ? target.closest<HTMLElement>("[data-t]") : null;
+  return token ? Number(token.dataset.t) : -1;
+}
+
+// The elements of the tokens, by their entry.
+export function tokensIn(place: ParentNode): HTMLElement[] {
+  const tokens: HTMLElement[] = [];
+  for (const token of place.querySelectorAll<HTMLElement>("[data-t]")) tokens[Number(token.dataset.t)] = token;
+  return tokens;
+}
+
+// Moves the focus by arrows, Home and End; true if the key was one of them.
+export function moveFocus(e: KeyboardEvent, place: ParentNode): boolean {
+  const tokens = tokensIn(place);
+  const t = tokenAt(document.activeElement);
+  const goal = {
+    ArrowRight: t + 1,
+    ArrowDown: t + 1,
+    ArrowLeft: t - 1,
+    ArrowUp: t - 1,
+    Home: 0,
+    End: tokens.length - 1,
+  }[e.key];
+  const [from, to] = [tokens[t], goal === undefined ? undefined : tokens[goal]];
+  if (!from || !to) return false;
+  from.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+  return true;
+}

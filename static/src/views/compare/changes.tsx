@@ -1,0 +1,108 @@
+// Ranks all heads by the change of their maps between the two sides of a comparison.
+import { useRef } from "preact/hooks";
+import { partAt, type Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import type { Asked } from "../../app/requests";
+import { attentionChange, similarityChange } from "../../heads/change";
+import { HeadMap, type HeadNumbers } from "../../heads/head-map";
+import { fromHalves } from "../../heads/similarity";
+import type { Alignment } from "../../maps/align";
+import type { Axis } from "../../maps/analysis";
+import { lutOf } from "../../maps/colour";
+import { format, ticksOf, wordsOf } from "../../maps/scale";
+import { useApp } from "../../ui/context";
+import { Disclosure } from "../../ui/controls";
+
+export interface ChangedSide {
+  overview: Answer;
+  asked: Asked;
+  axis: Axis;
+}
+
+type Rows = (number | null)[][]; // [l][h], of the layers compared so far
+
+// The token positions of the entries; a merged word has the position of its first token.
+const tokensOf = (axis: Axis, entries: readonly number[]): number[] => entries.map((t) => axis.groups[t]?.[0] ?? 0);
+
+// True if each head of one model has a counterpart in the other.
+export const haveCounterparts = (first: Answer, second: Answer): boolean =>
+  first.layers.length === second.layers.length && first.heads.length === second.heads.length;
+
+// A layer's changes; null while its maps are on their way.
+function changesOf(
+  app: App,
+  l: number,
+  first: ChangedSide,
+  second: ChangedSide,
+  shared: Alignment,
+): Rows[number] | null {
+  const rows = [tokensOf(first.axis, shared.first), tokensOf(second.axis, shared.second)] as const;
+  const T = [first.overview.encoding.ids.length, second.overview.encoding.ids.length] as const;
+  if (app.state.what === "attention") {
+    const [a, b] = [first, second].map(({ overview, asked }) => app.attention(overview, l, asked));
+    if (!a || !b) return null;
+    return a.map((map, k) => attentionChange(map, b[k] ?? [], T, rows));
+  }
+  const outputs = ({ overview }: ChangedSide, k: number): Float32Array =>
+    fromHalves(partAt(overview.headOutputs as Uint16Array, overview, l, k));
+  return first.overview.heads.map((_, k) => similarityChange(outputs(first, k), outputs(second, k), T, rows));
+}
+
+// Compares one layer a frame, so that the page stays fluent.
+function useChanges(open: boolean, first: ChangedSide | null, second: ChangedSide | null, shared: Alignment): Rows {
+  const app = useApp();
+  const known = useRef<{ key: unknown[]; rows: Rows }>({ key: [], rows: [] });
+  if (!open || !first || !second) return known.current.rows;
+  const key = [first.overview, second.overview, first.axis, second.axis, app.state.what];
+  if (key.some((part, n) => part !== known.current.key[n])) known.current = { key, rows: [] };
+  const { rows } = known.current;
+  if (rows.length < first.overview.layers.length) {
+    const next = changesOf(app, rows.length, first, second, shared);
+    if (next) {
+      rows.push(next);
+      app.draw();
+    }
+  }
+  return rows;
+}
+
+function numbersOf({ state, theme }: App, rows: Rows): HeadNumbers {
+  const { map, what, against } = state;
+  const top = Math.max(0, ...rows.flat().map((v) => v ?? 0));
+  const label = `Change of ${what}`;
+  return {
+    name: `${what}_change`,
+    values: rows,
+    place: (v) => (top > 0 ? v / top : 0),
+    bar: { lut: lutOf(map, what, theme), label, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) },
+    write: format,
+    caption:
+      `${label} of each head: norm of the difference over the norm of the first, over the tokens that correspond` +
+      (against === "off" ? "; heads before the one switched off cannot change" : ""),
+  };
+}
+
+export function Changes(props: {
+  first: ChangedSide | null; // null: not here yet
+  second: ChangedSide | null;
+  shared: Alignment;
+  onNumbers: (numbers: HeadNumbers | null) => void; // of all heads, while they are shown
+}) {
+  const app = useApp();
+  const { changes, against } = app.state;
+  const rows = useChanges(changes, props.first, props.second, props.shared);
+  const numbers = changes && rows.length > 0 ? numbersOf(app, rows) : null;
+  props.onNumbers(numbers);
+  const open = (layer: number, head: number): void =>
+    app.set(against === "off" ? { layer, head } : { layer, head, layer2: layer, head2: head }, true);
+  return (
+    <Disclosure title="Rank all heads by their change" open={changes} onToggle={() => app.set({ changes: !changes })}>
+      {rows.length < (props.first?.overview.layers.length ?? 1) && (
+        <p class="muted" role="status">
+          Comparing the heads…
+        </p>
+      )}
+      {numbers && <HeadMap of={numbers} onOpen={open} />}
+    </Disclosure>
+  );
+}

@@ -1,0 +1,362 @@
+// Two heads, two texts or two models side by side, and their difference on a diverging scale.
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { App } from "../../app/app";
+import type { Entry } from "../../app/cache";
+import { savedRequest, type AnalyzeRequest, type Asked } from "../../app/requests";
+import type { HeadNumbers } from "../../heads/head-map";
+import { HeadPicker } from "../../heads/picker";
+import { nameOf, SUM, titleOf, type Selection } from "../../heads/selection";
+import type { Head } from "../../maps/analysis";
+import { MapTrio, type Pair } from "../../maps/map-trio";
+import { ScaleControl } from "../../maps/scale-control";
+import { format } from "../../maps/scale";
+import { titlesOf, TrioPlates, type Heading } from "../../maps/trio-plates";
+import type { Exportable } from "../../saving/export";
+import { withHeads } from "../../saving/picture-heads";
+import { madeOf } from "../../saving/provenance";
+import { pictureOf } from "../../saving/surface";
+import { useApp, useExport } from "../../ui/context";
+import { Facts, Field, isSubmit, Options, Segmented } from "../../ui/controls";
+import { statusOf } from "../../ui/status";
+import { Changes, haveCounterparts, type ChangedSide } from "./changes";
+import { QuantityControl } from "./quantity-control";
+
+const WORDING = {
+  labels: { first: "First map", second: "Second map", both: "Difference map" },
+  short: { first: "first", second: "second", both: "difference" },
+  forward: false,
+};
+
+const AGAINST_CHOICES = [
+  { value: "head", label: "Another head" },
+  { value: "text", label: "Another text" },
+  { value: "model", label: "Another model" },
+  { value: "off", label: "A head switched off" },
+] as const;
+
+interface Sides {
+  first: Entry;
+  second: Entry | null; // null: not chosen yet
+  selections: readonly [Selection, Selection];
+  other: Asked; // the second side's state
+}
+
+function sidesOf(app: App): Sides {
+  const { state } = app;
+  const other = app.secondState();
+  const first = app.selection(app.overview().answer);
+  const selections = [first, secondSelection(app, other, first)] as const;
+  const { against, text2 } = state;
+  const missing = (against === "text" && text2 === "") || (against === "model" && app.models.length < 2);
+  return {
+    first: app.exactly(state, selections[0]),
+    second: missing ? null : app.exactly(other, selections[1]),
+    selections,
+    other,
+  };
+}
+
+// Another text is shown by the same head; another head or model has a choice of its own.
+function secondSelection(app: App, other: Asked, first: Selection): Selection {
+  const { against, layer2, head2, model } = app.state;
+  if (against === "text" || against === "off") return first;
+  const { answer } = against === "model" ? app.overview(other) : app.overview();
+  return app.selection(answer, { layer: layer2, head: head2 }, against === "model" ? other.model : model);
+}
+
+export function CompareView() {
+  const app = useApp();
+  const { state } = app;
+  const trio = useMemo(
+    () =>
+      new MapTrio(app, WORDING, ({ attention, normalized }) =>
+        app.state.what === "attention" ? attention : normalized,
+      ),
+    [app],
+  );
+  const numbers = useRef<HeadNumbers | null>(null);
+  const sides = sidesOf(app);
+  const { first, second } = sides;
+  const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
+  const pair =
+    first.answer && second?.answer ? trio.of(app.exactHead(first.answer), app.exactHead(second.answer)) : null;
+  const heading = pair && headingOf(app, pair, sides);
+  const ranked = pair ? rankedSides(app, pair, sides.other) : null;
+  if (!ranked) numbers.current = null;
+  useExport(() => (pair && heading ? compareExport(app, trio, pair, heading, sides, numbers.current) : null));
+  return (
+    <section class="view compare" aria-label="Compare">
+      <div class="toolbar">
+        <Segmented
+          legend="Compare with"
+          value={state.against}
+          choices={AGAINST_CHOICES}
+          onChange={(against) => app.set({ against }, true)}
+        />
+        <QuantityControl similarity="Similarity N" />
+        <ScaleControl />
+      </div>
+      {state.against === "text" && <SecondText />}
+      <Pickers sides={sides} />
+      {waiting ? statusOf(app, waiting) : !second && <NoSecond />}
+      <TrioPlates trio={trio} pair={pair} heading={heading} />
+      {pair && <PairFacts pair={pair} />}
+      {ranked && !ranked.comparable && (
+        <p class="muted">
+          The two models differ in their numbers of layers or heads, so their heads have no counterparts to rank by
+          change.
+        </p>
+      )}
+      {pair && ranked?.comparable && (
+        <Changes
+          first={ranked.first}
+          second={ranked.second}
+          shared={pair.shared}
+          onNumbers={(made) => (numbers.current = made)}
+        />
+      )}
+      {pair && <Extremes pair={pair} />}
+    </section>
+  );
+}
+
+function SecondText() {
+  const app = useApp();
+  const { text, pair, text2, pair2 } = app.state;
+  const [draft, setDraft] = useState<{ text?: string; pair?: string }>({});
+  const shown = text2 || text;
+  const shownPair = text2 ? pair2 : pair;
+  const compare = (e: Event): void => {
+    e.preventDefault();
+    app.set({ text2: draft.text ?? shown, pair2: draft.pair ?? shownPair }, true);
+    setDraft({});
+  };
+  return (
+    <form class="second-text" onSubmit={compare} onKeyDown={(e) => isSubmit(e) && compare(e)}>
+      <Field label="Second text: change a word of the first, for example">
+        <textarea
+          rows={4}
+          spellcheck={false}
+          aria-label="Second text"
+          value={draft.text ?? shown}
+          onInput={(e) => setDraft({ ...draft, text: e.currentTarget.value })}
+        />
+      </Field>
+      {(pair || pair2) && (
+        <Field label="Its second segment">
+          <textarea
+            rows={4}
+            spellcheck={false}
+            aria-label="Second segment of the second text"
+            value={draft.pair ?? shownPair}
+            onInput={(e) => setDraft({ ...draft, pair: e.currentTarget.value })}
+          />
+        </Field>
+      )}
+      <button type="submit" class="primary">
+        Compare
+      </button>
+    </form>
+  );
+}
+
+function Pickers({ sides: { selections, other } }: { sides: Sides }) {
+  const app = useApp();
+  const { against, what, layer2, head2 } = app.state;
+  const overview = app.overview().answer;
+  const second = (layer: number, head: number): void => app.set({ layer2: layer, head2: head }, true);
+  return (
+    <div class="toolbar">
+      <HeadPicker
+        label="First: layer"
+        answer={overview}
+        selection={selections[0]}
+        quantities={[what]}
+        onPick={(layer, head) => app.set({ layer, head }, true)}
+      />
+      {against === "model" && (
+        <Field label="Second model">
+          <select value={app.modelName(other.model)} onChange={(e) => app.set({ model2: e.currentTarget.value }, true)}>
+            <Options of={app.models.map(({ name }) => [name, name])} />
+          </select>
+        </Field>
+      )}
+      {(against === "head" || against === "model") && (
+        <HeadPicker
+          label="Second: layer"
+          answer={against === "model" ? app.overview(other).answer : overview}
+          selection={selections[1]}
+          quantities={[what]}
+          onPick={second}
+        />
+      )}
+      {against === "off" && (
+        <HeadPicker
+          label="Switched off: layer"
+          answer={overview}
+          selection={app.selection(overview, { layer: layer2, head: head2 })}
+          quantities={[what]}
+          onPick={second}
+        />
+      )}
+    </div>
+  );
+}
+
+function NoSecond() {
+  return (
+    <div class="notice">
+      {useApp().state.against === "text" ? (
+        <p>Write the second text above, then click Compare. It begins as a copy of the first.</p>
+      ) : (
+        <p>
+          This server has one model. To compare two, start it with <kbd>--model NAME=DIR</kbd> given twice.
+        </p>
+      )}
+    </div>
+  );
+}
+
+// While the ranking is closed, nothing of the other side is asked for. Null if there is nothing to rank.
+function rankedSides(
+  app: App,
+  { first, second }: Pair,
+  other: Asked,
+): { first: ChangedSide | null; second: ChangedSide | null; comparable: boolean } | null {
+  const { changes, against } = app.state;
+  const one = app.overview().answer;
+  const two = changes && against !== "head" ? app.overview(other).answer : one;
+  if (!one || against === "head") return null;
+  return {
+    comparable: !two || haveCounterparts(one, two),
+    first: { overview: one, asked: app.state, axis: first.axis },
+    second: two && { overview: two, asked: other, axis: second.axis },
+  };
+}
+
+function headingOf(app: App, { first, second, shared }: Pair, { selections, other }: Sides): Heading {
+  const note = ({ axis }: Head, asked: Asked, which: "first" | "second"): string =>
+    `${sideName(app, which, app.modelName(asked.model))} · ${axis.n} tokens`;
+  const n = shared.first.length;
+  const complete = n === first.axis.n && n === second.axis.n;
+  return {
+    first: { title: titleOf(selections[0]), note: note(first, app.state, "first") },
+    second: { title: titleOf(selections[1]), note: note(second, other, "second") },
+    both: { title: "Difference", note: complete ? "amber: first, blue: second" : `the ${n} tokens that correspond` },
+  };
+}
+
+function sideName({ state }: App, which: "first" | "second", model: string): string {
+  const { against, layer2, head2 } = state;
+  if (against === "text") return `${which} text`;
+  if (against !== "off") return model;
+  if (which === "first") return "unchanged";
+  return `${head2 === SUM ? "all heads" : `head ${head2}`} of layer ${layer2} switched off`;
+}
+
+function PairFacts({ pair }: { pair: Pair }) {
+  const { first, second, shared, delta } = pair;
+  const { what } = useApp().state;
+  const facts = useMemo(() => {
+    const n = shared.first.length;
+    const changed = shared.first.filter(
+      (t, k) => first.axis.labels[t] !== second.axis.labels[shared.second[k] ?? 0],
+    ).length;
+    const mean = delta.length ? delta.reduce((sum, v) => sum + Math.abs(v), 0) / delta.length : NaN;
+    return [
+      { name: "Tokens compared", value: changed ? `${n}, ${changed} of them changed` : String(n) },
+      { name: "Mean |difference|", value: format(mean) },
+      { name: "Correlation", value: format(correlation(pair, what === "attention")) },
+    ];
+  }, [pair]);
+  return <Facts of={facts} />;
+}
+
+// Pearson's, over the cells of both sides.
+function correlation({ second, shared, delta }: Pair, attention: boolean): number {
+  const n = shared.first.length,
+    cells = n * n;
+  if (cells < 2) return NaN;
+  const map = attention ? second.attention : second.normalized;
+  let sx = 0,
+    sy = 0,
+    sxx = 0,
+    syy = 0,
+    sxy = 0;
+  for (let k = 0; k < cells; k++) {
+    const [row, column] = [shared.second[Math.floor(k / n)] ?? 0, shared.second[k % n] ?? 0];
+    const y = map[row * second.axis.n + column] ?? 0;
+    const x = (delta[k] ?? 0) + y;
+    sx += x;
+    sy += y;
+    sxx += x * x;
+    syy += y * y;
+    sxy += x * y;
+  }
+  return (cells * sxy - sx * sy) / Math.sqrt((cells * sxx - sx * sx) * (cells * syy - sy * sy));
+}
+
+const EXTREMES = 8;
+
+function Extremes({ pair }: { pair: Pair }) {
+  const { first, shared, delta } = pair;
+  const n = shared.first.length;
+  const symmetric = useApp().state.what === "similarity";
+  const largest = useMemo(
+    () =>
+      Array.from(delta, (value, k) => ({ value, k }))
+        .filter(({ k }) => !symmetric || Math.floor(k / n) < k % n) // each difference once
+        .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
+        .slice(0, EXTREMES),
+    [pair, symmetric],
+  );
+  const label = (k: number): string => {
+    const t = shared.first[k] ?? 0;
+    return `${first.axis.labels[t]} ${first.axis.positions[t]}`;
+  };
+  return (
+    <div class="extremes">
+      <table>
+        <caption>Largest differences, first − second</caption>
+        <thead>
+          <tr>
+            <th scope="col">{symmetric ? "Token" : "Row"}</th>
+            <th scope="col">{symmetric ? "and token" : "Column"}</th>
+            <th scope="col">First − second</th>
+          </tr>
+        </thead>
+        <tbody>
+          {largest.map(({ value, k }) => (
+            <tr key={k}>
+              <td>{label(Math.floor(k / n))}</td>
+              <td>{label(k % n)}</td>
+              <td class="number">{(value > 0 ? "+" : "") + format(value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function compareExport(
+  app: App,
+  trio: MapTrio,
+  pair: Pair,
+  heading: Heading,
+  { first, selections, other }: Sides,
+  numbers: HeadNumbers | null,
+): Exportable | null {
+  if (!first.answer) return null;
+  const ask = (asked: Asked, { layer, head }: Selection): AnalyzeRequest =>
+    savedRequest(asked, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
+  const name = `compare-${selections.map(nameOf).join("-")}`;
+  const made = madeOf(app, first.answer, name, ask(app.state, selections[0]));
+  const seen = {
+    ...made,
+    provenance: { ...made.provenance, second: ask(other, selections[1]) },
+    picture: pictureOf(trio.plates(pair, titlesOf(heading)), made.title),
+    rows: () => trio.rows(pair),
+  };
+  return withHeads(seen, numbers);
+}

@@ -1,0 +1,19 @@
+// The comparison's part of the state: its second side.
+import { flag, integer, oneOf, text } from "../../app/fields";
+import { SUM } from "../../heads/selection";
+import { SIDES } from "../../maps/align";
+
+const AGAINST = ["head", "text", "model", "off"] as const; // off: the same with a head switched off
+export const QUANTITIES = ["attention", "similarity"] as const;
+
+export const COMPARE_FIELDS = {
+  against: oneOf(AGAINST, "head"),
+  what: oneOf(QUANTITIES, "similarity"),
+  text2: text(),
+  pair2: text(),
+  model2: text(),
+  changes: flag(), // all heads ranked by their change
+  side: oneOf(SIDES, "both"), // the map of the pinned cell
+  layer2: integer(0, -1, 9999),
+  head2: integer(0, SUM, 9999),
+};

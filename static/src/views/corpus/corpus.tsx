@@ -1,0 +1,154 @@
+// Corpus runs: start one, watch it, open its report, and show two side by side.
+import { useMemo } from "preact/hooks";
+import type { Problem } from "../../app/api";
+import { embedded } from "../../app/embed";
+import { useApp, useExport } from "../../ui/context";
+import { Select } from "../../ui/controls";
+import { Notice, problemNotice } from "../../ui/status";
+import type { Run } from "./api";
+import { RunCompare, type Side } from "./compare";
+import { RunForm } from "./form";
+import { progressOf, RunList } from "./list";
+import { nameOfRun } from "./names";
+import { Runs } from "./runs";
+
+const NONE = "-"; // in place of a second run
+
+// A 503 with Retry-After says to come back later instead.
+const isAbsence = ({ status, retryAfter }: Problem): boolean =>
+  status === 404 || status === 501 || (status === 503 && !retryAfter);
+
+export function CorpusView() {
+  const app = useApp();
+  const runs = useMemo(
+    () =>
+      new Runs(
+        () => app.state.view === "corpus",
+        app.draw,
+        (run) => app.announce(`Run ${nameOfRun(run)}: ${run.state}, ${progressOf(run)}`, true),
+      ),
+    [app],
+  );
+  runs.follow();
+  useExport(() => null);
+  const refresh = (): void => void runs.refresh();
+  const absent = runs.problem !== null && isAbsence(runs.problem);
+  const list = absent ? [] : (runs.list ?? []);
+  const done = list.filter(({ state }) => state === "done");
+  return (
+    <section class={`view corpus${absent || embedded ? " absent" : ""}`} aria-label="Corpus">
+      {!absent && !embedded && <RunForm onStart={refresh} />}
+      <div class="corpus-main">
+        <h2>Runs</h2>
+        <ListStatus runs={runs} absent={absent} onRetry={refresh} />
+        <RunList
+          runs={list}
+          titleOf={(run) => runs.title(run)}
+          onChange={(id) => {
+            runs.forget(id);
+            refresh();
+          }}
+        />
+        {runs.list && <MissingRuns done={done} />}
+        {done.length > 0 && <Comparison runs={runs} done={done} />}
+      </div>
+    </section>
+  );
+}
+
+function ListStatus({ runs, absent, onRetry }: { runs: Runs; absent: boolean; onRetry: () => void }) {
+  const { list, problem } = runs;
+  if (absent) return <NoService />;
+  if (problem)
+    return problemNotice(
+      problem,
+      <button type="button" class="primary" onClick={onRetry}>
+        Try again
+      </button>,
+    );
+  if (!list)
+    return (
+      <p class="muted" role="status">
+        Asking for the runs…
+      </p>
+    );
+  return list.length ? null : <NothingYet />;
+}
+
+const NoService = () => (
+  <Notice title="This server keeps no corpus runs">
+    <p>Start it with a folder for them, then reload this page:</p>
+    <pre tabIndex={0}>headscope serve --state DIR</pre>
+    <p>Without a server, the same report comes from the command line:</p>
+    <pre tabIndex={0}>headscope corpus FILES -o DIR</pre>
+  </Notice>
+);
+
+const NothingYet = () => (
+  <Notice title="No runs yet">
+    <p>
+      Drop a file of texts, one a line, plain or NDJSON, and start the run. It counts the paper’s statistics over all of
+      them and ends with a report of its figures.
+    </p>
+    <p class="muted">Two finished runs, of two models or of two kinds of text, can be shown side by side here.</p>
+  </Notice>
+);
+
+function MissingRuns({ done }: { done: readonly Run[] }) {
+  const { run, run2 } = useApp().state;
+  const missing = [run, run2].filter((id) => id && id !== NONE && !done.some((known) => known.id === id));
+  if (!missing.length) return null;
+  return (
+    <div class="notice" role="status">
+      {missing.map((id) => `The link names the run ${id}, which is not among the finished ones here.`).join(" ")}
+    </div>
+  );
+}
+
+function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
+  const app = useApp();
+  const { state } = app;
+  const first = done.find(({ id }) => id === state.run) ?? done[0];
+  const second =
+    state.run2 === NONE ? undefined : (done.find(({ id }) => id === state.run2) ?? done.find((run) => run !== first));
+  // So that a link shows the same two, even after later runs.
+  if (!state.run && first) app.commit({ run: first.id });
+  if (!state.run2 && second) app.commit({ run2: second.id });
+  const options = done.map((run) => [run.id, runs.title(run)] as const);
+  const loaded = [first, second]
+    .filter((run) => run !== undefined)
+    .map((run) => ({ run: { ...run, name: runs.title(run) }, ...runs.report(run.id) }));
+  const failed = loaded.find(({ problem }) => problem);
+  const sides = loaded.flatMap(({ run, report }): Side[] => (report ? [{ run, report }] : []));
+  const ready = sides.length === loaded.length;
+  return (
+    <section class="comparison" aria-label="Two runs side by side">
+      <h2>Side by side</h2>
+      <div class="toolbar">
+        <Select
+          label="First run"
+          value={first?.id ?? ""}
+          options={options}
+          onChange={(run) => app.set({ run }, true)}
+        />
+        <Select
+          label="Second run"
+          value={second?.id ?? NONE}
+          options={[...options, [NONE, "none"]]}
+          onChange={(run2) => app.set({ run2 }, true)}
+        />
+      </div>
+      {failed?.problem && (
+        <p class="error" role="alert">
+          {nameOfRun(failed.run)}: {failed.problem.detail || failed.problem.title}
+        </p>
+      )}
+      {!ready && !failed && (
+        <p class="muted" role="status">
+          Reading the reports…
+        </p>
+      )}
+      {ready && <RunCompare sides={sides} />}
+    </section>
+  );
+}

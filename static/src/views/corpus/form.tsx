@@ -1,0 +1,196 @@
+// Starts a corpus run: a file, dropped or chosen, and the run's options.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Problem } from "../../app/api";
+import { useApp } from "../../ui/context";
+import { Field, Options } from "../../ui/controls";
+import { guardOf, Guarded } from "../../ui/guarded";
+import { ModelBadge } from "../../ui/precision";
+import { capital, waitNote } from "../../ui/status";
+import { LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
+
+const BEGINNING = 64 << 10; // bytes that show what the lines are
+
+const HOLDS: Record<Lines, string> = {
+  "application/x-ndjson": "JSON, a line each (NDJSON)",
+  "text/plain": "A text a line",
+  "application/json": "A JSON array",
+  "text/csv": "CSV with a column text",
+  "text/tab-separated-values": "TSV with a column text",
+  "application/octet-stream": "Detect automatically",
+};
+
+const TYPES = ".jsonl,.ndjson,.json,.txt,.csv,.tsv,.conllu,.gz,.zst,text/plain";
+
+type Place = RunOption | "file" | "all";
+
+// The place for a problem: the option it points to, else below the form.
+const placeOf = ({ pointer }: Problem): Place => RUN_OPTIONS.find((name) => pointer === `/${name}`) ?? "all";
+const idOf = (place: Place): string => `run-${place}`;
+
+export function bytes(n: number): string {
+  if (n < 1e3) return `${n} bytes`;
+  if (n < 1e6) return `${(n / 1e3).toFixed(0)} kB`;
+  return n < 1e9 ? `${(n / 1e6).toFixed(1)} MB` : `${(n / 1e9).toFixed(2)} GB`;
+}
+
+interface Sending {
+  sent: number;
+  total: number;
+  controller: AbortController;
+}
+
+export function RunForm({ onStart }: { onStart: () => void }) {
+  const app = useApp();
+  const [file, setFile] = useState<File | null>(null);
+  const [lines, setLines] = useState<Lines>(LINES[0]);
+  const [problem, setProblem] = useState<{ name: string; text: string } | null>(null);
+  const [sending, setSending] = useState<Sending | null>(null);
+  const [over, setOver] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+
+  const choose = async (chosen: File | null | undefined): Promise<void> => {
+    if (!chosen) return;
+    setFile(chosen);
+    setProblem(null);
+    setLines(linesOf(await chosen.slice(0, BEGINNING).text(), chosen.name));
+  };
+  // Files dropped anywhere on the page are taken.
+  useEffect(() => {
+    const drag = (e: DragEvent): void => {
+      if (app.state.view !== "corpus" || !e.dataTransfer?.types.includes("Files")) return;
+      e.preventDefault();
+      setOver(e.type === "dragover");
+      if (e.type === "drop") void choose(e.dataTransfer.files[0]);
+    };
+    const kinds = ["dragover", "dragleave", "drop"] as const;
+    for (const kind of kinds) addEventListener(kind, drag);
+    return () => kinds.forEach((kind) => removeEventListener(kind, drag));
+  }, [app]);
+
+  const fail = (place: Place, text: string): void => {
+    setProblem({ name: idOf(place), text });
+    form.current?.querySelector<HTMLElement>(`#${idOf(place)}`)?.focus();
+  };
+  const start = async (): Promise<void> => {
+    if (!file || !form.current) return fail("file", "Choose the file that holds the texts, one a line.");
+    const given = new FormData(form.current);
+    const options = Object.fromEntries(RUN_OPTIONS.map((name) => [name, (given.get(name) as string).trim()]));
+    options.name ||= file.name;
+    const controller = new AbortController();
+    const show = (sent: number, total: number): void => setSending({ sent, total, controller });
+    setProblem(null);
+    show(0, file.size);
+    try {
+      await startRun(file, lines, options, controller.signal, show);
+      app.announce(`Run ${options.name} has begun`, true);
+      onStart();
+    } catch (error) {
+      if (error instanceof Problem)
+        fail(placeOf(error), [capital(error.detail || error.title), waitNote(error)].filter(Boolean).join(" "));
+      else if (!controller.signal.aborted) throw error;
+    } finally {
+      setSending(null);
+    }
+  };
+  const option = (name: RunOption, label: string, value: string, placeholder = value) => (
+    <Guarded name={idOf(name)} problem={problem}>
+      <Field label={label}>
+        <input
+          id={idOf(name)}
+          name={name}
+          inputMode={name === "max_tokens" ? "numeric" : undefined}
+          defaultValue={value}
+          placeholder={placeholder}
+          spellcheck={false}
+          autocomplete="off"
+          {...guardOf(idOf(name), problem)}
+        />
+      </Field>
+    </Guarded>
+  );
+  return (
+    <form
+      class={`run-form card${over ? " over" : ""}`}
+      aria-label="New run"
+      noValidate
+      ref={form}
+      onSubmit={(e) => {
+        e.preventDefault();
+        void start();
+      }}
+    >
+      <h2>New run</h2>
+      <Guarded name={idOf("file")} problem={problem}>
+        <label class="drop">
+          <input
+            id={idOf("file")}
+            type="file"
+            accept={TYPES}
+            onChange={(e) => void choose(e.currentTarget.files?.[0])}
+            {...guardOf(idOf("file"), problem)}
+          />
+          <span>
+            <strong>Drop a file</strong> here, or choose one
+          </span>
+          <span class="chosen">{file && `${file.name} · ${bytes(file.size)}`}</span>
+        </label>
+      </Guarded>
+      <Field label="The file holds">
+        <select value={lines} onChange={(e) => setLines(e.currentTarget.value as Lines)}>
+          <Options of={LINES.map((type) => [type, HOLDS[type]])} />
+        </select>
+      </Field>
+      {option("name", "Name", "", file?.name ?? "the file’s name")}
+      <div class="two">
+        <div class="badged">
+          <ModelOption problem={problem} />
+        </div>
+        {option("max_tokens", "Tokens at most", "128")}
+      </div>
+      {option("layers", "Layers: all, last, or numbers", "all")}
+      {option("thresholds", "Similarity thresholds", "0.1,0.2,0.3,0.4,0.5")}
+      <Guarded name={idOf("all")} problem={problem}>
+        <div class="submit">
+          <button type="submit" class="primary" id={idOf("all")} disabled={sending !== null}>
+            Start the run
+          </button>
+        </div>
+      </Guarded>
+      {sending && (
+        <div class="sending" role="status">
+          <p class="muted">
+            Sending {bytes(sending.sent)} of {bytes(sending.total)}
+          </p>
+          <progress max={Math.max(1, sending.total)} value={sending.sent} aria-label="Sent" />
+          <button type="button" onClick={() => sending.controller.abort()}>
+            Cancel
+          </button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+function ModelOption({ problem }: { problem: { name: string; text: string } | null }) {
+  const { models } = useApp();
+  const [model, setModel] = useState("");
+  const id = idOf("model");
+  return (
+    <>
+      <Guarded name={id} problem={problem}>
+        <Field label="Model">
+          <select
+            id={id}
+            name="model"
+            value={model || models[0]?.name}
+            onChange={(e) => setModel(e.currentTarget.value)}
+            {...guardOf(id, problem)}
+          >
+            <Options of={models.map(({ name }) => [name, name])} />
+          </select>
+        </Field>
+      </Guarded>
+      <ModelBadge name={model || models[0]?.name} />
+    </>
+  );
+}

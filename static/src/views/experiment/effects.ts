@@ -1,0 +1,24 @@
+// The effect of switching off each head alone, asked for one layer at a time. Rows are shown as soon as they are here,
+// and the rest can be cancelled.
+import type { Effect } from "../../../../build/openapi";
+import type { Answer, JsonAnswer } from "../../app/answer";
+import type { App } from "../../app/app";
+import type { Entry } from "../../app/cache";
+import { effectsRequest } from "../../app/requests";
+import type { EffectRows } from "./tones";
+
+export interface Effects {
+  rows: EffectRows;
+  next: Entry<JsonAnswer> | null; // of the layer under way; null: all are here
+}
+
+// `at` is the position whose prediction is watched, as in a prediction's request; null if the checkpoint predicts none.
+export function effectsOf(app: App, { layers }: Answer, at: number | null): Effects {
+  const rows: (readonly Effect[] | null)[] = layers.map(() => null);
+  for (const [l, layer] of layers.entries()) {
+    const entry = app.jsonCache.want(effectsRequest(app.state, layer, at));
+    if (!entry.answer) return { rows, next: entry };
+    rows[l] = entry.answer.effects?.[0] ?? [];
+  }
+  return { rows, next: null };
+}

@@ -1,0 +1,397 @@
+// Change heads and see the result: predictions, tokens, every head's maps, before and after.
+import { useMemo, useRef } from "preact/hooks";
+import type { Changes, Prediction } from "../../../../build/openapi";
+import type { Answer, JsonAnswer } from "../../app/answer";
+import type { App } from "../../app/app";
+import type { Entry } from "../../app/cache";
+import { MASKED } from "../../app/examples";
+import { predictionRequest, type Asked } from "../../app/requests";
+import { nameOf } from "../../heads/selection";
+import type { Tint } from "../../heads/tint";
+import type { Axis } from "../../maps/analysis";
+import { axisOf, entryOf } from "../../maps/axis";
+import { lutOf } from "../../maps/colour";
+import { ColourBar } from "../../maps/colour-bar";
+import { ticksOf, wordsOf } from "../../maps/scale";
+import type { Plate } from "../../saving/surface";
+import { useApp, useExport } from "../../ui/context";
+import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
+import { jsonStatusOf, statusOf } from "../../ui/status";
+import { effectsOf, type Effects } from "./effects";
+import { inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit } from "./interventions";
+import { LENS_TOP, LensTable } from "./lens-table";
+import { ExperimentMaps } from "./maps";
+import { PredictionCard } from "./prediction-card";
+import { RankedHeads, RankedTokens } from "./ranks";
+import { experimentExport } from "./saved";
+import { HeadSwitches } from "./switches";
+import { TokenStrip, type TokenTint } from "./token-strip";
+import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf } from "./tones";
+
+const CARDS = 3; // masks shown at once
+const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
+const FACTOR_MOST = 100;
+
+// The answers of the pass before and after the change.
+export interface Outcome {
+  before: JsonAnswer;
+  after: JsonAnswer | null; // null: nothing is changed
+  edits: readonly Edit[];
+}
+
+// The intervention that a click makes.
+function clickOf({ state }: App): Pick<Edit, "kind" | "factor"> {
+  const { kind, factor } = state;
+  return { kind, factor: kind === "scale" ? factor : 0 };
+}
+
+const toggle = (app: App, layer: number, head: number): void =>
+  app.set({ edits: toggled(app.state.edits, { ...clickOf(app), layer, head }) }, true);
+
+// With a change, the maps below show the head before and after it.
+function open(app: App, layer: number, head: number): void {
+  if (!app.state.edits.length) return app.open(layer, head);
+  app.set({ layer, head, pin: [] }, true);
+  document.getElementById("experiment-maps")?.scrollIntoView({ block: "start", behavior: "smooth" });
+}
+
+// Chooses the token to predict, or releases it.
+function choose(app: App, axis: Axis, entry: number): void {
+  const at = axis.groups[entry]?.[0] ?? -1;
+  app.set({ at: at === app.state.at ? -1 : at });
+}
+
+// The number of tokens of a prediction; 0: the checkpoint has no head for masked tokens.
+function mostOf(app: App): number {
+  const model = app.model();
+  return model?.mlm === false ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
+}
+
+const atOf = ({ state }: App, { encoding }: Answer): number => (state.at < encoding.ids.length ? state.at : -1);
+
+const changedState = ({ state }: App, edits: readonly Edit[]): Asked =>
+  edits.length ? { ...state, interventions: requestOf(edits) } : state;
+
+export function ExperimentView() {
+  const app = useApp();
+  const entry = app.overview();
+  const { answer } = entry;
+  // The interventions on heads that the model has.
+  const edits = answer
+    ? app.state.edits.filter(({ layer, head }) => layer < answer.layers.length && head < answer.heads.length)
+    : [];
+  return (
+    <section class="view experiment" aria-label="Experiment">
+      <Toolbar edits={edits} />
+      {statusOf(app, entry)}
+      {answer && <Body answer={answer} edits={edits} />}
+    </section>
+  );
+}
+
+function Toolbar({ edits }: { edits: readonly Edit[] }) {
+  const app = useApp();
+  const { kind, factor } = app.state;
+  return (
+    <div class="toolbar">
+      <Segmented
+        legend="Clicking a head will"
+        help="change"
+        value={kind}
+        choices={KIND_NAMES.map((value) => ({ value, label: KINDS[value].name, title: KINDS[value].title }))}
+        onChange={(value) => app.set({ kind: value })}
+      />
+      {kind === "scale" && (
+        <Field label="Factor" class="factor">
+          <Input
+            type="number"
+            step={0.1}
+            min={-FACTOR_MOST}
+            max={FACTOR_MOST}
+            value={String(factor)}
+            onInput={(e) => {
+              const value = e.currentTarget.valueAsNumber;
+              if (Math.abs(value) <= FACTOR_MOST) app.set({ factor: value });
+            }}
+          />
+        </Field>
+      )}
+      <button type="button" disabled={!edits.length} onClick={() => app.set({ edits: [] }, true)}>
+        Release all
+      </button>
+      <p class="edits" role="status">
+        {edits.length ? inWords(edits) : "Nothing is changed yet"}
+      </p>
+    </div>
+  );
+}
+
+// Asks for both sides. The last ones stay on screen until the next are here.
+function useOutcome(
+  answer: Answer,
+  edits: readonly Edit[],
+): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
+  const app = useApp();
+  const last = useRef<Outcome | null>(null);
+  const ask = (asked: Asked): Entry<JsonAnswer> =>
+    app.jsonCache.want(predictionRequest(asked, atOf(app, answer), mostOf(app)));
+  const before = ask(app.state);
+  const after = edits.length ? ask(changedState(app, edits)) : null;
+  const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
+  if (before.answer && (!after || after.answer))
+    last.current = { before: before.answer, after: after?.answer ?? null, edits };
+  else if (last.current?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) last.current = null;
+  return { outcome: last.current, waiting };
+}
+
+function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
+  const app = useApp();
+  const { state, theme } = app;
+  const { outcome, waiting } = useOutcome(answer, edits);
+  const axis = useMemo(() => axisOf(answer.encoding, state), [answer, state.special, state.words]);
+  const most = mostOf(app);
+  const at = atOf(app, answer);
+  const effects = isEffect(state.tone) ? effectsOf(app, answer, most ? at : null) : null;
+  const values = valuesOf(state.tone, outcome?.after?.changes, effects && effects.rows, answer.heads.length);
+  const tint = values && tintOf(state.tone, values, state.map, theme);
+  const moved = movedTokens(app, outcome?.after?.changes, axis);
+  const selection = app.selection(answer);
+  const plates = useRef<() => Plate[]>(() => []);
+  useExport(() => {
+    if (!outcome) return null;
+    const shown = edits.length ? plates.current() : [];
+    const lens = state.lens ? readings(app, outcome, edits).flatMap((entry) => entry.answer?.predictions ?? []) : [];
+    const parts = { answer, outcome, selection, tint, lens, plates: shown };
+    return experimentExport(app, parts, changedState(app, edits), { at, most }, `experiment-${nameOf(selection)}`);
+  });
+  return (
+    <>
+      {waiting && (waiting.status !== "loading" || !outcome) && jsonStatusOf(app, waiting)}
+      <div class="experiment-body" aria-busy={waiting !== null}>
+        <div class="lab">
+          <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} tint={tint} />
+          <section class="lab-tokens" aria-label="Predictions">
+            <TokenStrip
+              label="Tokens: choose the one to predict"
+              axis={axis}
+              chosen={(outcome?.before.predictions ?? []).map(({ position }) => entryOf(axis, position))}
+              tint={moved && moved.tint}
+              onChoose={(t) => choose(app, axis, t)}
+            />
+            {moved && <DepthControl answer={answer} depth={moved.depth} tint={moved.tint} />}
+            <Predictions outcome={outcome} most={most} chosen={at >= 0} />
+          </section>
+        </div>
+        <div class="ranks">
+          {tint && (
+            <RankedHeads
+              tint={tint}
+              title={TONE_ABOUT[state.tone].title}
+              edits={edits}
+              onOpen={(layer, head) => open(app, layer, head)}
+              onToggle={(layer, head) => toggle(app, layer, head)}
+            />
+          )}
+          {moved && (
+            <RankedTokens
+              axis={axis}
+              values={moved.tint.values}
+              layer={moved.depth}
+              onChoose={(t) => choose(app, axis, t)}
+            />
+          )}
+        </div>
+        {outcome?.before.predictions?.[0] && <Lens outcome={outcome} edits={edits} />}
+        <ExperimentMaps
+          answer={answer}
+          edits={edits}
+          selection={selection}
+          changed={changedState(app, edits)}
+          plates={plates}
+        />
+      </div>
+    </>
+  );
+}
+
+function HeadLab(props: {
+  answer: Answer;
+  edits: readonly Edit[];
+  outcome: Outcome | null;
+  effects: Effects | null;
+  tint: Tint | null;
+}) {
+  const app = useApp();
+  const { answer, edits, outcome, effects, tint } = props;
+  const { tone } = app.state;
+  const toggleLayer = (layer: number): void =>
+    app.set({ edits: toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }) }, true);
+  const askEffects = (): void =>
+    app.set({ tone: outcome?.before.predictions?.length ? "prediction_kl" : "hidden_change" });
+  const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
+  return (
+    <section class="lab-heads" aria-label="Heads">
+      <div class="toolbar">
+        <Select
+          label="Heads coloured by"
+          value={tone}
+          options={tonesOf(mostOf(app) > 0).map((value) => [value, TONE_ABOUT[value].name] as const)}
+          onChange={(value) => app.set({ tone: value })}
+        />
+        {tint && <ColourBar {...tint.bar} />}
+      </div>
+      <HeadSwitches
+        layers={answer.layers.length}
+        heads={answer.heads.length}
+        edits={edits}
+        tint={tint}
+        chosen={app.selection(answer)}
+        onToggle={(layer, head) => toggle(app, layer, head)}
+        onToggleLayer={toggleLayer}
+        onShow={(layer, head) => open(app, layer, head)}
+      />
+      {effects && <EffectsProgress effects={effects} />}
+      {!tint && (
+        <div>
+          {/* Once the predictions are here: they decide what is measured. */}
+          <button type="button" disabled={!outcome} onClick={askEffects}>
+            Which heads matter? Switch each off alone
+          </button>
+        </div>
+      )}
+      <p class="muted caption">
+        {blank &&
+          (tone === "logprob_change"
+            ? "This needs a token that is not masked: choose one in the text. "
+            : "This needs a token that is predicted: choose one in the text. ")}
+        Click a head to change it, L3 to change its whole layer. Shift and click shows its maps.
+      </p>
+    </section>
+  );
+}
+
+function EffectsProgress({ effects: { rows, next } }: { effects: Effects }) {
+  const app = useApp();
+  if (!next) return null;
+  if (next.status === "failed") return jsonStatusOf(app, next);
+  const done = rows.filter(Boolean).length;
+  const stopped = next.status === "cancelled";
+  return (
+    <div class="effects-progress" role="status">
+      <progress max={rows.length} value={done} aria-label="Layers done" />
+      <span>
+        Heads switched off one by one: {done} of {rows.length} layers{stopped && ", then cancelled"}
+      </span>
+      <button type="button" onClick={() => (stopped ? app.jsonCache.retry(next) : app.jsonCache.cancel(next))}>
+        {stopped ? "Continue" : "Cancel"}
+      </button>
+    </div>
+  );
+}
+
+// The change of each token's state after the chosen layer; null if nothing is changed.
+function movedTokens(
+  { state, theme }: App,
+  changes: Changes | undefined,
+  { groups }: Axis,
+): { tint: TokenTint; depth: number } | null {
+  if (!changes) return null;
+  const last = changes.hidden.length - 2;
+  const depth = state.depth < 0 ? last : Math.min(state.depth, last);
+  const moved = changes.hidden[depth + 1] ?? [];
+  const values = groups.map((group) => group.reduce((sum, t) => sum + (moved[t] ?? 0), 0) / group.length);
+  const tint = { values, top: Math.max(0, ...values), lut: lutOf(state.map, "figure", theme), label: "moved" };
+  return { tint, depth };
+}
+
+function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; tint: TokenTint }) {
+  const app = useApp();
+  const { lut, top } = tint;
+  return (
+    <div class="toolbar">
+      <Field label="Tokens coloured by change of state after">
+        <select value={depth} onChange={(e) => app.set({ depth: Number(e.currentTarget.value) })}>
+          <Options of={answer.layers.map((l) => [l, `layer ${l}`])} />
+        </select>
+      </Field>
+      <ColourBar lut={lut} label="Change of state" ticks={ticksOf(top, "linear")} words={wordsOf("linear", 0, top)} />
+    </div>
+  );
+}
+
+function Predictions({ outcome, most, chosen }: { outcome: Outcome | null; most: number; chosen: boolean }) {
+  const app = useApp();
+  const predictions = outcome?.before.predictions ?? [];
+  const after = (position: number): Prediction | null =>
+    outcome?.after?.predictions?.find((one) => one.position === position) ?? null;
+  const more = predictions.length - CARDS;
+  const take = (text: string): void => app.set({ text, pair: "", at: -1, pin: [], sel: [], zoom: [] }, true);
+  return (
+    <div class="cards-of-predictions">
+      {!most && (
+        <p class="muted">
+          This checkpoint has no head for masked tokens, so it predicts none. Its inner changes are shown all the same.
+        </p>
+      )}
+      {predictions.slice(0, CARDS).map((one) => (
+        <PredictionCard key={one.position} before={one} after={after(one.position)} />
+      ))}
+      {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
+      {chosen && (
+        <button type="button" onClick={() => app.set({ at: -1 })}>
+          Back to the masked tokens
+        </button>
+      )}
+      {most > 0 && outcome && !predictions.length && (
+        <div class="notice">
+          <p>
+            This text has no [MASK]. Choose a token above to see the model’s predictions in its place, or take a text
+            that has one:
+          </p>
+          {MASKED.map((text) => (
+            <button key={text} type="button" class="link" onClick={() => take(text)}>
+              {text}
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+// Predictions after every layer at the first predicted token, of both sides.
+function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<JsonAnswer>[] {
+  const [one] = outcome.before.predictions ?? [];
+  if (!one) return [];
+  const states = edits.length ? [app.state, changedState(app, edits)] : [app.state];
+  const most = Math.min(LENS_TOP, mostOf(app));
+  return states.map((asked) => app.jsonCache.want(predictionRequest(asked, one.position, most, true)));
+}
+
+function Lens({ outcome, edits }: { outcome: Outcome; edits: readonly Edit[] }) {
+  const app = useApp();
+  const { lens, map } = app.state;
+  const last = useRef<readonly { of: Prediction; side: string }[]>([]);
+  const sides = lens ? readings(app, outcome, edits) : [];
+  const waiting = sides.find(({ status }) => status !== "ready");
+  if (!waiting)
+    last.current = sides.flatMap(({ answer }, n) =>
+      (answer?.predictions ?? [])
+        .slice(0, 1)
+        .map((of) => ({ of, side: sides.length > 1 ? (n ? "After" : "Before") : "" })),
+    );
+  return (
+    <Disclosure title="Predictions after every layer" open={lens} onToggle={() => app.set({ lens: !lens })}>
+      <div class="lenses">
+        {waiting && (waiting.status !== "loading" || !last.current.length) && jsonStatusOf(app, waiting)}
+        {last.current.map(({ of, side }) => (
+          <LensTable key={side} of={of} side={side} lut={lutOf(map, "figure", app.theme)} />
+        ))}
+        <p class="muted">
+          Shaded by the square root of the probability; framed: the final prediction. Early layers of post-norm models
+          predict roughly, since they are not trained for it.
+        </p>
+      </div>
+    </Disclosure>
+  );
+}

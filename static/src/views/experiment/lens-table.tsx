@@ -1,0 +1,69 @@
+// The predictions at a token after each layer: the likeliest tokens, layer by layer.
+import type { PredictedToken, Prediction } from "../../../../build/openapi";
+import { escapeBidi } from "../../app/bidi";
+import { cssOf, inkOn, type Lut } from "../../maps/colour";
+import { format, percent } from "../../maps/scale";
+
+const RANKS = ["1st", "2nd", "3rd", "4th", "5th"];
+export const LENS_TOP = RANKS.length;
+const NARROW = 3; // ranks that fit a narrow window
+const rankClass = (n: number): string => (n < NARROW ? "" : "wide");
+
+// `side`: "Before" or "After"; "" if nothing is changed.
+export function LensTable({ of, side, lut }: { of: Prediction; side: string; lut: Lut }) {
+  const { token, position, layers = [], rank, top } = of;
+  const known = rank !== null; // the token that is there
+  const name = `Lens at ${escapeBidi(token ?? "the end")} ${position}${side ? `, ${side.toLowerCase()}` : ""}`;
+  const cell = ({ id, token: text, probability }: PredictedToken, n: number) => {
+    const place = Math.sqrt(probability ?? 0);
+    return (
+      <td
+        key={n}
+        class={`${id === top[0]?.id ? "answered" : ""} ${rankClass(n)}`}
+        title={`${escapeBidi(text)}: ${percent(probability)}`}
+        style={{ background: cssOf(lut, place), color: inkOn(lut, place) }}
+      >
+        <span>{escapeBidi(text)}</span>
+        <small>{percent(probability)}</small>
+      </td>
+    );
+  };
+  return (
+    <div class="lens-table" tabIndex={0} role="region" aria-label={name}>
+      <table>
+        <caption>
+          {name}
+          <span class="narrow">{` (the first ${NARROW} of ${LENS_TOP}; the others in a wider window)`}</span>
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">After</th>
+            {RANKS.map((words, n) => (
+              <th key={words} scope="col" class={rankClass(n)}>
+                {words}
+              </th>
+            ))}
+            {known && (
+              <th scope="col" class="number" title="Of the token that is there">
+                Its rank
+              </th>
+            )}
+            <th scope="col" class="number" title="In nats">
+              Entropy
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {layers.map((reading, n) => (
+            <tr key={n}>
+              <th scope="row">{n ? `layer ${n - 1}` : "embeddings"}</th>
+              {reading.top.slice(0, LENS_TOP).map(cell)}
+              {known && <td class="number">{reading.rank}</td>}
+              <td class="number">{format(reading.entropy)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,16 @@
+// The experiment's part of the state.
+import { flag, integer, oneOf, within, type Field } from "../../app/fields";
+import { formatEdits, KIND_NAMES, parseEdits, type Edit } from "./interventions";
+import { TONES } from "./tones";
+
+const edits: Field<readonly Edit[]> = { initial: [], parse: parseEdits, format: formatEdits };
+
+export const EXPERIMENT_FIELDS = {
+  edits, // what is changed in which heads
+  kind: oneOf(KIND_NAMES, "zero"), // what a click on a head does
+  factor: within(0.5, -100, 100), // of scale
+  at: integer(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
+  depth: integer(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
+  tone: oneOf(TONES, "similarities"), // the colours of the heads
+  lens: flag(),
+};

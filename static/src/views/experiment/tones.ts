@@ -1,0 +1,85 @@
+// The colours of an experiment's heads: how the change moved each of them, or the effect of switching each off alone.
+import type { Changes, Effect } from "../../../../build/openapi";
+import { lutOf, MIDDLE, type MapName, type Theme } from "../../maps/colour";
+import type { Tint, Values } from "../../heads/tint";
+import { signedTicksOf, ticksOf, wordsOf } from "../../maps/scale";
+
+interface About {
+  name: string;
+  group: "change" | "effect";
+  title: string;
+}
+
+export const TONE_ABOUT = {
+  similarities: {
+    name: "Change of similarity",
+    group: "change",
+    title: "Norm of the difference over the norm before.",
+  },
+  attentions: { name: "Change of attention", group: "change", title: "Norm of the difference over the norm before." },
+  hidden_change: {
+    name: "Effect on states",
+    group: "effect",
+    title: "‖Δh‖ / ‖h‖ of the last layer, mean over tokens, with the head alone switched off.",
+  },
+  similarity_change: {
+    name: "Effect on similarity",
+    group: "effect",
+    title: "‖ΔS‖ / ‖S‖, mean over the heads of later layers, with the head alone switched off; 0 in the last.",
+  },
+  prediction_kl: {
+    name: "Effect on the prediction",
+    group: "effect",
+    title: "KL divergence of the predictions shown, in nats, with the head alone switched off.",
+  },
+  logprob_change: {
+    name: "Effect on log-probability",
+    group: "effect",
+    title: "Of the chosen token, in nats, with the head alone switched off: below 0 the head had helped it.",
+  },
+} as const satisfies Record<string, About>;
+
+export type Tone = keyof typeof TONE_ABOUT;
+export const TONES = Object.keys(TONE_ABOUT) as Tone[];
+const OF_PREDICTIONS: readonly Tone[] = ["prediction_kl", "logprob_change"];
+
+// The colours that a model has; some need predictions.
+export const tonesOf = (predicts: boolean): Tone[] =>
+  TONES.filter((tone) => predicts || !OF_PREDICTIONS.includes(tone));
+
+export type EffectRows = readonly (readonly Effect[] | null)[]; // [l][h]; null: not here yet
+
+export const isEffect = (tone: Tone): tone is Extract<Tone, keyof Effect> => TONE_ABOUT[tone].group === "effect";
+
+export function valuesOf(
+  tone: Tone,
+  changes: Changes | undefined,
+  effects: EffectRows | null,
+  heads: number,
+): Values | null {
+  if (!isEffect(tone)) return changes?.[tone] ?? null;
+  return (
+    effects && effects.map((row) => (row ? row.map((effect) => effect[tone] ?? null) : Array<null>(heads).fill(null)))
+  );
+}
+
+export function tintOf(tone: Tone, values: Values, map: MapName, theme: Theme): Tint {
+  const known = values.flat().filter((v) => v !== null);
+  const signed = tone === "logprob_change";
+  const top = Math.max(0, ...known.map(Math.abs));
+  const place = (v: number): number => (top > 0 ? v / top : 0);
+  return {
+    values,
+    place: signed ? (v) => (MIDDLE + place(v) * (255 - MIDDLE)) / 255 : place,
+    bar: {
+      lut: lutOf(
+        map,
+        signed ? "difference" : tone === "attentions" ? "attention" : isEffect(tone) ? "figure" : "similarity",
+        theme,
+      ),
+      label: TONE_ABOUT[tone].name,
+      ticks: signed ? signedTicksOf(top, "linear") : ticksOf(top, "linear"),
+      words: wordsOf("linear", signed ? -top : 0, top),
+    },
+  };
+}

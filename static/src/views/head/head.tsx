@@ -1,0 +1,282 @@
+// One head in full: attention and similarity side by side under one cross-hair.
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../../heads/figures";
+import { MeasureControls } from "../../heads/measure-controls";
+import { attentionName, measuredRequest } from "../../heads/measures";
+import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
+import { PATTERNS } from "../../heads/patterns";
+import { HeadPicker } from "../../heads/picker";
+import { nameOf, SUM, type Selection } from "../../heads/selection";
+import { columnProfile, highTokens, type Head } from "../../maps/analysis";
+import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
+import { Plate } from "../../maps/plate";
+import { ScaleControl } from "../../maps/scale-control";
+import { format, percent } from "../../maps/scale";
+import { savedRequest } from "../../app/requests";
+import type { Exportable } from "../../saving/export";
+import { withHeads } from "../../saving/picture-heads";
+import { madeOf } from "../../saving/provenance";
+import { pictureOf, type Plate as SavedPlate } from "../../saving/surface";
+import { useApp, useExport } from "../../ui/context";
+import { Facts, Select, Toggle, type Fact } from "../../ui/controls";
+import { statusOf } from "../../ui/status";
+import { pinnedIn, Plates, QUANTITIES } from "./plates";
+
+const ZOOM = 1.6; // by one click
+
+export function HeadView() {
+  const app = useApp();
+  const { state } = app;
+  const plates = useMemo(() => new Plates(app), [app]);
+  const { head, entry, selection } = app.head(state);
+  useLayoutEffect(() => plates.update(head));
+  const pinned = head && pinnedIn(head, state);
+  useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null));
+  const alike = (): void =>
+    app.set({ view: "overview", seek: `like ${selection.layer}·${selection.head}`, only: "all" }, true);
+  const shown = head && plates.of(head);
+  return (
+    <section class="view head" aria-label="Head">
+      <div class="toolbar">
+        <HeadPicker
+          label="Layer"
+          answer={app.overview().answer}
+          selection={selection}
+          quantities={QUANTITIES}
+          onPick={(layer, k) => app.set({ layer, head: k }, true)}
+        />
+        {head && selection.head !== SUM && (
+          <button type="button" onClick={alike}>
+            Heads like this one
+          </button>
+        )}
+      </div>
+      <Toolbar plates={plates} />
+      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {/* Hidden, not left out: the next head's map takes over the focus. */}
+      <div class="plates" hidden={!head}>
+        {QUANTITIES.map((quantity) => (
+          <Plate
+            key={quantity}
+            title={shown?.[quantity].title ?? ""}
+            note={shown?.[quantity].note ?? ""}
+            bar={shown?.[quantity].bar ?? null}
+            heatmap={plates.maps[quantity]}
+          />
+        ))}
+      </div>
+      {head && <HeadFacts head={head} selection={selection} />}
+      {head && <PairRanking axis={head.axis} pair={pinned} />}
+      {head && <PinnedRow head={head} row={pinned?.[0] ?? 0} />}
+    </section>
+  );
+}
+
+function Toolbar({ plates: { viewport } }: { plates: Plates }) {
+  const app = useApp();
+  const { overlay, diag, lines, zoom } = app.state;
+  const button = (label: string, title: string, act: () => void, disabled = false) => (
+    <button type="button" class="icon" aria-label={title} title={title} disabled={disabled} onClick={act}>
+      {label}
+    </button>
+  );
+  return (
+    <div class="toolbar">
+      <ScaleControl />
+      <Select
+        label="Overlay"
+        value={overlay}
+        options={[
+          ["none", "None"],
+          ["mask", "Mask (Fig. 5)"],
+          ["regions", "Averaged regions (Fig. 5)"],
+          ["pairs", "High pairs"],
+        ]}
+        onChange={(value) => app.set({ overlay: value })}
+      />
+      <Select
+        label="Diagonal"
+        value={diag}
+        options={[
+          ["paper", "As in the paper"],
+          ["on", "On"],
+          ["off", "Off"],
+        ]}
+        onChange={(value) => app.set({ diag: value })}
+      />
+      <Toggle label="Sentences" title="Lines between sentences" on={lines} onChange={(on) => app.set({ lines: on })} />
+      <MeasureControls />
+      <div class="zoom" role="group" aria-label="Zoom">
+        {button("−", "Zoom out", () => viewport.zoom(1 / ZOOM), zoom.length === 0)}
+        {button("+", "Zoom in", () => viewport.zoom(ZOOM))}
+        {button("⤢", "Whole map", () => viewport.reset())}
+      </div>
+    </div>
+  );
+}
+
+// Figures come a frame after the maps: sorting the pairs of a long text takes longer than drawing it.
+function HeadFacts({ head, selection }: { head: Head; selection: Selection }) {
+  const app = useApp();
+  const [described, setDescribed] = useState<Head | null>(null);
+  useLayoutEffect(() => {
+    const frame = requestAnimationFrame(() => setDescribed(head));
+    return () => cancelAnimationFrame(frame);
+  }, [head]);
+  return described && <Facts of={factsOf(app, described, selection)} exact={described.exact} />;
+}
+
+const NAMED = 4; // tokens that gather attention, by name
+
+const LISTED: readonly Figure[] = [
+  "repeated_share",
+  "same_sentence_share",
+  "mean_distance",
+  "focal_share",
+  "separator_attention",
+  "attention_entropy",
+  "snr_dprime",
+];
+
+function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
+  const { answer } = app.overview();
+  const { tau, atau, space } = app.state;
+  const summary = k !== SUM && answer ? app.figures(answer)[layer]?.[k] : undefined;
+  const pairs = head.exact ? countAbove(pairsOf(head), tau) : (summary?.high_pairs ?? NaN);
+  const known = summary && space === "residual" ? { ...summary, ...inResidualSpace(head, tau) } : summary;
+  return [
+    ...(summary?.profile ? [patternFact(summary)] : []),
+    { name: "Maximum m", value: format(head.maximum), title: "Largest similarity of two different tokens" },
+    { name: "High pairs", value: pairs.toLocaleString("en"), title: `Pairs with N ≥ ${tau}` },
+    ...(known
+      ? LISTED.map((f) => ({
+          name: FIGURES[f].name,
+          value: FIGURES[f].write(valueOf(known, f)),
+          title: FIGURES[f].title,
+        }))
+      : []),
+    {
+      name: "Attention gathers on",
+      value: gatheringTokens(head, atau),
+      title: `Tokens whose column sum is at least ${atau} of the largest`,
+    },
+  ];
+}
+
+// The tokens with the largest column sums, by name and number.
+function gatheringTokens({ attention, axis }: Head, threshold: number): string {
+  const profile = columnProfile(attention, axis.n);
+  const times = new Map<string, number>();
+  for (const t of highTokens(profile, threshold).sort((a, b) => (profile[b] ?? 0) - (profile[a] ?? 0))) {
+    const label = axis.labels[t] ?? "";
+    times.set(label, (times.get(label) ?? 0) + 1);
+  }
+  const named = [...times].slice(0, NAMED).map(([token, n]) => (n > 1 ? `${token} ×${n}` : token));
+  return named.length ? named.join(" · ") + (times.size > NAMED ? " …" : "") : "–";
+}
+
+// The figures of the high pairs on screen; the overview's are of the head's own space.
+function inResidualSpace(head: Head, tau: number): Partial<Known> {
+  const pairs = pairsOf(head);
+  const high = Array.from({ length: countAbove(pairs, tau) }, (_, k) => k);
+  const { repeated, sameSentence, meanDistance, focalShare } = figuresOf(pairs, high, head.axis);
+  return {
+    repeated_share: repeated,
+    same_sentence_share: sameSentence,
+    mean_distance: meanDistance,
+    focal_share: focalShare,
+    snr_dprime: null,
+  };
+}
+
+// The pattern in one word, with the two largest fractions of attention.
+function patternFact(known: Known): Fact {
+  const written = PATTERNS.filter((pattern) => pattern !== "broad")
+    .map((pattern) => ({ pattern, value: valueOf(known, pattern) ?? 0 }))
+    .sort((a, b) => b.value - a.value)
+    .map(({ pattern, value }) => `${FIGURES[pattern].short} ${percent(value)}`);
+  return {
+    name: "Pattern",
+    value: `${patternOf(known) || "mixed"} (${written.slice(0, 2).join(", ")})`,
+    title: `Fractions of attention: ${written.join(", ")}`,
+  };
+}
+
+function PinnedRow({ head, row }: { head: Head; row: number }) {
+  const app = useApp();
+  const [open, setOpen] = useState(false);
+  const { axis, attention, similarity, normalized } = head;
+  const names = ["Position", "Token", attentionName(app.state), "Similarity S", "Normalised N"];
+  const weighted = app.state.weigh && head.weighted;
+  return (
+    <details class="alternative" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>Pinned row as a table</summary>
+      {open && (
+        <div class="scroll" tabIndex={0} role="region" aria-label={`Values of the row of ${axis.labels[row]}`}>
+          <table>
+            <caption>
+              Query: {axis.labels[row]} ({row})
+            </caption>
+            <thead>
+              <tr>
+                {names.map((name) => (
+                  <th key={name} scope="col">
+                    {name}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {axis.labels.map((label, j) => (
+                <tr key={j}>
+                  <td>{j}</td>
+                  <th scope="row">{label}</th>
+                  {[weighted || attention, similarity, normalized].map((map, n) => (
+                    <td key={n}>{format(map[row * axis.n + j])}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </details>
+  );
+}
+
+// Rows and columns in the window, row by row.
+function cellsIn(n: number, { x, y, span }: SavedPlate["window"]): [number, number][] {
+  const visible = (from: number): number[] =>
+    Array.from({ length: n }, (_, t) => t).filter((t) => t + 1 > from && t < from + span);
+  const columns = visible(x);
+  return visible(y).flatMap((i) => columns.map((j): [number, number] => [i, j]));
+}
+
+function headExport(app: App, plates: Plates, head: Head, answer: Answer, selection: Selection): Exportable {
+  const { state } = app;
+  const { axis, weighted } = head;
+  const { x, y, span } = plates.viewport;
+  const window = { x, y, span };
+  const shown = plates.of(head);
+  const saved = QUANTITIES.map((quantity): SavedPlate => {
+    const { title, note, ...content } = shown[quantity];
+    return { ...content, marks: content, held: pinnedIn(head, state), title: `${title}: ${note}`, window };
+  });
+  const rows = (): (string | number)[][] => [
+    ["i", "j", "token_i", "token_j", "attention", ...(weighted ? ["weighted_norms"] : []), "similarity", "normalized"],
+    ...cellsIn(axis.n, window).map(([i, j]) => [
+      ...[i, j].map((t) => axis.positions[t] ?? t),
+      ...[i, j].map((t) => axis.labels[t] ?? ""),
+      ...[head.attention, ...(weighted ? [weighted] : []), head.similarity, head.normalized].map(
+        (map) => map[i * axis.n + j] ?? NaN,
+      ),
+    ]),
+  ];
+  const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
+  const request = measuredRequest(savedRequest(state, [selection.layer], selection.head, [...outputs]), state);
+  const made = madeOf(app, answer, `head-${nameOf(selection)}`, request);
+  const numbers = pairNumbers(app, axis, pinnedIn(head, state));
+  return withHeads({ ...made, picture: pictureOf(saved, made.title), rows }, numbers);
+}

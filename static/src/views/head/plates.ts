@@ -1,0 +1,155 @@
+// The two maps of a head under one cross-hair: what each shows, and the pinned cell.
+import type { App } from "../../app/app";
+import { attentionName, attentionOf, formulaOf } from "../../heads/measures";
+import { averagedRegions, columnProfile, highTokens, labelsOf, runsOf, type Head } from "../../maps/analysis";
+import { entryOf } from "../../maps/axis";
+import type { Bar } from "../../maps/colour-bar";
+import { Heatmap, type Cell, type HeatmapContent } from "../../maps/heatmap";
+import { countAbove, pairsOf } from "../../maps/pairs";
+import { describeCell } from "../../maps/readout";
+import { shadeOf, type Shade } from "../../maps/shade";
+import { Viewport } from "../../maps/viewport";
+import type { State } from "../../app/state";
+
+export const QUANTITIES = ["attention", "similarity"] as const;
+export type Quantity = (typeof QUANTITIES)[number];
+
+export interface Shown extends HeatmapContent, Shade {
+  title: string;
+  note: string;
+  bar: Bar;
+}
+
+export class Plates {
+  readonly viewport = new Viewport();
+  readonly maps: Record<Quantity, Heatmap>;
+  private head: Head | null = null;
+  private hovered: Cell | null = null;
+  private made: { head: Head; key: string; contents: Record<Quantity, Shown> } | null = null;
+  private drawn: Record<Quantity, Shown> | null = null;
+
+  constructor(private readonly app: App) {
+    this.maps = { attention: this.heatmap("Attention map"), similarity: this.heatmap("Context similarity map") };
+    this.viewport.watch(() => {
+      if (this.head && this.maps.attention.element.isConnected) app.commit({ zoom: this.viewport.state });
+    });
+  }
+
+  private heatmap(name: string): Heatmap {
+    return new Heatmap(name, this.viewport, {
+      hover: (cell) => this.hover(cell),
+      pick: (cell) => {
+        const { head } = this;
+        if (!head) return;
+        this.app.set({ pin: cell.map((t) => head.axis.groups[t]?.[0] ?? 0) });
+        this.app.announce(describeCell(head, cell), true);
+      },
+    });
+  }
+
+  private hover(cell: Cell | null): void {
+    this.hovered = cell;
+    const pinned = this.head && pinnedIn(this.head, this.app.state);
+    for (const map of Object.values(this.maps)) map.point(cell, pinned);
+    const at = cell ?? pinned;
+    this.app.announce(this.head && at ? describeCell(this.head, at) : "");
+  }
+
+  // Draws a head, if it or how it is shown has changed.
+  update(head: Head | null): void {
+    this.head = head;
+    if (!head) return;
+    this.viewport.follow(head.axis.n, this.app.state.zoom);
+    const contents = this.of(head);
+    if (this.drawn !== contents) {
+      performance.mark("head-drawn");
+      for (const quantity of QUANTITIES) this.maps[quantity].show(contents[quantity]);
+      this.drawn = contents;
+    }
+    this.hover(this.hovered);
+  }
+
+  private key(): string {
+    const { state, theme } = this.app;
+    const { scale, overlay, diag, map, lines, tau, atau, positions } = state;
+    const threshold = overlay === "pairs" ? tau : overlay === "none" ? 0 : atau;
+    return [scale, overlay, diag, map, lines, positions, threshold, theme].join(" ");
+  }
+
+  // The contents of both maps; made once as long as nothing changes.
+  of(head: Head): Record<Quantity, Shown> {
+    const key = this.key();
+    if (this.made?.head !== head || this.made.key !== key) {
+      const contents = { attention: this.shown(head, "attention"), similarity: this.shown(head, "similarity") };
+      this.made = { head, key, contents };
+    }
+    return this.made.contents;
+  }
+
+  private shown(head: Head, quantity: Quantity): Shown {
+    const { state, theme } = this.app;
+    const { axis } = head;
+    const title = quantity === "attention" ? attentionName(state) : "Context similarity";
+    const unknown = quantity === "similarity" && state.diag === "on" && !head.own ? "; its diagonal is not known" : "";
+    const shade = shadeOf(valuesOf(head, quantity, state), axis.n, quantity, { ...state, theme });
+    return {
+      ...shade,
+      n: axis.n,
+      labels: labelsOf(axis, state.positions),
+      faint: axis.special,
+      ...marksOf(head, quantity, state),
+      title,
+      note: formulaOf[quantity](state) + unknown,
+      bar: { ...shade, label: title },
+    };
+  }
+}
+
+// The pinned cell, if the head has both of its tokens.
+export function pinnedIn({ axis }: Head, { pin }: State): [number, number] | null {
+  const [row = -1, column = -1] = pin.map((t) => entryOf(axis, t));
+  return row >= 0 && column >= 0 ? [row, column] : null;
+}
+
+function marksOf(head: Head, quantity: Quantity, state: State): Partial<HeatmapContent> {
+  const { overlay, lines, atau, tau } = state;
+  const { axis } = head;
+  const marks: Partial<HeatmapContent> = {};
+  if (lines) marks.boundaries = axis.sentences.flatMap((s, t) => (t && s !== axis.sentences[t - 1] ? [t] : []));
+  if (overlay === "mask" || (overlay === "regions" && quantity === "attention"))
+    marks.mask = new Set(highTokens(columnProfile(head.attention, axis.n), atau));
+  if (overlay === "pairs" && quantity === "similarity") marks.cells = highCells(head, tau);
+  return marks;
+}
+
+// The cells of the high pairs, on both sides of the diagonal.
+function highCells(head: Head, tau: number): [number, number][] {
+  const { i, j, normalized } = pairsOf(head);
+  return Array.from(
+    { length: countAbove({ i, j, normalized }, tau) },
+    (_, k) => [i[k] ?? 0, j[k] ?? 0] as const,
+  ).flatMap(([a, b]): [number, number][] => [
+    [a, b],
+    [b, a],
+  ]);
+}
+
+// The values of a map, with overlays that replace values and the choice of the diagonal applied.
+function valuesOf(head: Head, quantity: Quantity, state: State): Float32Array {
+  const { n } = head.axis;
+  const { overlay, diag, atau } = state;
+  if (quantity === "attention") {
+    const shown = attentionOf(head, state);
+    return diag === "off" ? withDiagonal(shown, n, () => 0) : shown;
+  }
+  const { similarity, own } = head;
+  if (overlay === "regions")
+    return averagedRegions(similarity, n, runsOf(highTokens(columnProfile(head.attention, n), atau), n));
+  return diag === "on" && own ? withDiagonal(similarity, n, (i) => own[i] ?? 0) : similarity;
+}
+
+function withDiagonal(map: Float32Array, n: number, value: (i: number) => number): Float32Array {
+  const values = map.slice();
+  for (let i = 0; i < n; i++) values[i * n + i] = value(i);
+  return values;
+}

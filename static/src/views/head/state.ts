@@ -1,0 +1,25 @@
+// The head view's part of the state. Other views share the scale, the zoom and the pinned cell.
+import { flag, indices, oneOf, window } from "../../app/fields";
+import { PAIR_RELATIONS } from "../../heads/between";
+import { SPACES } from "../../heads/measures";
+import { SCALES } from "../../maps/scale";
+
+const OVERLAYS = ["none", "mask", "regions", "pairs"] as const;
+const DIAGONALS = ["paper", "on", "off"] as const; // paper: on in attention, off in similarity
+
+export type Overlay = (typeof OVERLAYS)[number];
+export type Diagonal = (typeof DIAGONALS)[number];
+
+export const HEAD_FIELDS = {
+  scale: oneOf(SCALES, "linear"),
+  space: oneOf(SPACES, "head"), // of similarities
+  weigh: flag(), // attention weighted by norms
+  diag: oneOf(DIAGONALS, "paper"),
+  lines: flag(), // sentence boundaries on the maps
+  overlay: oneOf(OVERLAYS, "none"),
+  zoom: window, // in Head, and of the first map in Compare
+  pin: indices(2), // the pinned cell, as two token positions
+  // the pair ranking of the two chosen tokens
+  ties: flag(),
+  tie: oneOf(PAIR_RELATIONS, "to"),
+};

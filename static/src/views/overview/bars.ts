@@ -1,0 +1,48 @@
+// The colour bars that explain the overview's thumbnails and figures.
+import type { App } from "../../app/app";
+import { lutOf } from "../../maps/colour";
+import type { Bar } from "../../maps/colour-bar";
+import { FIGURES, type Figure } from "../../heads/figures";
+import type { Tick } from "../../maps/scale";
+import { NEAR } from "./thumbnails";
+
+const ROOTS: Tick[] = [
+  { at: 0, label: "0" },
+  { at: 0.5, label: "¼" },
+  { at: 1, label: "1" },
+];
+const SIGNED_ROOTS: Tick[] = [
+  { at: 0, label: "−1" },
+  { at: 0.25, label: "−¼" },
+  { at: 0.5, label: "0" },
+  { at: 0.75, label: "¼" },
+  { at: 1, label: "1" },
+];
+
+// range: of the figure, where there is one.
+export function overviewBars({ state, theme }: App, figure: Figure | null, range: [number, number] | null): Bar[] {
+  const { show, map } = state;
+  const bars: Bar[] = [];
+  if (show !== "similarity")
+    bars.push({
+      lut: lutOf(map, "attention", theme),
+      label: "Attention",
+      ticks: ROOTS,
+      words: `square root, 0 to 1; strip: offsets −${NEAR} to +${NEAR}`,
+    });
+  if (show !== "attention")
+    bars.push({
+      lut: lutOf(map, "signed", theme),
+      label: "Similarity",
+      ticks: SIGNED_ROOTS,
+      words: "square root, of each head’s largest |S|",
+    });
+  if (figure && range)
+    bars.push({
+      lut: lutOf(map, "figure", theme),
+      label: FIGURES[figure].name,
+      ticks: range.map((v, at) => ({ at, label: FIGURES[figure].write(v) })),
+      words: "linear, least to largest",
+    });
+  return bars;
+}

@@ -1,0 +1,153 @@
+// The heads as a grid of thumbnails with their figures. One stop for the Tab key, arrows within.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Known } from "../../heads/figures";
+import { FIGURES, patternOf, placeIn, soundValueOf, writeFigure, type Figure } from "../../heads/figures";
+import type { Nearness } from "../../heads/order";
+import { cssOf, inkOn, lutOf } from "../../maps/colour";
+import { format } from "../../maps/scale";
+import { useApp } from "../../ui/context";
+import { Adopt } from "../../ui/controls";
+import type { Thumb } from "./thumbnails";
+
+const FEW = 5; // heads a layer: layers are then side by side, and one header fits none of them
+
+export interface Captions {
+  summary: Known[][] | null; // null: not here yet
+  near: Nearness | null;
+  figure: Figure | null;
+  range: [number, number] | null; // of the figure
+}
+
+interface Caption {
+  written: string;
+  kind: string; // of the number written, for screen readers
+  sound: boolean;
+  place: number | null; // 0..1 of the colour bar
+}
+
+function captionOf({ l, h }: Thumb, heads: number, { summary, near, figure, range }: Captions, least: number): Caption {
+  const head = summary?.[l]?.[h];
+  const distance = near?.get(l * heads + h);
+  if (!head) return { written: "", kind: "", sound: true, place: null };
+  const value = figure ? soundValueOf(head, figure, least) : null;
+  const [written, kind] =
+    distance !== undefined
+      ? [`at ${format(distance)}`, ": distance"]
+      : figure
+        ? [writeFigure(head, figure), `: ${FIGURES[figure].name}`]
+        : ["", ""];
+  const sound = value !== null || !figure;
+  const place = range && value !== null ? placeIn(range, value) : null;
+  return { written: written || patternOf(head), kind, sound, place };
+}
+
+export function Grid(props: {
+  order: readonly Thumb[];
+  heads: number; // a layer
+  sorted: boolean;
+  captions: Captions;
+  chosen: { layer: number; head: number };
+  early: boolean; // laid out unseen while the server computes
+  place: { current: HTMLDivElement | null };
+  announce: (l: number, head: number, aloud: boolean) => void;
+}) {
+  const app = useApp();
+  const { order, heads, sorted, captions, chosen, place } = props;
+  const { show, least, map } = app.state;
+  const focused = useRef<string | undefined>(undefined);
+  const active = document.activeElement;
+  focused.current = active instanceof HTMLElement && place.current?.contains(active) ? active.dataset.head : undefined;
+  // A thumbnail that moves to another row is made again.
+  useLayoutEffect(() => {
+    if (focused.current && !place.current?.contains(document.activeElement))
+      place.current?.querySelector<HTMLElement>(`[data-head="${focused.current}"]`)?.focus();
+  });
+  const keyOf = ({ l, h }: Thumb): string => `${l}.${h}`;
+  const chosenThumb = order.find(({ l, h }) => l === chosen.layer && h === chosen.head);
+  const stop = focused.current ?? (order[0] && keyOf(chosenThumb ?? order[0]));
+  const lut = lutOf(map, "figure", app.theme);
+
+  const cell = (t: Thumb) => {
+    const { written, kind, sound, place: at } = captionOf(t, heads, captions, least);
+    const name = sorted ? `${t.l}·${t.h}` : "";
+    const label = [name, written].filter(Boolean).join(" ");
+    return (
+      <div role="gridcell" key={keyOf(t)}>
+        <button
+          type="button"
+          class={`thumb${t === chosenThumb ? " chosen" : ""}`}
+          data-head={keyOf(t)}
+          tabIndex={keyOf(t) === stop ? 0 : -1}
+          aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}`}
+          onClick={() => app.open(t.l, t.h)}
+          onFocus={() => props.announce(t.l, t.h, true)}
+          onPointerEnter={() => props.announce(t.l, t.h, false)}
+        >
+          <Adopt element={t.canvas} />
+          <span class="figure" style={at === null ? {} : { background: cssOf(lut, at), color: inkOn(lut, at) }}>
+            {name && <b>{name}</b>}
+            {name && " "}
+            {written && <span class={sound ? "" : "few"}>{written}</span>}
+          </span>
+        </button>
+      </div>
+    );
+  };
+  const row = (r: number) => {
+    const [from, to] = [r * heads, Math.min(order.length, (r + 1) * heads)];
+    return (
+      <div class="row" role="row" key={r}>
+        <div class="side" role="rowheader">
+          {sorted ? `${from + 1}–${to}` : `L${r}`}
+        </div>
+        {order.slice(from, to).map(cell)}
+      </div>
+    );
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const buttons = [...(place.current?.querySelectorAll<HTMLButtonElement>(".thumb") ?? [])];
+    const at = buttons.findIndex((button) => button === document.activeElement);
+    const start = at - (at % heads);
+    const target = {
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at - heads,
+      ArrowDown: at + heads,
+      Home: e.ctrlKey ? 0 : start,
+      End: e.ctrlKey ? buttons.length - 1 : start + heads - 1,
+    }[e.key];
+    const [from, to] = [buttons[at], target === undefined ? undefined : buttons[target]];
+    if (!from || !to) return;
+    e.preventDefault();
+    from.tabIndex = -1;
+    to.tabIndex = 0;
+    to.focus();
+  };
+  const classes = ["grid", sorted && "sorted", captions.figure && "annotated", props.early && "early"];
+  return (
+    <div
+      class={classes.filter(Boolean).join(" ")}
+      role="grid"
+      aria-label="Heads: layers by heads"
+      data-show={show}
+      style={{ "--heads": heads }}
+      ref={place}
+      onKeyDown={onKeyDown}
+      onPointerLeave={() => app.announce("")}
+    >
+      {!sorted && heads > FEW && (
+        <div class="row header" role="row">
+          <div class="side" role="columnheader">
+            <span class="hidden">Layer</span>
+          </div>
+          {Array.from({ length: heads }, (_, head) => (
+            <div role="columnheader" key={head}>
+              H{head}
+            </div>
+          ))}
+        </div>
+      )}
+      {Array.from({ length: Math.ceil(order.length / heads) }, (_, r) => row(r))}
+    </div>
+  );
+}

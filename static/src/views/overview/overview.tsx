@@ -1,0 +1,270 @@
+// All heads at once: thumbnails as a grid or points in the plane, filtered, sorted and coloured by a figure.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import { Planner } from "../../heads/distances";
+import {
+  FIGURES,
+  likeOf,
+  METRICS,
+  ONLY,
+  ONLY_NAMES,
+  rangeOf,
+  valueOf,
+  type Figure,
+  type Known,
+  type Metric,
+} from "../../heads/figures";
+import { chosenHeads, figureOf, isMixed, nearnessOf, needsMaps, orderedHeads, wantedPattern } from "../../heads/order";
+import { ColourBar } from "../../maps/colour-bar";
+import { percent } from "../../maps/scale";
+import { useApp, useExport } from "../../ui/context";
+import { Field, Input, Segmented, Select } from "../../ui/controls";
+import { openGlossary } from "../../ui/explain";
+import { statusOf } from "../../ui/status";
+import { overviewBars } from "./bars";
+import { FiguresTable } from "./figures-table";
+import { Grid, type Captions } from "./grid";
+import { HeadPlane, type DrawnPlane } from "./plane";
+import { planeExport } from "./plane-saved";
+import { overviewExport } from "./saved";
+import { Thumbnails } from "./thumbnails";
+
+const ARRANGEMENTS = [
+  { value: "grid", label: "Grid" },
+  { value: "points", label: "Points", title: "Similar heads are near each other" },
+] as const;
+
+const SHOW_CHOICES = [
+  { value: "both", label: "Both", title: "Attention above, similarity below" },
+  { value: "attention", label: "Attention" },
+  { value: "similarity", label: "Similarity" },
+] as const;
+
+const metricOptions = (none: string): (readonly [Metric, string])[] =>
+  METRICS.map((name) => [name, name === "none" ? none : FIGURES[name].name]);
+
+export function OverviewView() {
+  const app = useApp();
+  const { state } = app;
+  const entry = app.overview();
+  const { answer } = entry;
+  const thumbs = useMemo(() => new Thumbnails(app), [app]);
+  const planner = useMemo(() => new Planner(app.draw), [app]);
+  const grid = useRef<HTMLDivElement>(null);
+  const plane = useRef<DrawnPlane | null>(null);
+  const known = useRef<Answer | null>(null);
+  if (answer && known.current !== answer) performance.mark("overview-answered");
+  known.current = answer;
+
+  const shape = app.shape(answer, state.model);
+  if (shape) thumbs.build(shape);
+  const summary = answer && app.figures(answer);
+  const found = answer && nearnessOf(app, answer);
+  const near = found?.nearness ?? null;
+  const order = summary ? orderedHeads(thumbs.all, summary, state, near) : thumbs.all;
+  const figure = near ? null : figureOf(state);
+  const captions: Captions = {
+    summary,
+    near,
+    figure,
+    range: summary && figure && rangeOf(summary, figure, state.least),
+  };
+  const chosen = summary && state.plane ? chosenHeads(thumbs.all, summary, state, near) : order;
+
+  useLayoutEffect(() => {
+    if (answer) thumbs.fill(answer, needsMaps(state) || (state.plane && state.paint === "pattern"));
+  });
+  useEffect(() => {
+    const onScroll = (): void => {
+      if (app.state.view === "overview") app.draw();
+    };
+    addEventListener("scroll", onScroll, { passive: true });
+    return () => removeEventListener("scroll", onScroll);
+  }, [app]);
+  const hasGrid = !state.plane && shape !== null && (answer !== null || entry.status === "loading");
+  useEffect(() => {
+    if (!grid.current) return;
+    const observer = new ResizeObserver(app.draw);
+    observer.observe(grid.current);
+    return () => observer.disconnect();
+  }, [app, hasGrid]);
+  useExport(() => {
+    if (!answer || !summary) return null;
+    if (state.plane) return plane.current && planeExport(app, answer, summary, plane.current);
+    return overviewExport(app, answer, summary, order, near);
+  });
+
+  const announce = (l: number, head: number, aloud: boolean): void => {
+    const one = summary?.[l]?.[head];
+    if (one) app.announce(`Layer ${l} · Head ${head}   ${wordsOf(one).join("   ")}`, aloud);
+  };
+  return (
+    <section class="view overview" aria-label="Overview">
+      <p class="intro">
+        headscope shows where each attention head of a text encoder looks, and which tokens it treats as alike.{" "}
+        <button type="button" class="link" onClick={openGlossary}>
+          Glossary
+        </button>
+      </p>
+      <Toolbar figure={figure} range={captions.range} ready={answer !== null} like={likeOf(state.seek)?.join("·")} />
+      {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
+      {answer && chosen.length === 0 && <NoHead />}
+      {answer && summary && state.plane && (
+        <HeadPlane
+          overview={answer}
+          known={summary}
+          chosen={chosen}
+          planner={planner}
+          drawn={plane}
+          announce={announce}
+        />
+      )}
+      {hasGrid && (
+        <Grid
+          order={order}
+          heads={shape.heads}
+          sorted={answer !== null && isMixed(state)}
+          captions={captions}
+          chosen={app.selection(answer)}
+          early={!answer}
+          place={grid}
+          announce={announce}
+        />
+      )}
+      {answer && summary && <Alternative answer={answer} summary={summary} />}
+    </section>
+  );
+}
+
+// The head's figures in one line.
+function wordsOf(head: Known): string[] {
+  const figures = [
+    "high_pairs",
+    "repeated_share",
+    "same_sentence_share",
+    "mean_distance",
+    "separator_attention",
+  ] as const;
+  const words = figures.map((name) => `${FIGURES[name].short} ${FIGURES[name].write(valueOf(head, name))}`);
+  if (!head.profile) return words;
+  const { previous, self, next } = head.profile.shares;
+  return [`previous ${percent(previous)}   self ${percent(self)}   next ${percent(next)}`, ...words];
+}
+
+function Toolbar(props: {
+  figure: Figure | null;
+  range: [number, number] | null;
+  ready: boolean;
+  like: string | undefined; // the head whose nearest are sought
+}) {
+  const app = useApp();
+  const { state } = app;
+  return (
+    <div class="toolbar">
+      <Segmented
+        legend="Heads as"
+        value={state.plane ? "points" : "grid"}
+        choices={ARRANGEMENTS}
+        onChange={(value) => app.set({ plane: value === "points" }, true)}
+      />
+      {!state.plane && (
+        <>
+          <Segmented
+            help="attention"
+            legend="Show"
+            value={state.show}
+            choices={SHOW_CHOICES}
+            onChange={(show) => app.set({ show }, "merge")}
+          />
+          <Select
+            label="Sort by"
+            help="figure"
+            value={props.like ? "near" : state.sort}
+            options={[
+              ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
+              ...metricOptions("layer and head"),
+            ]}
+            onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
+          />
+          {state.sort !== "none" && !props.like && (
+            <button type="button" onClick={() => app.set({ down: !state.down }, true)}>
+              {state.down ? "↓ largest first" : "↑ smallest first"}
+            </button>
+          )}
+          <Select
+            label="Colour by"
+            value={state.tint}
+            options={metricOptions("none")}
+            onChange={(tint) => app.set({ tint }, true)}
+          />
+        </>
+      )}
+      <Select
+        label="Pattern"
+        help="pattern"
+        value={state.only}
+        options={ONLY.map((name) => [name, ONLY_NAMES[name]] as const)}
+        onChange={(only) => app.set({ only }, true)}
+      />
+      <Field label="Find heads" class="seek">
+        <Input
+          type="search"
+          placeholder="7·5, previous, like 7·5 …"
+          title="By layer and head, by words of the head's pattern, or “like 7·5”: nearest to that head first"
+          value={state.seek}
+          onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
+        />
+      </Field>
+      {!state.plane && (
+        <Field label="High pairs at least" class="least" help="pairs">
+          <Input
+            type="number"
+            min={0}
+            title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
+            value={String(state.least)}
+            onInput={(e) => {
+              const least = e.currentTarget.valueAsNumber;
+              if (Number.isInteger(least) && least >= 0) app.set({ least });
+            }}
+          />
+        </Field>
+      )}
+      {!state.plane && props.ready && (
+        <div class="legend">
+          {overviewBars(app, props.figure, props.range).map((bar) => (
+            <ColourBar key={bar.label} {...bar} />
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+// Offers the heads with most of the wanted pattern.
+function NoHead() {
+  const app = useApp();
+  const pattern = wantedPattern(app.state);
+  return (
+    <div class="notice" role="status">
+      <p>No head has this pattern. Widen the filter or the search.</p>
+      {pattern && (
+        <button
+          type="button"
+          onClick={() => app.set({ only: "all", seek: "", sort: pattern, down: true, plane: false }, true)}
+        >
+          Show all, sorted by: {FIGURES[pattern].name.toLowerCase()}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Alternative({ answer, summary }: { answer: Answer; summary: Known[][] }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details class="alternative" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>All figures as a table</summary>
+      {open && <FiguresTable answer={answer} summary={summary} />}
+    </details>
+  );
+}

@@ -1,0 +1,218 @@
+// Paints every head's thumbnail. Maps are fetched for the visible ones first. Each is coloured when it comes, while the
+// worker makes the next; they are shown together once all visible ones are there. Only then are the others fetched.
+import type { Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import type { Place } from "../../heads/order";
+import { REACH, type Profile } from "../../heads/patterns";
+import type { Shape } from "../../heads/selection";
+import { lutOf } from "../../maps/colour";
+import { heightOf, paintParts, pool, visibleTokens } from "../../maps/thumbnail";
+
+export interface Thumb extends Place {
+  canvas: HTMLCanvasElement;
+  key: string; // of what is painted
+  draft: Draft | null;
+}
+
+// A picture in the making.
+interface Draft {
+  look: string;
+  image: ImageData;
+  has: Has; // what is in it
+}
+
+// The maps of a head that are here.
+interface Has {
+  attention: Uint8Array | undefined;
+  profile: Profile | undefined;
+  similarity: Int8Array | undefined;
+}
+
+// The properties that all pictures of one drawing share.
+interface Look {
+  key: string;
+  T: number;
+  side: number; // device pixels
+  tokens: readonly number[]; // the visible ones
+}
+
+export const NEAR = 3; // offsets in the strip, either way
+
+const CHUNK_MS = 10; // drawing per frame, so that scrolling stays fluent
+const URGENT_MS = 80; // while visible maps are blank
+const PATIENCE_MS = 400; // complete heads are then shown, though other visible ones are missing
+const GIVEN_UP_MS = 3000; // and then also the parts that are there: the rest may have failed
+const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
+
+const NOTHING_TO_DO = (): void => {};
+const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined };
+
+// Attention to the neighbours before, to the token itself and to those after it: one step beside the diagonal is too
+// fine for a thumbnail.
+export const nearOffsets = ({ offsets }: Profile): number[] => offsets.slice(REACH - NEAR, REACH + NEAR + 1);
+
+export class Thumbnails {
+  all: readonly Thumb[] = [];
+  private painting = 0;
+  private begun: { answer: Answer; at: number } | null = null;
+  private painted: Answer | null = null; // its first thumbnails are painted
+  private shown: Answer | null = null; // and on the screen
+
+  constructor(private readonly app: App) {}
+
+  // Makes one canvas a head, again only when the model's shape changes.
+  build({ layers, heads }: Shape): void {
+    if (this.all.length === layers * heads && this.all.at(-1)?.h === heads - 1) return;
+    this.all = Array.from({ length: layers * heads }, (_, n) => {
+      const canvas = document.createElement("canvas");
+      canvas.setAttribute("aria-hidden", "true");
+      return { l: Math.floor(n / heads), h: n % heads, canvas, key: "", draft: null };
+    });
+  }
+
+  // Fetches the visible maps, then the rest if it is little or `every` map is needed. Draws those that are there.
+  fill(answer: Answer, every: boolean): void {
+    const { app } = this;
+    const layers = [...answer.layers.keys()];
+    const width = this.all.find(({ canvas }) => canvas.clientWidth)?.canvas.clientWidth;
+    if (!width) {
+      if (every) for (const l of layers) app.attention(answer, l);
+      return;
+    }
+    const near = this.all.filter(({ canvas }) => canvas.isConnected && isVisible(canvas));
+    const first = this.shown !== answer;
+    const visible = new Set(near.map(({ l }) => l));
+    const { length: T } = answer.encoding.ids;
+    const fetched = every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...visible];
+    const { show } = app.state;
+    const [above, below] = [show !== "similarity", show !== "attention"];
+    app.attentionMaps.together(answer, [...visible]);
+    const attention = new Map(fetched.map((l) => [l, above || every ? app.attention(answer, l) : null]));
+    const derived = app.derived(answer, visible, first);
+    const has = (t: Thumb): Has => {
+      const at = t.l * answer.heads.length + t.h;
+      return {
+        attention: above ? attention.get(t.l)?.[t.h] : undefined,
+        profile: above ? derived.profiles[at] : undefined,
+        similarity: below ? derived.similarity[at] : undefined,
+      };
+    };
+    const isComplete = ({ attention, profile, similarity }: Has): boolean =>
+      (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
+    const look = this.lookOf(answer, Math.round(width * devicePixelRatio));
+    const complete = near.every((t) => isComplete(has(t)));
+    // Once all are here nothing more comes, and no maps are kept.
+    app.deriver.onprogress = complete
+      ? NOTHING_TO_DO
+      : () => near.forEach((t) => t.key.startsWith(look.key) || this.compose(t, look, has(t)));
+    if (!first) this.begun = null; // the next answer has these pictures to clear
+    const waited = first ? this.waited(answer) : Infinity;
+    if (!complete && waited < PATIENCE_MS) return;
+    const inParts = new Set(waited > GIVEN_UP_MS ? near : []);
+    // Missing maps are painted too, clear: they must not show a map of the text before.
+    const jobs = [...new Set([...near, ...this.all])].flatMap((t) => {
+      const known = has(t);
+      const there = isComplete(known) || inParts.has(t) ? known : NOTHING;
+      const key = `${look.key} ${Object.values(there).map(Boolean).join()}`;
+      return t.key === key || (!t.key && there === NOTHING) ? [] : [() => this.paint(t, key, look, there)];
+    });
+    this.run(jobs, near.length, () => {
+      if (first && complete && near.length) this.commit(answer);
+    });
+  }
+
+  private lookOf(answer: Answer, side: number): Look {
+    const { state, theme } = this.app;
+    const tokens = visibleTokens(answer, state.special);
+    const key = [answerNumber(answer), state.map, theme, state.show, side, tokens.length].join(" ");
+    return { key, T: answer.encoding.ids.length, side, tokens };
+  }
+
+  private commit(answer: Answer): void {
+    if (this.painted === answer) return;
+    this.painted = answer;
+    performance.mark("thumbnails-visible");
+    requestAnimationFrame(() =>
+      setTimeout(() => {
+        this.shown = answer;
+        this.app.draw(); // asks for the rest
+      }),
+    );
+  }
+
+  // Milliseconds since the first thumbnails were asked for.
+  private waited(answer: Answer): number {
+    const now = performance.now();
+    if (this.begun?.answer !== answer) {
+      this.begun = { answer, at: now };
+      this.clear();
+      for (const rest of [PATIENCE_MS, GIVEN_UP_MS]) setTimeout(this.app.draw, rest + 10);
+    }
+    return now - this.begun.at;
+  }
+
+  // Another text's maps must not be shown for this one.
+  private clear(): void {
+    cancelAnimationFrame(this.painting);
+    for (const t of this.all) {
+      if (t.key) t.canvas.getContext("2d")?.clearRect(0, 0, t.canvas.width, t.canvas.height);
+      t.key = "";
+    }
+  }
+
+  private run(jobs: readonly (() => void)[], urgent: number, done: () => void): void {
+    cancelAnimationFrame(this.painting);
+    const step = (from: number): void => {
+      const end = performance.now() + (from < urgent ? URGENT_MS : CHUNK_MS);
+      let n = from;
+      for (; n < jobs.length && performance.now() < end; n++) jobs[n]?.();
+      if (n < jobs.length) this.painting = requestAnimationFrame(() => step(n));
+      else done();
+    };
+    step(0);
+  }
+
+  // Adds the parts that are known and not in the picture yet.
+  private compose(t: Thumb, { key, T, side, tokens }: Look, known: Has): ImageData {
+    const { state, theme } = this.app;
+    if (t.draft?.look !== key)
+      t.draft = { look: key, image: new ImageData(side, heightOf(state.show, side)), has: NOTHING };
+    const { image, has } = t.draft;
+    const attention = !has.attention && known.attention;
+    const profile = !has.profile && known.profile;
+    const similarity = !has.similarity && known.similarity;
+    t.draft.has = known;
+    paintParts(
+      image,
+      {
+        attention: attention ? pool(attention, T, side, tokens) : undefined,
+        offsets: profile ? nearOffsets(profile) : undefined,
+        similarity: similarity ? pool(similarity, T, side, tokens) : undefined,
+      },
+      { attention: lutOf(state.map, "attention", theme), similarity: lutOf(state.map, "signed", theme) },
+    );
+    return image;
+  }
+
+  private paint(t: Thumb, key: string, look: Look, known: Has): void {
+    t.key = key;
+    const image = this.compose(t, look, known);
+    t.draft = null;
+    t.canvas.width = image.width;
+    t.canvas.height = image.height;
+    t.canvas.getContext("2d")?.putImageData(image, 0, 0);
+  }
+}
+
+function isVisible(canvas: HTMLCanvasElement): boolean {
+  const { top, bottom } = canvas.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}
+
+const numbers = new WeakMap<Answer, number>();
+let answers = 0;
+function answerNumber(answer: Answer): number {
+  const number = numbers.get(answer) ?? answers++;
+  numbers.set(answer, number);
+  return number;
+}

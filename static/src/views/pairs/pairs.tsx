@@ -1,0 +1,289 @@
+// High-similarity pairs of one head as a table, in the text beside it, and by distance.
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { savedRequest } from "../../app/requests";
+import type { State } from "../../app/state";
+import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
+import { HeadPicker } from "../../heads/picker";
+import { nameOf, SUM, type Selection } from "../../heads/selection";
+import type { Axis, Head } from "../../maps/analysis";
+import { entryOf } from "../../maps/axis";
+import { hueOf, type Theme } from "../../maps/colour";
+import {
+  countAbove,
+  distanceHistogram,
+  distanceOf,
+  figuresOf,
+  filterPairs,
+  orderPairs,
+  pairsOf,
+  sameSentence,
+  sameToken,
+  WISHES,
+} from "../../maps/pairs";
+import { describeCell } from "../../maps/readout";
+import { format, percent } from "../../maps/scale";
+import type { Exportable } from "../../saving/export";
+import { withHeads } from "../../saving/picture-heads";
+import { madeOf } from "../../saving/provenance";
+import { textPicture } from "../../saving/surface";
+import { useApp, useExport } from "../../ui/context";
+import { Facts, Field, Input, Segmented } from "../../ui/controls";
+import { capital, statusOf } from "../../ui/status";
+import { TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
+import { pinnedIn } from "../head/plates";
+import { Histogram } from "./histogram";
+import { entriesOf, PairTable, type Listed } from "./table";
+
+const WISH_CHOICES = WISHES.map((value) => ({ value, label: capital(value) }));
+
+export function PairsView() {
+  const app = useApp();
+  const { head, entry, selection } = app.head();
+  return (
+    <section class="view pairs-view" aria-label="Pairs">
+      <div class="toolbar">
+        <HeadPicker
+          label="Layer"
+          answer={app.overview().answer}
+          selection={selection}
+          quantities={["similarity"]}
+          onPick={(layer, k) => app.set({ layer, head: k }, true)}
+        />
+      </div>
+      <Filters />
+      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {head && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
+      {head && <Body head={head} answer={entry.answer} selection={selection} />}
+    </section>
+  );
+}
+
+function Filters() {
+  const app = useApp();
+  const { find, near, far, same, within } = app.state;
+  // An empty bound is none.
+  const distance = (e: { currentTarget: HTMLInputElement }, otherwise: number): number => {
+    const value = e.currentTarget.valueAsNumber;
+    return Number.isInteger(value) && value > 0 ? value : otherwise;
+  };
+  return (
+    <div class="toolbar">
+      <Field label="Token">
+        <Input
+          type="search"
+          placeholder="any token"
+          value={find}
+          onInput={(e) => app.set({ find: e.currentTarget.value })}
+        />
+      </Field>
+      <div class="field range">
+        <span>Distance</span>
+        <div>
+          <Input
+            type="number"
+            min={1}
+            aria-label="Distance from"
+            value={String(near)}
+            onInput={(e) => app.set({ near: distance(e, 1) })}
+          />
+          to
+          <Input
+            type="number"
+            min={1}
+            placeholder="∞"
+            aria-label="Distance to"
+            value={far ? String(far) : ""}
+            onInput={(e) => app.set({ far: distance(e, 0) })}
+          />
+        </div>
+      </div>
+      <Segmented
+        legend="Same token"
+        value={same}
+        choices={WISH_CHOICES}
+        onChange={(value) => app.set({ same: value })}
+      />
+      <Segmented
+        legend="Same sentence"
+        value={within}
+        choices={WISH_CHOICES}
+        onChange={(value) => app.set({ within: value })}
+      />
+    </div>
+  );
+}
+
+function Body(props: { head: Head; answer: Answer | null; selection: Selection }) {
+  const app = useApp();
+  const { head, answer, selection } = props;
+  const { state, theme } = app;
+  const { axis } = head;
+  const { tau, find, near, far, same, within, order: sorted } = state;
+  const [pointed, setPointed] = useState(-1);
+  const side = useRef<HTMLDivElement>(null);
+  const filters = [head, tau, find, near, far, same, within];
+  const { pairs, count, kept } = useMemo(() => {
+    const all = pairsOf(head);
+    const above = countAbove(all, tau);
+    return { pairs: all, count: above, kept: filterPairs(all, above, axis, state) };
+  }, filters);
+  const order = useMemo(() => orderPairs(kept, pairs, axis, sorted), [kept, sorted]);
+  const listed: Listed = { head, pairs, order };
+  const pinnedCell = pinnedIn(head, state);
+  const [a, b] = pinnedCell ?? [-1, -1];
+  const pinned = useMemo(() => order.findIndex((k) => pairs.i[k] === a && pairs.j[k] === b), [order, a, b]);
+  useExport(() => (answer && side.current ? pairsExport(app, listed, answer, selection, side.current) : null));
+
+  const pin = (n: number): void => {
+    const cell = entriesOf(pairs, order[n] ?? 0);
+    app.set({ pin: cell.map((t) => axis.groups[t]?.[0] ?? 0) });
+    app.announce(describeCell(head, cell), true);
+  };
+  const caption =
+    `${kept.length.toLocaleString("en")} of ${count.toLocaleString("en")} high pairs` +
+    ` · ${selection.head === SUM ? "heads summed" : `head ${selection.head}`} · N ≥ ${tau}`;
+  const mates = useMemo(() => matesOf(listed, pointed), [order, pointed]);
+  const point = (t: number): void => {
+    setPointed(t);
+    app.announce(t < 0 ? "" : `${axis.labels[t]} ${axis.positions[t]}   ${matesOf(listed, t).size} pairs`);
+  };
+  const colours = useMemo(() => coloursOf(axis, listed, theme), [kept, theme]);
+  const pins = state.pin.map((t) => entryOf(axis, t));
+  const lookOf = (t: number): TokenLook => ({
+    class: [!colours.has(t) && "apart", pins.includes(t) && "held", (mates.has(t) || t === pointed) && "mate"]
+      .filter(Boolean)
+      .join(" "),
+    style: { background: colours.get(t) ?? "" },
+  });
+  const counts = useMemo(() => distanceHistogram(pairs, kept, axis), [kept]);
+  const chance = useMemo(() => chanceOf(axis, kept.length), [kept]);
+  return (
+    <div class="pairs-body">
+      <PairTable
+        of={listed}
+        caption={caption}
+        sorted={sorted}
+        pinned={pinned}
+        onSort={(value) => app.set({ order: value })}
+        onPin={pin}
+        onOpen={() => app.set({ view: "head", overlay: "pairs" }, true)}
+      />
+      <div class="side-by">
+        <div
+          class="text-side"
+          ref={side}
+          onPointerOver={(e) => point(tokenAt(e.target))}
+          onPointerLeave={() => point(-1)}
+          onClick={(e) => {
+            const label = axis.labels[tokenAt(e.target)];
+            if (label !== undefined) app.set({ find: label });
+          }}
+        >
+          <TextFlow axis={axis} text={state.text} pair={state.pair} lookOf={lookOf} />
+        </div>
+        <section class="card">
+          <h2>Distances</h2>
+          <p class="muted">Bars: pairs shown. Dashed: expected by chance.</p>
+          <Histogram counts={counts} chance={chance} theme={theme} />
+        </section>
+        <PairFacts listed={listed} kept={kept} />
+      </div>
+    </div>
+  );
+}
+
+function PairFacts({ listed: { head, pairs }, kept }: { listed: Listed; kept: Uint32Array }) {
+  const {
+    repeated,
+    sameSentence: within,
+    meanDistance,
+    focal,
+    focalShare,
+  } = useMemo(() => figuresOf(pairs, kept, head.axis), [kept]);
+  return (
+    <Facts
+      of={[
+        { name: "Same token", value: percent(repeated) },
+        { name: "Same sentence", value: percent(within) },
+        { name: "Mean distance", value: format(meanDistance) },
+        { name: "Commonest token", value: focal ? `${focal}  ${percent(focalShare)}` : "–" },
+      ]}
+    />
+  );
+}
+
+// As many pairs as are kept, drawn evenly: their number by distance.
+function chanceOf(axis: Axis, kept: number): number[] {
+  const all = (axis.n * (axis.n - 1)) / 2;
+  return axis.positions.map((_, d) => (Math.max(0, axis.n - d) * kept) / all);
+}
+
+// The entries paired with one.
+function matesOf({ pairs, order }: Listed, t: number): Set<number> {
+  const mates = new Set<number>();
+  if (t < 0) return mates;
+  for (const k of order) {
+    const [a, b] = entriesOf(pairs, k);
+    if (a === t) mates.add(b);
+    else if (b === t) mates.add(a);
+  }
+  return mates;
+}
+
+// Every token value that takes part has a colour of its own (the paper's Fig. 9). By entry.
+function coloursOf(axis: Axis, { pairs, order }: Listed, theme: Theme): Map<number, string> {
+  const taking = new Set<number>();
+  for (const k of order) for (const t of entriesOf(pairs, k)) taking.add(t);
+  const hues = new Map<string, string>();
+  return new Map(
+    [...taking]
+      .sort((a, b) => a - b)
+      .map((t) => {
+        const key = axis.keys[t] ?? "";
+        const hue = hues.get(key) ?? hueOf(hues.size, theme);
+        hues.set(key, hue);
+        return [t, hue];
+      }),
+  );
+}
+
+const COLUMNS = [
+  ...["layer", "head", "i", "j", "token_i", "token_j", "similarity"],
+  ...["normalized", "distance", "same_token", "same_sentence"],
+];
+
+function pairsExport(
+  app: App,
+  { head, pairs, order }: Listed,
+  answer: Answer,
+  selection: Selection,
+  side: HTMLElement,
+): Exportable {
+  const { axis } = head;
+  const { layer, head: k } = selection;
+  const row = (p: number): (string | number)[] => {
+    const [i, j] = entriesOf(pairs, p);
+    return [
+      layer,
+      k === SUM ? "sum" : k,
+      ...[i, j].map((t) => axis.positions[t] ?? t),
+      ...[i, j].map((t) => axis.labels[t] ?? ""),
+      head.similarity[i * axis.n + j] ?? NaN,
+      pairs.normalized[p] ?? NaN,
+      distanceOf(pairs, p, axis),
+      String(sameToken(pairs, p, axis)),
+      String(sameSentence(pairs, p, axis)),
+    ];
+  };
+  const made = madeOf(app, answer, `pairs-${nameOf(selection)}`, requestOf(app.state, selection));
+  const canvas = side.parentElement?.querySelector("canvas");
+  const charts = canvas ? [{ title: "Distances of the pairs shown; dashed: expected by chance", canvas }] : [];
+  const picture = textPicture(side, tokensIn(side), { charts }, made.title);
+  const rows = (): (string | number)[][] => [COLUMNS, ...Array.from(order, row)];
+  return withHeads({ ...made, picture, rows }, pairNumbers(app, axis, pinnedIn(head, app.state)));
+}
+
+const requestOf = (state: State, { layer, head }: Selection) =>
+  savedRequest(state, [layer], head, ["pairs", "similarities"]);

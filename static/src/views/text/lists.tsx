@@ -1,0 +1,97 @@
+// Beside the text: the tokens most related to the chosen ones, and the layer's segments.
+import type { Head, Segment } from "../../maps/analysis";
+import { format } from "../../maps/scale";
+import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+
+const LISTED = 8;
+
+interface Events {
+  onChoose: (t: number) => void;
+  onPoint: (t: number) => void; // -1: at none any more
+}
+
+export function TextLists(props: Events & { head: Head; chosen: readonly number[]; segments: readonly Segment[] }) {
+  const { head, chosen, segments } = props;
+  return (
+    <div class="lists">
+      {chosen.length ? RELATIONS.map((r) => <RelatedTokens key={r} relation={r} {...props} />) : <NoneChosen />}
+      {segments.length > 0 && <Segments head={head} segments={segments} />}
+    </div>
+  );
+}
+
+const NoneChosen = () => (
+  <section class="card">
+    <h2>No token chosen</h2>
+    <p class="muted">
+      Click a token; Shift and click adds another, as does “Choose several”. The tokens it attends to, those that attend
+      to it and those it is similar to are then listed here. With two, all heads are ranked by their attention or
+      similarity between them.
+    </p>
+  </section>
+);
+
+function RelatedTokens(props: Events & { head: Head; chosen: readonly number[]; relation: Relation }) {
+  const { head, chosen, relation } = props;
+  const listed = Array.from(relationOf(head, chosen, relation), (value, t) => ({ t, value }))
+    .filter(({ t }) => !chosen.includes(t))
+    .sort((a, b) => b.value - a.value)
+    .slice(0, LISTED);
+  const top = listed[0]?.value ?? 0;
+  return (
+    <section class={`card ${ABOUT[relation].quantity}`}>
+      <h2>{ABOUT[relation].title}</h2>
+      <ol>
+        {listed.map(({ t, value }) => (
+          <li key={t}>
+            <button
+              type="button"
+              onClick={() => props.onChoose(t)}
+              onPointerEnter={() => props.onPoint(t)}
+              onPointerLeave={() => props.onPoint(-1)}
+            >
+              <span>{head.axis.labels[t]}</span>
+              <small>{head.axis.positions[t]}</small>
+              <b>{format(value)}</b>
+              <i style={{ width: `${top > 0 ? Math.max(0, (value / top) * 100) : 0}%` }} />
+            </button>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Segments({ head, segments }: { head: Head; segments: readonly Segment[] }) {
+  const words = ({ start, end }: Segment): string => {
+    const labels = head.axis.labels.slice(start, end);
+    return labels.length > 6 ? `${labels.slice(0, 3).join(" ")} … ${labels.slice(-2).join(" ")}` : labels.join(" ");
+  };
+  return (
+    <section class="card">
+      <h2>Segments of the layer</h2>
+      <table class="segments">
+        <thead>
+          <tr>
+            <th scope="col">Tokens</th>
+            <th scope="col" class="number">
+              Cohesion
+            </th>
+            <th scope="col" class="number">
+              To the rest
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {segments.map((segment) => (
+            <tr key={segment.start}>
+              <td>{words(segment)}</td>
+              <td class="number">{format(segment.cohesion)}</td>
+              <td class="number">{format(segment.contrast)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,87 @@
+// Draws over the text: lines between tokens, and bands under its segments. Places follow the tokens on the page,
+// whatever the line breaks.
+import type { Segment } from "../../maps/analysis";
+import { cssOf, inkOn, type Lut } from "../../maps/colour";
+import { format } from "../../maps/scale";
+import type { Band, Stroke } from "../../saving/surface";
+import { svg } from "../../ui/dom";
+import { tokensIn } from "../../ui/text-flow";
+import { arcPath, linesOf, type Box, type End } from "./arcs";
+
+const BAND = 11; // height in pixels
+
+export interface Drawing {
+  ends: readonly End[];
+  quantity: "attention" | "similarity";
+  segments: readonly Segment[];
+  lut: Lut; // of the bands
+}
+
+export function drawOverlay(overlay: SVGElement, paper: HTMLElement, drawing: Drawing): void {
+  if (!paper.clientWidth) return;
+  const origin = paper.getBoundingClientRect();
+  const boxes = tokensIn(paper).map((token): Box => {
+    const { left, right, top, bottom } = token.getClientRects()[0] ?? token.getBoundingClientRect();
+    return {
+      left: left - origin.left,
+      right: right - origin.left,
+      top: top - origin.top,
+      bottom: bottom - origin.top,
+    };
+  });
+  overlay.setAttribute("viewBox", `0 0 ${paper.clientWidth} ${paper.scrollHeight}`);
+  overlay.setAttribute("width", String(paper.clientWidth));
+  overlay.setAttribute("height", String(paper.scrollHeight));
+  overlay.replaceChildren(...arcsOf(drawing, boxes), ...bandsOf(drawing, boxes));
+}
+
+function arcsOf({ ends, quantity }: Drawing, boxes: readonly Box[]): SVGElement[] {
+  return ends.flatMap(({ i, j, value, lane }) => {
+    const [from, to] = [boxes[i], boxes[j]];
+    if (!from || !to) return [];
+    const arc = svg("path", { d: arcPath(from, to, lane), class: `arc ${quantity}`, "data-lane": lane });
+    arc.style.opacity = String(0.2 + 0.7 * value);
+    arc.style.strokeWidth = String(0.8 + 1.2 * value);
+    return [arc];
+  });
+}
+
+// One strip under every line of a segment, with its cohesion in the first.
+function bandsOf({ segments, lut }: Drawing, boxes: readonly Box[]): SVGElement[] {
+  const top = Math.max(...segments.map((s) => s.cohesion), 1e-9);
+  return segments.flatMap((segment) => {
+    const place = 0.06 + 0.44 * Math.max(0, segment.cohesion / top);
+    return linesOf(boxes.slice(segment.start, segment.end)).flatMap(({ left, right, bottom }, line) => {
+      const width = Math.max(2, right - left - 2);
+      const band = svg("rect", { x: left + 1, y: bottom + 4, width, height: BAND, rx: 2, fill: cssOf(lut, place) });
+      if (line > 0 || right - left <= 40) return [band];
+      const at = { x: left + 5, y: bottom + 10, class: "cohesion", fill: inkOn(lut, place) };
+      return [band, svg("text", at, format(segment.cohesion))];
+    });
+  });
+}
+
+// The lines on screen, for saving.
+export const strokesOf = (overlay: SVGElement): Stroke[] =>
+  [...overlay.querySelectorAll<SVGPathElement>(".arc")].map((arc) => ({
+    d: arc.getAttribute("d") ?? "",
+    colour: getComputedStyle(arc).stroke,
+    width: parseFloat(arc.style.strokeWidth),
+    opacity: Number(arc.style.opacity),
+  }));
+
+// The bands on screen, for saving.
+export const shownBands = (overlay: SVGElement): Band[] =>
+  [...overlay.querySelectorAll("rect")].map((rect) => {
+    const words = rect.nextElementSibling?.matches("text") ? rect.nextElementSibling : null;
+    const read = (name: string): number => Number(rect.getAttribute(name));
+    return {
+      x: read("x"),
+      y: read("y"),
+      width: read("width"),
+      height: read("height"),
+      fill: rect.getAttribute("fill") ?? "",
+      text: words?.textContent ?? "",
+      ink: words?.getAttribute("fill") ?? "",
+    };
+  });

@@ -1,0 +1,25 @@
+// The relations of a token to the chosen ones.
+import type { Head } from "../../maps/analysis";
+
+export const RELATIONS = ["to", "from", "similar"] as const;
+export type Relation = (typeof RELATIONS)[number];
+
+export const ABOUT: Record<Relation, { title: string; quantity: "attention" | "similarity"; all: string }> = {
+  to: { title: "Attends to", quantity: "attention", all: "Attention each token receives, on average. " },
+  from: { title: "Attended by", quantity: "attention", all: "Each token’s attention, spread over all. " },
+  similar: { title: "Similar to", quantity: "similarity", all: "Similarity of each token to all others, on average. " },
+};
+
+// Each entry's relation to the chosen ones, on average; to all others if none is chosen.
+export function relationOf(
+  { axis: { n }, attention, normalized }: Pick<Head, "axis" | "attention" | "normalized">,
+  chosen: readonly number[],
+  relation: Relation,
+): Float64Array {
+  const rows = chosen.length ? chosen : Array.from({ length: n }, (_, t) => t);
+  const map = relation === "similar" ? normalized : attention;
+  const out = new Float64Array(n);
+  for (const t of rows)
+    for (let u = 0; u < n; u++) out[u]! += (relation === "from" ? map[u * n + t]! : map[t * n + u]!) / rows.length;
+  return out;
+}

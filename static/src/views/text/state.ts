@@ -1,0 +1,14 @@
+// The text view's part of the state.
+import { flag, heads, indices, oneOf } from "../../app/fields";
+import { RELATIONS } from "./relation";
+
+export const BESIDE_MOST = 7;
+
+export const TEXT_FIELDS = {
+  sel: indices(512), // chosen tokens
+  relation: oneOf(RELATIONS, "similar"),
+  arcs: flag(true),
+  beside: heads(BESIDE_MOST), // heads whose lines are drawn as well
+  bands: flag(),
+  sentences: flag(true),
+};

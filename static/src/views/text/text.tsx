@@ -1,0 +1,364 @@
+// The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
+// are drawn as lines, segments as bands.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { perFrame } from "../../app/frame";
+import { layerRequest } from "../../app/requests";
+import type { State } from "../../app/state";
+import { MeasureControls } from "../../heads/measure-controls";
+import { fractionsOf, measuredRequest, measureNote, weighted } from "../../heads/measures";
+import { PairRanking, pairNumbers, type EntryPair } from "../../heads/pair-ranking";
+import { HeadPicker } from "../../heads/picker";
+import { nameOf, type Selection } from "../../heads/selection";
+import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
+import { entryOf, headOf } from "../../maps/axis";
+import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { ColourBar, type Bar } from "../../maps/colour-bar";
+import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../../maps/scale";
+import type { Exportable } from "../../saving/export";
+import { withHeads } from "../../saving/picture-heads";
+import { headsRequest, madeOf } from "../../saving/provenance";
+import { textPicture } from "../../saving/surface";
+import { useApp, useExport } from "../../ui/context";
+import { Segmented, Toggle } from "../../ui/controls";
+import { statusOf } from "../../ui/status";
+import { moveFocus, TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
+import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
+import { laneColour, lineHeads, LineHeads, type LineHead } from "./line-heads";
+import { TextLists } from "./lists";
+import { drawOverlay, shownBands, strokesOf, type Drawing } from "./overlay";
+import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
+
+const RELATION_CHOICES = [
+  { value: "similar", label: "Similar to" },
+  { value: "to", label: "Attends to" },
+  { value: "from", label: "Attended by" },
+] as const;
+
+export function TextView() {
+  const app = useApp();
+  const { state } = app;
+  const { head: measured, entry, selection } = app.head(state);
+  const head = measured && weighted(measured, state);
+  const lines = head ? linesShown(app, head, selection) : [];
+  return (
+    <section class="view text-view" aria-label="Text">
+      <div class="toolbar">
+        <HeadPicker
+          label="Layer"
+          answer={app.overview().answer}
+          selection={selection}
+          quantities={[ABOUT[state.relation].quantity]}
+          onPick={(layer, k) => app.set({ layer, head: k }, true)}
+        />
+      </div>
+      <div class="toolbar">
+        <Segmented
+          legend="Colour the text by"
+          help="similarity"
+          value={state.relation}
+          choices={RELATION_CHOICES}
+          onChange={(relation) => app.set({ relation })}
+        />
+        <Toggle
+          label="Lines"
+          title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
+          on={state.arcs}
+          onChange={(arcs) => app.set({ arcs })}
+        />
+        <Toggle
+          label="Segments"
+          help="segments"
+          title="Parts of the text between tokens that gather attention, coloured by cohesion"
+          on={state.bands}
+          onChange={(bands) => app.set({ bands })}
+        />
+        <Toggle
+          label="Sentences"
+          title="A mark where a sentence begins"
+          on={state.sentences}
+          onChange={(sentences) => app.set({ sentences })}
+        />
+        <MeasureControls />
+        {head && (
+          <div class="legend">
+            <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state)).bar} />
+          </div>
+        )}
+      </div>
+      {/* Weighted maps are here of the head on screen only. */}
+      {head && drawsAttention(state) && !state.weigh && <LineHeads heads={lines} shown={selection} />}
+      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} />}
+    </section>
+  );
+}
+
+const drawsAttention = ({ arcs, relation }: State): boolean => arcs && relation !== "similar";
+
+function linesShown(app: App, head: Head, selection: Selection): LineHead[] {
+  if (!drawsAttention(app.state)) return [];
+  if (app.state.weigh) return [{ ...selection, lane: 0, name: nameOf(selection), attention: head.attention }];
+  return lineHeads(app, head.axis, selection, head.attention);
+}
+
+// The entries of the chosen tokens.
+const chosenIn = (axis: Axis, { sel }: State): number[] =>
+  [...new Set(sel.map((t) => entryOf(axis, t)))].filter((t) => t >= 0);
+
+interface Colours {
+  lut: Bar["lut"];
+  bar: Bar;
+  fractions: Float64Array; // of the largest value that is not of a chosen token
+  low: number;
+}
+
+function coloursOf({ state, theme }: App, head: Head, chosen: readonly number[]): Colours {
+  const { relation, map, tau } = state;
+  const { quantity, title } = ABOUT[relation];
+  const values = relationOf(head, chosen, relation);
+  const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
+  const low = Math.min(0, minimumOf(others));
+  // Similarities below the threshold stay pale, however small their own maximum.
+  const top = relation === "similar" ? Math.max(sizeOf(others), tau) : maximumOf(others);
+  const lut = lutOf(map, low < 0 ? "signed" : quantity, theme);
+  const ticks = low < 0 ? signedTicksOf(top, "linear") : ticksOf(top, "linear");
+  const bar = { lut, label: title + measureNote(quantity, state), ticks, words: wordsOf("linear", low, top) };
+  return { lut, bar, low, fractions: others.map((v) => (top > 0 ? v / top : 0)) };
+}
+
+const FAINT = 0.02; // fractions below it are not coloured
+
+function lookOf(colours: Colours, axis: Axis, chosen: readonly number[], t: number): TokenLook {
+  const { lut, low, fractions } = colours;
+  const isChosen = chosen.includes(t);
+  const fraction = fractions[t] ?? 0;
+  const place = low < 0 ? (MIDDLE + (255 - MIDDLE) * fraction) / 255 : fraction;
+  const starts = t > 0 && axis.sentences[t] !== axis.sentences[t - 1];
+  return {
+    class: [starts && "starts", isChosen && "chosen"].filter(Boolean).join(" "),
+    style: Math.abs(fraction) > FAINT ? { background: cssOf(lut, place), color: inkOn(lut, place) } : {},
+    chosen: isChosen,
+  };
+}
+
+function Body(props: { head: Head; answer: Answer | null; selection: Selection; lines: readonly LineHead[] }) {
+  const app = useApp();
+  const { head, answer, selection, lines } = props;
+  const { state, theme } = app;
+  const { axis } = head;
+  const { relation, bands } = state;
+  const paper = useRef<HTMLDivElement>(null);
+  const overlay = useRef<SVGSVGElement>(null);
+  const [pointed, setPointed] = useState(-1);
+  const [several, setSeveral] = useState(false);
+  const chosen = chosenIn(axis, state);
+  const colours = coloursOf(app, head, chosen);
+
+  const layer = bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
+  const segments = useMemo((): readonly Segment[] => {
+    const mean = layer && headOf(layer, state);
+    return mean ? segmentsOf(mean.attention, mean.similarity, mean.axis, state.atau) : [];
+  }, [layer, state.special, state.words, state.atau]);
+  const around = new Set(pointed >= 0 ? [pointed] : chosen);
+  const ends = endsOf(app, head, lines, around);
+  const drawing: Drawing = {
+    ends: drawnEnds(ends),
+    quantity: ABOUT[relation].quantity,
+    segments,
+    lut: lutOf(state.map, "figure", theme),
+  };
+  const last = useRef(drawing);
+  last.current = drawing;
+  const redraw = useMemo(
+    () => perFrame(() => paper.current && overlay.current && drawOverlay(overlay.current, paper.current, last.current)),
+    [],
+  );
+  useLayoutEffect(redraw);
+  useEffect(() => {
+    const observer = new ResizeObserver(redraw);
+    if (paper.current) observer.observe(paper.current);
+    document.fonts.addEventListener("loadingdone", redraw);
+    return () => {
+      observer.disconnect();
+      document.fonts.removeEventListener("loadingdone", redraw);
+    };
+  }, [redraw]);
+  const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
+  useExport(() =>
+    answer && paper.current && overlay.current
+      ? textExport(
+          app,
+          { head, answer, selection, lines, chosen, pair, bar: colours.bar },
+          paper.current,
+          overlay.current,
+        )
+      : null,
+  );
+
+  const choose = (t: number, more: boolean): void => {
+    const next = chosen.includes(t) ? chosen.filter((u) => u !== t) : more ? [...chosen, t] : [t];
+    app.set({ sel: next.flatMap((u) => axis.groups[u]?.slice(0, 1) ?? []) });
+  };
+  const announce = (t: number, aloud: boolean): void =>
+    app.announce(t < 0 ? "" : describeToken(head, chosen, t), aloud);
+  const point = (t: number): void => {
+    if (t === pointed) return;
+    setPointed(t);
+    announce(t, false);
+  };
+  const onClick = (e: MouseEvent): void => {
+    const t = tokenAt(e.target);
+    if (t >= 0) choose(t, several || e.shiftKey || e.ctrlKey || e.metaKey);
+    else if (getSelection()?.isCollapsed !== false) app.set({ sel: [] });
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const t = tokenAt(document.activeElement);
+    if (t < 0 || !paper.current) return;
+    if (e.key === " " || e.key === "Enter") choose(t, several || e.shiftKey || e.ctrlKey);
+    else if (e.key === "Escape") app.set({ sel: [] });
+    else if (!moveFocus(e, paper.current)) return;
+    e.preventDefault();
+  };
+  // The same tree as long as it shows the same: pointing at a token redraws only the lines.
+  const flowKey = [colours.bar.label, state.map, theme, relation, state.tau, state.sel, state.text, state.pair].join(
+    "|",
+  );
+  const flow = useMemo(
+    () => (
+      <TextFlow
+        axis={axis}
+        text={state.text}
+        pair={state.pair}
+        label="Tokens of the text"
+        multiple
+        lookOf={(t) => lookOf(colours, axis, chosen, t)}
+      />
+    ),
+    [head, flowKey],
+  );
+  return (
+    <div class="text-body">
+      <div class="paper-side">
+        <div class="choosing">
+          <p class="muted caption">{captionOf(head, chosen, relation, lines)}</p>
+          <Toggle
+            label="Choose several"
+            title="Each click adds a token to the chosen ones, as Shift and click does"
+            on={several}
+            onChange={setSeveral}
+          />
+        </div>
+        <div
+          class={["paper", state.sentences && "sentences", bands && "banded"].filter(Boolean).join(" ")}
+          ref={paper}
+          onClick={onClick}
+          onMouseDown={(e) => e.shiftKey && e.preventDefault() /* else the browser selects the text between */}
+          onPointerOver={(e) => point(tokenAt(e.target))}
+          onPointerLeave={() => point(-1)}
+          onKeyDown={onKeyDown}
+          onFocusCapture={(e) => announce(tokenAt(e.target), true)}
+        >
+          <svg class="arcs" aria-hidden="true" ref={overlay} />
+          {flow}
+        </div>
+        <p class="muted caption" role="status">
+          {state.arcs && noteOf(state, ends, lines)}
+        </p>
+        <PairRanking axis={axis} pair={pair} />
+      </div>
+      <TextLists head={head} chosen={chosen} segments={segments} onChoose={(t) => choose(t, false)} onPoint={point} />
+    </div>
+  );
+}
+
+// Pairs, or attention when the text is coloured by it; of the chosen tokens if there are any. One list a head.
+function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: ReadonlySet<number>): End[][] {
+  const { arcs, relation, tau, weigh } = state;
+  if (!arcs) return [];
+  if (relation === "similar") return [pairEnds(head, tau, around)];
+  return lines.map(({ attention, lane }) =>
+    attention ? attentionEnds(head.axis, weigh ? fractionsOf(attention) : attention, lane, around, relation) : [],
+  );
+}
+
+function captionOf(head: Head, chosen: readonly number[], relation: Relation, lines: readonly LineHead[]): string {
+  const { title, all } = ABOUT[relation];
+  const names = chosen.map((t) => head.axis.labels[t]).join(", ");
+  const shown = lines.find(({ attention }) => attention === head.attention);
+  return (
+    (shown && lines.length > 1 ? `Colours of ${shown.name}. ` : "") +
+    (chosen.length ? `${title}: ${names}` : `${all}Choose a token to ask for it alone.`)
+  );
+}
+
+// Names the lines that are not drawn, and why.
+function noteOf({ relation, weigh }: State, ends: readonly End[][], lines: readonly LineHead[]): string {
+  const count = ends.reduce((sum, of) => sum + of.length, 0);
+  const least = `${LINE_LEAST}${weigh ? " of the largest" : ""}`;
+  const bare = lines.filter(({ attention }, lane) => attention && !ends[lane]?.length).map(({ name }) => name);
+  const drawn = relation === "similar" ? "pairs" : `attentions of at least ${least}`;
+  const shared = lines.length > 1 ? `, shared evenly among ${lines.length} heads` : "";
+  return [
+    lines.some(({ attention }) => !attention) && "Fetching maps…",
+    count > ARCS_MAX && `Drawn: the ${ARCS_MAX} strongest of ${count.toLocaleString("en")} ${drawn}${shared}.`,
+    bare.length > 0 && `No lines of ${bare.join(", ")}: no attention here reaches ${least}.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+function describeToken(head: Head, chosen: readonly number[], t: number): string {
+  const { labels, positions, sentences } = head.axis;
+  const relations = RELATIONS.map((r) => `${ABOUT[r].title.toLowerCase()} ${format(relationOf(head, chosen, r)[t])}`);
+  const words = [`${labels[t]} ${positions[t]}`, `sentence ${sentences[t]}`];
+  return [...words, ...(chosen.length ? [`chosen: ${relations.join("   ")}`] : [])].join("   ");
+}
+
+interface Saved {
+  head: Head;
+  answer: Answer;
+  selection: Selection;
+  lines: readonly LineHead[];
+  chosen: readonly number[];
+  pair: EntryPair | null;
+  bar: Bar;
+}
+
+function textExport(app: App, saved: Saved, paper: HTMLElement, overlay: SVGElement): Exportable {
+  const { head, answer, selection, lines, chosen, pair, bar } = saved;
+  const { state } = app;
+  const { axis } = head;
+  const columns = columnsOf(saved, state.relation);
+  const rows = (): (string | number)[][] => [
+    ["position", "token", "sentence", "chosen", ...columns.map(({ name }) => name)],
+    ...axis.labels.map((label, t) => [
+      axis.positions[t] ?? t,
+      label,
+      axis.sentences[t] ?? "",
+      String(chosen.includes(t)),
+      ...columns.map(({ values }) => values[t] ?? NaN),
+    ]),
+  ];
+  const outputs = ["attentions", "similarities", "pairs", ...(state.bands ? (["segments"] as const) : [])] as const;
+  const request = measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), state);
+  const made = madeOf(app, answer, `text-${nameOf(selection)}`, request);
+  const style = getComputedStyle(paper);
+  const named = lines.length > 1 ? lines : [];
+  const keys = named.map(({ name, lane }) => ({ name, colour: style.getPropertyValue(laneColour(lane)).trim() }));
+  const around = { strokes: strokesOf(overlay), bands: shownBands(overlay), bars: [bar], keys };
+  const picture = textPicture(paper, tokensIn(paper), around, made.title);
+  return withHeads({ ...made, picture, rows }, pairNumbers(app, axis, pair));
+}
+
+// A token's relations in the head on screen, and in the heads whose lines are drawn as well.
+function columnsOf({ head, chosen, lines }: Saved, relation: Relation): { name: string; values: Float64Array }[] {
+  const named = (r: Relation): string => ABOUT[r].title.toLowerCase().replace(" ", "_");
+  const others = lines.flatMap(({ layer, head: k, attention }) =>
+    attention && attention !== head.attention
+      ? [{ name: `${named(relation)}_l${layer}_h${k}`, values: relationOf({ ...head, attention }, chosen, relation) }]
+      : [],
+  );
+  return [...RELATIONS.map((r) => ({ name: named(r), values: relationOf(head, chosen, r) })), ...others];
+}
