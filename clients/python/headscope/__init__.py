@@ -2,17 +2,35 @@
 
     import headscope
 
-    with headscope.start() as client:                  # a server of one's own; or headscope.Client("http://host:8080")
+    with headscope.Client() as client:                 # a server of its own; or headscope.Client("http://host:8080")
         answer = client.analyze("The old bridge [MASK] closed after the war.", layers="all")
         answer.attentions.shape                        # (12, 12, 11, 11): layer, head, query, key
         answer.to_pandas()                             # the strongest pairs
 
-Only NumPy is needed. What other libraries want (BertViz, CircuitsVis, pandas) is imported when it is asked for.
+Only NumPy is needed. Other libraries (BertViz, CircuitsVis, pandas) are imported by the methods that use them.
 """
-from .answer import Analysis, Tokens
-from .client import Client
-from .errors import HeadscopeError
-from .runs import Run
-from .server import start
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Analysis", "Client", "HeadscopeError", "Run", "Tokens", "start"]
+if TYPE_CHECKING:
+    from .answer import Analysis as Analysis, Figure as Figure, Tokens as Tokens
+    from .client import Client as Client, start as start
+    from .errors import HeadscopeError as HeadscopeError
+    from .runs import Run as Run
+
+_MODULES = {"Analysis": "answer", "Figure": "answer", "Tokens": "answer", "Client": "client",
+            "HeadscopeError": "errors", "Run": "runs", "start": "client"}
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a name when it is first used: the command `headscope` starts without importing NumPy."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> "list[str]":
+    return sorted(set(globals()) | set(__all__))

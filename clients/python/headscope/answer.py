@@ -1,4 +1,4 @@
-"""What an analysis found: arrays under HuggingFace's names, and the forms in which other tools want them."""
+"""The result of an analysis: arrays under HuggingFace's names, and the forms in which other tools want them."""
 from __future__ import annotations
 
 import base64
@@ -49,6 +49,28 @@ class Tokens:
         return f"<headscope.Tokens of {self.model}: {' '.join(self.tokens)}>"
 
 
+class Figure:
+    """A figure of one text, drawn by the server. `data` are its bytes, SVG unless "pdf" was asked for."""
+
+    def __init__(self, client: "Client", request: Mapping[str, Any], format: str = "svg"):
+        self._client = client
+        self._request = dict(request)
+        self.format = format
+        self.data = client.draw(self._request, format)
+
+    def save(self, path: Any) -> None:
+        """Writes the figure to a file whose ending, .svg or .pdf, is the format."""
+        format = str(path).rpartition(".")[2].lower()
+        if format not in ("svg", "pdf"):
+            raise ValueError(f"{path}: the name of a figure's file ends in .svg or .pdf")
+        data = self.data if format == self.format else self._client.draw(self._request, format)
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def _repr_svg_(self) -> Optional[str]:
+        return self.data.decode() if self.format == "svg" else None
+
+
 class Analysis:
     """One analysed text.
 
@@ -60,6 +82,10 @@ class Analysis:
     def __init__(self, arrays: Dict[str, np.ndarray], client: "Optional[Client]" = None):
         self.arrays = arrays
         self._client = client
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """A pickled or copied answer keeps its arrays, not its connection: view() then has no server to show."""
+        return {"arrays": self.arrays, "_client": None}
 
     def __getattr__(self, name: str) -> Any:
         if name != "arrays" and name in self.arrays:
@@ -105,14 +131,15 @@ class Analysis:
         return self._of_head("similarities", layer, head)
 
     def _of_head(self, name: str, layer: int, head: int) -> np.ndarray:
-        at = []
-        for axis, number in (("layers", layer), ("heads", head)):
-            chosen = self.arrays[axis]
-            found = np.flatnonzero(chosen == (chosen[number] if number < 0 else number))
-            if not len(found):
-                raise KeyError(f"{axis} holds {chosen.tolist()}, not {number}")
-            at.append(int(found[0]))
-        return self.arrays[name][at[0], at[1]]
+        return self.arrays[name][self._index("layers", layer), self._index("heads", head)]
+
+    def _index(self, axis: str, number: int) -> int:
+        """The place of a layer or head of the model in the selection; KeyError if it was not selected."""
+        chosen = self.arrays[axis]
+        found = np.flatnonzero(chosen == (chosen[number] if -len(chosen) <= number < 0 else number))
+        if not len(found):
+            raise KeyError(f"{axis} holds {chosen.tolist()}, not {number}")
+        return int(found[0])
 
     # ---- for other tools ----
 
@@ -127,10 +154,11 @@ class Analysis:
                 "tokens": self.tokens}
 
     def to_circuitsvis(self, layer: int = -1) -> Dict[str, Any]:
-        """Keyword arguments of circuitsvis.attention.attention_heads for one layer."""
-        chosen = self.arrays["layers"]
-        at = int(np.flatnonzero(chosen == (chosen[layer] if layer < 0 else layer))[0])
-        return {"attention": self.arrays["attentions"][at], "tokens": self.tokens, "mask_upper_tri": False}
+        """Keyword arguments of circuitsvis.attention.attention_heads and attention_patterns for one layer.
+
+        Give attention_heads also mask_upper_tri=False: it takes models for decoders.
+        """
+        return {"attention": self.arrays["attentions"][self._index("layers", layer)], "tokens": self.tokens}
 
     def to_pandas(self, what: str = "pairs") -> "pandas.DataFrame":
         """A table: "pairs", one row a pair with its tokens; or what is said of each head, one row a head: "summary",
@@ -185,11 +213,17 @@ class Analysis:
         return head_map(self, what, layer, head)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the viewer, where its server lets it be framed; and a picture, which needs no server."""
+        """For notebooks: a picture, which stays when the server is gone or the notebook is exported. A click below it
+        loads the server's viewer in a frame, if the server lets it be framed."""
         if self._client is None or state_of(self.request) is None or not self._client.shows_views():
             return self._picture()
-        return (f"{self.view()._repr_html_()}<details><summary>As a picture, which needs no server</summary>"
-                f"{self._picture()}</details>")
+        url = html.escape(self._client.url)
+        return (f"{self._picture()}<details><summary>Open this text in the viewer (while {url} runs)</summary>"
+                f"{self.view()._repr_html_()}</details>")
+
+    def _repr_png_(self) -> Optional[bytes]:
+        """The same picture for pages that show no HTML, and for papers."""
+        return _sheet(self.arrays["attentions"])[0] if "attentions" in self.arrays else None
 
     def _picture(self) -> str:
         """Every head's attention, layers from top to bottom."""
@@ -226,10 +260,11 @@ def _span(numbers: np.ndarray) -> str:
     return f"{listed[0]} to {listed[-1]}" if whole else ", ".join(map(str, listed))
 
 
-def _sheet(maps: np.ndarray, cell: int = 56, gap: int = 4) -> Tuple[bytes, int, int]:
-    """All maps of [l][h][T][T] as one grey PNG of cells of the same size; cells take the largest element under
-    each of their pixels, so that no thin line is lost."""
+def _sheet(maps: np.ndarray, width: int = 720, gap: int = 4) -> Tuple[bytes, int, int]:
+    """All maps of [l][h][T][T] as one grey PNG of about that width, with its width and height. A pixel takes the
+    largest weight under it, so that no thin line is lost."""
     n_layers, n_heads, n_tokens = maps.shape[:3]
+    cell = min(max(width // n_heads - gap, 24), 320)
     edges = np.arange(cell + 1) * n_tokens // cell
     sheet = np.full((n_layers * (cell + gap) - gap, n_heads * (cell + gap) - gap), 255, np.uint8)
     starts, ends = edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -11,9 +13,13 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
-from .answer import Analysis, Tokens
+from .answer import Analysis, Figure, Tokens
 from .errors import HeadscopeError
 from .runs import Run
+from .server import Server
+
+_BATCH_BYTES = 1 << 16  # of lines in a request
+_MEMORY_BYTES = 16 << 20  # of a corpus that is sent; a larger one waits in a temporary file
 
 Progress = Callable[[int, Optional[int]], None]
 
@@ -21,12 +27,18 @@ Progress = Callable[[int, Optional[int]], None]
 class Client:
     """A headscope service.
 
-    url      where it listens
+    url      its address; without one, the client starts a server of its own
     token    of a service that was started with --token-file
     timeout  seconds to wait for the connection and between parts of an answer
+    server   a server to use in place of url; close() stops it
     """
 
-    def __init__(self, url: str = "http://127.0.0.1:8080", token: Optional[str] = None, timeout: float = 120):
+    def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: float = 120,
+                 server: Optional[Server] = None):
+        if url is None:
+            server = server or Server()
+            url = server.url
+        self._server = server
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"not an http address: {url!r}")
@@ -50,11 +62,13 @@ class Client:
         return f"headscope.Client({self.url!r})"
 
     def close(self) -> None:
-        """Closes the connections; the client can be used again afterwards."""
+        """Closes the connections and stops the client's own server. A client of another server can be used again."""
         with self._lock:
             connections, self._connections = self._connections, []
         for connection in connections:
             connection.close()
+        if self._server:
+            self._server.stop()
 
     def analyze(self, text: Optional[str] = None, **fields: Any) -> Analysis:
         """One text analysed: POST /analyze, whose fields are the keyword arguments.
@@ -67,6 +81,22 @@ class Client:
         body = self._post("/analyze?format=npz", request)
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return Analysis({name: arrays[name] for name in arrays.files}, self)
+
+    def draw(self, request: Mapping[str, Any], format: str = "svg") -> bytes:
+        """The figure of a whole request, as the bytes of an SVG or PDF file."""
+        return self._post(f"/analyze?format={format}", request)
+
+    def figure(self, text: Optional[str] = None, kind: str = "head", format: str = "svg",
+               options: Optional[Mapping[str, Any]] = None, **fields: Any) -> Figure:
+        """A figure to print: shown by notebooks as SVG, written by save("fig.pdf").
+
+            client.figure("a text", "layer", options={"width_mm": 170}, layers=[1])
+
+        options are the other members of the field figure: show, width_mm, font_pt, labels, scale, footer.
+        """
+        request = {**({} if text is None else {"text": text}), **_plain(fields),
+                   "figure": {**_plain(options or {}), "kind": kind}}
+        return Figure(self, request, format)
 
     def analyze_many(self, texts: Iterable[str], progress: Optional[Progress] = None, parallel: int = 4,
                      **fields: Any) -> Iterator[Analysis]:
@@ -89,13 +119,13 @@ class Client:
 
     def analyze_batch(self, texts: Iterable[Union[str, Mapping[str, Any]]], progress: Optional[Progress] = None,
                       **fields: Any) -> Iterator[Union[Dict[str, Any], HeadscopeError]]:
-        """Answers as the JSON contract has them, for many short texts and small outputs: sent as lines, answered in
-        their order as they are ready, short ones computed in shared passes.
+        """Yields JSON answers for many short texts and small outputs. The texts are sent as lines and answered in
+        order, as they are ready. Short ones share passes.
 
             for answer in client.analyze_batch(texts, layers="all", outputs=["summary"]): ...
 
-        A text may be a whole request instead ({"words": [...], "threshold": 0.5}); fields are everybody's. What is
-        refused is handed out as a HeadscopeError in its place and stops nothing. progress(done, total) as in
+        A text may be a whole request instead ({"words": [...], "threshold": 0.5}); fields apply to all. A refused
+        text gives a HeadscopeError in its place, and the others continue. progress(done, total) as in
         analyze_many.
         """
         total = len(texts) if isinstance(texts, Sequence) else None
@@ -103,7 +133,7 @@ class Client:
         lines = (json.dumps({**common, **({"text": text} if isinstance(text, str) else _plain(text))},
                             ensure_ascii=False).encode() + b"\n" for text in texts)
         done = 0
-        for body in _Stream(lines):
+        for body in _batches(lines):
             for line in self._lines(body):
                 done += 1
                 if progress:
@@ -117,7 +147,7 @@ class Client:
         return Tokens(json.loads(self._post("/tokenize", request)))
 
     def models(self) -> List[Dict[str, Any]]:
-        """What GET /models says: one entry a model, the first is the default."""
+        """The answer of GET /models: one entry per model, the first is the default."""
         return json.loads(self.request("GET", "/models"))["models"]
 
     def start_run(self, texts: Iterable[Union[str, Mapping[str, Any]]], **options: Any) -> Run:
@@ -128,17 +158,19 @@ class Client:
         """
         query = urlencode({name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else
                            str(value).lower() if isinstance(value, bool) else value for name, value in options.items()})
-        lines = (json.dumps(text, ensure_ascii=False).encode() + b"\n" for text in texts)
-        body = self.request("POST", "/corpora" + ("?" + query if query else ""), _Stream(lines),
-                            {"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"})
-        return Run(self, json.loads(body))
+        with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as body:  # for not every server reads chunks
+            for text in texts:
+                body.write(json.dumps(text, ensure_ascii=False).encode() + b"\n")
+            answer = self.request("POST", "/corpora" + ("?" + query if query else ""), body,
+                                  {"Content-Type": "application/x-ndjson", "Content-Length": str(body.tell())})
+        return Run(self, json.loads(answer))
 
     def run(self, id: str) -> Run:
         """A corpus run by its id."""
         return Run(self, json.loads(self.request("GET", f"/corpora/{id}")))
 
     def shows_views(self) -> bool:
-        """Whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants
+        """Returns whether a notebook can show the server's viewer in a frame: it answers at once, lets it be framed and wants
         no token, for a frame has none."""
         if self._token:
             return False
@@ -189,12 +221,14 @@ class Client:
         for fresh in (False, True):
             connection, used = self._connection(fresh)
             try:
-                connection.request(method, path, body, dict(headers), encode_chunked=isinstance(body, _Stream))
+                if hasattr(body, "seek"):
+                    body.seek(0)
+                connection.request(method, path, body, dict(headers))
                 response = connection.getresponse()
                 return response.status, response.read(), response.headers
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
                 connection.close()
-                if fresh or not used or isinstance(body, _Stream):
+                if fresh or not used:
                     raise self._unreachable(error) from error
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
@@ -220,23 +254,26 @@ class Client:
         return connection, False
 
 
-class _Stream:
-    """A body of many parts, sent in chunks of some size; it cannot be sent twice."""
+def start(*options: str, binary: Optional[Union[str, "os.PathLike[str]"]] = None) -> Client:
+    """Starts `headscope serve` with options of its command line and returns a client of it.
 
-    CHUNK_BYTES = 1 << 16
+        with headscope.start("--model", "bert=/models/bert-base-uncased") as client: ...
 
-    def __init__(self, parts: Iterable[bytes]):
-        self._parts = parts
+    binary is the program; the default is $HEADSCOPE, the one in this package, or `headscope` on the PATH.
+    """
+    return Client(server=Server(*options, binary=binary))
 
-    def __iter__(self) -> Iterator[bytes]:
-        gathered = bytearray()
-        for part in self._parts:
-            gathered += part
-            if len(gathered) >= self.CHUNK_BYTES:
-                yield bytes(gathered)
-                gathered.clear()
-        if gathered:
+
+def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Joins lines to bodies of about _BATCH_BYTES."""
+    gathered = bytearray()
+    for line in lines:
+        gathered += line
+        if len(gathered) >= _BATCH_BYTES:
             yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
 
 
 def _plain(fields: Mapping[str, Any]) -> Dict[str, Any]:

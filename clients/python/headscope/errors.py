@@ -1,8 +1,8 @@
-"""What goes wrong, as the service tells it (problem+json, RFC 9457)."""
+"""Errors that the service reports (problem+json, RFC 9457)."""
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Tuple
 
 
 class HeadscopeError(Exception):
@@ -24,6 +24,9 @@ class HeadscopeError(Exception):
         self.pointer = pointer
         self.position = position
         self.retry_after = retry_after
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.status, self.detail, self.title, self.pointer, self.position, self.retry_after)
 
     @classmethod
     def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> "HeadscopeError":

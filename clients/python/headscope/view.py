@@ -24,11 +24,11 @@ class View:
 
     def _repr_html_(self) -> str:
         return (f'<iframe src="{html.escape(self.url)}" title="headscope" width="100%" height="{self.height}" '
-                f'style="border:0"></iframe>')
+                f'style="border:0" loading="lazy"></iframe>')
 
 
 def state_of(request: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """What the viewer's address has to say to show what was asked for; None where it cannot say it."""
+    """Returns the fragment of the viewer's address that shows the request; None if there is no such fragment."""
     state = {}
     for name, value in request.items():
         if name == "special_tokens":
