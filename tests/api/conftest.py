@@ -32,6 +32,19 @@ SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSani
 PATIENCE = 600
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: a proof that takes minutes; `make test-slow` runs it, `make test` does not")
+
+
+def until(measure, holds=bool, patience=PATIENCE):
+    """Returns the first value of measure() that holds. Fails the test if none does while patience lasts."""
+    give_up = time.monotonic() + patience
+    while not holds(value := measure()):
+        assert time.monotonic() < give_up, f"it stayed {value}"
+        time.sleep(0.01)
+    return value
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status
@@ -43,11 +56,13 @@ class Answer:
 
 
 class Server:
-    def __init__(self, *arguments, environment=None, stderr=None):
+    def __init__(self, *arguments, environment=None, stderr=None, program=HEADSCOPE):
         self.stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [HEADSCOPE, "serve", "--listen", "127.0.0.1:0", *arguments],
-            stdout=subprocess.PIPE, stderr=stderr or self.stderr, env={**os.environ, **(environment or {})})
+            [program, "serve", "--listen", "127.0.0.1:0", *arguments],
+            stdout=subprocess.PIPE, stderr=stderr or self.stderr,
+            # A loaded machine may take longer than the default deadline. Tests of the deadline give their own.
+            env={"HEADSCOPE_DEADLINE": "600", **os.environ, **(environment or {})})
         line = self.process.stdout.readline().decode()
         found = re.fullmatch(r"headscope is ready on http://(\S+):(\d+)\n", line)
         if not found:
@@ -77,6 +92,13 @@ class Server:
         data = body if isinstance(body, (bytes, str)) else json.dumps(body)
         return self.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
 
+    def reads_chunks(self):
+        """Returns true if the server reads bodies in chunks (libmicrohttpd 1.0 and newer), false if it answers 411."""
+        found = re.match(rb"HTTP/1\.1 (200|411) ", self.send(
+            b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\nd\r\n{\"text\":\"hi\"}\r\n0\r\n\r\n"))
+        return found[1] == b"200"
+
     def send(self, data):
         """Raw bytes in, everything until the server closes out."""
         with self.socket() as client:
@@ -97,23 +119,32 @@ class Server:
         return sum(value for key, value in self.metrics().items() if key.startswith("headscope_requests_total{")
                    and all(f'{label}="{wanted}"' in key for label, wanted in labels.items()))
 
-    def wait_for(self, measure, holds):
-        """Until what is measured is as it should become; the test fails by its assertion if that never happens."""
-        give_up = time.monotonic() + PATIENCE
-        while not holds(value := measure()) and time.monotonic() < give_up:
-            time.sleep(0.01)
-        assert holds(value), f"it stayed {value}"
+    wait_for = staticmethod(until)
 
     def known_models(self):
-        """What /models says once it has every checksum: they come just after the start."""
-        self.wait_for(lambda: [model["sha256"] for model in self.get("/models").json()["models"]], all)
-        return self.get("/models").json()["models"]
+        """Returns the list of /models once it has every checksum: they come just after the start."""
+        return until(lambda: self.get("/models").json()["models"], lambda models: all(model["sha256"] for model in models))
 
     def wait_metric(self, name, holds):
-        self.wait_for(lambda: self.metric(name), holds)
+        until(lambda: self.metric(name), holds)
 
     def wait_requests(self, holds, **labels):
-        self.wait_for(lambda: self.requests(**labels), holds)
+        until(lambda: self.requests(**labels), holds)
+
+    def wait_log(self, text):
+        until(self.log, lambda log: text in log)
+
+    def wait_read(self, client):
+        """Waits until the server has read everything that this socket sent."""
+        def unread():
+            ends = f":{self.port:04X} ", f":{client.getsockname()[1]:04X} "
+            for line in Path("/proc/net/tcp").read_text().splitlines():
+                _, own, other, _, queues, *_ = line.split()
+                if (own + " ").endswith(ends[0]) and (other + " ").endswith(ends[1]):
+                    return int(queues.split(":")[1], 16)
+            return 0
+
+        until(unread, lambda n: n == 0)
 
     def log(self):
         """Read beside the server's own place in the file, which seek() would move: it would write over what it said."""
@@ -152,9 +183,9 @@ class Loading(Server):
         self.host, self.port = self.reserved.getsockname()
         self.process = subprocess.Popen([HEADSCOPE, "serve", "--listen", f"{self.host}:{self.port}", *arguments],
                                         stdout=subprocess.PIPE, stderr=self.stderr, env={**os.environ, **environment})
-        while not standing.exists():  # it listens before it loads
-            assert self.process.poll() is None, self.log()
-            time.sleep(0.01)
+        # It listens before it loads.
+        until(lambda: standing.exists() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log()
 
     def go_on(self):
         self.standing.unlink()

@@ -38,6 +38,8 @@ class Hub:
         self.cut_after = None         # bytes of a large file after which the connection breaks, once
         self.no_ranges = False
         self.damage = False           # flip a byte of large files
+        self.surplus = 0              # bytes that a large file has beyond its announced size
+        self.slow_until = None        # an event: large files come in small pieces until it is set
         self.requests = []            # (host, method, path, authorization, range)
         self.servers = [self._serve("hub"), self._serve("store")]
         self.url, self.store = (f"http://127.0.0.1:{s.server_address[1]}" for s in self.servers)
@@ -72,7 +74,13 @@ class Hub:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 if self.command != "HEAD":
-                    self.wfile.write(body if cut is None else body[:cut])
+                    at = 0
+                    while hub.slow_until and is_large(self.path.split("?")[0]) and at < len(body) // 2:
+                        self.wfile.write(body[at:at + 4096])
+                        at += 4096
+                        if hub.slow_until.wait(0.01):
+                            break
+                    self.wfile.write(body[at:] if cut is None else body[at:cut])
                     if cut is not None:
                         self.wfile.flush()
                         self.connection.close()
@@ -127,6 +135,7 @@ class Hub:
             request.reply(400, b"Only one auth mechanism allowed")
             return
         data = self.repositories[f"{organisation}/{name}"][file]
+        data += bytes(self.surplus)
         if self.damage:
             data = data[:-1] + bytes([data[-1] ^ 1])
         cut, self.cut_after = self.cut_after, None

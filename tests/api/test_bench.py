@@ -1,6 +1,7 @@
-"""headscope bench: figures that are there, add up and can be compared."""
+"""headscope bench, and the benchmark of passes that `make bench` runs: figures are there and add up."""
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +15,35 @@ import checkpoint  # noqa: E402
 STEPS = ("products", "plain", "capture", "analysis")
 
 
-def bench(*arguments):
-    return subprocess.run([HEADSCOPE, "bench", *map(str, arguments)], capture_output=True, text=True, check=False,
-                          timeout=PATIENCE)
+PASSES = os.environ.get("BENCH_PASSES", str(Path(HEADSCOPE).parent / "bench" / "passes"))
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
+def test_command_prints_the_rate_of_each_length(tmp_path):
+    """The model takes 140 tokens."""
+    checkpoint.write_random(tmp_path / "model", n_layers=2, n_heads=4, hidden=48, ffn=100, positions=140)
+    done = run(HEADSCOPE, "bench", "--model", tmp_path / "model", "--cores", 2)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 layers, 4 heads, hidden 48; ")
+    rows = [[float(cell) for cell in line.split()] for line in lines[3:]]
+    assert [row[:2] for row in rows] == [[128, 1], [128, 2], [140, 1], [140, 2]]
+    assert all(ms > 0 and rate > 0 for _, _, ms, rate in rows)
+
+
+def test_command_names_a_model_that_is_not_there(tmp_path):
+    done = run(HEADSCOPE, "bench", "--model", tmp_path / "none")
+    assert done.returncode == 1 and "none" in done.stderr
 
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     checkpoint.write_random(folder / "model", n_layers=2, n_heads=4, hidden=48, ffn=100, positions=140)
-    done = bench("--model", folder / "model", "--quick", "--cores", 2, "--json", folder / "figures.json")
+    done = run(PASSES, "--model", folder / "model", "--quick", "--cores", 2, "--json", folder / "figures.json")
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "figures.json").read_text()), done.stdout
 
@@ -66,20 +86,19 @@ def test_experiments_in_passes(figures):
 
 
 def test_experiments_with_predictions(tmp_path):
-    done = bench("--quick", "--cores", 1, "--json", tmp_path / "figures.json")
+    done = run(PASSES, "--quick", "--cores", 1, "--json", tmp_path / "figures.json")
     assert done.returncode == 0, done.stderr
     experiments = json.loads((tmp_path / "figures.json").read_text())["experiments"]
     assert 0 < experiments["predictions"] and 0 < experiments["lens"]
 
 
-def test_failures_are_told(tmp_path):
-    done = bench("--model", tmp_path / "none")
-    assert done.returncode == 1 and "none" in done.stderr
+def test_wrong_options_of_passes():
+    assert run(PASSES, "--cores", "0").returncode == 2 and run(PASSES, "extra").returncode == 2
 
 
 def test_figures_are_written_whole_or_not_at_all(tmp_path):
-    done = bench("--quick", "--json", tmp_path / "nowhere" / "figures.json")
+    done = run(PASSES, "--quick", "--json", tmp_path / "nowhere" / "figures.json")
     assert done.returncode == 1 and "nowhere" in done.stderr and not done.stdout
     (tmp_path / "figures.json").write_text("old")
-    done = bench("--model", tmp_path / "none", "--quick", "--json", tmp_path / "figures.json")
+    done = run(PASSES, "--model", tmp_path / "none", "--quick", "--json", tmp_path / "figures.json")
     assert done.returncode == 1 and [p.read_text() for p in tmp_path.iterdir()] == ["old"]

@@ -1,4 +1,4 @@
-"""docs/performance.md's tables: a machine's rows are its own."""
+"""docs/explanation/performance.md's tables: a machine's rows are its own."""
 import json
 import re
 import subprocess
@@ -32,6 +32,8 @@ def test_a_machine_is_its_cpu_instructions_and_cores():
     assert report.title(epyc) == "AMD EPYC (family 25, model 17), avx512 + BF16 + VNNI, 2 cores"
     assert report.title(machine.describe(1, EPYC, {"HEADSCOPE_KERNELS": "avx2"})).endswith(", avx2, 1 core")
     assert report.title(machine.describe(1, "Hardware : a board", {})) == "unknown CPU, base, 1 core"
+    arm = "Features\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
+    assert report.title(machine.describe(4, arm, {})) == "arm64 (implementer 0x41, part 0xd0c), neon, 4 cores"
 
 
 def test_entries_of_other_machines_stay():
@@ -57,7 +59,7 @@ def test_a_document_without_the_place_is_refused():
 
 
 def test_the_document_has_every_place(tmp_path):
-    text = (ROOT / "docs" / "performance.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "performance.md").read_text()
     one = {"passes": [], "encoding": [], "throughput": {"rows": [], "resident_bytes_max": 3e6},
            "start": {"ready_ms": 5, "resident_bytes": 2e6}, "follow_up": {"overview_ms": 1, "head_ms": 1},
            "corpus": {"texts_per_second": 9, "of_ideal": 0.95}, "model": {"weight_bytes": 1e6}}

@@ -76,3 +76,50 @@ def test_a_person_reads_text(folder, tmp_path):
     assert code == 0 and "<s> The" in page and "<mask>" in page and "\u2423c" in page and "\u240a" in page
     assert "\u27e8C3\u27e9 \u27e8A9\u27e9" in page  # two tokens, neither a whole character
     assert not set("\u0120\u010a\u00c3\u00e2") & set(page)
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory):
+    """RoBERTa's weights with GPT-2's tokenizer, which adds no special tokens."""
+    folder = tmp_path_factory.mktemp("causal") / "gpt2"
+    family_roberta.write_random(folder, vocab=800)
+    for path in (*folder.glob("vocab.txt"), *folder.glob("tokenizer*")):
+        path.unlink()
+    with lzma.open(ROOT / "tests" / "unit" / "tokenizer_causal_oracle.xz") as fixtures:
+        n_bytes = struct.unpack("<II", fixtures.read(8))[1]
+        (folder / "tokenizer.json").write_bytes(fixtures.read(n_bytes))
+    return folder
+
+
+def test_no_special_tokens(causal):
+    answer = json.loads(run("analyze", "--model", causal, "--layers", "all", "--outputs", "attentions", "-",
+                            stdin="The the. Of"))
+    assert answer["tokens"] == ["The", "\u0120the", ".", "\u0120O", "f"]
+    assert answer["special_tokens_mask"] == 5 * [0]
+    assert answer["sentence_ids"] == [0, 0, 0, 1, 1]
+    answer = json.loads(run("analyze", "--model", causal, "--max-tokens", "2", "-", stdin="The the. Of"))
+    assert answer["tokens"] == ["The", "\u0120the"] and answer["truncated"]
+
+
+def test_a_text_without_tokens(causal):
+    done = subprocess.run([HEADSCOPE, "analyze", "--model", str(causal), "-"], input="", capture_output=True, text=True)
+    assert done.returncode != 0 and "no tokens" in done.stderr
+
+
+def test_only_a_first_token(causal, tmp_path):
+    """Llama's template: <s> A."""
+    folder = tmp_path / "bos"
+    folder.mkdir()
+    for path in causal.iterdir():
+        (folder / path.name).symlink_to(path)
+    file = json.loads((causal / "tokenizer.json").read_text())
+    step = [{"SpecialToken": {"id": "<|bos|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    file["post_processor"] = {"type": "TemplateProcessing", "single": step,
+                              "pair": step + [{"Sequence": {"id": "B", "type_id": 0}}],
+                              "special_tokens": {"<|bos|>": {"id": "<|bos|>", "ids": [1], "tokens": ["<|bos|>"]}}}
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").write_text(json.dumps(file))
+    answer = json.loads(run("analyze", "--model", folder, "--text-pair", "of", "-", stdin="The the"))
+    assert answer["tokens"] == ["<|bos|>", "The", "\u0120the", "of"]
+    assert answer["special_tokens_mask"] == [1, 0, 0, 0]
+    assert json.loads(run("analyze", "--model", folder, "-", stdin=""))["tokens"] == ["<|bos|>"]

@@ -5,14 +5,20 @@ import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import numpy
 import pytest
-from conftest import HEADSCOPE, PATIENCE, SANITIZER
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZER
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import checkpoint  # noqa: E402
 
 
 def headscope(*arguments, text=None, environment=None):
@@ -20,6 +26,20 @@ def headscope(*arguments, text=None, environment=None):
                           env={**os.environ, **(environment or {})}, check=False, timeout=PATIENCE)
     assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode()
     return done
+
+
+def test_a_closed_output_is_an_error():
+    """The answer must not go into a file that was given the number of standard output."""
+    done = subprocess.run(["sh", "-c", 'exec "$0" analyze - >&-', HEADSCOPE], input=b"a text\n", capture_output=True,
+                          check=False, timeout=PATIENCE)
+    assert done.returncode == 1 and b"Bad file descriptor" in done.stderr
+
+
+def test_errors_cannot_draw_on_the_terminal(tmp_path):
+    """Bad records are quoted: their bytes must not move the cursor or begin lines of their own."""
+    done = headscope("corpus", "-", "-o", str(tmp_path / "out"), "--input-format", "jsonl", "--field", "t\n\x1b[31m",
+                     text=b'{"a": 1}\n')
+    assert done.returncode == 1 and b"\x1b" not in done.stderr and rb"\u000a\u001b[31m" in done.stderr
 
 
 COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "bench"]
@@ -58,10 +78,107 @@ def test_version(name):
     (["serv"], b"did you mean serve?"), (["anlyze"], b"did you mean analyze?"), (["hlep"], b"did you mean help?"),
     (["serve", "--quue", "3"], b"did you mean --queue?"), (["analyze", "--max-token5=3"], b"did you mean --max-tokens?"),
     (["help", "modles"], b"did you mean models?"), (["serve", "--queue"], b"--queue needs a value"),
+    (["serve", "--port", "8080"], b"no option '--port'; did you mean --listen?"), (["list"], b"did you mean models?"),
+    (["analyze", "--dtyp", "f2"], b"did you mean --dtype?"), (["bench", "--threads", "2"], b"did you mean --cores?"),
+    (["analyze", "--text", "A text."], b"no option '--text'; the text is in a FILE or comes from standard input"),
+    (["corpus", "--file", "x"], b"no option '--file'; name the FILEs"), (["models", "--dir", "x"], b"name folders without"),
+    (["pull", "--revision", "main", "a/b"], b"ORG/NAME@REVISION"), (["serve", "-zz"], b"there is no option '-z'"),
+    (["analyze", "--split-special-tokens=1"], b"--split-special-tokens takes no value"), (["analyze", "-o"], b"-o needs a value"),
 ])
 def test_typos_are_answered_with_what_was_meant(arguments, says):
     done = headscope(*arguments)
     assert done.returncode == 2 and says in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [
+    ["analyze", "--sim", "head"], ["analyze", "--max-t", "9"], ["serve", "--listen-", "x"], ["serve", "--hel"],
+    ["corpus", "--res", "-o", "x", "x"], ["serve", "--mode=mini"]])
+def test_abbreviated_options_are_refused(arguments):
+    done = headscope(*arguments, text=b"a")
+    assert done.returncode == 2 and b"there is no" in done.stderr and b"did you mean" in done.stderr
+
+
+@pytest.mark.parametrize("arguments,says", [
+    (["analyze", "-o", "x.png"], b".json, .npz, .safetensors, .svg or .pdf"), (["analyze", "-o", "x.parquet"], b"'x.parquet'"),
+    (["analyze", "-o", "x.NPZ"], b"--format"), (["corpus", "-o", "x", "--pairs", "x.parquet", "y"], b".sqlite"),
+    (["report", "-o", "x.pdf", "y"], b".html")])
+def test_files_of_a_format_that_there_is_not(tmp_path, arguments, says):
+    done = subprocess.run([os.path.abspath(HEADSCOPE), *arguments], input=b"a", cwd=tmp_path, capture_output=True,
+                          check=False, timeout=PATIENCE)
+    assert done.returncode == 2 and says in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name, format", [("x", None), ("x.json", None), (".x", None), ("y.z/x", None), ("x.bin", "npz")])
+def test_files_whose_format_is_known(tmp_path, name, format):
+    (tmp_path / "y.z").mkdir()
+    done = headscope("analyze", "-o", str(tmp_path / name), *(["--format", format] if format else []), text=b"a")
+    assert done.returncode == 0 and (tmp_path / name).read_bytes()[:1] == (b"P" if format else b"{")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--layers", "0,99"], "--layers is 99; it must be a layer of the model: 0 to 11, or -12 to -1 from the end"),
+    (["--max-tokens", "9999"], "--max-tokens is 9999; it must be an integer from 2 to 512"),
+    (["--interventions", '[{"kind": "zero", "layers": [99], "heads": [1]}]'], "--interventions 0/layers/0 is 99; it must be"),
+    (["--predictions", '{"x": 1}'], "--predictions: unknown member 'x'; allowed: positions"),
+    (["--outputs", "scores_c2p"], "--outputs: the scores of mini have no term scores_c2p"),
+])
+def test_refused_values_are_named_once_and_by_their_option(arguments, says):
+    done = headscope("analyze", *arguments, text=b"a")
+    assert done.returncode == 2 and done.stderr.decode().startswith(f"headscope analyze: {says}")
+
+
+@pytest.mark.parametrize("interventions, says", [
+    ('[{"kind": "zero", "layers": [99]}]', "--interventions 0/layers/0 is 99; it must be a layer of the model"),
+    ("{}", "--interventions is an object; it must be"), ("nonsense", '--interventions is "nonsense"; expected JSON: '),
+    ('[{"kind": "zero", "factor": 2}]', "--interventions 0/factor: only scale takes a factor")])
+def test_a_corpus_names_wrong_interventions_once(tmp_path, interventions, says):
+    (tmp_path / "changes.json").write_text(interventions)
+    (tmp_path / "texts").write_text("A cat.\n")
+    done = headscope("corpus", "-o", str(tmp_path / "run"), "--interventions", str(tmp_path / "changes.json"),
+                     str(tmp_path / "texts"))
+    assert done.returncode == 1 and done.stderr.decode().startswith(f"headscope corpus: {says}")
+
+
+def test_advice_is_of_the_command_line(tmp_path):
+    """Beside a server's, which names its own requests."""
+    folder = checkpoint.write_random(tmp_path / "bert")
+    done = headscope("analyze", "--model", str(folder), "--predictions", "{}", text=b"a")
+    assert done.returncode == 2 and b"'headscope models [DIR...]' shows" in done.stderr and b"GET" not in done.stderr
+
+
+def model_name(*arguments):
+    done = headscope("analyze", "--format", "json", "--outputs", "summary", *arguments, text=b"a")
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)["model"]
+
+
+def test_a_model_has_the_same_name_in_every_command(tmp_path, start_server, monkeypatch):
+    folder = checkpoint.write_random(tmp_path / "bert-small")
+    inside = shutil.copytree(folder, tmp_path / "run-7" / "model")
+    hub = tmp_path / "models--org--some--bert" / "snapshots"
+    snapshot = shutil.copytree(folder, hub / ("0123456789" * 4))
+    odd = shutil.copytree(folder, tmp_path / "rate=3")
+    names = {f"mine={folder}": "mine", str(folder): "bert-small", f"{folder}//": "bert-small", str(inside): "run-7",
+             str(snapshot): "bert", str(odd): "rate=3", f"{inside}/../model": "run-7", "mini": "mini", "own=mini": "own"}
+    server = start_server(*(part for value in names for part in ("--model", value) if value in
+                            (f"mine={folder}", str(folder), str(inside), str(snapshot), str(odd), "mini", "own=mini")))
+    assert {model["name"] for model in server.get("/models").json()["models"]} == set(names.values())
+    for value, name in names.items():
+        assert model_name("--model", value) == name
+        for arguments in (["--model", value], [value]):
+            assert headscope("models", *arguments).stdout.decode().split("\n")[1].split()[0] == name
+    monkeypatch.chdir(inside)
+    assert model_name("--model", ".") == "run-7" and model_name("--model", "../model/") == "run-7"
+
+
+def test_a_corpus_report_names_the_model_as_it_was_given(tmp_path):
+    folder = shutil.copytree(MINI, tmp_path / "model")
+    (tmp_path / "texts").write_text("A cat.\nA dog.\n")
+    for value, name in ((f"mine={folder}", "mine"), (str(folder), tmp_path.name)):
+        done = headscope("corpus", "--model", value, "-o", str(tmp_path / name), str(tmp_path / "texts"))
+        assert done.returncode == 0, done.stderr.decode()
+        assert json.loads((tmp_path / name / "report.json").read_text())["provenance"]["model"]["name"] == name
+        assert f"model={name}" in (tmp_path / name / "report.html").read_text()
 
 
 def test_nothing_is_suggested_for_nonsense():
@@ -90,7 +207,7 @@ COMP_WORDS=(headscope analyze --max-t); COMP_CWORD=2; _headscope; echo "${COMPRE
 
 
 def on_a_terminal(*arguments):
-    """What a person sees: standard output is a terminal."""
+    """Runs the command with a terminal as standard output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([HEADSCOPE, *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -105,6 +222,27 @@ def on_a_terminal(*arguments):
         shown += part
     os.close(ours)
     return process.wait(), shown.decode()
+
+
+def test_the_page_shows_what_was_asked_for(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("He was born in [MASK] York.")
+    code, shown = on_a_terminal("analyze", str(text), "--layers", "0,1", "--heads", "2,3")
+    assert code == 0 and "Attention of layer 0, mean of heads 2 and 3." in shown
+    assert "Attention of layer 1, mean of heads 2 and 3." in shown and "of the 4 heads of layers 0 and 1" in shown
+    assert "redicted" not in shown and "interventions" not in shown
+    code, shown = on_a_terminal("analyze", str(text), "--heads", "5")
+    assert "Attention of layer 11, head 5." in shown and "tokens in layer 11, head 5" in shown
+    assert "mean" not in shown and "1 heads" not in shown
+    code, shown = on_a_terminal("analyze", str(text), "--predictions", "{}")
+    predicted = json.loads(headscope("analyze", "--predictions", "{}", str(text)).stdout)["predictions"][0]
+    assert re.search(f"{predicted['position']} \\[MASK\\] +\"{predicted['top'][0]['token']}\" {predicted['top'][0]['probability']:.3f}", shown)
+    code, shown = on_a_terminal("analyze", str(text), "--predictions", '{"lens": true}')
+    assert len(re.findall("(?:embeddings|after layer [0-9]+) +\"", shown)) == 13
+    code, shown = on_a_terminal("analyze", os.devnull, "--predictions", "{}")
+    assert code == 0 and "no mask token" in shown
+    code, shown = on_a_terminal("analyze", str(text), "--interventions", '[{"kind":"zero","layers":[0],"heads":[1]}]')
+    assert "is changed (--interventions)" in shown and '{"kind":"zero","layers":[0],"heads":[1]}' in shown
 
 
 def test_analyze_on_a_terminal_prints_a_page(tmp_path):
@@ -124,11 +262,11 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     ["serve", "--queue", "many"], ["serve", "--queue", "-1"], ["serve", "--queue", "1.5"], ["serve", "--queue", ""],
     ["serve", "--workers", "0"], ["serve", "--deadline", "nan"], ["serve", "--max-body", "1X"],
     ["serve", "--max-body", "1MM"], ["serve", "--log", "xml"], ["serve", "--log", "t"], ["serve", "--log", ""],
-    ["serve", "--model", "noname"], ["serve", "--model", "=dir"], ["serve", "--model", "name="],
-    ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--precision", "half"],
-    ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
-    ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
-    ["models", "--model", "x"], ["bench", "extra"], ["bench", "--cores", "0"],
+    ["serve", "--model", "=dir"], ["serve", "--model", "name="],
+    ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--backend", "onednn"],
+    ["serve", "--precision", "half"], ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
+    ["analyze", "--names", "hooks"], ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
+    ["bench", "extra"], ["bench", "--cores", "0"],
 ])
 def test_usage_errors(arguments):
     done = headscope(*arguments, text=b"")
@@ -151,6 +289,9 @@ def test_usage_errors(arguments):
     (["analyze", "-o", "/nonexistent/file"], b"/nonexistent/file"),
     (["models", "--model", "x=/nonexistent"], b"/nonexistent"),
     (["models", "/nonexistent"], b"/nonexistent"),
+    (["serve", "--listen", "127.0.0.1:0", "--model", "noname"], b"there is no folder 'noname'"),
+    (["models", "--model", "x"], b"there is no folder 'x'"),
+
 ])
 def test_failures_say_what_failed(arguments, says):
     done = headscope(*arguments, text=b"some text")

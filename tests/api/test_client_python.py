@@ -1,10 +1,13 @@
 """clients/python against the real server, and against the libraries that it hands its answers to, where they are
 installed."""
+import copy
 import html
 import json
 import os
+import pickle
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 sys.path.insert(0, str(CLIENT))
 import headscope as package  # noqa: E402
+from headscope import program  # noqa: E402
 from headscope.answer import readable  # noqa: E402
 
 TEXT = "Paris is the [MASK] of France. The river is wide. The river is long."
@@ -108,7 +112,7 @@ def test_a_server_of_its_own(headscope, tmp_path):
     (tmp_path / "token").write_text("a-token-of-more-than-sixteen-characters\n")
     with package.start(binary=headscope) as client:
         client.analyze("a")
-        process = client._process
+        process = client._server.process
     assert process.returncode == 0
     with pytest.raises(package.HeadscopeError, match="ended before it was ready.*no-such"):
         package.start("--model", "no-such=/no-such", binary=headscope)
@@ -120,6 +124,35 @@ def test_a_server_of_its_own(headscope, tmp_path):
         assert caught.value.status == 401
         with package.Client(client.url, token="a-token-of-more-than-sixteen-characters") as known:
             assert known.models()
+
+
+def test_without_an_address_it_starts_a_server(headscope, monkeypatch, tmp_path):
+    monkeypatch.setenv("HEADSCOPE", os.path.abspath(headscope))
+    with package.Client() as client:
+        assert client.models()[0]["name"] == "mini"
+        process = client._server.process
+    assert process.returncode == 0
+    monkeypatch.delenv("HEADSCOPE")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(program, "BUNDLED", tmp_path / "bundled")
+    monkeypatch.setattr(program, "TREE", tmp_path)
+    with pytest.raises(package.HeadscopeError, match="no headscope is on the PATH"):
+        package.Client()
+    (tmp_path / "bundled").symlink_to(os.path.abspath(headscope))
+    with package.Client() as client:
+        assert client._server.process.args[0] == str(tmp_path / "bundled")
+
+
+def test_the_module_is_the_program(headscope):
+    """`python -m headscope` becomes the program: its output, its exit status, and NumPy is not imported."""
+    environment = {**os.environ, "HEADSCOPE": os.path.abspath(headscope), "PYTHONPATH": str(Path(package.__file__).parents[1])}
+    told = [subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, env=environment).stdout
+            for command in ([headscope], [sys.executable, "-m", "headscope"])]
+    assert told[0] == told[1]
+    refused = subprocess.run([sys.executable, "-m", "headscope", "no-such-command"], capture_output=True, check=False, env=environment)
+    assert refused.returncode == 2 and b"no-such-command" in refused.stderr
+    code = "import sys, headscope.__main__; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_a_kept_connection_that_was_closed_is_no_error(start_server):
@@ -151,6 +184,20 @@ def test_a_picture_for_notebooks(client):
     page = client.analyze(TEXT, layers="all", max_tokens=12)._repr_html_()
     assert "data:image/png;base64," in page and "layers 0 to 11" in page and "[MASK]" in page
     assert "<pre>" in client.analyze("<b>", outputs=["pairs"])._repr_html_()
+    assert client.analyze("a", outputs=["pairs"])._repr_png_() is None
+
+
+@pytest.mark.parametrize("heads, width", [("all", 12 * 60 - 4), ([1], 320), ([1, 2], 644)])
+def test_pictures_fill_the_page(client, heads, width):
+    answer = client.analyze(TEXT, layers=[0], heads=heads)
+    assert struct.unpack(">I", answer._repr_png_()[16:20])[0] == width and f'width="{width}"' in answer._repr_html_()
+
+
+def test_the_picture_comes_before_the_frame(client):
+    """An exported notebook has no server: its frame would be an empty box."""
+    page = client.analyze(TEXT)._repr_html_()
+    assert page.index("data:image/png") < page.index("<details>") < page.index("<iframe")
+    assert 'loading="lazy"' in page and "<details open" not in page
 
 
 def framed(page):
@@ -243,7 +290,7 @@ def test_widget(client):
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_widget_script_is_a_module(tmp_path):
-    (tmp_path / "widget.mjs").write_text((CLIENT / "headscope" / "widget.js").read_text())
+    (tmp_path / "widget.mjs").write_text((Path(package.__file__).parent / "widget.js").read_text())
     code = f"import('{(tmp_path / 'widget.mjs').as_uri()}').then((m) => console.log(typeof m.default.render))"
     assert subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True).stdout == "function\n"
 
@@ -259,16 +306,38 @@ def test_bertviz(client):
 
 def test_circuitsvis(client):
     arguments = client.analyze(TEXT, layers="all").to_circuitsvis(3)
-    assert arguments["attention"].shape[0] == 12
+    assert arguments["attention"].shape[0] == 12 and set(arguments) == {"attention", "tokens"}
     attention = pytest.importorskip("circuitsvis.attention")
-    assert attention.attention_heads(**arguments)
+    for shown in (attention.attention_heads(**arguments, mask_upper_tri=False), attention.attention_patterns(**arguments)):
+        assert "france" in str(shown)
+
+
+def test_layers_that_were_not_asked_for(client):
+    answer = client.analyze(TEXT, layers=[3, 5])
+    np.testing.assert_array_equal(answer.to_circuitsvis(-1)["attention"], answer.to_circuitsvis(5)["attention"])
+    for read in (answer.to_circuitsvis, lambda layer: answer.attention(layer, 0)):
+        for layer in (4, -3):
+            with pytest.raises(KeyError, match=r"layers holds \[3, 5\]"):
+                read(layer)
+
+
+def test_answers_and_errors_are_pickled(client):
+    answer = client.analyze(TEXT, layers="all")
+    for again in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):
+        np.testing.assert_array_equal(again.attentions, answer.attentions)
+        assert again.tokens == answer.tokens and "data:image/png" in again._repr_html_()
+        with pytest.raises(ValueError, match="a client has asked"):
+            again.view()
+    with pytest.raises(package.HeadscopeError) as caught:
+        client.analyze(TEXT, threshold=7)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.status, again.detail, again.pointer, str(again)) == (422, caught.value.detail, "/threshold", str(caught.value))
 
 
 def test_its_readme(headscope, tmp_path):
     """The README's Python runs as it stands."""
     code = re.search(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.S)[1]
-    code = code.replace("build/headscope", headscope)
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(CLIENT)},
-                          capture_output=True, text=True, check=True)
+    environment = {**os.environ, "HEADSCOPE": os.path.abspath(headscope), "PYTHONPATH": str(CLIENT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "[MASK]" in done.stdout and "(12, 12, 11, 11)" in done.stdout
     assert json.dumps(done.stderr) == '""'

@@ -10,10 +10,12 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import PATIENCE, failing
+from conftest import MINI, PATIENCE, failing, until
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -249,7 +251,7 @@ def test_nothing_is_left_of_a_text_of_special_tokens(headscope, tmp_path):
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--special-tokens", "mask")
     assert done.returncode == 0, done.stderr
     said = report(tmp_path / "out")
-    assert said["texts"] == said["tokens"] == 1 and "special tokens" in said["bad_lines"]["lines"][0]["why"]
+    assert said["texts"] == said["tokens"] == 1 and said["empty_texts"] == 1
 
 
 def test_a_shard_may_be_without_texts(headscope, tmp_path):
@@ -287,12 +289,72 @@ def test_refused_options(headscope, tmp_path, arguments):
     assert not (tmp_path / "out" / "state").exists()
 
 
+@pytest.mark.parametrize(("option", "value", "why"), [
+    ("--layers", "0,12", "is 12; it must be a layer of the model: 0 to 11"),
+    ("--layers", "0,", 'is "0,"; expected last|all, or numbers like 0,3,-1'),
+    ("--thresholds", "0.3,0.2", 'is "0.3,0.2"; it must be up to 16 ascending numbers in (0, 1], like 0.1,0.2,0.3'),
+    ("--attention-threshold", "1.5", "is 1.5; it must be a number in (0, 1]"),
+    ("--attention-threshold", "much", 'is "much"; expected a number'),
+    ("--max-tokens", "513", "is 513; it must be an integer from 2 to 512"),
+    ("--max-tokens", "+8", 'is "+8"; expected an integer'),
+    ("--sentence-ends", "the,nowordofit", 'is "nowordofit"; it must be a token of the model\'s vocabulary'),
+    ("--masked-share", "2", 'is "2"; it must be a number in [0, 1]'),
+    ("--mask-seed", "-1", 'is "-1"; it must be an integer from 0 to 2^63 - 1'),
+    ("--field", 1000 * "a", "it must be a name of less than"),
+])
+def test_a_refused_setting_is_quoted(headscope, tmp_path, option, value, why):
+    (tmp_path / "x").write_text("a text\n")
+    done = corpus(headscope, tmp_path / "x", "-o", tmp_path / "out", option, value)
+    assert done.returncode == 1 and f"headscope corpus: {option} " in done.stderr and why in done.stderr
+
+
 def test_window_of_a_small_model(headscope, tmp_path):
     checkpoint.write_random(tmp_path / "model", positions=20)
     (tmp_path / "x").write_text("the river and the bridge " * 20 + "\n")
     done = corpus(headscope, tmp_path / "x", "-o", tmp_path / "out", "--model", tmp_path / "model", small=False)
     assert done.returncode == 0, done.stderr
     assert report(tmp_path / "out")["provenance"]["options"]["max_tokens"] == 20
+
+
+# ---- empty texts ----
+
+EMPTY = {  # name: (content, texts, empty ones)
+    "a.jsonl": ('{"text": "One cat."}\n{"text": ""}\n\n{"text": "  \\t"}\n"\\u00a0"\n"Two dogs."\n', 2, 4),
+    "a.json": ('[{"text": ""}, {"text": "One cat."}, ""]', 1, 2),
+    "a.csv": ('text,x\n"",1\n"  ",2\nTwo dogs.,3\n,4\n', 1, 3),
+    "a.tsv": ("x\ttext\n1\t\n2\tTwo dogs.\n", 1, 1),
+    "a.txt": ("One cat.\n\n  \n\u00a0\nTwo dogs.\n\n", 2, 4),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("special", ["keep", "mask"])
+def test_empty_texts_are_passed_over_and_counted(headscope, tmp_path, name, special):
+    content, n_texts, n_empty = EMPTY[name]
+    (tmp_path / name).write_text(content)
+    done = corpus(headscope, tmp_path / name, "-o", tmp_path / "out", "--special-tokens", special)
+    said = report(tmp_path / "out")
+    assert (said["texts"], said["empty_texts"], said["bad_lines"]["count"]) == (n_texts, n_empty, 0)
+    assert f"{n_empty} empty texts were skipped" in done.stderr
+    assert f"{n_empty} empty texts left out" in (tmp_path / "out" / "report.html").read_text()
+    assert corpus(headscope, tmp_path / name, "-o", tmp_path / "strict", "--strict").returncode == 0, "an empty text is no bad line"
+    again = corpus(headscope, tmp_path / name, "-o", tmp_path / "out", "--resume", "--special-tokens", special)
+    assert again.returncode == 0 and report(tmp_path / "out")["empty_texts"] == n_empty
+
+
+def test_empty_texts_of_shards_are_added_and_blank_lines_are_not(headscope, tmp_path):
+    (tmp_path / "in.jsonl").write_text(('""\n\n' + "\n".join(json.dumps(text) for text in texts(15, seed=3)) + "\n") * 3)
+    assert corpus(headscope, tmp_path / "in.jsonl", "-o", tmp_path / "whole").returncode == 0
+    for k in range(2):
+        assert corpus(headscope, tmp_path / "in.jsonl", "-o", tmp_path / f"s{k}", "--shard", f"{k}/2").returncode == 0
+    subprocess.run(command(headscope, "merge", "-o", tmp_path / "merged", tmp_path / "s0", tmp_path / "s1"), check=True)
+    assert report(tmp_path / "whole")["empty_texts"] == report(tmp_path / "merged")["empty_texts"] == 6
+
+
+def test_an_input_of_empty_texts_has_none(headscope, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": ""}\n')
+    done = corpus(headscope, tmp_path / "in.jsonl", "-o", tmp_path / "out")
+    assert done.returncode == 1 and "all empty" in done.stderr
 
 
 # ---- pairs ----
@@ -340,6 +402,50 @@ def test_pairs_agree_with_analyze(headscope, tmp_path):
         assert values == pytest.approx(theirs[at], rel=1e-5)
 
 
+CSV_ONLY = "name a file that ends in .csv"  # refuses what the run writes, its model and its interventions as well
+
+
+@pytest.mark.parametrize(("output", "status", "said"), [
+    *((name, 1, f"'{name}' would replace") for name in ("t.csv", "link.csv", "hard.csv", "./sub/../t.csv", "out/state")),
+    *((name, 2, CSV_ONLY) for name in ("out/report.json", "out/../out/report.html", "m/model.safetensors", "m/vocab.txt",
+                                       "what.json"))])
+def test_pairs_do_not_replace_what_the_run_reads_or_writes(headscope, tmp_path, output, status, said):
+    (tmp_path / "t.csv").write_text("text\nOne cat.\nTwo dogs.\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.csv").symlink_to("t.csv")
+    os.link(tmp_path / "t.csv", tmp_path / "hard.csv")
+    shutil.copytree(MINI, tmp_path / "m")
+    (tmp_path / "what.json").write_text('[{"type": "head_off", "layer": 0, "head": 1}]')
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    done = subprocess.run([headscope, "corpus", "t.csv", "-o", "out", "--max-tokens", "16", "--model", "m", "--interventions", "what.json",
+                           "--pairs", output], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == status and said in done.stderr
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+
+def test_pairs_do_not_replace_what_comes_on_standard_input(headscope, tmp_path):
+    (tmp_path / "t.csv").write_text("text\nOne cat.\n")
+    with open(tmp_path / "t.csv") as texts_in:
+        done = subprocess.run([headscope, "corpus", "-", "-o", tmp_path / "out", "--pairs", tmp_path / "t.csv"], stdin=texts_in,
+                              capture_output=True, text=True)
+    assert done.returncode == 1 and "would replace the input '-'" in done.stderr and (tmp_path / "t.csv").read_text() == "text\nOne cat.\n"
+
+
+@pytest.mark.parametrize("name", ["report.json", "state", "report.html", "report.npz"])
+def test_a_run_does_not_replace_an_input_that_lies_in_its_folder(headscope, tmp_path, name):
+    (tmp_path / name).write_text("One cat.\n")
+    done = corpus(headscope, tmp_path / name, "-o", tmp_path)
+    assert done.returncode == 1 and "would replace the input" in done.stderr and (tmp_path / name).read_text() == "One cat.\n"
+
+
+def test_a_page_does_not_replace_the_state_that_it_is_drawn_from(headscope, tmp_path):
+    (tmp_path / "t.txt").write_text("One cat.\n")
+    assert corpus(headscope, tmp_path / "t.txt", "-o", tmp_path / "out").returncode == 0
+    before = (tmp_path / "out" / "state").read_bytes()
+    done = subprocess.run([headscope, "report", tmp_path / "out", "-o", tmp_path / "out" / "state"], capture_output=True, text=True)
+    assert done.returncode == 1 and "own checkpoint" in done.stderr and (tmp_path / "out" / "state").read_bytes() == before
+
+
 def test_pairs_are_whole_or_not_there(headscope, start_standing, long_run, tmp_path):
     (tmp_path / "pairs.csv").write_text("old")
     run, go_on = start_standing(long_run / "texts.gz", "-o", tmp_path / "out", "--pairs", tmp_path / "pairs.csv")
@@ -367,6 +473,117 @@ def test_pairs_of_a_killed_run_are_swept_by_the_next(headscope, tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         assert corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.csv").returncode == 0
     assert not left[0].exists() and all(file.exists() for file in (*left[1:], held))
+
+
+def database_of(path):
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return file.execute("SELECT * FROM pairs").fetchall()
+
+
+def rows_of(path):
+    """A CSV's rows with the types of the database."""
+    types = (int, str, int, int, int, int, int, str, str, np.float32, np.float32)
+    return [tuple(kind(value) for kind, value in zip(types, row.values())) for row in pairs_of(path)]
+
+
+def as_single(rows):
+    return [(*row[:-2], np.float32(row[-2]), np.float32(row[-1])) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def pairs_run(headscope, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    ndjson(folder / "in", [*texts(60, seed=4), 'a "quoted", word'])
+    for n, name in enumerate(("all.csv", "all.sqlite", "all.db")):
+        done = corpus(headscope, folder / "in", "-o", folder / f"out{n}", "--pairs", folder / name, "--workers", 1 + n)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def filtered(headscope, run, folder, *options, name="some.csv"):
+    done = corpus(headscope, run / "in", "-o", folder / "out", "--pairs", folder / name, *options)
+    assert done.returncode == 0, done.stderr
+    return rows_of(folder / name) if name.endswith("csv") else as_single(database_of(folder / name))
+
+
+def test_a_database_of_pairs_holds_the_rows_of_the_csv(pairs_run):
+    expected = sorted(rows_of(pairs_run / "all.csv"))
+    assert len(expected) > 1000
+    assert sorted(as_single(database_of(pairs_run / "all.sqlite"))) == expected == sorted(as_single(database_of(pairs_run / "all.db")))
+    assert not list(pairs_run.glob("*-journal")) and not list(pairs_run.glob("*-wal")) and not list(pairs_run.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["some.csv", "some.sqlite"])
+def test_the_strongest_pairs_of_each_text_and_head(headscope, pairs_run, tmp_path, name):
+    groups = {}
+    for row in rows_of(pairs_run / "all.csv"):
+        groups.setdefault((row[0], row[3], row[4]), []).append(row)
+    expected = [row for rows in groups.values() for row in sorted(rows, key=lambda row: (-row[10], row[5], row[6]))[:3]]
+    assert sorted(filtered(headscope, pairs_run, tmp_path, "--pairs-strongest", "3", name=name)) == sorted(expected)
+    assert any(len(rows) > 3 for rows in groups.values())
+
+
+def test_pairs_of_chosen_heads_above_a_similarity(headscope, pairs_run, tmp_path):
+    got = filtered(headscope, pairs_run, tmp_path, "--pairs-heads", "0.3,2.11", "--pairs-min", "0.75")
+    expected = [row for row in rows_of(pairs_run / "all.csv") if (row[3], row[4]) in ((0, 3), (2, 11)) and row[10] >= np.float32(0.75)]
+    assert sorted(got) == sorted(expected) and expected
+
+
+def test_a_sample_of_pairs_follows_from_its_seed(headscope, pairs_run, tmp_path):
+    drawn = []
+    for n, options in enumerate((["--workers", "1"], ["--workers", "3"], ["--pairs-seed", "7"])):
+        (tmp_path / str(n)).mkdir()
+        drawn.append(filtered(headscope, pairs_run, tmp_path / str(n), "--pairs-sample", "0.25", *options))
+    every = set(rows_of(pairs_run / "all.csv"))
+    assert drawn[0] == drawn[1] != drawn[2] and all(set(rows) <= every for rows in drawn)
+    for rows in drawn:  # six standard deviations of a binomial count
+        assert abs(len(rows) - len(every) / 4) < 6 * (len(every) * 3 / 16) ** 0.5
+
+
+def test_a_run_tells_how_many_pairs_to_expect(headscope, tmp_path):
+    ndjson(tmp_path / "in", ["The old bridge crossed the river, and the river left the bridge."] * 96)
+    for name in ("p.csv", "p.csv.gz", "p.sqlite"):
+        done = corpus(headscope, tmp_path / "in", "-o", tmp_path / f"out-{name}", "--pairs", tmp_path / name)
+        said = re.search(r"pairs: about (\d+) rows, ([\d.]+) MB expected for 96 texts", done.stderr)
+        rows = len(database_of(tmp_path / name) if name.endswith("sqlite") else pairs_of(tmp_path / name))
+        assert done.returncode == 0 and int(said[1]) == rows > 0
+        size = (tmp_path / name).stat().st_size / 2**20
+        assert float(said[2]) == pytest.approx(size, rel=0.2, abs=0.3)
+    done = corpus(headscope, "-", "-o", tmp_path / "stdin", "--pairs", tmp_path / "s.csv", stdin=(tmp_path / "in").read_bytes())
+    assert done.returncode == 0 and "for each 32 texts" in done.stderr
+
+
+@pytest.mark.parametrize(("options", "status", "said"), [
+    (["--pairs-heads", "5"], 1, "--pairs-heads must be up to 256 heads like 5.3,7.0"),
+    (["--pairs-heads", "1.0"], 1, "a layer of the run (0 to 2)"),
+    (["--pairs-heads", "0.12"], 1, "a head from 0 to 11"),
+    (["--pairs-heads", "0.1,"], 1, 'it is "0.1,"'),
+    (["--pairs-min", "0"], 1, "--pairs-min must be a number in (0, 1]"),
+    (["--pairs-sample", "nan"], 1, '--pairs-sample must be a number in (0, 1]; it is "nan"'),
+    (["--pairs-strongest", "1001"], 2, "from 1 to 1000"),
+])
+def test_wrong_filters_of_pairs(headscope, tmp_path, options, status, said):
+    ndjson(tmp_path / "in", texts(3))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.sqlite", *options)
+    assert done.returncode == status and said in done.stderr and not (tmp_path / "p.sqlite").exists()
+
+
+def test_filters_of_pairs_need_a_file_and_a_database_a_regular_one(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(3))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs-strongest", "3")
+    assert done.returncode == 2 and "--pairs" in done.stderr
+    os.mkfifo(tmp_path / "pipe.sqlite")
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "pipe.sqlite")
+    assert done.returncode == 1 and "is not a regular file" in done.stderr
+
+
+def test_a_database_of_pairs_is_whole_or_not_there(headscope, tmp_path):
+    (tmp_path / "in").write_text('{"text": "One cat."}\nno JSON\n')
+    (tmp_path / "p.sqlite").write_text("old")
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--pairs", tmp_path / "p.sqlite", "--strict")
+    assert done.returncode == 1 and (tmp_path / "p.sqlite").read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "out", "p.sqlite"]
 
 
 # ---- going on ----
@@ -397,9 +614,8 @@ def start_standing(headscope, preload, tmp_path):
 
     def start_it(*arguments):
         run = start(headscope, *arguments, "--save", "0.01", environment=failing(preload, "rename", 1, "wait", standing))
-        while not standing.exists():
-            assert run.poll() is None, run.stderr.read()
-            time.sleep(0.01)
+        until(lambda: standing.exists() or run.poll() is not None)
+        assert run.poll() is None, run.stderr.read()
         return run, standing.unlink
 
     return start_it
@@ -421,11 +637,12 @@ def long_run(headscope, tmp_path_factory):
     return folder
 
 
-def test_thirty_kills_change_nothing(headscope, long_run, tmp_path):
+@pytest.mark.parametrize("least", [6, pytest.param(30, marks=pytest.mark.slow)])
+def test_kills_change_nothing(headscope, long_run, tmp_path, least):
     rng = random.Random(3)
     seconds = float(long_run.joinpath("seconds").read_text())
     kills = cycles = 0
-    while cycles < 30 or kills < 10:  # a machine that is quicker now than it was is through before many of them
+    while cycles < least or kills < least // 3:  # a machine that is quicker now than it was is through before many of them
         out = tmp_path / f"out{cycles}"
         finished = False
         while not finished:
@@ -443,22 +660,23 @@ def test_thirty_kills_change_nothing(headscope, long_run, tmp_path):
         assert_same(long_run / "out", out)
 
 
-def test_interrupt_saves_and_says_how_to_go_on(headscope, long_run, tmp_path):
-    out = tmp_path / "out"
+def test_interrupt_saves_and_says_how_to_go_on(headscope, preload, tmp_path):
+    inputs = [ndjson(tmp_path / f"{name}.jsonl", texts(300, seed=n)) for n, name in enumerate(["first", "second"])]
+    out, standing = tmp_path / "out", tmp_path / "standing"
+    # It has read the first file and stands before it opens the second.
+    environment = {**failing(preload, "open", 0, "wait", standing), "FAILING_CALL_PATH": "second.jsonl"}
     for number in (signal.SIGINT, signal.SIGTERM):
-        run = start(headscope, long_run / "texts.gz", "-o", out, "--resume", "--save", "3600", "--workers", "1")
-        while run.poll() is None and len(os.listdir(f"/proc/{run.pid}/task")) < 2:  # the worker
-            time.sleep(0.01)
-        time.sleep(0.1)
+        run = start(headscope, *inputs, "-o", out, "--resume", "--save", "3600", "--workers", "1", environment=environment)
+        until(lambda: standing.exists() or run.poll() is not None)
         run.send_signal(number)
+        standing.unlink()
         said = run.communicate(timeout=PATIENCE)[1].decode()
-        if run.returncode == 0:
-            pytest.skip("the run was over before the signal came")
         assert run.returncode == 128 + number and "--resume" in said
         assert (out / "state").exists() and not (out / "report.json").exists()
-    done = corpus(headscope, long_run / "texts.gz", "-o", out, "--resume")
+    done = corpus(headscope, *inputs, "-o", out, "--resume")
     assert done.returncode == 0, done.stderr
-    assert_same(long_run / "out", out)
+    assert corpus(headscope, *inputs, "-o", tmp_path / "whole").returncode == 0
+    assert_same(tmp_path / "whole", out)
 
 
 def catches(pid, number):
@@ -472,8 +690,7 @@ def test_interrupt_while_waiting_for_input(headscope, tmp_path):
     lines = "".join(line + "\n" for line in texts(100, seed=4)).encode()
     run.stdin.write(lines[:len(lines) // 2])
     run.stdin.flush()
-    while fcntl.ioctl(run.stdin, termios.FIONREAD, bytes(4)) != bytes(4) or not catches(run.pid, signal.SIGINT):
-        time.sleep(0.01)
+    until(lambda: fcntl.ioctl(run.stdin, termios.FIONREAD, bytes(4)) == bytes(4) and catches(run.pid, signal.SIGINT))
     run.send_signal(signal.SIGINT)
     assert run.wait(PATIENCE) == 128 + signal.SIGINT
     assert b"--resume" in run.stderr.read()
@@ -512,6 +729,30 @@ def test_resume_refuses_another_input(headscope, long_run, half_done, tmp_path):
     assert done.returncode == 1 and "input" in done.stderr
     done = corpus(headscope, "-", "-o", half_done, "--resume", stdin=b"x" + text[1:])
     assert done.returncode == 1 and "input" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "old", "new", "what"), [
+    ("model.safetensors", None, None, "model_sha256"),
+    ("vocab.txt", "\nriver\n", "\nRIVER\n", "model_files_sha256"),
+    ("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-03', "model_files_sha256"),
+    ("tokenizer_config.json", '"strip_accents": null', '"strip_accents": false', "model_files_sha256"),
+])
+def test_resume_refuses_a_model_of_which_a_file_has_changed(headscope, long_run, tmp_path, name, old, new, what):
+    model = tmp_path / "model"
+    model.mkdir()
+    for one in ("config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt"):
+        (model / one).write_bytes((MINI / one).read_bytes())
+    run = [long_run / "texts.gz", "-o", tmp_path / "out", "--model", f"m={model}"]
+    assert corpus(headscope, *run).returncode == 0
+    assert corpus(headscope, *run, "--resume").returncode == 0
+    before = (model / name).read_bytes()
+    after = before[:-1] + bytes([before[-1] ^ 1]) if old is None else before.replace(old.encode(), new.encode(), 1)
+    assert after != before
+    (model / name).write_bytes(after)
+    done = corpus(headscope, *run, "--resume")
+    assert done.returncode == 1 and f"another {what}: " in done.stderr
+    (model / name).write_bytes(before)
+    assert corpus(headscope, *run, "--resume").returncode == 0
 
 
 def test_resume_refuses_a_damaged_state(headscope, long_run, half_done):

@@ -1,4 +1,4 @@
-"""What must hold of distances between heads, of rollout, of effective attention and of the residual space."""
+"""Properties of distances between heads, rollout, effective attention and the residual space."""
 import io
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The notebooks of examples/ run from top to bottom against a real server; convert.py makes what headscope opens."""
+"""The notebooks of examples/ run from top to bottom and start what they need; convert.py makes what headscope opens."""
 import json
 import os
 import pathlib
@@ -14,16 +14,29 @@ sys.path.insert(0, str(ROOT / "tests" / "reference"))
 import checkpoint  # noqa: E402
 
 
-@pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
-@pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
-def test_notebook_runs(notebook, server, headscope, tmp_path):
-    env = dict(os.environ, HEADSCOPE_URL=server.url, HEADSCOPE=os.path.abspath(headscope), IPYTHONDIR=str(tmp_path / "ipython"),
-               OTHER_MODEL=str(EXAMPLES.parent / "model" / "mini"))
+def execute(notebook, headscope, tmp_path, **variables):
+    """The executed notebook's text. It must need no server, no network and no model from outside."""
+    env = dict(os.environ, HEADSCOPE=os.path.abspath(headscope), IPYTHONDIR=str(tmp_path / "ipython"), HF_HUB_OFFLINE="1",
+               HF_HUB_CACHE=str(tmp_path / "empty"), **variables)
     done = subprocess.run(
         [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--output-dir", tmp_path, notebook],
         env=env, cwd=EXAMPLES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert '"image/png"' in (tmp_path / notebook.name).read_text()
+    return (tmp_path / notebook.name).read_text()
+
+
+@pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
+@pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebook_runs(notebook, headscope, tmp_path):
+    assert '"image/png"' in execute(notebook, headscope, tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
+@pytest.mark.parametrize("notebook, variable", [("experiments", "MODEL"), ("two-models", "OTHER_MODEL")])
+def test_notebook_with_a_model_of_ones_own(notebook, variable, headscope, tmp_path):
+    """One without the head for masked tokens, and with another number of heads."""
+    folder = checkpoint.write_random(tmp_path / "bert", n_layers=3, n_heads=4, hidden=48)
+    assert '"image/png"' in execute(EXAMPLES / f"{notebook}.ipynb", headscope, tmp_path, **{variable: str(folder)})
 
 
 def pickle_of(folder, dtype, n_files):

@@ -5,6 +5,7 @@ hidden states of random checkpoints in each layout that the family is published 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,9 @@ import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
+import family_gpt2  # noqa: E402
+import family_gpt_neox  # noqa: E402
+import family_llama  # noqa: E402
 import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
 import family_nomic_bert  # noqa: E402
@@ -33,7 +37,7 @@ HEADSCOPE = os.environ["HEADSCOPE"]
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 FAMILIES = {"bert": family_bert, "electra": family_electra, "mpnet": family_mpnet, "roberta": family_roberta,
             "albert": family_albert, "nomic_bert": family_nomic_bert, "modernbert": family_modernbert, "esm": family_esm,
-            "deberta-v2": family_deberta_v2}
+            "deberta-v2": family_deberta_v2, "gpt2": family_gpt2, "gpt_neox": family_gpt_neox, "llama": family_llama}
 DEBERTA_ADDENDS = {"c2p_alone": ["c2c", "c2p"], "p2c_alone": ["c2c", "p2c"], "absolute": []}
 MODELS = [(family, variant) for family, module in FAMILIES.items() for variant in module.VARIANTS]
 
@@ -58,8 +62,6 @@ def analyze(folder, output, text, *options):
     command = [HEADSCOPE, "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o", str(output),
                "--outputs", "attentions,similarities,head_outputs,hidden_states", *pair, *options, "-"]
     done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=PATIENCE)
-    if b"this build has no" in done.stderr:
-        pytest.skip("the program was built without this backend")
     assert done.returncode == 0, done.stderr.decode()
     with np.load(output) as answer:
         return dict(answer)
@@ -76,7 +78,7 @@ def check_heads(answer, heads):
             assert_close(answer[name][l, h], expected[l, h], 1e-5 * scale)
 
 
-@pytest.mark.parametrize("backend", ["default", "openblas", "onednn"])
+@pytest.mark.parametrize("backend", ["default", "openblas"])
 @pytest.mark.parametrize("family, variant", MODELS)
 def test_maps(folder_of, tmp_path, family, variant, backend):
     folder = folder_of(family, variant)
@@ -84,6 +86,39 @@ def test_maps(folder_of, tmp_path, family, variant, backend):
     answer = analyze(folder, tmp_path / "answer.npz", "paragraph", *options)
     assert len(answer["input_ids"]) > 70
     check_heads(answer, FAMILIES[family].forward(folder, answer["input_ids"], answer["token_type_ids"]))
+
+
+# Buffers that transformers 4 or 5 saved, beside the embeddings and in layers. Version 5 writes the asterisk.
+BUFFERS = {
+    "embeddings.position_ids": np.arange(160)[None],
+    "embeddings.token_type_ids": np.zeros((1, 160), int),
+    "rotary_emb.inv_freq": np.ones(4),
+}
+LAYER_BUFFERS = {
+    "0.attention.self.rotary_embeddings.inv_freq": np.ones(4),
+    "*.attention.self.rotary_embeddings.inv_freq": np.ones(4),
+    "1.attn.rotary_emb.original_inv_freq": np.ones(4),
+    "1.attention.self.masked_bias": np.array(-1e4),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_buffers_that_transformers_saved(folder_of, tmp_path, family):
+    """They change nothing; a layer's tensor under another name is refused by its name."""
+    folder = folder_of(family, next(iter(FAMILIES[family].VARIANTS)))
+    copy = shutil.copytree(folder, tmp_path / folder.name)
+    tensors = checkpoint.read_safetensors(folder / "model.safetensors")
+    prefix, layer = next(re.match(r"(.*?)((?:encoder\.)?(?:albert_layer_groups|layers?|h)\.)0\.", name).groups()
+                         for name in tensors if ".0." in name)
+    buffers = {prefix + name: values for name, values in BUFFERS.items()}
+    buffers |= {prefix + layer + name: values for name, values in LAYER_BUFFERS.items()}
+    checkpoint.write_safetensors(copy / "model.safetensors", tensors | buffers)
+    plain, buffered = (analyze(place, tmp_path / "answer.npz", "pair") for place in (folder, copy))
+    for name in ("attentions", "similarities", "head_outputs", "hidden_states"):
+        np.testing.assert_array_equal(buffered[name], plain[name])
+    checkpoint.write_safetensors(copy / "model.safetensors", tensors | {f"{prefix}{layer}*.attn.scale": np.ones(1)})
+    done = subprocess.run([HEADSCOPE, "models", copy], capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1 and f"have no tensor {prefix}{layer}*.attn.scale" in done.stderr.decode()
 
 
 # An unknown character and a written padding: ids 1 and 0, one of which moves positions where padding is counted out.
@@ -157,7 +192,7 @@ def test_addends_that_a_model_lacks(folder_of, start_server, family, variant, ki
     server = start_server("--model", f"x={folder_of(family, variant)}")
     answer = server.post("/analyze", {"text": "a", "outputs": ["pairs", f"scores_{kind}"]})
     assert answer.status == 422 and answer.json()["pointer"] == "/outputs"
-    assert f"the scores of x have no addend scores_{kind}" in answer.json()["detail"]
+    assert f"the scores of x have no term scores_{kind}" in answer.json()["detail"]
 
 
 def test_deberta_as_transformers_5_saves_its_tokenizer(start_server, tmp_path):
@@ -208,7 +243,7 @@ def test_a_convolution_of_another_width_is_refused(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"conv_kernel_size": 31}))
     done = subprocess.run([HEADSCOPE, "models", "--model", f"x={folder}"], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 1 and "the config asks for [42, 42, 31], another shape has" in done.stderr
+    assert done.returncode == 1 and "must have the shape [42, 42, 31]" in done.stderr
 
 
 @pytest.mark.parametrize("family", FAMILIES)

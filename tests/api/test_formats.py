@@ -82,6 +82,29 @@ def resolve(document, reference):
     return node
 
 
+def test_every_operation_documents_what_any_path_may_answer(document):
+    for path, operations in document["paths"].items():
+        for method in {"get", "post", "delete"} & set(operations):
+            answered = set(operations[method]["responses"])
+            assert answered >= {"400", "403", "413", "414", "421", "431", "503"}, (method, path)
+            assert "411" in answered or method != "post", path
+
+
+def test_every_format_and_name_of_the_description_is_taken(server, document):
+    options = {option["name"]: option["schema"]["enum"] for option in document["paths"]["/analyze"]["post"]["parameters"]}
+    for format in options["format"]:
+        for names in ["", *(f"&names={name}" for name in options["names"])]:
+            assert server.post(f"/analyze?format={format}{names}", {"text": "a"}).status == 200, (format, names)
+    body = {"text": "a cat", "outputs": ["attentions"]}
+    assert server.post("/analyze?names=hooks", body).json() == server.post("/analyze", body).json()
+
+
+def test_interventions_say_which_kind_has_a_factor(document):
+    check = jsonschema.Draft202012Validator(document["components"]["schemas"]["Intervention"]).is_valid
+    assert check({"kind": "zero"}) and check({"kind": "scale", "factor": 2})
+    assert not check({"kind": "scale"}) and not check({"kind": "mean", "factor": 2})
+
+
 def test_description_is_sound_openapi(document):
     assert document["openapi"].startswith("3.1.")
     assert set(document) <= {"openapi", "info", "servers", "tags", "security", "paths", "components"}
@@ -234,7 +257,7 @@ def test_segments_quote_the_text(server):
 
 @pytest.mark.parametrize("pair", [{}, {"text_pair": "Was it? It was."}])
 def test_ids_of_a_text_answer_as_the_text(server, pair):
-    """What a text was turned into, handed back as ids."""
+    """The ids of a text, sent back as input, give the same answer."""
     options = {"layers": "all", "outputs": [*MAPS, "pairs", "regions", "summary"], "digits": 9}
     text = ask(server, {"text": TEXT, **pair, **options}).json()
     ids = {name: text[name] for name in ["input_ids", "token_type_ids"]}
@@ -379,7 +402,7 @@ def test_hooks_are_the_arrays_under_other_names(server, read, dtype, reduce):
 
 
 @pytest.mark.parametrize("query, status, word", [
-    ("names=hooks", 422, "ask for format=npz"), ("format=npz&names=torch", 422, "allowed: hooks"),
+    ("format=npz&names=torch", 422, "allowed: hooks"),
     ("format=npz&names", 422, "allowed: hooks"), ("format=npz&names=hooks&names=hooks", 422, "twice"),
     ("format=npz&format=npz", 422, "twice"), ("format=%6Epz&nam%65s=hooks", 200, ""),
     ("format=npz&name=hooks", 422, "allowed: format, names"), ("format=xml", 406, "allowed: json")])

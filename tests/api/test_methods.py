@@ -1,4 +1,4 @@
-"""docs/methods.md names every array of a report and of an answer, with its axes and its type."""
+"""docs/reference/arrays.md names every array of a report and of an answer, with its axes and its type."""
 import re
 import sys
 from pathlib import Path
@@ -12,15 +12,17 @@ from test_formats import npz, safetensors
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_deberta_v2  # noqa: E402
 import predictor  # noqa: E402
+import task_head  # noqa: E402
 
-METHODS = (Path(__file__).parents[2] / "docs/methods.md").read_text(encoding="utf-8")
+ARRAYS = (Path(__file__).parents[2] / "docs/reference/arrays.md").read_text(encoding="utf-8")
 # Lengths that differ wherever axes can be told apart by them.
 WINDOW, THRESHOLDS, LAYERS, HEADS, PARTS = 23, [0.2, 0.3, 0.7], [0, 3], 12, 4
+CLASSES = 6
 
 
 def documented(section):
     """name -> (axes, dtype, whether safetensors says it in its metadata) of the section's table of arrays."""
-    part = METHODS.split(f"\n## {section}. ")[1].split("\n## ")[0]
+    part = ARRAYS.split(f"\n## {section}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)`( \*)? \| ([^|]*?) ?\| (\w+) \|", part, re.M)
     assert len(rows) == len({row[0] for row in rows}) > 0
     return {name: (axes.split(), dtype, bool(star)) for name, star, axes, dtype in rows}
@@ -44,7 +46,7 @@ def test_report_arrays(headscope, tmp_path):
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "out" / "report.npz") as file:
         arrays = dict(file)
-    described = documented(4)
+    described = documented("Report")
     assert list(arrays) == list(described)
     assert_described(arrays, described, {
         "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
@@ -57,16 +59,19 @@ def server(tmp_path_factory):
     """Of a model of mini's shape that has everything: a head, and scores that are a sum."""
     folder = tmp_path_factory.mktemp("model") / "deberta"
     family_deberta_v2.write_random(folder, n_layers=12, n_heads=HEADS, hidden=144)
-    running = Server("--model", f"x={predictor.add(folder)}")
+    task_head.add(predictor.add(folder), "SequenceClassification", CLASSES)
+    running = Server("--model", f"x={folder}")
     yield running
     assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")
 def body(server):
-    """Everything there is to ask for."""
+    """Everything there is to ask for but other heads' outputs: a checkpoint has one head."""
     schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
     outputs = schema["properties"]["outputs"]["items"]["enum"]
+    for other in ("next_sentence", "answer"):
+        outputs.remove(other)
     return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
             "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}],
             "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}}
@@ -74,14 +79,15 @@ def body(server):
 
 @pytest.mark.parametrize("read, is_told_apart", [(npz, False), (lambda *asked: safetensors(*asked)[1], True)])
 def test_answer_arrays(server, body, read, is_told_apart):
-    described = {name: row for name, row in documented(5).items() if not (is_told_apart and row[2])}
+    described = {name: row for name, row in documented("Answer").items()
+                 if not (is_told_apart and row[2]) and not re.search("next_sentence|answer_|(start|end)_logits", name)}
     arrays = dict(read(server, body))
     assert set(arrays) == set(described)
     assert_described(arrays, described, {
         "T": len(arrays["input_ids"]), "l": 2, "h": 3, "l+1": 3, "L+1": 13, "17": 17, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
-        "P": len(arrays["pairs_i"]), "M": 3, "K": 4, "G": len(arrays["segments_layer"])}, "float16")
+        "P": len(arrays["pairs_i"]), "M": 3, "K": 4, "C": CLASSES, "G": len(arrays["segments_layer"])}, "float16")
 
 
 def test_safetensors_metadata(server, body):
-    told = {name for name, row in documented(5).items() if row[2]}
+    told = {name for name, row in documented("Answer").items() if row[2]}
     assert set(safetensors(server, body)[0]) == {"format", *told}

@@ -5,12 +5,11 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy
 import pytest
-from conftest import HEADSCOPE, PATIENCE
+from conftest import HEADSCOPE, PATIENCE, until
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 sys.path.insert(0, str(REFERENCE))
@@ -63,9 +62,9 @@ def test_it_is_close_in_every_family(tmp_path, family):
         assert 0 < difference.mean() < mean
 
 
-@pytest.mark.parametrize(("precision", "backend"), [("bf16", "openblas"), ("int8", "openblas"), ("int8", "onednn")])
-def test_libraries_refuse_what_they_cannot(precision, backend):
-    done = headscope("analyze", "--precision", precision, "--backend", backend)
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_openblas_refuses_other_precisions(precision):
+    done = headscope("analyze", "--precision", precision, "--backend", "openblas")
     assert done.returncode == 1 and b"headscope analyze: " in done.stderr
 
 
@@ -98,9 +97,8 @@ def test_a_corpus_run_keeps_to_one(tmp_path, precision):
 def test_a_run_tells_it(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state", "--precision", precision)
-    path, end = send(server, 5), time.monotonic() + PATIENCE
-    while (run := server.get(path).json())["state"] in ("queued", "running") and time.monotonic() < end:
-        time.sleep(0.02)
+    path = send(server, 5)
+    run = until(lambda: server.get(path).json(), lambda run: run["state"] not in ("queued", "running"))
     assert run["state"] == "done" and run["precision"] == precision
     assert [run["precision"] for run in server.get("/corpora").json()["corpora"]] == [precision]
     server.stop()
@@ -115,12 +113,10 @@ def test_a_run_tells_it(start_server, tmp_path, precision):
 def test_a_run_under_way_keeps_to_one_and_is_told_by_its_id(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state")
-    path, end = send(server, 30000), time.monotonic() + PATIENCE
-    while not server.get(path).json()["texts_done"] and time.monotonic() < end:
-        time.sleep(0.02)
+    path = send(server, 30000)
+    until(lambda: server.get(path).json()["texts_done"])
     server.stop()
     server = start_server("--state", tmp_path / "state", "--precision", precision)
-    while (run := server.get(path).json())["state"] in ("queued", "running") and time.monotonic() < end:
-        time.sleep(0.02)
+    run = until(lambda: server.get(path).json(), lambda run: run["state"] not in ("queued", "running"))
     assert run["state"] == "failed" and run["texts_done"] and run["precision"] == "fp32"
     assert run["error"] == f"the run in '{run['id']}' has another precision: \"fp32\" there, \"{precision}\" here"

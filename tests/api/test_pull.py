@@ -1,8 +1,15 @@
 """`headscope pull` and models by name, against a stand-in for the hub (hub.py) and, where it is installed, side by side
 with huggingface_hub itself."""
+import contextlib
+import fcntl
+import itertools
 import json
 import os
+import re
+import struct
 import subprocess
+import termios
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,6 +105,54 @@ def test_a_server_without_ranges_begins_again(pull, hub, cache):
     hub.no_ranges = True
     assert pull().returncode == 0
     assert (blobs / etag("model.safetensors", data)).read_bytes() == data
+
+
+@pytest.mark.parametrize("there", [0, 3000000])
+def test_a_body_longer_than_the_hub_announced_is_not_taken(pull, hub, cache, there):
+    data = FILES["model.safetensors"]
+    blobs = folder(cache) / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / (etag("model.safetensors", data) + ".incomplete")).write_bytes(data[:there])
+    hub.surplus = 50_000_000
+    done = pull()
+    assert done.returncode == 1 and f"more than the {len(data)} bytes" in done.stderr
+    assert sum(file.stat().st_size for file in blobs.iterdir()) < 1_000_000
+    hub.surplus = 0
+    assert pull().returncode == 0
+
+
+def test_a_server_that_begins_again_for_ever_is_given_up(pull, hub):
+    """Each time it breaks off, it has sent more than the last time or less, but never more than ever before."""
+    hub.no_ranges, lengths = True, itertools.cycle([2 << 20, 1 << 20])
+    type(hub).cut_after = property(lambda self: next(lengths), lambda self, value: None)
+    try:
+        done = pull()
+    finally:
+        del type(hub).cut_after
+    assert done.returncode == 1 and "try again" in done.stderr
+    assert len([r for r in hub.requests if r[0] == "store"]) <= 10
+
+
+def test_the_speed_shown_counts_what_came_also_when_a_server_begins_again(headscope, hub, cache, tmp_path):
+    data = FILES["model.safetensors"]
+    blobs = folder(cache) / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / (etag("model.safetensors", data) + ".incomplete")).write_bytes(data[:len(data) - 1])
+    hub.no_ranges, hub.slow_until = True, threading.Event()
+    shown, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    environment = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(cache), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    with subprocess.Popen([headscope, "pull", NAME], env=environment, stdout=subprocess.DEVNULL, stderr=terminal) as process:
+        os.close(terminal)
+        text, speeds = "", []
+        with contextlib.suppress(OSError):  # EIO: the program has ended
+            while more := os.read(shown, 65536):
+                text += more.decode()
+                speeds = [float(speed) for speed in re.findall(r"([\d.]+) MB/s", text)]
+                if any(speeds):
+                    hub.slow_until.set()
+    os.close(shown)
+    assert process.returncode == 0 and any(speeds) and max(speeds) < 1e5, text
 
 
 def test_damaged_bytes_are_thrown_away(pull, hub, cache):

@@ -58,14 +58,14 @@ def test_recipe_makes_a_checkpoint_that_headscope_opens(data, tmp_path):
 
 
 def test_recipe_with_muon_goes_on_where_it_stopped(data, tmp_path):
-    """A plan of one stage, then the same with a second, in the same folder."""
+    """A plan of one stage, then the same with a second, in the same folder: it continues before the cool-down."""
     def train(plan):
         return python(RECIPE / "pretrain.py", data, tmp_path / "out", *SMALL, "--muon", "--plan", plan,
                       "--say-seconds", 0, folder=tmp_path)
 
     assert held_out_losses(train("1:32:200"))[-1] < 2.9
     said = train("1:32:200,2:32:20")
-    assert "step 200 " not in said and "step 201 " in said and held_out_losses(said)[-1] < 2.9
+    assert "step 160 " not in said and "step 161 " in said and held_out_losses(said)[-1] < 2.9
 
 
 def test_recipe_goes_on_from_a_checkpoint_in_bfloat16(data, tmp_path):
@@ -96,6 +96,27 @@ def test_a_failing_process_ends_the_others(data, tmp_path):
                  "--processes", 2]
     done = subprocess.run(list(map(str, arguments)), cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 1
+
+
+def test_penalty_and_decay_hold_attention_logits_down(data, tmp_path):
+    """Trained on from the same weights, the mean square of attention logits ends lower with the penalty than without."""
+    torch = pytest.importorskip("torch")
+    python(RECIPE / "pretrain.py", data, tmp_path / "first", *SMALL, "--plan", "2:32:200", folder=tmp_path)
+    sizes = {}
+    sys.path.insert(0, str(RECIPE))
+    from network import load
+    from pretrain import Data
+    read = Data(str(data), "cpu")
+    for penalty, decay in ((0, 0), (0.3, 1)):
+        out = tmp_path / f"with-{penalty}"
+        python(RECIPE / "pretrain.py", data, out, *SMALL, "--from", tmp_path / "first", "--plan", "2:32:100",
+               "--penalty", penalty, "--decay-query-key", decay, folder=tmp_path)
+        *asked, _ = read.batch(64, 32, torch.Generator().manual_seed(3), 0.2)
+        found = []
+        load(str(out))(*asked, 0, found)
+        assert len(found) == 2
+        sizes[penalty] = sum(size.item() for size in found)
+    assert 0 < sizes[0.3] < 0.7 * sizes[0]
 
 
 def test_windows_are_as_berts(data):

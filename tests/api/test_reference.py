@@ -66,8 +66,6 @@ def analyze(folders, tmp_path_factory):
         command = [HEADSCOPE, "analyze", "--model", str(folders[model]), "--layers", "all", "--outputs", OUTPUTS,
                    "--max-pairs", "1000000", "--format", "npz", "-o", str(output), *pair, *options, "-"]
         done = subprocess.run(command, input=first.encode(), capture_output=True, timeout=PATIENCE)
-        if b"this build has no" in done.stderr:
-            pytest.skip("the program was built without this backend")
         assert done.returncode == 0, done.stderr.decode()
         with np.load(output) as answer:
             return dict(answer)
@@ -126,7 +124,15 @@ def check_maps(case):
     assert_close(case.answer["hidden_states"], case.heads.hidden_states, 1e-4)
     for name, expected in (("head_outputs", case.heads.outputs), ("similarities", case.similarities)):
         for l, h in np.ndindex(expected.shape[:2]):
-            assert_close(case.answer[name][l, h], expected[l, h], 1e-5 * np.abs(expected[l, h]).max())
+            assert_close(case.answer[name][l, h], expected[l, h], 1e-5 * scale(case, name, l, h, expected))
+
+
+def scale(case, name, l, h, expected):
+    """The largest value of a head's array. Two tokens have one similarity, whose terms may cancel, so that it is held
+    against the largest squared norm of an output, which bounds it (Cauchy-Schwarz)."""
+    if name == "similarities" and len(case.ids) == 2:
+        return np.square(case.heads.outputs[l, h]).sum(-1).max()
+    return np.abs(expected[l, h]).max()
 
 
 def check_projections(case):
@@ -258,8 +264,13 @@ def check_all(case):
 MODELS = [*checkpoint.VARIANTS, "mini"]
 
 
-@pytest.mark.parametrize("backend", ["default", "openblas", "onednn"])
-@pytest.mark.parametrize("model", MODELS)
+# Of these three also by the portable backend; of all others in `make test-slow`.
+PORTABLE = ["mini", "distilbert", "no_prefix"]
+
+
+@pytest.mark.parametrize(("model", "backend"), [
+    *((model, "default") for model in MODELS),
+    *(pytest.param(model, "openblas", marks=() if model in PORTABLE else pytest.mark.slow) for model in MODELS)])
 def test_every_figure(analyze, folders, model, backend):
     options = [] if backend == "default" else ["--backend", backend]
     case = Case(folders[model], analyze(model, "paragraph", *options))

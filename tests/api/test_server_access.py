@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens, other sites' pages."""
+"""Access: bearer tokens, and pages of other sites."""
 import pytest
 
 TOKEN = "s3cret-token-of-the-tests"

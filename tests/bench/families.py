@@ -1,6 +1,6 @@
 """Each family's pass over its own floor beside BERT's, of random checkpoints of the same shape.
 
-    python3 tests/bench/families.py build/headscope [FAMILY...]      # --shape mini, base; --rounds N
+    python3 tests/bench/families.py build/bench/passes [FAMILY...]      # --shape mini, base; --rounds N
 
 Families alternate, and a figure is the median over the rounds.
 """
@@ -26,24 +26,24 @@ PUBLISHED = {"albert": {"embedding": 128}, "electra": {"embedding": 128}, "moder
 STEPS = ("products", "plain", "capture", "analysis")
 
 
-def measure(headscope, folder):
+def measure(passes, folder):
     """Of a text of 128 tokens on one core: how many times its floor each step took."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([headscope, "bench", "--model", folder, "--quick", "--cores", "1", "--json", file.name],
+        subprocess.run([passes, "--model", folder, "--quick", "--cores", "1", "--json", file.name],
                        check=True, capture_output=True)
-        passes = json.load(file)["passes"]
-    row = next(row for row in passes if row["tokens"] == 128)
+        rows = json.loads(Path(file.name).read_text())["passes"]  # passes replaces the file
+    row = next(row for row in rows if row["tokens"] == 128)
     return {"floor_ms": row["floor_ms"], **{step: row[step]["over_floor"] for step in STEPS}}
 
 
-def compare(headscope, shape, rounds, families=tuple(FAMILIES)):
+def compare(passes, shape, rounds, families=tuple(FAMILIES)):
     """family -> medians; prints them as a table."""
     families = dict.fromkeys(["bert", *families])
     with tempfile.TemporaryDirectory() as scratch:
         folders = {family: FAMILIES[family].write_random(Path(scratch) / family, vocab=1000, positions=514,
                                                          **SHAPES[shape], **PUBLISHED.get(family, {}))
                    for family in families}
-        taken = [{family: measure(headscope, folder) for family, folder in folders.items()} for _ in range(rounds)]
+        taken = [{family: measure(passes, folder) for family, folder in folders.items()} for _ in range(rounds)]
     figures = {family: {key: statistics.median(one[family][key] for one in taken) for key in ("floor_ms", *STEPS)}
                for family in families}
     print(f"\n{shape + ', 128 tokens, 1 core':28} {'floor ms':>9} " + " ".join(f"{step + ' x':>11}" for step in STEPS)
@@ -56,13 +56,13 @@ def compare(headscope, shape, rounds, families=tuple(FAMILIES)):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("passes", type=lambda path: str(Path(path).resolve()), help="passes.c, built")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
     parser.add_argument("--shape", choices=SHAPES, action="append", help="all")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_intermixed_args()
     for shape in args.shape or SHAPES:
-        compare(args.headscope, shape, args.rounds, args.families or FAMILIES)
+        compare(args.passes, shape, args.rounds, args.families or FAMILIES)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The cost of a text against its length, on one core: python3 tests/bench/plot.py build/bench.json OUT.svg
 
 Points are measured on the random BERT-base. The line is their floor, operations over peak; the dashed line the part
-of it that is linear in T, the products with weights: what lies between the two is quadratic.
+of it that is linear in T, the matrix products with weights: what lies between the two is quadratic.
 """
 import json
 import sys
@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 
 def linear_share(model, tokens):
-    """Of the floor's operations, those of products with weights (engine/pass/measure.h)."""
+    """Of the floor's operations, those of matrix products with weights (engine/pass/measure.h)."""
     layers, hidden, ffn = model["layers"], model["hidden"], model["ffn"]
     linear = layers * 6 * tokens * hidden**2 + (layers - 1) * (2 * tokens * hidden**2 + 4 * tokens * hidden * ffn)
     quadratic = layers * (4 * tokens**2 * hidden + tokens * (tokens - 1) * hidden)

@@ -1,7 +1,7 @@
-"""The tables of docs/performance.md, from what was measured.
+"""The tables of docs/explanation/performance.md, from what was measured.
 
     python3 tests/bench/report.py [BUILD_FOLDER]                    # prints them
-    python3 tests/bench/report.py build docs/performance.md         # `make bench`, `make bench-peers`: writes them
+    python3 tests/bench/report.py build docs/explanation/performance.md         # `make bench`, `make bench-peers`: writes them
 
 Reads bench.json and bench-peers.json, whichever there is. In the document each table has a place, between two comments:
 

@@ -2,7 +2,7 @@
 batches of lines, families.
 
     make bench              # a quarter of an hour; QUICK=1: a few minutes
-    python3 tests/bench/run.py build/headscope build/bench/load --json build/bench.json
+    python3 tests/bench/run.py build/headscope build/bench/passes build/bench/load --json build/bench.json
 
 Of the built-in model and of a random BERT-base, made on first use. Whatever is compared alternates in one run, and
 a figure is a median. The clients (load.c) run on the same cores as the server; how much of them they took is told.
@@ -75,16 +75,12 @@ class Server:
         self.process.stdout.close()
 
 
-def run_command(args, model, *options, capture=False):
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([args.headscope, "bench", "--model", model or "mini", "--json", file.name, *options],
-                       check=True, capture_output=capture)
-        return json.load(file)
-
-
 def measure_passes(args, model, name):
-    print(f"\n== {name}: headscope bench\n", flush=True)
-    return run_command(args, model, *(["--quick"] if args.quick else []))
+    print(f"\n== {name}: passes\n", flush=True)
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([args.passes, "--model", model or "mini", "--json", file.name,
+                        *(["--quick"] if args.quick else [])], check=True)
+        return json.loads(Path(file.name).read_text())  # passes replaces the file
 
 
 def measure_start(args, model):
@@ -143,7 +139,7 @@ def measure_throughput(args, model, scratch):
 
 
 def measure_follow_up(args, model):
-    """What the viewer asks: an overview of every head, then single heads of the same text."""
+    """Measures the viewer's requests: an overview of every head, then single heads of the same text."""
     first, later, forward = [], [], []
     with Server(args.headscope, model, CORES) as server:
         for text in texts.make(4 if args.quick else 12, 128):
@@ -235,6 +231,7 @@ def measure_lines(args, model, scratch):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("passes", type=lambda path: str(Path(path).resolve()), help="passes.c, built")
     parser.add_argument("load", type=lambda path: str(Path(path).resolve()), help="load.c, built")
     parser.add_argument("--model", type=Path, default=Path("build/bench/base"), help="made when it is not there")
     parser.add_argument("--quick", action="store_true")
@@ -252,7 +249,7 @@ def main():
             figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
             figures[name]["lines"] = measure_lines(args, model, scratch)
     print("\n== families\n", flush=True)
-    figures["families"] = {shape: families.compare(args.headscope, shape, 1 if args.quick else 5)
+    figures["families"] = {shape: families.compare(args.passes, shape, 1 if args.quick else 5)
                            for shape in families.SHAPES}
     if args.json:
         args.json.write_text(json.dumps(figures, indent=1))

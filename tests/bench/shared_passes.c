@@ -66,13 +66,14 @@ static void pass_run(const worker *w, size_t n_texts)
                                &err),
              &err);
     }
-    must(hs_plan_make(hs_engine_recipe(w->engine), texts, n_texts, NULL, &plan, &err), &err);
+    must(hs_plan_make(hs_engine_architecture(w->engine), texts, n_texts, NULL, &plan, &err), &err);
     must(hs_engine_run(w->engine, w->workspace, &plan, NULL, &err), &err);
     for (size_t i = 0; i < n_texts; i++) {
         hs_pair *pairs = NULL;
         size_t n_pairs = 0;
         uint64_t total = 0;
-        must(hs_pairs_find(texts[i].capture, NULL, THRESHOLD, PAIRS_MAX, 1, &pairs, &n_pairs, &total, &err),
+        must(hs_pairs_find(texts[i].capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, 1, &pairs,
+                           &n_pairs, &total, &err),
              &err);
         free(pairs);
         hs_capture_destroy(texts[i].capture);
@@ -192,7 +193,8 @@ int main(int argc, char **argv)
     }
     must(hs_model_open(argv[1], &model, &err), &err);
     must(hs_runtime_create(1, &runtime, &err), &err);
-    must(hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, &err), &err);
+    must(hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, &err),
+         &err);
     hs_model_release_pages(model);
     printf("workers tokens together     CPU ms  gain   by the clock\n");
     for (int i = 4; i < argc; i++) {

@@ -38,7 +38,7 @@ from run import Server  # noqa: E402
 VOLATILE = {"headscope", "date", "seconds", "instance", "detail", "id", "created", "started", "finished",
             "texts_per_second", "eta_seconds"}
 # Names of fields that NEW may have in addition, at any depth, and new members of archives.
-ADDED = {"precision"}  # of corpus runs
+ADDED = {"precision", "causal"}  # of corpus runs and of models
 HEADERS = ("Content-Type", "Content-Encoding", "Vary", "Allow", "Cache-Control", "Retry-After")
 
 OUTPUTS = ["attentions", "similarities", "head_outputs", "hidden_states", "pairs", "regions", "segments", "summary"]
@@ -78,7 +78,7 @@ CORPUS = ["The war ended. The war of the city ended in the city, and the war wen
           SENTENCES, SENTENCES * 9, "[MASK] [SEP] is text.", "it it it it it, it.", "Police. Police! Police?"]
 
 
-# ---- what is asked ----
+# ---- requests ----
 
 
 def analyses(model):
@@ -120,7 +120,7 @@ def others():
     yield "/models", "/models", None, {}
 
 
-# ---- what is answered ----
+# ---- answers ----
 
 
 def ask(server, path, body, headers):
@@ -168,7 +168,7 @@ def parsed(text):
 
 
 def npy_fields(member):
-    """What a .npy holds, however its header is spaced."""
+    """The contents of a .npy, without the spacing of its header."""
     header = ast.literal_eval(member[10:member.index(b"\n")].decode())
     return {**header, "bytes": member[member.index(b"\n") + 1:]}
 
@@ -258,8 +258,7 @@ def compare_answers(tally, binaries, models, requests, cores, *options):
 def compare_backends(tally, binaries, models):
     """Products of other libraries depend on how a pass was shared out, so these have one core."""
     some = {name: folder for name, folder in models.items() if name in ("mini", "wide_heads", "distilbert", "bf16")}
-    for options in (("--backend", "openblas"), ("--backend", "onednn"), ("--precision", "bf16"),
-                    ("--precision", "int8")):
+    for options in (("--backend", "openblas"), ("--precision", "bf16"), ("--precision", "int8")):
         if all(subprocess.run([binary, "analyze", *options, "/dev/null"], capture_output=True).returncode == 0
                for binary in binaries):
             requests = [request for name in some for request in analyses(name) if "safetensors" in request[1]]

@@ -1,7 +1,7 @@
-"""How fast two builds are beside each other, start-up and memory included; see compare.py.
+"""Compares the speed of two builds, with start-up and memory; see compare.py.
 
-What is compared alternates, for neighbours come and go: each alternation measures both, in turn first, and gives one
-ratio NEW / OLD; the median of the ratios is told with its quartiles. Below 1 the new one is faster, or smaller. Beside
+The builds alternate, because the load of the machine changes: each alternation measures both, in turn first, and gives one
+ratio NEW / OLD; the median of the ratios is printed with its quartiles. Below 1 the new one is faster, or smaller. Beside
 the time on the clock stands the CPU time of the program, which neighbours disturb least.
 """
 import contextlib

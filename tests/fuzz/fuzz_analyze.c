@@ -27,10 +27,11 @@ static void start(void)
     char dir[64];
     folder_create(dir); /* a pass through the embedded model would be most of an execution's time */
     checkpoint_write(&(checkpoint){0}, dir);
-    require(!hs_model_open(dir, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
-            !hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL) &&
-            !hs_api_create(&options, &api, NULL) && !hs_api_add_model(api, "mini", model, engine, NULL) &&
-            !hs_api_worker_create(api, &worker, NULL));
+    require(
+        !hs_model_open(dir, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
+        !hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL) &&
+        !hs_api_create(&options, &api, NULL) && !hs_api_add_model(api, "mini", model, engine, NULL) &&
+        !hs_api_worker_create(api, &worker, NULL));
     folder_remove(dir); /* it is mapped */
 }
 

@@ -1,8 +1,8 @@
 /* Whatever bytes a file of texts has, in whatever format they are said to be, they are refused with a reason,
  * or give records in the order of their lines, each with a text inside it or a reason why it has none. Read
  * twice they are the same. The first byte chooses the format and the field. */
-#include "server/corpus/corpus_input.h"
-#include "server/corpus/corpus_value.h"
+#include "server/corpus/input/record_stream.h"
+#include "server/corpus/input/record_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,49 +16,49 @@ static void require(bool promise)
         abort();
 }
 
-static void line_read(const hs__corpus_line *line, const char *field)
+static void line_read(const hs__record *line, const char *field)
 {
-    hs__corpus_value value;
+    hs__record_text value;
     if (line->too_long)
         return;
-    const hs_status st = hs__corpus_value_find(&line->layout, field, line->bytes, line->n_bytes, &value);
+    const hs_status st = hs__record_text_find(&line->layout, field, line->bytes, line->n_bytes, &value);
     require(st == HS_OK || st == HS_BAD_REQUEST || st == HS_NO_MEMORY);
     require(st != HS_BAD_REQUEST || *value.why);
     require(st != HS_OK || value.text.n_bytes <= line->n_bytes);
-    hs__corpus_value_finish(&value);
+    hs__record_text_finish(&value);
 }
 
-static hs_status all_read(const char *path, const hs__input_format *told, hs__corpus_place *ret_place)
+static hs_status all_read(const char *path, const hs__input_format *told, hs__stream_place *ret_place)
 {
-    hs__corpus_input *input;
-    hs__corpus_line line;
+    hs__record_stream *input;
+    hs__record line;
     hs_error err = {0};
     uint64_t last = 0, number = 0;
-    require(hs__corpus_input_open(&path, 1, told, NULL, &input, &err) == HS_OK);
+    require(hs__record_stream_open(&path, 1, told, NULL, &input, &err) == HS_OK);
     hs_status st;
-    while (!(st = hs__corpus_input_next(input, &line, &err)) && line.bytes) {
+    while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) {
         require(line.line >= last && line.number == number++);
         last = line.line;
         line_read(&line, told->field);
     }
     require(st == err.status && (st != HS_OK) == (*err.text != '\0'));
-    hs__corpus_input_place(input, ret_place);
-    json_decref(hs__corpus_input_formats(input));
-    hs__corpus_input_close(input);
+    hs__record_stream_place(input, ret_place);
+    json_decref(hs__record_stream_formats(input));
+    hs__record_stream_close(input);
     return st;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     hs__input_format told = {0};
-    hs__corpus_place first, second;
-    hs__corpus_format format;
+    hs__stream_place first, second;
+    hs__text_format format;
     bool packed;
     char path[64];
     const int fd = memfd_create("texts", MFD_CLOEXEC);
     if (!size || fd < 0)
         return 0;
-    told.format = (hs__corpus_format)(data[0] % HS__FORMATS);
+    told.format = (hs__text_format)(data[0] % HS__FORMATS);
     snprintf(told.field, sizeof told.field, "%s", data[0] & 0x80 ? "a.b" : "");
     require(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(all_read(path, &told, &second) == st);
     require(st || (first.n_bytes == second.n_bytes && strcmp(first.sha256, second.sha256) == 0));
     hs_error err = {0};
-    require(hs__corpus_input_check(path, &told, &format, &packed, &err) == err.status);
+    require(hs__record_stream_check(path, &told, &format, &packed, &err) == err.status);
     close(fd);
     return 0;
 }

@@ -85,23 +85,23 @@ static const char *const configs[] = {
 static void bind_smallest(const hs__shards *shards, const char *config)
 {
     const hs__family *family;
-    hs_recipe recipe;
-    require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &recipe, NULL));
-    if (!hs__weights_bind(shards, family, &recipe, NULL)) {
-        read_tensor(&recipe.score_bias);
-        read_tensor(&recipe.relative.table);
-        read_norm(&recipe.relative.norm);
-        read_dense(&recipe.convolution.dense);
-        read_norm(&recipe.convolution.norm);
-        read_tensor(&recipe.embedding.word);
-        read_tensor(&recipe.embedding.position);
-        read_tensor(&recipe.embedding.type);
-        read_norm(&recipe.embedding.norm);
-        read_dense(&recipe.embedding.projection);
-        read_layer(&recipe.layers[0]);
-        read_norm(&recipe.final_norm);
+    hs_architecture architecture;
+    require(!hs__family_configure(&(hs_bytes){config, strlen(config)}, &family, &architecture, NULL));
+    if (!hs__weights_bind(shards, family, &architecture, NULL)) {
+        read_tensor(&architecture.score_bias);
+        read_tensor(&architecture.relative.table);
+        read_norm(&architecture.relative.norm);
+        read_dense(&architecture.convolution.dense);
+        read_norm(&architecture.convolution.norm);
+        read_tensor(&architecture.embedding.word);
+        read_tensor(&architecture.embedding.position);
+        read_tensor(&architecture.embedding.type);
+        read_norm(&architecture.embedding.norm);
+        read_dense(&architecture.embedding.projection);
+        read_layer(&architecture.layers[0]);
+        read_norm(&architecture.final_norm);
     }
-    free(recipe.layers);
+    free(architecture.layers);
 }
 
 static void try_file(const uint8_t *data, size_t size)

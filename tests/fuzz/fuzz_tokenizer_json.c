@@ -19,7 +19,7 @@ static void require(bool promise)
 static void check(const hs_tokenizer *tokenizer)
 {
     const hs_special_ids *special = hs_tokenizer_special_ids(tokenizer);
-    require(special->cls >= 0 && special->sep >= 0);
+    require(special->cls < VOCAB_SIZE && special->sep < VOCAB_SIZE);
     require(hs_tokenizer_vocab_size(tokenizer) == VOCAB_SIZE);
     for (int32_t id = 0; id < VOCAB_SIZE; id++) {
         const char *token = hs_tokenizer_token(tokenizer, id);
@@ -35,7 +35,7 @@ static void check(const hs_tokenizer *tokenizer)
     const hs_encode_options options = {.tokens_max = SIZE_MAX};
     hs_encoding encoding = {0};
     require(!hs_tokenizer_encode(tokenizer, &text, &text, &options, &encoding, NULL));
-    require(encoding.n_tokens >= 3 && !encoding.truncated);
+    require(!encoding.truncated);
     for (size_t i = 0; i < encoding.n_tokens; i++)
         require(encoding.ids[i] >= 0 && encoding.ids[i] < VOCAB_SIZE);
     hs_encoding_finish(&encoding);

@@ -1,4 +1,4 @@
-"""docs/methods.md section 1 in float64: what the maps of one text show.
+"""docs/reference/formulas.md section 1 in float64: what the maps of one text show.
 
 S is [T][T] with diagonal 0, A is [T][T] with rows that sum to 1, `keep` is [T] of bool (False: masked).
 """

@@ -1,4 +1,4 @@
-"""docs/methods.md section 2 in float64, under the names of section 4.
+"""docs/reference/formulas.md section 2 in float64, under the names of docs/reference/arrays.md.
 
     c = Corpus(options)
     c.add(number, ids, special, attentions, similarities)     [l][h][T][T] each
@@ -70,7 +70,7 @@ def near_edge(values, n):
 
 
 def rows_bincount(rows, n):
-    """Histogram of each row of whole numbers below n."""
+    """Histogram of each row of integers from 0 to n - 1."""
     offset = np.arange(len(rows))[:, None] * n
     return np.bincount((rows + offset).ravel(), minlength=len(rows) * n).reshape(len(rows), n)
 

@@ -1,4 +1,4 @@
-"""What the encoders of all families are made of, in float64, as HuggingFace defines it."""
+"""The parts of the encoders of all families, in float64, as HuggingFace defines them."""
 
 import math
 from dataclasses import dataclass

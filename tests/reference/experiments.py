@@ -1,4 +1,4 @@
-"""What the heads of BERT's layers read and write, in float64, from the state below a layer.
+"""The inputs and outputs of the heads of BERT's layers, in float64, from the state below a layer.
 
 Arrays are [h][T][d] or [h][T][T]. `model` is what checkpoint.load gives, of a family whose norms come after.
 """
@@ -18,7 +18,7 @@ def projections(model, number, state):
 
 
 def scores(queries, keys):
-    """What the softmax is taken of."""
+    """The input of the softmax."""
     return queries @ keys.transpose(0, 2, 1) / math.sqrt(queries.shape[-1])
 
 

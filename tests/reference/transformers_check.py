@@ -5,11 +5,15 @@
     HEADSCOPE=build/headscope DIR/bin/python tests/reference/transformers_check.py [FAMILY...]
 
 Every random checkpoint of every family is opened by AutoModel, in the layout it has, and by the program; the
-program's token ids go through both. Prints the versions and the largest differences, of maps as they are and of
-hidden states as a part of their maximum; ends with 1 where one is over 1e-5. Ends with 0 where transformers is not
-installed.
+program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote, also
+with every head for classes, answers and next sentences that transformers has for it.
+Prints the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their maximum.
+Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
+
+--saved checks only the checkpoints of save_pretrained; tests/api/test_transformers.py runs that.
 """
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +27,7 @@ try:
     import transformers
 except ImportError as missing:
     print(f"skipped: {missing}")
-    sys.exit(0)
+    sys.exit(77)
 
 import checkpoint
 
@@ -73,12 +77,121 @@ def check(module, variant, scratch):
             difference(heads.attentions, maps), difference(heads.hidden_states, states) / scale)
 
 
+# Tiny configs of every model_type, under the names of their own configuration classes.
+SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=300,
+             max_position_embeddings=200, initializer_range=0.3, pad_token_id=0)
+SAVED = {
+    "bert": SIZES, "roberta": SIZES, "xlm-roberta": SIZES, "camembert": SIZES, "mpnet": SIZES,
+    "electra": {**SIZES, "embedding_size": 16},
+    "albert": {**SIZES, "embedding_size": 16},
+    "distilbert": dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, vocab_size=300, max_position_embeddings=200,
+                       initializer_range=0.3),
+    "nomic_bert": SIZES,
+    "modernbert": {**SIZES, **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 1)},
+    "esm": {**SIZES, "position_embedding_type": "rotary", "token_dropout": True, "mask_token_id": 4, "rope_theta": 500.0},
+    "deberta-v2": SIZES,
+    "deberta-v2 v3": {**SIZES, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16,
+                      "norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False,
+                      "type_vocab_size": 0},
+    "gpt2": dict(n_embd=32, n_layer=2, n_head=4, vocab_size=300, n_positions=200, initializer_range=0.3),
+    "gpt_neox": SIZES,
+    "gpt_neox serial": {**SIZES, "use_parallel_residual": False, "rotary_pct": 0.5},
+    "llama": {**SIZES, "num_key_value_heads": 2},
+    "llama scaled": {**SIZES, "head_dim": 12, "rope_parameters": {
+        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64}},
+    "mistral": {**SIZES, "num_key_value_heads": 1, "sliding_window": 9},
+    "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
+    "eurobert": {**SIZES, "num_key_value_heads": 2},
+}
+CAUSAL = {"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
+
+
+def classes(name):
+    causal = name.split()[0] in CAUSAL
+    return transformers.AutoModel, transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
+
+
+def check_saved(name, kind, scratch):
+    """Largest differences between the program's maps and states and transformers' own, of what it saved."""
+    folder = checkpoint.write_random(scratch / "model")  # for its vocab.txt and tokenizer_config.json
+    torch.manual_seed(len(name))
+    model = kind.from_config(transformers.AutoConfig.for_model(name.split()[0], **SAVED[name]))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    answer = program(folder, scratch / "answer.npz")
+    maps, states = huggingface(folder, answer["input_ids"].astype(int), answer["token_type_ids"].astype(int))
+    return (difference(answer["attentions"], maps),
+            difference(answer["hidden_states"], states) / max(1, np.abs(states).max()))
+
+
+def check_every_saved():
+    worst = 0
+    for name in SAVED:
+        for kind in classes(name):
+            with tempfile.TemporaryDirectory() as scratch:
+                found = check_saved(name, kind, Path(scratch))
+            print(f"{name + ' ' + kind.__name__:32} " + " ".join(f"{value:9.1e}" for value in found))
+            worst = max(worst, *found)
+    return worst
+
+
+# Task of a class -> output, its logits, numbers of classes.
+HEADS = {"SequenceClassification": ("classes", ("logits",), (1, 4)), "TokenClassification": ("classes", ("logits",), (3,)),
+         "QuestionAnswering": ("answer", ("start_logits", "end_logits"), (2,)),
+         "NextSentencePrediction": ("next_sentence", ("logits",), (2,))}
+
+
+def saved_logits(folder, kind, ids):
+    """transformers' logits, and the program's, by name."""
+    output, names, _ = HEADS[kind.__name__.rsplit("For", 1)[1]]
+    command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--outputs", output, "--digits", "9",
+               "--input-ids", ",".join(map(str, ids))]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)[output]
+    model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    with torch.no_grad():
+        expected = model(torch.tensor(ids)[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+    return [(expected[name][0].numpy(), np.array(found[name])) for name in names]
+
+
+def check_head(name, kind, n_classes, scratch):
+    """Largest difference between the program's logits and transformers' own, of what it saved."""
+    folder = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(name))
+    model = kind(transformers.AutoConfig.for_model(name.split()[0], **SAVED[name], num_labels=n_classes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return max(difference(found, expected) / max(1, np.abs(expected).max())
+               for expected, found in saved_logits(folder, kind, [2, *range(20, 40), 3]))
+
+
+def check_every_head():
+    worst = n_checked = 0
+    for name in SAVED:
+        prefix = type(transformers.AutoConfig.for_model(name.split()[0])).__name__.removesuffix("Config")
+        for task, (_, _, numbers) in HEADS.items():
+            kind = getattr(transformers, f"{prefix}For{task}", None)
+            for n_classes in numbers if kind else ():
+                with tempfile.TemporaryDirectory() as scratch:
+                    found = check_head(name, kind, n_classes, Path(scratch))
+                print(f"{name} {kind.__name__} {n_classes}: {found:.1e}")
+                worst, n_checked = np.maximum(worst, found), n_checked + 1
+    return worst if n_checked else np.nan
+
+
 def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
-    worst = 0
+    worst = np.maximum(check_every_saved(), check_every_head())
+    if sys.argv[1:] == ["--saved"]:
+        sys.exit(not worst <= LIMIT)
     every = [(family, variant) for family in sys.argv[1:] or FAMILIES for variant in FAMILIES[family].VARIANTS]
     for family, variant in every:
         if f"{family} {variant}" in UNREAD:

@@ -4,7 +4,7 @@
 An open loop: questions come whether or not earlier ones were answered, twice as many as were answered in the last ten
 seconds, however fast the machine is just then. Among them are clients that stall, vanish, read a few bytes a second
 or send nonsense, and corpora that are uploaded and deleted. Once a second another process asks /health and /metrics
-as anybody would. In the end it judges; each line of it is a promise of docs/reliability.md:
+as anybody would. In the end it judges; each line of it is a promise of docs/explanation/reliability.md:
 
 - what the program says to honest clients is an answer or a refusal: no 500, no broken answer;
 - memory and descriptors do not grow: after a quarter of the time (caches fill, and the allocator's arenas) a line

@@ -13,7 +13,8 @@ void api_open_cores(const hs_api_options *options, size_t n_cores, api_fixture *
     hs_error err = {0};
     api_fixture f = {0};
     if (hs_model_open_embedded(&f.model, &err) || hs_runtime_create(n_cores, &f.runtime, &err) ||
-        hs_engine_create(f.runtime, hs_model_recipe(f.model), &(hs_engine_options){0}, &f.engine, &err) ||
+        hs_engine_create(f.runtime, hs_model_architecture(f.model), &(hs_engine_options){0}, &f.engine,
+                         &err) ||
         hs_api_create(options, &f.api, &err) || hs_api_add_model(f.api, "mini", f.model, f.engine, &err) ||
         hs_api_worker_create(f.api, &f.worker, &err))
         ck_abort_msg("%s", err.text);

@@ -132,7 +132,7 @@ void folder_write(const char *dir, const char *name, const void *data, size_t n_
 
 typedef struct file {
     char header[16384];
-    unsigned char data[65536];
+    unsigned char data[1 << 18];
     size_t header_bytes, data_bytes;
 } file;
 
@@ -197,7 +197,8 @@ void checkpoint_write(const checkpoint *options, const char *dir)
     checkpoint_tensor tensors[CHECKPOINT_TENSORS_MAX];
     size_t n_tensors = checkpoint_list(options, tensors);
     if (options->more)
-        add(tensors, &n_tensors, 0, CHECKPOINT_HIDDEN, "%s", options->more);
+        add(tensors, &n_tensors, 0, options->n_more ? options->n_more : CHECKPOINT_HIDDEN, "%s",
+            options->more);
     const size_t n_files = options->n_shards ? options->n_shards : 1;
     char index[16384] = "{\"metadata\":{\"total_size\":1},\"weight_map\":{";
     size_t index_bytes = strlen(index);

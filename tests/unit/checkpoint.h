@@ -16,6 +16,7 @@ typedef struct checkpoint {
     const char *misfit; /* a tensor to give one more row */
     const char *as_i64; /* a tensor to store as I64 */
     const char *more;   /* a vector to add */
+    size_t n_more;      /* its length; 0: CHECKPOINT_HIDDEN */
     const char *with;   /* a tensor whose last value is `unsound` */
     float unsound;      /* a NaN or an infinity */
 } checkpoint;

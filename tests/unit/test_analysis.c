@@ -1,4 +1,5 @@
-/* test_analysis.c - docs/methods.md section 1: hand-made cases, and each figure against a naive loop. */
+/* test_analysis.c - docs/reference/formulas.md section 1: hand-made cases, and each figure against a naive
+ * loop. */
 #include "engine/analysis/analysis.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"
@@ -203,7 +204,8 @@ START_TEST(maps_without_a_positive_element_have_no_pairs)
     hs_pair *pairs = NULL;
     size_t n_pairs = 99;
     uint64_t total = 99;
-    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 10, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_pairs_find(&capture, HS_TAP_SIMILARITY, NULL, 0.3f, 10, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
     ck_assert_uint_eq(n_pairs, 0);
     ck_assert_uint_eq(total, 0);
     ck_assert_ptr_null(pairs);
@@ -223,7 +225,8 @@ START_TEST(infinite_elements_are_survived)
     hs_pair *pairs;
     size_t n_pairs;
     uint64_t total;
-    ck_assert_int_eq(hs_pairs_find(&capture, NULL, 0.3f, 1, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
+    ck_assert_int_eq(
+        hs_pairs_find(&capture, HS_TAP_SIMILARITY, NULL, 0.3f, 1, 1, &pairs, &n_pairs, &total, NULL), HS_OK);
     ck_assert_uint_eq(total, 0); /* 2 / inf is 0, inf / inf is no number */
     free(pairs);
 }
@@ -306,8 +309,8 @@ START_TEST(pairs_are_those_of_a_full_sort)
                 qsort(kept, n_kept, sizeof *kept, by_head);
                 size_t n_pairs;
                 uint64_t total;
-                ck_assert_int_eq(hs_pairs_find(&s.capture, masked, thresholds[t], bounds[b], 1, &pairs,
-                                               &n_pairs, &total, NULL),
+                ck_assert_int_eq(hs_pairs_find(&s.capture, HS_TAP_SIMILARITY, masked, thresholds[t],
+                                               bounds[b], 1, &pairs, &n_pairs, &total, NULL),
                                  HS_OK);
                 ck_assert_uint_eq(total, n_all);
                 ck_assert_uint_eq(n_pairs, n_kept);
@@ -333,11 +336,12 @@ START_TEST(pairs_do_not_depend_on_threads)
         hs_pair *alone, *shared;
         size_t n_alone, n_shared;
         uint64_t total_alone, total_shared;
-        ck_assert_int_eq(
-            hs_pairs_find(&s.capture, NULL, 0.3f, bounds[b], 1, &alone, &n_alone, &total_alone, NULL), HS_OK);
-        ck_assert_int_eq(
-            hs_pairs_find(&s.capture, NULL, 0.3f, bounds[b], 4, &shared, &n_shared, &total_shared, NULL),
-            HS_OK);
+        ck_assert_int_eq(hs_pairs_find(&s.capture, HS_TAP_SIMILARITY, NULL, 0.3f, bounds[b], 1, &alone,
+                                       &n_alone, &total_alone, NULL),
+                         HS_OK);
+        ck_assert_int_eq(hs_pairs_find(&s.capture, HS_TAP_SIMILARITY, NULL, 0.3f, bounds[b], 4, &shared,
+                                       &n_shared, &total_shared, NULL),
+                         HS_OK);
         ck_assert_uint_eq(total_shared, total_alone);
         ck_assert_uint_eq(n_shared, n_alone);
         ck_assert_mem_eq(shared, alone, n_alone * sizeof *alone);
@@ -357,7 +361,8 @@ static hs_status call_pairs(const scene *s)
     size_t n_pairs;
     uint64_t total;
     hs_error err = {0};
-    const hs_status st = hs_pairs_find(&s->capture, NULL, 0.3f, 5, 1, &pairs, &n_pairs, &total, &err);
+    const hs_status st =
+        hs_pairs_find(&s->capture, HS_TAP_SIMILARITY, NULL, 0.3f, 5, 1, &pairs, &n_pairs, &total, &err);
     const bool is_sound =
         err.status == st && (pairs != NULL) == (st == HS_OK); /* ret_ untouched on failure */
     free(pairs);

@@ -1,4 +1,5 @@
 /* Requests in three steps: several in one pass, cancelled, too large, packed for the client. */
+#include "api/job.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 
@@ -59,20 +60,16 @@ START_TEST(jobs_in_one_pass_answer_as_alone)
 {
     hs_request requests[N_BODIES];
     hs_job *jobs[N_BODIES];
-    size_t n_tokens = 0;
     for (size_t i = 0; i < N_BODIES; i++) {
         requests[i] = api_request(HS_ANALYZE, bodies[i]);
         jobs[i] = hs_job_create(f.api, &requests[i]);
         ck_assert_ptr_nonnull(jobs[i]);
-        ck_assert_uint_gt(hs_job_tokens(jobs[i]), 0);
-        ck_assert_uint_eq(hs_job_model(jobs[i]), 0);
-        n_tokens += hs_job_tokens(jobs[i]);
+        ck_assert_uint_gt(hs__job_tokens(jobs[i]), 0);
     }
-    ck_assert_uint_le(n_tokens, hs_job_room(jobs[0]));
     hs_job_run(f.worker, jobs, N_BODIES, NULL);
     for (size_t i = 0; i < N_BODIES; i++) {
         hs_response together, alone = api_post(&f, HS_ANALYZE, bodies[i]);
-        ck_assert_uint_eq(hs_job_tokens(jobs[i]), 0);
+        ck_assert_uint_eq(hs__job_tokens(jobs[i]), 0);
         hs_job_answer(jobs[i], &together);
         hs_job_destroy(jobs[i]);
         ck_assert_int_eq(together.status, 200);
@@ -81,6 +78,39 @@ START_TEST(jobs_in_one_pass_answer_as_alone)
         check_close(a, b);
         json_decref(a);
         json_decref(b);
+    }
+}
+END_TEST
+
+START_TEST(only_short_texts_of_the_same_layers_share_a_pass)
+{
+    static const struct {
+        const char *body;
+        bool cancelled;
+    } cases[] = {
+        {"{\"text\":\"a first text\",\"layers\":[0]}", false},
+        {"{\"text\":\"deeper\",\"layers\":\"last\"}", false},
+        {"{\"text\":\"nobody waits for it\",\"layers\":[0]}", true},
+        {"{\"text\":\"a second text\",\"layers\":[0]}", false},
+        {"{\"text\":1}", false},
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    atomic_int cancelled = 1;
+    hs_request requests[N];
+    hs_job *jobs[N + 1] = {NULL}; /* one for which memory was short */
+    for (size_t i = 0; i < N; i++) {
+        requests[i] = api_request(HS_ANALYZE, cases[i].body);
+        requests[i].cancelled = cases[i].cancelled ? &cancelled : NULL;
+        jobs[i] = hs_job_create(f.api, &requests[i]);
+    }
+    ck_assert_uint_eq(hs_job_run(f.worker, jobs, N + 1, NULL), 2);
+    for (size_t i = 0; i < N; i++) {
+        hs_response response;
+        ck_assert_uint_eq(hs__job_tokens(jobs[i]), 0);
+        hs_job_answer(jobs[i], &response);
+        hs_job_destroy(jobs[i]);
+        ck_assert_int_eq(response.status, cases[i].cancelled ? 504 : i + 1 == N ? 422 : 200);
+        hs_response_finish(&response);
     }
 }
 END_TEST
@@ -102,7 +132,7 @@ START_TEST(jobs_that_need_no_pass_have_no_tokens)
         hs_request request = api_request(cases[i].operation, cases[i].body);
         hs_job *job = hs_job_create(f.api, &request);
         ck_assert_ptr_nonnull(job);
-        ck_assert_uint_eq(hs_job_tokens(job), 0);
+        ck_assert_uint_eq(hs__job_tokens(job), 0);
         hs_response response;
         hs_job_answer(job, &response);
         hs_job_destroy(job);
@@ -126,8 +156,10 @@ START_TEST(cancelled_requests_end_with_504)
         ck_assert_int_eq(response.status, 504);
         hs_response_finish(&response);
 
+        atomic_store(&cancelled, 0);
         hs_job *job = hs_job_create(f.api, &request);
         hs_job_run(f.worker, &job, 1, NULL);
+        atomic_store(&cancelled, 1);
         hs_job_answer(job, &response);
         hs_job_destroy(job);
         ck_assert_int_eq(response.status, 504);
@@ -182,7 +214,7 @@ START_TEST(too_much_is_refused_before_it_is_computed)
     } cases[] = {
         {"\"max_tokens\":512,\"layers\":\"all\"}", NULL, "digits"},
         {"\"max_tokens\":512,\"layers\":\"all\"}", "format=npz", "dtype f2"},
-        {"\"max_tokens\":512,\"layers\":\"all\",\"outputs\":[\"summary\"]}", NULL, "while they are computed"},
+        {"\"max_tokens\":512,\"layers\":\"all\",\"outputs\":[\"summary\"]}", NULL, "computing the heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[4096];
@@ -383,6 +415,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_unchecked_fixture(cases, open_fixture, close_fixture);
     tcase_add_test(cases, jobs_in_one_pass_answer_as_alone);
+    tcase_add_test(cases, only_short_texts_of_the_same_layers_share_a_pass);
     tcase_add_test(cases, jobs_that_need_no_pass_have_no_tokens);
     tcase_add_test(cases, cancelled_requests_end_with_504);
     tcase_add_test(cases, effects_end_between_passes);

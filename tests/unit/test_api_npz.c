@@ -15,7 +15,7 @@ static hs_status write_all(hs_npz *npz)
 {
     hs_npz_begin(npz, "numbers", "<i8", 2, (size_t[]){N / 10, 10}, 8 * N);
     for (size_t first = 0; first < N; first += 250) {
-        int64_t *to = hs_npz_room(npz, 8 * 250);
+        int64_t *to = hs_npz_reserve(npz, 8 * 250);
         ck_assert_ptr_nonnull(to);
         for (size_t i = 0; i < 250; i++)
             to[i] = (int64_t)(first + i);
@@ -84,7 +84,7 @@ START_TEST(a_full_disk_is_told)
     setvbuf(full, NULL, _IONBF, 0);
     hs_npz npz = {.file = full};
     hs_npz_begin(&npz, "numbers", "<i8", 1, (size_t[]){1}, 8);
-    if (hs_npz_room(&npz, 8)) {
+    if (hs_npz_reserve(&npz, 8)) {
         memset(npz.pending.data + npz.pending.size, 0, 8);
         hs_npz_add(&npz, 8);
     }

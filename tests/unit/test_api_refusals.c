@@ -1,4 +1,4 @@
-/* What is refused, and how it is told: every case of the contract's table of errors, as data. */
+/* test_api_refusals.c - every case of the contract's table of errors, as data. */
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is left out is a sound POST of {"text":"a"} to /analyze. A body with NULs says its size. */
+/* Members that are left out are those of a valid POST of {"text":"a"} to /analyze. A body with NULs says its
+ * size. */
 typedef struct refusal {
     const char *name;
     const char *body;
@@ -140,7 +141,7 @@ static const refusal refusals[] = {
      .body = "{\"input_ids\":[]}",
      .status = 422,
      .pointer = "/input_ids",
-     .says = "there are 0"},
+     .says = "input_ids has 0 elements"},
     {.name = "an id beyond",
      .body = "{\"input_ids\":[2,8192]}",
      .status = 422,
@@ -234,7 +235,7 @@ static const refusal refusals[] = {
      .body = "{\"text\":1}",
      .status = 422,
      .pointer = "/text",
-     .says = "a string; it is 1"},
+     .says = "text is 1; it must be a string"},
     {.name = "text is null", .body = "{\"text\":null}", .status = 422, .pointer = "/text", .says = "null"},
     {.name = "pair is a list",
      .body = TEXT "\"text_pair\":[]}",
@@ -246,7 +247,7 @@ static const refusal refusals[] = {
      .body = TEXT "\"model\":\"maxi\"}",
      .status = 404,
      .pointer = "/model",
-     .says = "there is: mini"},
+     .says = "allowed: mini"},
     {.name = "model with a NUL",
      .body = TEXT "\"model\":\"mini\\u0000\"}",
      .status = 404,
@@ -255,7 +256,7 @@ static const refusal refusals[] = {
      .body = TEXT "\"max_tokens\":1}",
      .status = 422,
      .pointer = "/max_tokens",
-     .says = "from 2 to 512; it is 1"},
+     .says = "max_tokens is 1; it must be an integer from 2 to 512"},
     {.name = "too few for a pair",
      .body = TEXT "\"max_tokens\":2,\"text_pair\":\"b\"}",
      .status = 422,

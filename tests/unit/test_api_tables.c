@@ -1,5 +1,7 @@
 /* The tables of fields and outputs, and what api/openapi.json tells of them: each in the other, both ways. */
+#include "api/field_texts.h"
 #include "api/outputs.h"
+#include "server/corpus/run/settings.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 
@@ -32,14 +34,6 @@ static json_t *properties(const char *schema)
     return member(member(member(member(document, "components"), "schemas"), schema), "properties");
 }
 
-static const hs_field *field_find(const char *name)
-{
-    for (size_t i = 0; hs_field_at(i); i++)
-        if (strcmp(hs_field_at(i)->name, name) == 0)
-            return hs_field_at(i);
-    return NULL;
-}
-
 static bool is_type(json_t *schema, const char *type)
 {
     const char *is = json_string_value(json_object_get(schema, "type"));
@@ -61,7 +55,7 @@ static void check_choices(const hs_field *field, json_t *list)
     ck_assert_uint_eq(json_array_size(list), i);
 }
 
-static void check_whole(const hs_field *field, json_t *schema)
+static void check_integer(const hs_field *field, json_t *schema)
 {
     ck_assert_msg(is_type(schema, "integer"), "%s", field->name);
     ck_assert_msg(json_number_value(member(schema, "minimum")) == field->low, "%s: minimum", field->name);
@@ -77,10 +71,10 @@ static void check_field(const hs_field *field, json_t *schema)
     case HS_FIELD_TEXT:
         ck_assert_msg(is_type(schema, "string"), "%s", field->name);
         break;
-    case HS_FIELD_WORD:
+    case HS_FIELD_ENUM:
         check_choices(field, json_object_get(schema, "enum"));
         break;
-    case HS_FIELD_WORDS:
+    case HS_FIELD_STRINGS:
     case HS_FIELD_IDS:
         ck_assert_msg(is_type(schema, "array"), "%s", field->name);
         break;
@@ -96,10 +90,10 @@ static void check_field(const hs_field *field, json_t *schema)
         else
             ck_assert_str_eq(json_string_value(member(words, "const")), field->choices);
         break;
-    case HS_FIELD_WHOLE:
-        check_whole(field, schema);
+    case HS_FIELD_INTEGER:
+        check_integer(field, schema);
         break;
-    case HS_FIELD_SHARE:
+    case HS_FIELD_FRACTION:
         ck_assert_msg(json_number_value(member(schema, "exclusiveMinimum")) == 0, "%s", field->name);
         ck_assert_msg(json_number_value(member(schema, "maximum")) == 1, "%s", field->name);
         break;
@@ -118,7 +112,7 @@ static void check_request(const char *schema, bool tokens_only)
             check_field(hs_field_at(i), member(told, hs_field_at(i)->name));
     json_object_foreach(told, name, value)
     {
-        const hs_field *field = field_find(name);
+        const hs_field *field = hs_field_find(name);
         ck_assert_msg(strcmp(name, "model") == 0 || (field && (field->tokenize || !tokens_only)),
                       "%s tells of %s, which is not read", schema, name);
     }
@@ -128,6 +122,35 @@ START_TEST(every_field_is_documented)
 {
     check_request("AnalyzeRequest", false);
     check_request("TokenizeRequest", true);
+}
+END_TEST
+
+/* Settings of a run are texts, so their lists are strings; interventions are JSON in a string. */
+static void check_parameter(const hs_field *setting, json_t *parameter)
+{
+    const hs_field *field = hs_field_find(setting->name);
+    json_t *schema = json_object_get(parameter, "schema");
+    ck_assert_str_eq(json_string_value(member(parameter, "name")), setting->name);
+    ck_assert_ptr_nonnull(setting->help);
+    if (field) {
+        ck_assert_msg(field->kind == setting->kind, "%s has the kind of the field", setting->name);
+        ck_assert_pstr_eq(field->choices, setting->choices);
+    }
+    if (setting->kind == HS_FIELD_OBJECTS)
+        member(member(parameter, "content"), "application/json");
+    else if (setting->kind == HS_FIELD_NUMBERS || setting->kind == HS_FIELD_STRINGS)
+        ck_assert_msg(is_type(schema, "string"), "%s", setting->name);
+    else if (setting->kind != HS_FIELD_TEXT) /* a number that no field has is a text */
+        check_field(setting, schema);
+}
+
+START_TEST(every_setting_is_documented)
+{
+    json_t *post = member(member(member(document, "paths"), "/corpora"), "post");
+    json_t *parameters = member(post, "parameters");
+    for (size_t k = 0; k < HS__SETTINGS; k++) /* model before them, name behind */
+        check_parameter(hs__setting_field((hs__setting)k), json_array_get(parameters, k + 1));
+    ck_assert_uint_eq(json_array_size(parameters), HS__SETTINGS + 2);
 }
 END_TEST
 
@@ -169,7 +192,7 @@ START_TEST(every_output_is_documented)
         const hs__output *output = hs__output_at(i);
         json_t *schema = member(answer, output->name);
         if (output->implied_by) {
-            ck_assert_ptr_nonnull(field_find(output->implied_by));
+            ck_assert_ptr_nonnull(hs_field_find(output->implied_by));
             continue;
         }
         ck_assert_str_eq(json_string_value(json_array_get(names, n_named)), output->name);
@@ -224,7 +247,8 @@ START_TEST(outputs_are_answered_one_by_one)
         snprintf(body, sizeof body, "{\"text\":\"The cat sat. The cat slept.\",\"outputs\":[\"%s\"]}",
                  hs__output_at(i)->name);
         hs_response response = api_post(&f, HS_ANALYZE, body);
-        if (hs__output_at(i)->taps & addends) { /* of another family than the fixture's model */
+        if (hs__output_at(i)->taps & addends ||
+            hs__output_at(i)->has_head) { /* of another family than the fixture's model */
             ck_assert_int_eq(response.status, 422);
             free(response.body);
             continue;
@@ -246,6 +270,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, open_document, close_document);
     tcase_add_test(cases, every_field_is_documented);
+    tcase_add_test(cases, every_setting_is_documented);
     tcase_add_test(cases, every_output_is_documented);
     tcase_add_test(cases, every_row_is_whole);
     tcase_add_test(cases, outputs_are_answered_one_by_one);

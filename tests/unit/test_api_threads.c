@@ -81,7 +81,7 @@ START_TEST(a_kept_body_shows_nothing_of_the_one_before)
     body_of(longer, bodies[0], sizeof bodies[0]);
     body_of(shorter, bodies[1], sizeof bodies[1]);
     hs_response fresh[2] = {ask(&f, NULL, bodies[0], 1), ask(&f, NULL, bodies[1], 1)};
-    ck_assert_uint_gt(fresh[0].body_room, 0);
+    ck_assert_uint_gt(fresh[0].body_capacity, 0);
     for (size_t i = 0; i < 6; i++) {
         hs_response again = ask(&f, NULL, bodies[i % 2], THREADS);
         ck_assert_uint_eq(again.body_bytes, fresh[i % 2].body_bytes);
@@ -120,7 +120,7 @@ START_TEST(a_client_that_left_ends_all_threads)
 }
 END_TEST
 
-/* Who is refused memory differs from run to run. */
+/* The thread whose allocation fails differs from run to run. */
 START_TEST(refused_memory_is_a_problem_on_every_thread)
 {
     api_fixture f;

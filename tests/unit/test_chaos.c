@@ -26,7 +26,8 @@ static void setup(void)
     ck_assert_int_eq(hs_runtime_create(1, &runtimes[0], NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(3, &runtimes[1], NULL), HS_OK);
     ck_assert_int_eq(
-        hs_engine_create(runtimes[0], hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL), HS_OK);
+        hs_engine_create(runtimes[0], hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
+        HS_OK);
 }
 
 static void teardown(void)
@@ -72,7 +73,7 @@ START_TEST(engine_create_survives_every_refused_allocation)
         ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
         hs_engine *created = NULL;
         chaos_refuse(nth);
-        hs_status st = hs_engine_create(runtimes[engines[_i].runtime], hs_model_recipe(model),
+        hs_status st = hs_engine_create(runtimes[engines[_i].runtime], hs_model_architecture(model),
                                         &engines[_i].options, &created, NULL);
         refused = chaos_stop();
         if (st == HS_UNSUPPORTED && engines[_i].options.precision != HS_PRECISION_FP32)
@@ -85,16 +86,21 @@ START_TEST(engine_create_survives_every_refused_allocation)
 }
 END_TEST
 
-static hs_status make_scratch(hs_workspace **ret_ws, hs_capture **ret_capture)
+static hs_status make_capture(unsigned taps, hs_capture **ret_capture)
 {
     static const uint16_t both[] = {0, 1};
-    const hs_selection selection = {both, 2, both, 2,
-                                    HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |
-                                        HS_KEEP(HIDDEN_STATE)};
-    hs_status st = hs_workspace_create(engine, CHECKPOINT_POSITIONS, ret_ws, NULL);
+    const hs_selection selection = {both, 2, both, 2, taps};
+    return hs_capture_create(runtimes[0], hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS,
+                             ret_capture, NULL);
+}
+
+static hs_status make_scratch(hs_workspace **ret_ws, hs_capture **ret_capture)
+{
+    const hs_status st = hs_workspace_create(engine, CHECKPOINT_POSITIONS, ret_ws, NULL);
     return st ? st
-              : hs_capture_create(runtimes[0], hs_engine_shape(engine), &selection, CHECKPOINT_POSITIONS,
-                                  ret_capture, NULL);
+              : make_capture(HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HEAD_OUTPUT) |
+                                 HS_KEEP(HIDDEN_STATE),
+                             ret_capture);
 }
 
 START_TEST(scratch_survives_every_refused_allocation)
@@ -116,22 +122,50 @@ START_TEST(scratch_survives_every_refused_allocation)
 }
 END_TEST
 
+/* Prepares the plan while each allocation in turn is refused. */
+static void check_prepare(const hs_engine *fresh, const hs_plan *plan)
+{
+    bool refused = true;
+    for (size_t nth = 0; refused; nth++) {
+        ck_assert_uint_lt(nth, ALLOCATIONS_MAX);
+        chaos_refuse(nth);
+        const hs_status st = hs_engine_prepare(fresh, plan, NULL);
+        refused = chaos_stop();
+        ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
+    }
+}
+
+static hs_status run_refusing(const hs_engine *fresh, hs_workspace *ws, const hs_plan *plan)
+{
+    chaos_refuse(0);
+    const hs_status st = hs_engine_run(fresh, ws, plan, NULL, NULL);
+    ck_assert(!chaos_stop());
+    return st;
+}
+
 START_TEST(a_pass_allocates_nothing)
 {
     static const int32_t ids[CHECKPOINT_POSITIONS] = {2, 5, 6, 3, 5, 7, 8, 3};
+    const size_t live = chaos_live();
+    hs_engine *fresh = NULL;
     hs_workspace *ws = NULL;
     hs_capture *capture = NULL;
-    ck_assert_int_eq(make_scratch(&ws, &capture), HS_OK);
-    const hs_sequence sequence = {.ids = ids, .n_tokens = CHECKPOINT_POSITIONS, .capture = capture};
-    chaos_refuse(0);
     hs_plan plan;
-    hs_status st = hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, NULL);
-    if (!st)
-        st = hs_engine_run(engine, ws, &plan, NULL, NULL);
-    ck_assert(!chaos_stop());
-    ck_assert_int_eq(st, HS_OK);
+    ck_assert_int_eq(
+        hs_engine_create(runtimes[0], hs_model_architecture(model), &(hs_engine_options){0}, &fresh, NULL),
+        HS_OK);
+    ck_assert_int_eq(hs_workspace_create(fresh, CHECKPOINT_POSITIONS, &ws, NULL), HS_OK);
+    ck_assert_int_eq(make_capture(~0u, &capture), HS_OK);
+    const hs_sequence sequence = {.ids = ids, .n_tokens = CHECKPOINT_POSITIONS, .capture = capture};
+    ck_assert_int_eq(hs_plan_make(hs_engine_architecture(fresh), &sequence, 1, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(run_refusing(fresh, ws, &plan),
+                     HS_INVALID); /* it needs factors, and makes none itself */
+    check_prepare(fresh, &plan);
+    ck_assert_int_eq(run_refusing(fresh, ws, &plan), HS_OK);
     hs_capture_destroy(capture);
     hs_workspace_destroy(ws);
+    hs_engine_destroy(fresh);
+    ck_assert_uint_eq(chaos_live(), live);
 }
 END_TEST
 

@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All of a recipe but its layers, which are the caller's. */
-static hs_status parse_layers(const char *text, hs_recipe *recipe, hs_error *err)
+/* All of an architecture but its layers, which are the caller's. */
+static hs_status parse_layers(const char *text, hs_architecture *architecture, hs_error *err)
 {
     const hs_bytes bytes = {text, strlen(text)};
     const hs__family *family = NULL;
-    return hs__family_configure(&bytes, &family, recipe, err);
+    return hs__family_configure(&bytes, &family, architecture, err);
 }
 
 /* Its layers are gone again. */
-static hs_status parse(const char *text, hs_recipe *recipe, hs_error *err)
+static hs_status parse(const char *text, hs_architecture *architecture, hs_error *err)
 {
-    const hs_status st = parse_layers(text, recipe, err);
+    const hs_status st = parse_layers(text, architecture, err);
     if (!st)
-        free(recipe->layers);
+        hs__family_release(architecture);
     return st;
 }
 
@@ -31,131 +31,133 @@ static hs_status parse(const char *text, hs_recipe *recipe, hs_error *err)
 
 START_TEST(bert_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     hs_error err = {0};
     ck_assert_int_eq(parse(BERT(",\"type_vocab_size\":4,\"layer_norm_eps\":1e-5,\"hidden_act\":\"gelu\","
                                 "\"position_embedding_type\":\"absolute\",\"is_decoder\":false,"
                                 "\"pruned_heads\":{},\"unknown\":[1,{\"a\":null}]"),
-                           &recipe, &err),
+                           &architecture, &err),
                      HS_OK);
-    ck_assert_str_eq(recipe.family, "bert");
-    ck_assert_uint_eq(recipe.shape.n_layers, 3);
-    ck_assert_uint_eq(recipe.shape.n_heads, 5);
-    ck_assert_uint_eq(recipe.shape.hidden, 60);
-    ck_assert_uint_eq(recipe.shape.head_width, 12);
-    ck_assert_uint_eq(recipe.shape.ffn, 7);
-    ck_assert_uint_eq(recipe.shape.n_positions, 40);
-    ck_assert_uint_eq(recipe.shape.n_types, 4);
-    ck_assert_uint_eq(recipe.shape.vocab_size, 300);
-    ck_assert_uint_eq(recipe.embedding.width, 60);
-    ck_assert(recipe.norm_eps == 1e-5F);
+    ck_assert_str_eq(architecture.family, "bert");
+    ck_assert_uint_eq(architecture.shape.n_layers, 3);
+    ck_assert_uint_eq(architecture.shape.n_heads, 5);
+    ck_assert_uint_eq(architecture.shape.hidden, 60);
+    ck_assert_uint_eq(architecture.shape.head_width, 12);
+    ck_assert_uint_eq(architecture.shape.ffn, 7);
+    ck_assert_uint_eq(architecture.shape.n_positions, 40);
+    ck_assert_uint_eq(architecture.shape.n_types, 4);
+    ck_assert_uint_eq(architecture.shape.vocab_size, 300);
+    ck_assert_uint_eq(architecture.embedding.width, 60);
+    ck_assert(architecture.norm_eps == 1e-5F);
 }
 END_TEST
 
 START_TEST(bert_defaults)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse("{" BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_str_eq(recipe.family, "bert");
-    ck_assert_uint_eq(recipe.shape.n_types, 2);
-    ck_assert(recipe.norm_eps == 1e-12F);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse("{" BERT_SIZES "}", &architecture, NULL), HS_OK);
+    ck_assert_str_eq(architecture.family, "bert");
+    ck_assert_uint_eq(architecture.shape.n_types, 2);
+    ck_assert(architecture.norm_eps == 1e-12F);
 }
 END_TEST
 
 START_TEST(distilbert_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     ck_assert_int_eq(parse("{\"model_type\":\"distilbert\",\"n_layers\":6,\"n_heads\":12,\"dim\":768,"
                            "\"hidden_dim\":3072,\"max_position_embeddings\":512,\"vocab_size\":30522,"
                            "\"activation\":\"gelu\",\"sinusoidal_pos_embds\":false,\"layer_norm_eps\":0.5}",
-                           &recipe, NULL),
+                           &architecture, NULL),
                      HS_OK);
-    ck_assert_str_eq(recipe.family, "distilbert");
-    ck_assert_uint_eq(recipe.shape.n_layers, 6);
-    ck_assert_uint_eq(recipe.shape.n_heads, 12);
-    ck_assert_uint_eq(recipe.shape.head_width, 64);
-    ck_assert_uint_eq(recipe.shape.ffn, 3072);
-    ck_assert_uint_eq(recipe.shape.n_types, 0);
-    ck_assert(recipe.norm_eps == 1e-12F);
+    ck_assert_str_eq(architecture.family, "distilbert");
+    ck_assert_uint_eq(architecture.shape.n_layers, 6);
+    ck_assert_uint_eq(architecture.shape.n_heads, 12);
+    ck_assert_uint_eq(architecture.shape.head_width, 64);
+    ck_assert_uint_eq(architecture.shape.ffn, 3072);
+    ck_assert_uint_eq(architecture.shape.n_types, 0);
+    ck_assert(architecture.norm_eps == 1e-12F);
 }
 END_TEST
 
 START_TEST(electra_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     ck_assert_int_eq(
-        parse("{\"model_type\":\"electra\",\"embedding_size\":16," BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_str_eq(recipe.family, "electra");
-    ck_assert_uint_eq(recipe.embedding.width, 16);
-    ck_assert_uint_eq(recipe.shape.hidden, 60);
+        parse("{\"model_type\":\"electra\",\"embedding_size\":16," BERT_SIZES "}", &architecture, NULL),
+        HS_OK);
+    ck_assert_str_eq(architecture.family, "electra");
+    ck_assert_uint_eq(architecture.embedding.width, 16);
+    ck_assert_uint_eq(architecture.shape.hidden, 60);
 }
 END_TEST
 
 START_TEST(roberta_keys)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse("{\"model_type\":\"xlm-roberta\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_str_eq(recipe.family, "xlm-roberta");
-    ck_assert_uint_eq(recipe.shape.n_positions, 38);
-    ck_assert_uint_eq(recipe.embedding.position_offset, 2);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse("{\"model_type\":\"xlm-roberta\"," BERT_SIZES "}", &architecture, NULL), HS_OK);
+    ck_assert_str_eq(architecture.family, "xlm-roberta");
+    ck_assert_uint_eq(architecture.shape.n_positions, 38);
+    ck_assert_uint_eq(architecture.embedding.position_offset, 2);
     ck_assert_int_eq(
-        parse("{\"model_type\":\"camembert\",\"pad_token_id\":36," BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_uint_eq(recipe.shape.n_positions, 3);
-    ck_assert_uint_eq(recipe.embedding.position_offset, 37);
+        parse("{\"model_type\":\"camembert\",\"pad_token_id\":36," BERT_SIZES "}", &architecture, NULL),
+        HS_OK);
+    ck_assert_uint_eq(architecture.shape.n_positions, 3);
+    ck_assert_uint_eq(architecture.embedding.position_offset, 37);
 }
 END_TEST
 
 START_TEST(mpnet_keys)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse("{\"model_type\":\"mpnet\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_uint_eq(recipe.shape.n_positions, 38);
-    ck_assert_uint_eq(recipe.shape.n_types, 0);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse("{\"model_type\":\"mpnet\"," BERT_SIZES "}", &architecture, NULL), HS_OK);
+    ck_assert_uint_eq(architecture.shape.n_positions, 38);
+    ck_assert_uint_eq(architecture.shape.n_types, 0);
 }
 END_TEST
 
 START_TEST(albert_keys)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse_layers("{\"model_type\":\"albert\"," BERT_SIZES "}", &recipe, NULL), HS_OK);
-    ck_assert_uint_eq(recipe.embedding.width, 128);
-    ck_assert_int_eq(recipe.activation, HS_GELU_TANH);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse_layers("{\"model_type\":\"albert\"," BERT_SIZES "}", &architecture, NULL), HS_OK);
+    ck_assert_uint_eq(architecture.embedding.width, 128);
+    ck_assert_int_eq(architecture.activation, HS_GELU_TANH);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_uint_eq(recipe.layers[i].same_as, 0);
-    free(recipe.layers);
-    ck_assert_int_eq(
-        parse_layers("{\"model_type\":\"albert\",\"num_hidden_groups\":3," BERT_SIZES "}", &recipe, NULL),
-        HS_OK);
+        ck_assert_uint_eq(architecture.layers[i].same_as, 0);
+    hs__family_release(&architecture);
+    ck_assert_int_eq(parse_layers("{\"model_type\":\"albert\",\"num_hidden_groups\":3," BERT_SIZES "}",
+                                  &architecture, NULL),
+                     HS_OK);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_uint_eq(recipe.layers[i].same_as, i);
-    free(recipe.layers);
+        ck_assert_uint_eq(architecture.layers[i].same_as, i);
+    hs__family_release(&architecture);
 }
 END_TEST
 
 START_TEST(nomic_bert_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     ck_assert_int_eq(
         parse_layers("{\"model_type\":\"nomic_bert\",\"n_layer\":1,\"n_head\":2,\"n_embd\":4,\"n_inner\":257,"
                      "\"n_positions\":8192,\"vocab_size\":65,\"pad_vocab_size_multiple\":64,"
                      "\"activation_function\":\"geglu\",\"rotary_emb_fraction\":1.0,"
                      "\"rotary_emb_base\":500,\"rotary_scaling_factor\":2,\"rotary_emb_scale_base\":null}",
-                     &recipe, NULL),
+                     &architecture, NULL),
         HS_OK);
-    ck_assert_uint_eq(recipe.shape.ffn, 512);
-    ck_assert_uint_eq(recipe.shape.vocab_size, 128);
-    ck_assert_uint_eq(recipe.shape.n_positions, 2048);
-    ck_assert_int_eq(recipe.activation, HS_GELU);
-    ck_assert(recipe.layers[0].rotation_base == 500);
-    free(recipe.layers);
-    ck_assert_int_eq(
-        parse_layers("{\"model_type\":\"nomic_bert\",\"type_vocab_size\":0," BERT_SIZES "}", &recipe, NULL),
-        HS_OK);
-    ck_assert_uint_eq(recipe.shape.ffn, 7);
-    ck_assert_uint_eq(recipe.shape.n_types, 0);
-    ck_assert_int_eq(recipe.activation, HS_SILU);
-    ck_assert(recipe.layers[2].rotation_base == 1000);
-    free(recipe.layers);
+    ck_assert_uint_eq(architecture.shape.ffn, 512);
+    ck_assert_uint_eq(architecture.shape.vocab_size, 128);
+    ck_assert_uint_eq(architecture.shape.n_positions, 2048);
+    ck_assert_int_eq(architecture.activation, HS_GELU);
+    ck_assert(architecture.layers[0].rotation_base == 500);
+    hs__family_release(&architecture);
+    ck_assert_int_eq(parse_layers("{\"model_type\":\"nomic_bert\",\"type_vocab_size\":0," BERT_SIZES "}",
+                                  &architecture, NULL),
+                     HS_OK);
+    ck_assert_uint_eq(architecture.shape.ffn, 7);
+    ck_assert_uint_eq(architecture.shape.n_types, 0);
+    ck_assert_int_eq(architecture.activation, HS_SILU);
+    ck_assert(architecture.layers[2].rotation_base == 1000);
+    hs__family_release(&architecture);
 }
 END_TEST
 
@@ -181,29 +183,46 @@ static const struct {
 START_TEST(modernbert_keys)
 {
     char config[1024];
-    hs_recipe recipe;
+    hs_architecture architecture;
     snprintf(config, sizeof config, "{\"model_type\":\"modernbert\"," BERT_SIZES "%s}", modern[_i].keys);
-    ck_assert_int_eq(parse_layers(config, &recipe, NULL), HS_OK);
-    ck_assert(recipe.norms_before && recipe.norm_eps == 1e-5F);
+    ck_assert_int_eq(parse_layers(config, &architecture, NULL), HS_OK);
+    ck_assert(architecture.norms_before && architecture.norm_eps == 1e-5F);
     for (size_t i = 0; i < 3; i++) {
-        ck_assert_uint_eq(recipe.layers[i].window, modern[_i].windows[i]);
-        ck_assert(recipe.layers[i].rotation_base == modern[_i].bases[i]);
+        ck_assert_uint_eq(architecture.layers[i].window, modern[_i].windows[i]);
+        ck_assert(architecture.layers[i].rotation_base == modern[_i].bases[i]);
     }
-    free(recipe.layers);
+    hs__family_release(&architecture);
 }
 END_TEST
 
 START_TEST(esm_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     ck_assert_int_eq(
         parse("{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\",\"token_dropout\":true,"
               "\"mask_token_id\":32," BERT_SIZES "}",
-              &recipe, NULL),
+              &architecture, NULL),
         HS_OK);
-    ck_assert(recipe.norms_before && recipe.embedding.token_dropout > 0.119 &&
-              recipe.embedding.token_dropout < 0.121);
-    ck_assert_int_eq(recipe.embedding.mask_id, 32);
+    ck_assert(architecture.norms_before && architecture.embedding.token_dropout > 0.119 &&
+              architecture.embedding.token_dropout < 0.121);
+    ck_assert_int_eq(architecture.embedding.mask_id, 32);
+}
+END_TEST
+
+START_TEST(esm_rotation_base)
+{
+    hs_architecture architecture;
+    static const struct {
+        const char *keys;
+        double base;
+    } bases[] = {{"", 10000}, {",\"rope_theta\":500.0", 500}, {",\"rope_parameters\":{\"rope_theta\":9}", 9}};
+    char config[1024];
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"esm\",\"position_embedding_type\":\"rotary\"," BERT_SIZES "%s}",
+             bases[_i].keys);
+    ck_assert_int_eq(parse_layers(config, &architecture, NULL), HS_OK);
+    ck_assert(architecture.layers[2].rotation_base == bases[_i].base);
+    hs__family_release(&architecture);
 }
 END_TEST
 
@@ -212,54 +231,56 @@ END_TEST
 /* v3's keys as they are published, at other sizes. */
 START_TEST(deberta_keys)
 {
-    hs_recipe recipe;
+    hs_architecture architecture;
     ck_assert_int_eq(parse(DEBERTA(",\"relative_attention\":true,\"position_buckets\":16,"
                                    "\"norm_rel_ebd\":\"layer_norm\",\"share_att_key\":true,"
                                    "\"pos_att_type\":\"p2c|c2p\",\"max_relative_positions\":-1,"
                                    "\"position_biased_input\":false,\"attention_head_size\":12,"
                                    "\"conv_kernel_size\":3,\"conv_act\":\"gelu\""),
-                           &recipe, NULL),
+                           &architecture, NULL),
                      HS_OK);
-    const hs_relative *relative = &recipe.relative;
+    const hs_relative *relative = &architecture.relative;
     ck_assert(relative->c2p && relative->p2c && relative->shared && relative->is_normed);
     ck_assert_uint_eq(relative->n_addends, 3);
     ck_assert_uint_eq(relative->span, 16);
     ck_assert_uint_eq(relative->n_buckets, 16);
     ck_assert_uint_eq(relative->n_distances, 40);
-    ck_assert(recipe.embedding.unpositioned && recipe.shape.n_types == 0 && recipe.norm_eps == 1e-7F);
-    ck_assert_uint_eq(recipe.convolution.width, 3);
-    ck_assert_int_eq(recipe.convolution.activation, HS_GELU);
+    ck_assert(architecture.embedding.unpositioned && architecture.shape.n_types == 0 &&
+              architecture.norm_eps == 1e-7F);
+    ck_assert_uint_eq(architecture.convolution.width, 3);
+    ck_assert_int_eq(architecture.convolution.activation, HS_GELU);
 }
 END_TEST
 
 /* HuggingFace's defaults; scores are scaled for what is named, used or not. */
 START_TEST(deberta_defaults)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse(DEBERTA(""), &recipe, NULL), HS_OK);
-    ck_assert(!recipe.relative.c2p && !recipe.relative.p2c && !recipe.embedding.unpositioned);
-    ck_assert_uint_eq(recipe.relative.n_addends, 1);
-    ck_assert_int_eq(parse(DEBERTA(",\"pos_att_type\":[\"c2p\"]"), &recipe, NULL), HS_OK);
-    ck_assert(!recipe.relative.c2p);
-    ck_assert_uint_eq(recipe.relative.n_addends, 2);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse(DEBERTA(""), &architecture, NULL), HS_OK);
+    ck_assert(!architecture.relative.c2p && !architecture.relative.p2c &&
+              !architecture.embedding.unpositioned);
+    ck_assert_uint_eq(architecture.relative.n_addends, 1);
+    ck_assert_int_eq(parse(DEBERTA(",\"pos_att_type\":[\"c2p\"]"), &architecture, NULL), HS_OK);
+    ck_assert(!architecture.relative.c2p);
+    ck_assert_uint_eq(architecture.relative.n_addends, 2);
     ck_assert_int_eq(parse(DEBERTA(",\"relative_attention\":true,\"max_relative_positions\":9,"
                                    "\"pos_att_type\":\" p2c \",\"norm_rel_ebd\":\"none | layer_norm\""),
-                           &recipe, NULL),
+                           &architecture, NULL),
                      HS_OK);
-    ck_assert(recipe.relative.p2c && !recipe.relative.c2p && !recipe.relative.shared &&
-              recipe.relative.is_normed);
-    ck_assert_uint_eq(recipe.relative.span, 9);
-    ck_assert_uint_eq(recipe.relative.n_buckets, 0);
+    ck_assert(architecture.relative.p2c && !architecture.relative.c2p && !architecture.relative.shared &&
+              architecture.relative.is_normed);
+    ck_assert_uint_eq(architecture.relative.span, 9);
+    ck_assert_uint_eq(architecture.relative.n_buckets, 0);
 }
 END_TEST
 
 START_TEST(an_untied_decoder_is_noted)
 {
-    hs_recipe recipe;
-    ck_assert_int_eq(parse(BERT(""), &recipe, NULL), HS_OK);
-    ck_assert(!recipe.predictor.untied);
-    ck_assert_int_eq(parse(BERT(",\"tie_word_embeddings\":false"), &recipe, NULL), HS_OK);
-    ck_assert(recipe.predictor.untied);
+    hs_architecture architecture;
+    ck_assert_int_eq(parse(BERT(""), &architecture, NULL), HS_OK);
+    ck_assert(!architecture.predictor.untied);
+    ck_assert_int_eq(parse(BERT(",\"tie_word_embeddings\":false"), &architecture, NULL), HS_OK);
+    ck_assert(architecture.predictor.untied);
 }
 END_TEST
 
@@ -283,10 +304,10 @@ static const struct {
 START_TEST(every_activation_by_its_names)
 {
     char config[512];
-    hs_recipe recipe;
+    hs_architecture architecture;
     snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":%s}", activations[_i].name);
-    ck_assert_int_eq(parse(config, &recipe, NULL), HS_OK);
-    ck_assert_int_eq(recipe.activation, activations[_i].activation);
+    ck_assert_int_eq(parse(config, &architecture, NULL), HS_OK);
+    ck_assert_int_eq(architecture.activation, activations[_i].activation);
 }
 END_TEST
 
@@ -329,6 +350,8 @@ static const struct {
     {"{\"model_type\":\"nomic_bert\",\"rope_parameters\":7," BERT_SIZES "}",
      "rope_parameters must be an object"},
     {MODERN(",\"norm_bias\":true"), "norm_bias is not supported"},
+    {MODERN(",\"norm_bias\":true,\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}"),
+     "norm_bias is not supported"},
     {MODERN(",\"layer_types\":[\"full_attention\"]"), "for layer 1"},
     {MODERN(",\"layer_types\":7"), "for layer 0"},
     {MODERN(",\"local_attention\":1"), "local_attention"},
@@ -337,7 +360,7 @@ static const struct {
      "partial_rotary_factor"},
     {"{\"model_type\":\"modernbert\",\"num_hidden_layers\":1,\"num_attention_heads\":1,\"hidden_size\":7,"
      "\"intermediate_size\":7,\"max_position_embeddings\":40,\"vocab_size\":300}",
-     "heads of an odd width (7) cannot be rotated"},
+     "rotary positions need heads of an even width; here it is 7"},
     {"{\"model_type\":\"esm\"," BERT_SIZES "}", "position_embedding_type is missing"},
     {"{\"model_type\":\"esm\",\"position_embedding_type\":\"absolute\"," BERT_SIZES "}",
      "not supported: \"absolute\""},
@@ -349,7 +372,7 @@ static const struct {
     {DEBERTA(",\"pos_att_type\":[\"c2p\",7]"), "pos_att_type must be a string or a list of them"},
     {DEBERTA(",\"pos_att_type\":7"), "pos_att_type must be a string"},
     {DEBERTA(",\"norm_rel_ebd\":\"rms_norm\""), "not supported: \"rms_norm\""},
-    {DEBERTA(",\"z_steps\":2"), "z_steps must be an integer from 0 to 1"},
+    {DEBERTA(",\"z_steps\":2"), "z_steps must be an integer from 0 to 1; it is 2"},
     {DEBERTA(",\"embedding_size\":128"), "embedding_size must be an integer from 60 to 60"},
     {DEBERTA(",\"attention_head_size\":64"), "attention_head_size"},
     {DEBERTA(",\"conv_kernel_size\":4"), "conv_kernel_size must be odd"},
@@ -390,14 +413,14 @@ static const struct {
 
 START_TEST(refused)
 {
-    hs_recipe recipe = {.shape.hidden = 123};
+    hs_architecture architecture = {.shape.hidden = 123};
     hs_error err = {0};
-    ck_assert_int_eq(parse(refusals[_i].config, &recipe, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(refusals[_i].config, &architecture, &err), HS_BAD_MODEL);
     ck_assert_int_eq(err.status, HS_BAD_MODEL);
     ck_assert_ptr_eq(strstr(err.text, "config.json: "), err.text);
     ck_assert_msg(strstr(err.text, refusals[_i].message) != NULL, "%s\n gave: %s", refusals[_i].config,
                   err.text);
-    ck_assert_uint_eq(recipe.shape.hidden, 123);
+    ck_assert_uint_eq(architecture.shape.hidden, 123);
 }
 END_TEST
 
@@ -425,8 +448,8 @@ static hs_status parse_with(size_t which, const char *value, hs_error *err)
                                    i == which ? value : usual);
     }
     snprintf(config + length, sizeof config - length, "}");
-    hs_recipe recipe;
-    return parse(config, &recipe, err);
+    hs_architecture architecture;
+    return parse(config, &architecture, err);
 }
 
 START_TEST(every_size_is_limited)
@@ -457,9 +480,9 @@ START_TEST(a_long_name_is_cut_between_characters)
     for (size_t i = 0; i < sizeof name - 1; i += 2)
         name[i] = (char)0xC3, name[i + 1] = (char)0xA9; /* é */
     snprintf(config, sizeof config, "{" BERT_SIZES ",\"hidden_act\":\"%s\"}", name);
-    hs_recipe recipe;
+    hs_architecture architecture;
     hs_error err = {0};
-    ck_assert_int_eq(parse(config, &recipe, &err), HS_BAD_MODEL);
+    ck_assert_int_eq(parse(config, &architecture, &err), HS_BAD_MODEL);
     size_t length = strlen(err.text);
     ck_assert_uint_ge(length, sizeof err.text - 3);
     ck_assert_mem_eq(err.text + length - 2, "é", 2);
@@ -479,6 +502,7 @@ int main(void)
     tcase_add_test(tests, nomic_bert_keys);
     tcase_add_loop_test(tests, modernbert_keys, 0, sizeof modern / sizeof *modern);
     tcase_add_test(tests, esm_keys);
+    tcase_add_loop_test(tests, esm_rotation_base, 0, 3);
     tcase_add_test(tests, deberta_keys);
     tcase_add_test(tests, deberta_defaults);
     tcase_add_test(tests, an_untied_decoder_is_noted);

@@ -729,7 +729,7 @@ START_TEST(damaged_bytes_are_refused)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- refused options and states ---- */
 
 START_TEST(options_out_of_range_are_refused)
 {
@@ -789,7 +789,7 @@ static void assert_same_figure(float actual, float wanted)
                   "%.9g != %.9g", (double)actual, (double)wanted);
 }
 
-/* What a batch says of each head is what its summary says. */
+/* The figures of a batch are those of each head's summary. */
 START_TEST(observations_are_those_of_summaries)
 {
     hs_corpus_stats *stats = stats_of(0, 0, 1);

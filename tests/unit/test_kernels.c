@@ -187,7 +187,7 @@ static void check_softmax(const hs__kernels *kernels, size_t n_rows, size_t T, f
     for (size_t i = 0; i < n_rows; i++) {
         double top = -INFINITY, sum = 0;
         for (size_t j = 0; j < T; j++)
-            top = fmax(top, (double)logits[i * T + j] * scale);
+            top = (double)logits[i * T + j] * scale > top ? (double)logits[i * T + j] * scale : top;
         for (size_t j = 0; j < T; j++)
             sum += exp((double)logits[i * T + j] * scale - top);
         for (size_t j = 0; j < T; j++) {
@@ -225,6 +225,29 @@ START_TEST(softmax_of_extreme_logits)
         for (size_t j = 0; j < 5; j++)
             ck_assert_float_eq_tol(map[1][j], 0.2f, 1e-7f);
     }
+}
+END_TEST
+
+/* Scores of weights around 6e4: they are finite, and half a unit of one is more than e^x takes. */
+START_TEST(softmax_of_huge_logits)
+{
+    enum { N = 21 };
+    const float tops[] = {0x1.3p26f, 0x1.234566p33f, -0x1.234566p33f, 0x1.9abcdep37f, 0x1p120f};
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t t = 0; t < sizeof tops / sizeof *tops; t++) {
+            const float scale = 0.17677669f, step = fabsf(nextafterf(tops[t], 0) - tops[t]);
+            float map[N];
+            double expected[N], sum = 0;
+            for (size_t j = 0; j < N; j++) {
+                map[j] = j % 5 == 1 ? tops[t] : tops[t] - (float)j * step;
+                expected[j] = exp(((double)map[j] - tops[t]) * scale);
+                sum += expected[j];
+            }
+            kernels->softmax(1, N, scale, map, N, NULL);
+            for (size_t j = 0; j < N; j++)
+                ck_assert_double_eq_tol(map[j], expected[j] / sum, 1e-6);
+        }
 }
 END_TEST
 
@@ -318,6 +341,27 @@ START_TEST(activations_far_out)
         for (size_t j = 0; j < 8; j++)
             ck_assert_float_eq(y[j], expected[j]);
     }
+}
+END_TEST
+
+START_TEST(rms_norms_agree_with_doubles)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t H = 1; H < 70; H += 3) {
+            float *x = make_floats(2 * H, 1), *r = make_floats(2 * H, 1), *y = make_floats(2 * H, 1);
+            float *gamma = make_floats(H, 1), *beta = make_floats(H, 1);
+            kernels->add_rms_norm(2, H, x, r, gamma, beta, 1e-5f, y);
+            for (size_t i = 0; i < 2 * H; i++) {
+                double squares = 0;
+                for (size_t j = i / H * H; j < (i / H + 1) * H; j++)
+                    squares += pow((double)x[j] + (double)r[j], 2) / (double)H;
+                const double expected =
+                    ((double)x[i] + (double)r[i]) / sqrt(squares + 1e-5) * gamma[i % H] + beta[i % H];
+                ck_assert_double_eq_tol(y[i], expected, 1e-5);
+            }
+            free(x), free(r), free(y), free(gamma), free(beta);
+        }
 }
 END_TEST
 
@@ -451,10 +495,12 @@ int main(void)
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
     tcase_add_test(tcase, softmax_agrees_with_doubles);
     tcase_add_test(tcase, softmax_of_extreme_logits);
+    tcase_add_test(tcase, softmax_of_huge_logits);
     tcase_add_test(tcase, gelu_is_the_exact_one);
     tcase_add_test(tcase, gelu_far_out);
     tcase_add_loop_test(tcase, activations_agree_with_doubles, 0, N_ACTIVATIONS);
     tcase_add_loop_test(tcase, activations_far_out, 0, N_ACTIVATIONS);
+    tcase_add_test(tcase, rms_norms_agree_with_doubles);
     tcase_add_test(tcase, norm_agrees_with_doubles);
     tcase_add_test(tcase, bias_is_added_to_every_row);
     tcase_add_test(tcase, what_distances_have_is_picked);

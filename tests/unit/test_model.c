@@ -111,8 +111,8 @@ START_TEST(every_layout_gives_every_weight)
     const checkpoint_tensor *next = list, *end = list + checkpoint_list(layout, list);
     checkpoint_write(layout, dir);
     hs_model *model = open_checked();
-    const hs_recipe *recipe = hs_model_recipe(model);
-    const hs_embedding *embedding = &recipe->embedding;
+    const hs_architecture *architecture = hs_model_architecture(model);
+    const hs_embedding *embedding = &architecture->embedding;
     check_tensor(&embedding->word, next++, layout->dtype);
     check_tensor(&embedding->position, next++, layout->dtype);
     if (layout->distilbert)
@@ -121,7 +121,7 @@ START_TEST(every_layout_gives_every_weight)
         check_tensor(&embedding->type, next++, layout->dtype);
     next = check_norm(&embedding->norm, next, layout->dtype);
     for (size_t i = 0; i < CHECKPOINT_LAYERS; i++) {
-        const hs_layer *layer = &recipe->layers[i];
+        const hs_layer *layer = &architecture->layers[i];
         const hs_dense *dense[] = {&layer->query,  &layer->key,    &layer->value,
                                    &layer->output, &layer->ffn_in, &layer->ffn_out};
         for (size_t k = 0; k < 6; k++)
@@ -133,7 +133,7 @@ START_TEST(every_layout_gives_every_weight)
     const hs_shape *shape = hs_model_shape(model);
     ck_assert_uint_eq(shape->n_layers, CHECKPOINT_LAYERS);
     ck_assert_uint_eq(shape->n_types, layout->distilbert ? 0 : CHECKPOINT_TYPES);
-    ck_assert_str_eq(hs_model_recipe(model)->family, layout->distilbert ? "distilbert" : "bert");
+    ck_assert_str_eq(hs_model_architecture(model)->family, layout->distilbert ? "distilbert" : "bert");
     ck_assert_uint_eq(hs_tokenizer_vocab_size(hs_model_tokenizer(model)), CHECKPOINT_VOCAB);
     hs_model_close(model);
 }
@@ -144,9 +144,9 @@ START_TEST(released_pages_come_back)
     checkpoint_write(&layouts[0], dir);
     hs_model *model = open_checked();
     float before[CHECKPOINT_HIDDEN], after[CHECKPOINT_HIDDEN];
-    hs_tensor_read(&hs_model_recipe(model)->embedding.word, 3, 1, before);
+    hs_tensor_read(&hs_model_architecture(model)->embedding.word, 3, 1, before);
     hs_model_release_pages(model);
-    hs_tensor_read(&hs_model_recipe(model)->embedding.word, 3, 1, after);
+    hs_tensor_read(&hs_model_architecture(model)->embedding.word, 3, 1, after);
     ck_assert_mem_eq(before, after, sizeof before);
     hs_model_close(model);
 }
@@ -185,8 +185,8 @@ START_TEST(integer_weights_are_refused)
 {
     const checkpoint broken = {.as_i64 = "encoder.layer.1.output.dense.weight"};
     checkpoint_write(&broken, dir);
-    check_refused(HS_BAD_MODEL, "dtype I64 is not supported (F32, F16 and BF16 are) in "
-                                "encoder.layer.1.output.dense.weight");
+    check_refused(HS_BAD_MODEL, "tensor encoder.layer.1.output.dense.weight has dtype I64; supported: "
+                                "F32, F16 and BF16");
 }
 END_TEST
 
@@ -200,7 +200,7 @@ START_TEST(every_unsound_tensor_is_named)
         broken.with = list[i].name;
         broken.unsound = unsound[i % 4];
         checkpoint_write(&broken, dir);
-        check_refused(HS_BAD_MODEL, "a NaN or an infinite number in");
+        check_refused(HS_BAD_MODEL, "has a NaN or an infinity");
         check_refused(HS_BAD_MODEL, list[i].name);
     }
 }
@@ -211,6 +211,8 @@ static const char *const strange[] = {
     "encoder.layer.1.output.dense.weight_scale",
     "encoder.layer.12.output.dense2.bias",
     "encoder.layer.0.intermediate.dense.gamma",
+    "encoder.layer.*.output.dense.bias",
+    "encoder.layer.0.attention.self.inv_freq_scale",
     "encoder.layer.0",
 };
 
@@ -219,14 +221,13 @@ START_TEST(a_weight_that_nothing_computes_with_is_refused)
     const checkpoint broken = {.prefix = "bert.", .more = strange[_i], .n_shards = 2};
     checkpoint_write(&broken, dir);
     check_refused(HS_BAD_MODEL, strange[_i]);
-    check_refused(HS_BAD_MODEL, "has no place in this family's layers");
+    check_refused(HS_BAD_MODEL, "the layers of this family have no tensor");
 }
 END_TEST
 
 static const char *const harmless[] = {
     "pooler.dense.weight",
     "embeddings.position_ids",
-    "encoder.layer.1.attention.self.rotary_embeddings.inv_freq",
     "encoder.layer.12.output.dense.bias",
 };
 
@@ -235,6 +236,36 @@ START_TEST(other_tensors_are_left_alone)
     const checkpoint sound = {.more = harmless[_i]};
     checkpoint_write(&sound, dir);
     hs_model_close(open_checked());
+}
+END_TEST
+
+/* Buffers of layers, and the largest number of values that each may have with heads of width 3. */
+static const struct {
+    const char *name;
+    size_t n_most;
+} buffers[] = {
+    {"encoder.layer.1.attention.self.rotary_embeddings.inv_freq", 1},
+    {"encoder.layer.*.attention.self.rotary_embeddings.inv_freq", 1},
+    {"encoder.layer.0.attn.rotary_emb.original_inv_freq", 1},
+    {"encoder.layer.0.attention.self.masked_bias", 1},
+    {"encoder.layer.0.attention.self.position_ids", 32768},
+    {"encoder.layer.0.attention.self.token_type_ids", 32768},
+};
+
+START_TEST(buffers_of_layers_are_left_alone)
+{
+    const checkpoint sound = {.more = buffers[_i].name, .n_more = buffers[_i].n_most};
+    checkpoint_write(&sound, dir);
+    hs_model_close(open_checked());
+}
+END_TEST
+
+START_TEST(a_weight_under_the_name_of_a_buffer_is_refused)
+{
+    const checkpoint broken = {.more = buffers[_i].name, .n_more = buffers[_i].n_most + 1};
+    checkpoint_write(&broken, dir);
+    check_refused(HS_BAD_MODEL, buffers[_i].name);
+    check_refused(HS_BAD_MODEL, "the layers of this family have no tensor");
 }
 END_TEST
 
@@ -255,7 +286,7 @@ START_TEST(missing_files_are_named)
     checkpoint_write(&layouts[0], dir);
     path_of("model.safetensors", path);
     ck_assert_int_eq(unlink(path), 0);
-    check_refused(HS_NOT_FOUND, "model.safetensors: not there, nor model.safetensors.index.json");
+    check_refused(HS_NOT_FOUND, "model.safetensors: missing, as is model.safetensors.index.json");
 }
 END_TEST
 
@@ -266,7 +297,7 @@ START_TEST(a_pickle_alone_is_refused_with_its_conversion)
     path_of("model.safetensors", path);
     ck_assert_int_eq(unlink(path), 0);
     folder_write(dir, "pytorch_model.bin", "PK", 2);
-    check_refused(HS_NOT_FOUND, "model.safetensors: not there, only pytorch_model.bin");
+    check_refused(HS_NOT_FOUND, "model.safetensors: missing; the folder has only pytorch_model.bin");
     check_refused(HS_NOT_FOUND, "\"from transformers import AutoModel\" and "
                                 "\"AutoModel.from_pretrained(DIR).save_pretrained(DIR)\"");
 }
@@ -337,7 +368,7 @@ START_TEST(a_longer_weight_file_is_refused)
     path_of("model.safetensors", path);
     ck_assert_int_eq(stat(path, &info), 0);
     ck_assert_int_eq(truncate(path, info.st_size + 1), 0);
-    check_refused(HS_BAD_MODEL, "bytes of data where the header describes");
+    check_refused(HS_BAD_MODEL, "but the header describes");
 }
 END_TEST
 
@@ -520,6 +551,9 @@ int main(void)
     tcase_add_loop_test(tests, every_unsound_tensor_is_named, 0, n_layouts);
     tcase_add_loop_test(tests, a_weight_that_nothing_computes_with_is_refused, 0,
                         sizeof strange / sizeof *strange);
+    tcase_add_loop_test(tests, buffers_of_layers_are_left_alone, 0, sizeof buffers / sizeof *buffers);
+    tcase_add_loop_test(tests, a_weight_under_the_name_of_a_buffer_is_refused, 0,
+                        sizeof buffers / sizeof *buffers);
     tcase_add_loop_test(tests, other_tensors_are_left_alone, 0, sizeof harmless / sizeof *harmless);
     tcase_add_test(tests, integer_weights_are_refused);
     tcase_add_test(tests, unknown_prefix_is_refused);

@@ -323,7 +323,7 @@ END_TEST
 static const struct {
     const char *vocab, *config, *message;
 } refused_files[] = {
-    {NULL, NULL, "neither tokenizer.json nor vocab.txt"},
+    {NULL, NULL, "BertTokenizer needs tokenizer.json or vocab.txt"},
     {"", NULL, "vocab.txt: the vocabulary has no token '[CLS]'"},
     {"[CLS]\n[SEP]\n", NULL, "'[UNK]'"},
     {SPECIAL "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\nx\n", NULL, "vocab_size, 20"},
@@ -344,7 +344,7 @@ static const struct {
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"[SEP]\"}}}", "has id 9, but the vocabulary"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\"}}}", "no 'content'"},
     {SPECIAL, "{\"added_tokens_decoder\":{\"9\":{\"content\":\"\\u0301\",\"normalized\":true}}}",
-     "nothing is left"},
+     "normalising leaves nothing of"},
 };
 
 START_TEST(refuses_what_is_not_bert)
@@ -384,16 +384,18 @@ static const struct {
     {                                                                                                        \
         text, sizeof(text) - 1                                                                               \
     }
-    {{.config = FILE_OF("{\"model_type\":\"roberta\"}")}, "nor vocab.json, which RobertaTokenizer needs"},
+    {{.config = FILE_OF("{\"model_type\":\"roberta\"}")},
+     "RobertaTokenizer needs tokenizer.json or vocab.json"},
     {{.config = FILE_OF("{\"model_type\":\"roberta\"}"), .vocab_json = FILE_OF("{\"<s>\":0}")},
-     "nor merges.txt"},
+     "RobertaTokenizer needs tokenizer.json or merges.txt"},
     {{.config = FILE_OF("{\"model_type\":\"roberta\"}"),
       .vocab_json = FILE_OF("{\"<s>\":0,\"</s>\":1}"),
       .merges_txt = FILE_OF("#version: 0.2\na b\n")},
      "number 0, 'a b' and 'b'"},
     {{.config = FILE_OF("{\"model_type\":\"xlm-roberta\"}")},
-     "nor a sentencepiece model, which XLMRobertaTokenizer"},
-    {{.config = FILE_OF("{\"model_type\":\"albert\"}"), .sentencepiece = FILE_OF("\x0a\x7f")}, "is cut off"},
+     "XLMRobertaTokenizer needs tokenizer.json or a sentencepiece model"},
+    {{.config = FILE_OF("{\"model_type\":\"albert\"}"), .sentencepiece = FILE_OF("\x0a\x7f")},
+     "is truncated or malformed"},
     {{.config = FILE_OF("{\"model_type\":\"albert\"}"),
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a\x12\x02\x18\x02")},
@@ -404,13 +406,13 @@ static const struct {
      "has 21 pieces, more than config.json's vocab_size, 20"},
     {{.config = FILE_OF("{\"model_type\":\"camembert\"}"),
       .sentencepiece = FILE_OF(PIECE PIECE PIECE PIECE "\x0a\x08\x0a\x01T\x15\xff\xff\xff\xff")},
-     "'T' has a score that is no number"},
+     "'T' has a score that is not finite"},
     {{.tokenizer_config = FILE_OF("{\"tokenizer_class\":\"DebertaV2Tokenizer\",\"split_by_punct\":true}"),
       .sentencepiece = FILE_OF("\x0a\x03\x0a\x01"
                                "a")},
      "split_by_punct is not supported"},
     {{.config = FILE_OF("{\"model_type\":\"modernbert\"}"), .vocab_txt = FILE_OF(SPECIAL)},
-     "no tokenizer.json, which a model of type 'modernbert' needs"},
+     "a model of type 'modernbert' needs tokenizer.json"},
     {{.config = FILE_OF("{\"model_type\":\"bert\",\"tokenizer_class\":\"XLNetTokenizer\"}"),
       .vocab_txt = FILE_OF(SPECIAL)},
      "tokenizer_class 'XLNetTokenizer' is not supported without tokenizer.json"},
@@ -456,6 +458,8 @@ END_TEST
 #define MODEL(more)          "\"model\":{\"type\":\"WordPiece\",\"vocab\":{" VOCAB_JSON "}" more "},"
 #define NORMALIZER           "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
 #define PRE                  "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+#define BERT_POST            "{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+#define SPLIT(options)       "\"pre_tokenizer\":{\"type\":\"Split\"," options "},"
 #define POST                 "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
 #define STEP(kind, id, type) "{\"" kind "\":{\"id\":\"" id "\",\"type_id\":" type "}}"
 #define TEMPLATE(last_type)                                                                                     \
@@ -521,9 +525,9 @@ static const struct {
     {"{\"model\":{\"type\":\"BPE\"}}", "model.merges must be an array"},
     {BPE(",\"dropout\":0.1", ""), "model.dropout"},
     {BPE(",\"end_of_word_suffix\":\"</w>\"", ""), "model.end_of_word_suffix '</w>'"},
-    {BPE("", "\"a\""), "number 0 is not two tokens"},
-    {BPE("", "\"a b c\""), "number 0 is not two tokens"},
-    {BPE("", "[\"a\"]"), "number 0 is not two tokens"},
+    {BPE("", "\"a\""), "number 0 must be two tokens"},
+    {BPE("", "\"a b c\""), "number 0 must be two tokens"},
+    {BPE("", "[\"a\"]"), "number 0 must be two tokens"},
     {BPE("", "[\"a\",\"b\"]"), "what they make is not in the vocabulary"},
     {"{\"model\":{\"type\":\"WordPiece\"}}", "model.vocab must be an object"},
     {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":\"x\"}}}",
@@ -534,10 +538,24 @@ static const struct {
     {"{" MODEL(",\"max_input_chars_per_word\":257") "\"x\":1}", "max_input_chars_per_word"},
     {"{" MODEL(",\"unk_token\":1") "\"x\":1}", "unk_token"},
     {"{" MODEL("") PRE POST "}", "normalizer is 'none'"},
-    {"{" MODEL("") "\"normalizer\":{\"type\":\"Prepend\"}," PRE POST "}", "normalizer is 'Prepend'"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"Reverse\"}," PRE POST "}", "normalizer is 'Reverse'"},
+    {"{" MODEL("") "\"normalizer\":{\"type\":\"Prepend\"}," PRE POST "}",
+     "Prepend: 'prepend' must be a string"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"pattern\":{\"String\":\"a\"}") POST "}",
+     "Split has the behavior 'none'"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"behavior\":\"Merged\"") POST "}", "Split has the behavior 'Merged'"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"behavior\":\"Removed\"") POST "}", "Split: 'pattern' must be"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"behavior\":\"Removed\",\"pattern\":{\"String\":\"\"}") POST "}",
+     "String has 0 bytes"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"behavior\":\"Removed\",\"pattern\":{\"Regex\":\"(a*)*b\"}") POST "}",
+     "the regular expression '(a*)*b'"},
+    {"{" MODEL("") NORMALIZER SPLIT("\"behavior\":\"Removed\",\"invert\":1,\"pattern\":{\"String\":\"a\"}")
+         POST "}",
+     "invert"},
+    {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Digits\",\"individual_digits\":1}," POST "}",
+     "individual_digits"},
     {"{" MODEL("") "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":2}," PRE POST "}", "lowercase"},
     {"{" MODEL("") NORMALIZER "\"pre_tokenizer\":{\"type\":\"Whitespace\"}," POST "}", "pre_tokenizer"},
-    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":null}", "post_processor is 'none'"},
     {"{" MODEL("") NORMALIZER PRE
      "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",3]}}",
      "post_processor: the special token '[CLS]' must stand for its own id, 1"},
@@ -545,17 +563,17 @@ static const struct {
      "\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"[SEP]\",1],\"cls\":[\"[CLS]\",1]}}",
      "post_processor: the special token '[SEP]' must stand for its own id, 2"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"BertProcessing\"}}", "needs 'cls'"},
-    {"{" MODEL("") NORMALIZER PRE TEMPLATE("2") "}", "post_processor: only"},
+    {"{" MODEL("") NORMALIZER PRE TEMPLATE("2") "}", "post_processor: a template must"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"TemplateProcessing\"}}",
-     "post_processor: only"},
+     "post_processor: a template must"},
     {"{" MODEL("") NORMALIZER PRE POST ",\"added_tokens\":{}}", "added_tokens must be an array"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("7") "}", "added_tokens: the id of ''"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7}") "}", "no 'content'"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":7,\"content\":\"a\"}") "}", "'a' has id 7"},
     {"{" MODEL("") NORMALIZER PRE POST ADDED("{\"id\":3,\"content\":\"z\"}") "}", "same id, 3"},
-    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"ByteLevel\"}}", "the last part"},
-    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[]}}",
-     "adds no special tokens"},
+    {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" BERT_POST
+                                  "," BERT_POST "]}}",
+     "only the last part may add special tokens; here part 1 of 2 is 'BertProcessing'"},
     {"{" MODEL("") NORMALIZER PRE "\"post_processor\":{\"type\":\"Sequence\"}}", "without 'processors'"},
 };
 
@@ -636,8 +654,43 @@ START_TEST(what_grows_without_end_is_refused)
     const hs_text plain = {"a", 1}, growing = {"b", 1};
     ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &plain, NULL, &options, &encoding, &err), HS_OK);
     hs_encoding_finish(&encoding);
-    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &growing, NULL, &options, &encoding, &err), HS_NO_MEMORY);
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &growing, NULL, &options, &encoding, &err), HS_TOO_LARGE);
+    ck_assert_msg(strstr(err.text, "times as long") != NULL, "%s", err.text);
     hs_encoding_finish(&encoding);
+    hs__tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* A ByteLevel part makes two bytes of each that is not ASCII: sixteen parts would make 65,536. */
+START_TEST(what_is_rewritten_without_end_is_refused)
+{
+    enum { N = 4000 };
+    char bytes[N];
+    memset(bytes, 'a', sizeof bytes);
+#define BYTES    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
+#define BYTES_4  BYTES "," BYTES "," BYTES "," BYTES
+#define BYTES_16 BYTES_4 "," BYTES_4 "," BYTES_4 "," BYTES_4
+    hs_tokenizer *tokenizer = must_create(
+        NULL,
+        "{" MODEL(
+            "") "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" BYTES_16
+                "]}," POST "}",
+        NULL);
+    const hs_encode_options options = {.tokens_max = 20};
+    hs_encoding encoding = {0};
+    const hs_text plain = {bytes, N}, words[2] = {{"a", 1}, {"\xc3\xa9", 2}};
+    ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &plain, NULL, &options, &encoding, NULL), HS_OK);
+    hs_encoding_finish(&encoding);
+    for (size_t i = 0; i < N; i += 2)
+        memcpy(bytes + i, "\xc3\xa9", 2);
+    for (size_t n = 2; n <= N; n = n == 2 ? N : N + 1) {
+        const hs_text growing = {bytes, n};
+        hs_error err = {0};
+        ck_assert_int_eq(hs_tokenizer_encode(tokenizer, &growing, NULL, &options, &encoding, &err),
+                         HS_TOO_LARGE);
+        ck_assert_msg(strstr(err.text, "times as long") != NULL, "%s", err.text);
+    }
+    ck_assert_int_eq(hs_tokenizer_encode_words(tokenizer, words, 2, &options, &encoding, NULL), HS_TOO_LARGE);
     hs__tokenizer_destroy(tokenizer);
 }
 END_TEST
@@ -704,6 +757,7 @@ int main(void)
     tcase_set_timeout(hostility, 60);
     tcase_add_loop_test(hostility, hostile_texts_take_linear_time, 0, 2 * COUNT(hostile));
     tcase_add_test(hostility, what_grows_without_end_is_refused);
+    tcase_add_test(hostility, what_is_rewritten_without_end_is_refused);
     tcase_add_loop_test(hostility, survives_every_refused_allocation, 0, 2);
     suite_add_tcase(suite, hostility);
     return tests_run(suite);

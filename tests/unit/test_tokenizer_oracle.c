@@ -240,10 +240,11 @@ static void check_section(cursor *c, uint32_t index, hs_tokenizer *tokenizer)
     hs__tokenizer_destroy(tokenizer);
 }
 
-START_TEST(every_case_of_byte_pairs)
+/* A file of whole tokenizers, each with its cases. */
+static void check_tokenizers(const char *command)
 {
     size_t size;
-    unsigned char *file = read_fixtures("xz -dc tests/unit/tokenizer_bpe_oracle.xz", &size);
+    unsigned char *file = read_fixtures(command, &size);
     cursor c = {file, file + size};
     const uint32_t n_tokenizers = take_u32(&c);
     ck_assert_uint_gt(n_tokenizers, 0);
@@ -253,6 +254,18 @@ START_TEST(every_case_of_byte_pairs)
     }
     ck_assert_ptr_eq(c.at, c.end);
     free(file);
+}
+
+START_TEST(every_case_of_byte_pairs)
+{
+    check_tokenizers("xz -dc tests/unit/tokenizer_bpe_oracle.xz");
+}
+END_TEST
+
+/* tokenizer_causal_fixtures.py */
+START_TEST(every_case_of_causal_models)
+{
+    check_tokenizers("xz -dc tests/unit/tokenizer_causal_oracle.xz");
 }
 END_TEST
 
@@ -326,6 +339,7 @@ int main(void)
     tcase_set_timeout(oracle, 300);
     tcase_add_test(oracle, every_case_of_the_oracle);
     tcase_add_test(oracle, every_case_of_byte_pairs);
+    tcase_add_test(oracle, every_case_of_causal_models);
     tcase_add_test(oracle, every_case_of_unigram);
     tcase_add_test(oracle, every_case_of_folders);
     suite_add_tcase(suite, oracle);

@@ -76,10 +76,10 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
     must(hs_capture_create(hs_engine_runtime(engine), shape, &all, T, &capture, &err), &err);
     const hs_sequence sequence = {.ids = ids, .n_tokens = T, .capture = capture};
     hs_plan plan;
-    must(hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, &err), &err);
+    must(hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, &err), &err);
     must(hs_engine_run(engine, ws, &plan, control, &err), &err);
-    must(hs_pairs_find(capture, NULL, THRESHOLD, PAIRS_MAX, control->n_threads, &pairs, &n_pairs, &total,
-                       &err),
+    must(hs_pairs_find(capture, HS_TAP_SIMILARITY, NULL, THRESHOLD, PAIRS_MAX, control->n_threads, &pairs,
+                       &n_pairs, &total, &err),
          &err);
     double ms = now_ms() - start;
     if (check)
@@ -94,9 +94,7 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
 
 static hs_products products_of(const char *name)
 {
-    if (strcmp(name, "native") == 0)
-        return HS_PRODUCTS_NATIVE;
-    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_ONEDNN;
+    return strcmp(name, "openblas") == 0 ? HS_PRODUCTS_OPENBLAS : HS_PRODUCTS_NATIVE;
 }
 
 static hs_precision precision_of(const char *name)
@@ -109,7 +107,7 @@ static hs_precision precision_of(const char *name)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [native|openblas|onednn [fp32|bf16|int8]]\n");
+        fprintf(stderr, "usage: engine_peer CHECKPOINT THREADS [native|openblas [fp32|bf16|int8]]\n");
         return 2;
     }
     hs_error err = {0};
@@ -124,7 +122,7 @@ int main(int argc, char **argv)
         options.precision = precision_of(argv[4]);
     must(hs_model_open(argv[1], &model, &err), &err);
     must(hs_runtime_create((size_t)atoi(argv[2]), &runtime, &err), &err);
-    must(hs_engine_create(runtime, hs_model_recipe(model), &options, &engine, &err), &err);
+    must(hs_engine_create(runtime, hs_model_architecture(model), &options, &engine, &err), &err);
     hs_model_release_pages(model);
     must(hs_workspace_create(engine, hs_model_shape(model)->n_positions, &ws, &err), &err);
     printf("ready\n");

@@ -6,7 +6,7 @@ The graph is what a careful user would give ONNX Runtime: one product for query,
 folded in, LayerNormalization and Gelu as single operators, no padding, batch of one. Protocol buffers are simple
 enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
 
-With int8 it is what onnxruntime.quantization.quantize_dynamic makes of the products with weights by default: weights
+With int8 it is what onnxruntime.quantization.quantize_dynamic makes of the matrix products with weights by default: weights
 in -127 .. 127 with one scale for each tensor (query, key and value count as three), activations in 0 .. 255 with one
 scale and zero for all tokens, found while it runs.
 """

@@ -66,7 +66,6 @@ class Peer:
 def start_peers(folder, graphs, engine_peer, cores):
     n = len(cores)
     commands = {"headscope": [engine_peer, folder, n],
-                "headscope, oneDNN": [engine_peer, folder, n, "onednn"],
                 "headscope, OpenBLAS": [engine_peer, folder, n, "openblas"],
                 "headscope, bf16": [engine_peer, folder, n, "native", "bf16"],
                 "headscope, int8": [engine_peer, folder, n, "native", "int8"],
@@ -85,7 +84,7 @@ def start_peers(folder, graphs, engine_peer, cores):
 
 
 def check(peers, tokens):
-    """Whether each peer keeps the same maps as the first: within 1e-4, or 2 % where products are of fewer bits."""
+    """Checks that each peer keeps the same maps as the first: within 1e-4, or 2 % if its products have fewer bits."""
     ours = peers[0].ask(f"{tokens} check")
     agree = {}
     for peer in peers:

@@ -1,11 +1,11 @@
-#include "tests/unit/recipe_reference.h"
+#include "tests/unit/architecture_reference.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- random recipes ---- */
+/* ---- random architectures ---- */
 
 enum { BLOCKS_MAX = 2000 };
 static void *blocks[BLOCKS_MAX];
@@ -32,7 +32,7 @@ hs_tensor random_tensor(size_t n_rows, size_t n_columns, float middle, float spr
         }
         values[i] = middle + spread * sum;
     }
-    return (hs_tensor){values, n_rows, n_columns, HS_F32};
+    return (hs_tensor){values, n_rows, n_columns, HS_F32, 0};
 }
 
 hs_dense random_dense(size_t n_out, size_t n_in)
@@ -46,10 +46,10 @@ hs_norm random_norm(size_t n)
     return (hs_norm){random_tensor(1, n, 1, 0.1F), random_tensor(1, n, 0, 0.1F)};
 }
 
-hs_recipe random_recipe(const hs_shape *shape, size_t E)
+hs_architecture random_architecture(const hs_shape *shape, size_t E)
 {
     const size_t H = shape->hidden, F = shape->ffn;
-    hs_recipe r = {.family = "random", .shape = *shape, .norm_eps = 1e-6F};
+    hs_architecture r = {.family = "random", .shape = *shape, .norm_eps = 1e-6F};
     r.embedding.width = E;
     r.embedding.word = random_tensor(shape->vocab_size, E, 0, 0.5F);
     r.embedding.position = random_tensor(shape->n_positions, E, 0, 0.5F);
@@ -71,7 +71,7 @@ hs_recipe random_recipe(const hs_shape *shape, size_t E)
     return r;
 }
 
-void random_recipe_free(void)
+void random_architecture_free(void)
 {
     while (n_blocks > 0)
         free(blocks[--n_blocks]);
@@ -134,9 +134,9 @@ static double activate(hs_activation activation, double x)
     return NAN;
 }
 
-static double *embed(const hs_recipe *recipe, const hs_sequence *s)
+static double *embed(const hs_architecture *architecture, const hs_sequence *s)
 {
-    const hs_embedding *e = &recipe->embedding;
+    const hs_embedding *e = &architecture->embedding;
     const size_t T = s->n_tokens, E = e->width;
     double *x = calloc(T * E, sizeof *x), n_masked = 0;
     for (size_t t = 0; t < T; t++)
@@ -154,7 +154,7 @@ static double *embed(const hs_recipe *recipe, const hs_sequence *s)
         }
         position += !padding;
     }
-    norm(&e->norm, recipe->norm_eps, T, E, x);
+    norm(&e->norm, architecture->norm_eps, T, E, x);
     if (e->projection.weight.data) {
         double *projected = dense(&e->projection, T, x);
         free(x);
@@ -194,11 +194,11 @@ static void softmax(size_t T, const double *scores, double *ret)
 }
 
 /* q or k [T][H], every head turned by its positions. Angles are float32, as in HuggingFace's models. */
-static void rotate(const hs_recipe *recipe, double base, size_t T, double *x)
+static void rotate(const hs_architecture *architecture, double base, size_t T, double *x)
 {
-    const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
+    const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
     for (size_t t = 0; base > 0 && t < T; t++)
-        for (size_t h = 0; h < recipe->shape.n_heads; h++)
+        for (size_t h = 0; h < architecture->shape.n_heads; h++)
             for (size_t m = 0; m < D / 2; m++) {
                 const float inverse = 1 / powf((float)base, (float)(2 * m) / (float)D),
                             angle = (float)t * inverse;
@@ -209,15 +209,15 @@ static void rotate(const hs_recipe *recipe, double base, size_t T, double *x)
             }
 }
 
-static double score_bias(const hs_recipe *recipe, size_t i, size_t j, size_t h)
+static double score_bias(const hs_architecture *architecture, size_t i, size_t j, size_t h)
 {
-    const double m = fabs((double)i - (double)j), n_heads = (double)recipe->shape.n_heads;
+    const double m = fabs((double)i - (double)j), n_heads = (double)architecture->shape.n_heads;
     double bias = 0;
-    if (recipe->score_bias.data) {
+    if (architecture->score_bias.data) {
         double bucket = m < 8 ? m : fmin(15, 8 + floor(log(m / 8) / log(16) * 8 + 1e-9));
-        bias += at(&recipe->score_bias, (size_t)bucket + (j > i ? 16 : 0), h);
+        bias += at(&architecture->score_bias, (size_t)bucket + (j > i ? 16 : 0), h);
     }
-    if (recipe->alibi) {
+    if (architecture->alibi) {
         double power = 1;
         while (2 * power <= n_heads)
             power *= 2;
@@ -228,13 +228,14 @@ static double score_bias(const hs_recipe *recipe, size_t i, size_t j, size_t h)
 }
 
 /* Of a and b [..][H], row i and row j: their product in one head, scaled as scores are. */
-static double product(const hs_recipe *recipe, const double *a, size_t i, const double *b, size_t j, size_t h)
+static double product(const hs_architecture *architecture, const double *a, size_t i, const double *b,
+                      size_t j, size_t h)
 {
-    const size_t H = recipe->shape.hidden, D = recipe->shape.head_width;
+    const size_t H = architecture->shape.hidden, D = architecture->shape.head_width;
     double sum = 0;
     for (size_t d = 0; d < D; d++)
         sum += a[i * H + h * D + d] * b[j * H + h * D + d];
-    return sum / sqrt((double)D * fmax(1, (double)recipe->relative.n_addends));
+    return sum / sqrt((double)D * fmax(1, (double)architecture->relative.n_addends));
 }
 
 /* Which row of the table is for a query i and a key j. */
@@ -251,26 +252,26 @@ static size_t relative_row(const hs_relative *relative, size_t i, size_t j)
 }
 
 /* The table's rows as keys or queries of a layer, [2 span][H]; NULL where a layer has none. */
-static double *positions(const hs_recipe *recipe, const hs_dense *projection)
+static double *positions(const hs_architecture *architecture, const hs_dense *projection)
 {
-    const hs_tensor *table = &recipe->relative.table;
+    const hs_tensor *table = &architecture->relative.table;
     if (!projection->weight.data)
         return NULL;
     double *rows = calloc(table->n_rows * table->n_columns, sizeof *rows);
     for (size_t row = 0; row < table->n_rows; row++)
         for (size_t i = 0; i < table->n_columns; i++)
             rows[row * table->n_columns + i] = at(table, row, i);
-    norm(&recipe->relative.norm, recipe->norm_eps, table->n_rows, table->n_columns, rows);
+    norm(&architecture->relative.norm, architecture->norm_eps, table->n_rows, table->n_columns, rows);
     double *projected = dense(projection, table->n_rows, rows);
     free(rows);
     return projected;
 }
 
 /* O of one head, [T][d], with its interventions. */
-static void output(const hs_recipe *recipe, const hs_sequence *s, size_t l, size_t h, const double *A,
-                   const double *v, double *O)
+static void output(const hs_architecture *architecture, const hs_sequence *s, size_t l, size_t h,
+                   const double *A, const double *v, double *O)
 {
-    const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
+    const size_t T = s->n_tokens, H = architecture->shape.hidden, D = architecture->shape.head_width;
     double factor = 1, unused = 1;
     const bool mean = meets(s, HS_INTERVENE_MEAN, l, h, &unused);
     meets(s, HS_INTERVENE_SCALE, l, h, &factor);
@@ -297,18 +298,19 @@ static void take_head(size_t T, size_t H, size_t D, const double *x, double *ret
 }
 
 /* The attention part: [T][H], head outputs side by side. */
-static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, const double *x, reference *r)
+static double *attend(const hs_architecture *architecture, const hs_sequence *s, size_t l, const double *x,
+                      reference *r)
 {
-    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
-    const size_t T = s->n_tokens, H = recipe->shape.hidden, D = recipe->shape.head_width;
+    const hs_layer *layer = &architecture->layers[architecture->layers[l].same_as];
+    const size_t T = s->n_tokens, H = architecture->shape.hidden, D = architecture->shape.head_width;
     double *q = dense(&layer->query, T, x), *k = dense(&layer->key, T, x), *v = dense(&layer->value, T, x);
-    double *keys = positions(recipe, &layer->position_key),
-           *queries = positions(recipe, &layer->position_query);
+    double *keys = positions(architecture, &layer->position_key),
+           *queries = positions(architecture, &layer->position_query);
     double *context = calloc(T * H, sizeof *context);
-    rotate(recipe, recipe->layers[l].rotation_base, T, q);
-    rotate(recipe, recipe->layers[l].rotation_base, T, k);
-    for (size_t h = 0; h < recipe->shape.n_heads; h++) {
-        const size_t map = l * recipe->shape.n_heads + h;
+    rotate(architecture, architecture->layers[l].rotation_base, T, q);
+    rotate(architecture, architecture->layers[l].rotation_base, T, k);
+    for (size_t h = 0; h < architecture->shape.n_heads; h++) {
+        const size_t map = l * architecture->shape.n_heads + h;
         double *scores = r->scores + map * T * T, *A = r->attention + map * T * T;
         take_head(T, H, D, q + h * D, r->query + map * T * D);
         take_head(T, H, D, k + h * D, r->key + map * T * D);
@@ -319,13 +321,14 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
         const bool identity = meets(s, HS_INTERVENE_IDENTITY, l, h, &unused);
         for (size_t i = 0; i < T; i++) {
             for (size_t j = 0; j < T; j++) {
-                const size_t window = recipe->layers[l].window, row = relative_row(&recipe->relative, i, j);
+                const size_t window = architecture->layers[l].window,
+                             row = relative_row(&architecture->relative, i, j);
                 const bool hidden = window > 0 && (i > j ? i - j : j - i) > window;
-                c2c[i * T + j] = hidden ? -INFINITY : product(recipe, q, i, k, j, h);
-                c2p[i * T + j] = keys ? product(recipe, q, i, keys, row, h) : 0;
-                p2c[i * T + j] = queries ? product(recipe, queries, row, k, j, h) : 0;
+                c2c[i * T + j] = hidden ? -INFINITY : product(architecture, q, i, k, j, h);
+                c2p[i * T + j] = keys ? product(architecture, q, i, keys, row, h) : 0;
+                p2c[i * T + j] = queries ? product(architecture, queries, row, k, j, h) : 0;
                 scores[i * T + j] =
-                    c2c[i * T + j] + c2p[i * T + j] + p2c[i * T + j] + score_bias(recipe, i, j, h);
+                    c2c[i * T + j] + c2p[i * T + j] + p2c[i * T + j] + score_bias(architecture, i, j, h);
             }
             softmax(T, scores + i * T, A + i * T);
             size_t n_seen = 0;
@@ -334,7 +337,7 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
             for (size_t j = 0; (uniform || identity) && j < T; j++)
                 A[i * T + j] = uniform ? (scores[i * T + j] > -INFINITY) / (double)n_seen : i == j;
         }
-        output(recipe, s, l, h, A, v, O);
+        output(architecture, s, l, h, A, v, O);
         for (size_t i = 0; i < T; i++) {
             memcpy(context + i * H + h * D, O + i * D, D * sizeof *O);
             for (size_t j = 0; j < T; j++)
@@ -347,43 +350,44 @@ static double *attend(const hs_recipe *recipe, const hs_sequence *s, size_t l, c
 }
 
 /* The feed-forward part: [T][H]. */
-static double *feed(const hs_recipe *recipe, const hs_layer *layer, size_t T, const double *x)
+static double *feed(const hs_architecture *architecture, const hs_layer *layer, size_t T, const double *x)
 {
     const bool gated = layer->ffn_gate.weight.data;
     double *inner = dense(&layer->ffn_in, T, x), *gate = gated ? dense(&layer->ffn_gate, T, x) : NULL;
-    for (size_t i = 0; i < T * recipe->shape.ffn; i++)
-        inner[i] =
-            gated ? activate(recipe->activation, gate[i]) * inner[i] : activate(recipe->activation, inner[i]);
+    for (size_t i = 0; i < T * architecture->shape.ffn; i++)
+        inner[i] = gated ? activate(architecture->activation, gate[i]) * inner[i]
+                         : activate(architecture->activation, inner[i]);
     double *y = dense(&layer->ffn_out, T, inner);
     free(inner), free(gate);
     return y;
 }
 
-/* What a block reads: x, normed where norms are before. */
-static double *block_input(const hs_recipe *recipe, const hs_norm *before, size_t T, const double *x)
+/* Returns the input of a block: x, normed if norms come before. */
+static double *block_input(const hs_architecture *architecture, const hs_norm *before, size_t T,
+                           const double *x)
 {
-    double *input = calloc(T * recipe->shape.hidden, sizeof *input);
-    memcpy(input, x, T * recipe->shape.hidden * sizeof *x);
-    if (recipe->norms_before)
-        norm(before, recipe->norm_eps, T, recipe->shape.hidden, input);
+    double *input = calloc(T * architecture->shape.hidden, sizeof *input);
+    memcpy(input, x, T * architecture->shape.hidden * sizeof *x);
+    if (architecture->norms_before)
+        norm(before, architecture->norm_eps, T, architecture->shape.hidden, input);
     return input;
 }
 
 /* x + y, normed where norms are after; y is done with. */
-static void join(const hs_recipe *recipe, const hs_norm *after, size_t T, double *x, double *y)
+static void join(const hs_architecture *architecture, const hs_norm *after, size_t T, double *x, double *y)
 {
-    for (size_t i = 0; i < T * recipe->shape.hidden; i++)
+    for (size_t i = 0; i < T * architecture->shape.hidden; i++)
         x[i] += y[i];
-    if (!recipe->norms_before)
-        norm(after, recipe->norm_eps, T, recipe->shape.hidden, x);
+    if (!architecture->norms_before)
+        norm(after, architecture->norm_eps, T, architecture->shape.hidden, x);
     free(y);
 }
 
-/* What is added behind the first layer, from the embeddings. */
-static double *convolve(const hs_recipe *recipe, size_t T, const double *embedded)
+/* Returns the addend after the first layer, from the embeddings. */
+static double *convolve(const hs_architecture *architecture, size_t T, const double *embedded)
 {
-    const hs_convolution *c = &recipe->convolution;
-    const size_t H = recipe->shape.hidden;
+    const hs_convolution *c = &architecture->convolution;
+    const size_t H = architecture->shape.hidden;
     double *y = calloc(T * H, sizeof *y);
     for (size_t t = 0; t < T; t++)
         for (size_t o = 0; o < H; o++) {
@@ -397,28 +401,29 @@ static double *convolve(const hs_recipe *recipe, size_t T, const double *embedde
     return y;
 }
 
-static void layer_run(const hs_recipe *recipe, const hs_sequence *s, size_t l, double *x, reference *r)
+static void layer_run(const hs_architecture *architecture, const hs_sequence *s, size_t l, double *x,
+                      reference *r)
 {
-    const hs_layer *layer = &recipe->layers[recipe->layers[l].same_as];
+    const hs_layer *layer = &architecture->layers[architecture->layers[l].same_as];
     const size_t T = s->n_tokens;
-    double *input = block_input(recipe, &layer->attention_norm, T, x);
-    double *context = attend(recipe, s, l, input, r);
-    join(recipe, &layer->attention_norm, T, x, dense(&layer->output, T, context));
+    double *input = block_input(architecture, &layer->attention_norm, T, x);
+    double *context = attend(architecture, s, l, input, r);
+    join(architecture, &layer->attention_norm, T, x, dense(&layer->output, T, context));
     free(input), free(context);
-    input = block_input(recipe, &layer->ffn_norm, T, x);
-    join(recipe, &layer->ffn_norm, T, x, feed(recipe, layer, T, input));
+    input = block_input(architecture, &layer->ffn_norm, T, x);
+    join(architecture, &layer->ffn_norm, T, x, feed(architecture, layer, T, input));
     free(input);
-    if (l == 0 && recipe->convolution.width > 0)
-        join(recipe, &recipe->convolution.norm, T, x, convolve(recipe, T, r->states));
-    if (l + 1 == recipe->shape.n_layers)
-        norm(&recipe->final_norm, recipe->norm_eps, T, recipe->shape.hidden, x);
+    if (l == 0 && architecture->convolution.width > 0)
+        join(architecture, &architecture->convolution.norm, T, x, convolve(architecture, T, r->states));
+    if (l + 1 == architecture->shape.n_layers)
+        norm(&architecture->final_norm, architecture->norm_eps, T, architecture->shape.hidden, x);
 }
 
-reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
+reference reference_make(const hs_architecture *architecture, const hs_sequence *s)
 {
-    const size_t T = s->n_tokens, H = recipe->shape.hidden, L = recipe->shape.n_layers;
-    const size_t n_maps = L * recipe->shape.n_heads, n = n_maps * T * T;
-    const size_t n_rows = n_maps * T * recipe->shape.head_width;
+    const size_t T = s->n_tokens, H = architecture->shape.hidden, L = architecture->shape.n_layers;
+    const size_t n_maps = L * architecture->shape.n_heads, n = n_maps * T * T;
+    const size_t n_rows = n_maps * T * architecture->shape.head_width;
     reference r = {.T = T,
                    .query = calloc(n_rows, sizeof(double)),
                    .key = calloc(n_rows, sizeof(double)),
@@ -431,10 +436,10 @@ reference reference_make(const hs_recipe *recipe, const hs_sequence *s)
                    .attention = calloc(n, sizeof(double)),
                    .output = calloc(n_rows, sizeof(double)),
                    .similarity = calloc(n, sizeof(double))};
-    double *x = embed(recipe, s);
+    double *x = embed(architecture, s);
     memcpy(r.states, x, T * H * sizeof *x);
     for (size_t l = 0; l < L; l++) {
-        layer_run(recipe, s, l, x, &r);
+        layer_run(architecture, s, l, x, &r);
         memcpy(r.states + (l + 1) * T * H, x, T * H * sizeof *x);
     }
     free(x);

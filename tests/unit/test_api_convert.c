@@ -1,5 +1,5 @@
 /* Half floats and bytes against a reference that thinks in doubles. */
-#include "api/formats/narrow.h"
+#include "api/formats/convert.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -37,7 +37,7 @@ START_TEST(f2_rounds_to_the_nearest_half_over_all_of_float)
             const uint32_t bits = (uint32_t)next;
             memcpy(&from[n], &bits, sizeof bits);
         }
-        hs__narrow_f2(from, n, to);
+        hs__convert_f2(from, n, to);
         for (size_t i = 0; i < n; i++) {
             if (to[i] != half_reference(from[i]))
                 ck_abort_msg("%a is %04x, not %04x", (double)from[i], to[i], half_reference(from[i]));
@@ -57,7 +57,7 @@ START_TEST(f2_rounds_ties_to_even_between_all_halves)
         const float from[6] = {
             nextafterf(middle, 0), middle, nextafterf(middle, INFINITY), -middle, 0.0f, -0.0f};
         uint16_t to[6];
-        hs__narrow_f2(from, 6, to);
+        hs__convert_f2(from, 6, to);
         for (size_t i = 0; i < 6; i++)
             ck_assert_uint_eq(to[i], half_reference(from[i]));
     }
@@ -69,26 +69,26 @@ START_TEST(u1_rounds_and_clips)
     for (int i = -2000; i <= 3000; i++) {
         const float from = (float)i / 1001.0f;
         uint8_t to;
-        hs__narrow_u1(&from, 1, &to);
+        hs__convert_u1(&from, 1, &to);
         const float expected = rintf(fminf(fmaxf(from * 255.0f, 0), 255));
         ck_assert_uint_eq(to, (unsigned)expected);
     }
     const float special[] = {NAN, INFINITY, -INFINITY, -0.0f, 1.0f, 0.5f};
     const uint8_t expected[] = {0, 255, 0, 0, 255, 128};
     uint8_t to[6];
-    hs__narrow_u1(special, 6, to);
+    hs__convert_u1(special, 6, to);
     ck_assert_mem_eq(to, expected, 6);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *cases = tcase_create("narrow");
+    TCase *cases = tcase_create("convert");
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, f2_rounds_to_the_nearest_half_over_all_of_float);
     tcase_add_test(cases, f2_rounds_ties_to_even_between_all_halves);
     tcase_add_test(cases, u1_rounds_and_clips);
-    Suite *suite = suite_create("api narrow");
+    Suite *suite = suite_create("api convert");
     suite_add_tcase(suite, cases);
     return tests_run(suite);
 }

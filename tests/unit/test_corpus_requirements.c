@@ -1,5 +1,5 @@
-/* test_corpus_needs.c - what a run is said to need, beside what it takes. */
-#include "server/corpus/corpus_needs.h"
+/* test_corpus_requirements.c - what a run is said to need, beside what it takes. */
+#include "server/corpus/run/requirements.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -21,7 +21,8 @@ static void setup(void)
     ck_assert_int_eq(hs_model_open_embedded(&model, NULL), HS_OK);
     ck_assert_int_eq(hs_runtime_create(1, &runtime, NULL), HS_OK);
     ck_assert_int_eq(
-        hs_engine_create(runtime, hs_model_recipe(model), &(hs_engine_options){0}, &engine, NULL), HS_OK);
+        hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL),
+        HS_OK);
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(input, sizeof input, "%s/input", dir);
     FILE *file = fopen(input, "w");
@@ -102,8 +103,8 @@ START_TEST(a_run_takes_no_more_than_it_is_said_to_need)
 {
     const char *const inputs[] = {input};
     const hs__corpus_job job = job_make(inputs, sizes[_i].n_layers, sizes[_i].max_tokens);
-    hs__corpus_needs needs;
-    ck_assert_int_eq(hs__corpus_needs_measure(&job, &needs, NULL), HS_OK);
+    hs__requirements needs;
+    ck_assert_int_eq(hs__requirements_measure(&job, &needs, NULL), HS_OK);
     const uint64_t before = memory_peak();
     ck_assert_int_eq(hs__corpus_run(&job, NULL), HS_OK);
     const uint64_t taken = memory_peak() - before, state = file_bytes("state");
@@ -120,16 +121,16 @@ START_TEST(a_wide_window_needs_memory_for_a_map_of_it)
 {
     const char *const inputs[] = {input};
     const hs__corpus_job narrow = job_make(inputs, 1, 2048), wide = job_make(inputs, 1, 4096);
-    hs__corpus_needs some, more;
-    ck_assert_int_eq(hs__corpus_needs_measure(&narrow, &some, NULL), HS_OK);
-    ck_assert_int_eq(hs__corpus_needs_measure(&wide, &more, NULL), HS_OK);
+    hs__requirements some, more;
+    ck_assert_int_eq(hs__requirements_measure(&narrow, &some, NULL), HS_OK);
+    ck_assert_int_eq(hs__requirements_measure(&wide, &more, NULL), HS_OK);
     ck_assert_uint_ge(more.memory - some.memory, (4096 * 4096 - 2048 * 2048) * sizeof(double));
 }
 END_TEST
 
 START_TEST(workers_are_as_many_as_memory_is_enough_for)
 {
-    const hs__corpus_needs needs = {.memory = 10 * MB, .memory_worker = 100 * MB};
+    const hs__requirements needs = {.memory = 10 * MB, .memory_worker = 100 * MB};
     size_t n = 0;
     hs_error err = {0};
     ck_assert_int_eq(hs__corpus_workers_fit(&needs, 110 * MB - 1, 4, &n, &err), HS_NO_MEMORY);

@@ -1,5 +1,6 @@
-/* recipe_reference.h - what a recipe means, in loops over doubles: the formulas of model/recipe.h and
- * engine/plan.h read aloud, with no thought for speed. Engines are held against it. */
+/* architecture_reference.h - what an architecture means, in loops over doubles: the formulas of
+ * model/architecture.h and engine/plan.h read aloud, with no thought for speed. Engines are held against it.
+ */
 #pragma once
 
 #include "engine/plan.h"
@@ -16,13 +17,13 @@ typedef struct reference {
     double *similarity;          /* [L][heads][T][T], diagonal 0 */
 } reference;
 
-reference reference_make(const hs_recipe *recipe, const hs_sequence *sequence);
+reference reference_make(const hs_architecture *architecture, const hs_sequence *sequence);
 void reference_free(reference *r);
 
-/* A recipe of random weights in this shape, E wide in its embeddings; norms after the blocks, everything else
- * plain. It holds memory: random_recipe_free. */
-hs_recipe random_recipe(const hs_shape *shape, size_t E);
-void random_recipe_free(void); /* every tensor made so far */
+/* An architecture of random weights in this shape, E wide in its embeddings; norms after the blocks,
+ * everything else plain. It holds memory: random_architecture_free. */
+hs_architecture random_architecture(const hs_shape *shape, size_t E);
+void random_architecture_free(void); /* every tensor made so far */
 
 /* Of random weights too. */
 hs_dense random_dense(size_t n_out, size_t n_in);

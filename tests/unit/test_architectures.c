@@ -1,9 +1,9 @@
-/* What a recipe and a plan can ask of the engine, held against the same in loops over doubles
- * (recipe_reference.h): every feature of recipe.h, every intervention, on odd shapes. */
+/* test_architectures.c - compares the engine with loops over doubles (architecture_reference.h): every
+ * feature of architecture.h, every intervention, on odd shapes. */
 #include "engine/engine.h"
 #include "engine/pass/runtime_parts.h"
+#include "tests/unit/architecture_reference.h"
 #include "tests/unit/chaos.h"
-#include "tests/unit/recipe_reference.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -33,15 +33,15 @@ static void setup(void)
 static void teardown(void)
 {
     hs_runtime_destroy(runtime);
-    random_recipe_free();
+    random_architecture_free();
 }
 
-static hs_engine *engine_make(const hs_recipe *recipe, hs_products products)
+static hs_engine *engine_make(const hs_architecture *architecture, hs_products products)
 {
     hs_engine *engine = NULL;
     hs_error err = {0};
     const hs_engine_options options = {.products = products};
-    ck_assert_msg(!hs_engine_create(runtime, recipe, &options, &engine, &err), "%s", err.text);
+    ck_assert_msg(!hs_engine_create(runtime, architecture, &options, &engine, &err), "%s", err.text);
     return engine;
 }
 
@@ -61,7 +61,9 @@ static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
     hs_plan plan;
     ck_assert_int_eq(hs_workspace_create(engine, T, &ws, NULL), HS_OK);
     ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequence.capture, NULL), HS_OK);
-    ck_assert_msg(!hs_plan_make(hs_engine_recipe(engine), &sequence, 1, NULL, &plan, &err), "%s", err.text);
+    ck_assert_msg(!hs_plan_make(hs_engine_architecture(engine), &sequence, 1, NULL, &plan, &err), "%s",
+                  err.text);
+    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
     ck_assert_msg(!hs_engine_run(engine, ws, &plan, &(hs_run_control){.n_threads = n_threads}, &err), "%s",
                   err.text);
     hs_workspace_destroy(ws);
@@ -104,16 +106,16 @@ static void compare_all(const hs_capture *c, const reference *r)
         }
 }
 
-static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
+static void check_pass(const hs_architecture *architecture, hs_products products, size_t T,
                        const hs_intervention *interventions, size_t n_interventions)
 {
-    hs_engine *engine = engine_make(recipe, products);
+    hs_engine *engine = engine_make(architecture, products);
     const hs_sequence sequence = {.ids = ids,
                                   .types = types,
                                   .n_tokens = T,
                                   .interventions = interventions,
                                   .n_interventions = n_interventions};
-    reference expected = reference_make(recipe, &sequence);
+    reference expected = reference_make(architecture, &sequence);
     for (size_t n_threads = 1; n_threads <= 2; n_threads++) {
         hs_capture *got = pass(engine, T, EVERYTHING, interventions, n_interventions, n_threads);
         compare_all(got, &expected);
@@ -123,293 +125,293 @@ static void check_pass(const hs_recipe *recipe, hs_products products, size_t T,
     hs_engine_destroy(engine);
 }
 
-/* ---- recipes ---- */
+/* ---- architectures ---- */
 
-/* layers, heads, hidden, head width, ffn, positions, types, vocabulary */
-static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20};
-static const hs_shape large = {3, 4, 256, 64, 300, TOKENS_MAX, 2, 20};  /* enough work for threads to share */
-static const hs_shape padded = {3, 3, 42, 14, 1024, TOKENS_MAX, 2, 20}; /* rows that would be pages apart */
-static const hs_shape *shape = &small;                                  /* of the recipes below */
+/* layers, heads, hidden, head width, ffn, positions, types, vocabulary, key-value heads */
+static const hs_shape small = {3, 3, 42, 14, 50, TOKENS_MAX, 2, 20, 0};
+static const hs_shape large = {3,          4, 256, 64, 300,
+                               TOKENS_MAX, 2, 20,  0}; /* enough work for threads to share */
+static const hs_shape padded = {3,          3, 42, 14, 1024,
+                                TOKENS_MAX, 2, 20, 0}; /* rows that would be pages apart */
+static const hs_shape *shape = &small;                 /* of the architectures below */
 static const size_t lengths[] = {1, 2, 17, 70, 150};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
-static hs_recipe recipe_plain(void)
+static hs_architecture architecture_plain(void)
 {
-    return random_recipe(shape, shape->hidden);
+    return random_architecture(shape, shape->hidden);
 }
 
-static hs_recipe recipe_gelu_tanh(void)
+static hs_architecture architecture_gelu_tanh(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_GELU_TANH;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_GELU_TANH;
+    return architecture;
 }
 
-static hs_recipe recipe_quick_gelu(void)
+static hs_architecture architecture_quick_gelu(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_QUICK_GELU;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_QUICK_GELU;
+    return architecture;
 }
 
-static hs_recipe recipe_relu(void)
+static hs_architecture architecture_relu(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_RELU;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_RELU;
+    return architecture;
 }
 
-static hs_recipe recipe_silu(void)
+static hs_architecture architecture_silu(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_SILU;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_SILU;
+    return architecture;
 }
 
-static hs_recipe recipe_tanh(void)
+static hs_architecture architecture_tanh(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_TANH;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_TANH;
+    return architecture;
 }
 
 /* ELECTRA's narrow embedding, and one wider than everything else. */
-static hs_recipe recipe_projected(void)
+static hs_architecture architecture_projected(void)
 {
-    return random_recipe(shape, 10);
+    return random_architecture(shape, 10);
 }
 
-static hs_recipe recipe_projected_from_wide(void)
+static hs_architecture architecture_projected_from_wide(void)
 {
-    return random_recipe(shape, 200);
+    return random_architecture(shape, 200);
 }
 
 /* Neither positions nor types, nor a bias anywhere. */
-static hs_recipe recipe_bare(void)
+static hs_architecture architecture_bare(void)
 {
-    hs_recipe recipe = recipe_plain();
+    hs_architecture architecture = architecture_plain();
     const hs_tensor none = {0};
-    recipe.shape.n_types = 0;
-    recipe.embedding.type = recipe.embedding.position = recipe.embedding.norm.beta = none;
+    architecture.shape.n_types = 0;
+    architecture.embedding.type = architecture.embedding.position = architecture.embedding.norm.beta = none;
     for (size_t l = 0; l < shape->n_layers; l++) {
-        hs_layer *layer = &recipe.layers[l];
+        hs_layer *layer = &architecture.layers[l];
         layer->query.bias = layer->key.bias = layer->value.bias = layer->output.bias = none;
         layer->ffn_in.bias = layer->ffn_out.bias = none;
         layer->attention_norm.beta = layer->ffn_norm.beta = none;
     }
-    return recipe;
+    return architecture;
 }
 
 /* RoBERTa: id 3, which our texts hold, is padding. */
-static hs_recipe recipe_padding(void)
+static hs_architecture architecture_padding(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.embedding.position_offset = 4;
-    recipe.embedding.position = random_tensor(shape->n_positions + 4, shape->hidden, 0, 0.5F);
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.embedding.position_offset = 4;
+    architecture.embedding.position = random_tensor(shape->n_positions + 4, shape->hidden, 0, 0.5F);
+    return architecture;
 }
 
-static hs_recipe recipe_token_dropout(void)
+static hs_architecture architecture_token_dropout(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.embedding.token_dropout = 0.12;
-    recipe.embedding.mask_id = 8;
-    recipe.embedding.norm = (hs_norm){0};
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.embedding.token_dropout = 0.12;
+    architecture.embedding.mask_id = 8;
+    architecture.embedding.norm = (hs_norm){0};
+    return architecture;
 }
 
 /* MPNet. */
-static hs_recipe recipe_distance_bias(void)
+static hs_architecture architecture_distance_bias(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
+    return architecture;
 }
 
 /* Three heads: slopes of two, and one in between. */
-static hs_recipe recipe_alibi(void)
+static hs_architecture architecture_alibi(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.alibi = true;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.alibi = true;
+    return architecture;
 }
 
 /* ALBERT: one layer's weights for all. */
-static hs_recipe recipe_shared(void)
+static hs_architecture architecture_shared(void)
 {
-    hs_recipe recipe = random_recipe(shape, 16);
-    recipe.activation = HS_GELU_TANH;
-    recipe.layers[1] = recipe.layers[2] = (hs_layer){.same_as = 0};
-    return recipe;
+    hs_architecture architecture = random_architecture(shape, 16);
+    architecture.activation = HS_GELU_TANH;
+    architecture.layers[1] = architecture.layers[2] = (hs_layer){.same_as = 0};
+    return architecture;
 }
 
-static hs_recipe recipe_gated(void)
+static hs_architecture architecture_gated(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.activation = HS_SILU;
+    hs_architecture architecture = architecture_plain();
+    architecture.activation = HS_SILU;
     for (size_t l = 0; l < shape->n_layers; l++)
-        recipe.layers[l].ffn_gate = random_dense(shape->ffn, shape->hidden);
-    return recipe;
+        architecture.layers[l].ffn_gate = random_dense(shape->ffn, shape->hidden);
+    return architecture;
 }
 
-static hs_recipe recipe_rotated(void)
+static hs_architecture architecture_rotated(void)
 {
-    hs_recipe recipe = recipe_plain();
+    hs_architecture architecture = architecture_plain();
     for (size_t l = 0; l < shape->n_layers; l++)
-        recipe.layers[l].rotation_base = l == 1 ? 100 : 10000;
-    return recipe;
+        architecture.layers[l].rotation_base = l == 1 ? 100 : 10000;
+    return architecture;
 }
 
 /* Of none of the lengths, of some, of a single neighbour. */
-static hs_recipe recipe_windows(void)
+static hs_architecture architecture_windows(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.layers[0].window = 1;
-    recipe.layers[1].window = 16;
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.layers[0].window = 1;
+    architecture.layers[1].window = 16;
+    return architecture;
 }
 
 /* ESM: norms before every block, and a final one. */
-static hs_recipe recipe_norms_before(void)
+static hs_architecture architecture_norms_before(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.norms_before = true;
-    recipe.final_norm = random_norm(shape->hidden);
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.norms_before = true;
+    architecture.final_norm = random_norm(shape->hidden);
+    return architecture;
 }
 
 /* ModernBERT: all of it at once, the first norm the identity, no biases. */
-static hs_recipe recipe_modern(void)
+static hs_architecture architecture_modern(void)
 {
-    hs_recipe recipe = recipe_bare();
-    recipe.norms_before = true;
-    recipe.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
+    hs_architecture architecture = architecture_bare();
+    architecture.norms_before = true;
+    architecture.final_norm.gamma = random_tensor(1, shape->hidden, 1, 0.1F);
     for (size_t l = 0; l < shape->n_layers; l++) {
-        hs_layer *layer = &recipe.layers[l];
+        hs_layer *layer = &architecture.layers[l];
         layer->ffn_gate.weight = random_tensor(shape->ffn, shape->hidden, 0, 0.1F);
         layer->window = l == 0 ? 0 : 5;
         layer->rotation_base = l == 0 ? 160000 : 10000;
     }
-    recipe.layers[0].attention_norm = (hs_norm){0};
-    return recipe;
+    architecture.layers[0].attention_norm = (hs_norm){0};
+    return architecture;
 }
 
 /* DeBERTa-v3: keys and queries of distances are those of tokens; layers share them where they share weights.
  */
-static hs_recipe recipe_relative(void)
+static hs_architecture architecture_relative(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.relative = (hs_relative){.table = random_tensor(2 * 24, shape->hidden, 0, 0.5F),
-                                    .norm = random_norm(shape->hidden),
-                                    .span = 24,
-                                    .n_buckets = 24,
-                                    .n_distances = 100,
-                                    .c2p = true,
-                                    .p2c = true,
-                                    .n_addends = 3};
+    hs_architecture architecture = architecture_plain();
+    architecture.relative = (hs_relative){.table = random_tensor(2 * 24, shape->hidden, 0, 0.5F),
+                                          .norm = random_norm(shape->hidden),
+                                          .span = 24,
+                                          .n_buckets = 24,
+                                          .n_distances = 100,
+                                          .c2p = true,
+                                          .p2c = true,
+                                          .n_addends = 3};
     for (size_t l = 0; l < shape->n_layers; l++) {
-        recipe.layers[l].position_key = recipe.layers[l].key;
-        recipe.layers[l].position_query = recipe.layers[l].query;
+        architecture.layers[l].position_key = architecture.layers[l].key;
+        architecture.layers[l].position_query = architecture.layers[l].query;
     }
-    recipe.layers[1].same_as = 0;
-    return recipe;
+    architecture.layers[1].same_as = 0;
+    return architecture;
 }
 
 /* One addend beside content, in some layers, every distance up to 40 in a row of its own; a bias on top. */
-static hs_recipe recipe_relative_alone(bool keys)
+static hs_architecture architecture_relative_alone(bool keys)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.alibi = true;
-    recipe.relative = (hs_relative){.table = random_tensor(2 * 40, shape->hidden, 0, 0.5F),
-                                    .span = 40,
-                                    .n_distances = 40,
-                                    .c2p = keys,
-                                    .p2c = !keys,
-                                    .n_addends = 2};
+    hs_architecture architecture = architecture_plain();
+    architecture.alibi = true;
+    architecture.relative = (hs_relative){.table = random_tensor(2 * 40, shape->hidden, 0, 0.5F),
+                                          .span = 40,
+                                          .n_distances = 40,
+                                          .c2p = keys,
+                                          .p2c = !keys,
+                                          .n_addends = 2};
     for (size_t l = 1; l < shape->n_layers; l++)
-        *(keys ? &recipe.layers[l].position_key : &recipe.layers[l].position_query) =
+        *(keys ? &architecture.layers[l].position_key : &architecture.layers[l].position_query) =
             random_dense(shape->hidden, shape->hidden);
-    return recipe;
+    return architecture;
 }
 
-static hs_recipe recipe_relative_keys(void)
+static hs_architecture architecture_relative_keys(void)
 {
-    return recipe_relative_alone(true);
+    return architecture_relative_alone(true);
 }
 
-static hs_recipe recipe_relative_queries(void)
+static hs_architecture architecture_relative_queries(void)
 {
-    return recipe_relative_alone(false);
+    return architecture_relative_alone(false);
 }
 
-static hs_recipe recipe_convolution(void)
+static hs_architecture architecture_convolution(void)
 {
-    hs_recipe recipe = recipe_plain();
-    recipe.convolution = (hs_convolution){random_dense(shape->hidden, 5 * shape->hidden),
-                                          random_norm(shape->hidden), HS_RELU, 5};
-    return recipe;
+    hs_architecture architecture = architecture_plain();
+    architecture.convolution = (hs_convolution){random_dense(shape->hidden, 5 * shape->hidden),
+                                                random_norm(shape->hidden), HS_RELU, 5};
+    return architecture;
 }
 
-/* Windows, biases and shared weights in one: no model we know of, but nothing in a recipe forbids it. */
-static hs_recipe recipe_mixed(void)
+/* Windows, biases and shared weights in one: no model we know of, but nothing in an architecture forbids it.
+ */
+static hs_architecture architecture_mixed(void)
 {
-    hs_recipe recipe = recipe_rotated();
-    recipe.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
-    recipe.layers[2].same_as = 0;
-    recipe.layers[1].window = 3;
-    recipe.layers[2].window = 30;
-    return recipe;
+    hs_architecture architecture = architecture_rotated();
+    architecture.score_bias = random_tensor(HS_DISTANCE_BUCKETS, shape->n_heads, 0, 1);
+    architecture.layers[2].same_as = 0;
+    architecture.layers[1].window = 3;
+    architecture.layers[2].window = 30;
+    return architecture;
 }
 
 static const struct {
     const char *name;
-    hs_recipe (*make)(void);
-} recipes[] = {
-    {"plain", recipe_plain},
-    {"gelu tanh", recipe_gelu_tanh},
-    {"quick gelu", recipe_quick_gelu},
-    {"relu", recipe_relu},
-    {"silu", recipe_silu},
-    {"tanh", recipe_tanh},
-    {"projected", recipe_projected},
-    {"projected from wide", recipe_projected_from_wide},
-    {"bare", recipe_bare},
-    {"padding", recipe_padding},
-    {"token dropout", recipe_token_dropout},
-    {"distance bias", recipe_distance_bias},
-    {"alibi", recipe_alibi},
-    {"shared", recipe_shared},
-    {"gated", recipe_gated},
-    {"rotated", recipe_rotated},
-    {"windows", recipe_windows},
-    {"norms before", recipe_norms_before},
-    {"modern", recipe_modern},
-    {"relative", recipe_relative},
-    {"relative keys", recipe_relative_keys},
-    {"relative queries", recipe_relative_queries},
-    {"convolution", recipe_convolution},
-    {"mixed", recipe_mixed},
+    hs_architecture (*make)(void);
+} architectures[] = {
+    {"plain", architecture_plain},
+    {"gelu tanh", architecture_gelu_tanh},
+    {"quick gelu", architecture_quick_gelu},
+    {"relu", architecture_relu},
+    {"silu", architecture_silu},
+    {"tanh", architecture_tanh},
+    {"projected", architecture_projected},
+    {"projected from wide", architecture_projected_from_wide},
+    {"bare", architecture_bare},
+    {"padding", architecture_padding},
+    {"token dropout", architecture_token_dropout},
+    {"distance bias", architecture_distance_bias},
+    {"alibi", architecture_alibi},
+    {"shared", architecture_shared},
+    {"gated", architecture_gated},
+    {"rotated", architecture_rotated},
+    {"windows", architecture_windows},
+    {"norms before", architecture_norms_before},
+    {"modern", architecture_modern},
+    {"relative", architecture_relative},
+    {"relative keys", architecture_relative_keys},
+    {"relative queries", architecture_relative_queries},
+    {"convolution", architecture_convolution},
+    {"mixed", architecture_mixed},
 };
-enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+enum { N_ARCHITECTURES = sizeof architectures / sizeof *architectures };
 
-START_TEST(recipes_agree_with_doubles)
+START_TEST(architectures_agree_with_doubles)
 {
-    const hs_recipe recipe = recipes[_i].make();
+    const hs_architecture architecture = architectures[_i].make();
     for (size_t t = 0; t < N_LENGTHS; t++)
-        check_pass(&recipe, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
-    check_pass(&recipe, HS_PRODUCTS_OPENBLAS, 33, NULL, 0);
-#if defined HS_WITH_ONEDNN
-    check_pass(&recipe, HS_PRODUCTS_ONEDNN, 33, NULL, 0);
-#endif
+        check_pass(&architecture, HS_PRODUCTS_NATIVE, lengths[t], NULL, 0);
+    check_pass(&architecture, HS_PRODUCTS_OPENBLAS, 33, NULL, 0);
 }
 END_TEST
 
 START_TEST(padded_rows_agree_with_doubles)
 {
     shape = &padded;
-    const hs_recipe recipe = recipes[_i].make();
-    check_pass(&recipe, HS_PRODUCTS_NATIVE, 17, NULL, 0);
-    check_pass(&recipe, HS_PRODUCTS_OPENBLAS, 17, NULL, 0);
+    const hs_architecture architecture = architectures[_i].make();
+    check_pass(&architecture, HS_PRODUCTS_NATIVE, 17, NULL, 0);
+    check_pass(&architecture, HS_PRODUCTS_OPENBLAS, 17, NULL, 0);
     shape = &small;
 }
 END_TEST
@@ -425,12 +427,12 @@ static size_t tap_floats(const hs_capture *capture, hs_tap tap)
 /* Panels and tiles have other widths in each. */
 START_TEST(every_instruction_set_agrees_with_doubles)
 {
-    const hs_recipe recipe = recipes[_i].make();
+    const hs_architecture architecture = architectures[_i].make();
     const hs__kernels *kernels;
     for (size_t set = 1; (kernels = hs__kernels_at(set)); set++) { /* 0 is what all other tests run on */
         runtime->kernels = kernels;
-        check_pass(&recipe, HS_PRODUCTS_NATIVE, 70, NULL, 0);
-        check_pass(&recipe, HS_PRODUCTS_NATIVE, 150, NULL, 0);
+        check_pass(&architecture, HS_PRODUCTS_NATIVE, 70, NULL, 0);
+        check_pass(&architecture, HS_PRODUCTS_NATIVE, 150, NULL, 0);
     }
 }
 END_TEST
@@ -438,8 +440,8 @@ END_TEST
 START_TEST(threads_change_no_bit)
 {
     shape = &large;
-    const hs_recipe recipe = recipes[_i].make();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *alone = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     hs_capture *shared = pass(engine, 150, EVERYTHING, NULL, 0, 3);
     for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
@@ -453,7 +455,7 @@ END_TEST
 
 START_TEST(engines_survive_every_refused_allocation)
 {
-    const hs_recipe recipe = recipes[_i].make();
+    const hs_architecture architecture = architectures[_i].make();
     const hs_engine_options options = {0};
     const size_t live = chaos_live();
     bool refused = true;
@@ -461,7 +463,7 @@ START_TEST(engines_survive_every_refused_allocation)
         hs_engine *engine = NULL;
         ck_assert_uint_lt(nth, 1000);
         chaos_refuse(nth);
-        const hs_status st = hs_engine_create(runtime, &recipe, &options, &engine, NULL);
+        const hs_status st = hs_engine_create(runtime, &architecture, &options, &engine, NULL);
         refused = chaos_stop();
         ck_assert_int_eq(st, refused ? HS_NO_MEMORY : HS_OK);
         ck_assert_int_eq(engine != NULL, st == HS_OK);
@@ -471,12 +473,12 @@ START_TEST(engines_survive_every_refused_allocation)
 }
 END_TEST
 
-/* What a pass keeps changes nothing of what it computes: windows make their maps elsewhere when nobody keeps
- * them. */
+/* The arrays that a pass keeps do not change the others. Windows make their maps in another place if the maps
+ * are not kept. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
 {
-    const hs_recipe recipe = recipes[_i].make();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *all = pass(engine, 150, EVERYTHING, NULL, 0, 1);
     for (hs_tap tap = 0; tap < HS_N_TAPS; tap++) {
         hs_capture *alone = pass(engine, 150, 1U << tap, NULL, 0, 1);
@@ -512,7 +514,8 @@ enum { N_INTERVENTIONS = sizeof interventions / sizeof *interventions };
 
 START_TEST(interventions_agree_with_doubles)
 {
-    const hs_recipe plain = recipe_plain(), mixed = recipe_mixed(), relative = recipe_relative();
+    const hs_architecture plain = architecture_plain(), mixed = architecture_mixed(),
+                          relative = architecture_relative();
     for (size_t t = 0; t < N_LENGTHS; t++) {
         check_pass(&plain, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
         check_pass(&mixed, HS_PRODUCTS_NATIVE, lengths[t], interventions[_i].list, interventions[_i].n);
@@ -534,8 +537,8 @@ static size_t maps_floats(const hs_capture *c)
 START_TEST(a_scale_of_1_changes_no_bit)
 {
     const hs_intervention nothing = {numbers, 3, numbers, 3, HS_INTERVENE_SCALE, 1};
-    const hs_recipe recipe = recipe_plain();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architecture_plain();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1),
                *scaled = pass(engine, 31, EVERYTHING, &nothing, 1, 1);
     const size_t n = maps_floats(plain);
@@ -555,8 +558,8 @@ START_TEST(changed_outputs_in_the_last_layer_change_no_map)
 {
     static const uint16_t last[] = {2};
     static const hs_intervention_kind kinds[] = {HS_INTERVENE_ZERO, HS_INTERVENE_SCALE, HS_INTERVENE_MEAN};
-    const hs_recipe recipe = recipe_plain();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architecture_plain();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *plain = pass(engine, 31, EVERYTHING, NULL, 0, 1);
     for (size_t k = 0; k < 3; k++) {
         const hs_intervention change = {last, 1, one, 1, kinds[k], 2};
@@ -582,8 +585,8 @@ START_TEST(the_order_of_interventions_does_not_matter)
                                      {one, 1, outer, 2, HS_INTERVENE_ZERO, 0},
                                      {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0}};
     const hs_intervention back[] = {there[3], there[2], there[1], there[0]};
-    const hs_recipe recipe = recipe_plain();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architecture_plain();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     hs_capture *a = pass(engine, 20, EVERYTHING, there, 4, 1), *b = pass(engine, 20, EVERYTHING, back, 4, 1);
     assert_same_bits(a, b, HS_TAP_ATTENTION, maps_floats(a));
     assert_same_bits(a, b, HS_TAP_HIDDEN_STATE, (1 + a->n_layers) * 20 * a->hidden);
@@ -600,8 +603,8 @@ END_TEST
 START_TEST(interventions_stay_in_their_sequence)
 {
     const hs_intervention zero = {numbers, 3, numbers, 3, HS_INTERVENE_ZERO, 0};
-    const hs_recipe recipe = recipe_plain();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_NATIVE);
+    const hs_architecture architecture = architecture_plain();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
     const hs_selection all = {numbers, 3, numbers, 3, EVERYTHING};
     hs_capture *alone[] = {pass(engine, 25, EVERYTHING, NULL, 0, 1),
                            pass(engine, 25, EVERYTHING, &zero, 1, 1)};
@@ -614,7 +617,8 @@ START_TEST(interventions_stay_in_their_sequence)
         ck_assert_int_eq(hs_capture_create(runtime, shape, &all, 25, &both[s].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 50, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_plan_make(&recipe, both, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_plan_make(&architecture, both, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
     for (size_t s = 0; s < 2; s++) {
         assert_same_bits(both[s].capture, alone[s], HS_TAP_ATTENTION, maps_floats(alone[s]));
@@ -651,7 +655,8 @@ static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, h
         ck_assert_int_eq(hs_capture_create(runtime, s, &all, T, &sequences[i].capture, NULL), HS_OK);
     }
     ck_assert_int_eq(hs_workspace_create(engine, 2 * T, &ws, NULL), HS_OK);
-    ck_assert_int_eq(hs_plan_make(hs_engine_recipe(engine), sequences, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_plan_make(hs_engine_architecture(engine), sequences, 2, NULL, &plan, NULL), HS_OK);
+    ck_assert_int_eq(hs_engine_prepare(engine, &plan, NULL), HS_OK);
     ck_assert_int_eq(hs_engine_run(engine, ws, &plan, NULL, NULL), HS_OK);
     hs_workspace_destroy(ws);
     hs_capture_destroy(sequences[0].capture);
@@ -673,8 +678,8 @@ static void assert_same_from(const hs_capture *a, const hs_capture *b, size_t ma
 START_TEST(a_start_in_a_layer_changes_no_bit)
 {
     static const uint16_t last[] = {2}, second[] = {1};
-    const hs_recipe recipe = recipes[_i].make();
-    hs_engine *engine = engine_make(&recipe, HS_PRODUCTS_DEFAULT);
+    const hs_architecture architecture = architectures[_i].make();
+    hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_DEFAULT);
     const hs_intervention above = {last, 1, numbers, 2, HS_INTERVENE_MEAN, 0};
     hs_capture *whole = pass(engine, 25, EVERYTHING, &above, 1, 1);
     for (size_t layer = 0; layer < 3; layer++) {
@@ -705,11 +710,11 @@ START_TEST(a_start_in_a_layer_changes_no_bit)
 }
 END_TEST
 
-/* ---- what a plan refuses ---- */
+/* ---- plans that are refused ---- */
 
 START_TEST(unsound_starts_are_refused)
 {
-    const hs_recipe recipe = recipe_plain();
+    const hs_architecture architecture = architecture_plain();
     const hs_selection none = {0};
     const float state[1] = {0};
     const hs_start starts[] = {{.layer = 3, .state = state},
@@ -737,7 +742,7 @@ START_TEST(unsound_starts_are_refused)
                 (hs_sequence){.ids = ids, .n_tokens = 4, .capture = capture, .start = cases[c].starts[i]};
         hs_error err = {0};
         hs_plan plan;
-        ck_assert_int_eq(hs_plan_make(&recipe, sequences, 2, NULL, &plan, &err), HS_INVALID);
+        ck_assert_int_eq(hs_plan_make(&architecture, sequences, 2, NULL, &plan, &err), HS_INVALID);
         ck_assert_str_eq(err.text, cases[c].text);
     }
     hs_capture_destroy(capture);
@@ -761,7 +766,7 @@ START_TEST(unsound_interventions_are_refused)
         {{{numbers, 3, outer, 2, HS_INTERVENE_UNIFORM, 0}, {outer, 2, numbers, 3, HS_INTERVENE_IDENTITY, 0}},
          "head 0 of layer 0 is asked to be uniform and the identity: choose one"},
     };
-    const hs_recipe recipe = recipe_plain();
+    const hs_architecture architecture = architecture_plain();
     const hs_selection none = {0};
     hs_capture *capture = NULL;
     ck_assert_int_eq(hs_capture_create(NULL, shape, &none, 4, &capture, NULL), HS_OK);
@@ -773,17 +778,17 @@ START_TEST(unsound_interventions_are_refused)
                                       .n_interventions = cases[c].list[1].n_layers ? 2 : 1};
         hs_error err = {0};
         hs_plan plan;
-        ck_assert_int_eq(hs_plan_make(&recipe, &sequence, 1, NULL, &plan, &err), HS_INVALID);
+        ck_assert_int_eq(hs_plan_make(&architecture, &sequence, 1, NULL, &plan, &err), HS_INVALID);
         ck_assert_str_eq(err.text, cases[c].text);
     }
     hs_capture_destroy(capture);
 }
 END_TEST
 
-/* Nothing in a recipe forbids these, no model has them, and no loop is made for them. */
+/* Nothing in an architecture forbids these, no model has them, and no loop is made for them. */
 START_TEST(what_the_engine_cannot_do_is_refused_by_name)
 {
-    hs_recipe windows = recipe_relative(), convolution = recipe_convolution();
+    hs_architecture windows = architecture_relative(), convolution = architecture_convolution();
     const hs_engine_options options = {0};
     hs_engine *engine = NULL;
     hs_error err = {0};
@@ -800,7 +805,7 @@ END_TEST
 
 START_TEST(a_plan_for_another_model_is_refused)
 {
-    const hs_recipe ours = recipe_plain(), other = recipe_plain();
+    const hs_architecture ours = architecture_plain(), other = architecture_plain();
     hs_engine *engine = engine_make(&ours, HS_PRODUCTS_DEFAULT);
     hs_workspace *ws = NULL;
     hs_plan plan;
@@ -816,22 +821,22 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("recipes");
+    Suite *suite = suite_create("architectures");
     TCase *cases = tcase_create("against doubles");
     tcase_set_timeout(cases, 300);
     tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_add_loop_test(cases, recipes_agree_with_doubles, 0, N_RECIPES);
-    tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_RECIPES);
-    tcase_add_loop_test(cases, padded_rows_agree_with_doubles, 0, N_RECIPES);
-    tcase_add_loop_test(cases, threads_change_no_bit, 0, N_RECIPES);
-    tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_RECIPES);
-    tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_RECIPES);
+    tcase_add_loop_test(cases, architectures_agree_with_doubles, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, every_instruction_set_agrees_with_doubles, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, padded_rows_agree_with_doubles, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, threads_change_no_bit, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);
     tcase_add_test(cases, the_order_of_interventions_does_not_matter);
     tcase_add_test(cases, interventions_stay_in_their_sequence);
-    tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_RECIPES);
+    tcase_add_loop_test(cases, a_start_in_a_layer_changes_no_bit, 0, N_ARCHITECTURES);
     tcase_add_test(cases, unsound_starts_are_refused);
     tcase_add_test(cases, unsound_interventions_are_refused);
     tcase_add_test(cases, what_the_engine_cannot_do_is_refused_by_name);

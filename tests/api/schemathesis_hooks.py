@@ -1,0 +1,9 @@
+"""What Schemathesis does not know by itself: bodies of lines are sent as the strings that they are."""
+import json
+
+import schemathesis
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(_context, value):
+    return value if isinstance(value, (str, bytes)) else json.dumps(value)

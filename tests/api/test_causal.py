@@ -1,0 +1,134 @@
+"""Causal models: their mask, and predictions of the next token, against the float64 references."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PATIENCE
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import encoder  # noqa: E402
+import family_gpt2  # noqa: E402
+import family_gpt_neox  # noqa: E402
+import family_llama  # noqa: E402
+
+HEADSCOPE = os.environ["HEADSCOPE"]
+MODELS = {
+    "gpt2": (family_gpt2, {}), "gpt2_untied": (family_gpt2, family_gpt2.VARIANTS["untied_f16"]),
+    "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
+    "llama_tied": (family_llama, family_llama.VARIANTS["llama_ungrouped_tied"]),
+    "mistral": (family_llama, family_llama.VARIANTS["mistral"]), "qwen3": (family_llama, family_llama.VARIANTS["qwen3"]),
+}
+TEXT = "the war of the city was at the airport for many police"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("causal")
+    return {name: module.write_random(root / name, seed=3, **shape) for name, (module, shape) in MODELS.items()}
+
+
+@pytest.fixture(scope="module")
+def served(folders, tmp_path_factory):
+    from conftest import Server
+    root = tmp_path_factory.mktemp("others")
+    others = {"base": family_llama.write_random(root / "base", headless=True),
+              "eurobert": family_llama.write_random(root / "eurobert", kind="eurobert")}
+    running = Server(*(f"--model={name}={folder}" for name, folder in {**folders, **others}.items()))
+    yield running
+    assert running.stop() == 0
+
+
+def ask(server, model, **fields):
+    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": ["hidden_states"], "layers": "all",
+                                      "digits": 9, **fields})
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_next_tokens(served, folders, name):
+    answer = ask(served, name, predictions={"top_k": 3, "lens": True})
+    module = MODELS[name][0]
+    heads = module.forward(folders[name], answer["input_ids"])
+    expected = encoder.softmax(module.logits(folders[name], heads.hidden_states))
+    ids, entries = answer["input_ids"], answer["predictions"]
+    assert [entry["position"] for entry in entries] == list(range(len(ids)))
+    for t, entry in enumerate(entries):
+        last = t + 1 == len(ids)
+        assert entry["token"] == (None if last else answer["tokens"][t + 1])
+        for depth, reading in enumerate(entry["layers"]):
+            assert [top["probability"] for top in reading["top"]] == pytest.approx(
+                np.sort(expected[depth, t])[::-1][:3].tolist(), rel=2e-4, abs=1e-7)
+            if last:
+                assert reading["probability"] is None and reading["rank"] is None
+            else:
+                assert reading["probability"] == pytest.approx(expected[depth, t, ids[t + 1]], rel=2e-4, abs=1e-9)
+                assert abs(reading["rank"] - 1 - np.sum(expected[depth, t] > expected[depth, t, ids[t + 1]])) <= 1
+
+
+def test_the_future_changes_nothing(served):
+    """A longer text has the same states and predictions where the shorter one ends."""
+    for name in MODELS:
+        ids = ask(served, name)["input_ids"]
+        short, long = (served.post("/analyze", {
+            "input_ids": some, "model": name, "outputs": ["hidden_states", "attentions"], "layers": "all", "digits": 9,
+        }).json() for some in (ids[:6], ids))
+        a, b = np.array(short["hidden_states"]), np.array(long["hidden_states"])[:, :6]
+        assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max()
+        assert not np.triu(np.array(long["attentions"]), 1).any()
+
+
+def test_scores_above_the_diagonal_are_hidden(served):
+    scores = ask(served, "mistral", outputs=["scores"])["scores"]
+    for i, row in enumerate(scores[0][0]):
+        assert [value is None for value in row] == [not i - 9 < j <= i for j in range(len(row))]
+
+
+def test_interventions_and_effects(served):
+    changed = ask(served, "llama", outputs=["attentions"], interventions=[{"kind": "uniform", "layers": [0], "heads": [1]}])
+    rows = np.array(changed["attentions"])[0, 1]
+    n = len(rows)
+    assert np.allclose(rows, np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None], atol=1e-6)
+    effects = ask(served, "neox", outputs=["effects"])["effects"]
+    before = ask(served, "neox", predictions={})["predictions"]
+    after = ask(served, "neox", predictions={}, interventions=[{"kind": "zero", "layers": [1], "heads": [2]}])["predictions"]
+    change = np.mean([np.log(b["probability"] / a["probability"]) for a, b in zip(before[:-1], after[:-1])])
+    assert effects[1][2]["logprob_change"] == pytest.approx(change, rel=1e-3, abs=1e-6)
+
+
+def test_models_says_what_is_causal(served):
+    for model in served.get("/models").json()["models"]:
+        assert model["causal"] == (model["name"] != "eurobert")
+        assert model["mlm"] == (model["name"] == "eurobert")
+        assert model["task"] == {"eurobert": "fill-mask", "base": None}.get(model["name"], "text-generation")
+        assert model["windows"] == ([8] * 3 if model["name"] == "mistral" else [None] * model["num_layers"])
+
+
+def test_refusals(served):
+    masked = served.post("/analyze", {"text": TEXT, "model": "gpt2", "predictions": {"positions": "masked"}})
+    assert masked.status == 422 and masked.json()["pointer"] == "/predictions/positions"
+    assert "predicts the next token" in masked.json()["detail"]
+    headless = served.post("/analyze", {"text": TEXT, "model": "base", "outputs": ["predictions"]})
+    assert headless.status == 422
+
+
+@pytest.mark.parametrize("module, change, message", [
+    (family_llama, {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, 'not supported: "yarn"'),
+    (family_llama, {"attention_bias": True}, "attention_bias is not supported"),
+    (family_llama, {"num_key_value_heads": 3}, "is not a multiple of num_key_value_heads (3)"),
+    (family_llama, {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "original_max_position_embeddings is missing"),
+    (family_gpt2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is not supported"),
+    (family_gpt2, {"scale_attn_weights": False}, "scale_attn_weights must be true"),
+    (family_gpt_neox, {"rotary_pct": 0.01}, "leave nothing to rotate"),
+    (family_gpt_neox, {"attention_bias": False}, "attention_bias must be true"),
+])
+def test_configs_that_are_refused(tmp_path, module, change, message):
+    folder = module.write_random(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    done = subprocess.run([HEADSCOPE, "models", folder], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and message in done.stderr

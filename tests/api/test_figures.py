@@ -1,0 +1,242 @@
+"""Figures: SVG and PDF of POST /analyze, `headscope plot`, the Python client; what readers make of them."""
+import base64
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from conftest import HEADSCOPE
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
+import headscope  # noqa: E402
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = "{http://www.w3.org/1999/xlink}href"
+TEXT = "The cat <sat> on the mat & it \"slept\". Then the dog came to the mat."
+KINDS = ("head", "layer", "overview", "distances", "predictions", "lens", "effects")
+
+
+def draw(server, format="svg", figure=None, status=200, **fields):
+    request = {"text": TEXT, **({} if figure is None else {"figure": figure}), **fields}
+    answer = server.post(f"/analyze?format={format}", request)
+    assert answer.status == status, answer.body
+    return answer.body
+
+
+def texts(svg):
+    return [(e.text, float(e.get("font-size"))) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def pixels(image):
+    """The rows of colours of an image of an SVG."""
+    data = base64.b64decode(image.get(LINK).partition(",")[2])
+    chunks, at = {}, 8
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        chunks[kind] = data[at + 8:at + 8 + size]
+        assert zlib.crc32(data[at + 4:at + 8 + size]) == struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0]
+        at += 12 + size
+    width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+    rows = zlib.decompress(chunks[b"IDAT"])
+    palette = [tuple(chunks[b"PLTE"][3 * i:3 * i + 3]) for i in range(256)]
+    return [[palette[i] for i in rows[y * (width + 1) + 1:(y + 1) * (width + 1)]] for y in range(height)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_drawn(server, kind):
+    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {}
+    svg = draw(server, "svg", {"kind": kind}, **more)
+    root = ElementTree.fromstring(svg)
+    assert root.get("width") == "85.00mm"
+    assert all(size >= 5 for _, size in texts(svg))
+    assert draw(server, "pdf", {"kind": kind}, **more).startswith(b"%PDF-")
+
+
+def test_cells_are_the_attentions(server):
+    answer = json.loads(server.post("/analyze", {"text": TEXT, "layers": [1], "heads": [6]}).body)
+    values = answer["attentions"][0][0]
+    svg = draw(server, "svg", {"labels": "none"}, layers=[1], heads=[6])
+    rows = pixels(next(ElementTree.fromstring(svg).iter(f"{SVG}image")))
+    T = len(values)
+    side = len(rows) // T
+    assert len(rows) == side * T and len(rows[0]) == side * T
+    middle = side // 2
+    cells = [(values[i][j], sum(rows[i * side + middle][j * side + middle])) for i in range(T) for j in range(T)]
+    cells.sort()
+    darkness = [-shade for _, shade in cells]
+    assert darkness == sorted(darkness)  # darker is more
+    assert darkness[0] != darkness[-1]
+
+
+def test_text_stays_text_and_is_escaped(server):
+    svg = draw(server, "svg", {"width_mm": 200, "labels": "all"}, heads=[0])
+    shown = [text for text, _ in texts(svg)]
+    assert {"<", "&", '"', "cat", "[CLS]"} <= set(shown)
+    colours = re.findall(rb'(?:fill|stroke)="([^"]*)"', svg)
+    assert all(re.fullmatch(rb"none|#[0-9a-f]{6}", colour) for colour in colours)
+
+
+def test_labels_of_any_characters(server):
+    words = ["ab\u202ecd", "\u0001x", "שלום", "中文", "\U0001f600", "\u2028", "</text>"]
+    for format in ("svg", "pdf"):
+        body = draw(server, format, {"width_mm": 200, "labels": "all"}, heads=[0], text=" ".join(words))
+        if format == "svg":
+            ElementTree.fromstring(body)
+            assert "\u202e" not in body.decode() and "\u2028" not in body.decode()
+
+
+def test_labels_have_room_or_are_numbers(server):
+    long = {"text": TEXT * 20, "max_tokens": 128, "layers": [0], "heads": [0]}
+    shown = texts(draw(server, "svg", {"width_mm": 85}, **long))
+    assert "[CLS]" not in [text for text, _ in shown] and "20" in [text for text, _ in shown]
+    problem = json.loads(draw(server, "svg", {"labels": "all"}, status=422, **long))
+    assert "width_mm" in problem["detail"] and "128 labels" in problem["detail"]
+    needed = int(re.search(r"about (\d+)", problem["detail"])[1])
+    assert "[CLS]" in [text for text, _ in texts(draw(server, "svg", {"labels": "all", "width_mm": needed}, **long))]
+
+
+def test_a_shared_scale_has_one_bar(server):
+    own = draw(server, "svg", {"kind": "layer"}, layers=[0])
+    shared = draw(server, "svg", {"kind": "layer", "scale": "shared"}, layers=[0])
+    count = [len(list(ElementTree.fromstring(svg).iter(f"{SVG}image"))) for svg in (own, shared)]
+    assert count[1] == count[0] + 1
+    assert "max" in own.decode() and "max" not in shared.decode()
+
+
+def test_footer_only_when_asked(server):
+    assert not [text for text, _ in texts(draw(server, "svg", {})) if "headscope" in text]
+    assert [text for text, _ in texts(draw(server, "svg", {"footer": True})) if "headscope" in text]
+
+
+@pytest.mark.parametrize("figure, pointer", [
+    (3, "/figure"), ({"kind": "pie"}, "/figure/kind"), ({"show": 1}, "/figure/show"),
+    ({"width_mm": 29}, "/figure/width_mm"), ({"width_mm": "85"}, "/figure/width_mm"),
+    ({"font_pt": 4.9}, "/figure/font_pt"), ({"footer": 1}, "/figure/footer"), ({"size": 1}, "/figure"),
+])
+def test_bad_figures_are_refused(server, figure, pointer):
+    assert json.loads(draw(server, "svg", figure, status=422))["pointer"] == pointer
+
+
+def test_a_figure_needs_its_format(server):
+    assert json.loads(draw(server, "json", {}, status=422))["pointer"] == "/figure"
+
+
+def test_nothing_to_predict(server):
+    problem = json.loads(draw(server, "svg", {"kind": "predictions"}, status=422))
+    assert "positions" in problem["detail"]
+
+
+def test_accept_chooses_the_figure(server):
+    for media_type, begin in (("image/svg+xml", b"<svg"), ("application/pdf", b"%PDF")):
+        answer = server.post("/analyze", {"text": TEXT, "heads": [0]}, headers={"Accept": media_type})
+        assert answer.status == 200 and answer.headers["Content-Type"] == media_type
+        assert answer.body.startswith(begin)
+
+
+def test_the_client_shows_figures(server, tmp_path):
+    client = headscope.Client(server.url)
+    figure = client.figure(TEXT, "layer", options={"width_mm": 60}, layers=[0])
+    assert 'width="60.00mm"' in figure._repr_svg_()
+    figure.save(tmp_path / "fig.pdf")
+    assert (tmp_path / "fig.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(ValueError, match=r"\.svg or \.pdf"):
+        figure.save(tmp_path / "fig.png")
+
+
+# ---- the command line ----
+
+
+def plot(*arguments):
+    return subprocess.run([HEADSCOPE, "plot", *arguments], capture_output=True, check=False)
+
+
+def test_plot(tmp_path):
+    for name, begin in (("fig.pdf", b"%PDF"), ("fig.svg", b"<svg")):
+        done = plot("The cat sat.", "--layers", "1", "--heads", "6", "--show", "attention", "-o", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / name).read_bytes().startswith(begin)
+    assert plot("The cat sat.", "--kind", "overview").stdout.startswith(b"<svg")
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["-o", "fig.png"], b".svg or .pdf"), (["--width-mm", "x"], b"expected a number"),
+    (["--width-mm", "1"], b"30 to 1000"), (["--dtype", "f2"], b"dtype"),
+])
+def test_plot_refuses(arguments, message):
+    done = plot("The cat sat.", *arguments)
+    assert done.returncode == 2 and message in done.stderr
+
+
+# ---- readers ----
+
+
+def page_colours(path, command):
+    """The grey levels of a page that a reader has drawn, as rows."""
+    subprocess.run(command, check=True, capture_output=True)
+    data = path.read_bytes()
+    header = re.match(rb"P5\s+(\d+)\s+(\d+)\s+255\s", data)
+    width, height = int(header[1]), int(header[2])
+    body = data[header.end():]
+    return [body[y * width:(y + 1) * width] for y in range(height)]
+
+
+@pytest.mark.skipif(not shutil.which("pdftoppm"), reason="needs poppler-utils")
+def test_the_pdf_page_shows_the_cells(server, tmp_path):
+    fields = {"layers": [1], "heads": [6]}
+    svg = draw(server, "svg", {"labels": "none"}, **fields)
+    (tmp_path / "fig.pdf").write_bytes(draw(server, "pdf", {"labels": "none"}, **fields))
+    rows = page_colours(tmp_path / "page.pgm", ["pdftoppm", "-gray", "-r", "144", "-singlefile", str(tmp_path / "fig.pdf"),
+                                                str(tmp_path / "page")])
+    root = ElementTree.fromstring(svg)
+    image = next(root.iter(f"{SVG}image"))
+    x, y, width, height = (float(image.get(name)) for name in ("x", "y", "width", "height"))
+    cells = pixels(image)
+    for down in (0.21, 0.5, 0.83):
+        for across in (0.12, 0.37, 0.64, 0.91):
+            r, g, b = cells[int(down * len(cells))][int(across * len(cells[0]))]
+            grey = rows[int((y + down * height) * 2)][int((x + across * width) * 2)]
+            assert abs(grey - (0.3 * r + 0.59 * g + 0.11 * b)) < 40
+
+
+@pytest.mark.skipif(not shutil.which("pdffonts"), reason="needs poppler-utils")
+def test_the_pdf_embeds_its_fonts(server, tmp_path):
+    (tmp_path / "fig.pdf").write_bytes(draw(server, "pdf", {}, heads=[0]))
+    lines = subprocess.run(["pdffonts", str(tmp_path / "fig.pdf")], capture_output=True, check=True, text=True).stdout.splitlines()
+    assert len(lines) == 3 and "DejaVuSans" in lines[2]
+    assert re.search(r"yes yes \w+ +\d+ +\d+$", lines[2])
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="needs poppler-utils")
+@pytest.mark.parametrize("figure, fields", [
+    ({}, {"heads": [0]}), ({"kind": "layer"}, {}), ({"kind": "distances"}, {}), ({"kind": "effects"}, {}),
+    ({"show": "both", "width_mm": 170}, {"heads": [0]}), ({"font_pt": 9, "kind": "lens"}, {"predictions": {"positions": "all"}}),
+])
+def test_no_texts_overlap(server, tmp_path, figure, fields):
+    (tmp_path / "fig.pdf").write_bytes(draw(server, "pdf", figure, **fields))
+    page = subprocess.run(["pdftotext", "-bbox", str(tmp_path / "fig.pdf"), "-"], capture_output=True, check=True, text=True).stdout
+    boxes = [(*map(float, box[:4]), box[4]) for box in
+             re.findall(r'<word xMin="([-.\d]+)" yMin="([-.\d]+)" xMax="([-.\d]+)" yMax="([-.\d]+)">(.*?)</word>', page)]
+    assert boxes
+    for i, (ax, ay, bx, by, a) in enumerate(boxes):
+        for cx, cy, dx, dy, b in boxes[:i]:
+            width, height = min(bx, dx) - max(ax, cx), min(by, dy) - max(ay, cy)
+            # A line's box has the font's ascent and descent, which may meet those of the next line.
+            least = min(bx - ax, dx - cx), min(by - ay, dy - cy)
+            assert width < 0.3 * least[0] or height < 0.3 * least[1], (a, b)
+
+
+@pytest.mark.skipif(not shutil.which("rsvg-convert"), reason="needs librsvg2-bin")
+def test_rsvg_shows_the_map(server, tmp_path):
+    (tmp_path / "fig.svg").write_bytes(draw(server, "svg", {"labels": "none"}, layers=[1], heads=[6]))
+    subprocess.run(["rsvg-convert", str(tmp_path / "fig.svg"), "-f", "png", "-o", str(tmp_path / "page.png")], check=True)
+    empty = re.sub(rb"<image[^>]*>", b"", (tmp_path / "fig.svg").read_bytes())
+    (tmp_path / "empty.svg").write_bytes(empty)
+    subprocess.run(["rsvg-convert", str(tmp_path / "empty.svg"), "-f", "png", "-o", str(tmp_path / "empty.png")], check=True)
+    assert (tmp_path / "page.png").stat().st_size > 1.2 * (tmp_path / "empty.png").stat().st_size

@@ -1,0 +1,85 @@
+"""A server that has less memory than its machine: what it takes stays within."""
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import HEADSCOPE, SANITIZED, Clients, Server
+
+MEGABYTES = 512
+WORKERS = 8
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer's own memory is not the server's")
+
+
+class Small(Server):
+    """Sees a machine of so much memory: another /proc/meminfo in a mount name space of its own."""
+
+    def __init__(self, *arguments, folder):
+        meminfo = folder / "meminfo"
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            meminfo.write_text("".join(f"MemTotal: {MEGABYTES << 10} kB\n" if line.startswith("MemTotal:") else line
+                                       for line in lines), encoding="ascii")
+        program = folder / "headscope"
+        unshare = "unshare -m" if os.geteuid() == 0 else "unshare -rm"
+        program.write_text(f'#!/bin/sh\nexec {unshare} sh -c \'mount --bind {meminfo} /proc/meminfo && exec "$@"\' - '
+                           f'"{HEADSCOPE}" "$@"\n', encoding="ascii")
+        program.chmod(0o755)
+        done = subprocess.run([program, "version"], capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no mount name space can be made here: {done.stderr.decode()}")
+        super().__init__(*arguments, program=program)
+
+    def peak_megabytes(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
+
+
+def test_what_all_workers_compute_in_is_bounded_together(tmp_path):
+    """More workers than memory for what each may ask: some wait, all are answered."""
+    server = Small("--workers", str(WORKERS), folder=tmp_path)
+    asks = [("POST", "/analyze", json.dumps({
+        "text": f"{i} " + "war and peace the old bridge closed " * 100, "max_tokens": 212, "layers": "all",
+        "outputs": ["effects", "head_distances", "summary"],
+        "interventions": [{"kind": "zero", "layers": [i % 12], "heads": [3]}]})) for i in range(WORKERS)]
+    assert [answer.status for answer in Clients(server, asks).join()] == [200] * WORKERS
+    assert server.peak_megabytes() < MEGABYTES
+    assert server.stop() == 0
+
+
+@pytest.fixture(params=[512, 256])
+def group(request):
+    """A control group with so many megabytes, in the first version's hierarchy for memory."""
+    folder = Path(f"/sys/fs/cgroup/memory/headscope-test-{os.getpid()}")
+    try:
+        folder.mkdir()
+        (folder / "memory.limit_in_bytes").write_text(str(request.param << 20), encoding="ascii")
+    except OSError as error:
+        pytest.skip(f"no control group for memory (version 1) can be made here: {error}")
+    yield folder
+    folder.rmdir()
+
+
+@pytest.mark.parametrize("wanted", [
+    {"max_tokens": 512, "layers": "all", "outputs": ["attentions", "similarities"]},
+    {"max_tokens": 512, "layers": [0], "outputs": ["attentions"]},
+    {"max_tokens": 512, "layers": [0, 1, 2], "outputs": ["head_outputs", "queries", "keys"]},
+    {"max_tokens": 128, "layers": "all", "outputs": ["attentions", "similarities"]},
+], ids=["all maps", "maps of a layer", "vectors", "all maps of 128 tokens"])
+def test_a_control_group_is_never_too_small(group, tmp_path, wanted):
+    """24 heavy requests at once. Each is answered or refused with a reason; the kernel ends no process."""
+    program = tmp_path / "headscope"
+    program.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec "{HEADSCOPE}" "$@"\n', encoding="ascii")
+    program.chmod(0o755)
+    server = Server("--workers", str(WORKERS), program=program)
+    text = "war and peace the old bridge closed " * 100
+    answers = Clients(server, [("POST", "/analyze", json.dumps({**wanted, "text": f"{i} {text}"})) for i in range(24)]).join()
+    for answer in answers:
+        body = answer.json()
+        assert answer.status in (200, 422, 503), body
+        assert len(body["tokens"]) == wanted["max_tokens"] if answer.status == 200 else body["detail"]
+    assert "oom_kill 0\n" in (group / "memory.oom_control").read_text(encoding="ascii")
+    assert server.post("/analyze", {"text": "hello"}).status == 200
+    assert server.stop() == 0

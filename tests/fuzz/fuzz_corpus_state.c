@@ -1,0 +1,87 @@
+/* Whatever bytes a run's state has, they are refused with a reason, or they are a run whose report can be
+ * written and whose lists can be saved. A fuzzer cannot guess checksums: an input whose first byte is odd is
+ * the JSON of a state, and this file adds the header and small statistics. A second bit of that byte asks for
+ * the page too, which takes most of the time. */
+#include "server/corpus/report/report.h"
+#include "server/corpus/run/run_checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void page_draw(const hs__corpus_results *results, const json_t *report)
+{
+    FILE *out = fopen("/dev/null", "we");
+    hs_error err = {0};
+    require(out && hs__corpus_html_write(out, results->stats, report, &err) == err.status);
+    fclose(out);
+}
+
+static void state_try(const void *bytes, size_t n_bytes, bool with_page)
+{
+    hs__corpus_results results, again;
+    hs_error err = {0};
+    const hs_status st = hs__run_checkpoint_parse(bytes, n_bytes, "state", &results, &err);
+    require(st == err.status && (st == HS_OK || st == HS_INVALID || st == HS_NO_MEMORY));
+    if (st)
+        return;
+    json_t *report = hs__corpus_report_json(&results), *bad = hs__bad_lines_save(results.bad, NULL),
+           *sample = hs__example_sample_save(results.sample);
+    require(report && bad && sample);
+    if (with_page)
+        page_draw(&results, report);
+    require(hs__run_checkpoint_parse(bytes, n_bytes, "state", &again, NULL) == HS_OK);
+    require(hs__corpus_results_merge(&results, &again, "again", &err) ==
+            HS_INVALID); /* the same shard twice */
+    hs__corpus_results_finish(&again);
+    hs__corpus_results_finish(&results);
+    json_decref(report);
+    json_decref(bad);
+    json_decref(sample);
+}
+
+static void json_try(const uint8_t *json, size_t n_json, bool with_page)
+{
+    const uint16_t layer = 0;
+    const float threshold = 0.3f;
+    const hs_corpus_options options = {.layers = &layer,
+                                       .n_layers = 1,
+                                       .n_heads = 1,
+                                       .tokens_max = 2,
+                                       .vocab_size = 4,
+                                       .thresholds = &threshold,
+                                       .n_thresholds = 1,
+                                       .attention_threshold = 0.3f,
+                                       .n_parts = 2};
+    hs_corpus_stats *stats = NULL;
+    char *bytes = NULL;
+    size_t n_bytes = 0, n_stats;
+    FILE *file = open_memstream(&bytes, &n_bytes);
+    require(file && !hs_corpus_stats_create(&options, &stats, NULL));
+    const void *saved = hs_corpus_stats_save(stats, &n_stats);
+    fprintf(file, "headscope-corpus 1 %zu %08lx\n", n_json, (unsigned long)crc32_z(0, json, n_json));
+    fwrite(json, 1, n_json, file);
+    fwrite(saved, 1, n_stats, file);
+    require(fclose(file) == 0);
+    state_try(bytes, n_bytes, with_page);
+    free(bytes);
+    hs_corpus_stats_destroy(stats);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!size)
+        return 0;
+    if (*data & 1)
+        json_try(data + 1, size - 1, *data & 2);
+    else
+        state_try(data + 1, size - 1, *data & 2);
+    return 0;
+}

@@ -1,0 +1,112 @@
+"""Llama, Mistral, Qwen2, Qwen3 and EuroBERT: RMS norms before, rotary positions, grouped heads, a gated feed-forward
+part; a causal mask for all but EuroBERT."""
+
+import numpy as np
+from causal import block, causal_mask, frequencies, next_logits, rms_norm, rotate
+from checkpoint import Weights, read, save
+from encoder import ACTIVATIONS, attend, dense, join_heads, run_layers, split_heads
+
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}
+# What differs from 3 layers, 4 heads, 2 of keys, hidden 48, theta 10000, prefix "model.", lm_head of its own.
+VARIANTS = {
+    "llama": dict(),
+    "llama_ungrouped_tied": dict(n_kv=4, tied=True, prefix="model."),
+    "llama_scaled": dict(scaling=LLAMA3, theta=500000.0, n_kv=1),
+    "llama_scaled_old_keys": dict(scaling=LLAMA3, old=True),
+    "llama_linear": dict(scaling={"rope_type": "linear", "factor": 4.0}),
+    "llama_wide_heads_f16": dict(head_dim=20, n_heads=6, n_kv=3, dtype="F16"),
+    "llama_base_only": dict(prefix="", headless=True),
+    "mistral": dict(kind="mistral", window=9),
+    "mistral_whole_bf16": dict(kind="mistral", window=None, head_dim=8, dtype="BF16", n_shards=3),
+    "qwen2": dict(kind="qwen2"),
+    "qwen2_window": dict(kind="qwen2", window=5, first=1),
+    "qwen2_layer_types": dict(kind="qwen2", window=7, kinds=["sliding_attention", "full_attention", "sliding_attention"]),
+    "qwen3": dict(kind="qwen3", head_dim=16, n_heads=4, tied=True),
+    "eurobert": dict(kind="eurobert", n_kv=2, theta=250000.0),
+}
+
+
+def write_random(folder, seed=0, kind="llama", n_layers=3, n_heads=4, n_kv=2, head_dim=None, hidden=48, ffn=70,
+                 vocab=300, positions=200, theta=10000.0, scaling=None, old=False, window=None, first=0, kinds=None,
+                 tied=False, headless=False, prefix="model.", dtype="F32", n_shards=1):
+    weights, width = Weights(seed), head_dim or hidden // n_heads
+    weights.table("embed_tokens", vocab, hidden)
+    for number in range(n_layers):
+        layer = f"layers.{number}."
+        for name, n in (("q", n_heads), ("k", n_kv), ("v", n_kv)):
+            weights.dense(f"{layer}self_attn.{name}_proj", n * width, hidden, 1.5, bias=kind == "qwen2")
+        weights.dense(layer + "self_attn.o_proj", hidden, n_heads * width, 0.3, bias=False)
+        if kind == "qwen3":
+            for name in "qk":
+                weights.norm(f"{layer}self_attn.{name}_norm", width, bias=False)
+        weights.norm(layer + "input_layernorm", hidden, bias=False)
+        weights.norm(layer + "post_attention_layernorm", hidden, bias=False)
+        weights.dense(layer + "mlp.gate_proj", ffn, hidden, bias=False)
+        weights.dense(layer + "mlp.up_proj", ffn, hidden, bias=False)
+        weights.dense(layer + "mlp.down_proj", hidden, ffn, 0.3, bias=False)
+    weights.norm("norm", hidden, bias=False)
+    weights.rename(prefix)
+    if not tied and not headless:
+        weights.table("lm_head", vocab, hidden)
+    config = dict(
+        model_type=kind, num_hidden_layers=n_layers, num_attention_heads=n_heads, num_key_value_heads=n_kv,
+        head_dim=width, hidden_size=hidden, intermediate_size=ffn, hidden_act="silu", rms_norm_eps=1e-5,
+        max_position_embeddings=positions, vocab_size=vocab, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    )
+    if not headless:
+        config["tie_word_embeddings"] = tied
+    if old:
+        config |= dict(rope_theta=theta, rope_scaling=scaling)
+    else:
+        config["rope_parameters"] = {"rope_type": "default", **(scaling or {}), "rope_theta": theta}
+    if kind in ("mistral", "qwen2", "qwen3"):
+        config["sliding_window"] = window
+    if kind in ("qwen2", "qwen3"):
+        config |= dict(use_sliding_window=window is not None, max_window_layers=first)
+    if kinds:
+        config["layer_types"] = kinds
+    return save(folder, config, weights, dtype, n_shards)
+
+
+def windows(config):
+    """The keys that a query of each layer sees, itself included; None: all before it."""
+    n, window = config["num_hidden_layers"], config.get("sliding_window")
+    if "layer_types" in config:
+        return [window if kind == "sliding_attention" else None for kind in config["layer_types"]]
+    return [window if i >= config.get("max_window_layers", 0) else None for i in range(n)]
+
+
+def forward(folder, ids, types=None):
+    config, weights = read(folder)
+    eps, n_heads, n_kv = config["rms_norm_eps"], config["num_attention_heads"], config["num_key_value_heads"]
+    rope = config.get("rope_parameters") or config["rope_scaling"]
+    inverse = frequencies(config["head_dim"], rope.get("rope_theta") or config["rope_theta"], rope)
+
+    def turned(name, x, n):
+        x = split_heads(x, n)
+        if name + "_norm.weight" in weights:
+            x = rms_norm(weights[name + "_norm.weight"], x, eps)
+        return np.repeat(rotate(x, inverse), n_heads // n, axis=0)
+
+    def layer(number, x):
+        name = f"layers.{number}."
+        y = rms_norm(weights[name + "input_layernorm.weight"], x, eps)
+        q, k = (turned(f"{name}self_attn.{part}", dense(weights, f"{name}self_attn.{part}_proj", y), n)
+                for part, n in (("q", n_heads), ("k", n_kv)))
+        v = np.repeat(split_heads(dense(weights, name + "self_attn.v_proj", y), n_kv), n_heads // n_kv, axis=0)
+        mask = 0.0 if config["model_type"] == "eurobert" else causal_mask(len(x), windows(config)[number])
+        attention, output = attend(q, k, v, mask)
+        x = x + dense(weights, name + "self_attn.o_proj", join_heads(output))
+        y = rms_norm(weights[name + "post_attention_layernorm.weight"], x, eps)
+        wide = ACTIVATIONS[config["hidden_act"]](dense(weights, name + "mlp.gate_proj", y)) * dense(weights, name + "mlp.up_proj", y)
+        return x + dense(weights, name + "mlp.down_proj", wide), attention, output
+
+    heads = run_layers(weights["embed_tokens.weight"][ids], config["num_hidden_layers"], layer)
+    return block(heads, lambda x: rms_norm(weights["norm.weight"], x, eps))
+
+
+def logits(folder, states):
+    config, weights = read(folder)
+    return next_logits(states, lambda x: rms_norm(weights["norm.weight"], x, config["rms_norm_eps"]),
+                       weights.get("lm_head.weight", weights["embed_tokens.weight"]))
