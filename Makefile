@@ -12,19 +12,26 @@ BINARY    := $(if $(SANITIZER),$(BUILD)/headscope,build/headscope)
 # -fno-math-errno and -fno-trapping-math let gcc vectorise without changing any finite result.
 CFLAGS   ?= -O3 -g -fno-math-errno -fno-trapping-math
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wvla
-WERROR   ?= -Werror
+# Warnings are errors in `make lint` and in CI. Developers set WERROR=-Werror in their environment; a user's
+# build must not fail because a newer compiler has a new warning.
+WERROR   ?=
 PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib libzstd nettle
+# libharu has no .pc file in Debian.
+PDF_LIBS := -lhpdf
+# The font of figures, linked in (Debian: fonts-dejavu-core).
+FIGURE_FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 # Loaded when it is used (server/commands/lazy_curl.h), so only its headers are needed here.
 HEADERS  := libcurl
-# oneDNN is optional and brings no pkg-config file in Debian.
-ONEDNN   := $(shell echo '#include <dnnl.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
 
-CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE $(if $(ONEDNN),-DHS_WITH_ONEDNN)
+CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE
 SAN      := $(if $(SANITIZER),-fsanitize=$(SANITIZER) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+# Arithmetic is compiled to the letter. Only the kernels let a * b + c become one fused step; clang would do so
+# everywhere.
 # No path of this machine in the program: built elsewhere it is the same to the byte.
-ALL_CFLAGS = -std=c17 -pthread -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
-PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null))$(PKG_CFLAGS)
-LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(if $(ONEDNN),-ldnnl -lgomp) -lm -pthread
+ALL_CFLAGS = -std=c17 -pthread -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) $(CFLAGS) $(SAN) $(CPPFLAGS) $(PKG_CFLAGS)
+# Headers of libraries are the system's: no warnings from them.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PACKAGES) $(HEADERS) 2>/dev/null)))$(PKG_CFLAGS)
+LIBS       = $(shell pkg-config --libs $(PACKAGES)) $(PDF_LIBS) -lm -pthread
 
 # Compilers at once where a target builds everything; test suites run one after another.
 JOBS ?= $(shell nproc)
@@ -40,9 +47,14 @@ OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(SOURCES)))
 LIBRARY := $(BUILD)/libheadscope.a
 VIEWER_SOURCES := $(shell find static -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-UNIT_SOURCES := $(wildcard tests/unit/test_*.c)
+# Names of unit tests that `make unit` leaves out.
+UNIT_LEFT_OUT ?=
+UNIT_SOURCES := $(filter-out $(UNIT_LEFT_OUT:%=tests/unit/%.c),$(wildcard tests/unit/test_*.c))
 UNIT_TESTS   := $(UNIT_SOURCES:tests/unit/%.c=$(BUILD)/tests/%)
-UNIT_HELPERS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.o,$(filter-out $(UNIT_SOURCES),$(wildcard tests/unit/*.c)))
+UNIT_HELPERS := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%.o,$(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c)))
+# The benchmark of passes, beside the program: each flavour has its own.
+PASSES         := $(dir $(BINARY))bench/passes
+PASSES_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/passes*.c) tests/bench/measure.c)
 # Through the socket of a running service, without a fuzzer: tests/fuzz/service.py.
 FUZZ_SERVICE := http json
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -64,16 +76,15 @@ test: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all test-programs
 	@$(MAKE) --no-print-directory check
 
-.PHONY: packages-build packages-test packages-lint
-packages-build packages-test packages-lint: packages-%:
+.PHONY: packages-build packages-test packages-lint packages-wheel
+packages-build packages-test packages-lint packages-wheel: packages-%:
 	@deploy/packages.sh $*
 
 ## make                 build/headscope, viewer and embedded model linked in
 .PHONY: all
 all: $(BINARY)
 
-# With what the thread sanitizer need not tell.
-$(BINARY): $(BUILD)/server/commands/main.o $(if $(findstring thread,$(SANITIZER)),$(BUILD)/tests/unit/thread_sanitizer.o) $(LIBRARY)
+$(BINARY): $(BUILD)/server/commands/main.o $(LIBRARY)
 	$(say) LINK $@
 	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
 
@@ -81,8 +92,8 @@ $(LIBRARY): $(filter-out $(BUILD)/server/commands/main.o,$(OBJECTS)) $(BUILD)/vi
 	@rm -f $@
 	@$(AR) rcs $@ $^
 
-# Kernels say a * b + c and mean one fused step where the CPU has it; everything else is compiled to the letter.
-$(BUILD)/engine/kernels/kernels_%.o $(BUILD)/engine/pass/measure.o: ALL_CFLAGS += -ffp-contract=fast
+# Kernels say a * b + c and mean one fused step where the CPU has it.
+$(BUILD)/engine/kernels/kernels_%.o $(BUILD)/tests/bench/measure.o: ALL_CFLAGS += -ffp-contract=fast
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(say) CC $<
@@ -96,6 +107,8 @@ $(BUILD)/%.o: %.S
 # .incbin files are invisible to -MMD.
 $(BUILD)/model/mini/embedded.o: $(wildcard model/mini/*)
 $(BUILD)/api/openapi.o: api/openapi.json
+$(BUILD)/api/figures/font_file.o: $(FIGURE_FONT)
+$(BUILD)/api/figures/font_file.o: CPPFLAGS += -DFIGURE_FONT='"$(FIGURE_FONT)"'
 
 # The viewer: npm ci, then Vite into build/viewer, then one C file that holds every file of it.
 static/node_modules/.package-lock.json: static/package.json static/package-lock.json
@@ -120,8 +133,10 @@ check: unit fuzz-smoke api-test viewer-test browser-test
 test-programs: $(UNIT_TESTS) $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
 
 ## make unit            C unit tests (Check)
+# Programs of another architecture run under RUNNER.
+RUNNER ?=
 unit: $(UNIT_TESTS)
-	@printf '%s\n' $^ | xargs -P $(JOBS) -I{} sh -c 'out=$$({} 2>&1); code=$$?; printf "== {}\n%s\n" "$$out"; exit $$code'
+	@printf '%s\n' $^ | xargs -P $(JOBS) -I{} sh -c 'out=$$($(RUNNER) {} 2>&1); code=$$?; printf "== {}\n%s\n" "$$out"; exit $$code'
 
 $(BUILD)/tests/unit/%.o: CPPFLAGS += $(shell pkg-config --cflags check 2>/dev/null)
 # tests/unit/chaos.c stands before everything that hands out memory.
@@ -161,11 +176,41 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
+## make test-slow       proofs that take minutes: kill at every call, thirty kills, all backends, a soak
+.PHONY: test-slow
+SOAK_MINUTES ?= 2
+test-slow: packages-build packages-test
+	@$(MAKE) --no-print-directory -j$(JOBS) all
+	$(PYTEST) -m slow
+	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
+
+## make test-arm64      cross-built, under qemu-user: unit tests, API tests that compare with the references
+# The tests in Python run on this machine; what they start is a script that starts the program under qemu.
+ARM64       := build/arm64
+ARM64_TESTS := tests/api/test_reference.py::test_every_figure[distilbert-default] \
+    tests/api/test_reference.py::test_every_figure[distilbert-openblas] tests/api/test_reference.py::test_short_texts_and_pairs \
+    tests/api/test_families.py::test_short_texts_and_pairs tests/api/test_byte_pairs.py tests/api/test_formats.py \
+    tests/api/test_reference_corpus.py::test_an_experiment_is_the_references[cka]
+.PHONY: test-arm64 arm64
+test-arm64: packages-build
+	@if [ "$$(uname -m)" = aarch64 ]; then echo 'test-arm64: this is an arm64 machine: make test runs all tests'; \
+	elif deploy/packages.sh arm64; then $(MAKE) --no-print-directory arm64; \
+	else echo 'test-arm64: the packages for arm64 cannot be installed here, so nothing of it is tested'; fi
+arm64: export PKG_CONFIG_LIBDIR := /usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig
+arm64: export CK_TIMEOUT_MULTIPLIER := 20
+arm64:
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(ARM64) BINARY=$(ARM64)/program RUNNER=qemu-aarch64 \
+	    UNIT_LEFT_OUT='test_api_number test_api_threads' CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar $(ARM64)/program unit
+	@printf '#!/bin/sh\nexec qemu-aarch64 %s/program "$$@"\n' '$(abspath $(ARM64))' > $(ARM64)/headscope
+	@chmod +x $(ARM64)/headscope
+	HEADSCOPE=$(abspath $(ARM64))/headscope $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) $(ARM64_TESTS)
+
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
-# On two cores at least: most tests wait. More than four would only take memory.
-TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
-api-test: $(BINARY)
-	HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) tests/api
+# One more than cores, since tests also wait. More than four would only take memory.
+TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
+PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) tests/api
+api-test: $(BINARY) $(PASSES)
+	$(PYTEST) -m 'not slow'
 
 ## make viewer-test     unit tests of the viewer's modules (node)
 viewer-test: static/node_modules/.package-lock.json
@@ -205,7 +250,7 @@ soak: packages-test $(BINARY)
 overload: packages-test $(BINARY) build/bench/load
 	$(PYTHON) tests/bench/overload.py $(BINARY) build/bench/load
 
-## make bench           speed beside what the machine could do, into docs/performance.md; QUICK=1: a few minutes, printed
+## make bench           speed beside what the machine could do, into docs/explanation/performance.md; QUICK=1: a few minutes, printed
 QUICK ?=
 build/bench/load: tests/bench/load.c
 	@mkdir -p $(@D)
@@ -215,10 +260,14 @@ build/bench/shared_passes: $(BUILD)/tests/bench/shared_passes.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(CC) -o $@ $^ $(LIBS)
-bench: packages-test $(BINARY) build/bench/load
-	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
+$(PASSES): $(PASSES_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(SAN) -o $@ $^ $(LIBS)
+bench: packages-test $(BINARY) $(PASSES) build/bench/load
+	env -u OPENBLAS_CORETYPE $(PYTHON) tests/bench/run.py $(BINARY) $(PASSES) build/bench/load --json build/bench$(if $(QUICK),-quick).json \
 	    $(if $(QUICK),--quick)
-	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/performance.md)
+	$(if $(QUICK),,$(PYTHON) tests/bench/report.py build docs/explanation/performance.md)
 
 ## make bench-peers     beside ONNX Runtime (npm) and, where installed, PyTorch, in one run
 PEERS := tests/bench/peers
@@ -231,24 +280,38 @@ build/bench/engine_peer: $(BUILD)/$(PEERS)/engine_peer.o $(LIBRARY)
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modules/.package-lock.json
 	env -u OPENBLAS_CORETYPE $(PYTHON) $(PEERS)/peers.py build/bench/engine_peer $(BINARY) --json build/bench-peers.json
-	$(PYTHON) tests/bench/report.py build docs/performance.md
+	$(PYTHON) tests/bench/report.py build docs/explanation/performance.md
 
 ## make format          clang-format over all C; format-check only looks
-C_FILES = $(shell git ls-files '*.c' '*.h')
-.PHONY: format format-check lint layers bench bench-peers clean help
+C_FILES = $(shell find $(FOLDERS) tests -name '*.[ch]' -not -path '*/node_modules/*')
+.PHONY: format format-check lint viewer-lint layers prose bench bench-peers clean help
 format:
 	clang-format -i $(C_FILES)
 format-check: packages-lint
 	clang-format --dry-run --Werror $(C_FILES)
 
-## make lint            gcc warnings as errors, clang-tidy, cppcheck
-lint: packages-lint all
-	deploy/lint.sh $(SOURCES:%.S=)
+## make lint            compiler warnings as errors, clang-tidy, cppcheck; the viewer: TypeScript, ESLint, Prettier
+# A tree of its own, so that no object compiled without -Werror is taken for a checked one.
+lint: packages-build packages-lint viewer-lint
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=build/lint WERROR=-Werror objects
+	WARN='$(WARN)' deploy/lint.sh $(SOURCES:%.S=)
+# TypeScript needs the types that the build makes of openapi.json.
+viewer-lint: build/viewer/index.html
+	cd static && npm run --silent lint
 
-## make layers          rooms: direction of includes and calls, circles, libraries, names, lengths
+# Every object of the program and of the tests in C.
+.PHONY: objects
+objects: $(OBJECTS) $(UNIT_TESTS:$(BUILD)/tests/%=$(BUILD)/tests/unit/%.o) $(UNIT_HELPERS) \
+    $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/fuzz_%.o) $(PASSES_OBJECTS)
+
+## make layers          modules: direction of includes and calls, circles, libraries, names, lengths
 # Calls are read from objects and nothing is built for it: after `make` all of them are looked at.
 layers:
 	$(Q)$(PYTHON) tests/layers.py --strict --objects $(BUILD)
+
+## make prose           spelling and wording of documents and comments; spelling where codespell is installed
+prose:
+	$(Q)$(PYTHON) tests/prose/check.py
 
 ## make install         program, manual page, shell completion below PREFIX (/usr/local); DESTDIR before it
 PREFIX ?= /usr/local
@@ -261,16 +324,34 @@ install: all
 	$(BINARY) help --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/headscope
 
 .PHONY: dist deb
-## make dist            dist/: sources, program, Debian package, what it is made of (CycloneDX), checksums
+## make dist            dist/: sources, programs with their libraries, wheels, Debian package, CycloneDX, checksums
+MACHINES ?= x86_64 aarch64
 VERSION = $(shell sed -n 's/.*HS_VERSION "\(.*\)"/\1/p' server/base/version.h)
-dist: all deb
-	git archive --prefix=headscope-$(VERSION)/ HEAD | gzip -9n > dist/headscope-$(VERSION).tar.gz
-	install -m 755 $(BINARY) dist/headscope
+DIST_TAR = tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(deploy/source-date.sh)
+dist: all deb wheel $(MACHINES:%=tarball-%)
+	$(if $(wildcard .git),git archive --prefix=headscope-$(VERSION)/ HEAD, \
+	    $(DIST_TAR) --exclude=./build --exclude=./dist --exclude=node_modules --exclude=__pycache__ \
+	    --transform 's,^\.,headscope-$(VERSION),S' -c .) | gzip -9n > dist/headscope-$(VERSION).tar.gz
 	$(PYTHON) deploy/sbom.py $(BINARY) > dist/headscope-$(VERSION).cdx.json
 	cd dist && rm -f SHA256SUMS && sha256sum * > SHA256SUMS
 ## make deb             a Debian package of it in dist/
 deb: all
 	deploy/debian-package.sh dist
+
+## make wheel           dist/: Python packages that hold the program, for x86-64 and arm64; MACHINES=x86_64: for that only
+.PHONY: wheel wheel-test $(MACHINES:%=portable-%) $(MACHINES:%=wheel-%) $(MACHINES:%=tarball-%)
+wheel: $(MACHINES:%=wheel-%)
+$(MACHINES:%=wheel-%): wheel-%: portable-%
+	deploy/python-package.sh $*
+$(MACHINES:%=tarball-%): tarball-%: portable-%
+	@mkdir -p dist
+	$(DIST_TAR) --transform 's,^\.,headscope-$(VERSION)-linux-$*,S' -C build/portable/$* -c . | \
+	    gzip -9n > dist/headscope-$(VERSION)-linux-$*.tar.gz
+$(MACHINES:%=portable-%): portable-%: build/viewer_files.c | packages-wheel
+	deploy/portable.sh $*
+## make wheel-test      the wheels, and the program unpacked, on bare Debian 11, 12, 13 and sid (needs root)
+wheel-test: wheel $(MACHINES:%=tarball-%)
+	tests/platforms/wheel.sh
 
 ## make clean           remove build/ and dist/
 clean:

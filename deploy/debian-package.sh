@@ -1,12 +1,12 @@
 #!/bin/sh
 # A Debian package of the program that `make` built, by dpkg-deb: deploy/debian-package.sh FOLDER, or `make deb`.
-# Its dates are the commit's, so that the same tree gives the same bytes.
+# Dates in it are the tree's (deploy/source-date.sh), so that the same tree gives the same bytes.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$1
 version=$(sed -n 's/.*HS_VERSION "\(.*\)"/\1/p' "$root/server/base/version.h")
 architecture=$(dpkg --print-architecture)
-SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
+SOURCE_DATE_EPOCH=$("$root/deploy/source-date.sh")
 export SOURCE_DATE_EPOCH
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT

@@ -1,17 +1,40 @@
 #!/bin/sh
 # Installs the Debian packages that a group of make targets needs, and only those that are missing.
-#     deploy/packages.sh build|test|lint|runtime
+#     deploy/packages.sh build|test|lint|wheel|runtime|arm64
 #     deploy/packages.sh list runtime       only their names
 set -eu
 
-build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libdnnl-dev libuv1-dev
-       libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev"
+build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libuv1-dev
+       libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev libhpdf-dev fonts-dejavu-core"
 test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
-      python3-ipykernel chromium xz-utils zstd curl python3-yaml"
-lint="clang-format clang-tidy cppcheck clang libclang-rt-14-dev"
-# What the program itself loads: all that an image has to hold.
-runtime="libmicrohttpd12 libjansson4 libopenblas0-pthread libdnnl2 libgomp1 libuv1 libsqlite3-0 zlib1g libzstd1 libnettle8
-         libcurl4 ca-certificates"
+      python3-ipykernel chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
+lint="clang-format clang-tidy cppcheck clang libclang-rt-dev"
+# For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
+arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
+       libmicrohttpd-dev:arm64 libjansson-dev:arm64 libopenblas-dev:arm64 libuv1-dev:arm64
+       libsqlite3-dev:arm64 zlib1g-dev:arm64 libzstd-dev:arm64 nettle-dev:arm64 libcurl4-openssl-dev:arm64 libhpdf-dev:arm64
+       fonts-dejavu-core check:arm64"
+# For Python packages that hold the program (deploy/portable.sh), and for tests of them.
+wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring gcc-aarch64-linux-gnu python3 python3-setuptools
+       python3-wheel python3-numpy debootstrap qemu-user fonts-dejavu-core"
+# The program loads these: an image has to hold them. NEW|OLD: Debian 13 renamed the package, for 64-bit time_t.
+runtime="libmicrohttpd12t64|libmicrohttpd12 libjansson4 libopenblas0-pthread libuv1t64|libuv1 libsqlite3-0
+         zlib1g libzstd1 libnettle8t64|libnettle8 libhpdf-2.3.0 libcurl4t64|libcurl4 ca-certificates"
+
+# Prints the first of NEW|OLD that apt knows here, else the last.
+name_here() {
+    for name in $(echo "$1" | tr '|' ' '); do
+        if apt-cache show "$name" >/dev/null 2>&1; then break; fi
+    done
+    echo "$name"
+}
+# Succeeds if any of NEW|OLD is installed.
+installed() {
+    for name in $(echo "$1" | tr '|' ' '); do
+        if dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed; then return 0; fi
+    done
+    return 1
+}
 
 only_list=
 if [ "${1:-}" = list ]; then
@@ -22,17 +45,19 @@ case "${1:-}" in
 build) packages=$build why="to build headscope" ;;
 test) packages=$test why="to run its tests" ;;
 lint) packages=$lint why="to check its sources" ;;
+wheel) packages=$wheel why="to build Python packages" ;;
 runtime) packages=$runtime why="to run headscope" ;;
-*) echo "usage: $0 [list] build|test|lint|runtime" >&2; exit 2 ;;
+arm64) packages=$arm64 why="to build and run it for arm64" ;;
+*) echo "usage: $0 [list] build|test|lint|wheel|runtime|arm64" >&2; exit 2 ;;
 esac
 if [ "$only_list" ]; then
-    echo "$packages" | tr -s ' \n' ' '
+    for package in $packages; do name_here "$package"; done | paste -sd ' '
     exit
 fi
 
 missing=
 for package in $packages; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing="$missing $package"
+    installed "$package" || missing="$missing $package"
 done
 # Node may come from elsewhere than Debian: what counts is the commands.
 if [ "$1" = build ]; then
@@ -54,8 +79,12 @@ else
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# shellcheck disable=SC2086 # both are lists of words
+# shellcheck disable=SC2086,SC2046 # lists of words
 {
+    if [ "$1" = arm64 ]; then
+        $as_root dpkg --add-architecture arm64
+        keep=--no-remove # where both cannot be installed, those that are there stay
+    fi
     $as_root apt-get update -q
-    $as_root apt-get install -q -y --no-install-recommends $missing
+    $as_root apt-get install -q -y --no-install-recommends ${keep:-} $(for package in $missing; do name_here "$package"; done)
 }

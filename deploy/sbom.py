@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the program is made of, as a CycloneDX document on standard output: `deploy/sbom.py build/headscope`.
+"""Lists the components of the program, as a CycloneDX document on standard output: `deploy/sbom.py build/headscope`.
 
 The libraries that it loads, with the versions of this machine's Debian packages; the npm packages in the viewer; the
 embedded model. The same tree on the same machine gives the same bytes.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # What Vite bundles; the other npm packages only build and test.
-IN_THE_VIEWER = ["@fontsource/ibm-plex-mono", "@fontsource/ibm-plex-sans", "uplot"]
+IN_THE_VIEWER = ["@fontsource/ibm-plex-mono", "@fontsource/ibm-plex-sans", "preact", "uplot"]
 
 
 def digest(path):
@@ -41,6 +41,7 @@ def main(binary):
                               check=True).stdout.split()
     lock = json.loads((ROOT / "static/package-lock.json").read_text())
     components = [debian(package) for package in packages] + [npm(name, lock) for name in IN_THE_VIEWER]
+    components.append(debian("fonts-dejavu-core"))
     components.append({"type": "machine-learning-model", "name": "mini", "version": version,
                        "hashes": digest(ROOT / "model/mini/model.safetensors")})
     json.dump({"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,

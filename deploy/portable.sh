@@ -1,0 +1,161 @@
+#!/bin/sh
+# Builds a program that runs on every Linux with glibc 2.31 or newer (Debian 11, Ubuntu 20.04, RHEL 9), with the
+# shared libraries it needs beside it:
+#
+#     deploy/portable.sh x86_64|aarch64
+#
+# Leaves bin/, lib/ and licenses/ in build/portable/ARCH. Needs no root, only the packages of `make packages-wheel`.
+#
+# This machine's gcc compiles against Debian 11's C library, unpacked in build/portable/parts/ARCH/sysroot. Debian 11
+# gets no more security fixes, so the libraries that read data from the network or from files are built from Debian
+# 13's sources. They are linked in statically: libcurl, which `headscope pull` loads from the system, then finds the
+# system's own zlib, zstd and nettle. OpenBLAS stays Debian 11's, as shared library.
+#
+# DEBIAN_MIRROR names another mirror than deb.debian.org, COMPILER_CACHE a command such as ccache.
+set -eu
+cd "$(dirname "$0")/.."
+arch=$1
+case $arch in
+x86_64) debian=amd64 compiler_libraries="libgfortran5 libquadmath0" ;;
+aarch64) debian=arm64 compiler_libraries=libgfortran5 ;;
+*) echo "portable: no such architecture: $arch; x86_64 and aarch64 are known" >&2; exit 2 ;;
+esac
+triplet=$arch-linux-gnu
+work=$PWD/build/portable/parts/$arch
+sysroot=$work/sysroot
+prefix=$work/prefix
+out=$PWD/build/portable/$arch
+jobs=$(nproc)
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mkdir -p "$work" "$prefix/lib" "$prefix/include"
+
+# private COMMAND...: apt-get with lists and caches of its own, for binaries of Debian 11 and sources of Debian 13.
+private() {
+    apt-get -q -o Dir::State="$work/apt" -o Dir::State::status="$work/apt/status" -o Dir::Cache="$work/apt/cache" \
+        -o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=- -o APT::Architecture="$debian" \
+        -o APT::Architectures="$debian" "$@" >"$work/apt.log" 2>&1 || { tail -n 5 "$work/apt.log" >&2; exit 1; }
+}
+if ! [ -e "$work/unpacked" ]; then
+    echo "  GET  Debian 11's C library and OpenBLAS for $arch"
+    rm -rf "$work/apt" "$work/packages" "$sysroot"
+    mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/packages" "$sysroot"
+    : >"$work/apt/status"
+    key='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
+    printf 'deb %s %s bullseye main\ndeb-src %s %s trixie main\n' "$key" "$mirror" "$key" "$mirror" >"$work/apt/sources.list"
+    private update
+    # shellcheck disable=SC2086 # a list of words
+    (cd "$work/packages" && private download libc6 libc6-dev linux-libc-dev libopenblas0-pthread libopenblas-pthread-dev \
+        libgcc-s1 gcc-10-base $compiler_libraries)
+    for package in "$work/packages"/*.deb; do
+        dpkg-deb --extract "$package" "$sysroot"
+    done
+    # Absolute links, as that of the dynamic linker, would lead out of the folder.
+    find "$sysroot" -lname '/*' -printf '%p %l\n' | while read -r link target; do
+        ln -sfn "$sysroot$target" "$link"
+    done
+    touch "$work/unpacked"
+fi
+
+# The cross compiler would find this machine's headers and start files for $arch first, were these not named.
+found="-isystem $sysroot/usr/include/$triplet -isystem $sysroot/usr/include -B$sysroot/usr/lib/$triplet"
+CC="$triplet-gcc --sysroot=$sysroot $found"
+LDFLAGS="-L$sysroot/usr/lib/$triplet -L$sysroot/lib/$triplet -Wl,-rpath-link,$sysroot/usr/lib/$triplet:$sysroot/lib/$triplet"
+export CC LDFLAGS AR="$triplet-ar" RANLIB="$triplet-ranlib" CFLAGS='-O2 -fPIC' CHOST="$triplet"
+
+with_cmake() {
+    cmake -S . -B out -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" \
+        -DCMAKE_INSTALL_LIBDIR=lib "$@" && make -j "$jobs" -C out install
+}
+with_configure() {
+    ./configure --host="$triplet" --prefix="$prefix" --libdir="$prefix/lib" --disable-shared --enable-static "$@" &&
+        make -j "$jobs" install
+}
+build_zlib() {
+    ./configure --prefix="$prefix" --static && make -j "$jobs" install
+}
+build_libzstd() {
+    make -j "$jobs" -C lib PREFIX="$prefix" install-static install-includes
+}
+build_nettle() {
+    with_configure --disable-public-key --disable-openssl --disable-documentation --enable-fat
+}
+build_jansson() {
+    with_cmake -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF
+}
+build_libuv1() {
+    with_cmake -DLIBUV_BUILD_SHARED=OFF -DBUILD_TESTING=OFF
+}
+# The amalgamation is made by tools that run here; only its compilation is for the target.
+build_sqlite3() {
+    env -u CHOST CC=gcc LDFLAGS= ./configure --disable-tcl --disable-readline && make sqlite3.c &&
+        $CC $CFLAGS -DSQLITE_OMIT_LOAD_EXTENSION -c sqlite3.c && "$AR" rcs "$prefix/lib/libsqlite3.a" sqlite3.o &&
+        cp sqlite3.h "$prefix/include/"
+}
+build_libmicrohttpd() {
+    with_configure --disable-https --disable-doc --disable-examples --disable-tools --disable-curl --disable-bauth \
+        --disable-dauth --disable-httpupgrade --disable-postprocessor --disable-cookie
+}
+# Figures hold no PNG files, so libpng is left out. Its archive has another name than Debian's library.
+build_libharu() {
+    with_cmake -DBUILD_SHARED_LIBS=OFF -DLIBHPDF_SHARED=OFF -DLIBHPDF_STATIC=ON -DLIBHPDF_EXAMPLES=OFF \
+        -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON -DZLIB_ROOT="$prefix" -DZLIB_INCLUDE_DIR="$prefix/include" \
+        -DZLIB_LIBRARY="$prefix/lib/libz.a" &&
+        { [ -e "$prefix/lib/libhpdf.a" ] || mv "$prefix/lib/libhpdfs.a" "$prefix/lib/libhpdf.a"; }
+}
+# Loaded when it is used, so only its headers are needed (server/commands/lazy_curl.h).
+build_curl() {
+    cp -r include/curl "$prefix/include/"
+}
+libraries="zlib libzstd nettle jansson libuv1 sqlite3 libmicrohttpd libharu"
+for name in $libraries curl; do
+    source=$work/source/$name
+    [ -e "$source/built" ] && continue
+    echo "  LIB  $name"
+    rm -rf "$source"
+    mkdir -p "$source"
+    (cd "$source" && private source "$name" && cd ./*/ && dpkg-parsechangelog -S Version >../version &&
+        "build_$name" >../log 2>&1) || { tail -n 20 "$source/log" >&2; exit 1; }
+    touch "$source/built"
+done
+
+blas=openblas-pthread
+make -j "$jobs" WERROR= CC="${COMPILER_CACHE:-} $CC" AR="$AR" BUILD="build/portable/parts/$arch/objects" BINARY="$work/headscope" \
+    CFLAGS='-O3 -g -fno-math-errno -fno-trapping-math' HEADERS='' \
+    PKG_CFLAGS="-I$prefix/include -I$sysroot/usr/include/$triplet/$blas" \
+    LIBS="-Wl,--as-needed,--exclude-libs,ALL,--disable-new-dtags,-rpath,'\$\$ORIGIN/../lib' $LDFLAGS -L$prefix/lib \
+        -lmicrohttpd -ljansson -luv -lsqlite3 -lzstd -lhpdf -lz -lnettle -L$sysroot/usr/lib/$triplet/$blas -lopenblas -lm -ldl -pthread"
+
+# The program, and the libraries it loads beyond glibc and libgcc, which every Linux with glibc has.
+rm -rf "$out"
+mkdir -p "$out/bin" "$out/lib" "$out/licenses"
+cp "$work/headscope" "$out/bin/"
+cp LICENSE "$out/licenses/headscope"
+for name in $libraries; do
+    cp "$work/source/$name"/*/debian/copyright "$out/licenses/$name"
+    echo "$name $(cat "$work/source/$name/version"): Debian 13's source package, in the program"
+done >"$out/licenses/README"
+cp /usr/share/doc/fonts-dejavu-core/copyright "$out/licenses/fonts-dejavu-core"
+echo "fonts-dejavu-core $(dpkg-query -W -f '${Version}' fonts-dejavu-core): this machine's package, in the program" \
+    >>"$out/licenses/README"
+for package in libopenblas0-pthread gcc-10-base; do
+    cp "$sysroot/usr/share/doc/$package/copyright" "$out/licenses/$package"
+    echo "$package $(dpkg-deb -f "$work/packages/$package"_*.deb Version): Debian 11's package, in lib/"
+done >>"$out/licenses/README"
+for package in @fontsource/ibm-plex-mono @fontsource/ibm-plex-sans uplot; do
+    folder=static/node_modules/$package
+    cp "$folder/LICENSE" "$out/licenses/$(basename "$package")"
+    echo "$package $(sed -n 's/^ *"version": "\(.*\)".*/\1/p' "$folder/package.json"): npm package, in the viewer"
+done >>"$out/licenses/README"
+collect() {
+    for library in $("$triplet-readelf" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -vE '^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.[0-9]+|ld-linux.*)$'); do
+        [ -e "$out/lib/$library" ] && continue
+        cp -L "$(find "$sysroot" -name "$library" | head -n 1)" "$out/lib/$library"
+        collect "$out/lib/$library"
+    done
+}
+collect "$out/bin/headscope"
+newest=$("$triplet-objdump" -T "$out/bin/headscope" "$out"/lib/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+[ "$(printf 'GLIBC_2.31\n%s\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.31 ] ||
+    { echo "portable: the program needs $newest; it must run with glibc 2.31" >&2; exit 1; }
+"$triplet-strip" "$out/bin/headscope" "$out"/lib/*
