@@ -181,7 +181,7 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 SOAK_MINUTES ?= 2
 test-slow: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow || $(AGAIN)
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
 
 ## make test-arm64      cross-built, under qemu-user: unit tests, API tests that compare with the references
@@ -208,9 +208,11 @@ arm64:
 ## make api-test        the running server over HTTP, the command line, the notebook (pytest)
 # One more than cores, since tests also wait. More than four would only take memory.
 TEST_PROCESSES ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
-PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -p no:cacheprovider -n $(TEST_PROCESSES) tests/api
+PYTEST = HEADSCOPE=$(abspath $(BINARY)) $(PYTHON) -m pytest -q -o cache_dir=$(abspath $(BUILD))/pytest -n $(TEST_PROCESSES) tests/api
+# With CI set, tests that failed run a second time, alone. One that fails twice fails the target; the log shows both times.
+AGAIN = { [ $$? = 1 ] && [ "$$CI" ] && echo '== the failed tests once more, alone' && $(PYTEST) -n 0 --last-failed; }
 api-test: $(BINARY) $(PASSES)
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow' || $(AGAIN)
 
 ## make viewer-test     unit tests of the viewer's modules (node)
 viewer-test: static/node_modules/.package-lock.json

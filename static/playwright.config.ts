@@ -8,6 +8,8 @@ export default defineConfig({
   // Each has a server and a state folder of its own (e2e/server.ts).
   workers: 2,
   reporter: "list",
+  // A test that passes the second time is listed as flaky.
+  retries: process.env.CI ? 1 : 0,
   // For what would otherwise wait for ever; no test measures time with them.
   timeout: 600_000,
   expect: {
