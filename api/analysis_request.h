@@ -26,8 +26,8 @@ typedef struct hs__prediction_request {
     bool asked; /* for: by this field or among the outputs */
 } hs__prediction_request;
 
-/* Outputs of task heads, as bits. */
-enum { HS__TASK_CLASSES = 1, HS__TASK_NEXT_SENTENCE = 2, HS__TASK_ANSWER = 4 };
+/* Outputs of task heads, and of the head for next tokens, as bits. */
+enum { HS__TASK_CLASSES = 1, HS__TASK_NEXT_SENTENCE = 2, HS__TASK_ANSWER = 4, HS__TASK_LOSS = 8 };
 
 /* The field figure, in the order of its choices in api/fields.c. */
 enum {

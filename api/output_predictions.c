@@ -63,6 +63,12 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
     return HS_OK;
 }
 
+size_t hs__positions_at_once(const hs__answer *a, size_t n_states)
+{
+    const size_t room = LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
+    return room > 0 ? room : 1;
+}
+
 /* Returns the state to predict from: with a lens that of `depth` (0: the embeddings), else the last one. */
 static const float *state_at(const hs__answer *a, const prediction_list *list, size_t position, size_t depth)
 {
@@ -98,10 +104,8 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
 static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
 {
     const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, D = list->n_states;
-    size_t room = 1; /* positions at a time */
-    while (room < list->n && (room + 1) * D * V * sizeof(float) <= LOGITS_BYTES_MAX)
-        room++;
-    float *rows = malloc(room * D * (V + H) * sizeof *rows);
+    const size_t most = hs__positions_at_once(a, D), room = most < list->n ? most : list->n;
+    float *rows = malloc((room * D * (V + H) + 1) * sizeof *rows);
     hs_status st = HS_OK;
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");

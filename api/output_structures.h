@@ -6,11 +6,14 @@
 extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__structure_segments,
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
     hs__structure_effects, hs__structure_head_distances, hs__structure_classes, hs__structure_next_sentence,
-    hs__structure_answer;
+    hs__structure_answer, hs__structure_loss;
 
 /* Finds the positions to predict, ascending. The caller owns *ret_positions. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
                                            hs_error *err);
+
+/* Returns how many positions' logits are held at a time, each read from n_states states; at least 1. */
+size_t hs__positions_at_once(const hs__answer *answer, size_t n_states);
 
 /* Computes the predictions of the baseline pass: a result of hs__structure_predictions, which its destroy
  * releases. On failure the result may be partial or NULL; release it too. Its arrays are named

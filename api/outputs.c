@@ -30,6 +30,11 @@ static bool has_answer(const hs_architecture *architecture)
     return architecture->task_head.task == HS_TASK_SPAN;
 }
 
+static bool has_loss(const hs_architecture *architecture)
+{
+    return architecture->causal && architecture->predictor.decoder.data;
+}
+
 /* In the order of the answer. */
 static const hs__output rows[] = {
     {"attentions",
@@ -131,6 +136,8 @@ static const hs__output rows[] = {
      .has_head = has_next_sentence, .task_output = HS__TASK_NEXT_SENTENCE},
     {"answer", HS_KEEP(LAST_STATE), .structure = &hs__structure_answer, .has_head = has_answer,
      .task_output = HS__TASK_ANSWER},
+    {"loss", HS_KEEP(LAST_STATE), .structure = &hs__structure_loss, .has_head = has_loss,
+     .task_output = HS__TASK_LOSS},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},

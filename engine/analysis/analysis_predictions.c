@@ -67,6 +67,15 @@ static void sums_find(const float *logits, size_t n, float most, double *ret_sum
     }
 }
 
+HS_CLONES
+static float find_most(const float *logits, size_t n)
+{
+    float most = logits[0];
+    for (size_t i = 1; i < n; i++)
+        most = logits[i] > most ? logits[i] : most;
+    return most;
+}
+
 void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size_t top_k,
                         hs_prediction *ret_prediction)
 {
@@ -82,4 +91,12 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
     p->entropy = (float)(log(fmax(sum, 1)) - weighted / sum); /* the largest counts 1 */
     for (size_t i = 0; i < p->n_top; i++)
         p->top_probabilities[i] = (float)(exp((double)(p->top_probabilities[i] - most)) / sum);
+}
+
+double hs_loss(const float *logits, size_t vocab_size, int32_t id)
+{
+    const float most = find_most(logits, vocab_size);
+    double sum = 0, weighted = 0;
+    sums_find(logits, vocab_size, most, &sum, &weighted);
+    return log(fmax(sum, 1)) + (double)most - (double)logits[id]; /* the largest counts 1 */
 }

@@ -21,3 +21,6 @@ typedef struct hs_prediction {
  * HS_TOP_MAX. */
 void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size_t top_k,
                         hs_prediction *ret_prediction);
+
+/* Returns the loss of token id in nats: -ln p. */
+double hs_loss(const float *logits, size_t vocab_size, int32_t id);

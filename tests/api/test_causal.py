@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import PATIENCE
+from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
@@ -70,6 +71,38 @@ def test_next_tokens(served, folders, name):
                 assert abs(reading["rank"] - 1 - np.sum(expected[depth, t] > expected[depth, t, ids[t + 1]])) <= 1
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_loss(served, folders, name):
+    answer = ask(served, name, outputs=["loss"])
+    module, ids = MODELS[name][0], answer["input_ids"]
+    states = module.forward(folders[name], ids).hidden_states[-2:]
+    expected = -np.log(encoder.softmax(module.logits(folders[name], states)[-1]))[np.arange(len(ids) - 1), ids[1:]]
+    assert answer["loss"]["tokens"] == pytest.approx(expected, rel=1e-5)
+    assert answer["loss"]["mean"] == pytest.approx(expected.mean(), rel=1e-5)
+
+
+def test_loss_with_interventions(served):
+    request = {"outputs": ["loss"], "interventions": [{"kind": "zero", "layers": [0], "heads": [1]}]}
+    plain, changed = ask(served, "gpt2", outputs=["loss"]), ask(served, "gpt2", **request)
+    assert changed["changes"]["loss"] == plain["loss"] != changed["loss"]
+    body = {"text": TEXT, "model": "gpt2", **request}
+    for arrays in (npz(served, body), safetensors(served, body)[1]):
+        for name, loss in (("loss", changed["loss"]), ("changes_loss", plain["loss"])):
+            assert arrays[name].tolist() == pytest.approx(loss["tokens"], rel=1e-7)
+            assert arrays[name + "_mean"] == pytest.approx(loss["mean"], rel=1e-7) and arrays[name + "_mean"].shape == ()
+
+
+def test_loss_in_lines_and_parts(served):
+    """A text's loss is that of a longer one up to its end; a text of one token has none."""
+    ids = ask(served, "llama", outputs=["loss"])["input_ids"]
+    lines = [{"input_ids": ids[:n], "model": "llama", "outputs": ["loss"], "digits": 9} for n in (len(ids), 5, 1)]
+    answer = served.request("POST", "/analyze", "\n".join(map(json.dumps, lines)).encode(),
+                            {"Content-Type": "application/x-ndjson"})
+    whole, part, single = (json.loads(line)["loss"] for line in answer.body.splitlines())
+    assert part["tokens"] == pytest.approx(whole["tokens"][:4], rel=1e-5)
+    assert single == {"mean": None, "tokens": []}
+
+
 def test_the_future_changes_nothing(served):
     """A longer text has the same states and predictions where the shorter one ends."""
     for name in MODELS:
@@ -114,6 +147,10 @@ def test_refusals(served):
     assert "predicts the next token" in masked.json()["detail"]
     headless = served.post("/analyze", {"text": TEXT, "model": "base", "outputs": ["predictions"]})
     assert headless.status == 422
+    for model in ("base", "eurobert"):
+        lossless = served.post("/analyze", {"text": TEXT, "model": model, "outputs": ["attentions", "loss"]})
+        assert lossless.status == 422 and lossless.json()["pointer"] == "/outputs/1"
+        assert "no head for the output loss" in lossless.json()["detail"]
 
 
 @pytest.mark.parametrize("module, change, message", [

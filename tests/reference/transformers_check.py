@@ -6,7 +6,7 @@
 
 Every random checkpoint of every family is opened by AutoModel, in the layout it has, and by the program; the
 program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote, also
-with every head for classes, answers and next sentences that transformers has for it.
+with every head for classes, answers and next sentences that transformers has for it, and the loss of causal ones.
 Prints the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their maximum.
 Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
@@ -184,12 +184,39 @@ def check_every_head():
     return worst if n_checked else np.nan
 
 
+def check_loss(name, scratch):
+    """Largest relative difference between the program's losses and transformers' own, of what it saved."""
+    folder = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(name))
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(name.split()[0], **SAVED[name]))
+    model.save_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64)
+    ids = torch.tensor([[2, *range(20, 60), 3]])
+    with torch.no_grad():
+        output = model.eval()(ids, attention_mask=torch.ones_like(ids), labels=ids)
+    expected = torch.nn.functional.cross_entropy(output.logits[0, :-1], ids[0, 1:], reduction="none").numpy()
+    command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--outputs", "loss", "--digits", "9",
+               "--input-ids", ",".join(map(str, ids[0].tolist()))]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["loss"]
+    return max(difference(np.array(found["tokens"]), expected), abs(found["mean"] - output.loss.item())) / expected.max()
+
+
+def check_every_loss():
+    worst = 0
+    for name in SAVED:
+        if name.split()[0] in CAUSAL:
+            with tempfile.TemporaryDirectory() as scratch:
+                worst = max(worst, found := check_loss(name, Path(scratch)))
+            print(f"{name} loss: {found:.1e}")
+    return worst
+
+
 def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     print(f"{'':32} {'program':>9} {'states':>9} {'reference':>9} {'states':>9}")
-    worst = np.maximum(check_every_saved(), check_every_head())
+    worst = np.max([check_every_saved(), check_every_head(), check_every_loss()])
     if sys.argv[1:] == ["--saved"]:
         sys.exit(not worst <= LIMIT)
     every = [(family, variant) for family in sys.argv[1:] or FAMILIES for variant in FAMILIES[family].VARIANTS]
