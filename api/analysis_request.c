@@ -2,6 +2,7 @@
  * the model's limits. The first error is the answer. */
 #include "api/analysis_request.h"
 
+#include "api/field_values.h"
 #include "api/fields.h"
 
 #include <stdio.h>
@@ -154,7 +155,12 @@ void hs__analysis_request_finish(hs__analysis_request *wanted)
 {
     json_decref(wanted->body);
     free(wanted->words);
+    for (size_t i = 0; i < wanted->n_interventions; i++)
+        free((size_t *)wanted->interventions[i].positions);
+    for (size_t i = 0; i < wanted->n_sources; i++)
+        free(wanted->sources[i].input_ids);
     free(wanted->interventions);
+    free(wanted->source_of);
     free(wanted->numbers);
     free(wanted->input_ids);
     free(wanted->token_type_ids);

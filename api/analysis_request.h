@@ -15,6 +15,17 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 
 #define HS__SENTENCE_ENDS_MAX 64
 #define HS__INTERVENTIONS_MAX 256
+#define HS__SOURCES_MAX       8
+#define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
+
+/* A text that patches take activations from. */
+typedef struct hs__source {
+    const json_t *from;      /* the member that names it; equal ones are one source */
+    char pointer[64];        /* to the first such member */
+    hs_text text, text_pair; /* no text: bytes NULL */
+    int32_t *input_ids;      /* [n_ids], owned, or NULL */
+    size_t n_ids;
+} hs__source;
 
 /* The field predictions. */
 enum { HS__PREDICT_MASKED, HS__PREDICT_ALL, HS__PREDICT_LISTED };
@@ -70,11 +81,14 @@ typedef struct hs__analysis_request {
     bool split_special_tokens;
     unsigned special_tokens; /* 1: masked */
     size_t digits;
-    unsigned dtype;                     /* HS__DTYPE_... */
-    bool hooks;                         /* of the query: arrays named as TransformerLens's hooks */
-    hs_intervention *interventions;     /* [n_interventions], owned */
-    uint16_t (*numbers)[HS_LAYERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
+    unsigned dtype;                       /* HS__DTYPE_... */
+    bool hooks;                           /* of the query: arrays named as TransformerLens's hooks */
+    hs_intervention *interventions;       /* [n_interventions], owned */
+    uint16_t (*numbers)[HS__NUMBERS_MAX]; /* [2 n_interventions], owned: their layers and heads */
+    uint8_t *source_of;                   /* [n_interventions], owned: numbers of the patches' sources */
     size_t n_interventions;
+    hs__source sources[HS__SOURCES_MAX];
+    size_t n_sources;
     bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;

@@ -4,7 +4,9 @@
  * of their own. */
 #include "api/fields.h"
 
+#include "api/field_patch.h"
 #include "api/field_texts.h"
+#include "api/field_values.h"
 #include "api/outputs.h"
 #include "engine/analysis/predictions.h"
 
@@ -39,29 +41,6 @@ static void *member(const reading *r)
 
 /* ---- values ---- */
 
-int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must)
-{
-    char is[128];
-    switch (json_typeof(value)) {
-    case JSON_REAL:
-    case JSON_INTEGER:
-        snprintf(is, sizeof is, "%.17g", json_number_value(value));
-        break;
-    case JSON_STRING:
-        snprintf(is, sizeof is, "\"%.*s\"", hs__clip(json_string_value(value), json_string_length(value), 64),
-                 json_string_value(value));
-        break;
-    default:
-        snprintf(is, sizeof is, "%s",
-                 json_is_object(value)  ? "an object"
-                 : json_is_array(value) ? "a list"
-                 : json_is_null(value)  ? "null"
-                 : json_is_true(value)  ? "true"
-                                        : "false");
-    }
-    return hs__refuse(problem, 422, pointer, "%s is %s; it must be %s", pointer + 1, is, must);
-}
-
 static int refuse(const reading *r, const char *must)
 {
     return hs__refuse_value(r->problem, r->pointer, r->value, must);
@@ -94,17 +73,9 @@ static int find_choice(const json_t *value, const char *choices)
     return hs_choice_find(choices, json_string_value(value), json_string_length(value));
 }
 
-static bool is_integer(const json_t *value, double low, double high)
-{
-    /* Integers are read as reals: 1.0 and 1e1 are integers in JSON Schema too, and none is too large to read.
-     */
-    const double number = json_number_value(value);
-    return json_is_number(value) && number == floor(number) && number >= low && number <= high;
-}
-
 static int read_integer_within(const reading *r, size_t low, size_t high)
 {
-    if (!is_integer(r->value, (double)low, (double)high)) {
+    if (!hs__is_integer(r->value, (double)low, (double)high)) {
         char must[64];
         snprintf(must, sizeof must, "an integer from %zu to %zu", low, high);
         return refuse(r, must);
@@ -189,7 +160,7 @@ static int check_ids(const reading *r, size_t last)
     char must[64];
     snprintf(must, sizeof must, "an integer from 0 to %zu", last);
     for (size_t i = 0; i < json_array_size(r->value); i++)
-        if (!is_integer(json_array_get(r->value, i), 0, (double)last))
+        if (!hs__is_integer(json_array_get(r->value, i), 0, (double)last))
             return refuse_element(r, i, must);
     return 0;
 }
@@ -246,7 +217,7 @@ static int read_numbers(const reading *r, const char *what, size_t n, uint16_t *
     bool chosen[HS_LAYERS_MAX] = {false};
     for (size_t i = 0; i < json_array_size(r->value); i++) {
         const json_t *element = json_array_get(r->value, i);
-        if (!is_integer(element, -(double)n, (double)n - 1)) {
+        if (!hs__is_integer(element, -(double)n, (double)n - 1)) {
             char must[128];
             snprintf(must, sizeof must, "a %s of the model: 0 to %zu, or -%zu to -1 from the end", what,
                      n - 1, n);
@@ -365,7 +336,7 @@ static int read_positions(const reading *r)
 
 static int read_top_k(const reading *r)
 {
-    if (!is_integer(r->value, 1, HS_TOP_MAX)) {
+    if (!hs__is_integer(r->value, 1, HS_TOP_MAX)) {
         char must[64];
         snprintf(must, sizeof must, "an integer from 1 to %d", HS_TOP_MAX);
         return refuse(r, must);
@@ -571,15 +542,15 @@ static int read_which(const reading *r, size_t i, const char *name, size_t n, ui
 
 static int read_kind(const reading *r, size_t i, hs_intervention *ret)
 {
-    static const char kinds[] = "zero|scale|mean|uniform|identity"; /* as hs_intervention_kind */
+    static const char kinds[] = "zero|scale|mean|uniform|identity|patch"; /* as hs_intervention_kind */
     char pointer[64], factor_pointer[64];
     const reading m = member_reading(r, i, "kind", pointer);
     const reading factor = member_reading(r, i, "factor", factor_pointer);
     const int kind = m.value ? find_choice(m.value, kinds) : -1;
     if (kind < 0)
         return hs__refuse(r->problem, 422, pointer,
-                          "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\" or "
-                          "\"identity\"");
+                          "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\", "
+                          "\"identity\" or \"patch\"");
     ret->kind = (hs_intervention_kind)kind;
     ret->factor = (float)json_number_value(factor.value);
     if (ret->kind == HS_INTERVENE_SCALE && !(json_is_number(factor.value) && isfinite(ret->factor)))
@@ -592,22 +563,30 @@ static int read_kind(const reading *r, size_t i, hs_intervention *ret)
 
 static int read_intervention(const reading *r, size_t i)
 {
-    static const char *const members[] = {"layers", "heads", "kind", "factor"};
+    static const char *const members[] = {"layers", "heads", "kind", "factor", "what", "from", "positions"};
     hs__analysis_request *wanted = r->wanted;
     json_t *object = json_array_get(r->value, i);
     uint16_t *layers = wanted->numbers[2 * i], *heads = wanted->numbers[2 * i + 1];
     hs_intervention *intervention = &wanted->interventions[i];
+    char pointer[32];
     size_t n_known = 0;
+    snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
     if (!json_is_object(object))
         return refuse_element(r, i,
                               "an object such as {\"layers\": [0], \"heads\": [1], \"kind\": \"zero\"}");
     for (size_t k = 0; k < sizeof members / sizeof *members; k++)
         n_known += json_object_get(object, members[k]) != NULL;
     if (n_known != json_object_size(object))
-        return refuse_element(r, i, "an object of layers, heads, kind and factor, and nothing else");
-    if (read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers) ||
-        read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
-        read_kind(r, i, intervention))
+        return refuse_element(
+            r, i,
+            "an object of layers, heads, kind, factor, what, from and positions, and nothing "
+            "else");
+    const bool hidden = hs__patch_is_hidden(object);
+    if (!hidden && read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers))
+        return r->problem->status;
+    if (read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
+        read_kind(r, i, intervention) ||
+        hs__patch_read(&(hs__patch_reading){object, pointer, r->model, wanted, r->problem}, i))
         return r->problem->status;
     intervention->layers = layers;
     intervention->heads = heads;
@@ -624,12 +603,13 @@ static int read_interventions(const reading *r)
         return 0;
     wanted->interventions = calloc(n, sizeof *wanted->interventions);
     wanted->numbers = calloc(2 * n, sizeof *wanted->numbers);
-    if (!wanted->interventions || !wanted->numbers)
+    wanted->source_of = calloc(n, sizeof *wanted->source_of);
+    if (!wanted->interventions || !wanted->numbers || !wanted->source_of)
         return refuse_memory(r);
+    wanted->n_interventions = n;
     for (size_t i = 0; i < n; i++)
         if (read_intervention(r, i))
             return r->problem->status;
-    wanted->n_interventions = n;
     wanted->outputs |= hs__outputs_implied(r->row->field.name);
     return 0;
 }

@@ -10,6 +10,3 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
 /* Reads every field of the body except `model`, in the table's order, over the defaults. */
 int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,
                     hs__problem *problem);
-
-/* Refuses with 422: "threshold is 2; it must be a number in (0, 1]". */
-int hs__refuse_value(hs__problem *problem, const char *pointer, const json_t *value, const char *must);

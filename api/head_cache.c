@@ -42,6 +42,16 @@ static void put(content *c, const void *data, size_t n_bytes)
     c->size += n_bytes;
 }
 
+/* A patch's source has as many tokens as the text. */
+static void put_source(content *c, const hs_sequence *source, size_t n_tokens)
+{
+    if (!source)
+        return;
+    put(c, source->ids, n_tokens * sizeof *source->ids);
+    if (source->types)
+        put(c, source->types, n_tokens);
+}
+
 /* Every list follows its length, so that different keys never have the same bytes. */
 static void put_key(content *c, const hs__heads_key *key)
 {
@@ -58,6 +68,9 @@ static void put_key(content *c, const hs__heads_key *key)
         put(c, change->layers, change->n_layers * sizeof *change->layers);
         put(c, &change->n_heads, sizeof change->n_heads);
         put(c, change->heads, change->n_heads * sizeof *change->heads);
+        put(c, &change->n_positions, sizeof change->n_positions);
+        put(c, change->positions, change->n_positions * sizeof *change->positions);
+        put_source(c, change->from, key->n_tokens);
     }
 }
 

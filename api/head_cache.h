@@ -1,6 +1,7 @@
 /* head_cache.h - keeps the maps of recent texts for follow-up requests.
  *
- * The key is everything that determines a pass: model, token ids and types, interventions. Texts that
+ * The key is everything that determines a pass: model, token ids and types, interventions and the tokens of
+ * the texts that they patch from. Texts that
  * tokenize alike share an entry, and a server without the entry computes the same answer again. An entry
  * serves every request whose layers, heads and arrays it contains. The cache captures next to nothing for
  * itself: a request for one head must not cost as much as one for all.

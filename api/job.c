@@ -1,7 +1,7 @@
 /* job.c - answers one request in the three steps of api.h.
  *
- * A job has one sequence, or with interventions two. A sequence that the head cache lacks needs a pass, which
- * may also compute sequences of other jobs. */
+ * A job has one sequence, or with interventions two and one for each text that they patch from. A sequence
+ * that the head cache lacks needs a pass, which may also compute sequences of other jobs. */
 #include "api/job.h"
 #include "api/answer_figure.h"
 #include "api/answer_models.h"
@@ -27,8 +27,9 @@ typedef struct job_sequence {
     const hs_encoding *encoding;
     const hs_intervention *interventions;
     size_t n_interventions;
-    size_t first_changed; /* first layer that interventions change; 0: none */
-    hs__heads *heads;     /* a reference; NULL until found or computed */
+    const hs_selection *selection; /* contents of its capture; taps 0: no pass is needed */
+    size_t first_changed;          /* first layer that interventions change; 0: none */
+    hs__heads *heads;              /* a reference; NULL until found or computed */
 } job_sequence;
 
 struct hs_job {
@@ -39,11 +40,16 @@ struct hs_job {
     hs__answer_format format;
     hs__analysis_request wanted;
     job_text text;
-    job_sequence sequences[2]; /* the answered one, and with interventions the baseline */
+    /* The answered one, with interventions the baseline, and then the sources of patches. */
+    job_sequence sequences[2 + HS__SOURCES_MAX];
     size_t n_sequences;
+    hs_encoding source_encodings[HS__SOURCES_MAX];
+    hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
+    hs_selection source_selection;
+    uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     hs_effect *effects;     /* owned; NULL until computed */
-    hs_selection selection; /* contents of each sequence's capture; taps 0: no pass is needed */
+    hs_selection selection; /* of all sequences but sources */
     bool over_budget;       /* refused because its answer is over the memory budget */
     bool crowded;           /* refused because it would have had to wait for memory */
     bool shared;            /* a pass computed it with another job */
@@ -97,13 +103,57 @@ static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_e
                                &options, ret_encoding, err);
 }
 
-/* Returns the first layer that an intervention changes. */
-static size_t first_changed(const hs_intervention *interventions, size_t n)
+static hs_status encode_source(const hs_job *job, const hs__source *source, hs_encoding *ret_encoding,
+                               hs_error *err)
 {
-    size_t first = n > 0 ? interventions[0].layers[0] : 0;
-    for (size_t i = 1; i < n; i++)
-        first = interventions[i].layers[0] < first ? interventions[i].layers[0] : first;
-    return first;
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
+    const hs_encode_options options = {job->wanted.max_tokens, job->wanted.split_special_tokens};
+    if (source->input_ids)
+        return hs_tokenizer_encode_ids(tokenizer, source->input_ids, NULL, source->n_ids, ret_encoding, err);
+    return hs_tokenizer_encode(tokenizer, &source->text, source->text_pair.bytes ? &source->text_pair : NULL,
+                               &options, ret_encoding, err);
+}
+
+/* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
+static int source_tokenize(hs_job *job, size_t k)
+{
+    const hs__source *source = &job->wanted.sources[k];
+    const size_t T = job->text.encoding.n_tokens;
+    hs_encoding *e = &job->source_encodings[k];
+    if (encode_source(job, source, e, &job->error))
+        return refuse_error(job);
+    if (e->n_tokens != T)
+        return hs__refuse(&job->problem, 422, source->pointer,
+                          "a patch needs a text of as many tokens: this one has %zu tokens, and the text of "
+                          "the request has %zu; POST /tokenize shows the tokens",
+                          e->n_tokens, T);
+    job->sources[k] = (hs_sequence){
+        .ids = e->ids, .types = job_model(job)->shape->n_types ? e->types : NULL, .n_tokens = T};
+    job->sequences[job->n_sequences++] = (job_sequence){.encoding = e, .selection = &job->source_selection};
+    return 0;
+}
+
+/* Tokenizes the texts that patches take values from, and checks the patches' positions. */
+static int sources_tokenize(hs_job *job)
+{
+    const hs__analysis_request *wanted = &job->wanted;
+    const size_t T = job->text.encoding.n_tokens;
+    for (size_t k = 0; k < wanted->n_sources; k++)
+        if (source_tokenize(job, k))
+            return job->problem.status;
+    for (size_t i = 0; i < wanted->n_interventions; i++) {
+        hs_intervention *patch = &wanted->interventions[i];
+        char pointer[64];
+        if (!hs_intervention_is_patch(patch))
+            continue;
+        patch->from = &job->sources[wanted->source_of[i]];
+        snprintf(pointer, sizeof pointer, "/interventions/%zu/positions", i);
+        if (patch->n_positions > 0 && patch->positions[patch->n_positions - 1] >= T)
+            return hs__refuse(&job->problem, 422, pointer,
+                              "position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",
+                              patch->positions[patch->n_positions - 1], T, T - 1);
+    }
+    return 0;
 }
 
 static int tokenize(hs_job *job)
@@ -128,10 +178,12 @@ static int tokenize(hs_job *job)
         (job_sequence){.encoding = e,
                        .interventions = wanted->interventions,
                        .n_interventions = wanted->n_interventions,
-                       .first_changed = first_changed(wanted->interventions, wanted->n_interventions)};
+                       .selection = &job->selection,
+                       .first_changed = hs_interventions_first_layer(
+                           wanted->interventions, wanted->n_interventions, job_model(job)->shape->n_layers)};
     if (wanted->n_interventions)
-        job->sequences[job->n_sequences++] = (job_sequence){.encoding = e};
-    return 0;
+        job->sequences[job->n_sequences++] = (job_sequence){.encoding = e, .selection = &job->selection};
+    return sources_tokenize(job);
 }
 
 static const uint16_t *count_up(uint16_t *ret_numbers, size_t n)
@@ -139,6 +191,33 @@ static const uint16_t *count_up(uint16_t *ret_numbers, size_t n)
     for (size_t i = 0; i < n; i++)
         ret_numbers[i] = (uint16_t)i;
     return ret_numbers;
+}
+
+/* Selects all that any patch takes from its source. */
+static void plan_sources(hs_job *job)
+{
+    const hs_shape *shape = job_model(job)->shape;
+    hs_selection *selection = &job->source_selection;
+    bool layers[HS_LAYERS_MAX] = {false}, heads[HS_HEADS_MAX] = {false};
+    *selection = (hs_selection){.layers = job->source_layers, .heads = job->source_heads};
+    for (size_t i = 0; i < job->wanted.n_interventions; i++) {
+        const hs_intervention *patch = &job->wanted.interventions[i];
+        const bool state = patch->kind == HS_INTERVENE_PATCH_STATE;
+        if (!hs_intervention_is_patch(patch))
+            continue;
+        selection->taps |= state ? HS_KEEP(HIDDEN_STATE) : HS_KEEP(HEAD_OUTPUT);
+        for (size_t l = 0; l < patch->n_layers; l++)
+            if (!state || patch->layers[l] > 0) /* the embeddings are state 0 */
+                layers[patch->layers[l] - state] = true;
+        for (size_t h = 0; !state && h < patch->n_heads; h++)
+            heads[patch->heads[h]] = true;
+    }
+    for (size_t l = 0; l < shape->n_layers; l++)
+        if (layers[l])
+            job->source_layers[selection->n_layers++] = (uint16_t)l;
+    for (size_t h = 0; h < shape->n_heads; h++)
+        if (heads[h])
+            job->source_heads[selection->n_heads++] = (uint16_t)h;
 }
 
 /* Selects the layers, heads and taps that the outputs need. */
@@ -163,6 +242,7 @@ static void plan(hs_job *job)
         selection->n_layers = job_model(job)->shape->n_layers;
         selection->layers = count_up(job->all_layers, selection->n_layers);
     }
+    plan_sources(job);
 }
 
 /* Returns the mask of tokens that figures leave out: the special ones if requested, else NULL. A text of
@@ -200,8 +280,8 @@ static size_t capture_bytes(const hs_job *job)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < job->n_sequences && job->selection.taps; i++)
-        n_bytes +=
-            hs_capture_bytes(job_model(job)->shape, &job->selection, job->sequences[i].encoding->n_tokens);
+        n_bytes += hs_capture_bytes(job_model(job)->shape, job->sequences[i].selection,
+                                    job->sequences[i].encoding->n_tokens);
     const hs__answer answer = answer_describe(job);
     return n_bytes + (hs__outputs_by_passes(job->wanted.outputs) ? hs__effects_bytes(&answer) : 0);
 }
@@ -336,7 +416,7 @@ static void prepare_analyze(hs_job *job)
         return;
     for (size_t i = 0; i < job->n_sequences; i++) {
         const hs__heads_key key = sequence_key(job, &job->sequences[i]);
-        job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, &job->selection);
+        job->sequences[i].heads = hs__head_cache_find(job->api->cache, &key, job->sequences[i].selection);
     }
 }
 
@@ -382,6 +462,8 @@ void hs_job_destroy(hs_job *job)
         hs__heads_release(job->api->cache, job->sequences[i].heads);
     }
     hs_encoding_finish(&job->text.encoding);
+    for (size_t k = 0; k < HS__SOURCES_MAX; k++)
+        hs_encoding_finish(&job->source_encodings[k]);
     free(job->text.sentences);
     hs__analysis_request_finish(&job->wanted);
     free(job->effects);
@@ -395,10 +477,12 @@ static bool effects_pending(const hs_job *job)
     return !job->problem.status && hs__outputs_by_passes(job->wanted.outputs) && !job->effects;
 }
 
-/* Returns true if a pass must compute the sequence. */
+/* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
 static bool is_pending(const hs_job *job, const job_sequence *s)
 {
-    return !job->problem.status && job->selection.taps && !s->heads;
+    if (s >= &job->sequences[2] && job->sequences[0].heads && !effects_pending(job))
+        return false;
+    return !job->problem.status && s->selection->taps && !s->heads;
 }
 
 static size_t tokens_max(const hs_job *job)
@@ -441,20 +525,34 @@ typedef struct pass_part {
     job_sequence *sequence;
 } pass_part;
 
-/* Returns the number of layers that the job's pass computes. */
-static size_t layers_computed(const hs_job *job)
+/* Returns the number of layers that the sequence's pass computes. */
+static size_t layers_computed(const hs_job *job, const job_sequence *s)
 {
-    const hs_selection *selection = &job->selection;
+    const hs_selection *selection = s->selection;
     if (selection->taps & (HS_KEEP(LAST_STATE) | HS_KEEP(EVERY_STATE)))
         return job_model(job)->shape->n_layers;
     return selection->n_layers ? (size_t)selection->layers[selection->n_layers - 1] + 1 : 0;
 }
 
 /* Returns true if the sequence can be computed now. A sequence with interventions that leave the first layers
- * unchanged takes these from its job's baseline, so it waits for that one. */
+ * unchanged takes these from its job's baseline, so it waits for that one, and for the sources of its
+ * patches. */
 static bool is_ready(const hs_job *job, const job_sequence *s)
 {
-    return is_pending(job, s) && (s->first_changed == 0 || job->sequences[1].heads);
+    if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads))
+        return false;
+    for (size_t k = 2; k < job->n_sequences && s->n_interventions > 0; k++)
+        if (!job->sequences[k].heads)
+            return false;
+    return true;
+}
+
+/* Gives patches the captures of their sources, which are computed. */
+static void sources_bind(hs_job *job)
+{
+    for (size_t k = 2; k < job->n_sequences; k++)
+        if (job->sequences[k].heads)
+            job->sources[k - 2].capture = job->sequences[k].heads->capture;
 }
 
 /* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
@@ -462,7 +560,7 @@ static bool fits_beside(const pass_part *first, const hs_job *job, const job_seq
 {
     const size_t most = tokens_max(job) < SHARED_TOKENS ? tokens_max(job) : SHARED_TOKENS;
     return job->wanted.model == first->job->wanted.model &&
-           layers_computed(job) == layers_computed(first->job) &&
+           layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
            s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
 }
 
@@ -515,7 +613,8 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
                                      .interventions = parts[i].sequence->interventions,
                                      .n_interventions = parts[i].sequence->n_interventions,
                                      .start = shares ? &starts[i] : NULL};
-        st = hs_capture_create(hs_engine_runtime(engine), shape, &parts[i].job->selection, e->n_tokens,
+        sources_bind(parts[i].job);
+        st = hs_capture_create(hs_engine_runtime(engine), shape, parts[i].sequence->selection, e->n_tokens,
                                &sequences[i].capture, err);
     }
     if (!st)
@@ -572,6 +671,7 @@ static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control
     const hs_run_control own = {.cancelled =
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
+    sources_bind(job);
     job->effects = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->effects);
     if (!job->effects)
         refuse_memory(job, "effects");

@@ -14,30 +14,50 @@
  *
  *     UNIFORM    A := 1 / n for each of the n keys that a query may see
  *     IDENTITY   A := 1 on the diagonal, 0 elsewhere
+ *     PATCH      O := O of another pass, at chosen positions
  *     MEAN       O := its mean over the text's tokens
  *     ZERO       O := 0
  *     SCALE      O := factor O
  *
- * Everything computed from A and O follows, in this layer and above. SCORES are kept as the softmax would
- * have read them. */
+ * PATCH_STATE changes no head: it replaces the hidden state at chosen positions by that of another pass.
+ * If several patches name a place, the last one in the list counts.
+ *
+ * Everything computed from A, O and the state follows, in this layer and above. SCORES are kept as the
+ * softmax would have read them. */
 typedef enum hs_intervention_kind {
     HS_INTERVENE_ZERO,
     HS_INTERVENE_SCALE,
     HS_INTERVENE_MEAN,
     HS_INTERVENE_UNIFORM,
     HS_INTERVENE_IDENTITY,
+    HS_INTERVENE_PATCH,
+    HS_INTERVENE_PATCH_STATE,
 } hs_intervention_kind;
 
 /* One change, in some heads of some layers. If several interventions name a head, all of them apply, in
  * the order above. */
 typedef struct hs_intervention {
-    const uint16_t *layers; /* ascending, 0-based, unique */
+    const uint16_t *layers; /* ascending, 0-based, unique; of PATCH_STATE: states, 0 the embeddings and l + 1
+                               the state after layer l */
     size_t n_layers;
-    const uint16_t *heads; /* ascending, 0-based, unique */
+    const uint16_t *heads; /* ascending, 0-based, unique; not read for PATCH_STATE */
     size_t n_heads;
     hs_intervention_kind kind;
     float factor; /* of SCALE, finite; 1 changes no bit */
+    /* Of PATCH and PATCH_STATE: another sequence with as many tokens, which a pass has computed. Its capture
+     * keeps HEAD_OUTPUT of these layers and heads, or HIDDEN_STATE of these states. */
+    const struct hs_sequence *from;
+    const size_t *positions; /* ascending, unique; none: all */
+    size_t n_positions;
 } hs_intervention;
+
+/* Returns true for PATCH and PATCH_STATE. */
+bool hs_intervention_is_patch(const hs_intervention *intervention);
+
+/* Returns the first layer that a list of interventions changes in a model of n_layers layers. Returns 0 if
+ * there are none. A patched last state counts as a change of the last layer. */
+size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t n_interventions,
+                                    size_t n_layers);
 
 /* Checks a sequence's list of interventions as hs_plan_make does. Fails with HS_INVALID. */
 HS_MUST_USE hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *interventions,
@@ -106,6 +126,7 @@ typedef struct hs_plan {
  * - an id or a type that the model lacks, or a wrong length
  * - a capture for another text or model
  * - an intervention in a missing layer or head, or two that contradict each other
+ * - a patch from a text of another length, or whose capture lacks what it takes
  * - sequences that start in different layers */
 HS_MUST_USE hs_status hs_plan_make(const hs_architecture *architecture, const hs_sequence *sequences,
                                    size_t n_sequences, const hs_observer *observer, hs_plan *ret_plan,

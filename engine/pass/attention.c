@@ -392,6 +392,8 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     compute_map(kernels, scratch, head);
     if (head->value_norms)
         compute_norms(kernels, scratch, head);
+    if (head->change.patched)
+        hs__patch_output(&head->place, D, head->context, head->context_step);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
     rows_keep(head, head->context, head->context_step, head->output);

@@ -125,9 +125,15 @@ size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens);
 
 /* All interventions of one head, combined. */
 typedef struct hs__head_change {
-    bool uniform, identity, mean;
+    bool uniform, identity, patched, mean;
     float factor; /* of O; 1: none */
 } hs__head_change;
+
+/* One head of a layer of a sequence, of which only the interventions are read. */
+typedef struct hs__head_place {
+    const hs_sequence *sequence;
+    size_t layer, head;
+} hs__head_place;
 
 /* One head of one sequence. q, k, v and context begin at the sequence's first row and the head's first
  * column. Every destination but context may be NULL. */
@@ -149,6 +155,7 @@ typedef struct hs__head {
     size_t window; /* 0: none */
     bool causal;
     hs__head_change change;
+    hs__head_place place;  /* read if change.patched */
     const float *residual; /* factor of W_O (residual.h); needed by value_norms and residual_similarity */
     float *context;
     size_t context_step;
@@ -164,6 +171,15 @@ typedef struct hs__head {
     bool upper_only; /* only elements above the diagonal of similarities are needed */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
+
+/* Applies the patches of one head to its output, rows `step` floats apart. */
+void hs__patch_output(const hs__head_place *place, size_t width, float *output, size_t step);
+
+/* Returns true if any sequence of the plan patches this state: 0 the embeddings, l + 1 after layer l. */
+bool hs__patches_state(const hs_plan *plan, size_t state);
+
+/* Applies the patches of this state to x [N][H], the rows of all sequences. */
+void hs__patch_state(const hs_plan *plan, size_t state, size_t hidden, float *x);
 
 /* Computes the embeddings of one sequence before the projection: x [T][E]. scratch holds one row. */
 void hs__embed(const hs__cpu_engine *engine, const hs_sequence *sequence, float *scratch, float *x);

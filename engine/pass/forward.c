@@ -66,11 +66,13 @@ static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size
     hs__head_change change = {.factor = 1};
     for (size_t i = 0; i < sequence->n_interventions; i++) {
         const hs_intervention *intervention = &sequence->interventions[i];
-        if (hs__list_find(intervention->layers, intervention->n_layers, layer) < 0 ||
+        if (intervention->kind == HS_INTERVENE_PATCH_STATE ||
+            hs__list_find(intervention->layers, intervention->n_layers, layer) < 0 ||
             hs__list_find(intervention->heads, intervention->n_heads, head) < 0)
             continue;
         change.uniform |= intervention->kind == HS_INTERVENE_UNIFORM;
         change.identity |= intervention->kind == HS_INTERVENE_IDENTITY;
+        change.patched |= intervention->kind == HS_INTERVENE_PATCH;
         change.mean |= intervention->kind == HS_INTERVENE_MEAN;
         if (intervention->kind == HS_INTERVENE_ZERO)
             change.factor = 0;
@@ -177,6 +179,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_
         .rotation = p->layer->rotation,
         .window = p->layer->window,
         .change = change_of(&p->plan->sequences[s], p->index, index),
+        .place = {&p->plan->sequences[s], p->index, index},
         .context = p->ws->context + row * A + index * D,
         .context_step = A,
     };
@@ -450,6 +453,22 @@ static void keep_hidden_states(const pass *p, ptrdiff_t layer)
     }
 }
 
+/* Takes the rows from the heads of layer l to the state after it, and to q, k and v of the next layer. A
+ * patched state is complete before these are computed. */
+static void finish_layer(pass *p, hs__team *team, size_t l)
+{
+    const hs__packed_layer *next = l + 1 < p->plan->n_layers ? p->layer + 1 : NULL;
+    const bool patched = hs__patches_state(p->plan, l + 1);
+    run_between(p, team, p->layer, patched ? NULL : next);
+    if (l + 1 == p->engine->shape.n_layers)
+        final_norm(p);
+    if (patched)
+        hs__patch_state(p->plan, l + 1, p->engine->shape.hidden, p->ws->x);
+    if (patched && next)
+        run_between(p, team, NULL, next);
+    keep_hidden_states(p, (ptrdiff_t)l);
+}
+
 static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *control, hs_error *err)
 {
     const size_t n_layers = p->plan->n_layers, first = p->plan->first_layer;
@@ -466,11 +485,7 @@ static hs_status run_layers(pass *p, hs__team *team, const hs_run_control *contr
         if (attends)
             hs__team_share(team, p->plan->n_sequences * hs_shape_kv_heads(&p->engine->shape), task_attend, p);
         if (!p->last)
-            run_between(p, team, layer, l + 1 < n_layers ? layer + 1 : NULL);
-        if (l + 1 == p->engine->shape.n_layers && !p->last)
-            final_norm(p);
-        if (!p->last)
-            keep_hidden_states(p, (ptrdiff_t)l);
+            finish_layer(p, team, l);
     }
     return HS_OK;
 }
@@ -540,6 +555,7 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
         start(&p);
     else
         embed(&p, &team);
+    hs__patch_state(plan, plan->first_layer, engine->shape.hidden, p.ws->x);
     if (plan->first_layer == 0)
         unfold_all(&p);
     keep_hidden_states(&p, (ptrdiff_t)plan->first_layer - 1);

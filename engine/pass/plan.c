@@ -24,17 +24,61 @@ static bool is_in(const hs_intervention *intervention, size_t layer, size_t head
            hs__list_find(intervention->heads, intervention->n_heads, head) >= 0;
 }
 
-static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention, hs_error *err)
+bool hs_intervention_is_patch(const hs_intervention *intervention)
 {
-    if (!hs__list_is_sound(intervention->layers, intervention->n_layers, shape->n_layers))
-        return hs_fail(err, HS_INVALID, "an intervention's layers must be ascending and below %zu",
-                       shape->n_layers);
+    return intervention->kind == HS_INTERVENE_PATCH || intervention->kind == HS_INTERVENE_PATCH_STATE;
+}
+
+/* Returns true if every item is in the list. */
+static bool list_contains(const uint16_t *list, size_t n_list, const uint16_t *items, size_t n_items)
+{
+    for (size_t i = 0; i < n_items; i++)
+        if (hs__list_find(list, n_list, items[i]) < 0)
+            return false;
+    return true;
+}
+
+/* Returns true if the capture of a patch's source keeps all that the patch takes. */
+static bool patch_is_kept(const hs_intervention *patch, const hs_capture *capture)
+{
+    if (patch->kind == HS_INTERVENE_PATCH)
+        return capture->taps & HS_KEEP(HEAD_OUTPUT) &&
+               list_contains(capture->layers, capture->n_layers, patch->layers, patch->n_layers) &&
+               list_contains(capture->heads, capture->n_heads, patch->heads, patch->n_heads);
+    for (size_t i = 0; i < patch->n_layers; i++)
+        if (patch->layers[i] > 0 &&
+            hs__list_find(capture->layers, capture->n_layers, patch->layers[i] - 1U) < 0)
+            return false;
+    return capture->taps & HS_KEEP(HIDDEN_STATE);
+}
+
+static hs_status patch_check(const hs_intervention *patch, size_t n_tokens, hs_error *err)
+{
+    if (!patch->from || !patch->from->capture)
+        return hs_fail(err, HS_INVALID, "a patch needs another text's pass, which only a single text has");
+    if (patch->from->n_tokens != n_tokens)
+        return hs_fail(err, HS_INVALID, "a patch is from a text of %zu tokens, but the text has %zu",
+                       patch->from->n_tokens, n_tokens);
+    for (size_t i = 0; i < patch->n_positions; i++)
+        if (patch->positions[i] >= n_tokens || (i > 0 && patch->positions[i] <= patch->positions[i - 1]))
+            return hs_fail(err, HS_INVALID, "a patch's positions must be ascending and below %zu", n_tokens);
+    if (!patch_is_kept(patch, patch->from->capture))
+        return hs_fail(err, HS_INVALID, "the pass that a patch is from does not keep what it takes");
+    return HS_OK;
+}
+
+static hs_status intervention_check(const hs_shape *shape, const hs_intervention *intervention,
+                                    size_t n_tokens, hs_error *err)
+{
+    const size_t limit = shape->n_layers + (intervention->kind == HS_INTERVENE_PATCH_STATE);
+    if (!hs__list_is_sound(intervention->layers, intervention->n_layers, limit))
+        return hs_fail(err, HS_INVALID, "an intervention's layers must be ascending and below %zu", limit);
     if (!hs__list_is_sound(intervention->heads, intervention->n_heads, shape->n_heads))
         return hs_fail(err, HS_INVALID, "an intervention's heads must be ascending and below %zu",
                        shape->n_heads);
     if (intervention->kind == HS_INTERVENE_SCALE && !isfinite(intervention->factor))
         return hs_fail(err, HS_INVALID, "an intervention's factor must be a finite number");
-    return HS_OK;
+    return hs_intervention_is_patch(intervention) ? patch_check(intervention, n_tokens, err) : HS_OK;
 }
 
 /* Fails if a head's map would be both uniform and the identity. */
@@ -58,7 +102,7 @@ static hs_status interventions_check(const hs_shape *shape, const hs_sequence *s
 {
     hs_status st = HS_OK;
     for (size_t i = 0; !st && i < sequence->n_interventions; i++)
-        st = intervention_check(shape, &sequence->interventions[i], err);
+        st = intervention_check(shape, &sequence->interventions[i], sequence->n_tokens, err);
     for (size_t i = 0; !st && i < sequence->n_interventions; i++)
         if (sequence->interventions[i].kind == HS_INTERVENE_UNIFORM)
             st = maps_check(sequence, &sequence->interventions[i], err);
@@ -70,6 +114,16 @@ hs_status hs_interventions_check(const hs_shape *shape, const hs_intervention *i
 {
     const hs_sequence sequence = {.interventions = interventions, .n_interventions = n_interventions};
     return interventions_check(shape, &sequence, err);
+}
+
+size_t hs_interventions_first_layer(const hs_intervention *interventions, size_t n_interventions,
+                                    size_t n_layers)
+{
+    size_t first = n_layers;
+    for (size_t i = 0; i < n_interventions; i++)
+        if (interventions[i].n_layers > 0 && interventions[i].layers[0] < first)
+            first = interventions[i].layers[0];
+    return n_interventions == 0 ? 0 : first < n_layers ? first : n_layers - 1;
 }
 
 static hs_status sequence_check(const hs_shape *shape, const hs_sequence *sequence, hs_error *err)

@@ -105,13 +105,25 @@ START_TEST(cache_tells_interventions_apart)
     const int32_t ids[] = {2, 7, 3};
     const uint8_t types[] = {0, 0, 0};
     const hs_selection selection = first(1, 1, ATT);
+    static const int32_t others[2][3] = {{2, 8, 3}, {2, 9, 3}};
+    static const size_t positions[] = {0, 2};
+    const hs_sequence sources[] = {{.ids = others[0], .types = types, .n_tokens = 3},
+                                   {.ids = others[1], .types = types, .n_tokens = 3},
+                                   {.ids = others[1], .n_tokens = 3}};
     const hs_intervention changes[] = {
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
-        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2},
-        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f},
-        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f},
-        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
-        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_SCALE, 2, NULL, NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_ZERO, 0.5f, NULL, NULL, 0},
+        {numbers, 1, numbers, 2, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
+        {numbers, 2, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
+        {numbers + 1, 1, numbers, 1, HS_INTERVENE_SCALE, 0.5f, NULL, NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[1], NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[2], NULL, 0},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 1},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions + 1, 1},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH, 0, &sources[0], positions, 2},
+        {numbers, 1, numbers, 1, HS_INTERVENE_PATCH_STATE, 0, &sources[0], NULL, 0},
     };
     enum { N_CHANGES = sizeof changes / sizeof *changes };
     hs__heads_key keys[N_CHANGES + 2] = {{0, ids, types, 3, NULL, 0}, {0, ids, types, 3, changes, 2}};

@@ -1,7 +1,8 @@
 // The changes of an experiment: at most one intervention a head, for the address, the request and the page.
 import type { Intervention } from "../../../../build/openapi";
 
-export type Kind = Intervention["kind"];
+// Patches come from a second text, which the page does not have.
+export type Kind = Exclude<Intervention["kind"], "patch">;
 
 export interface Edit {
   kind: Kind;

@@ -1,0 +1,23 @@
+/* field_patch.h - reads the members of an intervention that only patches have: what, from and positions. */
+#pragma once
+
+#include "api/analysis_request.h"
+
+/* One object that says what to patch. */
+typedef struct hs__patch_reading {
+    const json_t *object;
+    const char *pointer; /* to the object */
+    const hs__served_model *model;
+    hs__analysis_request *wanted;
+    hs__problem *problem;
+} hs__patch_reading;
+
+/* Returns true if the object patches hidden states, whose layers have numbers of their own. */
+bool hs__patch_is_hidden(const json_t *object);
+
+/* Reads these members of intervention i, whose kind is known, and for hidden states its layers. Refuses the
+ * members of interventions of other kinds. */
+int hs__patch_read(const hs__patch_reading *r, size_t i);
+
+/* Reads the member `from` and finds or adds its source. */
+int hs__source_read(const hs__patch_reading *r, uint8_t *ret_source);
