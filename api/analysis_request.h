@@ -38,7 +38,13 @@ typedef struct hs__prediction_request {
 } hs__prediction_request;
 
 /* Outputs of task heads, and of the head for next tokens, as bits. */
-enum { HS__TASK_CLASSES = 1, HS__TASK_NEXT_SENTENCE = 2, HS__TASK_ANSWER = 4, HS__TASK_LOSS = 8 };
+enum {
+    HS__TASK_CLASSES = 1,
+    HS__TASK_NEXT_SENTENCE = 2,
+    HS__TASK_ANSWER = 4,
+    HS__TASK_LOSS = 8,
+    HS__TASK_EMBEDDING = 16
+};
 
 /* The field figure, in the order of its choices in api/fields.c. */
 enum {
@@ -94,6 +100,7 @@ typedef struct hs__analysis_request {
     size_t n_sentence_ends;
     hs__prediction_request predictions;
     unsigned task_outputs; /* HS__TASK_... of the requested outputs */
+    hs_pooling pooling;    /* n 0: the checkpoint's */
     hs__figure_request figure;
     bool has_layers; /* the request names layers */
 } hs__analysis_request;

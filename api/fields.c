@@ -457,6 +457,22 @@ static int read_figure(const reading *r)
     return 0;
 }
 
+/* The dense layers of a sentence encoder may fit its own pooling only. */
+static int read_pooling(const reading *r)
+{
+    static const hs_pool ways[] = {HS_POOL_MEAN, HS_POOL_CLS, HS_POOL_MAX}; /* as the row's choices */
+    const int choice = find_choice(r->value, r->row->field.choices);
+    if (choice < 0)
+        return refuse(r, "one of \"mean\", \"cls\", \"max\"");
+    r->wanted->pooling = (hs_pooling){1, {ways[choice]}};
+    if (hs_sentence_width(hs_model_architecture(r->model->model), &r->wanted->pooling))
+        return 0;
+    return hs__refuse(
+        r->problem, 422, r->pointer,
+        "the dense layers of %s read another width than one way of pooling has; leave pooling out",
+        r->model->name);
+}
+
 static int read_outputs(const reading *r)
 {
     char names[1024], must[1100];
@@ -659,6 +675,10 @@ static const row rows[] = {
     {{"predictions", HS_FIELD_OBJECTS, "JSON",
       "at masked tokens: {} or {\"positions\": \"all\", \"top_k\": 5, \"lens\": true}", .choices = NULL},
      read_predictions,
+     0},
+    {{"pooling", HS_FIELD_ENUM, "HOW", "for embedding: mean, cls or max (the model's own, or mean)",
+      .choices = "mean|cls|max"},
+     read_pooling,
      0},
     {{"similarity_space", HS_FIELD_ENUM, "SPACE",
       "similarities of outputs or of what heads write: head or residual (head)", .choices = "head|residual"},

@@ -8,7 +8,7 @@
 typedef struct changes {
     size_t n_layers, n_heads, n_states, n_tokens;
     void *predictions;                /* owned: the baseline's; NULL if not requested */
-    void *of_heads[4];                /* owned: the baseline's results of task_outputs, or NULL */
+    void *of_heads[5];                /* owned: the baseline's results of task_outputs, or NULL */
     float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
     float hidden[];                   /* [L + 1][T]; the others follow */
 } changes;
@@ -21,7 +21,9 @@ static const struct {
 } task_outputs[] = {{"classes", HS__TASK_CLASSES, &hs__structure_classes},
                     {"next_sentence", HS__TASK_NEXT_SENTENCE, &hs__structure_next_sentence},
                     {"answer", HS__TASK_ANSWER, &hs__structure_answer},
-                    {"loss", HS__TASK_LOSS, &hs__structure_loss}};
+                    {"loss", HS__TASK_LOSS, &hs__structure_loss},
+
+                    {"embedding", HS__TASK_EMBEDDING, &hs__structure_embedding}};
 #define N_TASK_OUTPUTS (sizeof task_outputs / sizeof *task_outputs)
 _Static_assert(N_TASK_OUTPUTS == sizeof((changes *)0)->of_heads / sizeof(void *), "one result for each");
 

@@ -6,7 +6,7 @@
 extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__structure_segments,
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
     hs__structure_effects, hs__structure_head_distances, hs__structure_classes, hs__structure_next_sentence,
-    hs__structure_answer, hs__structure_loss;
+    hs__structure_answer, hs__structure_loss, hs__structure_embedding;
 
 /* Finds the positions to predict, ascending. The caller owns *ret_positions. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,

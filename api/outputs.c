@@ -138,6 +138,8 @@ static const hs__output rows[] = {
      .task_output = HS__TASK_ANSWER},
     {"loss", HS_KEEP(LAST_STATE), .structure = &hs__structure_loss, .has_head = has_loss,
      .task_output = HS__TASK_LOSS},
+    {"embedding", HS_KEEP(LAST_STATE), .structure = &hs__structure_embedding,
+     .task_output = HS__TASK_EMBEDDING},
     {"changes", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY) | HS_KEEP(HIDDEN_STATE),
      .structure = &hs__structure_changes, .every_layer = true, .implied_by = "interventions"},
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},

@@ -27,6 +27,9 @@ typedef struct hs_backend {
     /* head is a task head that the architecture has. */
     hs_status (*classify)(const hs_engine *engine, const hs_task_head *head, const float *rows, size_t n_rows,
                           size_t n_threads, float *logits, hs_error *err);
+    /* Runs a pooled row through the dense layers of the checkpoint's sentence head. */
+    hs_status (*embed)(const hs_engine *engine, const float *row, size_t n_threads, float *ret_vector,
+                       hs_error *err);
 } hs_backend;
 
 extern const hs_backend hs__backend_cpu;

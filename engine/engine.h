@@ -86,6 +86,23 @@ bool hs_task_head_is_pooled(const hs_task_head *head);
 void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
                        float *ret_row);
 
+/* Pools the last states [T][H] in one way; ret_row is [H]. */
+void hs_states_pool(hs_pool way, const float *states, size_t n_tokens, size_t hidden, float *ret_row);
+
+/* Returns the pooling of a sentence vector: the one asked for, or the checkpoint's own if that has n 0, or
+ * the mean if neither says. */
+const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *asked);
+
+/* Returns the width of a sentence vector; 0 if the dense layers of the checkpoint cannot read this pooling.
+ */
+size_t hs_sentence_width(const hs_architecture *architecture, const hs_pooling *pooling);
+
+/* Computes the sentence vector of a text: its last states [T][H] pooled, then through the checkpoint's dense
+ * layers, and divided by its length if the checkpoint says so. ret_vector has hs_sentence_width columns,
+ * which must not be 0. Fails with HS_NO_MEMORY. Any thread may call it. */
+HS_MUST_USE hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling *pooling, const float *states,
+                                      size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err);
+
 /* Computes the logits [n_rows][n_classes] of a task head of the engine's architecture: rows [n_rows][H] are
  * states of the last layer, or of a pooled head vectors of hs_task_head_pool. Fails with HS_UNSUPPORTED if
  * the checkpoint has no such head and with HS_NO_MEMORY. Any thread may call it. */

@@ -206,6 +206,41 @@ typedef struct hs_task_head {
     char **labels; /* [n_classes], owned; NULL: the classes have no names */
 } hs_task_head;
 
+/* The ways to make one vector of the last states h [T][H] of a text (sentence-transformers, Pooling). */
+typedef enum hs_pool {
+    HS_POOL_CLS,       /* h of the first token */
+    HS_POOL_MAX,       /* the largest of each column */
+    HS_POOL_MEAN,      /* the mean over tokens */
+    HS_POOL_MEAN_SQRT, /* the sum over tokens / sqrt(T) */
+    HS_POOL_WEIGHTED,  /* the mean with weights 1, 2, ..., T */
+    HS_POOL_LAST,      /* h of the last token */
+    HS_N_POOLS
+} hs_pool;
+
+/* Several ways put their vectors side by side. */
+typedef struct hs_pooling {
+    size_t n; /* 0: none is named */
+    hs_pool ways[HS_N_POOLS];
+} hs_pooling;
+
+/* act(x W' + b) after the pooling of a sentence encoder. */
+typedef struct hs_sentence_dense {
+    hs_dense dense;
+    bool is_linear; /* no activation */
+    hs_activation activation;
+} hs_sentence_dense;
+
+#define HS_SENTENCE_DENSE_MAX 4
+
+/* The modules behind the transformer of a sentence encoder: pooling, dense layers, and a norm. */
+typedef struct hs_sentence_head {
+    hs_pooling pooling;  /* n 0: the checkpoint names no modules */
+    bool without_prompt; /* the tokens of a prompt are left out of the pooling */
+    hs_sentence_dense dense[HS_SENTENCE_DENSE_MAX];
+    size_t n_dense;
+    bool normalized; /* the vector is divided by its length */
+} hs_sentence_head;
+
 /* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head. With a factor they
  * are divided by it. If original_positions is P > 0 (Llama 3), a frequency with wavelength w is divided only
  * where P / w < low. It stays where P / w > high, and is interpolated linearly between. */
@@ -239,6 +274,7 @@ typedef struct hs_architecture {
     hs_predictor predictor;
     hs_task_head task_head;     /* the one that config.json names */
     hs_task_head next_sentence; /* of checkpoints with BERT's pretraining heads */
+    hs_sentence_head sentence;  /* of checkpoints with modules.json */
 } hs_architecture;
 
 /* Converts rows [row_first, row_first + n_rows) to floats: ret is [n_rows][n_columns]. */

@@ -1,5 +1,6 @@
 /* model.c - opens a checkpoint: reads the small files, maps the weights, binds one to the other. */
 #include "model/model.h"
+#include "model/families/sentence.h"
 #include "model/families/weights.h"
 #include "model/tokenizer/tokenizer_create.h"
 
@@ -21,6 +22,7 @@ struct hs_model {
     hs_architecture architecture;
     hs_tokenizer *tokenizer;
     hs__shards shards;
+    hs__shards sentence[HS_SENTENCE_DENSE_MAX]; /* weights of a sentence encoder's dense layers */
     fingerprint *fingerprint;
     char files_sha256[HS_SHA256_HEX]; /* of config.json and the tokenizer's files */
 };
@@ -46,6 +48,8 @@ void hs_model_close(hs_model *model)
         return;
     hs__tokenizer_destroy(model->tokenizer);
     hs__shards_finish(&model->shards);
+    for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
+        hs__shards_finish(&model->sentence[i]);
     hs__family_release(&model->architecture);
     pthread_mutex_destroy(&model->fingerprint->lock);
     free(model->fingerprint);
@@ -160,6 +164,9 @@ hs_status hs_model_open(const char *dir, hs_model **ret_model, hs_error *err)
         st = hs__shards_open(dir, &model->shards, &reason);
     if (!st)
         st = model_build(model, &files, &reason);
+    if (!st)
+        st = hs__sentence_open(dir, model->architecture.shape.hidden, &model->architecture.sentence,
+                               model->sentence, &reason);
     free_files(&files);
     if (st) {
         hs_model_close(model);
@@ -248,6 +255,8 @@ const char *hs_model_task(const hs_model *model)
                                         [HS_TASK_SPAN] = "question-answering"};
     if (model->architecture.task_head.task)
         return names[model->architecture.task_head.task];
+    if (model->architecture.sentence.pooling.n)
+        return "sentence-similarity";
     if (!model->architecture.predictor.decoder.data)
         return NULL;
     return model->architecture.causal ? "text-generation" : "fill-mask";
@@ -267,11 +276,19 @@ bool hs_model_predicts_masks(const hs_model *model)
     return model->architecture.predictor.decoder.data && !model->architecture.causal;
 }
 
-size_t hs_model_bytes(const hs_model *model)
+static size_t shards_bytes(const hs__shards *shards)
 {
     size_t n_bytes = 0;
-    for (size_t i = 0; i < model->shards.n_shards; i++)
-        n_bytes += model->shards.shards[i].mapping.bytes.size;
+    for (size_t i = 0; i < shards->n_shards; i++)
+        n_bytes += shards->shards[i].mapping.bytes.size;
+    return n_bytes;
+}
+
+size_t hs_model_bytes(const hs_model *model)
+{
+    size_t n_bytes = shards_bytes(&model->shards);
+    for (size_t i = 0; i < HS_SENTENCE_DENSE_MAX; i++)
+        n_bytes += shards_bytes(&model->sentence[i]);
     return n_bytes;
 }
 
@@ -301,10 +318,9 @@ static bool hash_file(const hs__mapping *mapping, hs_digest *digest)
     return true;
 }
 
-static void hash_shards(const hs__shards *shards, char ret_hex[HS_SHA256_HEX])
+static bool hash_shards(const hs__shards *shards, hs_digest *digest)
 {
-    hs_digest *digest = hs_digest_create();
-    bool whole = digest != NULL;
+    bool whole = true;
     for (size_t i = 0; whole && i < shards->n_shards; i++) {
         const hs__mapping *mapping = &shards->shards[i].mapping;
         if (mapping->fd < 0)
@@ -312,6 +328,15 @@ static void hash_shards(const hs__shards *shards, char ret_hex[HS_SHA256_HEX])
         else
             whole = hash_file(mapping, digest);
     }
+    return whole;
+}
+
+static void hash_weights(const hs_model *model, char ret_hex[HS_SHA256_HEX])
+{
+    hs_digest *digest = hs_digest_create();
+    bool whole = digest && hash_shards(&model->shards, digest);
+    for (size_t i = 0; whole && i < HS_SENTENCE_DENSE_MAX; i++)
+        whole = hash_shards(&model->sentence[i], digest);
     if (whole)
         hs_digest_read(digest, ret_hex);
     hs_digest_destroy(digest);
@@ -322,7 +347,7 @@ void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX])
     fingerprint *sum = model->fingerprint;
     pthread_mutex_lock(&sum->lock);
     if (!sum->known) {
-        hash_shards(&model->shards, sum->hex);
+        hash_weights(model, sum->hex);
         sum->known = true;
     }
     memcpy(ret_hex, sum->hex, HS_SHA256_HEX);

@@ -3,9 +3,10 @@
  * An hs_model never changes after it is opened, so any thread may read it. Weights stay in the mapped file or
  * in the program's image. The engine reads them once and packs its own copies.
  *
- * Reads config.json, model.safetensors or model.safetensors.index.json with its shards, and the tokenizer's
- * files (hs_tokenizer_files), all in HuggingFace's layout. Files are untrusted: every size is checked, and
- * unsupported content is refused with HS_BAD_MODEL, naming the file and the key. */
+ * Reads config.json, model.safetensors or model.safetensors.index.json with its shards, the tokenizer's files
+ * (hs_tokenizer_files), and the modules of a sentence encoder, all in HuggingFace's layout. Files are
+ * untrusted: every size is checked, and unsupported content is refused with HS_BAD_MODEL, naming the file and
+ * the key. */
 #pragma once
 
 #include "model/architecture.h"
@@ -50,14 +51,16 @@ size_t hs_model_positions(const hs_model *model, const char *ret_names[HS_POSITI
 const char *hs_model_task(const hs_model *model);
 /* Returns HuggingFace's problem_type of a head for text classification, else NULL. */
 const char *hs_model_problem_type(const hs_model *model);
+/* Returns sentence-transformers' name of a way of pooling, such as "mean". */
+const char *hs_pool_name(hs_pool pool);
 size_t hs_model_bytes(const hs_model *model); /* total size of the weight files */
 
 /* Lets the system drop the mapped weights from memory. Call it after the engine has packed its copies. */
 void hs_model_release_pages(const hs_model *model);
 
-/* Computes the SHA-256 of the weight files in name order, in hex. The first call reads all of them (about 1 s
- * per GB), so call it from a background thread; later calls are free. Safe on any thread. The result is empty
- * if a weight file was truncated after it was opened. */
+/* Computes the SHA-256 of the weight files in name order, in hex, those of a sentence encoder's dense layers
+ * last. The first call reads all of them (about 1 s per GB), so call it from a background thread; later calls
+ * are free. Safe on any thread. The result is empty if a weight file was truncated after it was opened. */
 void hs_model_sha256(const hs_model *model, char ret_hex[HS_SHA256_HEX]);
 
 /* Returns the SHA-256 of config.json and the tokenizer's files as they were opened, in hex. Borrowed. */

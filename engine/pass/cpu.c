@@ -158,4 +158,5 @@ const hs_backend hs__backend_cpu = {
     .run = hs__cpu_run,
     .predict = hs__cpu_predict,
     .classify = hs__cpu_classify,
+    .embed = hs__cpu_embed,
 };

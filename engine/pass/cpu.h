@@ -76,6 +76,7 @@ typedef struct hs__cpu_engine {
                           or NULL */
     hs__packed_predictor predictor;
     hs__packed_head task_head, next_sentence;
+    hs__linear *sentence[HS_SENTENCE_DENSE_MAX]; /* dense layers of a sentence encoder, in fp32 */
     hs__residual *residual;
     void *block; /* memory of norms, rotations and biases */
 } hs__cpu_engine;
@@ -197,6 +198,14 @@ void hs__head_unpack(hs__packed_head *head);
 /* The backend's classify (classify.c). */
 hs_status hs__cpu_classify(const hs_engine *engine, const hs_task_head *source, const float *rows,
                            size_t n_rows, size_t n_threads, float *logits, hs_error *err);
+
+/* Packs the dense layers of a sentence encoder. Call unpack even if it fails. */
+hs_status hs__sentence_pack(hs__cpu_engine *engine, hs_error *err);
+void hs__sentence_unpack(hs__cpu_engine *engine);
+
+/* The backend's embed (classify.c). */
+hs_status hs__cpu_embed(const hs_engine *engine, const float *row, size_t n_threads, float *ret_vector,
+                        hs_error *err);
 
 /* The backend's predict (predict.c). */
 hs_status hs__cpu_predict(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,

@@ -100,13 +100,7 @@ bool hs_task_head_is_pooled(const hs_task_head *head)
 void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
                        float *ret_row)
 {
-    const size_t n = head->is_mean ? n_tokens : 1;
-    for (size_t i = 0; i < hidden; i++) {
-        double sum = 0;
-        for (size_t t = 0; t < n; t++)
-            sum += (double)states[t * hidden + i];
-        ret_row[i] = (float)(sum / (double)n);
-    }
+    hs_states_pool(head->is_mean ? HS_POOL_MEAN : HS_POOL_CLS, states, n_tokens, hidden, ret_row);
 }
 
 hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,

@@ -287,6 +287,8 @@ hs_status hs__weights_init(hs__cpu_engine *engine, hs_error *err)
         st = hs__head_pack(engine, &engine->base.architecture->task_head, &engine->task_head, err);
     if (!st)
         st = hs__head_pack(engine, &engine->base.architecture->next_sentence, &engine->next_sentence, err);
+    if (!st)
+        st = hs__sentence_pack(engine, err);
     return st ? st : predictor_pack(engine, err);
 }
 
@@ -307,6 +309,7 @@ void hs__weights_finish(hs__cpu_engine *engine)
     hs__linear_destroy(engine->predictor.dense);
     hs__head_unpack(&engine->task_head);
     hs__head_unpack(&engine->next_sentence);
+    hs__sentence_unpack(engine);
     hs__residual_destroy(engine->residual);
     free(engine->block);
     free(engine->rotations);

@@ -113,6 +113,17 @@ static void enter(binder *b, const char *module)
     snprintf(b->module, sizeof b->module, "%s%s", b->prefix, module);
 }
 
+hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
+                         bool has_bias, hs_dense *ret_dense, hs_error *err)
+{
+    binder b = {.shards = shards, .prefix = "", .err = err};
+    enter(&b, module);
+    bind(&b, "weight", NULL, n_out, n_in, &ret_dense->weight);
+    if (has_bias)
+        bind(&b, "bias", NULL, 0, n_out, &ret_dense->bias);
+    return b.status;
+}
+
 /* ---- a layer ---- */
 
 static void enter_layer(binder *b, size_t number, const char *module)

@@ -7,3 +7,7 @@
  * is missing, has another shape or an unsupported dtype, or holds a NaN or an infinity. */
 HS_MUST_USE hs_status hs__weights_bind(const hs__shards *shards, const hs__family *family,
                                        hs_architecture *architecture, hs_error *err);
+
+/* Binds <module>.weight [n_out][n_in] and, with has_bias, <module>.bias. Fails like hs__weights_bind. */
+HS_MUST_USE hs_status hs__dense_bind(const hs__shards *shards, const char *module, size_t n_out, size_t n_in,
+                                     bool has_bias, hs_dense *ret_dense, hs_error *err);

@@ -1,8 +1,8 @@
 /* json.c - parses JSON for model/. All JSON files of a checkpoint pass through here. */
 #include "model/files/json.h"
 
-static hs_status parse(const hs_bytes *file, size_t flags, const char *file_name, json_t **ret_object,
-                       hs_error *err)
+static hs_status parse(const hs_bytes *file, size_t flags, json_type type, const char *file_name,
+                       json_t **ret_json, hs_error *err)
 {
     json_error_t error = {0}; /* jansson leaves it alone when its first allocation fails */
     json_t *json = json_loadb(file->data, file->size, JSON_REJECT_DUPLICATES | flags, &error);
@@ -12,21 +12,27 @@ static hs_status parse(const hs_bytes *file, size_t flags, const char *file_name
     if (!json)
         return hs_fail(err, HS_BAD_MODEL, "%s: not valid JSON at line %d, column %d: %s", file_name,
                        error.line, error.column, error.text);
-    if (!json_is_object(json)) {
+    if (json_typeof(json) != type) {
         json_decref(json);
-        return hs_fail(err, HS_BAD_MODEL, "%s: not a JSON object", file_name);
+        return hs_fail(err, HS_BAD_MODEL, "%s: not a JSON %s", file_name,
+                       type == JSON_OBJECT ? "object" : "list");
     }
-    *ret_object = json;
+    *ret_json = json;
     return HS_OK;
 }
 
 hs_status hs__json_parse(const hs_bytes *file, const char *file_name, json_t **ret_object, hs_error *err)
 {
-    return parse(file, 0, file_name, ret_object, err);
+    return parse(file, 0, JSON_OBJECT, file_name, ret_object, err);
 }
 
 hs_status hs__json_parse_reals(const hs_bytes *file, const char *file_name, json_t **ret_object,
                                hs_error *err)
 {
-    return parse(file, JSON_DECODE_INT_AS_REAL, file_name, ret_object, err);
+    return parse(file, JSON_DECODE_INT_AS_REAL, JSON_OBJECT, file_name, ret_object, err);
+}
+
+hs_status hs__json_parse_list(const hs_bytes *file, const char *file_name, json_t **ret_list, hs_error *err)
+{
+    return parse(file, 0, JSON_ARRAY, file_name, ret_list, err);
 }

@@ -31,7 +31,8 @@ typedef struct hs__hub_file {
     bool elsewhere;            /* not at the endpoint: no token */
 } hs__hub_file;
 
-/* Asks about a file of a commit. name must be sound for a path: nothing but a plain file name is. */
+/* Asks about a file of a commit. The name must be sound for a path: a plain file name, or one in a plain
+ * folder. */
 HS_MUST_USE hs_status hs__hub_look(hs__hub *hub, const hs_hub_name *name, const char *commit,
                                    const char *file, hs__hub_file *ret_file, hs_error *err);
 

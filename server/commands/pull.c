@@ -165,15 +165,15 @@ static hs_status blob_get(pull *p, hs_error *err)
     return st;
 }
 
-/* snapshots/<commit>/<name> -> ../../blobs/<etag>, replaced whole. */
+/* snapshots/<commit>/<name> -> ../../blobs/<etag>, replaced whole. A file in a folder has one more "../". */
 static hs_status snapshot_link(const pull *p, hs_error *err)
 {
-    char path[PATH_MAX], temporary[PATH_MAX], target[HS__HUB_ETAG_MAX + 16], own[300];
-    snprintf(target, sizeof target, "../../blobs/%s", p->file->etag);
-    snprintf(own, sizeof own, ".%s.%ld", p->file->name, (long)getpid());
+    char path[PATH_MAX], temporary[PATH_MAX], target[HS__HUB_ETAG_MAX + 16];
+    snprintf(target, sizeof target, "%s../../blobs/%s", strchr(p->file->name, '/') ? "../" : "",
+             p->file->etag);
     hs_status st = hs_hub_cache_path(&p->name, "snapshots", p->commit, p->file->name, path, err);
-    if (!st)
-        st = hs_hub_cache_path(&p->name, "snapshots", p->commit, own, temporary, err);
+    if (!st && snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >= PATH_MAX)
+        st = hs_fail(err, HS_INVALID, "the path of the HuggingFace cache is too long");
     if (!st)
         st = hs__folder_make_above(path, err);
     if (st)
@@ -248,6 +248,28 @@ static hs_status weights_pull(pull *p, hs_error *err)
     return st ? st : file_pull(p, WEIGHTS_INDEX, err);
 }
 
+/* "1_Pooling/config.json", "2_Dense/model.safetensors": the files of a sentence encoder's modules. */
+static bool is_module_file(const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const size_t n_number = strspn(name, "0123456789");
+    const char *word = name + n_number + 1, *slash = strchr(name, '/');
+    return n_number > 0 && word[-1] == '_' && slash > word && slash - name < 64 &&
+           word + strspn(word, letters) == slash &&
+           (strcmp(slash + 1, "config.json") == 0 || strcmp(slash + 1, WEIGHTS) == 0);
+}
+
+static hs_status modules_pull(pull *p, hs_error *err)
+{
+    hs_status st = HS_OK;
+    if (!is_listed(p, "modules.json"))
+        return HS_OK;
+    for (size_t i = 0; !st && i < n_names(p); i++)
+        if (name_at(p, i) && is_module_file(name_at(p, i)))
+            st = file_pull(p, name_at(p, i), err);
+    return st ? st : file_pull(p, "modules.json", err);
+}
+
 /* Downloads the files of which a tokenizer of any family may consist. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
@@ -320,6 +342,8 @@ static hs_status pull_run(pull *p, char ret_dir[PATH_MAX], hs_error *err)
         st = revision_read(p, err);
     if (!st)
         st = small_files_pull(p, err);
+    if (!st)
+        st = modules_pull(p, err);
     if (!st)
         st = weights_pull(p, err);
     if (!st)

@@ -1,0 +1,72 @@
+/* output_embedding.c - the sentence vector of a text. */
+#include "api/output_structures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct embedding {
+    size_t width;
+    const hs_pooling *pooling;
+    bool of_baseline;
+    float vector[]; /* [width] */
+} embedding;
+
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const hs_pooling *pooling = hs_sentence_pooling(architecture, &a->wanted->pooling);
+    const size_t width = hs_sentence_width(architecture, pooling);
+    embedding *e = malloc(sizeof *e + width * sizeof *e->vector);
+    if (!e)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a sentence vector");
+    e->width = width;
+    e->pooling = pooling;
+    e->of_baseline = a->capture == a->baseline;
+    *ret_result = e;
+    return hs_engine_embed(a->model->engine, pooling, hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0),
+                           a->capture->n_tokens, a->request->n_threads, e->vector, err);
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    const embedding *e = result;
+    const bool normalized = hs_model_architecture(a->model->model)->sentence.normalized;
+    hs__buffer_text(b, "{\"pooling\":\"");
+    for (size_t i = 0; i < e->pooling->n; i++) {
+        hs__buffer_text(b, i > 0 ? "+" : "");
+        hs__buffer_text(b, hs_pool_name(e->pooling->ways[i]));
+    }
+    hs__buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
+    hs__json_key(b, "vector");
+    hs__json_block(b, e->vector, 1, &e->width, (int)a->wanted->digits);
+    hs__buffer_text(b, "}");
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const embedding *e = result;
+    (void)a;
+    float *to = hs__arrays_add(arrays, e->of_baseline ? "changes_embedding" : "embedding", HS__ELEMENT_F4, 1,
+                               e->width, 0);
+    if (to)
+        memcpy(to, e->vector, e->width * sizeof *to);
+}
+
+static size_t width_of(const hs__measures *m)
+{
+    return hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->wanted->pooling));
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return 256 + width_of(m) * m->number;
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return 4 * width_of(m);
+}
+
+const hs__structure hs__structure_embedding = {
+    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};

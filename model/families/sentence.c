@@ -1,0 +1,284 @@
+/* sentence.c - modules.json, the config of each module, and the weights of dense layers. */
+#include "model/families/sentence.h"
+
+#include "model/families/config.h"
+#include "model/families/weights.h"
+#include "model/files/json.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MODULES_FILE "modules.json"
+#define CONFIG_FILE  "config.json"
+
+/* ---- modules.json ---- */
+
+static const char *const kind_names[] = {[HS__MODULE_TRANSFORMER] = "Transformer",
+                                         [HS__MODULE_POOLING] = "Pooling",
+                                         [HS__MODULE_DENSE] = "Dense",
+                                         [HS__MODULE_NORMALIZE] = "Normalize"};
+#define N_KINDS (sizeof kind_names / sizeof *kind_names)
+
+/* Returns true for the plain name of a folder, or for an empty one. */
+static bool path_is_sound(const char *path)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    const size_t n = strlen(path);
+    return n < HS__MODULE_PATH_MAX && strspn(path, allowed) == n && path[0] != '.';
+}
+
+/* Finds the kind by the class at the end of "sentence_transformers.models.Pooling". */
+static size_t find_kind(const char *type)
+{
+    const char *dot = strrchr(type, '.');
+    size_t kind = 0;
+    while (kind < N_KINDS && strcmp(kind_names[kind], dot ? dot + 1 : type) != 0)
+        kind++;
+    return kind;
+}
+
+/* Returns true if a module of this kind may follow: Transformer, Pooling, Dense..., Normalize. */
+static bool may_follow(const hs__modules *modules, hs__module_kind kind)
+{
+    if (modules->n < 2)
+        return kind == (modules->n == 0 ? HS__MODULE_TRANSFORMER : HS__MODULE_POOLING);
+    return kind >= HS__MODULE_DENSE && modules->kinds[modules->n - 1] != HS__MODULE_NORMALIZE;
+}
+
+static hs_status read_module(const json_t *module, hs__modules *modules, hs_error *err)
+{
+    const char *type = json_string_value(json_object_get(module, "type"));
+    const char *path = json_string_value(json_object_get(module, "path"));
+    if (!type || !path || !path_is_sound(path))
+        return hs_fail(err, HS_BAD_MODEL,
+                       MODULES_FILE ": module %zu must have a type and a path, the plain name of a folder",
+                       modules->n);
+    const size_t kind = find_kind(type);
+    if (kind == N_KINDS)
+        return hs_fail(err, HS_BAD_MODEL,
+                       MODULES_FILE ": modules of type %.100s are not supported; Transformer, Pooling, Dense "
+                                    "and Normalize are",
+                       type);
+    if (!may_follow(modules, (hs__module_kind)kind))
+        return hs_fail(err, HS_BAD_MODEL,
+                       MODULES_FILE ": %s is module %zu; the order must be Transformer, Pooling, any Dense, "
+                                    "Normalize",
+                       kind_names[kind], modules->n);
+    if (kind == HS__MODULE_TRANSFORMER && *path)
+        return hs_fail(
+            err, HS_BAD_MODEL,
+            MODULES_FILE ": the Transformer is in the folder %s; it must be in the model's own folder", path);
+    if (kind != HS__MODULE_TRANSFORMER && !*path)
+        return hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": %s must have a folder of its own",
+                       kind_names[kind]);
+    modules->kinds[modules->n] = (hs__module_kind)kind;
+    snprintf(modules->paths[modules->n++], HS__MODULE_PATH_MAX, "%s", path);
+    return HS_OK;
+}
+
+hs_status hs__modules_parse(const hs_bytes *file, hs__modules *ret_modules, hs_error *err)
+{
+    json_t *list = NULL;
+    *ret_modules = (hs__modules){0};
+    hs_status st = hs__json_parse_list(file, MODULES_FILE, &list, err);
+    if (!st && json_array_size(list) > HS__MODULES_MAX)
+        st = hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": more than %d modules", HS__MODULES_MAX);
+    for (size_t i = 0; !st && i < json_array_size(list); i++)
+        st = read_module(json_array_get(list, i), ret_modules, err);
+    if (!st && ret_modules->n < 2)
+        st = hs_fail(err, HS_BAD_MODEL, MODULES_FILE ": must name a Transformer and its Pooling");
+    json_decref(list);
+    return st;
+}
+
+/* ---- Pooling ---- */
+
+/* The older key and the newer value of `pooling_mode`, by hs_pool. Older configs put the vectors in this
+ * order. */
+static const struct {
+    const char *key, *mode;
+} pools[HS_N_POOLS] = {
+    {"pooling_mode_cls_token", "cls"},
+    {"pooling_mode_max_tokens", "max"},
+    {"pooling_mode_mean_tokens", "mean"},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
+    {"pooling_mode_weightedmean_tokens", "weightedmean"},
+    {"pooling_mode_lasttoken", "lasttoken"},
+};
+
+const char *hs_pool_name(hs_pool pool)
+{
+    return pools[pool].mode;
+}
+
+/* Adds the way that pooling_mode names. Returns false if it is unknown or there already. */
+static bool add_mode(const json_t *mode, hs_pooling *pooling)
+{
+    const char *name = json_string_value(mode);
+    size_t pool = 0;
+    while (name && pool < HS_N_POOLS && strcmp(name, pools[pool].mode) != 0)
+        pool++;
+    for (size_t i = 0; i < pooling->n; i++)
+        name = pooling->ways[i] == (hs_pool)pool ? NULL : name;
+    if (!name || pool == HS_N_POOLS)
+        return false;
+    pooling->ways[pooling->n++] = (hs_pool)pool;
+    return true;
+}
+
+static void read_pooling(hs__config *config, hs_pooling *pooling)
+{
+    const json_t *mode = json_object_get(config->keys, "pooling_mode");
+    bool known = true;
+    if (json_is_string(mode))
+        known = add_mode(mode, pooling);
+    for (size_t i = 0; i < json_array_size(mode) && known; i++)
+        known = add_mode(json_array_get(mode, i), pooling);
+    for (size_t i = 0; !mode && i < HS_N_POOLS; i++)
+        if (hs__config_flag_or(config, pools[i].key, false))
+            pooling->ways[pooling->n++] = (hs_pool)i;
+    if (!known || pooling->n == 0)
+        hs__config_refuse(config,
+                          "pooling_mode must be cls, max, mean, mean_sqrt_len_tokens, weightedmean or "
+                          "lasttoken, or a list of some, or a key such as pooling_mode_cls_token true");
+}
+
+hs_status hs__pooling_parse(const hs_bytes *file, size_t hidden, hs_sentence_head *ret_head, hs_error *err)
+{
+    json_t *keys = NULL;
+    hs_status st = hs__json_parse(file, CONFIG_FILE, &keys, err);
+    if (!st) {
+        hs__config config = {keys, HS_OK, err};
+        const char *key =
+            json_object_get(keys, "embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
+        if (hs__config_size_or(&config, key, 1, HS_HIDDEN_MAX, hidden) != hidden && !config.status)
+            hs__config_refuse(&config, "%s must be %zu, the model's hidden size", key, hidden);
+        read_pooling(&config, &ret_head->pooling);
+        ret_head->without_prompt = !hs__config_flag_or(&config, "include_prompt", true);
+        st = config.status;
+    }
+    json_decref(keys);
+    return st;
+}
+
+/* ---- Dense ---- */
+
+/* Reads "torch.nn.modules.activation.Tanh", by its last part. */
+static void read_activation(hs__config *config, hs__dense_shape *shape)
+{
+    static const struct {
+        const char *name;
+        hs_activation activation;
+    } names[] = {{"Tanh", HS_TANH}, {"ReLU", HS_RELU}, {"GELU", HS_GELU}, {"SiLU", HS_SILU}};
+    const char *text = hs__config_text(config, "activation_function");
+    const char *dot = text ? strrchr(text, '.') : NULL, *name = dot ? dot + 1 : text;
+    shape->is_linear = name && strcmp(name, "Identity") == 0;
+    shape->activation = HS_TANH; /* the module's default */
+    if (!name || shape->is_linear)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) {
+            shape->activation = names[i].activation;
+            return;
+        }
+    hs__config_refuse(
+        config, "activation_function must be Identity, Tanh, ReLU, GELU or SiLU of torch; it is %s", text);
+}
+
+hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret_shape, hs_error *err)
+{
+    json_t *keys = NULL;
+    *ret_shape = (hs__dense_shape){0};
+    hs_status st = hs__json_parse(file, CONFIG_FILE, &keys, err);
+    if (!st) {
+        hs__config config = {keys, HS_OK, err};
+        ret_shape->n_in = hs__config_size(&config, "in_features", 1, HS_N_POOLS * HS_HIDDEN_MAX);
+        ret_shape->n_out = hs__config_size(&config, "out_features", 1, HS_HIDDEN_MAX);
+        ret_shape->has_bias = hs__config_flag_or(&config, "bias", true);
+        read_activation(&config, ret_shape);
+        hs__config_only(&config, "module_input_name", "sentence_embedding");
+        hs__config_only(&config, "module_output_name", "sentence_embedding");
+        st = config.status;
+    }
+    json_decref(keys);
+    return st;
+}
+
+/* ---- the folder ---- */
+
+/* A module being opened: its folder is dir/path. */
+typedef struct opening {
+    const char *dir, *path;
+    hs_bytes config; /* of its config.json, owned */
+    hs__shards *weights;
+} opening;
+
+/* Adds a dense layer that reads n_in columns. */
+static hs_status open_dense(const opening *o, size_t n_in, hs_sentence_head *head, hs_error *err)
+{
+    char folder[PATH_MAX];
+    hs__dense_shape shape;
+    hs_status st = hs__dense_parse(&o->config, &shape, err);
+    if (st)
+        return st;
+    if (head->n_dense == HS_SENTENCE_DENSE_MAX)
+        return hs_fail(err, HS_BAD_MODEL, "more than %d Dense modules", HS_SENTENCE_DENSE_MAX);
+    if (shape.n_in != n_in)
+        return hs_fail(err, HS_BAD_MODEL, CONFIG_FILE ": in_features must be %zu, the width of what it reads",
+                       n_in);
+    if (snprintf(folder, sizeof folder, "%s/%s", o->dir, o->path) >= PATH_MAX)
+        return hs_fail(err, HS_INVALID, "the path is too long");
+    hs_sentence_dense *dense = &head->dense[head->n_dense];
+    *dense = (hs_sentence_dense){.is_linear = shape.is_linear, .activation = shape.activation};
+    st = hs__shards_open(folder, &o->weights[head->n_dense++], err);
+    return st ? st
+              : hs__dense_bind(&o->weights[head->n_dense - 1], "linear", shape.n_out, shape.n_in,
+                               shape.has_bias, &dense->dense, err);
+}
+
+/* Opens module i of the list. Returns in *width the columns of what the next one reads. */
+static hs_status open_module(const hs__modules *modules, size_t i, opening o, hs_sentence_head *head,
+                             size_t *width, hs_error *err)
+{
+    hs_error reason = {0};
+    if (modules->kinds[i] == HS__MODULE_NORMALIZE) {
+        head->normalized = true;
+        return HS_OK;
+    }
+    o.path = modules->paths[i];
+    char name[HS__MODULE_PATH_MAX + sizeof "/" CONFIG_FILE];
+    snprintf(name, sizeof name, "%s/" CONFIG_FILE, o.path);
+    hs_status st = hs__file_read(o.dir, name, false, &o.config, err);
+    if (st)
+        return st;
+    if (modules->kinds[i] == HS__MODULE_POOLING) {
+        st = hs__pooling_parse(&o.config, *width, head, &reason);
+        *width *= head->pooling.n;
+    } else {
+        st = open_dense(&o, *width, head, &reason);
+        *width = st ? 0 : head->dense[head->n_dense - 1].dense.weight.n_rows;
+    }
+    free((void *)o.config.data);
+    return st ? hs_fail(err, st, "%s: %s", o.path, reason.text) : HS_OK;
+}
+
+hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *ret_head,
+                            hs__shards *ret_weights, hs_error *err)
+{
+    hs_bytes file = {0};
+    hs__modules modules = {0};
+    hs_sentence_head head = {0};
+    size_t width = hidden;
+    hs_status st = hs__file_read(dir, MODULES_FILE, true, &file, err);
+    if (st || !file.data)
+        return st;
+    st = hs__modules_parse(&file, &modules, err);
+    free((void *)file.data);
+    for (size_t i = 1; i < modules.n && !st; i++)
+        st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
+    if (!st)
+        *ret_head = head;
+    return st;
+}

@@ -1,0 +1,235 @@
+"""Sentence vectors: pooling, dense layers and norm as modules.json of sentence-transformers says, in float64."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import family_bert  # noqa: E402
+import family_modernbert  # noqa: E402
+from checkpoint import write_safetensors  # noqa: E402
+from test_classes import check  # noqa: E402
+from test_formats import npz, safetensors  # noqa: E402
+
+TEXT = "the war was at the airport"
+CLASS = "sentence_transformers.models."
+TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
+POOLS = {
+    "cls": lambda h: h[0], "max": lambda h: h.max(0), "mean": lambda h: h.mean(0),
+    "mean_sqrt_len_tokens": lambda h: h.sum(0) / np.sqrt(len(h)), "lasttoken": lambda h: h[-1],
+    "weightedmean": lambda h: np.arange(1, len(h) + 1) @ h / np.arange(1, len(h) + 1).sum(),
+}
+# name -> ways of pooling, dense layers (width, has a bias, activation), normalised
+ENCODERS = {
+    **{name: ([name], [], False) for name in POOLS},
+    "unit": (["mean"], [], True), "several": (["mean", "cls"], [], True),
+    "dense": (["mean"], [(5, True, TANH)], False), "two": (["cls", "max"], [(7, True, None), (3, False, LINEAR)], True),
+}
+
+
+def older(ways):
+    return {f"pooling_mode_{name}{'' if name == 'lasttoken' or 'tokens' in name else '_token' if name == 'cls' else '_tokens'}":
+            name in ways for name in POOLS}
+
+
+def write_modules(folder, ways, layers, normalized, hidden, pooling=None):
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    modules += [("Dense", f"{2 + i}_Dense") for i in range(len(layers))]
+    modules += [("Normalize", f"{2 + len(layers)}_Normalize")] if normalized else []
+    (folder / "modules.json").write_text(json.dumps(
+        [{"idx": i, "name": str(i), "path": path, "type": CLASS + kind} for i, (kind, path) in enumerate(modules)]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling or {"embedding_dimension": hidden,
+                                                                              "pooling_mode": ways}))
+    rng, width, made = np.random.default_rng(3), hidden * len(ways), []
+    for (n_out, biased, activation), (_, path) in zip(layers, modules[2:]):
+        weights = {"linear.weight": rng.normal(0, 1 / np.sqrt(width), (n_out, width))}
+        weights |= {"linear.bias": rng.normal(0, 1, n_out)} if biased else {}
+        (folder / path).mkdir()
+        write_safetensors(folder / path / "model.safetensors", weights)
+        (folder / path / "config.json").write_text(json.dumps(
+            {"in_features": width, "out_features": n_out, "bias": biased}
+            | ({"activation_function": activation} if activation else {})))
+        made.append((weights["linear.weight"], weights.get("linear.bias", 0), activation != LINEAR))
+        width = n_out
+    return made
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory):
+    root, made = tmp_path_factory.mktemp("sentences"), {}
+    for name, (ways, layers, normalized) in ENCODERS.items():
+        folder = family_bert.write_random(root / name)
+        hidden = json.loads((folder / "config.json").read_text())["hidden_size"]
+        old = {"word_embedding_dimension": hidden, **older(ways)} if name in ("mean", "lasttoken", "cls") else None
+        made[name] = folder, write_modules(folder, ways, layers, normalized, hidden, old)
+    made["bare"] = family_modernbert.write_random(root / "bare"), []
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(encoders):
+    from conftest import Server
+    running = Server(*(f"--model={name}={folder}" for name, (folder, _) in encoders.items()))
+    yield running
+    assert running.stop() == 0
+
+
+def ask(server, model, **fields):
+    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": ["embedding", "hidden_states"], "digits": 9,
+                                      "layers": "all", **fields})
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def vector(states, ways, layers, normalized):
+    x = np.concatenate([POOLS[way](states) for way in ways])
+    for weight, bias, bent in layers:
+        x = weight.astype(np.float32).astype(float) @ x + bias
+        x = np.tanh(x) if bent else x
+    return x / np.linalg.norm(x) if normalized else x
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_against_float64(served, encoders, name):
+    ways, _, normalized = ENCODERS[name]
+    found = ask(served, name)
+    expected = vector(np.array(found["hidden_states"][-1]), ways, encoders[name][1], normalized)
+    check(found["embedding"]["vector"], expected)
+    assert found["embedding"]["pooling"] == "+".join(ways) and found["embedding"]["normalized"] is normalized
+
+
+def test_a_model_without_modules_gives_the_mean(served):
+    found = ask(served, "bare")
+    check(found["embedding"]["vector"], np.array(found["hidden_states"][-1]).mean(0))
+    assert found["embedding"]["pooling"] == "mean" and found["embedding"]["normalized"] is False
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_pooling_on_request(served, encoders, pooling):
+    for model, layers, normalized in (("bare", [], False), ("unit", [], True), ("dense", encoders["dense"][1], False)):
+        found = ask(served, model, pooling=pooling)
+        check(found["embedding"]["vector"], vector(np.array(found["hidden_states"][-1]), [pooling], layers, normalized))
+        assert found["embedding"]["pooling"] == pooling
+
+
+def test_changes_have_the_vector_of_the_baseline(served):
+    plain = ask(served, "unit")["embedding"]
+    changed = ask(served, "unit", interventions=[{"layers": [0], "kind": "zero"}])
+    assert changed["changes"]["embedding"] == plain
+    assert np.abs(np.array(changed["embedding"]["vector"]) - plain["vector"]).max() > 1e-3
+
+
+def test_other_formats_hold_the_same_vector(served):
+    fields = {"text": TEXT, "model": "two", "outputs": ["embedding"], "digits": 9,
+              "interventions": [{"layers": [0], "kind": "zero"}]}
+    answer = served.post("/analyze", fields).json()
+    for read in (npz, lambda *asked: safetensors(*asked)[1]):
+        arrays = read(served, fields)
+        assert np.allclose(arrays["embedding"], answer["embedding"]["vector"], rtol=1e-6)
+        assert np.allclose(arrays["changes_embedding"], answer["changes"]["embedding"]["vector"], rtol=1e-6)
+
+
+def test_the_task_is_listed(served):
+    tasks = {model["name"]: model["task"] for model in served.get("/models").json()["models"]}
+    assert tasks["unit"] == "sentence-similarity" and tasks["bare"] != "sentence-similarity"
+
+
+@pytest.mark.parametrize("model, pooling, part", [("two", "mean", "another width"), ("unit", "average", "\"mean\"")])
+def test_pooling_that_cannot_be(served, model, pooling, part):
+    answer = served.post("/analyze", {"text": TEXT, "model": model, "outputs": ["embedding"], "pooling": pooling})
+    assert answer.status == 422 and answer.json()["pointer"] == "/pooling" and part in answer.json()["detail"]
+
+
+def modules(*kinds):
+    return json.dumps([{"path": "" if kind == "Transformer" else f"{i}_{kind}", "type": CLASS + kind}
+                       for i, kind in enumerate(kinds)])
+
+
+@pytest.mark.parametrize("file, text, part", [
+    ("modules.json", "{}", "not a JSON list"),
+    ("modules.json", "[]", "must name a Transformer"),
+    ("modules.json", modules("Transformer", "Pooling", "LSTM"), "LSTM are not supported"),
+    ("modules.json", modules("Transformer", "Normalize", "Pooling"), "the order must be"),
+    ("modules.json", modules("Transformer", "Pooling", "Normalize", "Dense"), "the order must be"),
+    ("modules.json", '[{"type": "Transformer", "path": "../other"}]', "plain name of a folder"),
+    ("modules.json", '[{"type": "Transformer", "path": "0_Transformer"}]', "0_Transformer"),
+    ("modules.json", modules("Transformer", *["Pooling"] * 8), "more than 8 modules"),
+    ("1_Pooling/config.json", "{}", "pooling_mode must be"),
+    ("1_Pooling/config.json", '{"pooling_mode": "attention"}', "pooling_mode must be"),
+    ("1_Pooling/config.json", '{"pooling_mode": ["mean", "mean"]}', "pooling_mode must be"),
+    ("1_Pooling/config.json", '{"pooling_mode": "mean", "embedding_dimension": 1}', "hidden size"),
+    ("2_Dense/config.json", '{"in_features": 3, "out_features": 5}', "in_features must be"),
+    ("2_Dense/config.json", '{"out_features": 5}', "in_features is missing"),
+    ("2_Dense/config.json", None, "2_Dense/config.json"),
+    ("2_Dense/model.safetensors", None, "model.safetensors"),
+])
+def test_modules_that_are_refused(headscope, tmp_path, file, text, part):
+    folder = family_bert.write_random(tmp_path / "model")
+    hidden = json.loads((folder / "config.json").read_text())["hidden_size"]
+    write_modules(folder, ["mean"], [(5, True, TANH)], True, hidden)
+    (folder / file).unlink()
+    if text is not None:
+        (folder / file).write_text(text)
+    done = subprocess.run([headscope, "models", str(folder)], capture_output=True, text=True)
+    assert done.returncode == 1 and part in done.stderr, done.stderr
+
+
+def test_pull_fetches_the_modules(headscope, encoders, tmp_path):
+    from hub import Hub
+    folder = encoders["two"][0]
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    hub = Hub({"org/two": {**files, "onnx/model.onnx": b"never", "3_Dense/pytorch_model.bin": b"never"}})
+    home = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    try:
+        subprocess.run([headscope, "pull", "org/two"], env=home, check=True, capture_output=True)
+    finally:
+        hub.close()
+    assert not any("onnx" in path or "pytorch" in path for _, _, path, _, _ in hub.requests)
+    answers = [subprocess.run([headscope, "analyze", "--model", model, "--outputs", "embedding", "--format", "json", "-"],
+                              env=home, input=TEXT, capture_output=True, text=True, check=True).stdout
+               for model in ("org/two", str(folder))]
+    assert json.loads(answers[0])["embedding"] == json.loads(answers[1])["embedding"]
+
+
+# What sentence-transformers itself computes in float64, of encoders that it saved.
+ORACLE = """
+import sys
+try:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+import json
+base, root, text = sys.argv[1:]
+vectors = {}
+for name, ways, layers in (("a", "mean", [Normalize()]), ("b", ["mean", "max"], [Dense(16, 5)]),
+                           ("c", "lasttoken", [Dense(8, 4, bias=False, activation_function=torch.nn.Identity()), Normalize()])):
+    body = Transformer(base)
+    width = body.get_embedding_dimension()
+    layers = [type(x)(width * (2 if name == "b" else 1), x.out_features, bias=x.bias,
+                      activation_function=x.activation_function) if isinstance(x, Dense) else x for x in layers]
+    model = SentenceTransformer(modules=[body, Pooling(width, pooling_mode=ways), *layers], device="cpu")
+    model.save(f"{root}/{name}")
+    vectors[name] = SentenceTransformer(f"{root}/{name}", device="cpu").double().encode(text).tolist()
+print(json.dumps(vectors))
+"""
+
+
+def test_against_sentence_transformers(headscope, tmp_path):
+    python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
+    base = Path(__file__).parents[2] / "model" / "mini"
+    done = subprocess.run([python, "-c", ORACLE, base, tmp_path, TEXT], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip(f"{python}: {done.stdout.strip()}; TRANSFORMERS_PYTHON may name another")
+    assert done.returncode == 0, done.stderr
+    for name, expected in json.loads(done.stdout.splitlines()[-1]).items():
+        answer = subprocess.run([headscope, "analyze", "--model", str(tmp_path / name), "--outputs", "embedding",
+                                 "--format", "json", "--digits", "9", "-"], input=TEXT, capture_output=True, text=True, check=True)
+        check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))

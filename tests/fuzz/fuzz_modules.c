@@ -1,0 +1,63 @@
+/* Whatever the files of a sentence encoder's modules say, they are refused, or what was read is within its
+ * limits. The first byte chooses the file. */
+#include "model/families/sentence.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HIDDEN 8
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void parse_modules(const hs_bytes *file)
+{
+    hs__modules modules;
+    hs_error err = {0};
+    const hs_status st = hs__modules_parse(file, &modules, &err);
+    require(st == err.status && (st || (modules.n >= 2 && modules.n <= HS__MODULES_MAX)));
+    for (size_t i = 0; i < modules.n; i++)
+        require(modules.paths[i][0] != '.' && !strchr(modules.paths[i], '/'));
+}
+
+static void parse_pooling(const hs_bytes *file)
+{
+    hs_sentence_head head = {0};
+    hs_error err = {0};
+    const hs_status st = hs__pooling_parse(file, HIDDEN, &head, &err);
+    require(st == err.status && head.pooling.n <= HS_N_POOLS && (st || head.pooling.n > 0));
+    for (size_t i = 0; i < head.pooling.n; i++)
+        require(head.pooling.ways[i] < HS_N_POOLS);
+}
+
+static void parse_dense(const hs_bytes *file)
+{
+    hs__dense_shape shape;
+    hs_error err = {0};
+    const hs_status st = hs__dense_parse(file, &shape, &err);
+    require(st == err.status);
+    require(st || (shape.n_in >= 1 && shape.n_in <= HS_N_POOLS * HS_HIDDEN_MAX && shape.n_out >= 1 &&
+                   shape.n_out <= HS_HIDDEN_MAX));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    const hs_bytes file = {data + 1, size - 1};
+    switch (data[0] % 3) {
+    case 0:
+        parse_modules(&file);
+        break;
+    case 1:
+        parse_pooling(&file);
+        break;
+    default:
+        parse_dense(&file);
+    }
+    return 0;
+}
