@@ -15,6 +15,8 @@ enum { HS__DTYPE_F4, HS__DTYPE_F2, HS__DTYPE_U1 };
 
 #define HS__SENTENCE_ENDS_MAX 64
 #define HS__INTERVENTIONS_MAX 256
+#define HS__SEQUENCES_MAX     1000
+#define HS__SEED_MAX          9007199254740991.0 /* 2^53 - 1: exact in JSON */
 #define HS__SOURCES_MAX       8
 #define HS__NUMBERS_MAX       (HS_LAYERS_MAX + 1) /* layers, heads, or states */
 
@@ -36,6 +38,14 @@ typedef struct hs__prediction_request {
     bool lens;
     bool asked; /* for: by this field or among the outputs */
 } hs__prediction_request;
+
+/* The field head_scores: random sequences of `length` tokens, repeated once. */
+typedef struct hs__head_scores_request {
+    size_t length, sequences, seed;
+} hs__head_scores_request;
+
+/* Outputs that run passes of their own, as bits. */
+enum { HS__PASSES_EFFECTS = 1, HS__PASSES_HEAD_SCORES = 2 };
 
 /* Outputs of task heads, and of the head for next tokens, as bits. */
 enum {
@@ -99,6 +109,7 @@ typedef struct hs__analysis_request {
     int32_t sentence_ends[HS__SENTENCE_ENDS_MAX];
     size_t n_sentence_ends;
     hs__prediction_request predictions;
+    hs__head_scores_request head_scores;
     unsigned task_outputs; /* HS__TASK_... of the requested outputs */
     hs_pooling pooling;    /* n 0: the checkpoint's */
     hs__figure_request figure;

@@ -8,6 +8,7 @@
 #include "api/analysis_request.h"
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/effects.h"
+#include "engine/analysis/head_scores.h"
 
 #define HS__OUTPUTS_MAX 32 /* a set of them is an unsigned */
 
@@ -22,7 +23,8 @@ typedef struct hs__answer {
     const hs_capture *capture;  /* NULL when the outputs need none */
     const hs_capture *baseline; /* of the pass without interventions; NULL if there are none */
 
-    const hs_effect *effects; /* [n_layers][n_heads]; NULL if not requested */
+    const hs_effect *effects;         /* [n_layers][n_heads]; NULL if not requested */
+    const hs_head_score *head_scores; /* likewise */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];

@@ -7,7 +7,7 @@
 #include "api/field_patch.h"
 #include "api/field_texts.h"
 #include "api/field_values.h"
-#include "api/outputs.h"
+#include "api/output_structures.h"
 #include "engine/analysis/predictions.h"
 
 #include <math.h>
@@ -385,6 +385,40 @@ static int read_predictions(const reading *r)
     return 0;
 }
 
+static int read_head_scores(const reading *r)
+{
+    const struct {
+        const char *name;
+        double low, high;
+        size_t *to;
+    } members[] = {
+        {"length", 2, (double)hs__head_scores_length_max(r->model), &r->wanted->head_scores.length},
+        {"sequences", 1, HS__SEQUENCES_MAX, &r->wanted->head_scores.sequences},
+        {"seed", 0, HS__SEED_MAX, &r->wanted->head_scores.seed}};
+    const char *name;
+    json_t *value;
+    if (!json_is_object(r->value))
+        return refuse(r, "an object with length, sequences, seed");
+    r->wanted->outputs |= 1U << hs__output_find("head_scores", strlen("head_scores"));
+    json_object_foreach((json_t *)r->value, name, value)
+    {
+        char pointer[64], must[64];
+        size_t m = 0;
+        while (m < 3 && strcmp(members[m].name, name) != 0)
+            m++;
+        if (m == 3)
+            return hs__refuse(r->problem, 422, r->pointer,
+                              "unknown member '%.*s'; allowed: length, sequences, seed",
+                              hs__clip(name, strlen(name), 64), name);
+        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
+        snprintf(must, sizeof must, "an integer from %.0f to %.0f", members[m].low, members[m].high);
+        if (!hs__is_integer(value, members[m].low, members[m].high))
+            return hs__refuse_value(r->problem, pointer, value, must);
+        *members[m].to = (size_t)json_number_value(value);
+    }
+    return 0;
+}
+
 /* ---- figure ---- */
 
 #define FIGURE(name) offsetof(hs__figure_request, name)
@@ -680,6 +714,11 @@ static const row rows[] = {
       .choices = "mean|cls|max"},
      read_pooling,
      0},
+    {{"head_scores", HS_FIELD_OBJECTS, "JSON",
+      "on random repeated sequences: {} or {\"length\": 50, \"sequences\": 10, \"seed\": 0}",
+      .choices = NULL},
+     read_head_scores,
+     0},
     {{"similarity_space", HS_FIELD_ENUM, "SPACE",
       "similarities of outputs or of what heads write: head or residual (head)", .choices = "head|residual"},
      read_enum,
@@ -751,6 +790,8 @@ void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret
     ret_wanted->max_pairs = 10000;
     ret_wanted->digits = 6;
     ret_wanted->predictions.top_k = 5;
+    const size_t length = hs__head_scores_length_max(model);
+    ret_wanted->head_scores = (hs__head_scores_request){.length = length < 50 ? length : 50, .sequences = 10};
     ret_wanted->figure.width_mm = 85;
     ret_wanted->figure.font_pt = 7;
 }

@@ -48,13 +48,14 @@ struct hs_job {
     hs_selection source_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
-    hs_effect *effects;     /* owned; NULL until computed */
-    hs_selection selection; /* of all sequences but sources */
-    bool over_budget;       /* refused because its answer is over the memory budget */
-    bool crowded;           /* refused because it would have had to wait for memory */
-    bool shared;            /* a pass computed it with another job */
-    size_t capture_bytes;   /* taken from the api's budget */
-    double waited_ms;       /* for capture_bytes */
+    hs_effect *effects;         /* owned; NULL until computed */
+    hs_head_score *head_scores; /* owned; NULL until computed */
+    hs_selection selection;     /* of all sequences but sources */
+    bool over_budget;           /* refused because its answer is over the memory budget */
+    bool crowded;               /* refused because it would have had to wait for memory */
+    bool shared;                /* a pass computed it with another job */
+    size_t capture_bytes;       /* taken from the api's budget */
+    double waited_ms;           /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
@@ -267,7 +268,8 @@ static hs__answer answer_describe(const hs_job *job)
                         .masked = masked_tokens(&job->wanted, &text->encoding),
                         .capture = heads ? heads->capture : NULL,
                         .baseline = baseline ? baseline->capture : NULL,
-                        .effects = job->effects};
+                        .effects = job->effects,
+                        .head_scores = job->head_scores};
 }
 
 static size_t answer_bytes_max(const hs_job *job)
@@ -283,7 +285,9 @@ static size_t capture_bytes(const hs_job *job)
         n_bytes += hs_capture_bytes(job_model(job)->shape, job->sequences[i].selection,
                                     job->sequences[i].encoding->n_tokens);
     const hs__answer answer = answer_describe(job);
-    return n_bytes + (hs__outputs_by_passes(job->wanted.outputs) ? hs__effects_bytes(&answer) : 0);
+    const unsigned by_passes = hs__outputs_by_passes(job->wanted.outputs);
+    return n_bytes + (by_passes & HS__PASSES_EFFECTS ? hs__effects_bytes(&answer) : 0) +
+           (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0);
 }
 
 /* Refuses positions beyond the text's tokens. Positions ascend. */
@@ -467,20 +471,24 @@ void hs_job_destroy(hs_job *job)
     free(job->text.sentences);
     hs__analysis_request_finish(&job->wanted);
     free(job->effects);
+    free(job->head_scores);
     if (job->capture_bytes)
         hs__budget_give_back(&job->api->captures, job->capture_bytes);
     free(job);
 }
 
-static bool effects_pending(const hs_job *job)
+/* Returns the outputs whose own passes still have to run: HS__PASSES_... */
+static unsigned passes_pending(const hs_job *job)
 {
-    return !job->problem.status && hs__outputs_by_passes(job->wanted.outputs) && !job->effects;
+    const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->wanted.outputs);
+    return (job->effects ? 0 : by_passes & HS__PASSES_EFFECTS) |
+           (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES);
 }
 
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
 static bool is_pending(const hs_job *job, const job_sequence *s)
 {
-    if (s >= &job->sequences[2] && job->sequences[0].heads && !effects_pending(job))
+    if (s >= &job->sequences[2] && job->sequences[0].heads && !(passes_pending(job) & HS__PASSES_EFFECTS))
         return false;
     return !job->problem.status && s->selection->taps && !s->heads;
 }
@@ -495,7 +503,7 @@ size_t hs__job_tokens(const hs_job *job)
     size_t n_tokens = 0;
     for (size_t i = 0; i < job->n_sequences; i++)
         n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
-    return effects_pending(job) ? tokens_max(job) : n_tokens;
+    return passes_pending(job) ? tokens_max(job) : n_tokens;
 }
 
 size_t hs__job_bytes(const hs_job *job)
@@ -663,8 +671,27 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
     }
 }
 
+static void effects_run(hs_job *job, const hs__answer *answer, hs_workspace *ws, const hs_run_control *own)
+{
+    job->effects = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->effects);
+    if (!job->effects)
+        refuse_memory(job, "effects");
+    else if (hs__effects_run(answer, ws, own, job->effects, &job->error))
+        refuse_error(job);
+}
+
+static void head_scores_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
+                            const hs_run_control *own)
+{
+    job->head_scores = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->head_scores);
+    if (!job->head_scores)
+        refuse_memory(job, "head scores");
+    else if (hs__head_scores_run(answer, ws, own, job->head_scores, &job->error))
+        refuse_error(job);
+}
+
 /* Runs the job's own passes, which stop when its client disconnects. */
-static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
+static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
 {
     const double start = hs_clock_ms();
     const hs__answer answer = answer_describe(job);
@@ -672,11 +699,11 @@ static void effects_run(hs_job *job, hs_api_worker *worker, const hs_run_control
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
     sources_bind(job);
-    job->effects = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->effects);
-    if (!job->effects)
-        refuse_memory(job, "effects");
-    else if (hs__effects_run(&answer, worker->workspaces[job->wanted.model], &own, job->effects, &job->error))
-        refuse_error(job);
+    hs_workspace *ws = worker->workspaces[job->wanted.model];
+    if (passes_pending(job) & HS__PASSES_EFFECTS)
+        effects_run(job, &answer, ws, &own);
+    if (passes_pending(job) & HS__PASSES_HEAD_SCORES)
+        head_scores_run(job, &answer, ws, &own);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 
@@ -703,8 +730,8 @@ size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, con
     for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
         run_one_pass(parts, n, worker, control);
     for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i] && effects_pending(jobs[i]))
-            effects_run(jobs[i], worker, control);
+        if (jobs[i] && passes_pending(jobs[i]))
+            own_passes_run(jobs[i], worker, control);
         n_shared += jobs[i] && jobs[i]->shared;
     }
     return n_shared;
@@ -717,7 +744,7 @@ static hs_status analyze(hs_job *job, hs__answer *answer)
     const double start = hs_clock_ms();
     *answer = answer_describe(job);
     hs_status st = hs__answer_init(answer, &job->error);
-    if (!st && answer->capture)
+    if (!st && job->request->operation == HS_ANALYZE)
         st = hs__outputs_compute(answer, &job->error);
     job->stage_ms[HS_STAGE_ANALYZE] = hs_clock_ms() - start;
     return st;

@@ -4,7 +4,8 @@
 #include "api/api.h"
 
 /* Returns the number of tokens that the job's passes still compute; 0 if none is needed (an error, another
- * operation, cached heads). A job with `effects` counts as one text of the model's maximum length. */
+ * operation, cached heads). A job with `effects` or `head_scores` counts as one text of the model's maximum
+ * length. */
 size_t hs__job_tokens(const hs_job *job);
 /* Returns an upper bound of the memory that the job and its answer take. */
 size_t hs__job_bytes(const hs_job *job);

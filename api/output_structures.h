@@ -6,7 +6,7 @@
 extern const hs__structure hs__structure_pairs, hs__structure_regions, hs__structure_segments,
     hs__structure_summary, hs__structure_changes, hs__structure_predictions, hs__structure_profiles,
     hs__structure_effects, hs__structure_head_distances, hs__structure_classes, hs__structure_next_sentence,
-    hs__structure_answer, hs__structure_loss, hs__structure_embedding;
+    hs__structure_answer, hs__structure_loss, hs__structure_embedding, hs__structure_head_scores;
 
 /* Finds the positions to predict, ascending. The caller owns *ret_positions. */
 HS_MUST_USE hs_status hs__positions_choose(const hs__answer *answer, size_t **ret_positions, size_t *ret_n,
@@ -26,6 +26,14 @@ HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws
                                       const hs_run_control *control, hs_effect *ret_effects, hs_error *err);
 /* Returns an upper bound of the memory that hs__effects_run takes. Does not read the capture. */
 size_t hs__effects_bytes(const hs__answer *answer);
+
+/* Computes the scores of the requested heads likewise. */
+HS_MUST_USE hs_status hs__head_scores_run(const hs__answer *answer, hs_workspace *ws,
+                                          const hs_run_control *control, hs_head_score *ret_scores,
+                                          hs_error *err);
+size_t hs__head_scores_bytes(const hs__answer *answer);
+/* Returns the largest length of the sequences that the model can read repeated. */
+size_t hs__head_scores_length_max(const hs__served_model *model);
 
 /* Computes a structure of the baseline pass; the structure's destroy releases it, also after a failure. */
 HS_MUST_USE hs_status hs__baseline_compute(const hs__answer *answer, const hs__structure *structure,

@@ -127,7 +127,8 @@ static const hs__output rows[] = {
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
     {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
     {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
-     .by_passes = true},
+     .by_passes = HS__PASSES_EFFECTS},
+    {"head_scores", .structure = &hs__structure_head_scores, .by_passes = HS__PASSES_HEAD_SCORES},
     {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
      .choose_taps = hs__head_distances_taps},
     {"classes", HS_KEEP(LAST_STATE), .structure = &hs__structure_classes, .has_head = has_classes,
@@ -219,11 +220,11 @@ bool hs__outputs_every_layer(unsigned outputs)
     return every;
 }
 
-bool hs__outputs_by_passes(unsigned outputs)
+unsigned hs__outputs_by_passes(unsigned outputs)
 {
-    bool by_passes = false;
+    unsigned by_passes = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        by_passes |= holds(outputs, i) && rows[i].by_passes;
+        by_passes |= holds(outputs, i) ? rows[i].by_passes : 0;
     return by_passes;
 }
 

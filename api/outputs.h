@@ -61,7 +61,7 @@ typedef struct hs__output {
     bool every_head;        /* needs all heads of a layer */
     bool every_layer;       /* needs all layers */
     const char *implied_by; /* field that requests this output, which has then no name of its own; or NULL */
-    bool by_passes;         /* runs passes of its own after the capture: see job.c */
+    unsigned by_passes;     /* HS__PASSES_... if it runs passes of its own after the capture: see job.c */
     bool needs_predictor;   /* needs the checkpoint's masked-language-model head */
     /* Returns true if the checkpoint has the task head that the output reads; NULL: it reads none. */
     bool (*has_head)(const hs_architecture *architecture);
@@ -83,7 +83,8 @@ unsigned hs__outputs_default(void);
 unsigned hs__outputs_taps(const hs__analysis_request *wanted);
 bool hs__outputs_every_head(unsigned outputs);
 bool hs__outputs_every_layer(unsigned outputs);
-bool hs__outputs_by_passes(unsigned outputs);
+/* Returns the HS__PASSES_... of these outputs. */
+unsigned hs__outputs_by_passes(unsigned outputs);
 /* Returns the outputs that the field of this name requests. */
 unsigned hs__outputs_implied(const char *field);
 

@@ -1,5 +1,5 @@
-/* hash.h - FNV-1a (Fowler, Noll, Vo), for hash tables and for detecting accidental damage. Use digest.h
- * against attackers.
+/* hash.h - FNV-1a (Fowler, Noll, Vo), for hash tables and for detecting accidental damage, and SplitMix64,
+ * for choices at random. Use digest.h against attackers.
  *
  *     hash = hs_hash_bytes(hs_hash_bytes(HS_HASH_START, a, n_a), b, n_b) */
 #pragma once
@@ -22,4 +22,15 @@ static inline uint64_t hs_hash_bytes(uint64_t hash, const void *data, size_t n_b
     for (size_t i = 0; i < n_bytes; i++)
         hash = hs_hash_word(hash, bytes[i]);
     return hash;
+}
+
+/* Random numbers from a seed: x += HS_MIX_STEP, hs_mix(x). */
+#define HS_MIX_STEP UINT64_C(0x9e3779b97f4a7c15)
+
+/* Mixes the bits of x: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a bijection. */
+static inline uint64_t hs_mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
 }

@@ -1,9 +1,10 @@
 /* template.h - the positions of the special tokens, as steps for one text and for two. */
 #pragma once
 
+#include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/vocabulary.h"
 
-#define HS__TEMPLATE_STEPS_MAX 16
+#define HS__TEMPLATE_STEPS_MAX HS_FRAME_MAX
 
 /* A step: a special token, or all pieces of a text. */
 typedef struct hs__template_step {

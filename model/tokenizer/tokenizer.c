@@ -183,6 +183,15 @@ int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t
     return hs__vocabulary_id(&tokenizer->vocabulary, token, n_bytes);
 }
 
+bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id)
+{
+    const hs_special_ids *s = &tokenizer->special;
+    return id >= 0 && (size_t)id < tokenizer->vocabulary.size &&
+           tokenizer->vocabulary.text_at[id] != UINT32_MAX &&
+           !(tokenizer->added.flags[id] & HS__ADDED_SPECIAL) && id != s->cls && id != s->sep &&
+           id != s->pad && id != s->unk && id != s->mask;
+}
+
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer)
 {
     return tokenizer->vocabulary.size;

@@ -90,6 +90,15 @@ void hs_encoding_finish(hs_encoding *encoding); /* zeroed or finished twice is f
 const char *hs_tokenizer_token(const hs_tokenizer *tokenizer, int32_t id);
 /* Returns the id of a vocabulary entry, or -1. */
 int32_t hs_tokenizer_id(const hs_tokenizer *tokenizer, const char *token, size_t n_bytes);
+#define HS_FRAME_MAX 16
+
+/* Writes the special tokens that the template puts around a text and returns their number; the first
+ * *ret_n_before stand before the text. */
+size_t hs_tokenizer_frame(const hs_tokenizer *tokenizer, int32_t ret_ids[HS_FRAME_MAX], size_t *ret_n_before);
+
+/* Returns true if the vocabulary has this id and it is not a special token. */
+bool hs_tokenizer_is_ordinary(const hs_tokenizer *tokenizer, int32_t id);
+
 /* Returns the vocab_size of config.json. All ids are below it; there may be fewer tokens. */
 size_t hs_tokenizer_vocab_size(const hs_tokenizer *tokenizer);
 

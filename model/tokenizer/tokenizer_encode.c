@@ -355,6 +355,18 @@ static const hs__template_form *form_of(const hs_tokenizer *tokenizer, bool pair
     return &tokenizer->template->forms[pair];
 }
 
+size_t hs_tokenizer_frame(const hs_tokenizer *tokenizer, int32_t ret_ids[HS_FRAME_MAX], size_t *ret_n_before)
+{
+    const hs__template_form *form = form_of(tokenizer, false);
+    size_t n = 0;
+    for (size_t k = 0; k < form->n_steps; k++)
+        if (form->steps[k].id < 0)
+            *ret_n_before = n;
+        else
+            ret_ids[n++] = form->steps[k].id;
+    return n;
+}
+
 /* Each text is read up to the word that reaches tokens_max, as in the oracle since release 0.23. So if both
  * texts are longer, neither counts as the longer one. */
 hs_status hs_tokenizer_encode(const hs_tokenizer *tokenizer, const hs_text *text, const hs_text *pair,

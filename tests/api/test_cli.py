@@ -42,7 +42,7 @@ def test_errors_cannot_draw_on_the_terminal(tmp_path):
     assert done.returncode == 1 and b"\x1b" not in done.stderr and rb"\u000a\u001b[31m" in done.stderr
 
 
-COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "bench"]
+COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -266,6 +266,7 @@ def test_analyze_on_a_terminal_prints_a_page(tmp_path):
     ["serve", "--model", "mini,"], ["serve", "--backend", "magic"], ["serve", "--backend", "onednn"],
     ["serve", "--precision", "half"], ["analyze", "--layers", "first"], ["analyze", "--layers", "1,"], ["analyze", "--heads", "1;2"],
     ["analyze", "--names", "hooks"], ["analyze", "--digits", "six"], ["analyze", "--format", "xml"], ["analyze", "one", "two"],
+    ["scores", "mini", "extra"], ["scores", "--model", "mini", "mini"], ["scores", "--length", "256"], ["scores", "--length", "1"],
     ["bench", "extra"], ["bench", "--cores", "0"],
 ])
 def test_usage_errors(arguments):

@@ -2,6 +2,8 @@
  */
 #include "server/corpus/report/examples.h"
 
+#include "model/hash.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,13 +21,10 @@ struct hs__example_sample {
     hs__example kept[HS__EXAMPLES_MAX]; /* by hash, ascending */
 };
 
-/* The finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection, so no two numbers tie. */
+/* No two numbers tie. */
 static uint64_t hash(uint64_t number)
 {
-    uint64_t z = number + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    return hs_mix(number + HS_MIX_STEP);
 }
 
 hs__example_sample *hs__example_sample_create(size_t n_maps)

@@ -3,6 +3,7 @@
 #include "server/corpus/run/masked_tokens.h"
 
 #include "engine/analysis/predictions.h"
+#include "model/hash.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,14 +49,12 @@ void hs__corpus_masking_finish(hs__corpus_masking *m)
 
 /* ---- which ---- */
 
-/* splitmix64 of the three: a number in [0, 1). */
+/* Mixes the three into a number in [0, 1). */
 static double chance_of(uint64_t seed, uint64_t number, uint64_t position)
 {
-    uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + number * UINT64_C(0xbf58476d1ce4e5b9) +
-                 (position + 1) * UINT64_C(0x94d049bb133111eb);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+    const uint64_t x = seed * HS_MIX_STEP + number * UINT64_C(0xbf58476d1ce4e5b9) +
+                       (position + 1) * UINT64_C(0x94d049bb133111eb);
+    return (double)(hs_mix(x) >> 11) * 0x1p-53;
 }
 
 static bool is_masked(const hs__corpus_masking *m, const hs_corpus_text *text, size_t i)

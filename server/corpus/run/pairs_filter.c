@@ -1,6 +1,8 @@
 /* pairs_filter.c - heads, sample and the strongest pairs of a map. */
 #include "server/corpus/run/pairs_filter.h"
 
+#include "model/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,24 +52,15 @@ bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, u
     return !filter->n_heads;
 }
 
-/* Mixes the bits of x: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
                             size_t i, size_t j)
 {
-    const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
     if (!(filter->sample > 0))
         return true;
-    uint64_t x = mix(filter->seed + step);
-    x = mix(x ^ (text + step));
-    x = mix(x ^ ((((uint64_t)layer << 16) | head) + step));
-    x = mix(x ^ ((((uint64_t)i << 32) | j) + step));
+    uint64_t x = hs_mix(filter->seed + HS_MIX_STEP);
+    x = hs_mix(x ^ (text + HS_MIX_STEP));
+    x = hs_mix(x ^ ((((uint64_t)layer << 16) | head) + HS_MIX_STEP));
+    x = hs_mix(x ^ ((((uint64_t)i << 32) | j) + HS_MIX_STEP));
     return (double)(x >> 11) * 0x1p-53 < filter->sample;
 }
 

@@ -1,0 +1,166 @@
+/* output_head_scores.c - scores of the requested heads on random repeated sequences. hs__head_scores_run
+ * computes them by passes of their own, with the worker's workspace; the request's text does not matter. */
+#include "api/output_structures.h"
+
+#include <stdlib.h>
+
+/* The figures by name, in the order of the answer. */
+static const struct {
+    const char *name, *array;
+    size_t offset;
+} figures[] = {
+    {"previous", "head_scores_previous", offsetof(hs_head_score, previous)},
+    {"duplicate", "head_scores_duplicate", offsetof(hs_head_score, duplicate)},
+    {"induction", "head_scores_induction", offsetof(hs_head_score, induction)},
+};
+#define N_FIGURES (sizeof figures / sizeof *figures)
+
+static float figure(const hs_head_score *score, size_t k)
+{
+    return *(const float *)(const void *)((const char *)score + figures[k].offset);
+}
+
+/* ---- computing ---- */
+
+size_t hs__head_scores_length_max(const hs__served_model *model)
+{
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n = hs_tokenizer_frame(hs_model_tokenizer(model->model), frame, &n_before);
+    return n < model->shape->n_positions ? (model->shape->n_positions - n) / 2 : 0;
+}
+
+/* Writes the ids to draw from, which may be as many as the vocabulary has. Returns their number. */
+static size_t find_choices(const hs_tokenizer *tokenizer, int32_t *ret_ids)
+{
+    size_t n = 0;
+    for (size_t id = 0; id < hs_tokenizer_vocab_size(tokenizer); id++)
+        if (hs_tokenizer_is_ordinary(tokenizer, (int32_t)id))
+            ret_ids[n++] = (int32_t)id;
+    return n;
+}
+
+static hs_head_scores_wanted describe(const hs__answer *a, const int32_t *frame, size_t n_frame,
+                                      size_t n_before)
+{
+    const hs__analysis_request *asked = a->wanted;
+    return (hs_head_scores_wanted){.before = frame,
+                                   .after = frame + n_before,
+                                   .n_before = n_before,
+                                   .n_after = n_frame - n_before,
+                                   .length = asked->head_scores.length,
+                                   .n_texts = asked->head_scores.sequences,
+                                   .seed = asked->head_scores.seed,
+                                   .interventions = asked->interventions,
+                                   .n_interventions = asked->n_interventions,
+                                   .layers = asked->layers,
+                                   .heads = asked->heads,
+                                   .n_layers = asked->n_layers,
+                                   .n_heads = asked->n_heads};
+}
+
+size_t hs__head_scores_bytes(const hs__answer *a)
+{
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n_frame = hs_tokenizer_frame(hs_model_tokenizer(a->model->model), frame, &n_before);
+    hs_head_scores_wanted wanted = describe(a, frame, n_frame, n_before);
+    wanted.n_choices = a->model->shape->vocab_size;
+    return wanted.n_choices * sizeof(int32_t) +
+           hs_head_scores_bytes(a->model->engine, &wanted, a->request->n_threads);
+}
+
+static hs_status check(const hs__answer *a, const hs_head_scores_wanted *wanted, hs_error *err)
+{
+    if (wanted->length < 2)
+        return hs_fail(err, HS_INVALID, "head_scores repeats at least 2 tokens; %s reads only %zu tokens",
+                       a->model->name, a->model->shape->n_positions);
+    for (size_t i = 0; i < wanted->n_interventions; i++)
+        if (hs_intervention_is_patch(&wanted->interventions[i]))
+            return hs_fail(
+                err, HS_INVALID,
+                "head_scores is not computed with patches: their text is as long as the request's, "
+                "not as the random ones; use other kinds of interventions");
+    if (wanted->n_choices < wanted->length)
+        return hs_fail(
+            err, HS_INVALID,
+            "head_scores draws %zu different tokens; the vocabulary of %s has only %zu that are not "
+            "special: ask for a smaller length",
+            wanted->length, a->model->name, wanted->n_choices);
+    return HS_OK;
+}
+
+hs_status hs__head_scores_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
+                              hs_head_score *ret_scores, hs_error *err)
+{
+    const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
+    int32_t frame[HS_FRAME_MAX];
+    size_t n_before;
+    const size_t n_frame = hs_tokenizer_frame(tokenizer, frame, &n_before);
+    hs_head_scores_wanted wanted = describe(a, frame, n_frame, n_before);
+    int32_t *choices = malloc(hs_tokenizer_vocab_size(tokenizer) * sizeof *choices);
+    if (!choices)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for head scores");
+    wanted.choices = choices;
+    wanted.n_choices = find_choices(tokenizer, choices);
+    hs_status st = check(a, &wanted, err);
+    if (!st)
+        st = hs_head_scores_compute(a->model->engine, ws, &wanted, control, ret_scores, err);
+    free(choices);
+    return st;
+}
+
+/* The job owns the scores. */
+static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+{
+    (void)err;
+    *ret_result = (void *)a->head_scores;
+    return HS_OK;
+}
+
+static void destroy(void *result)
+{
+    (void)result;
+}
+
+/* ---- writing ---- */
+
+static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
+{
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        hs__buffer_text(b, k ? ",\"" : "{\"");
+        hs__buffer_text(b, figures[k].name);
+        hs__buffer_text(b, "\":");
+        hs__json_float(b, figure((const hs_head_score *)result + at, k), (int)a->wanted->digits);
+    }
+    hs__buffer_text(b, "}");
+}
+
+static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
+{
+    hs__json_heads(b, a, result, write_head);
+}
+
+static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
+{
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    for (size_t k = 0; k < N_FIGURES; k++) {
+        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
+        for (size_t i = 0; i < n_layers * n_heads && to; i++)
+            to[i] = figure((const hs_head_score *)result + i, k);
+    }
+}
+
+static size_t json_bytes_max(const hs__measures *m)
+{
+    return m->n_heads * (48 + N_FIGURES * m->number);
+}
+
+static size_t array_bytes_max(const hs__measures *m)
+{
+    return 4 * m->n_heads * N_FIGURES;
+}
+
+const hs__structure hs__structure_head_scores = {
+    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+};
