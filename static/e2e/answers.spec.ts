@@ -190,7 +190,7 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   // One looks back, the other ahead: from a token a line of each.
   await page.locator(".token").nth(20).click();
   await expect.poll(async () => (await page.locator(".arc").count()) >= 2 && (await lanes()).length === 2).toBe(true);
-  expect(await page.locator(".arc").count()).toBeLessThan(8);
+  await expect.poll(() => page.locator(".arc").count()).toBeLessThan(8);
   await reload(page);
   await expect.poll(lanes).toEqual(["0", "1"]);
   await page.locator(".menu summary").click();

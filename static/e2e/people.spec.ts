@@ -1,30 +1,10 @@
 // It works where people are: screen readers, phones, other scripts, other shapes of models.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
-import { drawn, expect, open, readout, reload, settled, test, view } from "./viewer";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-interface Violation {
-  id: string;
-  impact: string;
-  nodes: { target: string[]; failureSummary: string }[];
-}
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const { violations } = await (window as unknown as { axe: { run(o: unknown): Promise<{ violations: Violation[] }> } }).axe.run({
-      rules: { "label-content-name-mismatch": { enabled: true } },
-    });
-    return violations
-      .filter(({ impact }) => impact !== "minor")
-      .map(({ id, nodes }) => `${id} ×${nodes.length}: ${nodes[0]!.target} ${nodes[0]!.failureSummary}`);
-  });
-}
+import { drawn, expect, findings, open, readout, reload, settled, test, view } from "./viewer";
 
 for (const [name, width, fragment, act] of [
   ["sorted overview", 1280, "sort=repeated_share", ""],

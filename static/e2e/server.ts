@@ -1,14 +1,24 @@
-// Starts a server on a free port for one worker of the tests. It has two models, to compare them, and a folder for
-// corpus runs, empty at first.
-import { spawn } from "node:child_process";
-import { mkdirSync, openSync, rmSync } from "node:fs";
+// Starts a server on a free port for one worker of the tests. It has two models, to compare them, or those given, and a
+// folder for corpus runs, empty at first.
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, openSync, readdirSync, rmSync } from "node:fs";
 
 export interface Served {
   home: string;
   stop(): Promise<void>;
 }
 
-export async function serve(worker: number): Promise<Served> {
+const TWO = ["mini=../model/mini", "twin=../model/mini"];
+
+// Writes checkpoints with task heads and a causal one; returns them as options of the server.
+export function taskModels(worker: number): string[] {
+  const folder = `../build/browser-test-models-${worker}`;
+  rmSync(folder, { recursive: true, force: true });
+  execFileSync(process.env.PYTHON ?? "python3", ["e2e/models.py", folder], { stdio: "inherit" });
+  return readdirSync(folder).map((name) => `${name}=${folder}/${name}`);
+}
+
+export async function serve(worker: number, models: readonly string[] = TWO): Promise<Served> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
   const state = `../build/browser-test-state-${worker}`;
@@ -18,7 +28,7 @@ export async function serve(worker: number): Promise<Served> {
     binary,
     [
       ...["serve", "--listen", "127.0.0.1:0", "--state", state],
-      ...["--model", "mini=../model/mini", "--model", "twin=../model/mini"],
+      ...models.flatMap((model) => ["--model", model]),
     ],
     { stdio: ["ignore", "pipe", log] },
   );

@@ -1,4 +1,6 @@
 // What all specs share: a page that fails the test on any error, policy violation or foreign request.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { expect, test as base, type APIRequestContext, type Page, type Request } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
 import { serve } from "./server";
@@ -102,3 +104,23 @@ export const looking = async (request: APIRequestContext, home: string, where: "
   const { profiles } = await firstText(request, home, { outputs: ["profiles"] });
   return ranked(profiles as Record<typeof where, number>[][], (profile) => profile[where]);
 };
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+interface Violation {
+  id: string;
+  impact: string;
+  nodes: { target: string[]; failureSummary: string }[];
+}
+// What axe finds on the page, minor matters aside.
+export async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const { violations } = await (window as unknown as { axe: { run(o: unknown): Promise<{ violations: Violation[] }> } }).axe.run({
+      rules: { "label-content-name-mismatch": { enabled: true } },
+    });
+    return violations
+      .filter(({ impact }) => impact !== "minor")
+      .map(({ id, nodes }) => `${id} ×${nodes.length}: ${nodes[0]!.target} ${nodes[0]!.failureSummary}`);
+  });
+}

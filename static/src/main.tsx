@@ -83,7 +83,7 @@ function Frame() {
       </a>
       <TopBar menu={<ExportMenu />} onHelp={openHelp} />
       <main>
-        <h1 class="hidden">headscope: how an encoder pays attention</h1>
+        <h1 class="hidden">headscope: how transformers pay attention</h1>
         <Panel />
         <div class="stage" id="stage" tabIndex={-1}>
           <TokenGate />

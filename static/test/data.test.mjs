@@ -12,7 +12,8 @@ import {
 } from "../src/maps/analysis.ts";
 import { timingOf } from "../src/app/api.ts";
 import { readAnswer } from "../src/app/answer.ts";
-import { joined, learnTokenizers, readable, readableAnswer } from "../src/app/token-labels.ts";
+import { learnModels } from "../src/app/model-facts.ts";
+import { joined, readable, readableAnswer } from "../src/app/token-labels.ts";
 import { axisOf, entryOf, headOf, project } from "../src/maps/axis.ts";
 import { countAbove, distanceHistogram, figuresOf, filterPairs, orderPairs, sortPairs } from "../src/maps/pairs.ts";
 import { parseSafetensors } from "../src/app/safetensors.ts";
@@ -284,7 +285,7 @@ test("alignment finds what two texts share; differences stand on it", () => {
 });
 
 test("tokens are read as text, by their model's tokenizer", () => {
-  learnTokenizers([
+  learnModels([
     { name: "bytes", tokenizer: "byte-level BPE" },
     { name: "marks", tokenizer: "Unigram" },
     { name: "words", tokenizer: "WordPiece" },

@@ -128,6 +128,20 @@ test("a profile's shares are sums over what each query attends to", () => {
   assert.ok(Number.isNaN(profile.offsets[0]));
 });
 
+test("a causal head's profile counts only what its tokens can see", () => {
+  const T = 400; // an even spread over the tokens so far rounds to 0 in later rows
+  const causal = { ...kindsOf({ ...encoding, causal: true }), causal: true };
+  assert.equal(causal.first, 0);
+  const kinds = { first: 0, separator: Array(T).fill(false), punctuation: Array(T).fill(false), repeated: Array(T).fill(-1), sentence: Array(T).fill(0), causal: true };
+  const map = Uint8Array.from({ length: T * T }, (_, k) => (k % T <= Math.floor(k / T) ? Math.round(255 / (Math.floor(k / T) + 1)) : 0));
+  const even = profileOf(map, T, 1 / 255, kinds);
+  assert.ok(Math.abs(even.evenness - 1) < 0.01, `${even.evenness}`);
+  assert.equal(even.shares.next, 0);
+  assert.equal(labelOf(even), "broad");
+  close(even.chance.sentence, 1);
+  close(even.shares.sentence, 1, 1e-9);
+});
+
 test("what bytes lost by rounding is spread over the cells that lost it", () => {
   const T = 600; // 1/600 of 255 rounds to 0 everywhere
   const kinds = { first: -1, separator: Array(T).fill(false), punctuation: Array(T).fill(false), repeated: Array(T).fill(-1), sentence: Array(T).fill(0) };

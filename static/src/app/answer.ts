@@ -1,5 +1,6 @@
 // A safetensors answer of POST /analyze as the viewer uses it.
 import type { AnalyzeAnswer, HeadSummary } from "../../../build/openapi";
+import { isCausal } from "./model-facts";
 import { readable } from "./token-labels";
 import { parseSafetensors, type Tensor } from "./safetensors";
 
@@ -11,6 +12,7 @@ export interface Encoding {
   offsets: [number, number][]; // code points of text, or of text_pair for type 1
   sentences: number[];
   words: (number | null)[];
+  causal: boolean; // a token attends to itself and those before it only
 }
 
 // One head in figures, as the service names them; the token itself is known from its position.
@@ -68,6 +70,7 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
       offsets: inTwos(list("offset_mapping")),
       sentences: list("sentence_ids"),
       words: list("word_ids").map((w) => (w < 0 ? null : w)),
+      causal: isCausal(model),
     },
     layers: list("layers"),
     heads: list("heads"),

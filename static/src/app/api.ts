@@ -1,6 +1,7 @@
 // Talks to the server the page came from. Every address is relative, so any path prefix works.
 import type { AnalyzeRequest, Model, Models, Problem as ProblemBody } from "../../../build/openapi";
-import { learnTokenizers, readableAnswer } from "./token-labels";
+import { learnModels } from "./model-facts";
+import { readableAnswer } from "./token-labels";
 import { readAnswer, type Answer, type JsonAnswer, type Timing } from "./answer";
 import { authorization, tellRefusal } from "./token";
 
@@ -67,6 +68,7 @@ export async function analyze(
   performance.mark("answer-begins");
   const bytes = await collect(response, onprogress);
   performance.mark("answer-complete");
+  await listed;
   return readAnswer(bytes, timing);
 }
 
@@ -79,6 +81,7 @@ export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Pr
     signal,
   });
   const text = await response.text();
+  await listed;
   const answer = JSON.parse(text) as JsonAnswer;
   return { ...readableAnswer(answer, answer.model), bytes: text.length };
 }
@@ -121,9 +124,18 @@ export async function download(request: AnalyzeRequest, format: "npz" | "safeten
   return response.blob();
 }
 
-export async function models(): Promise<Model[]> {
+// The list of models once was here, or failed to come: reading an answer needs what it says of the model.
+let listed: Promise<unknown> = Promise.resolve();
+
+export function models(): Promise<Model[]> {
+  const list = listModels();
+  listed = list.catch(() => {});
+  return list;
+}
+
+async function listModels(): Promise<Model[]> {
   const response = await send("models", { headers: { Accept: "application/json" } });
   const { models } = (await response.json()) as Models;
-  learnTokenizers(models);
+  learnModels(models);
   return models;
 }

@@ -1,5 +1,5 @@
 // state -> the requests whose answers it needs. Two states with equal requests share one answer.
-import type { AnalyzeRequest } from "../../../build/openapi";
+import type { AnalyzeRequest, Model } from "../../../build/openapi";
 import { measuredRequest, PLAIN, type Measures } from "../heads/measures";
 import { SUM } from "../heads/selection";
 import type { State } from "./state";
@@ -82,6 +82,22 @@ export function predictionRequest(state: Asked, at: number, most: number, lens =
     outputs: most ? ["predictions"] : [],
     ...(most ? { predictions: { positions, top_k: most, lens } } : {}),
   };
+}
+
+const OF_TASK: Partial<Record<string, NonNullable<AnalyzeRequest["outputs"]>>> = {
+  "text-classification": ["classes"],
+  "token-classification": ["classes"],
+  "question-answering": ["answer"],
+  "text-generation": ["loss"],
+};
+const NEXT_TOP = 5; // next tokens at each position
+
+// What the model's own head says about the text; null if it has none that says something about every text.
+export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" | "causal">): AnalyzeRequest | null {
+  const outputs = OF_TASK[task ?? ""];
+  if (!outputs) return null;
+  const predictions = causal ? { predictions: { positions: "all" as const, top_k: NEXT_TOP } } : {};
+  return { ...inputOf({ ...state, special: true }), layers: [0], heads: [0], outputs, ...predictions };
 }
 
 // The effects of switching off each head of a layer, also on the prediction at a token or every [MASK] (null: the model

@@ -2,7 +2,7 @@
 // byte-level ones every byte that is no printable Latin-1 as a letter from U+0100 on, so that "é" is "Ã©". The service
 // answers tokens so; here, and nowhere else, they become text, with a mark where a space is. A byte that is no whole
 // character is written out, ⟨E2⟩, until it meets the rest of it in a merged word.
-import type { Model } from "../../../build/openapi";
+import { tokenizerOf } from "./model-facts";
 
 const SPACE = "␣";
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
@@ -41,13 +41,8 @@ function textOf(bytes: Uint8Array): string {
   return text;
 }
 
-const kinds = new Map<string, Model["tokenizer"]>(); // by the model's name
-
-export const learnTokenizers = (models: readonly Model[]): void =>
-  models.forEach(({ name, tokenizer }) => kinds.set(name, tokenizer));
-
 export function readable(token: string, model: string): string {
-  const kind = kinds.get(model);
+  const kind = tokenizerOf(model);
   if (kind === "Unigram" || kind === "BPE") return shown(token.replaceAll("▁", " "));
   if (kind !== "byte-level BPE") return token;
   const bytes = Array.from(token, (c) => byteOf.get(c));

@@ -33,38 +33,47 @@ export interface Kinds {
   punctuation: boolean[];
   repeated: number[]; // equal for equal token values, -1 for special tokens
   sentence: number[]; // -1 for special tokens
+  causal: boolean; // no token attends to later ones
 }
 
-export function kindsOf({ ids, tokens, special, sentences }: Encoding): Kinds {
-  const first = special[0] ? 0 : -1;
+export function kindsOf({ ids, tokens, special, sentences, causal }: Encoding): Kinds {
+  const first = special[0] || causal ? 0 : -1; // causal models attend to the first token where others have a special one
   return {
     first,
     separator: special.map((s, t) => s && t !== first),
     punctuation: tokens.map((token, t) => !special[t] && /^[␣#]*\p{P}+$/u.test(token)),
     repeated: ids.map((id, t) => (special[t] ? -1 : id)),
     sentence: sentences.map((s, t) => (special[t] ? -1 : s)),
+    causal,
   };
 }
 
 export function profileOf(map: Uint8Array | Float32Array, T: number, unit: number, kinds: Kinds): Profile {
-  const { first, separator, punctuation, repeated, sentence } = kinds;
+  const { first, separator, punctuation, repeated, sentence, causal } = kinds;
   const sums = { previous: 0, next: 0, self: 0, first: 0, separator: 0, punctuation: 0, repeated: 0, sentence: 0 };
   const chance = { sentence: 0, repeated: 0 };
   const offsets = new Array<number>(2 * REACH + 1).fill(0);
   const columns = new Float64Array(T);
   const [repeats, sentences] = [placesOf(repeated), placesOf(sentence)];
-  let entropy = 0;
+  let entropy = 0,
+    cells = 0, // that attention can reach
+    most = 0; // entropy of even rows
   for (let i = 0; i < T; i++) {
-    const { scale, rest, spread } = rowOf(map, i * T, T, unit);
+    const end = causal ? i + 1 : T;
+    const { scale, rest, spread } = rowOf(map, i * T, end, unit);
     entropy += spread;
-    addRow(columns, map, i * T, scale, rest);
+    cells += end;
+    most += Math.log(end);
+    addRow(columns, map, i * T, end, scale, rest);
+    const within = (places: readonly number[]): readonly number[] => (causal ? places.filter((j) => j <= i) : places);
     const sumAt = (places: readonly number[]): number => sumOf(map, i * T, places, scale, rest);
-    for (let j = Math.max(0, i - REACH); j <= Math.min(T - 1, i + REACH); j++) offsets[j - i + REACH]! += sumAt([j]);
-    const mates = sentences.get(sentence[i]!) ?? [];
+    for (let j = Math.max(0, i - REACH); j < Math.min(end, i + REACH + 1); j++) offsets[j - i + REACH]! += sumAt([j]);
+    const mates = within(sentences.get(sentence[i]!) ?? []);
     sums.sentence += sumAt(mates);
     chance.sentence += mates.length;
-    const same = repeats.get(repeated[i]!);
-    if (!same) continue;
+    const all = repeats.get(repeated[i]!);
+    if (!all) continue;
+    const same = within(all);
     sums.repeated += sumAt(same) - sumAt([i]);
     chance.repeated += same.length - 1;
   }
@@ -82,8 +91,8 @@ export function profileOf(map: Uint8Array | Float32Array, T: number, unit: numbe
     shares: sums,
     offsets: offsets.map((sum, k) => share(sum, T - Math.abs(k - REACH))),
     entropy: share(entropy, T),
-    evenness: share(entropy, T * Math.log(T)),
-    chance: { sentence: share(chance.sentence, T * T), repeated: share(chance.repeated, T * T) },
+    evenness: share(entropy, most),
+    chance: { sentence: share(chance.sentence, cells), repeated: share(chance.repeated, cells) },
   };
 }
 
@@ -109,10 +118,11 @@ function addRow(
   columns: Float64Array,
   map: Uint8Array | Float32Array,
   from: number,
+  end: number,
   scale: number,
   rest: number,
 ): void {
-  for (let j = 0; j < columns.length; j++) columns[j]! += map[from + j]! * scale + rest * isZero(map[from + j]!);
+  for (let j = 0; j < end; j++) columns[j]! += map[from + j]! * scale + rest * isZero(map[from + j]!);
 }
 function sumOf(
   map: Uint8Array | Float32Array,

@@ -103,6 +103,10 @@ function paintHead(
 ): void {
   const { state, theme } = app;
   const shown = visibleTokens(answer, state.special);
+  const {
+    ids: { length: T },
+    causal,
+  } = answer.encoding;
   const size = Math.min(shown.length, Math.round(SIDE * devicePixelRatio));
   canvas.width = size;
   canvas.height = size * quantities.length;
@@ -111,6 +115,8 @@ function paintHead(
     const map = maps[n];
     if (!map || !size) return;
     const lut = lutOf(state.map, quantity === "attention" ? "attention" : "signed", theme);
-    canvas.getContext("2d")?.putImageData(paint(pool(map, answer.encoding.ids.length, size, shown), lut), 0, n * size);
+    canvas
+      .getContext("2d")
+      ?.putImageData(paint(pool(map, T, size, shown, causal && quantity === "attention"), lut), 0, n * size);
   });
 }

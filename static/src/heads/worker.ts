@@ -77,5 +77,5 @@ replyTo({
   kind: "attention",
   ...shape,
   maps: bytes,
-  kinds: { first: 0, separator: no, punctuation: no, repeated: count, sentence: count },
+  kinds: { first: 0, separator: no, punctuation: no, repeated: count, sentence: count, causal: false },
 });

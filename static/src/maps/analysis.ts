@@ -14,6 +14,7 @@ export interface Axis {
   special: boolean[];
   types: number[];
   offsets: [number, number][];
+  causal: boolean; // entries attend to themselves and those before them only
   positions: number[]; // what distances are counted in: token positions, or entries for words
 }
 

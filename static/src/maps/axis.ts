@@ -39,6 +39,7 @@ export function axisOf(encoding: Encoding, lens: Lens): Axis {
     special: first.map((t) => encoding.special[t]!),
     types: first.map((t) => encoding.types[t]!),
     offsets: groups.map((g) => [encoding.offsets[g[0]!]![0], encoding.offsets[g.at(-1)!]![1]]),
+    causal: encoding.causal,
     positions: lens.words ? first.map((_, k) => k) : first,
   };
 }

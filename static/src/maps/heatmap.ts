@@ -13,6 +13,7 @@ export interface HeatmapContent {
   indices: Uint8Array; // [n][n] colour indices
   lut: Lut;
   middle: number; // the index of the value 0
+  lower?: boolean; // nothing is above the diagonal: those cells are left blank
   boundaries?: readonly number[]; // lines before these cells
   mask?: ReadonlySet<number>; // rows and columns to mark
   cells?: Iterable<readonly [number, number]>; // cells to outline
@@ -180,6 +181,7 @@ export class Heatmap {
     g.rect(this.margin, this.margin, this.plot, this.plot);
     g.clip();
     g.imageSmoothingEnabled = false;
+    if (content.lower) this.clipLower(g, content.n);
     if (this.crowded) g.drawImage(this.pooled(content), this.margin, this.margin, this.plot, this.plot);
     else g.drawImage(this.image(content), x, y, span, span, this.margin, this.margin, this.plot, this.plot);
     this.drawMarks(g, content);
@@ -187,6 +189,17 @@ export class Heatmap {
     g.strokeStyle = this.palette.line;
     g.strokeRect(this.margin - 0.5, this.margin - 0.5, this.plot, this.plot);
     this.drawLabels(g, content);
+  }
+
+  // Leaves the cells on and below the diagonal: a staircase of the rows in sight.
+  private clipLower(g: CanvasRenderingContext2D, n: number): void {
+    const { y, span } = this.viewport;
+    const [from, to] = [Math.floor(y), Math.min(n, Math.ceil(y + span))];
+    g.beginPath();
+    g.moveTo(this.at(0, "x"), this.at(from, "y"));
+    for (let i = from; i < to; i++) for (const edge of [i, i + 1]) g.lineTo(this.at(i + 1, "x"), this.at(edge, "y"));
+    g.lineTo(this.at(0, "x"), this.at(to, "y"));
+    g.clip();
   }
 
   // Several cells share a device pixel.

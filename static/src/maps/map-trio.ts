@@ -101,6 +101,7 @@ export class MapTrio {
       n: axis.n,
       labels: labelsOf(axis, state.positions),
       faint: axis.special,
+      lower: axis.causal && state.what === "attention",
     });
     const n = shared.first.length;
     const both = {
@@ -108,6 +109,7 @@ export class MapTrio {
       n,
       labels: sharedLabels(first.axis, second.axis, shared, state.positions),
       faint: shared.first.map((t) => first.axis.special[t] ?? false),
+      lower: first.axis.causal && second.axis.causal && state.what === "attention",
     };
     return { first, second, shared, delta, contents: { first: side(first, a), second: side(second, b), both } };
   }

@@ -14,13 +14,20 @@ export const visibleTokens = ({ encoding }: Answer, withSpecial: boolean): numbe
 export interface Pooled<B extends Bytes = Bytes> {
   values: B;
   side: number;
+  lower: boolean; // blocks above the diagonal stay clear
 }
 
 // A [T][T] map's blocks into [size][size]; or, for texts shorter than the thumbnail, [T][T]. `seen`: the tokens shown.
-export function pool<B extends Bytes>(map: B, T: number, size: number, seen: readonly number[]): Pooled<B> {
+export function pool<B extends Bytes>(
+  map: B,
+  T: number,
+  size: number,
+  seen: readonly number[],
+  lower = false,
+): Pooled<B> {
   const n = seen.length;
   const side = Math.min(n, size);
-  if (side === T) return { values: map, side: T };
+  if (side === T) return { values: map, side: T, lower };
   const at = Uint16Array.from(seen);
   const starts = Uint16Array.from({ length: side + 1 }, (_, b) => Math.ceil((b * n) / side));
   const values = new (map.constructor as new (n: number) => B)(side * side);
@@ -28,7 +35,7 @@ export function pool<B extends Bytes>(map: B, T: number, size: number, seen: rea
   for (let block = 0; block < side; block++)
     for (let i = starts[block]!; i < starts[block + 1]!; i++)
       most(map as never, at[i]! * T, at, starts, values as never, block * side);
-  return { values, side };
+  return { values, side, lower };
 }
 
 // One row of cells into its row of blocks. Two functions, each of one kind of bytes, as engines like it.
@@ -83,7 +90,13 @@ function tableOf(lut: Lut, signed: boolean): Uint32Array {
 }
 
 // A map through its colours into a square of a picture that is `width` wide, from row `top`.
-function paintSquare(picture: Uint32Array, width: number, top: number, { values, side }: Pooled, lut: Lut): void {
+function paintSquare(
+  picture: Uint32Array,
+  width: number,
+  top: number,
+  { values, side, lower }: Pooled,
+  lut: Lut,
+): void {
   const signed = values instanceof Int8Array;
   const table = tableOf(lut, signed);
   const shift = signed ? 128 : 0;
@@ -91,7 +104,8 @@ function paintSquare(picture: Uint32Array, width: number, top: number, { values,
   for (let y = 0; y < width; y++) {
     const from = block[y]! * side;
     const row = (top + y) * width;
-    for (let x = 0; x < width; x++) picture[row + x] = table[values[from + block[x]!]! + shift]!;
+    const end = lower ? Math.ceil(((block[y]! + 1) * width) / side) : width;
+    for (let x = 0; x < end; x++) picture[row + x] = table[values[from + block[x]!]! + shift]!;
   }
 }
 

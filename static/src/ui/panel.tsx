@@ -14,6 +14,7 @@ import { Field, isSubmit, Options, Select, Slider, Toggle } from "./controls";
 import { guardOf, Guarded } from "./guarded";
 import { ModelBadge } from "./precision";
 import { capital } from "./status";
+import { inShort, TaskCard, taskOf } from "./task-result";
 
 const WIDE = matchMedia("(min-width: 901px)").matches;
 const EXCERPT = 60; // characters of the text in the closed panel
@@ -24,13 +25,17 @@ export function Panel() {
   const hidden = embedded || state.view === "corpus"; // corpus runs are not about one text
   const precision = app.model()?.precision;
   const rounded = precision && precision !== "fp32" ? `${precision} · ` : "";
+  const said = !hidden && app.overview().answer ? taskOf(app)?.answer : null;
+  const result = said && inShort(said);
   return (
     <details class="panel" open={WIDE} hidden={hidden}>
       <summary>
         <span>Text and options</span>
         <span class="excerpt">{rounded + escapeBidi(state.text.slice(0, EXCERPT))}</span>
+        {result && <strong class="excerpt">{escapeBidi(result)}</strong>}
       </summary>
       <TextForm hidden={hidden} />
+      {!hidden && <TaskCard of={app.overview().answer} />}
       <DisplayOptions hidden={hidden} />
     </details>
   );

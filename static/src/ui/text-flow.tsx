@@ -7,6 +7,8 @@ export interface TokenLook {
   class?: string;
   style?: CSSProperties;
   chosen?: boolean; // of a listbox
+  note?: string; // under the token
+  title?: string;
 }
 
 // Offsets count code points; strings count UTF-16 units. Returns the unit at which each code point begins.
@@ -28,7 +30,7 @@ export function TextFlow(props: {
 }) {
   const { axis, text, pair, label } = props;
   const token = (t: number, words: string) => {
-    const { class: own, style, chosen } = props.lookOf(t);
+    const { class: own, style, chosen, note, title } = props.lookOf(t);
     const classes = ["token", axis.special[t] && "special", axis.unknown[t] && "unknown", own];
     const listbox = { role: "option", "aria-selected": chosen, tabIndex: t ? -1 : 0 } as const;
     return (
@@ -36,11 +38,18 @@ export function TextFlow(props: {
         key={t}
         class={classes.filter(Boolean).join(" ")}
         style={style ?? {}}
-        title={axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : undefined}
+        title={axis.unknown[t] ? `Not in the vocabulary: the model sees ${axis.labels[t]}` : title}
         data-t={t}
         {...(label ? listbox : {})}
       >
-        {words}
+        {note ? (
+          <ruby>
+            {words}
+            <rt data-note={note} />
+          </ruby>
+        ) : (
+          words
+        )}
       </span>
     );
   };

@@ -5,6 +5,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { MASKED } from "../../app/examples";
+import { escapeBidi } from "../../app/bidi";
 import { predictionRequest, type Asked } from "../../app/requests";
 import { nameOf } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
@@ -17,6 +18,7 @@ import type { Plate } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
 import { jsonStatusOf, statusOf } from "../../ui/status";
+import { headingOf, taskOf, TaskResult } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
 import { inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit } from "./interventions";
 import { LENS_TOP, LensTable } from "./lens-table";
@@ -61,13 +63,17 @@ function choose(app: App, axis: Axis, entry: number): void {
   app.set({ at: at === app.state.at ? -1 : at });
 }
 
-// The number of tokens of a prediction; 0: the checkpoint has no head for masked tokens.
+// The number of tokens of a prediction; 0: the checkpoint has no head for masked or next tokens.
 function mostOf(app: App): number {
   const model = app.model();
-  return model?.mlm === false ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
+  return model && !model.mlm && !model.causal ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
 }
 
-const atOf = ({ state }: App, { encoding }: Answer): number => (state.at < encoding.ids.length ? state.at : -1);
+// The token whose prediction is shown; -1: every [MASK]. Causal models: the last token that is not special.
+function atOf({ state }: App, { encoding }: Answer): number {
+  if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
+  return encoding.causal ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
+}
 
 const changedState = ({ state }: App, edits: readonly Edit[]): Asked =>
   edits.length ? { ...state, interventions: requestOf(edits) } : state;
@@ -172,14 +178,17 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
           <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} tint={tint} />
           <section class="lab-tokens" aria-label="Predictions">
             <TokenStrip
-              label="Tokens: choose the one to predict"
+              label={
+                answer.encoding.causal ? "Tokens: choose the one to predict after" : "Tokens: choose the one to predict"
+              }
               axis={axis}
               chosen={(outcome?.before.predictions ?? []).map(({ position }) => entryOf(axis, position))}
               tint={moved && moved.tint}
               onChoose={(t) => choose(app, axis, t)}
             />
             {moved && <DepthControl answer={answer} depth={moved.depth} tint={moved.tint} />}
-            <Predictions outcome={outcome} most={most} chosen={at >= 0} />
+            <TaskChange answer={answer} edits={edits} />
+            <Predictions answer={answer} outcome={outcome} most={most} />
           </section>
         </div>
         <div class="ranks">
@@ -201,7 +210,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
             />
           )}
         </div>
-        {outcome?.before.predictions?.[0] && <Lens outcome={outcome} edits={edits} />}
+        {outcome?.before.predictions?.[0] && <Lens answer={answer} outcome={outcome} edits={edits} />}
         <ExperimentMaps
           answer={answer}
           edits={edits}
@@ -319,8 +328,33 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
   );
 }
 
-function Predictions({ outcome, most, chosen }: { outcome: Outcome | null; most: number; chosen: boolean }) {
+// What the model's own head says, before and after.
+function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
+  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null } | null>(null);
+  const before = answer.encoding.causal ? null : taskOf(app);
+  const after = before && edits.length ? taskOf(app, changedState(app, edits)) : null;
+  if (before?.answer && (!after || after.answer))
+    last.current = { before: before.answer, after: after?.answer ?? null };
+  if (!before || !last.current) return null;
+  return (
+    <section class="card">
+      <h2>{headingOf(app)}</h2>
+      <TaskResult {...last.current} />
+    </section>
+  );
+}
+
+// The place of a prediction in words.
+function placeOf({ encoding }: Answer, position: number): string {
+  const token = `${escapeBidi(encoding.tokens[position] ?? "")} ${position}`;
+  return encoding.causal ? `After ${token}` : `At ${token}`;
+}
+
+function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outcome | null; most: number }) {
+  const app = useApp();
+  const { causal } = answer.encoding;
+  const chosen = app.state.at >= 0;
   const predictions = outcome?.before.predictions ?? [];
   const after = (position: number): Prediction | null =>
     outcome?.after?.predictions?.find((one) => one.position === position) ?? null;
@@ -330,19 +364,25 @@ function Predictions({ outcome, most, chosen }: { outcome: Outcome | null; most:
     <div class="cards-of-predictions">
       {!most && (
         <p class="muted">
-          This checkpoint has no head for masked tokens, so it predicts none. Its inner changes are shown all the same.
+          This checkpoint has no head for tokens, so it predicts none. Its inner changes are shown all the same.
         </p>
       )}
       {predictions.slice(0, CARDS).map((one) => (
-        <PredictionCard key={one.position} before={one} after={after(one.position)} />
+        <PredictionCard
+          key={one.position}
+          place={placeOf(answer, one.position)}
+          causal={causal}
+          before={one}
+          after={after(one.position)}
+        />
       ))}
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
       {chosen && (
         <button type="button" onClick={() => app.set({ at: -1 })}>
-          Back to the masked tokens
+          {causal ? "Back to the last token" : "Back to the masked tokens"}
         </button>
       )}
-      {most > 0 && outcome && !predictions.length && (
+      {most > 0 && outcome && !predictions.length && !taskOf(app) && (
         <div class="notice">
           <p>
             This text has no [MASK]. Choose a token above to see the model’s predictions in its place, or take a text
@@ -368,7 +408,7 @@ function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<Jso
   return states.map((asked) => app.jsonCache.want(predictionRequest(asked, one.position, most, true)));
 }
 
-function Lens({ outcome, edits }: { outcome: Outcome; edits: readonly Edit[] }) {
+function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
   const app = useApp();
   const { lens, map } = app.state;
   const last = useRef<readonly { of: Prediction; side: string }[]>([]);
@@ -385,7 +425,13 @@ function Lens({ outcome, edits }: { outcome: Outcome; edits: readonly Edit[] }) 
       <div class="lenses">
         {waiting && (waiting.status !== "loading" || !last.current.length) && jsonStatusOf(app, waiting)}
         {last.current.map(({ of, side }) => (
-          <LensTable key={side} of={of} side={side} lut={lutOf(map, "figure", app.theme)} />
+          <LensTable
+            key={side}
+            place={placeOf(answer, of.position)}
+            of={of}
+            side={side}
+            lut={lutOf(map, "figure", app.theme)}
+          />
         ))}
         <p class="muted">
           Shaded by the square root of the probability; framed: the final prediction. Early layers of post-norm models

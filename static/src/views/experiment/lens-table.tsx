@@ -10,18 +10,19 @@ const NARROW = 3; // ranks that fit a narrow window
 const rankClass = (n: number): string => (n < NARROW ? "" : "wide");
 
 // `side`: "Before" or "After"; "" if nothing is changed.
-export function LensTable({ of, side, lut }: { of: Prediction; side: string; lut: Lut }) {
-  const { token, position, layers = [], rank, top } = of;
+// `place`: of the prediction, in words.
+export function LensTable({ place, of, side, lut }: { place: string; of: Prediction; side: string; lut: Lut }) {
+  const { layers = [], rank, top } = of;
   const known = rank !== null; // the token that is there
-  const name = `Lens at ${escapeBidi(token ?? "the end")} ${position}${side ? `, ${side.toLowerCase()}` : ""}`;
+  const name = `Lens ${place.replace(/^A/, "a")}${side ? `, ${side.toLowerCase()}` : ""}`;
   const cell = ({ id, token: text, probability }: PredictedToken, n: number) => {
-    const place = Math.sqrt(probability ?? 0);
+    const tint = Math.sqrt(probability ?? 0);
     return (
       <td
         key={n}
         class={`${id === top[0]?.id ? "answered" : ""} ${rankClass(n)}`}
         title={`${escapeBidi(text)}: ${percent(probability)}`}
-        style={{ background: cssOf(lut, place), color: inkOn(lut, place) }}
+        style={{ background: cssOf(lut, tint), color: inkOn(lut, tint) }}
       >
         <span>{escapeBidi(text)}</span>
         <small>{percent(probability)}</small>
@@ -44,7 +45,7 @@ export function LensTable({ of, side, lut }: { of: Prediction; side: string; lut
               </th>
             ))}
             {known && (
-              <th scope="col" class="number" title="Of the token that is there">
+              <th scope="col" class="number" title="Of the token of the text">
                 Its rank
               </th>
             )}

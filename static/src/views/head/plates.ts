@@ -97,6 +97,7 @@ export class Plates {
       n: axis.n,
       labels: labelsOf(axis, state.positions),
       faint: axis.special,
+      lower: axis.causal && quantity === "attention",
       ...marksOf(head, quantity, state),
       title,
       note: formulaOf[quantity](state) + unknown,

@@ -101,7 +101,7 @@ export function OverviewView() {
   return (
     <section class="view overview" aria-label="Overview">
       <p class="intro">
-        headscope shows where each attention head of a text encoder looks, and which tokens it treats as alike.{" "}
+        headscope shows where each attention head of a transformer looks, and which tokens it treats as alike.{" "}
         <button type="button" class="link" onClick={openGlossary}>
           Glossary
         </button>

@@ -34,6 +34,7 @@ interface Look {
   T: number;
   side: number; // device pixels
   tokens: readonly number[]; // the visible ones
+  causal: boolean;
 }
 
 export const NEAR = 3; // offsets in the strip, either way
@@ -125,7 +126,7 @@ export class Thumbnails {
     const { state, theme } = this.app;
     const tokens = visibleTokens(answer, state.special);
     const key = [answerNumber(answer), state.map, theme, state.show, side, tokens.length].join(" ");
-    return { key, T: answer.encoding.ids.length, side, tokens };
+    return { key, T: answer.encoding.ids.length, side, tokens, causal: answer.encoding.causal };
   }
 
   private commit(answer: Answer): void {
@@ -173,7 +174,7 @@ export class Thumbnails {
   }
 
   // Adds the parts that are known and not in the picture yet.
-  private compose(t: Thumb, { key, T, side, tokens }: Look, known: Has): ImageData {
+  private compose(t: Thumb, { key, T, side, tokens, causal }: Look, known: Has): ImageData {
     const { state, theme } = this.app;
     if (t.draft?.look !== key)
       t.draft = { look: key, image: new ImageData(side, heightOf(state.show, side)), has: NOTHING };
@@ -185,7 +186,7 @@ export class Thumbnails {
     paintParts(
       image,
       {
-        attention: attention ? pool(attention, T, side, tokens) : undefined,
+        attention: attention ? pool(attention, T, side, tokens, causal) : undefined,
         offsets: profile ? nearOffsets(profile) : undefined,
         similarity: similarity ? pool(similarity, T, side, tokens) : undefined,
       },

@@ -1,7 +1,7 @@
 // The text itself: choose tokens and see those they attend to, are attended by and are similar to. Pairs or attention
 // are drawn as lines, segments as bands.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Answer } from "../../app/answer";
+import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { perFrame } from "../../app/frame";
 import { layerRequest } from "../../app/requests";
@@ -23,10 +23,12 @@ import { textPicture } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { statusOf } from "../../ui/status";
+import { taskOf } from "../../ui/task-result";
 import { moveFocus, TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
 import { laneColour, lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
+import { lossesOf, notesOf, type Note } from "./notes";
 import { drawOverlay, shownBands, strokesOf, type Drawing } from "./overlay";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 
@@ -35,6 +37,18 @@ const RELATION_CHOICES = [
   { value: "to", label: "Attends to" },
   { value: "from", label: "Attended by" },
 ] as const;
+const LOSS_CHOICE = {
+  value: "loss",
+  label: "Loss",
+  title: "How unexpected each token is, given those before it",
+} as const;
+
+// What the model's head says of each token, by its task.
+const SAYS: Partial<Record<string, { label: string; title: string }>> = {
+  "token-classification": { label: "Labels", title: "Under each token its label; nothing under tokens of label O" },
+  "question-answering": { label: "Answer", title: "Marks the most likely answer" },
+  "text-generation": { label: "Next tokens", title: "Under each token the one that the model expects to follow it" },
+};
 
 export function TextView() {
   const app = useApp();
@@ -42,6 +56,10 @@ export function TextView() {
   const { head: measured, entry, selection } = app.head(state);
   const head = measured && weighted(measured, state);
   const lines = head ? linesShown(app, head, selection) : [];
+  const task = head && taskOf(app)?.answer;
+  const says = SAYS[app.model()?.task ?? ""];
+  const causal = app.model()?.causal ?? false;
+  const colouring = causal && state.loss ? "loss" : state.relation;
   return (
     <section class="view text-view" aria-label="Text">
       <div class="toolbar">
@@ -57,10 +75,13 @@ export function TextView() {
         <Segmented
           legend="Colour the text by"
           help="similarity"
-          value={state.relation}
-          choices={RELATION_CHOICES}
-          onChange={(relation) => app.set({ relation })}
+          value={colouring}
+          choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
+          onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
         />
+        {says && (
+          <Toggle label={says.label} title={says.title} on={state.notes} onChange={(notes) => app.set({ notes })} />
+        )}
         <Toggle
           label="Lines"
           title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
@@ -83,14 +104,14 @@ export function TextView() {
         <MeasureControls />
         {head && (
           <div class="legend">
-            <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state)).bar} />
+            <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />
           </div>
         )}
       </div>
       {/* Weighted maps are here of the head on screen only. */}
       {head && drawsAttention(state) && !state.weigh && <LineHeads heads={lines} shown={selection} />}
       {(!head || entry.status !== "loading") && statusOf(app, entry)}
-      {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} />}
+      {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
     </section>
   );
 }
@@ -114,8 +135,13 @@ interface Colours {
   low: number;
 }
 
-function coloursOf({ state, theme }: App, head: Head, chosen: readonly number[]): Colours {
+type Task = JsonAnswer | null | undefined;
+
+function coloursOf(app: App, head: Head, chosen: readonly number[], task: Task): Colours {
+  const { state, theme } = app;
   const { relation, map, tau } = state;
+  const losses = state.loss && task ? lossesOf(task, head.axis) : null;
+  if (losses) return lossColours(losses, lutOf(map, "figure", theme));
   const { quantity, title } = ABOUT[relation];
   const values = relationOf(head, chosen, relation);
   const others = values.map((v, t) => (chosen.includes(t) ? 0 : v));
@@ -128,24 +154,46 @@ function coloursOf({ state, theme }: App, head: Head, chosen: readonly number[])
   return { lut, bar, low, fractions: others.map((v) => (top > 0 ? v / top : 0)) };
 }
 
+function lossColours(losses: Float64Array, lut: Bar["lut"]): Colours {
+  const top = maximumOf(losses);
+  const bar = { lut, label: "Loss, nats", ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) };
+  return { lut, bar, low: 0, fractions: losses.map((v) => (top > 0 ? v / top : 0)) };
+}
+
 const FAINT = 0.02; // fractions below it are not coloured
 
-function lookOf(colours: Colours, axis: Axis, chosen: readonly number[], t: number): TokenLook {
+function lookOf(
+  colours: Colours,
+  axis: Axis,
+  chosen: readonly number[],
+  notes: readonly Note[] | null,
+  t: number,
+): TokenLook {
   const { lut, low, fractions } = colours;
   const isChosen = chosen.includes(t);
   const fraction = fractions[t] ?? 0;
   const place = low < 0 ? (MIDDLE + (255 - MIDDLE) * fraction) / 255 : fraction;
   const starts = t > 0 && axis.sentences[t] !== axis.sentences[t - 1];
+  const note = notes?.[t];
   return {
-    class: [starts && "starts", isChosen && "chosen"].filter(Boolean).join(" "),
+    ...(note?.title ? { note: note.text, title: note.title } : {}),
+    class: [starts && "starts", isChosen && "chosen", note?.answer && "answer"].filter(Boolean).join(" "),
     style: Math.abs(fraction) > FAINT ? { background: cssOf(lut, place), color: inkOn(lut, place) } : {},
     chosen: isChosen,
   };
 }
 
-function Body(props: { head: Head; answer: Answer | null; selection: Selection; lines: readonly LineHead[] }) {
+interface BodyProps {
+  head: Head;
+  answer: Answer | null;
+  selection: Selection;
+  lines: readonly LineHead[];
+  task: Task;
+}
+
+function Body(props: BodyProps) {
   const app = useApp();
-  const { head, answer, selection, lines } = props;
+  const { head, answer, selection, lines, task } = props;
   const { state, theme } = app;
   const { axis } = head;
   const { relation, bands } = state;
@@ -154,7 +202,8 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection; 
   const [pointed, setPointed] = useState(-1);
   const [several, setSeveral] = useState(false);
   const chosen = chosenIn(axis, state);
-  const colours = coloursOf(app, head, chosen);
+  const colours = coloursOf(app, head, chosen, task);
+  const notes = task && state.notes ? notesOf(task, axis) : null;
 
   const layer = bands ? app.cache.want(layerRequest(state, selection.layer)).answer : null;
   const segments = useMemo((): readonly Segment[] => {
@@ -202,7 +251,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection; 
     app.set({ sel: next.flatMap((u) => axis.groups[u]?.slice(0, 1) ?? []) });
   };
   const announce = (t: number, aloud: boolean): void =>
-    app.announce(t < 0 ? "" : describeToken(head, chosen, t), aloud);
+    app.announce(t < 0 ? "" : [describeToken(head, chosen, t), notes?.[t]?.title].filter(Boolean).join("   "), aloud);
   const point = (t: number): void => {
     if (t === pointed) return;
     setPointed(t);
@@ -233,16 +282,16 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection; 
         pair={state.pair}
         label="Tokens of the text"
         multiple
-        lookOf={(t) => lookOf(colours, axis, chosen, t)}
+        lookOf={(t) => lookOf(colours, axis, chosen, notes, t)}
       />
     ),
-    [head, flowKey],
+    [head, flowKey, task, state.notes],
   );
   return (
     <div class="text-body">
       <div class="paper-side">
         <div class="choosing">
-          <p class="muted caption">{captionOf(head, chosen, relation, lines)}</p>
+          <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
           <Toggle
             label="Choose several"
             title="Each click adds a token to the chosen ones, as Shift and click does"
@@ -251,7 +300,9 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection; 
           />
         </div>
         <div
-          class={["paper", state.sentences && "sentences", bands && "banded"].filter(Boolean).join(" ")}
+          class={["paper", state.sentences && "sentences", bands && "banded", notes && "noted"]
+            .filter(Boolean)
+            .join(" ")}
           ref={paper}
           onClick={onClick}
           onMouseDown={(e) => e.shiftKey && e.preventDefault() /* else the browser selects the text between */}
@@ -283,7 +334,14 @@ function endsOf({ state }: App, head: Head, lines: readonly LineHead[], around: 
   );
 }
 
-function captionOf(head: Head, chosen: readonly number[], relation: Relation, lines: readonly LineHead[]): string {
+function captionOf(
+  head: Head,
+  chosen: readonly number[],
+  relation: Relation,
+  lines: readonly LineHead[],
+  losses: boolean,
+): string {
+  if (losses) return "Loss of each token: −ln of its probability given the tokens before it.";
   const { title, all } = ABOUT[relation];
   const names = chosen.map((t) => head.axis.labels[t]).join(", ");
   const shown = lines.find(({ attention }) => attention === head.attention);

@@ -1,0 +1,34 @@
+"""Writes into a folder the checkpoints that the browser tests need beside mini: mini with random task heads, and a random
+causal model with mini's vocabulary."""
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/reference"))
+import family_gpt2  # noqa: E402
+import task_head  # noqa: E402
+
+MINI = ROOT / "model/mini"
+FILES = ("config.json", "model.safetensors", "tokenizer_config.json", "vocab.txt")
+HEADS = {
+    "moods": ("SequenceClassification", ("angry", "calm", "merry")),
+    "tagger": ("TokenClassification", ("O", "B-PER", "B-LOC")),
+    "reader": ("QuestionAnswering", ("start", "end")),
+}
+
+
+def main(target):
+    for name, (task, labels) in HEADS.items():
+        folder = target / name
+        folder.mkdir(parents=True)
+        for file in FILES:
+            shutil.copy(MINI / file, folder)
+        task_head.add(folder, task, len(labels), id2label=dict(enumerate(labels)))
+    vocabulary = (MINI / "vocab.txt").read_text().splitlines()
+    causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=512)
+    shutil.copy(MINI / "vocab.txt", causal)
+
+
+main(Path(sys.argv[1]))

@@ -1,0 +1,134 @@
+// Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
+import type { APIRequestContext, Page } from "@playwright/test";
+import { serve, taskModels } from "./server";
+import { colours, expect, findings, open, readout, settled, test as base, view } from "./viewer";
+
+const test = base.extend<object, { home: string }>({
+  home: [
+    async ({}, use, { parallelIndex }) => {
+      const server = await serve(parallelIndex, taskModels(parallelIndex));
+      await use(server.home);
+      await server.stop();
+    },
+    { scope: "worker" },
+  ],
+});
+
+const TEXT = "Anna crossed the old bridge. The police closed it after the war.";
+const QUESTION = "Who closed the bridge?";
+const of = (model: string, view = "overview") => `view=${view}&model=${model}&text=${encodeURIComponent(TEXT)}`;
+const ask = async (request: APIRequestContext, home: string, body: object) =>
+  (await request.post(`${home}analyze`, { data: { text: TEXT, ...body } })).json();
+const percent = (p: number): string => (p > 0 && p < 0.0005 ? "<\u00a00.1\u00a0%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}\u00a0%`);
+const result = (page: Page) => page.getByRole("region", { name: "Result of the model" });
+
+test("the class stands beside the text with its probability, in every view", async ({ watched: page, home, request }) => {
+  const { classes } = await ask(request, home, { model: "moods", outputs: ["classes"] });
+  const best = classes.labels.indexOf(classes.predicted);
+  for (const name of ["overview", "head", "pairs"]) {
+    await open(page, home, of("moods", name));
+    const first = result(page).locator("tbody tr").first();
+    await expect(first).toContainText(classes.predicted);
+    await expect(first).toContainText(percent(classes.probabilities[best]));
+    await expect(result(page).locator("tbody tr")).toHaveCount(3);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.reload();
+  await expect(page.locator(".panel > summary")).toContainText(`${classes.predicted} ${percent(classes.probabilities[best])}`);
+});
+
+test("an experiment shows the classes before and after", async ({ watched: page, home, request }) => {
+  const edits = [{ layers: [2], heads: [0], kind: "zero" }, { layers: [9], heads: [4], kind: "zero" }];
+  const { classes, changes } = await ask(request, home, { model: "moods", outputs: ["classes"], interventions: edits });
+  await open(page, home, `${of("moods", "experiment")}&edits=z2.0_z9.4`);
+  const row = view(page, "Experiment").locator(".bar-table tbody tr", { hasText: "calm" });
+  await expect(row).toContainText(`${percent(changes.classes.probabilities[1])}${percent(classes.probabilities[1])}`);
+});
+
+test("labels stand under the tokens, none where the label is O", async ({ watched: page, home, request }) => {
+  const { classes, tokens } = await ask(request, home, { model: "tagger", outputs: ["classes"] });
+  await open(page, home, of("tagger", "text"));
+  await settled(page);
+  const notes = await page.locator(".paper [data-t]").evaluateAll((all) =>
+    all.map((token) => token.querySelector("rt")?.getAttribute("data-note") ?? "O"));
+  expect(notes).toEqual(classes.predicted);
+  const t = classes.predicted.findIndex((label: string) => label !== "O");
+  await page.locator(`.paper [data-t="${t}"]`).hover();
+  const probability = classes.probabilities[t][classes.labels.indexOf(classes.predicted[t])];
+  await expect(readout(page)).toContainText(`${tokens[t]} ${t}`);
+  await expect(readout(page)).toContainText(`${classes.predicted[t]} ${percent(probability)}`);
+  await page.getByLabel("Labels", { exact: true }).uncheck();
+  await expect(page.locator(".paper rt")).toHaveCount(0);
+});
+
+test("the answer is listed and marked in the passage", async ({ watched: page, home, request }) => {
+  const { answer } = await ask(request, home, { model: "reader", text: QUESTION, text_pair: TEXT, outputs: ["answer"] });
+  const { start, end, text } = answer.best[0];
+  await open(page, home, `view=text&model=reader&text=${encodeURIComponent(QUESTION)}&pair=${encodeURIComponent(TEXT)}`);
+  await expect(result(page).locator("li").first()).toContainText(text);
+  await expect(result(page).locator("li")).toHaveCount(answer.best.length);
+  await settled(page);
+  const marked = await page.locator(".paper .answer").evaluateAll((all) => all.map((token) => Number((token as HTMLElement).dataset.t)));
+  expect(marked).toEqual(Array.from({ length: end - start + 1 }, (_, k) => start + k));
+});
+
+test("a causal model: the next token under each token, and the loss as a colour", async ({ watched: page, home, request }) => {
+  const { loss, predictions, tokens } = await ask(request, home, { model: "causal", outputs: ["loss"], predictions: { top_k: 5 } });
+  await open(page, home, of("causal", "text"));
+  await settled(page);
+  const notes = await page.locator(".paper rt").evaluateAll((all) => all.map((note) => note.getAttribute("data-note")));
+  expect(notes).toEqual(predictions.map((one: { top: { token: string }[] }) => one.top[0]!.token));
+  await page.getByRole("radio", { name: "Loss" }).check();
+  await expect(page).toHaveURL(/loss=1/);
+  await expect(page.locator(".caption").first()).toContainText("Loss of each token");
+  const most = 1 + loss.tokens.indexOf(Math.max(...loss.tokens));
+  const least = 1 + loss.tokens.indexOf(Math.min(...loss.tokens));
+  const light = (t: number): Promise<number> =>
+    page.locator(`.paper [data-t="${t}"]`).evaluate((token) =>
+      getComputedStyle(token).backgroundColor.match(/\d+/g)!.slice(0, 3).reduce((sum, v) => sum + Number(v), 0));
+  expect(await light(most)).toBeLessThan(await light(least));
+  await expect(result(page)).toContainText(`Loss ${loss.mean.toPrecision(3)} nats`);
+  await page.getByRole("radio", { name: "Attends to" }).check();
+  await expect(page).not.toHaveURL(/loss=1/);
+  expect(tokens.length).toBe(notes.length);
+});
+
+test("maps of a causal model are lower triangles", async ({ watched: page, home }) => {
+  await open(page, home, `${of("causal", "head")}&layer=1&head=2`);
+  await expect.poll(() => colours(page, ".plate canvas")).toBeGreaterThan(10);
+  const clear = (selector: string, right: number, down: number): Promise<boolean> =>
+    page.locator(selector).first().evaluate((node, [x, y]) => {
+      const canvas = node as HTMLCanvasElement;
+      return canvas.getContext("2d")!.getImageData(canvas.width * x!, canvas.height * y!, 1, 1).data[3] === 0;
+    }, [right, down]);
+  expect(await clear(".plate canvas", 0.9, 0.35)).toBe(true);
+  expect(await clear(".plate canvas", 0.35, 0.9)).toBe(false);
+  expect(await clear(".plate:nth-child(2) canvas", 0.9, 0.35)).toBe(false);
+  await open(page, home, of("causal"));
+  await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(5);
+  expect(await clear(".thumb canvas", 0.9, 0.05)).toBe(true);
+  expect(await clear(".thumb canvas", 0.05, 0.4)).toBe(false);
+});
+
+test("a prediction of a causal model is named after the token before it", async ({ watched: page, home, request }) => {
+  const { predictions, tokens } = await ask(request, home, { model: "causal", predictions: { top_k: 5 }, outputs: [] });
+  await open(page, home, `${of("causal", "experiment")}&at=3&lens=1`);
+  const card = page.locator(".prediction");
+  await expect(card.getByRole("heading")).toHaveText(`After ${tokens[3]} 3`);
+  await expect(card).toContainText(`What follows, “${tokens[4]}”: `);
+  await expect(card.locator("tbody tr").first()).toContainText(predictions[3].top[0].token);
+  await expect(page.getByRole("region", { name: `Lens after ${tokens[3]} 3` })).toBeVisible();
+  await page.getByRole("button", { name: "Back to the last token" }).click();
+  await expect(card.getByRole("heading")).toHaveText(`After . ${tokens.length - 2}`);
+});
+
+for (const [width, scheme, model, name] of [[1280, "light", "moods", "experiment"], [390, "dark", "tagger", "text"], [390, "light", "reader", "text"],
+  [1280, "dark", "causal", "text"]] as const)
+  test(`axe finds nothing serious or moderate: ${model}, ${scheme}`, async ({ watched: page, home }) => {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+    await open(page, home, `${of(model, name)}&loss=1`);
+    await settled(page);
+    if (width < 900) await page.locator(".panel > summary").click();
+    expect(await findings(page)).toEqual([]);
+  });
