@@ -1,6 +1,8 @@
 /* Whatever bytes a file of texts has, in whatever format they are said to be, they are refused with a reason,
  * or give records in the order of their lines, each with a text inside it or a reason why it has none. Read
  * twice they are the same. The first byte chooses the format and the field. */
+#include "model/utf8.h"
+#include "server/corpus/input/conllu_words.h"
 #include "server/corpus/input/record_stream.h"
 #include "server/corpus/input/record_text.h"
 
@@ -16,6 +18,23 @@ static void require(bool promise)
         abort();
 }
 
+/* Whatever the columns hold, words ascend in the text, and their heads are among them. */
+static void sentence_read(const hs__record *line, const hs_text *text)
+{
+    hs__sentence sentence = {0};
+    hs_status st = HS_NOT_FOUND;
+    if (line->layout.format == HS__FORMAT_CONLLU &&
+        hs_utf8_valid(text->bytes, text->n_bytes) == text->n_bytes)
+        st = hs__sentence_find(line->bytes, line->n_bytes, text, &sentence);
+    for (size_t w = 0; !st && w < sentence.n_words; w++) {
+        const hs__sentence_word *word = &sentence.words[w];
+        require(word->start < word->end && (w == 0 || word->start >= word[-1].end));
+        require(word->end <= hs_utf8_count(text->bytes, text->n_bytes));
+        require(word->head >= -1 && word->head < (int32_t)sentence.n_words && word->head != (int32_t)w);
+    }
+    hs__sentence_finish(&sentence);
+}
+
 static void line_read(const hs__record *line, const char *field)
 {
     hs__record_text value;
@@ -25,6 +44,8 @@ static void line_read(const hs__record *line, const char *field)
     require(st == HS_OK || st == HS_BAD_REQUEST || st == HS_NO_MEMORY);
     require(st != HS_BAD_REQUEST || *value.why);
     require(st != HS_OK || value.text.n_bytes <= line->n_bytes);
+    if (!st)
+        sentence_read(line, &value.text);
     hs__record_text_finish(&value);
 }
 

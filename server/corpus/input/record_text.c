@@ -1,6 +1,7 @@
 /* record_text.c - one function for each layout. */
 #include "server/corpus/input/record_text.h"
 
+#include "server/corpus/input/conllu.h"
 #include "server/corpus/input/csv.h"
 
 #include <stdio.h>
@@ -74,52 +75,18 @@ static hs_status row_find(const hs__record_layout *layout, const char *record, s
 
 /* ---- CoNLL-U ---- */
 
-/* A line of a block, and the columns of a word's. */
-typedef struct word_line {
-    const char *bytes;
-    size_t n;
-} word_line;
-
-static word_line line_take(const char **at, const char *end)
-{
-    const char *newline = memchr(*at, '\n', (size_t)(end - *at)), *stop = newline ? newline : end;
-    word_line line = {*at, (size_t)(stop - *at)};
-    line.n -= line.n && line.bytes[line.n - 1] == '\r';
-    *at = newline ? newline + 1 : end;
-    return line;
-}
-
-/* Column k of 10; empty where there are fewer. */
-static word_line column_at(const word_line *line, size_t k)
-{
-    const char *at = line->bytes, *end = at + line->n;
-    for (; k && at < end; k--) {
-        const char *tab = memchr(at, '\t', (size_t)(end - at));
-        at = tab ? tab + 1 : end;
-    }
-    const char *tab = at < end ? memchr(at, '\t', (size_t)(end - at)) : NULL;
-    return (word_line){at, (size_t)((tab ? tab : end) - at)};
-}
-
-static bool contains(const word_line *line, const char *what)
+static bool contains(const hs__conllu_part *line, const char *what)
 {
     return line->n && memmem(line->bytes, line->n, what, strlen(what));
 }
 
-/* Returns true for a surface word: 8, or the range 8-9, which covers its parts. 8.1 is an empty node. */
-static bool is_surface(const word_line *line, unsigned long *covered)
+/* Returns true for a word of the text: 8, or the range 8-9, which covers its parts. */
+static bool is_surface(const hs__conllu_part *line, unsigned long *covered)
 {
-    const word_line id = column_at(line, 0);
-    char number[48], *end;
-    if (!line->n || *line->bytes == '#' || id.n >= sizeof number)
+    hs__conllu_range range;
+    if (!hs__conllu_range_read(line, &range) || range.first <= *covered)
         return false;
-    memcpy(number, id.bytes, id.n);
-    number[id.n] = '\0';
-    const unsigned long first = strtoul(number, &end, 10);
-    if (end == number || (*end && *end != '-') || first <= *covered)
-        return false;
-    if (*end == '-')
-        *covered = strtoul(end + 1, NULL, 10);
+    *covered = range.last > range.first ? range.last : *covered;
     return true;
 }
 
@@ -130,10 +97,10 @@ static size_t words_join(const char *record, size_t n_bytes, char *ret)
     unsigned long covered = 0;
     bool space = false;
     for (const char *at = record, *end = record + n_bytes; at < end;) {
-        const word_line line = line_take(&at, end);
+        const hs__conllu_part line = hs__conllu_line_take(&at, end);
         if (!is_surface(&line, &covered))
             continue;
-        const word_line form = column_at(&line, 1), notes = column_at(&line, 9);
+        const hs__conllu_part form = hs__conllu_column(&line, 1), notes = hs__conllu_column(&line, 9);
         if (space)
             ret[n++] = ' ';
         memcpy(ret + n, form.bytes, form.n);
@@ -147,7 +114,7 @@ static hs_status block_find(const char *record, size_t n_bytes, hs__record_text 
 {
     static const char comment[] = "# text =";
     for (const char *at = record, *end = record + n_bytes; at < end;) {
-        const word_line line = line_take(&at, end);
+        const hs__conllu_part line = hs__conllu_line_take(&at, end);
         size_t from = sizeof comment - 1;
         if (line.n < from || memcmp(line.bytes, comment, from) != 0)
             continue;

@@ -3,6 +3,7 @@
 
 #include "server/base/atomic_files.h"
 #include "server/base/version.h"
+#include "server/corpus/report/syntax_counts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -311,6 +312,15 @@ static json_t *provenance_json(const hs__corpus_results *results, const hs_corpu
     return provenance;
 }
 
+/* Returns NULL if memory is short: the member is then missing. */
+static json_t *syntax_json(const hs_syntax *syntax, const hs_corpus_options *o)
+{
+    hs__syntax_rows rows;
+    json_t *json = hs__syntax_rows_make(syntax, &rows, NULL) ? NULL : hs__syntax_json(&rows, o);
+    hs__syntax_rows_finish(&rows);
+    return json;
+}
+
 json_t *hs__corpus_report_json(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
@@ -328,6 +338,8 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
     figures_add(report, results->stats);
     if (o.masked)
         json_object_set_new(report, "masked", masked_json(results->stats));
+    if (results->syntax)
+        json_object_set_new(report, "syntax", syntax_json(results->syntax, &o));
     json_object_set_new(report, "examples", examples_json(results, &o));
     json_object_set_new(report, "empty_texts", json_integer((json_int_t)hs__corpus_results_empty(results)));
     json_object_set_new(report, "bad_lines",
@@ -337,6 +349,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
 
 typedef struct writing {
     const hs_corpus_stats *stats;
+    const hs_syntax *syntax; /* or NULL */
     const json_t *report;
 } writing;
 
@@ -352,7 +365,7 @@ static hs_status npz_write(FILE *file, void *data, hs_error *err)
 {
     const writing *w = data;
     char *text = json_dumps(json_object_get(w->report, "provenance"), JSON_COMPACT | JSON_REAL_PRECISION(12));
-    const hs_status st = text ? hs__corpus_npz_write(file, w->stats, text, err)
+    const hs_status st = text ? hs__corpus_npz_write(file, w->stats, w->syntax, text, err)
                               : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     free(text);
     return st;
@@ -367,7 +380,7 @@ static hs_status html_write(FILE *file, void *data, hs_error *err)
 hs_status hs__corpus_report_write(hs__corpus_results *results, const char *dir, const atomic_int *stop,
                                   hs_error *err)
 {
-    writing w = {results->stats, hs__corpus_report_json(results)};
+    writing w = {results->stats, results->syntax, hs__corpus_report_json(results)};
     if (!w.report)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     hs_status st = hs__file_replace(dir, HS__REPORT_NPZ, stop, npz_write, &w, err);

@@ -29,8 +29,8 @@ json_t *hs__report_number(double value);
 /* Returns [{claim, paper, measured, criterion, holds}]; holds is null if the run cannot decide it. */
 json_t *hs__corpus_findings(const hs_corpus_stats *stats);
 
-/* Writes report.npz. provenance: JSON text for the array of that name. */
-HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs_corpus_stats *stats, const char *provenance,
-                                           hs_error *err);
+/* Writes report.npz. syntax may be NULL. provenance: JSON text for the array of that name. */
+HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs_corpus_stats *stats, const hs_syntax *syntax,
+                                           const char *provenance, hs_error *err);
 HS_MUST_USE hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report,
                                             hs_error *err);

@@ -10,6 +10,7 @@
 #include "server/corpus/report/figures.h"
 #include "server/corpus/report/inline_png.h"
 #include "server/corpus/report/report.h"
+#include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
 
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
     hs__heads_write(d, pick->last, pick->t, out);
     fputs("</div></section>\n", out);
     hs__attention_profile_write(d, out);
+    hs__syntax_table_write(d->report, out);
     fprintf(
         out,
         "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "

@@ -13,6 +13,7 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     hs__bad_lines_destroy(results->bad);
     hs__example_sample_destroy(results->sample);
     hs_corpus_stats_destroy(results->stats);
+    hs_syntax_destroy(results->syntax);
     *results = (hs__corpus_results){0};
 }
 
@@ -108,6 +109,17 @@ static hs_status shards_join(hs__corpus_results *results, const hs__corpus_resul
     return HS_OK;
 }
 
+static hs_status syntax_join(hs__corpus_results *results, hs__corpus_results *from, hs_error *err)
+{
+    if (results->syntax && from->syntax)
+        return hs_syntax_merge(results->syntax, from->syntax, err);
+    if (from->syntax) {
+        results->syntax = from->syntax;
+        from->syntax = NULL;
+    }
+    return HS_OK;
+}
+
 hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_results *from,
                                    const char *from_dir, hs_error *err)
 {
@@ -124,6 +136,8 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
         return hs_fail(err, HS_INVALID, "%s holds a shard that is already merged: name each shard once",
                        where);
     st = hs_corpus_stats_merge(results->stats, from->stats, err);
+    if (!st)
+        st = syntax_join(results, from, err);
     if (!st)
         st = shards_join(results, from, err);
     json_t *bad = hs__bad_lines_save(from->bad, NULL), *sample = hs__example_sample_save(from->sample);

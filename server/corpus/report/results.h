@@ -4,6 +4,7 @@
 #pragma once
 
 #include "engine/statistics/statistics.h"
+#include "engine/statistics/syntax.h"
 #include "server/corpus/input/record_stream.h"
 #include "server/corpus/report/bad_lines.h"
 #include "server/corpus/report/examples.h"
@@ -24,6 +25,7 @@ typedef struct hs__corpus_results {
     hs__bad_lines *bad;
     hs__example_sample *sample;
     hs_corpus_stats *stats;
+    hs_syntax *syntax; /* NULL: no CoNLL-U */
 } hs__corpus_results;
 
 /* Returns the number of empty texts that were skipped, blank records included. */

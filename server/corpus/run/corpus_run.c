@@ -23,7 +23,7 @@
 
 typedef struct run {
     const hs__corpus_job *job;
-    hs__corpus_results results; /* stats: borrowed from worker 0 during a save, else NULL */
+    hs__corpus_results results; /* stats, syntax: borrowed from worker 0 during a save, else NULL */
     hs__corpus_shared shared;
     hs__corpus_worker *workers;
     hs__record_stream *input;
@@ -151,8 +151,10 @@ static hs_status workers_start(run *r, hs_error *err)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
     for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
         hs_corpus_stats *stats = r->results.stats;
+        hs_syntax *syntax = r->results.syntax;
         r->results.stats = NULL;
-        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, stats, err);
+        r->results.syntax = NULL;
+        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, stats, syntax, err);
         if (st)
             return st;
     }
@@ -238,7 +240,6 @@ static void hurry(run *r)
 /* Waits until all blocks are counted, then merges all statistics into those of the first worker. */
 static hs_status gather(run *r, hs_error *err)
 {
-    hs_corpus_stats *all = r->workers[0].stats;
     for (;;) {
         if (stopped(r))
             hurry(r);
@@ -247,16 +248,8 @@ static hs_status gather(run *r, hs_error *err)
         tell(r, false);
     }
     hs_status st = failure(r, err);
-    for (size_t i = 1; !st && i < r->job->n_workers; i++) {
-        hs__corpus_worker *worker = &r->workers[i];
-        if (!hs_corpus_stats_texts(worker->stats))
-            continue;
-        st = hs_corpus_stats_merge(all, worker->stats, err);
-        hs_corpus_stats_destroy(worker->stats);
-        worker->stats = NULL;
-        if (!st)
-            st = hs_corpus_stats_create(&r->shared.options, &worker->stats, err);
-    }
+    for (size_t i = 1; !st && i < r->job->n_workers; i++)
+        st = hs__corpus_worker_gather(&r->workers[0], &r->workers[i], err);
     return st;
 }
 
@@ -294,6 +287,7 @@ static hs_status save(run *r, hs_error *err)
     if (st)
         return st;
     r->results.stats = r->workers[0].stats;
+    r->results.syntax = r->workers[0].syntax;
     r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
     focus_name(r->job, &r->results);
     json_t *formats = hs__record_stream_formats(r->input);
@@ -304,6 +298,7 @@ static hs_status save(run *r, hs_error *err)
     r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
     st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
     r->results.stats = NULL;
+    r->results.syntax = NULL;
     r->saved = hs_clock_seconds();
     r->n_saves += st == HS_OK;
     return st;
@@ -421,8 +416,10 @@ static hs_status run_through(run *r, hs_error *err)
 static hs_status finish(run *r, hs_error *err)
 {
     r->results.stats = r->workers[0].stats;
+    r->results.syntax = r->workers[0].syntax;
     const hs_status st = hs__corpus_report_write(&r->results, r->job->dir, r->job->stop, err);
     r->results.stats = NULL;
+    r->results.syntax = NULL;
     return st;
 }
 

@@ -94,6 +94,7 @@ static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
            hs__worker_map_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
            TEXTS_WORKER_BYTES +
+           hs_syntax_bytes_max(job->settings.n_layers, hs_model_shape(job->model)->n_heads) +
            (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
 }
 

@@ -78,11 +78,12 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
 }
 
 hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *stats,
-                                 hs_error *err)
+                                 hs_syntax *syntax, hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.max_tokens;
-    *worker = (hs__corpus_worker){.shared = shared, .stats = stats, .n_together = hs__corpus_together(job)};
+    *worker = (hs__corpus_worker){
+        .shared = shared, .stats = stats, .syntax = syntax, .n_together = hs__corpus_together(job)};
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
     if (!worker->maps || (shared->pairs && !worker->rows))
@@ -104,7 +105,32 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs__corpus_masking_finish(&worker->masking);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
+    hs_syntax_destroy(worker->syntax);
     *worker = (hs__corpus_worker){0};
+}
+
+static hs_status syntax_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
+{
+    hs_status st = HS_OK;
+    if (worker->syntax && from->syntax) {
+        st = hs_syntax_merge(worker->syntax, from->syntax, err);
+        hs_syntax_destroy(from->syntax);
+    } else if (from->syntax) {
+        worker->syntax = from->syntax;
+    }
+    from->syntax = NULL;
+    return st;
+}
+
+hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
+{
+    hs_status st = syntax_gather(worker, from, err);
+    if (st || !hs_corpus_stats_texts(from->stats))
+        return st;
+    st = hs_corpus_stats_merge(worker->stats, from->stats, err);
+    hs_corpus_stats_destroy(from->stats);
+    from->stats = NULL;
+    return st ? st : hs_corpus_stats_create(&worker->shared->options, &from->stats, err);
 }
 
 /* ---- lines to texts ---- */
@@ -114,7 +140,9 @@ typedef struct hs__counted_text {
     const hs__block_line *line;
     char *reached; /* its beginning if it may become an example, else NULL */
     hs_encoding encoding;
-    hs__text_range range; /* the tokens that are counted */
+    hs__text_range range;  /* the tokens that are counted */
+    bool has_words;        /* of a sentence */
+    hs_syntax_text syntax; /* counted in the range; words owned */
 } text;
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
@@ -143,6 +171,7 @@ static hs_status line_parse(const hs__corpus_shared *shared, const hs__block_lin
 static void text_finish(text *t)
 {
     free(t->reached);
+    free(t->syntax.words);
     hs_encoding_finish(&t->encoding);
 }
 
@@ -208,10 +237,36 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, te
     return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
 }
 
+/* Finds the words of a CoNLL-U sentence, if its text has them. */
+static hs_status words_find(hs__corpus_worker *worker, const char *record, const hs_text *bytes, text *t,
+                            hs_error *err)
+{
+    const hs_corpus_options *o = &worker->shared->options;
+    hs__sentence sentence;
+    hs_status st = HS_OK;
+    if (t->line->layout.format != HS__FORMAT_CONLLU)
+        return HS_OK;
+    if (!worker->syntax)
+        st = hs_syntax_create(o->n_layers, o->n_heads, &worker->syntax, err);
+    if (st)
+        return st;
+    st = hs__sentence_find(record, t->line->n_bytes, bytes, &sentence);
+    t->has_words = st == HS_OK;
+    if (!st)
+        st = hs__sentence_words_make(&sentence, &t->encoding, t->range.start, t->range.end, worker->syntax,
+                                     &t->syntax, err);
+    else if (st == HS_NO_MEMORY)
+        hs_fail(err, st, "no memory for the words of a sentence");
+    hs__sentence_finish(&sentence);
+    hs_syntax_sentences_of(worker->syntax)->unread += st == HS_NOT_FOUND;
+    return st == HS_NOT_FOUND ? HS_OK : st;
+}
+
 /* Adds the line's text to texts, or to the bad lines. */
-static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, const hs__block_line *line,
+static hs_status text_add(hs__corpus_worker *worker, const hs__block *block, const hs__block_line *line,
                           text *texts, size_t *n_texts, hs_error *err)
 {
+    hs__corpus_shared *shared = worker->shared;
     text *t = &texts[*n_texts];
     hs_error why_not = {.text = "no memory for a text"};
     hs__record_text value;
@@ -222,11 +277,14 @@ static hs_status text_add(hs__corpus_shared *shared, const hs__block *block, con
         snprintf(value.why, sizeof value.why, "%.*s", (int)sizeof value.why - 1,
                  st == HS_TOO_LARGE ? why_not.text : "not valid UTF-8");
     }
-    if (st)
+    const hs_status words = st ? st : words_find(worker, block->bytes + line->start, &value.text, t, err);
+    if (words)
         text_finish(t);
     else
         (*n_texts)++;
-    if (st == HS_NOT_FOUND) {
+    if (!st) {
+        st = words; /* a treebank that cannot be counted is no bad line */
+    } else if (st == HS_NOT_FOUND) {
         atomic_fetch_add(&shared->n_empty, 1);
         st = HS_OK;
     } else if (st == HS_BAD_REQUEST || st == HS_TOO_LARGE)
@@ -334,6 +392,8 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     if (range->end - range->start < range->n_tokens)
         head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
     hs_corpus_batch_head(worker->stats, k, l, h, &head, figures ? &observation : NULL);
+    if (worker->texts[k].has_words)
+        hs_syntax_head_add(worker->syntax, &worker->texts[k].syntax, l, h, &head);
     if (worker->rows && !worker->rows_failed)
         worker->rows_failed = !pairs_add(worker, &worker->texts[k], l, h, head.similarity);
     if (figures)
@@ -357,6 +417,8 @@ static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *p
     hs_status st = capture_fit(worker, k, e->n_tokens, err);
     if (!st)
         st = example_begin(worker, k, t, err);
+    if (!st && t->has_words)
+        hs_syntax_text_add(worker->syntax, &t->syntax);
     *sequence = (hs_sequence){.ids = e->ids,
                               .types = e->types,
                               .n_tokens = e->n_tokens,
@@ -421,7 +483,7 @@ static hs_status block_count(hs__corpus_worker *worker, const hs__block *block, 
     if (worker->rows)
         hs__pairs_block_begin(worker->rows, block->number);
     for (size_t i = 0; !st && i < block->n_lines; i++)
-        st = text_add(worker->shared, block, &block->lines[i], texts, &n_texts, err);
+        st = text_add(worker, block, &block->lines[i], texts, &n_texts, err);
     for (size_t done = 0, n; !st && done < n_texts; done += n) {
         n = n_texts - done < worker->n_together ? n_texts - done : worker->n_together;
         st = texts_count(worker, texts + done, n, err);

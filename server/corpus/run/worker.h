@@ -4,6 +4,7 @@
 #include "server/corpus/run/block_queue.h"
 #include "server/corpus/run/masked_tokens.h"
 #include "server/corpus/run/pairs_file.h"
+#include "server/corpus/run/sentence_words.h"
 
 /* Shared by all workers of a run. */
 typedef struct hs__corpus_shared {
@@ -39,6 +40,7 @@ typedef struct hs__corpus_worker {
     const struct hs__counted_text *texts; /* of the current pass */
     hs__pairs_rows *rows;                 /* or NULL */
     bool rows_failed;
+    hs_syntax *syntax;               /* counts of CoNLL-U sentences; NULL until the first */
     float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
 } hs__corpus_worker;
 
@@ -53,10 +55,13 @@ size_t hs__worker_map_floats(const hs__corpus_settings *settings);
 /* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);
 
-/* Initialises a worker. shared must not move. Takes ownership of stats, saved statistics or NULL. Call
- * hs__corpus_worker_finish after a failure too. */
+/* Initialises a worker. shared must not move. Takes ownership of stats and syntax: saved counts, or NULL.
+ * Call hs__corpus_worker_finish after a failure too. */
 HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
-                                             hs_corpus_stats *stats, hs_error *err);
+                                             hs_corpus_stats *stats, hs_syntax *syntax, hs_error *err);
+/* Adds the counts of `from` to those of a worker and empties it. HS_TOO_LARGE, HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from,
+                                               hs_error *err);
 void hs__corpus_worker_finish(hs__corpus_worker *worker);
 
 /* Thread function: takes blocks until the queue is closed. Sets shared->failure at the first failure; from
