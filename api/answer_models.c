@@ -63,19 +63,20 @@ void hs__models_write(hs__buffer *b, hs_api *api)
     for (size_t i = 0; i < api->n_models; i++) {
         hs__served_model *model = &api->models[i];
         const hs_shape *s = model->shape;
-        char text[512];
+        char text[640];
         hs__buffer_text(b, i ? ",{\"name\":" : "{\"name\":");
         hs__json_string(b, model->name, strlen(model->name));
         snprintf(text, sizeof text,
                  ",\"default\":%s,\"type\":\"%s\",\"tokenizer\":\"%s\",\"num_layers\":%zu,\"num_heads\":%zu,"
+                 "\"num_key_value_heads\":%zu,"
                  "\"hidden_size\":%zu,"
                  "\"head_size\":%zu,\"intermediate_size\":%zu,\"type_vocab_size\":%zu,\"vocab_size\":%zu,"
                  "\"max_tokens\":%zu,\"mlm\":%s,\"causal\":%s,\"weight_bytes\":%zu,\"backend\":\"%s\","
                  "\"precision\":\"%s\"",
                  i ? "false" : "true", hs_model_architecture(model->model)->family,
-                 hs_tokenizer_kind(hs_model_tokenizer(model->model)), s->n_layers, s->n_heads, s->hidden,
-                 s->head_width, s->ffn, s->n_types, s->vocab_size, s->n_positions,
-                 hs_model_predicts_masks(model->model) ? "true" : "false",
+                 hs_tokenizer_kind(hs_model_tokenizer(model->model)), s->n_layers, s->n_heads,
+                 hs_shape_kv_heads(s), s->hidden, s->head_width, s->ffn, s->n_types, s->vocab_size,
+                 s->n_positions, hs_model_predicts_masks(model->model) ? "true" : "false",
                  hs_model_architecture(model->model)->causal ? "true" : "false", hs_model_bytes(model->model),
                  hs_engine_products(model->engine), hs_engine_precision(model->engine));
         hs__buffer_text(b, text);

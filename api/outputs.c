@@ -11,6 +11,7 @@
 #define LAYER      HS_AXIS_LAYER
 #define STATE      HS_AXIS_STATE
 #define HEAD       HS_AXIS_HEAD
+#define KV_HEAD    HS_AXIS_KV_HEAD
 #define TOKEN      HS_AXIS_TOKEN
 #define HEAD_WIDTH HS_AXIS_HEAD_WIDTH
 #define HIDDEN     HS_AXIS_HIDDEN
@@ -70,13 +71,13 @@ static const hs__output rows[] = {
      .hook = "attn.hook_q"},
     {"keys",
      HS_KEEP(KEY),
-     {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+     {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
      hs__part_keys,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_k"},
     {"values",
      HS_KEEP(VALUE),
-     {LAYER, HEAD, TOKEN, HEAD_WIDTH},
+     {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
      hs__part_values,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_v"},
@@ -289,7 +290,21 @@ void hs__outputs_finish(hs__answer *a)
 
 static bool has_heads(const hs__output *output)
 {
-    return output->axes[1] == HS_AXIS_HEAD;
+    return output->axes[1] == HS_AXIS_HEAD || output->axes[1] == HS_AXIS_KV_HEAD;
+}
+
+/* Lists the requested heads that the output has parts for, as places in the request. Of the heads that share
+ * keys and values, only the first one has a part with these. Returns their number. */
+static size_t heads_find(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
+                         uint16_t ret_at[HS_HEADS_MAX])
+{
+    const size_t shared_by =
+        output->axes[1] == HS_AXIS_KV_HEAD ? shape->n_heads / hs_shape_kv_heads(shape) : 1;
+    size_t n = 0;
+    for (size_t i = 0; i < wanted->n_heads; i++)
+        if (i == 0 || wanted->heads[i] / shared_by != wanted->heads[i - 1] / shared_by)
+            ret_at[n++] = (uint16_t)i;
+    return n;
 }
 
 size_t hs__output_n_walked(const hs__output *output)
@@ -300,12 +315,12 @@ size_t hs__output_n_walked(const hs__output *output)
 size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
                           size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
 {
+    uint16_t at[HS_HEADS_MAX];
+    const size_t n_heads = wanted->reduce == HS__REDUCE_NONE ? heads_find(output, wanted, shape, at) : 1;
     const size_t lengths[] = {
-        [HS_AXIS_LAYER] = wanted->n_layers,
-        [HS_AXIS_STATE] = wanted->n_layers + 1,
-        [HS_AXIS_HEAD] = wanted->reduce == HS__REDUCE_NONE ? wanted->n_heads : 1,
-        [HS_AXIS_TOKEN] = n_tokens,
-        [HS_AXIS_HEAD_WIDTH] = shape->head_width,
+        [HS_AXIS_LAYER] = wanted->n_layers, [HS_AXIS_STATE] = wanted->n_layers + 1,
+        [HS_AXIS_HEAD] = n_heads,           [HS_AXIS_KV_HEAD] = n_heads,
+        [HS_AXIS_TOKEN] = n_tokens,         [HS_AXIS_HEAD_WIDTH] = shape->head_width,
         [HS_AXIS_HIDDEN] = shape->hidden,
     };
     size_t n = 0;
@@ -318,16 +333,20 @@ const float *hs__output_part(const hs__output *output, const hs__answer *a, size
 {
     const hs__analysis_request *wanted = a->wanted;
     float *sum = hs__answer_scratch(a, slot), *one = sum + hs__answer_part_floats(a);
-    if (wanted->reduce == HS__REDUCE_NONE || !has_heads(output))
+    if (!has_heads(output))
         return output->part(a, l, h, one);
-    const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)wanted->n_heads : 1.0f;
+    uint16_t at[HS_HEADS_MAX];
+    const size_t n_heads = heads_find(output, wanted, a->model->shape, at);
+    if (wanted->reduce == HS__REDUCE_NONE)
+        return output->part(a, l, at[h], one);
+    const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
     size_t lengths[HS_AXES_MAX], n = 1;
     const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, a->capture->n_tokens, lengths);
     for (size_t axis = 2; axis < n_axes; axis++)
         n *= lengths[axis];
     memset(sum, 0, n * sizeof *sum);
-    for (size_t head = 0; head < wanted->n_heads; head++) {
-        const float *part = output->part(a, l, head, one);
+    for (size_t head = 0; head < n_heads; head++) {
+        const float *part = output->part(a, l, at[head], one);
         for (size_t i = 0; i < n; i++)
             sum[i] += part[i] * weight;
     }

@@ -47,13 +47,15 @@ typedef enum hs_tap {
 
 #define HS_KEEP(tap) (1U << HS_TAP_##tap)
 
-/* STATE is one longer than the selected layers, DEPTH one longer than the model's layers. */
+/* KV_HEAD is only of answers: captures keep keys and values once for each head that reads them. STATE is one
+ * longer than the selected layers, DEPTH one longer than the model's layers. */
 typedef enum hs_axis {
     HS_AXIS_NONE,
     HS_AXIS_LAYER,
     HS_AXIS_STATE,
     HS_AXIS_DEPTH,
     HS_AXIS_HEAD,
+    HS_AXIS_KV_HEAD,
     HS_AXIS_TOKEN,
     HS_AXIS_HEAD_WIDTH,
     HS_AXIS_HIDDEN

@@ -46,6 +46,7 @@ size_t hs_capture_length(const hs_capture *capture, hs_axis axis)
         [HS_AXIS_STATE] = 1 + capture->n_layers,
         [HS_AXIS_DEPTH] = 1 + capture->depth,
         [HS_AXIS_HEAD] = capture->n_heads,
+        [HS_AXIS_KV_HEAD] = capture->n_heads,
         [HS_AXIS_TOKEN] = capture->n_tokens,
         [HS_AXIS_HEAD_WIDTH] = capture->head_width,
         [HS_AXIS_HIDDEN] = capture->hidden,

@@ -115,6 +115,32 @@ def test_the_future_changes_nothing(served):
         assert not np.triu(np.array(long["attentions"]), 1).any()
 
 
+SHARED = {"llama": 2, "mistral": 2, "gpt2": 1}  # heads that read one key-value head
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_keys_and_values_are_by_key_value_head(served, name):
+    """Of the heads asked for: the key-value heads they read, and scores, outputs and norms that follow from these."""
+    heads = [0, 1, 3]
+    body = {"text": TEXT, "model": name, "layers": [0, 1], "heads": heads, "dtype": "f4",
+            "outputs": ["queries", "keys", "values", "attentions", "scores", "head_outputs", "value_norms"]}
+    got = npz(served, body)
+    shared = sorted({head // SHARED[name] for head in heads})
+    assert got["keys"].shape == got["values"].shape == (2, len(shared), *got["queries"].shape[2:])
+    keys, values = (got[part][:, [shared.index(head // SHARED[name]) for head in heads]] for part in ("keys", "values"))
+    products = got["queries"] @ keys.swapaxes(2, 3) / np.sqrt(keys.shape[-1])
+    seen = np.isfinite(got["scores"])
+    assert products[seen] == pytest.approx(got["scores"][seen], abs=1e-4)
+    assert got["attentions"] @ values == pytest.approx(got["head_outputs"], abs=1e-4)
+    assert got["value_norms"].shape == (2, len(heads), len(got["tokens"]))
+    hooks = npz(served, body, "&names=hooks")
+    assert (hooks["blocks.1.attn.hook_k"] == got["keys"][1].swapaxes(0, 1)).all()
+    for reduce, of in (("sum", np.sum), ("mean", np.mean)):
+        assert npz(served, {**body, "reduce": reduce})["keys"] == pytest.approx(of(got["keys"], 1, keepdims=True), abs=1e-5)
+    told = served.post("/analyze", {**body, "digits": 9}).json()
+    assert np.array(told["values"]) == pytest.approx(got["values"], rel=1e-6)
+
+
 def test_scores_above_the_diagonal_are_hidden(served):
     scores = ask(served, "mistral", outputs=["scores"])["scores"]
     for i, row in enumerate(scores[0][0]):
@@ -135,6 +161,8 @@ def test_interventions_and_effects(served):
 
 def test_models_says_what_is_causal(served):
     for model in served.get("/models").json()["models"]:
+        if model["name"] in SHARED:
+            assert model["num_key_value_heads"] * SHARED[model["name"]] == model["num_heads"]
         assert model["causal"] == (model["name"] != "eurobert")
         assert model["mlm"] == (model["name"] == "eurobert")
         assert model["task"] == {"eurobert": "fill-mask", "base": None}.get(model["name"], "text-generation")

@@ -84,7 +84,7 @@ def test_answer_arrays(server, body, read, is_told_apart):
     arrays = dict(read(server, body))
     assert set(arrays) == set(described)
     assert_described(arrays, described, {
-        "T": len(arrays["input_ids"]), "l": 2, "h": 3, "l+1": 3, "L+1": 13, "17": 17, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
+        "T": len(arrays["input_ids"]), "l": 2, "h": 3, "kv": 3, "l+1": 3, "L+1": 13, "17": 17, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
         "P": len(arrays["pairs_i"]), "M": 3, "K": 4, "C": CLASSES, "G": len(arrays["segments_layer"])}, "float16")
 
 
