@@ -5,6 +5,7 @@
 
 #include "api/accept.h"
 #include "api/internal.h"
+#include "engine/analysis/target.h"
 
 #include <jansson.h>
 
@@ -111,6 +112,7 @@ typedef struct hs__analysis_request {
     hs__prediction_request predictions;
     hs__head_scores_request head_scores;
     unsigned task_outputs; /* HS__TASK_... of the requested outputs */
+    hs_target target;      /* kind NONE: not named; see api/field_target.h */
     hs_pooling pooling;    /* n 0: the checkpoint's */
     hs__figure_request figure;
     bool has_layers; /* the request names layers */

@@ -5,6 +5,7 @@
 #include "api/fields.h"
 
 #include "api/field_patch.h"
+#include "api/field_target.h"
 #include "api/field_texts.h"
 #include "api/field_values.h"
 #include "api/output_structures.h"
@@ -507,6 +508,11 @@ static int read_pooling(const reading *r)
         r->model->name);
 }
 
+static int read_target(const reading *r)
+{
+    return hs__target_read(r->model, r->value, r->wanted, r->problem);
+}
+
 static int read_outputs(const reading *r)
 {
     char names[1024], must[1100];
@@ -718,6 +724,11 @@ static const row rows[] = {
       "on random repeated sequences: {} or {\"length\": 50, \"sequences\": 10, \"seed\": 0}",
       .choices = NULL},
      read_head_scores,
+     0},
+    {{"target", HS_FIELD_OBJECTS, "JSON",
+      "number that effects and changes follow: {\"class\": \"LABEL\"} (the predicted class)",
+      .choices = NULL},
+     read_target,
      0},
     {{"similarity_space", HS_FIELD_ENUM, "SPACE",
       "similarities of outputs or of what heads write: head or residual (head)", .choices = "head|residual"},

@@ -6,6 +6,7 @@
 #include "api/answer_figure.h"
 #include "api/answer_models.h"
 #include "api/answer_write.h"
+#include "api/field_target.h"
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
 #include "model/clock.h"
@@ -290,13 +291,13 @@ static size_t capture_bytes(const hs_job *job)
            (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0);
 }
 
-/* Refuses positions beyond the text's tokens. Positions ascend. */
+/* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
 static int check_positions(hs_job *job)
 {
     const hs__prediction_request *wanted = &job->wanted.predictions;
     const size_t n = wanted->n_positions, T = job->text.encoding.n_tokens;
     if (n == 0 || wanted->positions[n - 1] < T)
-        return 0;
+        return hs__target_check(&job->wanted, T, &job->problem);
     return hs__refuse(
         &job->problem, 422, "/predictions/positions",
         "predictions: position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",

@@ -1,5 +1,6 @@
 /* output_changes.c - changes by interventions, as norms relative to the baseline pass, and the baseline's
  * predictions. */
+#include "api/field_target.h"
 #include "api/output_structures.h"
 
 #include <math.h>
@@ -7,8 +8,10 @@
 
 typedef struct changes {
     size_t n_layers, n_heads, n_states, n_tokens;
-    void *predictions;                /* owned: the baseline's; NULL if not requested */
-    void *of_heads[5];                /* owned: the baseline's results of task_outputs, or NULL */
+    void *predictions; /* owned: the baseline's; NULL if not requested */
+    void *of_heads[5]; /* owned: the baseline's results of task_outputs, or NULL */
+    bool has_target;
+    double target[2];                 /* of the baseline and of the changed pass */
     float *attentions, *similarities; /* [l][h]: relative Frobenius norms */
     float hidden[];                   /* [L + 1][T]; the others follow */
 } changes;
@@ -64,6 +67,31 @@ static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_
                 relative(hs__answer_at(a, tap, l, h), hs__answer_baseline_at(a, tap, l, h), T * T);
 }
 
+/* Reads the target from the last hidden states of both passes. */
+static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
+{
+    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    const size_t L = a->model->shape->n_layers, T = a->capture->n_tokens;
+    const hs_capture *const passes[] = {a->baseline, a->capture};
+    hs_target target;
+    hs_status st = hs__target_find(a, hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, L, 0), &target, err);
+    if (st || target.kind == HS_TARGET_NONE)
+        return st;
+    c->has_target = true;
+    const size_t n = hs_target_floats(architecture, &target, T);
+    float *rows = malloc(2 * n * sizeof *rows);
+    if (!rows)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
+    for (size_t i = 0; i < 2 && !st; i++)
+        st = hs_target_rows(a->model->engine, &target, hs_capture_at(passes[i], HS_TAP_HIDDEN_STATE, L, 0), T,
+                            a->request->n_threads, rows + i * n, err);
+    if (!st)
+        st = hs_target_values(a->model->engine, &target, rows, 2, a->encoding->ids, T, a->request->n_threads,
+                              c->target, NULL, err);
+    free(rows);
+    return st;
+}
+
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t n_states = a->model->shape->n_layers + 1, T = a->capture->n_tokens;
@@ -81,7 +109,9 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     measure_maps(a, HS_TAP_ATTENTION, n_layers, n_heads, c->attentions);
     measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities);
     *ret_result = c;
-    hs_status st = a->wanted->predictions.asked ? hs__baseline_predict(a, &c->predictions, err) : HS_OK;
+    hs_status st = measure_target(a, c, err);
+    if (!st && a->wanted->predictions.asked)
+        st = hs__baseline_predict(a, &c->predictions, err);
     for (size_t i = 0; i < N_TASK_OUTPUTS && !st; i++)
         if (is_asked(a->wanted, i))
             st = hs__baseline_compute(a, task_outputs[i].structure, &c->of_heads[i], err);
@@ -108,6 +138,14 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     hs__json_block(b, c->attentions, 2, heads, digits);
     hs__json_key(b, "similarities");
     hs__json_block(b, c->similarities, 2, heads, digits);
+    if (c->has_target) {
+        hs__json_key(b, "target");
+        hs__buffer_text(b, "{\"before\":");
+        hs__json_float(b, (float)c->target[0], digits);
+        hs__json_key(b, "after");
+        hs__json_float(b, (float)c->target[1], digits);
+        hs__buffer_text(b, "}");
+    }
     if (c->predictions) {
         hs__json_key(b, "predictions");
         hs__structure_predictions.write_json(b, a, c->predictions);
@@ -133,6 +171,9 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     add(arrays, "changes_hidden", c->hidden, c->n_states, c->n_tokens);
     add(arrays, "changes_attentions", c->attentions, c->n_layers, c->n_heads);
     add(arrays, "changes_similarities", c->similarities, c->n_layers, c->n_heads);
+    float *target = c->has_target ? hs__arrays_add(arrays, "changes_target", HS__ELEMENT_F4, 1, 2, 0) : NULL;
+    for (size_t i = 0; target && i < 2; i++)
+        target[i] = (float)c->target[i];
     if (c->predictions)
         hs__structure_predictions.add_arrays(arrays, a, c->predictions);
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
@@ -142,7 +183,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t count(const hs__measures *m)
 {
-    return (m->shape->n_layers + 1) * m->n_tokens + 2 * m->n_heads;
+    return (m->shape->n_layers + 1) * m->n_tokens + 2 * m->n_heads + 2; /* and the target's two numbers */
 }
 
 static size_t json_bytes_max(const hs__measures *m)
@@ -150,7 +191,7 @@ static size_t json_bytes_max(const hs__measures *m)
     size_t of_heads = m->wanted->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
         of_heads += is_asked(m->wanted, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
-    return 128 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + of_heads;
+    return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + of_heads;
 }
 
 static size_t array_bytes_max(const hs__measures *m)

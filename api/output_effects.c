@@ -1,26 +1,49 @@
 /* output_effects.c - the effect of ablating each requested head. hs__effects_run computes the effects after
  * the baseline pass, with the worker's workspace. */
+#include "api/field_target.h"
 #include "api/output_structures.h"
 
 #include <stdlib.h>
 
-/* The figures by name, in the order of the answer; the last two only of models that predict. */
+static bool always(const hs__answer *a)
+{
+    (void)a;
+    return true;
+}
+
+static bool predicts(const hs__answer *a)
+{
+    return hs_model_architecture(a->model->model)->predictor.decoder.data;
+}
+
+static bool has_target(const hs__answer *a)
+{
+    return hs__target_exists(a->wanted, hs_model_architecture(a->model->model));
+}
+
+/* Returns true if the target is a class among probabilities. */
+static bool has_classes(const hs__answer *a)
+{
+    const hs_task_head *head = &hs_model_architecture(a->model->model)->task_head;
+    const hs_target_kind kind = a->wanted->target.kind;
+    return has_target(a) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
+           head->problem != HS_REGRESSION;
+}
+
+/* The figures by name, in the order of the answer. */
 static const struct {
     const char *name, *array;
     size_t offset;
-    bool predicts;
+    bool (*applies)(const hs__answer *a);
 } figures[] = {
-    {"hidden_change", "effects_hidden_change", offsetof(hs_effect, hidden_change), false},
-    {"similarity_change", "effects_similarity_change", offsetof(hs_effect, similarity_change), false},
-    {"prediction_kl", "effects_prediction_kl", offsetof(hs_effect, prediction_kl), true},
-    {"logprob_change", "effects_logprob_change", offsetof(hs_effect, logprob_change), true},
+    {"hidden_change", "effects_hidden_change", offsetof(hs_effect, hidden_change), always},
+    {"similarity_change", "effects_similarity_change", offsetof(hs_effect, similarity_change), always},
+    {"prediction_kl", "effects_prediction_kl", offsetof(hs_effect, prediction_kl), predicts},
+    {"logprob_change", "effects_logprob_change", offsetof(hs_effect, logprob_change), predicts},
+    {"target_change", "effects_target_change", offsetof(hs_effect, target_change), has_target},
+    {"class_kl", "effects_class_kl", offsetof(hs_effect, class_kl), has_classes},
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
-
-static bool predicts(const hs__served_model *model)
-{
-    return hs_model_architecture(model->model)->predictor.decoder.data;
-}
 
 static float figure(const hs_effect *effect, size_t k)
 {
@@ -32,9 +55,14 @@ static float figure(const hs_effect *effect, size_t k)
 size_t hs__effects_bytes(const hs__answer *a)
 {
     const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
+    hs_target target;
+    hs_error unused;
+    if (hs__target_find(a, NULL, &target, &unused))
+        return SIZE_MAX;
     const hs_effects_wanted wanted = {.baseline = &baseline,
                                       .n_heads = a->wanted->n_heads,
-                                      .n_positions = predicts(a->model) ? baseline.n_tokens : 0};
+                                      .target = target,
+                                      .n_positions = predicts(a) ? baseline.n_tokens : 0};
     return hs_effects_bytes(a->model->engine, &wanted, a->request->n_threads);
 }
 
@@ -49,8 +77,10 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
                                   .interventions = asked->interventions,
                                   .n_interventions = asked->n_interventions};
     size_t *positions = NULL, n_positions = 0;
-    hs_status st = HS_OK;
-    if (predicts(a->model))
+    hs_target target;
+    const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
+    hs_status st = hs__target_find(a, last, &target, err);
+    if (!st && predicts(a))
         st = hs__positions_choose(a, &positions, &n_positions, err);
     const hs_effects_wanted wanted = {
         .baseline = &baseline,
@@ -60,6 +90,7 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
         .n_heads = asked->n_heads,
         .positions = positions,
         .n_positions = n_positions,
+        .target = target,
         .residual = asked->similarity_space == HS__SPACE_RESIDUAL,
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
         .progress = a->request->progress,
@@ -90,7 +121,7 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
 {
     hs__buffer_text(b, "{");
     for (size_t k = 0; k < N_FIGURES; k++) {
-        if (figures[k].predicts && !predicts(a->model))
+        if (!figures[k].applies(a))
             continue;
         hs__buffer_text(b, k ? ",\"" : "\"");
         hs__buffer_text(b, figures[k].name);
@@ -109,7 +140,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 {
     const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
     for (size_t k = 0; k < N_FIGURES; k++) {
-        if (figures[k].predicts && !predicts(a->model))
+        if (!figures[k].applies(a))
             continue;
         float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
         for (size_t i = 0; i < n_layers * n_heads && to; i++)

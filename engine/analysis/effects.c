@@ -32,6 +32,8 @@ typedef struct sweep {
     size_t n_at_once; /* positions whose logits are held */
     float *logits;    /* [n_at_once][1 + n][V] */
     float *odds;      /* [V]: e^(x - max) of the baseline */
+    size_t n_target;  /* floats that the target reads of a variant */
+    float *targets;   /* [1 + n][n_target], the baseline's first */
     hs_capture *captures[TOGETHER_MAX];
 } sweep;
 
@@ -132,12 +134,17 @@ static float hidden_change(const sweep *s, const float *changed)
     return (float)(sum / (double)s->T);
 }
 
-/* Keeps the states to predict from: row 0 is the baseline's, row 1 + k that of the layer's k-th head. */
-static void states_keep(sweep *s, const float *last, size_t row)
+/* Keeps what the predictions and the target read: row 0 is the baseline's, row 1 + k that of the layer's k-th
+ * head. */
+static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *err)
 {
     for (size_t p = 0; p < s->wanted->n_positions; p++)
         memcpy(s->states + (p * (1 + s->wanted->n_heads) + row) * s->H, last + s->wanted->positions[p] * s->H,
                s->H * sizeof *last);
+    if (s->n_target == 0)
+        return HS_OK;
+    return hs_target_rows(s->engine, &s->wanted->target, last, s->T, s->n_threads,
+                          s->targets + row * s->n_target, err);
 }
 
 /* ---- a pass ---- */
@@ -186,11 +193,11 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
 static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_control *control,
                                hs_effect *ret, hs_error *err)
 {
-    const hs_status st = pass_run(s, s->wanted->heads + first, n, control, err);
+    hs_status st = pass_run(s, s->wanted->heads + first, n, control, err);
     for (size_t i = 0; i < n && !st; i++) {
         const float *last = hs_capture_at(s->captures[i], HS_TAP_LAST_STATE, 0, 0);
-        ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN};
-        states_keep(s, last, 1 + first + i);
+        ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN};
+        st = states_keep(s, last, 1 + first + i, err);
     }
     return st;
 }
@@ -273,6 +280,21 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
     return HS_OK;
 }
 
+/* Compares the target of all heads of a layer, from the rows kept. */
+static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
+{
+    const hs_effects_wanted *wanted = s->wanted;
+    double values[1 + HS_HEADS_MAX], divergences[1 + HS_HEADS_MAX];
+    const hs_status st =
+        hs_target_values(s->engine, &wanted->target, s->targets, 1 + wanted->n_heads, wanted->baseline->ids,
+                         s->T, s->n_threads, values, divergences, err);
+    for (size_t h = 0; h < wanted->n_heads && !st; h++) {
+        ret[h].target_change = (float)(values[1 + h] - values[0]);
+        ret[h].class_kl = (float)divergences[1 + h];
+    }
+    return st;
+}
+
 /* ---- all ---- */
 
 static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *control, hs_effect *ret,
@@ -286,6 +308,8 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
         if (!st && wanted->progress)
             wanted->progress(wanted->context, n_done + h + n);
     }
+    if (!st && s->n_target > 0)
+        st = targets_compare(s, ret, err);
     return st || wanted->n_positions == 0 ? st : predictions_compare(s, control, ret, err);
 }
 
@@ -301,6 +325,7 @@ static void sweep_layout(sweep *s, hs__arena *arena)
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
     s->odds = hs__arena_floats(arena, P > 0 ? s->V : 0);
+    s->targets = hs__arena_floats(arena, n_rows * s->n_target);
 }
 
 static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wanted, size_t tokens_max,
@@ -321,6 +346,7 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wa
         .room = less(less(more(tokens_max / T, 1), wanted->n_heads), TOGETHER_MAX),
         .n_threads = more(n_threads, 1),
         .n_at_once = less(more(held, 1), wanted->n_positions),
+        .n_target = hs_target_floats(hs_engine_architecture(engine), &wanted->target, T),
     };
 }
 
@@ -343,7 +369,7 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
     for (size_t i = 0; i < more(s->n_layers, s->n_heads); i++)
         s->all[i] = (uint16_t)i;
     norms_find(s);
-    states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0);
+    st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
     for (size_t l = 0; l < wanted->n_layers && !st; l++) {
         s->layer = wanted->layers[l];
         st = layer_compare(s, l * wanted->n_heads, control, ret + l * wanted->n_heads, err);

@@ -9,7 +9,7 @@
  * the workspace holds. */
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/analysis/target.h"
 
 /* Taps that the baseline's capture must keep, of all layers and heads. With `residual`,
  * RESIDUAL_SIMILARITY replaces SIMILARITY. */
@@ -27,6 +27,8 @@ typedef struct hs_effect {
     /* ln p' - ln p of the token that is there, or follows if the model is causal; mean over positions with
      * one */
     float logprob_change;
+    float target_change; /* the target with the head switched off, minus the baseline's */
+    float class_kl;      /* of the probabilities of all classes, nats; see hs_target_values */
 } hs_effect;
 
 typedef struct hs_effects_wanted {
@@ -38,6 +40,7 @@ typedef struct hs_effects_wanted {
     const size_t
         *positions; /* positions to predict, below T; none if the checkpoint has no head for masked tokens */
     size_t n_positions;
+    hs_target target;
     bool residual;   /* S is RESIDUAL_SIMILARITY of taps.h */
     int32_t mask_id; /* id of the mask token, which is not scored; -1: every token is scored */
     /* Called with the number of heads done of n_layers * n_heads; may be NULL. */

@@ -1,0 +1,209 @@
+/* target.c - reads rows of the last states through the head that the target belongs to. Logits are computed
+ * for as many rows at a time as LOGITS_BYTES_MAX holds. */
+#include "engine/analysis/target.h"
+
+#include "engine/analysis/predictions.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOGITS_BYTES_MAX ((size_t)16 << 20)
+
+static const hs_task_head *head_of(const hs_architecture *architecture)
+{
+    return &architecture->task_head;
+}
+
+/* Returns the number of rows of a text that go through the head. */
+static size_t n_rows_of(const hs_target *target, size_t n_tokens)
+{
+    switch (target->kind) {
+    case HS_TARGET_NONE:
+        return 0;
+    case HS_TARGET_SPAN:
+        return 2;
+    case HS_TARGET_LOSS:
+        return n_tokens - 1;
+    default:
+        return 1;
+    }
+}
+
+static size_t row_width(const hs_architecture *architecture, const hs_target *target)
+{
+    return target->kind == HS_TARGET_VECTOR ? hs_sentence_width(architecture, &target->pooling)
+                                            : architecture->shape.hidden;
+}
+
+size_t hs_target_floats(const hs_architecture *architecture, const hs_target *target, size_t n_tokens)
+{
+    return n_rows_of(target, n_tokens) * row_width(architecture, target);
+}
+
+hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const float *states,
+                         size_t n_tokens, size_t n_threads, float *ret_rows, hs_error *err)
+{
+    const hs_architecture *architecture = hs_engine_architecture(engine);
+    const size_t H = architecture->shape.hidden;
+    if (target->kind == HS_TARGET_VECTOR)
+        return hs_engine_embed(engine, &target->pooling, states, n_tokens, n_threads, ret_rows, err);
+    if (target->kind == HS_TARGET_CLASS && hs_task_head_is_pooled(head_of(architecture)))
+        hs_task_head_pool(head_of(architecture), states, n_tokens, H, ret_rows);
+    else if (target->kind == HS_TARGET_LOSS)
+        memcpy(ret_rows, states, (n_tokens - 1) * H * sizeof *states);
+    else if (target->kind == HS_TARGET_SPAN)
+        for (size_t i = 0; i < 2; i++)
+            memcpy(ret_rows + i * H, states + target->span[i] * H, H * sizeof *states);
+    else
+        memcpy(ret_rows, states + target->position * H, H * sizeof *states);
+    return HS_OK;
+}
+
+/* ---- numbers ---- */
+
+/* Returns ln sum e^x. */
+static double log_sum(const float *x, size_t n)
+{
+    float most = x[0];
+    double sum = 0;
+    for (size_t i = 1; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - (double)most);
+    return (double)most + log(sum < 1 ? 1 : sum); /* the largest counts 1 */
+}
+
+static double softmax_divergence(const float *p, const float *q, size_t n)
+{
+    const double p_sum = log_sum(p, n), q_sum = log_sum(q, n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)p[i] - p_sum) * (((double)p[i] - p_sum) - ((double)q[i] - q_sum));
+    return sum < 0 ? 0 : sum; /* rounding may make it negative */
+}
+
+/* Returns ln(1 / (1 + e^-x)). */
+static double log_sigmoid(double x)
+{
+    return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
+}
+
+static double sigmoid_divergence(const float *p, const float *q, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double yes = exp(log_sigmoid((double)p[i])), no = exp(log_sigmoid(-(double)p[i]));
+        sum += yes * (log_sigmoid((double)p[i]) - log_sigmoid((double)q[i])) +
+               no * (log_sigmoid(-(double)p[i]) - log_sigmoid(-(double)q[i]));
+    }
+    return sum < 0 ? 0 : sum;
+}
+
+static double divergence(const hs_task_head *head, const float *p, const float *q)
+{
+    if (head->problem == HS_REGRESSION)
+        return NAN;
+    return head->problem == HS_MULTI_LABEL ? sigmoid_divergence(p, q, head->n_classes)
+                                           : softmax_divergence(p, q, head->n_classes);
+}
+
+static double distance(const float *a, const float *b, size_t n)
+{
+    double dot = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < n; i++) {
+        dot += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return 1 - dot / sqrt(aa * bb);
+}
+
+/* ---- logits ---- */
+
+/* A call of hs_target_values. W: logits of a row. */
+typedef struct reading {
+    const hs_engine *engine;
+    const hs_target *target;
+    const int32_t *ids;
+    size_t n_rows, width, n_threads; /* rows of a text; W */
+    bool by_class;                   /* the task head, else the predictor */
+} reading;
+
+/* Returns what row `row` of a text adds to its value. */
+static double row_value(const reading *r, size_t row, const float *logits)
+{
+    const hs_target *target = r->target;
+    switch (target->kind) {
+    case HS_TARGET_CLASS:
+        return (double)logits[target->class];
+    case HS_TARGET_SPAN:
+        return (double)logits[row];
+    case HS_TARGET_LOSS:
+        return hs_loss(logits, r->width, r->ids[row + 1]) / (double)r->n_rows;
+    default:
+        return (double)logits[target->tokens[0]] -
+               (target->tokens[1] < 0 ? 0 : (double)logits[target->tokens[1]]);
+    }
+}
+
+static hs_status logits_compute(const reading *r, const float *rows, size_t n, float *logits, hs_error *err)
+{
+    const hs_architecture *architecture = hs_engine_architecture(r->engine);
+    return r->by_class
+               ? hs_engine_classify(r->engine, head_of(architecture), rows, n, r->n_threads, logits, err)
+               : hs_engine_predict(r->engine, rows, n, 0, r->n_threads, logits, err);
+}
+
+/* Sums the rows of all texts, `room` at a time. first [W] holds the first text's logits of classes. */
+static hs_status rows_sum(const reading *r, const float *rows, size_t n_texts, size_t room, float *logits,
+                          float *first, double *values, double *divergences, hs_error *err)
+{
+    const hs_architecture *architecture = hs_engine_architecture(r->engine);
+    const size_t n_all = n_texts * r->n_rows;
+    for (size_t at = 0, n; at < n_all; at += n) {
+        n = n_all - at < room ? n_all - at : room;
+        const hs_status st = logits_compute(r, rows + at * architecture->shape.hidden, n, logits, err);
+        if (st)
+            return st;
+        if (at == 0)
+            memcpy(first, logits, r->width * sizeof *first);
+        for (size_t i = 0; i < n; i++) {
+            const size_t text = (at + i) / r->n_rows;
+            values[text] += row_value(r, (at + i) % r->n_rows, logits + i * r->width);
+            if (divergences && r->target->kind == HS_TARGET_CLASS)
+                divergences[text] = divergence(head_of(architecture), first, logits + i * r->width);
+        }
+    }
+    return HS_OK;
+}
+
+hs_status hs_target_values(const hs_engine *engine, const hs_target *target, const float *rows,
+                           size_t n_texts, const int32_t *ids, size_t n_tokens, size_t n_threads,
+                           double *ret_values, double *ret_divergences, hs_error *err)
+{
+    const hs_architecture *architecture = hs_engine_architecture(engine);
+    const bool by_class = target->kind == HS_TARGET_CLASS || target->kind == HS_TARGET_SPAN;
+    const size_t W = by_class ? head_of(architecture)->n_classes : architecture->shape.vocab_size;
+    const reading r = {engine, target, ids, n_rows_of(target, n_tokens), W, n_threads, by_class};
+    for (size_t i = 0; i < n_texts; i++) {
+        ret_values[i] = 0;
+        if (ret_divergences)
+            ret_divergences[i] = NAN;
+    }
+    if (target->kind == HS_TARGET_VECTOR) {
+        const size_t D = row_width(architecture, target);
+        for (size_t i = 0; i < n_texts; i++)
+            ret_values[i] = distance(rows, rows + i * D, D);
+        return HS_OK;
+    }
+    const size_t most = LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;
+    const size_t room = most < 1 ? 1 : most < n_all ? most : n_all;
+    float *logits = malloc((room + 1) * W * sizeof *logits);
+    if (!logits)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for a target");
+    const hs_status st =
+        rows_sum(&r, rows, n_texts, room, logits, logits + room * W, ret_values, ret_divergences, err);
+    free(logits);
+    return st;
+}
