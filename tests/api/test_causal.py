@@ -197,3 +197,19 @@ def test_configs_that_are_refused(tmp_path, module, change, message):
     (folder / "config.json").write_text(json.dumps(config | change))
     done = subprocess.run([HEADSCOPE, "models", folder], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and message in done.stderr
+
+
+def test_corpus(folders, tmp_path):
+    """A run has what an encoder's has; the claim about separators does not apply."""
+    lines = [json.dumps({"text": TEXT + ". " + TEXT[n:]}) for n in range(12)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = subprocess.run([HEADSCOPE, "corpus", tmp_path / "texts.jsonl", "-o", tmp_path / "out", "--model", folders["neox"],
+                           "--layers", "all", "--max-tokens", "40"], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report["texts"] == len(lines) and report["provenance"]["model"]["causal"] is True
+    assert [finding["applies"] for finding in report["findings"]] == [False] + 7 * [True]
+    assert report["findings"][0]["holds"] is None and report["findings"][2]["holds"] is not None
+    assert "does not apply" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    with np.load(tmp_path / "out" / "report.npz") as arrays:
+        assert not np.triu(arrays["attention_sum"], 1).any() and arrays["attention_sum"].any()

@@ -30,8 +30,8 @@ static json_t *finding(const char *claim, const char *paper, const char *criteri
     va_start(args, format);
     vsnprintf(measured, sizeof measured, format, args);
     va_end(args);
-    return json_pack("{ss ss ss ss so}", "claim", claim, "paper", paper, "measured", measured, "criterion",
-                     criterion, "holds", holds == UNKNOWN ? json_null() : json_boolean(holds));
+    return json_pack("{ss ss ss ss so sb}", "claim", claim, "paper", paper, "measured", measured, "criterion",
+                     criterion, "holds", holds == UNKNOWN ? json_null() : json_boolean(holds), "applies", 1);
 }
 
 static int number_of(const view *v, size_t l)
@@ -194,7 +194,17 @@ static json_t *threshold_finding(const view *v)
                    number_of(v, v->last));
 }
 
-json_t *hs__corpus_findings(const hs_corpus_stats *stats)
+/* Marks a claim that does not apply to the model, whatever was measured. */
+static json_t *inapplicable(json_t *claim)
+{
+    json_object_set_new(claim, "applies", json_false());
+    json_object_set_new(claim, "holds", json_null());
+    return claim;
+}
+
+/* A causal model's texts have no separator behind them that every token could attend to. The other claims are
+ * about similarities, which are defined as for encoders. */
+json_t *hs__corpus_findings(const hs_corpus_stats *stats, bool is_causal)
 {
     view v = {.stats = stats, .o = hs_corpus_stats_options(stats)};
     v.t = v.o.threshold_main;
@@ -202,7 +212,8 @@ json_t *hs__corpus_findings(const hs_corpus_stats *stats)
     v.middle = v.o.n_layers / 2;
     v.early = v.o.n_layers > 2 ? 1 : 0;
     v.layered = v.o.n_layers >= 3 && v.early < v.middle && v.middle < v.last;
-    return json_pack("[oooooooo]", separators_finding(&v), repeated_finding(&v), distance_finding(&v),
-                     sentence_finding(&v), focal_finding(&v), evolution_finding(&v), diagonal_finding(&v),
-                     threshold_finding(&v));
+    json_t *separators = separators_finding(&v);
+    return json_pack("[oooooooo]", is_causal ? inapplicable(separators) : separators, repeated_finding(&v),
+                     distance_finding(&v), sentence_finding(&v), focal_finding(&v), evolution_finding(&v),
+                     diagonal_finding(&v), threshold_finding(&v));
 }

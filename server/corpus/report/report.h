@@ -27,7 +27,7 @@ bool hs__report_lists(const hs_corpus_array *array);
 json_t *hs__report_number(double value);
 
 /* Returns [{claim, paper, measured, criterion, holds}]; holds is null if the run cannot decide it. */
-json_t *hs__corpus_findings(const hs_corpus_stats *stats);
+json_t *hs__corpus_findings(const hs_corpus_stats *stats, bool is_causal);
 
 /* Writes report.npz. syntax may be NULL. provenance: JSON text for the array of that name. */
 HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs_corpus_stats *stats, const hs_syntax *syntax,

@@ -15,7 +15,7 @@
 
 typedef struct hs__corpus_results {
     json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
-    json_t *names;    /* may differ: {"model": name, "inputs": [paths], "tokens": {id: vocabulary entry}} */
+    json_t *names;    /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary entry}} */
     json_t *shards;   /* numbers of the shards in these results, ascending */
     hs__stream_place place; /* in the input */
     uint64_t n_empty;       /* texts without a token of their own; place counts blank records */

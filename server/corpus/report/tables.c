@@ -179,7 +179,9 @@ static void finding_write(const json_t *finding, FILE *out)
     fputs("<tr><th scope=\"row\">", out);
     text_write(out, finding, "claim");
     fprintf(out, "</th><td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
-            json_is_null(holds) ? "cannot tell" : verdict);
+            json_is_false(json_object_get(finding, "applies")) ? "does not apply"
+            : json_is_null(holds)                              ? "cannot tell"
+                                                               : verdict);
     static const char *const columns[][2] = {
         {"measured", "Measured here"}, {"paper", "Paper"}, {"criterion", "Criterion"}};
     for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {

@@ -80,8 +80,9 @@ static json_t *names_make(const hs__corpus_job *job)
         json_t *name = json_string(job->input_names ? job->input_names[i] : job->inputs[i]);
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
-    return json_pack("{ss ss so}", "model", job->model_name, "tokenizer",
-                     hs_tokenizer_kind(hs_model_tokenizer(job->model)), "inputs", inputs);
+    return json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
+                     hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
+                     hs_model_architecture(job->model)->causal, "inputs", inputs);
 }
 
 /* ---- start or resume ---- */
