@@ -88,7 +88,7 @@ test("a model without predictions offers no effects on them", async ({ watched: 
   });
   await open(page, home, `view=experiment&${query}`);
   await settled(page);
-  await expect(view(page, "Experiment")).toContainText("no head for masked tokens");
+  await expect(view(page, "Experiment")).toContainText("no head for tokens");
   await expect(page.getByLabel("Heads coloured by").locator("option")).toHaveText([
     "Change of similarity",
     "Change of attention",
