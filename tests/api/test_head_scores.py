@@ -57,7 +57,7 @@ def made_model(folder):
     """A GPT-2 of two layers whose heads are known: 0.0 looks at the previous token and copies it, 1.0 looks for what
     came after the same token (induction), 1.1 for the same token at an earlier position, 0.1 does nothing."""
     tokens, places, hidden, d = 300, 64, 768, 384
-    family_gpt2.write_random(folder, n_layers=2, n_heads=2, hidden=hidden, inner=8, positions=places)
+    family_gpt2.write_random(folder, n_layers=2, n_heads=2, hidden=hidden, ffn=8, positions=places)
     config, weights = checkpoint.read(folder)
     for name, values in weights.items():
         values[:] = name.endswith(("ln_1.weight", "ln_f.weight"))

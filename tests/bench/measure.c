@@ -93,24 +93,27 @@ double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds)
 
 /* ---- products ---- */
 
-/* Counts the pairs of a query and a key within its window. */
-static double pairs_seen(size_t n_tokens, size_t window)
+/* Counts the pairs of a query and a key that it sees: within the window, and not after it if the model is
+ * causal. */
+static double pairs_seen(const hs_architecture *architecture, size_t n_tokens, size_t window)
 {
-    const double T = (double)n_tokens, w = (double)window;
-    return window == 0 || w >= T ? T * T : T * (2 * w + 1) - w * (w + 1); /* a band less its two corners */
+    const double T = (double)n_tokens, w = window == 0 || (double)window >= T ? T - 1 : (double)window;
+    const double before = T * w - w * (w + 1) / 2; /* a band less its corner */
+    return T + (architecture->causal ? before : 2 * before);
 }
 
 double hs_measure_product_flops(const hs_architecture *architecture, size_t n_tokens)
 {
     const hs_shape *shape = &architecture->shape;
     const double T = (double)n_tokens, H = (double)shape->hidden, F = (double)shape->ffn;
+    const double A = (double)hs_shape_attention_width(shape), B = (double)hs_shape_kv_width(shape);
     double flops = shape->n_layers > 1 ? 2 * T * H * H * (double)architecture->convolution.width : 0;
     for (size_t l = 0; l < shape->n_layers; l++) {
         const double n_products =
             architecture->layers[architecture->layers[l].same_as].ffn_gate.weight.data ? 3 : 2;
-        flops += 6 * T * H * H;
+        flops += 2 * T * H * (A + 2 * B);
         if (l + 1 < shape->n_layers)
-            flops += 2 * T * H * H + n_products * 2 * T * H * F;
+            flops += 2 * T * H * A + n_products * 2 * T * H * F;
     }
     return flops;
 }
@@ -138,14 +141,14 @@ static double rows_met(const hs_architecture *architecture, size_t n_tokens)
 double hs_measure_flops(const hs_architecture *architecture, size_t n_tokens)
 {
     const hs_shape *shape = &architecture->shape;
-    const double T = (double)n_tokens, H = (double)shape->hidden;
+    const double T = (double)n_tokens, A = (double)hs_shape_attention_width(shape);
     const hs_relative *relative = &architecture->relative;
     const double n_addends = (double)relative->c2p + (double)relative->p2c;
     const double n_met = n_addends > 0 ? rows_met(architecture, n_tokens) : 0;
     double flops = hs_measure_product_flops(architecture, n_tokens);
     for (size_t l = 0; l < shape->n_layers; l++) {
-        const double n_pairs = pairs_seen(n_tokens, architecture->layers[l].window);
-        flops += 4 * n_pairs * H + T * (T - 1) * H + n_addends * 2 * n_met * H;
+        const double n_pairs = pairs_seen(architecture, n_tokens, architecture->layers[l].window);
+        flops += 4 * n_pairs * A + T * (T - 1) * A + n_addends * 2 * n_met * A;
     }
     return flops;
 }

@@ -15,10 +15,12 @@ double hs_measure_peak(hs_runtime *runtime, size_t n_threads, double seconds);
 /* Returns the operations that the complete analysis of T tokens needs at least, all layers and heads:
  *
  *     query, key, value         L     * 6 T H^2
- *     Q K' and A V              L     * 4 T^2 H              with a window: only pairs of tokens within it
+ *     Q K' and A V              L     * 4 T^2 H              with a window: only pairs of tokens within it;
+ *                                                          causal: only keys up to the query
  *     S = O O', one half        L     * T (T - 1) H
  *     output, feed-forward      (L-1) * (2 T H^2 + 4 T H F)  with a gate: 6 T H F
  *
+ * If all heads together are not as wide as the hidden state, or share keys and values, their widths count.
  * The last layer's output and feed-forward change no head. Softmax, activations, norms, rotations and
  * thresholds are not counted. */
 double hs_measure_flops(const hs_architecture *architecture, size_t n_tokens);

@@ -9,14 +9,14 @@ from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_laye
 VARIANTS = {
     "tied": dict(),
     "buffers": dict(buffers=True, prefix=""),
-    "untied_f16": dict(tied=False, n_layers=2, n_heads=3, hidden=42, inner=31, activation="gelu", dtype="F16"),
+    "untied_f16": dict(tied=False, n_layers=2, n_heads=3, hidden=42, ffn=31, activation="gelu", dtype="F16"),
     "shards_bf16": dict(dtype="BF16", n_shards=3),
 }
 
 
-def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, inner=None, vocab=300, positions=200, tied=True,
+def write_random(folder, seed=0, n_layers=3, n_heads=4, hidden=48, ffn=None, vocab=300, positions=200, tied=True,
                  activation="gelu_new", prefix="transformer.", buffers=False, dtype="F32", n_shards=1):
-    weights, ffn = Weights(seed), inner or 4 * hidden
+    weights, inner, ffn = Weights(seed), ffn, ffn or 4 * hidden
     weights.table("wte", vocab, hidden)
     weights.table("wpe", positions, hidden)
     for number in range(n_layers):
