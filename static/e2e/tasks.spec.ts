@@ -1,7 +1,7 @@
 // Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
 import type { APIRequestContext, Page } from "@playwright/test";
 import { serve, taskModels } from "./server";
-import { colours, expect, findings, open, readout, settled, test as base, view } from "./viewer";
+import { colours, expect, findings, open, ranked, readout, settled, test as base, view } from "./viewer";
 
 const test = base.extend<object, { home: string }>({
   home: [
@@ -44,6 +44,35 @@ test("an experiment shows the classes before and after", async ({ watched: page,
   const row = view(page, "Experiment").locator(".bar-table tbody tr", { hasText: "calm" });
   await expect(row).toContainText(`${percent(changes.classes.probabilities[1])}${percent(classes.probabilities[1])}`);
 });
+
+test("two clicks colour the heads by their effect on the class; another class can be watched", async ({ watched: page, home, request }) => {
+  const body = { model: "moods", layers: "all", outputs: ["effects", "classes"] };
+  const { effects, classes } = await ask(request, home, body);
+  const names = (rows: { target_change: number }[][]): string[] =>
+    ranked(rows, (one) => Math.abs(one.target_change)).slice(0, 8).map(({ layer, head }) => `Layer ${layer} head ${head}`);
+  const listed = page.locator(".ranks section").first().locator(".barred span");
+  await open(page, home, of("moods"));
+  await page.getByRole("button", { name: "Which heads decide it?" }).click();
+  await expect(page.getByText(`Watched: the logit of “${classes.predicted}”`)).toBeVisible();
+  await expect.poll(() => listed.allTextContents()).toEqual(names(effects));
+  await page.getByLabel("Class watched").selectOption("calm");
+  const calm = await ask(request, home, { ...body, target: { class: "calm" } });
+  await expect.poll(() => listed.allTextContents()).toEqual(names(calm.effects));
+  await expect(page).toHaveURL(/watched=calm/);
+});
+
+for (const [what, fragment, target, words] of [
+  ["a token's label", `${of("tagger", "experiment")}&at=2`, { class: expect.any(Number), position: 2 }, /Watched: the logit of “.*” at \S+ 2/],
+  ["the loss", of("causal", "experiment"), { loss: true }, /Watched: the loss/],
+  ["an answer", `${of("reader", "experiment")}&pair=${encodeURIComponent(TEXT)}`, { span: [expect.any(Number), expect.any(Number)] }, /Watched: the score of the answer/],
+] as const)
+  test(`effects follow ${what}`, async ({ watched: page, home }) => {
+    const asked = page.waitForRequest((request) => (request.postData() ?? "").includes('"target"'));
+    await open(page, home, `${fragment}&tone=target_change`);
+    expect((await asked).postDataJSON().target).toEqual(target);
+    await expect(page.getByText(words)).toBeVisible();
+    await expect(page.locator(".effects-progress")).toHaveCount(0);
+  });
 
 test("labels stand under the tokens, none where the label is O", async ({ watched: page, home, request }) => {
   const { classes, tokens } = await ask(request, home, { model: "tagger", outputs: ["classes"] });

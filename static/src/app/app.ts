@@ -2,7 +2,7 @@
 // makes requests; their answers make a drawing.
 import { AttentionMaps } from "../heads/attention";
 import { Deriver, type Derived } from "../heads/derived";
-import type { Known } from "../heads/figures";
+import { isScore, type Known } from "../heads/figures";
 import { KnownHeads } from "../heads/known";
 import { isPlain, PLAIN, type Measures } from "../heads/measures";
 import { shapeOf, SUM, tellingHead, withinShape, type Selection, type Shape } from "../heads/selection";
@@ -12,10 +12,11 @@ import type { Theme } from "../maps/colour";
 import type { Exportable } from "../saving/export";
 import { Address } from "./address";
 import type { Answer, JsonAnswer } from "./answer";
+import type { HeadScore } from "../../../build/openapi";
 import { analyze, readJson, type Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
-import { headRequest, overviewRequest, secondState, type Asked } from "./requests";
+import { headRequest, overviewRequest, scoresRequest, secondState, type Asked } from "./requests";
 import { INITIAL, type State } from "./state";
 
 const HEADS_MOST = 8; // kept of one answer
@@ -86,7 +87,14 @@ export class App {
   }
 
   figures(overview: Answer): Known[][] {
-    return this.known.of(overview, this.state);
+    return this.known.of(overview, this.state, this.scores(overview));
+  }
+
+  // Of causal models, and of others where a head's score is asked for.
+  private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
+    const { sort, tint, only } = this.state;
+    if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;
+    return this.jsonCache.want(scoresRequest(this.state)).answer?.head_scores;
   }
 
   // Takes the server's list. From now on the model on screen is named in links and requests.

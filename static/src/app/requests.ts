@@ -92,7 +92,7 @@ const OF_TASK: Partial<Record<string, NonNullable<AnalyzeRequest["outputs"]>>> =
 };
 const NEXT_TOP = 5; // next tokens at each position
 
-// What the model's own head says about the text; null if it has none that says something about every text.
+// Asks the model's own head about the text; null if it has none that says something about every text.
 export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" | "causal">): AnalyzeRequest | null {
   const outputs = OF_TASK[task ?? ""];
   if (!outputs) return null;
@@ -100,15 +100,30 @@ export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" |
   return { ...inputOf({ ...state, special: true }), layers: [0], heads: [0], outputs, ...predictions };
 }
 
+// What each head does on repeated random sequences; no text matters.
+export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
+  text: "",
+  ...(model ? { model } : {}),
+  layers: "all",
+  heads: "all",
+  outputs: ["head_scores"],
+});
+
 // The effects of switching off each head of a layer, also on the prediction at a token or every [MASK] (null: the model
-// predicts nothing).
-export function effectsRequest(state: Asked, layer: number, at: number | null): AnalyzeRequest {
+// predicts nothing), and on what its own head says.
+export function effectsRequest(
+  state: Asked,
+  layer: number,
+  at: number | null,
+  target: AnalyzeRequest["target"],
+): AnalyzeRequest {
   return {
     ...inputOf({ ...state, special: true }),
     layers: [layer],
     heads: "all",
     outputs: ["effects"],
     ...(at === null ? {} : { predictions: { positions: at < 0 ? "masked" : [at], top_k: 1 } }),
+    ...(target ? { target } : {}),
   };
 }
 

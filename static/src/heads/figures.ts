@@ -1,11 +1,13 @@
 // The figures a head can be sorted and coloured by, with their names.
+import type { HeadScore } from "../../../build/openapi";
 import type { Summary } from "../app/answer";
 import { labelOf, PATTERNS, strengthOf, type Pattern, type Profile } from "./patterns";
 import { format, percent } from "../maps/scale";
 
-// The figures of one head; the profile comes with its attention map.
+// The figures of one head; the profile comes with its attention map, the scores with the model's own answer.
 export interface Known extends Summary {
   profile?: Profile;
+  scores?: HeadScore | undefined;
 }
 interface About {
   name: string;
@@ -70,72 +72,113 @@ const COUNTED = {
   },
 } satisfies Record<string, About>;
 
-type Counted = keyof typeof COUNTED;
-export type Figure = Counted | Pattern;
+// Scores of a head that hold for any text, measured on random sequences that are repeated.
+const SCORED = {
+  induction: {
+    name: "Induction score",
+    short: "induction",
+    write: percent,
+    title: "Looks at the token that followed the same token before: attention there on repeated random sequences",
+  },
+  duplicate: {
+    name: "Duplicate-token score",
+    short: "duplicate",
+    write: percent,
+    title: "Attention to the same token before, on repeated random sequences",
+  },
+} satisfies Record<string, About>;
+type Scored = keyof typeof SCORED;
+export const isScore = (figure: Metric): figure is Scored => figure in SCORED;
+const INDUCTION_LEAST = 0.4; // a head's score to be called an induction head
 
-const attends = (name: string, short: string, title: string): About => ({ name, short, title, write: percent });
-// Fractions of attention. A search finds the words of the titles.
-const ATTENDED: Record<Pattern, About> = {
-  previous: attends("Attention one back", "previous", "Looks at the previous token, the one before: one word back"),
-  next: attends("Attention one ahead", "next", "Looks at the next token, the one after: one word ahead"),
-  self: attends("Attention on itself", "self", "Looks at the token itself: the diagonal"),
-  first: attends("Attention on the first", "first", "Looks at the first token, [CLS]"),
-  separator: attends("Attention on [SEP]", "separator", "Looks at the separators, [SEP]"),
-  punctuation: attends("Attention on punctuation", "punctuation", "Looks at full stops, commas and the like"),
-  repeated: attends(
-    "Attention on repeats",
-    "repeated",
-    "Looks at repeated tokens: the same token elsewhere in the text",
-  ),
-  sentence: attends("Attention in the sentence", "sentence", "Looks at tokens of the same sentence"),
-  broad: attends("Evenness of attention", "broad", "Looks everywhere: entropy over that of an even spread"),
+type Counted = keyof typeof COUNTED;
+export type Figure = Counted | Pattern | Scored;
+export type Label = Pattern | "induction";
+
+// The patterns as every list, filter and tooltip names them.
+export const PATTERN_NAMES: Record<Label | "none", string> = {
+  previous: "previous",
+  next: "next",
+  self: "self",
+  first: "first",
+  separator: "separators",
+  punctuation: "punctuation",
+  repeated: "repeats",
+  sentence: "sentence",
+  broad: "broad",
+  induction: "induction",
+  none: "mixed",
 };
 
-export const FIGURES: Record<Figure, About> = { ...COUNTED, ...ATTENDED };
+const attends = (pattern: Pattern, title: string): About => ({
+  name: `Attention: ${PATTERN_NAMES[pattern]}`,
+  short: PATTERN_NAMES[pattern],
+  title,
+  write: percent,
+});
+// Fractions of attention. A search finds the words of the titles.
+const ATTENDED: Record<Pattern, About> = {
+  previous: attends("previous", "Looks at the previous token, the one before: one word back"),
+  next: attends("next", "Looks at the next token, the one after: one word ahead"),
+  self: attends("self", "Looks at the token itself: the diagonal"),
+  first: attends("first", "Looks at the first token, [CLS]"),
+  separator: attends("separator", "Looks at the separators, [SEP]"),
+  punctuation: attends("punctuation", "Looks at full stops, commas and the like"),
+  repeated: attends("repeated", "Looks at repeated tokens: the same token elsewhere in the text"),
+  sentence: attends("sentence", "Looks at tokens of the same sentence"),
+  broad: {
+    ...attends("broad", "Looks everywhere: entropy over that of an even spread"),
+    name: "Attention: broad",
+  },
+};
+
+export const FIGURES: Record<Figure, About> = { ...COUNTED, ...ATTENDED, ...SCORED };
 export const FIGURE_NAMES = Object.keys(FIGURES) as Figure[];
 
 export const METRICS = ["none", ...FIGURE_NAMES] as const;
 export type Metric = Figure | "none";
-export const ONLY = ["all", ...PATTERNS, "none"] as const; // heads of one pattern, or of none
+export const ONLY = ["all", ...PATTERNS, "induction", "none"] as const; // heads of one pattern, or of none
 export type Only = (typeof ONLY)[number];
-
-// Patterns as filters and tables name them.
-export const ONLY_NAMES: Record<Only, string> = {
-  all: "all",
-  previous: "previous token",
-  next: "next token",
-  self: "the token itself",
-  first: "first token",
-  separator: "separators",
-  punctuation: "punctuation",
-  repeated: "repeated tokens",
-  sentence: "same sentence",
-  broad: "broad",
-  none: "mixed",
-};
+export const onlyName = (only: Only): string => (only === "all" ? "all" : PATTERN_NAMES[only]);
 
 const isPattern = (figure: Figure): figure is Pattern => (PATTERNS as readonly string[]).includes(figure);
 export const needsProfiles = isPattern;
 
 export const valueOf = (head: Known, figure: Figure): number | null => {
-  const value = isPattern(figure) ? head.profile && strengthOf(head.profile, figure) : head[figure];
+  const value = isPattern(figure)
+    ? head.profile && strengthOf(head.profile, figure)
+    : isScore(figure)
+      ? head.scores?.[figure]
+      : head[figure];
   return value === null || value === undefined || Number.isNaN(value) ? null : value;
 };
 
-// The head's pattern in one word; "" without one, or before it is known.
-export const patternOf = ({ profile }: Known): Pattern | "" => (profile && labelOf(profile)) ?? "";
+// The head's pattern; "" without one, or before it is known.
+export function patternOf({ profile, scores }: Known): Label | "" {
+  if ((scores?.induction ?? 0) >= INDUCTION_LEAST) return "induction";
+  return (profile && labelOf(profile)) ?? "";
+}
+
+export const patternName = (head: Known): string => {
+  const pattern = patternOf(head);
+  return pattern && PATTERN_NAMES[pattern];
+};
 
 // True if a search means this head: "7·5", "L7 H5", "layer 7" or words of its pattern.
-export function isSought(l: number, h: number, pattern: Pattern | "", sought: string): boolean {
-  const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${pattern} ${pattern && FIGURES[pattern].title}`;
+export function isSought(l: number, h: number, pattern: Label | "", sought: string): boolean {
+  const about = pattern && `${pattern} ${PATTERN_NAMES[pattern]} ${FIGURES[pattern].title}`;
+  const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${about}`;
   const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
   if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);
   return hasWords(words, sought);
 }
 
 // The pattern that words like "repeated tokens" mean, or null.
-export const soughtPattern = (sought: string): Pattern | null =>
-  PATTERNS.find((pattern) => sought.trim() !== "" && hasWords(`${pattern} ${FIGURES[pattern].title}`, sought)) ?? null;
+export const soughtPattern = (sought: string): Label | null =>
+  ([...PATTERNS, "induction"] as const).find(
+    (pattern) =>
+      sought.trim() !== "" && hasWords(`${pattern} ${PATTERN_NAMES[pattern]} ${FIGURES[pattern].title}`, sought),
+  ) ?? null;
 
 const hasWords = (text: string, sought: string): boolean =>
   sought

@@ -1,4 +1,5 @@
 // The figures of each head at the threshold of now, with its profile once its map was here.
+import type { HeadScore } from "../../../build/openapi";
 import type { Answer, Summary } from "../app/answer";
 import type { Cache } from "../app/cache";
 import { summaryRequest } from "../app/requests";
@@ -7,10 +8,12 @@ import type { Deriver } from "./derived";
 import type { Known } from "./figures";
 import { figuresAt } from "./levels";
 
+type Scores = readonly (readonly HeadScore[])[]; // [l][h]
+
 const COMMIT_MS = 250; // the server counts exactly once the slider has rested this long
 
 export class KnownHeads {
-  private joined: { counted: Summary[][]; made: number; heads: Known[][] } | null = null;
+  private joined: { counted: Summary[][]; made: number; scores: Scores | undefined; heads: Known[][] } | null = null;
   private committed = INITIAL.tau; // the threshold the server was asked about last
   private committing = { tau: INITIAL.tau, timer: 0 };
   private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
@@ -22,13 +25,15 @@ export class KnownHeads {
   ) {}
 
   // [l][h]. Counted here from half precision until the server's count at this threshold is here.
-  of(overview: Answer, state: State): Known[][] {
+  of(overview: Answer, state: State, scores: Scores | undefined): Known[][] {
     const counted = this.counted(overview, state);
     const { profiles, made } = this.deriver.of(overview);
-    if (this.joined?.counted !== counted || this.joined.made !== made) {
+    if (this.joined?.counted !== counted || this.joined.made !== made || this.joined.scores !== scores) {
       const H = overview.heads.length;
-      const heads = counted.map((row, l) => row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h] })));
-      this.joined = { counted, made, heads };
+      const heads = counted.map((row, l) =>
+        row.map((s, h): Known => ({ ...s, profile: profiles[l * H + h], scores: scores?.[l]?.[h] })),
+      );
+      this.joined = { counted, made, scores, heads };
     }
     return this.joined.heads;
   }

@@ -14,8 +14,8 @@ import {
   soundValueOf,
   type Figure,
   type Known,
+  type Label,
 } from "./figures";
-import { PATTERNS, type Pattern } from "./patterns";
 
 export interface Place {
   l: number;
@@ -51,8 +51,8 @@ export const figureOf = ({ tint, sort }: State): Figure | null =>
   tint !== "none" ? tint : sort !== "none" ? sort : null;
 
 // The pattern that the filter or the search names.
-export const wantedPattern = ({ only, seek }: State): Pattern | null =>
-  PATTERNS.find((pattern) => pattern === only) ?? soughtPattern(seek);
+export const wantedPattern = ({ only, seek }: State): Label | null =>
+  only === "all" || only === "none" ? soughtPattern(seek) : only;
 
 export function chosenHeads<P extends Place>(
   all: readonly P[],

@@ -1,12 +1,12 @@
 // Chooses a layer and one of its heads (or their sum), with the layer's heads as small pictures.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { lutOf } from "../maps/colour";
 import { paint, pool, visibleTokens } from "../maps/thumbnail";
 import { useApp } from "../ui/context";
 import { Field, Options } from "../ui/controls";
-import { patternOf } from "./figures";
+import { patternName } from "./figures";
 import { SUM, type Selection } from "./selection";
 
 type Quantity = "attention" | "similarity";
@@ -26,6 +26,7 @@ export function HeadPicker(props: {
   selection: Selection;
   quantities: readonly Quantity[]; // one picture below the other
   onPick: (layer: number, head: number) => void;
+  play?: boolean; // through the layers, one after the other
 }) {
   const app = useApp();
   const { answer, selection, quantities, onPick } = props;
@@ -61,10 +62,11 @@ export function HeadPicker(props: {
           <Options of={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`])} />
         </select>
       </Field>
+      {props.play && answer && <Play layer={layer} layers={answer.layers.length} />}
       <div class="strip-heads" role="group" aria-label="Head" ref={strip} onKeyDown={step}>
         {shown.current &&
           [...shown.current.heads, SUM].map((head) => {
-            const pattern = known?.[head] && patternOf(known[head]);
+            const pattern = known?.[head] && patternName(known[head]);
             const sum = head === SUM;
             const title = sum ? "All heads of the layer summed (paper, Fig. 12)" : `Head ${head}`;
             return (
@@ -90,6 +92,37 @@ export function HeadPicker(props: {
           })}
       </div>
     </div>
+  );
+}
+
+const PLAY_MS = 900; // a layer
+
+// Shows the head of each layer in turn, from the first if the last is shown.
+function Play({ layer, layers }: { layer: number; layers: number }) {
+  const app = useApp();
+  const [playing, setPlaying] = useState(false);
+  const ends = layer + 1 >= layers;
+  const show = (next: number): void =>
+    app.set({ layer: next, head: app.selection(app.overview().answer).head }, "merge");
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setTimeout(() => (ends ? setPlaying(false) : show(layer + 1)), PLAY_MS);
+    return () => clearTimeout(timer);
+  }, [playing, layer]);
+  const name = playing ? "Stop" : "Play the layers";
+  return (
+    <button
+      type="button"
+      class="icon play"
+      aria-label={name}
+      title={`${name} (keys { and } go layer by layer)`}
+      onClick={() => {
+        if (!playing && ends) show(0);
+        setPlaying(!playing);
+      }}
+    >
+      {playing ? "■" : "▶"}
+    </button>
   );
 }
 

@@ -22,7 +22,7 @@ export interface HeatmapContent {
 export type Cell = readonly [row: number, column: number];
 
 interface HeatmapEvents {
-  hover(cell: Cell | null): void;
+  hover(cell: Cell | null): string; // in words, for beside the pointer
   pick(cell: Cell): void;
 }
 
@@ -79,6 +79,7 @@ export class Heatmap {
   private readonly square: HTMLElement;
   private readonly note = h("p", { class: "map-note muted" });
   private readonly base = h("canvas", {});
+  private readonly tip = h("div", { class: "tip", "aria-hidden": "true" });
   readonly overlay: HTMLCanvasElement; // takes the keyboard
   private content: HeatmapContent | null = null;
   private pixels: OffscreenCanvas | null = null;
@@ -104,7 +105,7 @@ export class Heatmap {
       "aria-label": label,
       "aria-roledescription": "heatmap",
     });
-    this.square = h("div", { class: "heatmap" }, this.base, this.overlay);
+    this.square = h("div", { class: "heatmap" }, this.base, this.overlay, this.tip);
     this.element = h("div", {}, this.square, this.note);
     viewport.watch(this.draw);
     document.fonts.addEventListener("loadingdone", this.draw); // labels drawn before are another typeface's
@@ -400,6 +401,17 @@ export class Heatmap {
       : null;
   }
 
+  private hover({ clientX, clientY }: PointerEvent): void {
+    const cell = this.cellAt(clientX, clientY);
+    const words = this.events.hover(cell);
+    this.tip.textContent = cell ? words.split(/ {3,}/).join("\n") : "";
+    const box = this.square.getBoundingClientRect();
+    const [x, y] = [clientX - box.left, clientY - box.top];
+    this.tip.style.translate = `${x}px ${y}px`;
+    // Towards the middle, so that it stays within the map.
+    this.tip.style.transform = `translate(${x > box.width / 2 ? "calc(-100% - 12px)" : "16px"}, ${y > box.height / 2 ? "calc(-100% - 12px)" : "16px"})`;
+  }
+
   private listen(): void {
     const fingers = new Map<number, PointerEvent>();
     let travelled = 0,
@@ -417,7 +429,7 @@ export class Heatmap {
     });
     target.addEventListener("pointermove", (e) => {
       const last = fingers.get(e.pointerId);
-      this.events.hover(this.cellAt(e.clientX, e.clientY));
+      this.hover(e);
       if (!last) return;
       fingers.set(e.pointerId, e);
       const dx = e.clientX - last.clientX,
@@ -436,7 +448,10 @@ export class Heatmap {
     };
     target.addEventListener("pointerup", lift);
     target.addEventListener("pointercancel", lift);
-    target.addEventListener("pointerleave", () => this.events.hover(null));
+    target.addEventListener("pointerleave", () => {
+      this.events.hover(null);
+      this.tip.textContent = "";
+    });
     target.addEventListener("dblclick", (e) => this.zoomAt(2, e.clientX, e.clientY));
     // A bare wheel zooms once the map has been clicked or tabbed to; before, it scrolls the page.
     target.addEventListener(

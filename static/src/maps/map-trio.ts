@@ -133,14 +133,16 @@ export class MapTrio {
     return row >= 0 && column >= 0 ? { side, cell: [row, column] } : null;
   }
 
-  private hover(at: At | null, aloud: boolean): void {
+  private hover(at: At | null, aloud: boolean): string {
     this.hovered = at;
     const { drawn: pair } = this;
-    if (!pair) return;
+    if (!pair) return "";
     const pinned = this.pinned(pair);
     for (const side of SIDES)
       this.maps[side].point(at && on(pair, side, at), pinned?.side === side ? pinned.cell : null);
-    this.app.announce(this.describe(pair, at ?? pinned), aloud);
+    const words = this.describe(pair, at ?? pinned);
+    this.app.announce(words, aloud);
+    return words;
   }
 
   private describe(pair: Pair, at: At | null): string {

@@ -1,4 +1,4 @@
-// What the model's own head says about the text: a class, labels, an answer or the next token.
+// The result of the model's own head for the text: a class, labels, an answer or the next token.
 import type { Classes, Model, SpanAnswer } from "../../../build/openapi";
 import type { Answer, JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
@@ -45,15 +45,21 @@ export function TaskCard({ of }: { of: Answer | null }) {
 function TaskActions() {
   const app = useApp();
   const task = app.model()?.task;
+  const causes = (): void => app.set({ view: "experiment", tone: "target_change", at: -1 }, true);
   return (
-    <button
-      type="button"
-      class="link"
-      onClick={() => app.set({ view: "text" }, true)}
-      hidden={task === "text-classification"}
-    >
-      Show over the text
-    </button>
+    <p class="actions">
+      <button type="button" class="link" onClick={causes}>
+        Which heads decide it?
+      </button>
+      <button
+        type="button"
+        class="link"
+        onClick={() => app.set({ view: "text" }, true)}
+        hidden={task === "text-classification"}
+      >
+        Show over the text
+      </button>
+    </p>
   );
 }
 

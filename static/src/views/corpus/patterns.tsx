@@ -1,6 +1,6 @@
 // The patterns of all heads over the texts of a run, as a map of layers by heads and as a table.
 import type { App } from "../../app/app";
-import { FIGURES, isSought, ONLY, ONLY_NAMES, type Only } from "../../heads/figures";
+import { FIGURES, isSought, ONLY, onlyName, PATTERN_NAMES, type Only } from "../../heads/figures";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { isOfSentence, type Pattern } from "../../heads/patterns";
 import { lutOf } from "../../maps/colour";
@@ -25,7 +25,7 @@ const ARRAYS = {
 } as const satisfies Record<Pattern, string>;
 const COLUMNS = Object.keys(ARRAYS) as Pattern[];
 
-const nameOf = (column: Pattern): string => (column === "broad" ? "Entropy, nats" : capital(ONLY_NAMES[column]));
+const nameOf = (column: Pattern): string => (column === "broad" ? "Entropy, nats" : capital(PATTERN_NAMES[column]));
 const write = (column: Pattern, value: number): string => (column === "broad" ? format(value) : percent(value));
 
 // The bar's ticks and words, in the unit of the cells.
@@ -145,7 +145,7 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
         </button>
       ),
     },
-    { key: "pattern", name: "Pattern", words: true, cell: ({ pattern }) => pattern || "–" },
+    { key: "pattern", name: "Pattern", words: true, cell: ({ pattern }) => PATTERN_NAMES[pattern || "none"] },
     ...COLUMNS.map((column) => ({
       key: column,
       name: nameOf(column),
@@ -162,7 +162,7 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
         <Select
           label="Pattern"
           value={runonly}
-          options={ONLY.map((name) => [name, ONLY_NAMES[name]] as const)}
+          options={ONLY.filter((name) => name !== "induction").map((name) => [name, onlyName(name)] as const)}
           onChange={(only) => app.set({ runonly: only })}
         />
         <Field label="Find heads" class="seek">

@@ -5,6 +5,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { effectsRequest } from "../../app/requests";
+import type { Target } from "./target";
 import type { EffectRows } from "./tones";
 
 export interface Effects {
@@ -13,10 +14,10 @@ export interface Effects {
 }
 
 // `at` is the position whose prediction is watched, as in a prediction's request; null if the checkpoint predicts none.
-export function effectsOf(app: App, { layers }: Answer, at: number | null): Effects {
+export function effectsOf(app: App, { layers }: Answer, at: number | null, target: Target | null): Effects {
   const rows: (readonly Effect[] | null)[] = layers.map(() => null);
   for (const [l, layer] of layers.entries()) {
-    const entry = app.jsonCache.want(effectsRequest(app.state, layer, at));
+    const entry = app.jsonCache.want(effectsRequest(app.state, layer, at, target?.asked));
     if (!entry.answer) return { rows, next: entry };
     rows[l] = entry.answer.effects?.[0] ?? [];
   }

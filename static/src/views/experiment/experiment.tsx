@@ -28,6 +28,7 @@ import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
 import { HeadSwitches } from "./switches";
 import { TokenStrip, type TokenTint } from "./token-strip";
+import { targetOf, type Target } from "./target";
 import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf } from "./tones";
 
 const CARDS = 3; // masks shown at once
@@ -157,7 +158,15 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const axis = useMemo(() => axisOf(answer.encoding, state), [answer, state.special, state.words]);
   const most = mostOf(app);
   const at = atOf(app, answer);
-  const effects = isEffect(state.tone) ? effectsOf(app, answer, most ? at : null) : null;
+  const task = taskOf(app);
+  const target = targetOf(
+    answer,
+    task?.answer ?? null,
+    state.at < answer.encoding.ids.length ? state.at : -1,
+    state.watched,
+  );
+  const ready = !task || task.status !== "loading"; // the result decides what is followed
+  const effects = isEffect(state.tone) && ready ? effectsOf(app, answer, most ? at : null, target) : null;
   const values = valuesOf(state.tone, outcome?.after?.changes, effects && effects.rows, answer.heads.length);
   const tint = values && tintOf(state.tone, values, state.map, theme);
   const moved = movedTokens(app, outcome?.after?.changes, axis);
@@ -175,7 +184,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
       {waiting && (waiting.status !== "loading" || !outcome) && jsonStatusOf(app, waiting)}
       <div class="experiment-body" aria-busy={waiting !== null}>
         <div class="lab">
-          <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} tint={tint} />
+          <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} target={target} tint={tint} />
           <section class="lab-tokens" aria-label="Predictions">
             <TokenStrip
               label={
@@ -228,15 +237,19 @@ function HeadLab(props: {
   edits: readonly Edit[];
   outcome: Outcome | null;
   effects: Effects | null;
+  target: Target | null;
   tint: Tint | null;
 }) {
   const app = useApp();
-  const { answer, edits, outcome, effects, tint } = props;
+  const { answer, edits, outcome, effects, target, tint } = props;
   const { tone } = app.state;
   const toggleLayer = (layer: number): void =>
     app.set({ edits: toggledLayer(app.state.edits, answer.heads.length, { ...clickOf(app), layer }) }, true);
   const askEffects = (): void =>
-    app.set({ tone: outcome?.before.predictions?.length ? "prediction_kl" : "hidden_change" });
+    app.set({
+      tone: target ? "target_change" : outcome?.before.predictions?.length ? "prediction_kl" : "hidden_change",
+    });
+  const ofResult = target !== null && tone === "target_change";
   const blank = effects && !effects.next && tint?.values.flat().every((v) => v === null);
   return (
     <section class="lab-heads" aria-label="Heads">
@@ -244,11 +257,20 @@ function HeadLab(props: {
         <Select
           label="Heads coloured by"
           value={tone}
-          options={tonesOf(mostOf(app) > 0).map((value) => [value, TONE_ABOUT[value].name] as const)}
+          options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
           onChange={(value) => app.set({ tone: value })}
         />
+        {ofResult && target.labels.length > 0 && (
+          <Select
+            label="Class watched"
+            value={app.state.watched}
+            options={[["", "the predicted one"], ...target.labels.map((label) => [label, label] as const)]}
+            onChange={(watched) => app.set({ watched })}
+          />
+        )}
         {tint && <ColourBar {...tint.bar} />}
       </div>
+      {ofResult && <p class="muted caption">Watched: {target.words}. Heads below 0 had raised it.</p>}
       <HeadSwitches
         layers={answer.layers.length}
         heads={answer.heads.length}
@@ -328,7 +350,7 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
   );
 }
 
-// What the model's own head says, before and after.
+// Shows what the model's own head says, before and after.
 function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
   const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null } | null>(null);

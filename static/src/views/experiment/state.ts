@@ -1,5 +1,5 @@
 // The experiment's part of the state.
-import { flag, integer, oneOf, within, type Field } from "../../app/fields";
+import { flag, integer, oneOf, text, within, type Field } from "../../app/fields";
 import { formatEdits, KIND_NAMES, parseEdits, type Edit } from "./interventions";
 import { TONES } from "./tones";
 
@@ -12,5 +12,6 @@ export const EXPERIMENT_FIELDS = {
   at: integer(-1, -1, 9999), // the token that is predicted; -1: every [MASK]
   depth: integer(-1, -1, 9999), // the layer after which tokens are compared; -1: the last
   tone: oneOf(TONES, "similarities"), // the colours of the heads
+  watched: text(), // the class whose logit the effects follow; "": the predicted one
   lens: flag(),
 };

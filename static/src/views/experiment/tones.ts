@@ -2,6 +2,7 @@
 import type { Changes, Effect } from "../../../../build/openapi";
 import { lutOf, MIDDLE, type MapName, type Theme } from "../../maps/colour";
 import type { Tint, Values } from "../../heads/tint";
+import type { Target } from "./target";
 import { signedTicksOf, ticksOf, wordsOf } from "../../maps/scale";
 
 interface About {
@@ -37,15 +38,30 @@ export const TONE_ABOUT = {
     group: "effect",
     title: "Of the chosen token, in nats, with the head alone switched off: below 0 the head had helped it.",
   },
+  target_change: {
+    name: "Effect on the result",
+    group: "effect",
+    title: "Change of the result watched, with the head alone switched off: below 0 the head had raised it.",
+  },
+  class_kl: {
+    name: "Effect on all classes",
+    group: "effect",
+    title: "KL divergence of the classes’ probabilities, in nats, with the head alone switched off.",
+  },
 } as const satisfies Record<string, About>;
 
 export type Tone = keyof typeof TONE_ABOUT;
 export const TONES = Object.keys(TONE_ABOUT) as Tone[];
 const OF_PREDICTIONS: readonly Tone[] = ["prediction_kl", "logprob_change"];
 
-// The colours that a model has; some need predictions.
-export const tonesOf = (predicts: boolean): Tone[] =>
-  TONES.filter((tone) => predicts || !OF_PREDICTIONS.includes(tone));
+// The colours that a model has; some need predictions, or a result of its own head.
+export const tonesOf = (predicts: boolean, target: Target | null): Tone[] =>
+  TONES.filter(
+    (tone) =>
+      (predicts || !OF_PREDICTIONS.includes(tone)) &&
+      (tone !== "target_change" || target !== null) &&
+      (tone !== "class_kl" || target?.hasClasses),
+  );
 
 export type EffectRows = readonly (readonly Effect[] | null)[]; // [l][h]; null: not here yet
 
@@ -65,7 +81,7 @@ export function valuesOf(
 
 export function tintOf(tone: Tone, values: Values, map: MapName, theme: Theme): Tint {
   const known = values.flat().filter((v) => v !== null);
-  const signed = tone === "logprob_change";
+  const signed = tone === "logprob_change" || tone === "target_change";
   const top = Math.max(0, ...known.map(Math.abs));
   const place = (v: number): number => (top > 0 ? v / top : 0);
   return {

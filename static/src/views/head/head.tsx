@@ -2,7 +2,7 @@
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { FIGURES, patternOf, valueOf, type Figure, type Known } from "../../heads/figures";
+import { FIGURES, PATTERN_NAMES, patternOf, valueOf, type Figure, type Known } from "../../heads/figures";
 import { MeasureControls } from "../../heads/measure-controls";
 import { attentionName, measuredRequest } from "../../heads/measures";
 import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
@@ -45,6 +45,7 @@ export function HeadView() {
           answer={app.overview().answer}
           selection={selection}
           quantities={QUANTITIES}
+          play
           onPick={(layer, k) => app.set({ layer, head: k }, true)}
         />
         {head && selection.head !== SUM && (
@@ -199,7 +200,7 @@ function patternFact(known: Known): Fact {
     .map(({ pattern, value }) => `${FIGURES[pattern].short} ${percent(value)}`);
   return {
     name: "Pattern",
-    value: `${patternOf(known) || "mixed"} (${written.slice(0, 2).join(", ")})`,
+    value: `${PATTERN_NAMES[patternOf(known) || "none"]} (${written.slice(0, 2).join(", ")})`,
     title: `Fractions of attention: ${written.join(", ")}`,
   };
 }

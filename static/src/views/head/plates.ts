@@ -47,12 +47,14 @@ export class Plates {
     });
   }
 
-  private hover(cell: Cell | null): void {
+  private hover(cell: Cell | null): string {
     this.hovered = cell;
     const pinned = this.head && pinnedIn(this.head, this.app.state);
     for (const map of Object.values(this.maps)) map.point(cell, pinned);
     const at = cell ?? pinned;
-    this.app.announce(this.head && at ? describeCell(this.head, at) : "");
+    const words = this.head && at ? describeCell(this.head, at) : "";
+    this.app.announce(words);
+    return words;
   }
 
   // Draws a head, if it or how it is shown has changed.

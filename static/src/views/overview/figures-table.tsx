@@ -3,6 +3,7 @@ import type { Answer } from "../../app/answer";
 import {
   FIGURE_NAMES,
   FIGURES,
+  patternName,
   patternOf,
   soundValueOf,
   writeFigure,
@@ -66,7 +67,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
       name: "Pattern",
       title: "The target of most of its attention",
       words: true,
-      cell: ({ summary: known }) => patternOf(known) || "–",
+      cell: ({ summary: known }) => patternName(known) || "–",
     },
     ...FIGURE_NAMES.map(figureColumn),
   ];

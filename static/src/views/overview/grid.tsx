@@ -1,7 +1,7 @@
 // The heads as a grid of thumbnails with their figures. One stop for the Tab key, arrows within.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Known } from "../../heads/figures";
-import { FIGURES, patternOf, placeIn, soundValueOf, writeFigure, type Figure } from "../../heads/figures";
+import { FIGURES, patternName, placeIn, soundValueOf, writeFigure, type Figure } from "../../heads/figures";
 import type { Nearness } from "../../heads/order";
 import { cssOf, inkOn, lutOf } from "../../maps/colour";
 import { format } from "../../maps/scale";
@@ -9,6 +9,7 @@ import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
 import type { Thumb } from "./thumbnails";
 
+const FILTERED = 24; // heads at most that are shown larger, in fewer columns
 const FEW = 5; // heads a layer: layers are then side by side, and one header fits none of them
 
 export interface Captions {
@@ -38,7 +39,7 @@ function captionOf({ l, h }: Thumb, heads: number, { summary, near, figure, rang
         : ["", ""];
   const sound = value !== null || !figure;
   const place = range && value !== null ? placeIn(range, value) : null;
-  return { written: written || patternOf(head), kind, sound, place };
+  return { written: written || patternName(head), kind, sound, place };
 }
 
 export function Grid(props: {
@@ -53,10 +54,17 @@ export function Grid(props: {
 }) {
   const app = useApp();
   const { order, heads, sorted, captions, chosen, place } = props;
-  const { show, least, map } = app.state;
+  const { show, least, map, small } = app.state;
+  // A few heads that a filter leaves are larger.
+  const columns = sorted && !small && order.length <= FILTERED ? Math.min(heads, 6) : heads;
   const focused = useRef<string | undefined>(undefined);
   const active = document.activeElement;
   focused.current = active instanceof HTMLElement && place.current?.contains(active) ? active.dataset.head : undefined;
+  // Small thumbnails share the height below the controls.
+  useLayoutEffect(() => {
+    const { current } = place;
+    if (small && current) current.style.setProperty("--top", `${current.getBoundingClientRect().top + scrollY}px`);
+  });
   // A thumbnail that moves to another row is made again.
   useLayoutEffect(() => {
     if (focused.current && !place.current?.contains(document.activeElement))
@@ -94,7 +102,7 @@ export function Grid(props: {
     );
   };
   const row = (r: number) => {
-    const [from, to] = [r * heads, Math.min(order.length, (r + 1) * heads)];
+    const [from, to] = [r * columns, Math.min(order.length, (r + 1) * columns)];
     return (
       <div class="row" role="row" key={r}>
         <div class="side" role="rowheader">
@@ -107,14 +115,14 @@ export function Grid(props: {
   const onKeyDown = (e: KeyboardEvent): void => {
     const buttons = [...(place.current?.querySelectorAll<HTMLButtonElement>(".thumb") ?? [])];
     const at = buttons.findIndex((button) => button === document.activeElement);
-    const start = at - (at % heads);
+    const start = at - (at % columns);
     const target = {
       ArrowLeft: at - 1,
       ArrowRight: at + 1,
-      ArrowUp: at - heads,
-      ArrowDown: at + heads,
+      ArrowUp: at - columns,
+      ArrowDown: at + columns,
       Home: e.ctrlKey ? 0 : start,
-      End: e.ctrlKey ? buttons.length - 1 : start + heads - 1,
+      End: e.ctrlKey ? buttons.length - 1 : start + columns - 1,
     }[e.key];
     const [from, to] = [buttons[at], target === undefined ? undefined : buttons[target]];
     if (!from || !to) return;
@@ -123,14 +131,20 @@ export function Grid(props: {
     to.tabIndex = 0;
     to.focus();
   };
-  const classes = ["grid", sorted && "sorted", captions.figure && "annotated", props.early && "early"];
+  const classes = [
+    "grid",
+    small && "small",
+    sorted && "sorted",
+    captions.figure && "annotated",
+    props.early && "early",
+  ];
   return (
     <div
       class={classes.filter(Boolean).join(" ")}
       role="grid"
       aria-label="Heads: layers by heads"
       data-show={show}
-      style={{ "--heads": heads }}
+      style={{ "--heads": columns, "--rows": Math.ceil(order.length / columns) }}
       ref={place}
       onKeyDown={onKeyDown}
       onPointerLeave={() => app.announce("")}
@@ -147,7 +161,7 @@ export function Grid(props: {
           ))}
         </div>
       )}
-      {Array.from({ length: Math.ceil(order.length / heads) }, (_, r) => row(r))}
+      {Array.from({ length: Math.ceil(order.length / columns) }, (_, r) => row(r))}
     </div>
   );
 }

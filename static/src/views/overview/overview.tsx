@@ -7,7 +7,7 @@ import {
   likeOf,
   METRICS,
   ONLY,
-  ONLY_NAMES,
+  onlyName,
   rangeOf,
   valueOf,
   type Figure,
@@ -30,7 +30,8 @@ import { overviewExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
 
 const ARRANGEMENTS = [
-  { value: "grid", label: "Grid" },
+  { value: "grid", label: "Large" },
+  { value: "small", label: "Small", title: "All heads in the window, one map each" },
   { value: "points", label: "Points", title: "Similar heads are near each other" },
 ] as const;
 
@@ -163,9 +164,13 @@ function Toolbar(props: {
     <div class="toolbar">
       <Segmented
         legend="Heads as"
-        value={state.plane ? "points" : "grid"}
+        value={state.plane ? "points" : state.small ? "small" : "grid"}
         choices={ARRANGEMENTS}
-        onChange={(value) => app.set({ plane: value === "points" }, true)}
+        onChange={(value) => {
+          const small = value === "small";
+          const one = small && state.show === "both" ? { show: "attention" as const } : {};
+          app.set({ plane: value === "points", small, ...one }, true);
+        }}
       />
       {!state.plane && (
         <>
@@ -174,7 +179,7 @@ function Toolbar(props: {
             legend="Show"
             value={state.show}
             choices={SHOW_CHOICES}
-            onChange={(show) => app.set({ show }, "merge")}
+            onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
           />
           <Select
             label="Sort by"
@@ -203,7 +208,7 @@ function Toolbar(props: {
         label="Pattern"
         help="pattern"
         value={state.only}
-        options={ONLY.map((name) => [name, ONLY_NAMES[name]] as const)}
+        options={ONLY.map((name) => [name, onlyName(name)] as const)}
         onChange={(only) => app.set({ only }, true)}
       />
       <Field label="Find heads" class="seek">

@@ -5,10 +5,10 @@ import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { distancesRequest } from "../../app/requests";
 import { nearestOf, type Placed, type Planner } from "../../heads/distances";
-import { FIGURES, patternOf, type Known } from "../../heads/figures";
+import { FIGURES, PATTERN_NAMES, patternOf, type Known, type Label } from "../../heads/figures";
 import { HeadItem } from "../../heads/head-map";
 import type { Place } from "../../heads/order";
-import { PATTERNS, type Pattern } from "../../heads/patterns";
+import { PATTERNS } from "../../heads/patterns";
 import { cssOf, hueAt, inkOn, lutOf, type Theme } from "../../maps/colour";
 import { format, maximumOf, minimumOf } from "../../maps/scale";
 import { useApp } from "../../ui/context";
@@ -70,7 +70,7 @@ function layOut({ heads, plane: { x, y } }: Placed, wide: number): { points: Poi
 }
 
 // Hues as far apart as eight can be; greys for broad attention and for none of the patterns.
-const HUES: Partial<Record<Pattern, number>> = {
+const HUES: Partial<Record<Label, number>> = {
   previous: 250,
   next: 140,
   self: 195,
@@ -79,17 +79,18 @@ const HUES: Partial<Record<Pattern, number>> = {
   punctuation: 115,
   repeated: 20,
   sentence: 305,
+  induction: 335,
 };
 const GREYS = { light: { broad: "#cdd1d5", mixed: "#f4f4f2" }, dark: { broad: "#4a5057", mixed: "#22262a" } };
 
-function colourOf(pattern: Pattern | "", theme: Theme): string {
+function colourOf(pattern: Label | "", theme: Theme): string {
   const hue = pattern && HUES[pattern];
   return hue ? hueAt(hue, theme) : GREYS[theme][pattern ? "broad" : "mixed"];
 }
 
 function groundOf(
   { state, theme }: App,
-  pattern: Pattern | "",
+  pattern: Label | "",
   l: number,
   layers: number,
 ): { ground: string; ink: string } {
@@ -100,17 +101,19 @@ function groundOf(
   return { ground: cssOf(lut, place), ink: inkOn(lut, place) };
 }
 
-function keysOf(app: App, patterns: readonly (Pattern | "")[], layers: number): Key[] {
+function keysOf(app: App, patterns: readonly (Label | "")[], layers: number): Key[] {
   if (app.state.paint === "layer")
     return Array.from({ length: layers }, (_, l) => ({
       name: `layer ${l}`,
       ground: groundOf(app, "", l, layers).ground,
       title: "",
     }));
-  return [...PATTERNS, "" as const].flatMap((pattern) => {
+  return [...PATTERNS, "induction" as const, "" as const].flatMap((pattern) => {
     const count = patterns.filter((p) => p === pattern).length;
     const title = pattern && FIGURES[pattern].title;
-    return count ? [{ name: `${pattern || "mixed"} ${count}`, ground: colourOf(pattern, app.theme), title }] : [];
+    return count
+      ? [{ name: `${PATTERN_NAMES[pattern || "none"]} ${count}`, ground: colourOf(pattern, app.theme), title }]
+      : [];
   });
 }
 

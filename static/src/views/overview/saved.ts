@@ -6,7 +6,7 @@ import type { Exportable } from "../../saving/export";
 import { figureOf, type Nearness, type Place } from "../../heads/order";
 import {
   FIGURE_NAMES,
-  patternOf,
+  patternName,
   placeIn,
   rangeOf,
   soundValueOf,
@@ -73,7 +73,8 @@ function picture(
     const distance = near?.get(l * answer.heads.length + k);
     return {
       name: `${l}·${k}`,
-      written: distance !== undefined ? `at ${format(distance)}` : figure ? writeFigure(head, figure) : patternOf(head),
+      written:
+        distance !== undefined ? `at ${format(distance)}` : figure ? writeFigure(head, figure) : patternName(head),
       ground: place === null ? null : cssOf(lut, place),
       ink: place === null ? null : inkOn(lut, place),
       maps: quantities.map((quantity) => savedMap(app, answer, l, k, quantity)),

@@ -17,6 +17,7 @@ export const OVERVIEW_FIELDS = {
   tint: oneOf(METRICS, "none"),
   only: oneOf(ONLY, "all"),
   seek: text(), // heads by number or by words of their pattern
+  small: flag(), // thumbnails so small that all heads are in the window
   plane: flag(), // heads as points
   distance: oneOf(DISTANCES, "cka"),
   paint: oneOf(PAINTS, "pattern"),

@@ -1,4 +1,4 @@
-// What the model's own head says of each token: a label, a part of the answer, or the token that it expects next.
+// The result of the model's own head for each token: a label, a part of the answer, or the token that it expects next.
 import type { Classes, Prediction, SpanAnswer } from "../../../../build/openapi";
 import type { JsonAnswer } from "../../app/answer";
 import { escapeBidi } from "../../app/bidi";

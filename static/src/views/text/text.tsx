@@ -43,7 +43,7 @@ const LOSS_CHOICE = {
   title: "How unexpected each token is, given those before it",
 } as const;
 
-// What the model's head says of each token, by its task.
+// The result of the model's head for each token, by its task.
 const SAYS: Partial<Record<string, { label: string; title: string }>> = {
   "token-classification": { label: "Labels", title: "Under each token its label; nothing under tokens of label O" },
   "question-answering": { label: "Answer", title: "Marks the most likely answer" },
@@ -68,6 +68,7 @@ export function TextView() {
           answer={app.overview().answer}
           selection={selection}
           quantities={[ABOUT[state.relation].quantity]}
+          play
           onPick={(layer, k) => app.set({ layer, head: k }, true)}
         />
       </div>

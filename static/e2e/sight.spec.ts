@@ -1,0 +1,70 @@
+// Everything in sight: all heads in one window, a few of them large, values at the pointer, layers in motion.
+import { colours, expect, open, ranked, readout, settled, test } from "./viewer";
+
+test("small thumbnails: all heads are in the window, and stay so when they are sorted", async ({ watched: page, home }) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await open(page, home);
+  await settled(page);
+  await page.getByRole("radio", { name: "Small" }).check();
+  await expect(page.getByRole("radio", { name: "Attention", exact: true })).toBeChecked();
+  const inSight = (): Promise<number> =>
+    page.locator(".thumb").evaluateAll((all) => {
+      const foot = document.querySelector(".readout")!.getBoundingClientRect().top;
+      return all.filter((one) => one.getBoundingClientRect().bottom <= foot).length;
+    });
+  await expect.poll(inSight).toBe(144);
+  await expect.poll(() => colours(page, ".thumb[data-head='11.11'] canvas")).toBeGreaterThan(5);
+  await page.getByLabel("Sort by").selectOption("high_pairs");
+  await expect.poll(inSight).toBe(144);
+  await page.getByRole("radio", { name: "Both" }).check();
+  await expect(page.getByRole("radio", { name: "Large" })).toBeChecked();
+});
+
+test("the few heads that a filter leaves are larger", async ({ watched: page, home }) => {
+  await open(page, home);
+  await settled(page);
+  const width = async (): Promise<number> => (await page.locator(".thumb").first().boundingBox())!.width;
+  const before = await width();
+  await page.getByLabel("Find heads").fill("layer 3");
+  await expect(page.locator(".thumb")).toHaveCount(12);
+  expect(await width()).toBeGreaterThan(1.4 * before);
+  await page.locator(".thumb").first().focus();
+  await page.keyboard.press("ArrowDown");
+  await expect(page.locator(".thumb").nth(6)).toBeFocused();
+});
+
+test("the value stands beside the pointer and goes with it", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=1&head=4");
+  await expect.poll(() => colours(page, ".plate canvas")).toBeGreaterThan(10);
+  const map = page.locator(".heatmap").first();
+  await expect(page.locator(".tip").first()).toBeHidden();
+  await map.hover({ position: { x: 200, y: 220 } });
+  await expect(page.locator(".tip").first()).toBeVisible();
+  const line = (await readout(page).textContent())!;
+  expect(await page.locator(".tip").first().textContent()).toBe(line.split(/ {3,}/).join("\n"));
+  await page.locator("h1, .toolbar").last().hover();
+  await expect(page.locator(".tip").first()).toBeHidden();
+});
+
+test("play shows the head of each layer until the last", async ({ watched: page, home }) => {
+  await open(page, home, "view=head&layer=9&head=4");
+  await page.getByRole("button", { name: "Play the layers" }).click();
+  await expect(page.locator(".head-picker select")).toHaveValue("11");
+  await expect(page).toHaveURL(/head=4/);
+  await expect(page.getByRole("button", { name: "Play the layers" })).toBeVisible();
+  await page.getByRole("button", { name: "Play the layers" }).click();
+  await expect(page.locator(".head-picker select")).toHaveValue("2");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await expect(page.getByRole("button", { name: "Play the layers" })).toBeVisible();
+});
+
+test("heads are sorted by their induction score, which is the service's", async ({ watched: page, home, request }) => {
+  const answer = await request.post(`${home}analyze`, { data: { text: "", layers: "all", outputs: ["head_scores"] } });
+  const best = ranked((await answer.json()).head_scores as { induction: number }[][], (one) => one.induction);
+  await open(page, home);
+  await page.getByLabel("Sort by").selectOption({ label: "Induction score" });
+  await expect.poll(() => page.locator(".thumb b").allTextContents()).toEqual(best.map(({ name }) => name));
+  await page.getByRole("combobox", { name: "Pattern" }).selectOption("induction");
+  const found = best.filter(({ value }) => value >= 0.4).length;
+  await expect(page.locator(".thumb")).toHaveCount(found);
+});
