@@ -107,6 +107,9 @@ void hs__llama_configure(hs__config *config, hs_architecture *architecture);
  * names the layers that have one; without that key they are those from `first` on. */
 void hs__sliding_window(hs__config *config, size_t first, hs_architecture *architecture);
 
+/* Qwen2's config reader (qwen2.c), which Qwen3 shares. */
+void hs__qwen_configure(hs__config *config, hs_architecture *architecture);
+
 /* RoBERTa's head (roberta.c), which MPNet and ESM share. */
 extern const hs__predictor_names hs__roberta_predictor;
 

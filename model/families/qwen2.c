@@ -23,7 +23,7 @@ static const hs__layout layout = {
     .norms_without_bias = true,
 };
 
-static void configure(hs__config *config, hs_architecture *architecture)
+void hs__qwen_configure(hs__config *config, hs_architecture *architecture)
 {
     architecture->causal = true;
     hs__llama_configure(config, architecture);
@@ -38,6 +38,6 @@ const hs__family hs__family_qwen2 = {
     .prefixes = {"", "model."},
     .layouts = {&layout},
     .predictors = {&hs__llama_predictor},
-    .configure = configure,
+    .configure = hs__qwen_configure,
     .scales_rotation = true,
 };

@@ -25,21 +25,12 @@ static const hs__layout layout = {
     .norms_without_bias = true,
 };
 
-static void configure(hs__config *config, hs_architecture *architecture)
-{
-    architecture->causal = true;
-    hs__llama_configure(config, architecture);
-    if (hs__config_flag_or(config, "use_sliding_window", false))
-        hs__sliding_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28),
-                           architecture);
-}
-
 const hs__family hs__family_qwen3 = {
     .types = {"qwen3"},
     .keys = {&hs__llama_keys},
     .prefixes = {"", "model."},
     .layouts = {&layout},
     .predictors = {&hs__llama_predictor},
-    .configure = configure,
+    .configure = hs__qwen_configure,
     .scales_rotation = true,
 };

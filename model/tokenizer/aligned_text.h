@@ -70,6 +70,22 @@ static inline hs__range hs__text_view_source(const hs__text_view *view, const un
     return view->sources ? view->sources[at - view->bytes] : (hs__range){index, index + 1};
 }
 
+/* Passes each character of the view, with its source, to `put`, which appends to ret_text. Returns false as
+ * soon as `put` does. */
+static inline bool hs__text_view_map(const hs__text_view *view,
+                                     bool (*put)(hs__aligned_text *text, uint32_t code_point,
+                                                 hs__range source),
+                                     hs__aligned_text *ret_text)
+{
+    const unsigned char *at = view->bytes;
+    bool ok = true;
+    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
+        const hs__range source = hs__text_view_source(view, at, index);
+        ok = put(ret_text, hs_utf8_next(&at), source);
+    }
+    return ok;
+}
+
 /* A half-open range of bytes of an aligned text. */
 typedef struct hs__span {
     size_t start, end;

@@ -51,32 +51,26 @@ static hs_status refuse_options(const json_t *options, hs_error *err)
     return HS_OK;
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    bpe made = {.part.type = &hs__bpe, .list = json_object_get(options, "merges"), .unknown = -1};
+    bpe *self = (bpe *)part;
+    self->list = json_object_get(options, "merges");
+    self->unknown = -1;
     hs_status st = refuse_options(options, err);
     if (!st)
-        st = hs__option_text(options, FILE_NAME, "unk_token", &made.unknown_text, err);
+        st = hs__option_text(options, FILE_NAME, "unk_token", &self->unknown_text, err);
     if (!st)
-        st = hs__option_bool(options, FILE_NAME, "fuse_unk", &made.fuse_unknown, err);
+        st = hs__option_bool(options, FILE_NAME, "fuse_unk", &self->fuse_unknown, err);
     if (!st)
-        st = hs__option_bool(options, FILE_NAME, "byte_fallback", &made.byte_fallback, err);
+        st = hs__option_bool(options, FILE_NAME, "byte_fallback", &self->byte_fallback, err);
     if (!st)
-        st = hs__option_bool(options, FILE_NAME, "ignore_merges", &made.ignore_merges, err);
-    if (st)
-        return st;
-    bpe *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
+        st = hs__option_bool(options, FILE_NAME, "ignore_merges", &self->ignore_merges, err);
+    return st;
 }
 
-static void destroy(hs__part *part)
+static void finish(hs__part *part)
 {
     free(((bpe *)part)->merges);
-    free(part);
 }
 
 static bool recognize(const json_t *options)
@@ -378,9 +372,10 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 
 const hs__part_type hs__bpe = {.stage = HS__MODEL,
                                .name = "BPE",
-                               .create = create,
+                               .size = sizeof(bpe),
+                               .configure = configure,
                                .bind = bind,
-                               .destroy = destroy,
+                               .finish = finish,
                                .tokenize = tokenize,
                                .recognize = recognize,
                                .unknown = unknown};

@@ -56,8 +56,9 @@ static hs_status read_scores(const json_t *vocab, unigram *self, hs_error *err)
     return HS_OK;
 }
 
-static hs_status read_options(const json_t *options, unigram *self, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
+    unigram *self = (unigram *)part;
     const json_t *vocab = json_object_get(options, "vocab");
     const json_t *unknown = json_object_get(options, "unk_id");
     if (!json_is_array(vocab))
@@ -72,24 +73,9 @@ static hs_status read_options(const json_t *options, unigram *self, hs_error *er
     return st ? st : read_scores(vocab, self, err);
 }
 
-static void destroy(hs__part *part)
+static void finish(hs__part *part)
 {
     free(((unigram *)part)->scores);
-    free(part);
-}
-
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
-{
-    unigram *self = calloc(1, sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    self->part.type = &hs__unigram;
-    const hs_status st = read_options(options, self, err);
-    if (st)
-        destroy(&self->part);
-    else
-        *ret_part = &self->part;
-    return st;
 }
 
 static bool recognize(const json_t *options)
@@ -248,9 +234,10 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 
 const hs__part_type hs__unigram = {.stage = HS__MODEL,
                                    .name = "Unigram",
-                                   .create = create,
+                                   .size = sizeof(unigram),
+                                   .configure = configure,
                                    .bind = bind,
-                                   .destroy = destroy,
+                                   .finish = finish,
                                    .tokenize = tokenize,
                                    .recognize = recognize,
                                    .list = list,

@@ -2,8 +2,6 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
-#include <stdlib.h>
-
 typedef struct word_level {
     hs__part part;
     const char *unknown_text; /* until bound */
@@ -11,23 +9,11 @@ typedef struct word_level {
     int32_t unknown;
 } word_level;
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    word_level made = {.part.type = &hs__word_level, .unknown_text = "<unk>"};
-    const hs_status st = hs__option_text(options, "tokenizer.json", "unk_token", &made.unknown_text, err);
-    if (st)
-        return st;
-    word_level *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+    word_level *self = (word_level *)part;
+    self->unknown_text = "<unk>";
+    return hs__option_text(options, "tokenizer.json", "unk_token", &self->unknown_text, err);
 }
 
 static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err)
@@ -55,8 +41,8 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 
 const hs__part_type hs__word_level = {.stage = HS__MODEL,
                                       .name = "WordLevel",
-                                      .create = create,
+                                      .size = sizeof(word_level),
+                                      .configure = configure,
                                       .bind = bind,
-                                      .destroy = destroy,
                                       .tokenize = tokenize,
                                       .unknown = unknown};

@@ -30,29 +30,19 @@ static hs_status read_word_max(const json_t *options, size_t *value, hs_error *e
     return HS_OK;
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     static const char file[] = "tokenizer.json";
-    wordpiece made = {
-        .part.type = &hs__wordpiece, .unknown_text = "[UNK]", .prefix = "##", .word_chars_max = 100};
-    hs_status st = read_word_max(options, &made.word_chars_max, err);
+    wordpiece *self = (wordpiece *)part;
+    self->unknown_text = "[UNK]";
+    self->prefix = "##";
+    self->word_chars_max = 100;
+    hs_status st = read_word_max(options, &self->word_chars_max, err);
     if (!st)
-        st = hs__option_text(options, file, "unk_token", &made.unknown_text, err);
+        st = hs__option_text(options, file, "unk_token", &self->unknown_text, err);
     if (!st)
-        st = hs__option_text(options, file, "continuing_subword_prefix", &made.prefix, err);
-    if (st)
-        return st;
-    wordpiece *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+        st = hs__option_text(options, file, "continuing_subword_prefix", &self->prefix, err);
+    return st;
 }
 
 static bool recognize(const json_t *options)
@@ -107,9 +97,9 @@ static bool tokenize(const hs__part *part, const hs__aligned_text *text, hs__spa
 
 const hs__part_type hs__wordpiece = {.stage = HS__MODEL,
                                      .name = "WordPiece",
-                                     .create = create,
+                                     .size = sizeof(wordpiece),
+                                     .configure = configure,
                                      .bind = bind,
-                                     .destroy = destroy,
                                      .tokenize = tokenize,
                                      .recognize = recognize,
                                      .unknown = unknown};

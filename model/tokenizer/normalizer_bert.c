@@ -49,33 +49,21 @@ static void fill_plain(bert_normalizer *self)
     }
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     static const char file[] = "tokenizer.json";
-    bert_normalizer made = {
-        .part.type = &hs__bert_normalizer, .clean_text = true, .split_ideographs = true, .lowercase = true};
-    hs_status st = hs__option_bool(options, file, "clean_text", &made.clean_text, err);
+    bert_normalizer *self = (bert_normalizer *)part;
+    self->clean_text = self->split_ideographs = self->lowercase = true;
+    hs_status st = hs__option_bool(options, file, "clean_text", &self->clean_text, err);
     if (!st)
-        st = hs__option_bool(options, file, "handle_chinese_chars", &made.split_ideographs, err);
+        st = hs__option_bool(options, file, "handle_chinese_chars", &self->split_ideographs, err);
     if (!st)
-        st = hs__option_bool(options, file, "lowercase", &made.lowercase, err);
-    made.strip_accents = made.lowercase;
+        st = hs__option_bool(options, file, "lowercase", &self->lowercase, err);
+    self->strip_accents = self->lowercase;
     if (!st)
-        st = hs__option_bool(options, file, "strip_accents", &made.strip_accents, err);
-    if (st)
-        return st;
-    bert_normalizer *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
+        st = hs__option_bool(options, file, "strip_accents", &self->strip_accents, err);
     fill_plain(self);
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+    return st;
 }
 
 /* ---- characters ---- */
@@ -297,7 +285,7 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
 
 const hs__part_type hs__bert_normalizer = {.stage = HS__NORMALIZER,
                                            .name = "BertNormalizer",
-                                           .create = create,
-                                           .destroy = destroy,
+                                           .size = sizeof(bert_normalizer),
+                                           .configure = configure,
                                            .cuts_at_punctuation = true,
                                            .normalize = normalize};

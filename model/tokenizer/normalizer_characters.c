@@ -2,30 +2,7 @@
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
-static hs_status create(const hs__part_type *type, hs__part **ret_part, hs_error *err)
-{
-    hs__part *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    self->type = type;
-    *ret_part = self;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
-}
-
 /* ---- Lowercase ---- */
-
-static hs_status lowercase_create(const json_t *options, hs__part **ret_part, hs_error *err)
-{
-    (void)options;
-    return create(&hs__lowercase, ret_part, err);
-}
 
 static bool put_lower(hs__aligned_text *text, uint32_t code_point, hs__range source)
 {
@@ -33,61 +10,38 @@ static bool put_lower(hs__aligned_text *text, uint32_t code_point, hs__range sou
            (code_point != 0x130 || hs__aligned_text_put(text, 0x307, source));
 }
 
-static bool lowercase_normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+static bool lowercase(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
     (void)part;
-    const unsigned char *at = view->bytes;
-    bool ok = true;
-    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
-        const hs__range source = hs__text_view_source(view, at, index);
-        ok = put_lower(ret_text, hs_utf8_next(&at), source);
-    }
-    return ok;
+    return hs__text_view_map(view, put_lower, ret_text);
 }
 
 const hs__part_type hs__lowercase = {.stage = HS__NORMALIZER,
                                      .name = "Lowercase",
-                                     .create = lowercase_create,
-                                     .destroy = destroy,
+                                     .size = sizeof(hs__part),
                                      .cuts_at_punctuation = true,
-                                     .normalize = lowercase_normalize};
+                                     .normalize = lowercase};
 
 /* ---- StripAccents: marks of every kind, not only those that BertNormalizer drops ---- */
 
-static hs_status accents_create(const json_t *options, hs__part **ret_part, hs_error *err)
+static bool put_without_mark(hs__aligned_text *text, uint32_t code_point, hs__range source)
 {
-    (void)options;
-    return create(&hs__strip_accents, ret_part, err);
+    return (hs__unicode_cluster(code_point) & HS__ANY_MARK) || hs__aligned_text_put(text, code_point, source);
 }
 
-static bool accents_normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+static bool strip_accents(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
     (void)part;
-    const unsigned char *at = view->bytes;
-    bool ok = true;
-    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
-        const hs__range source = hs__text_view_source(view, at, index);
-        const uint32_t code_point = hs_utf8_next(&at);
-        ok = (hs__unicode_cluster(code_point) & HS__ANY_MARK) ||
-             hs__aligned_text_put(ret_text, code_point, source);
-    }
-    return ok;
+    return hs__text_view_map(view, put_without_mark, ret_text);
 }
 
 const hs__part_type hs__strip_accents = {.stage = HS__NORMALIZER,
                                          .name = "StripAccents",
-                                         .create = accents_create,
-                                         .destroy = destroy,
+                                         .size = sizeof(hs__part),
                                          .cuts_at_punctuation = true,
-                                         .normalize = accents_normalize};
+                                         .normalize = strip_accents};
 
 /* ---- Nmt: SentencePiece's own clean-up; controls are dropped, separators become spaces ---- */
-
-static hs_status nmt_create(const json_t *options, hs__part **ret_part, hs_error *err)
-{
-    (void)options;
-    return create(&hs__nmt, ret_part, err);
-}
 
 static bool nmt_drops(uint32_t c)
 {
@@ -101,22 +55,17 @@ static bool nmt_spaces(uint32_t c)
            c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
-static bool nmt_normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+static bool put_clean(hs__aligned_text *text, uint32_t code_point, hs__range source)
 {
-    (void)part;
-    const unsigned char *at = view->bytes;
-    bool ok = true;
-    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
-        const hs__range source = hs__text_view_source(view, at, index);
-        const uint32_t code_point = hs_utf8_next(&at);
-        ok = nmt_drops(code_point) ||
-             hs__aligned_text_put(ret_text, nmt_spaces(code_point) ? ' ' : code_point, source);
-    }
-    return ok;
+    return nmt_drops(code_point) ||
+           hs__aligned_text_put(text, nmt_spaces(code_point) ? ' ' : code_point, source);
 }
 
-const hs__part_type hs__nmt = {.stage = HS__NORMALIZER,
-                               .name = "Nmt",
-                               .create = nmt_create,
-                               .destroy = destroy,
-                               .normalize = nmt_normalize};
+static bool clean(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
+{
+    (void)part;
+    return hs__text_view_map(view, put_clean, ret_text);
+}
+
+const hs__part_type hs__nmt = {
+    .stage = HS__NORMALIZER, .name = "Nmt", .size = sizeof(hs__part), .normalize = clean};

@@ -38,23 +38,14 @@ typedef struct scanner {
 
 /* ---- the part ---- */
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    static const hs__part_type *const types[] = {&hs__nfd, &hs__nfc, &hs__nfkd, &hs__nfkc};
-    const char *name = json_string_value(json_object_get(options, "type"));
-    forms *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    (void)options, (void)err;
+    forms *self = (forms *)part;
+    const char *name = part->type->name;
     self->compatible = name[2] == 'K';
     self->composes = name[strlen(name) - 1] == 'C';
-    self->part.type = types[2 * self->compatible + self->composes];
-    *ret_part = &self->part;
     return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
 }
 
 /* ---- runs ---- */
@@ -170,11 +161,23 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
     return hs__transform_finish(&s.to) && ok;
 }
 
-const hs__part_type hs__nfc = {
-    .stage = HS__NORMALIZER, .name = "NFC", .create = create, .destroy = destroy, .normalize = normalize};
-const hs__part_type hs__nfd = {
-    .stage = HS__NORMALIZER, .name = "NFD", .create = create, .destroy = destroy, .normalize = normalize};
-const hs__part_type hs__nfkc = {
-    .stage = HS__NORMALIZER, .name = "NFKC", .create = create, .destroy = destroy, .normalize = normalize};
-const hs__part_type hs__nfkd = {
-    .stage = HS__NORMALIZER, .name = "NFKD", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__nfc = {.stage = HS__NORMALIZER,
+                               .name = "NFC",
+                               .size = sizeof(forms),
+                               .configure = configure,
+                               .normalize = normalize};
+const hs__part_type hs__nfd = {.stage = HS__NORMALIZER,
+                               .name = "NFD",
+                               .size = sizeof(forms),
+                               .configure = configure,
+                               .normalize = normalize};
+const hs__part_type hs__nfkc = {.stage = HS__NORMALIZER,
+                                .name = "NFKC",
+                                .size = sizeof(forms),
+                                .configure = configure,
+                                .normalize = normalize};
+const hs__part_type hs__nfkd = {.stage = HS__NORMALIZER,
+                                .name = "NFKD",
+                                .size = sizeof(forms),
+                                .configure = configure,
+                                .normalize = normalize};

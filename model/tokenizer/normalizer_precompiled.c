@@ -8,8 +8,6 @@
 #include "model/tokenizer/transform.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
 #define CLUSTER_BYTES_MAX 5 /* the oracle looks up longer clusters by character */
 #define JOINER            0x200D
 
@@ -18,27 +16,17 @@ typedef struct precompiled {
     hs__charsmap map;
 } precompiled;
 
-static void destroy(hs__part *part)
+static void finish(hs__part *part)
 {
     hs__charsmap_finish(&((precompiled *)part)->map);
-    free(part);
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     const char *base64 = json_string_value(json_object_get(options, "precompiled_charsmap"));
     if (!base64)
         return hs_fail(err, HS_BAD_MODEL, "tokenizer.json: Precompiled needs 'precompiled_charsmap'");
-    precompiled *self = calloc(1, sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    self->part.type = &hs__precompiled;
-    const hs_status st = hs__charsmap_read(base64, &self->map, err);
-    if (st)
-        destroy(&self->part);
-    else
-        *ret_part = &self->part;
-    return st;
+    return hs__charsmap_read(base64, &((precompiled *)part)->map, err);
 }
 
 /* ---- clusters ---- */
@@ -117,6 +105,7 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
 
 const hs__part_type hs__precompiled = {.stage = HS__NORMALIZER,
                                        .name = "Precompiled",
-                                       .create = create,
-                                       .destroy = destroy,
+                                       .size = sizeof(precompiled),
+                                       .configure = configure,
+                                       .finish = finish,
                                        .normalize = normalize};

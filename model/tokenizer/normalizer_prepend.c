@@ -2,8 +2,6 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
-#include <stdlib.h>
-
 #define TEXT_BYTES_MAX 64
 
 typedef struct prepend {
@@ -11,7 +9,7 @@ typedef struct prepend {
     char text[TEXT_BYTES_MAX]; /* NUL-terminated */
 } prepend;
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     const char *text = NULL;
     const hs_status st = hs__option_text(options, "tokenizer.json", "prepend", &text, err);
@@ -21,18 +19,8 @@ static hs_status create(const json_t *options, hs__part **ret_part, hs_error *er
         return hs_fail(err, HS_BAD_MODEL,
                        "tokenizer.json: Prepend: 'prepend' must be a string of less than %d bytes",
                        TEXT_BYTES_MAX);
-    prepend *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    self->part.type = &hs__prepend;
-    memcpy(self->text, text, strlen(text) + 1);
-    *ret_part = &self->part;
+    memcpy(((prepend *)part)->text, text, strlen(text) + 1);
     return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
 }
 
 /* Puts the text with the source of the first character, as the oracle does. */
@@ -47,14 +35,12 @@ static bool put_before(const prepend *self, const hs__text_view *view, hs__align
 
 static bool normalize(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text)
 {
-    const unsigned char *at = view->bytes;
-    bool ok = !view->n_bytes || put_before((const prepend *)part, view, ret_text);
-    for (uint32_t index = view->first; at < view->bytes + view->n_bytes && ok; index++) {
-        const hs__range source = hs__text_view_source(view, at, index);
-        ok = hs__aligned_text_put(ret_text, hs_utf8_next(&at), source);
-    }
-    return ok;
+    return (!view->n_bytes || put_before((const prepend *)part, view, ret_text)) &&
+           hs__text_view_map(view, hs__aligned_text_put, ret_text);
 }
 
-const hs__part_type hs__prepend = {
-    .stage = HS__NORMALIZER, .name = "Prepend", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__prepend = {.stage = HS__NORMALIZER,
+                                   .name = "Prepend",
+                                   .size = sizeof(prepend),
+                                   .configure = configure,
+                                   .normalize = normalize};

@@ -4,8 +4,6 @@
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
 #define TEXT_BYTES_MAX 64
 
 #define SPACES       " {2,}"
@@ -75,25 +73,13 @@ static hs_status read_pattern(const json_t *pattern, replace *self, hs_error *er
     return copy(text, "pattern", self->pattern, err);
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    replace made = {.part.type = &hs__replace};
-    hs_status st = read_pattern(json_object_get(options, "pattern"), &made, err);
+    replace *self = (replace *)part;
+    hs_status st = read_pattern(json_object_get(options, "pattern"), self, err);
     if (!st)
-        st = copy(json_string_value(json_object_get(options, "content")), "content", made.content, err);
-    if (st)
-        return st;
-    replace *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+        st = copy(json_string_value(json_object_get(options, "content")), "content", self->content, err);
+    return st;
 }
 
 static bool put_content(const replace *self, hs__range source, hs__aligned_text *text)
@@ -126,5 +112,8 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
     return ok;
 }
 
-const hs__part_type hs__replace = {
-    .stage = HS__NORMALIZER, .name = "Replace", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__replace = {.stage = HS__NORMALIZER,
+                                   .name = "Replace",
+                                   .size = sizeof(replace),
+                                   .configure = configure,
+                                   .normalize = normalize};

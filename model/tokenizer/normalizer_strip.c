@@ -3,32 +3,19 @@
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
 typedef struct strip {
     hs__part part;
     bool left, right;
 } strip;
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    strip made = {.part.type = &hs__strip, .left = true, .right = true};
-    hs_status st = hs__option_bool(options, "tokenizer.json", "strip_left", &made.left, err);
+    strip *self = (strip *)part;
+    self->left = self->right = true;
+    hs_status st = hs__option_bool(options, "tokenizer.json", "strip_left", &self->left, err);
     if (!st)
-        st = hs__option_bool(options, "tokenizer.json", "strip_right", &made.right, err);
-    if (st)
-        return st;
-    strip *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+        st = hs__option_bool(options, "tokenizer.json", "strip_right", &self->right, err);
+    return st;
 }
 
 /* Holds white space back until another character follows it. */
@@ -53,5 +40,8 @@ static bool normalize(const hs__part *part, const hs__text_view *view, hs__align
     return ok;
 }
 
-const hs__part_type hs__strip = {
-    .stage = HS__NORMALIZER, .name = "Strip", .create = create, .destroy = destroy, .normalize = normalize};
+const hs__part_type hs__strip = {.stage = HS__NORMALIZER,
+                                 .name = "Strip",
+                                 .size = sizeof(strip),
+                                 .configure = configure,
+                                 .normalize = normalize};

@@ -73,9 +73,12 @@ static hs_status part_append(hs__stage stage, const json_t *options, hs__parts *
     for (size_t i = 0; types[i]; i++) {
         if (types[i]->stage != stage || !is_of(types[i], options, name))
             continue;
-        const hs_status st = types[i]->create(options, &parts->items[parts->n], err);
-        parts->n += st == HS_OK;
-        return st;
+        hs__part *part = parts->items[parts->n] = calloc(1, types[i]->size);
+        if (!part)
+            return hs_fail(err, HS_NO_MEMORY, "out of memory");
+        parts->n++;
+        part->type = types[i];
+        return part->type->configure ? part->type->configure(part, options, err) : HS_OK;
     }
     return refuse(stage, name, err);
 }
@@ -99,8 +102,11 @@ hs_status hs__parts_create(hs__stage stage, const json_t *options, hs__parts *re
 
 void hs__parts_finish(hs__parts *parts)
 {
-    for (size_t i = 0; i < parts->n; i++)
-        parts->items[i]->type->destroy(parts->items[i]);
+    for (size_t i = 0; i < parts->n; i++) {
+        if (parts->items[i]->type->finish)
+            parts->items[i]->type->finish(parts->items[i]);
+        free(parts->items[i]);
+    }
     parts->n = 0;
 }
 
@@ -113,18 +119,6 @@ void hs__split_finish(hs__split *split)
 }
 
 /* ---- normalize ---- */
-
-static bool copy(const hs__text_view *view, hs__aligned_text *ret_text)
-{
-    const unsigned char *at = view->bytes;
-    const unsigned char *end = at + view->n_bytes;
-    bool ok = hs__aligned_text_reserve(ret_text, view->n_bytes);
-    for (uint32_t index = view->first; ok && at < end; index++) {
-        const hs__range source = hs__text_view_source(view, at, index);
-        ok = hs__aligned_text_put(ret_text, hs_utf8_next(&at), source);
-    }
-    return ok;
-}
 
 /* Runs one part. Its output is at most n_more_max bytes long. The buffer may have more capacity from an
  * earlier text, so the length is checked at the end too: the same text always has the same result. */
@@ -141,7 +135,8 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
                          hs__aligned_text *ret_text)
 {
     if (parts->n == 0)
-        return copy(view, ret_text);
+        return hs__aligned_text_reserve(ret_text, view->n_bytes) &&
+               hs__text_view_map(view, hs__aligned_text_put, ret_text);
     const size_t n_more_max = hs__aligned_text_limit(view->n_bytes);
     hs__text_view from = *view;
     bool ok = true;
@@ -152,4 +147,31 @@ bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__
         from = (hs__text_view){.bytes = to->bytes, .n_bytes = to->n_bytes, .sources = to->sources};
     }
     return ok && part_normalize(parts->items[parts->n - 1], &from, n_more_max, ret_text);
+}
+
+/* ---- split ---- */
+
+static bool part_split(const hs__part *part, hs__split *split)
+{
+    const hs__aligned_text *from = split->text;
+    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
+    const hs__spans uncut = split->words;
+    split->words = split->uncut;
+    split->uncut = uncut;
+    split->words.n = 0;
+    to->n_bytes = 0;
+    bool ok = true;
+    for (size_t i = 0; i < uncut.n && ok; i++)
+        ok = part->type->split(part, from, uncut.items[i], to, &split->words);
+    if (part->type->rewrites)
+        split->text = to;
+    return ok && hs__aligned_text_fits(to);
+}
+
+bool hs__parts_split(const hs__parts *parts, hs__split *split)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < parts->n; i++)
+        ok = part_split(parts->items[i], split);
+    return ok;
 }

@@ -32,12 +32,11 @@ typedef enum hs__stage {
 
 /* A text while pre-tokenizers cut it into words. */
 typedef struct hs__split {
-    const hs__aligned_text *text;  /* the text of the spans; a part that rewrites it points this to its own
-                                    * copy */
-    hs__spans words;               /* in order; a part replaces each word by the words that it cuts it into */
-    hs__spans uncut;               /* scratch: the words before the current part */
-    hs__aligned_text rewritten[2]; /* for parts that rewrite the text: use the one that text does not point
-                                    * to */
+    const hs__aligned_text *text; /* the text of the spans */
+    hs__spans words;              /* in order */
+    hs__spans uncut;              /* scratch: the words before the current part */
+    hs__aligned_text
+        rewritten[2]; /* for parts that rewrite the text; text points to neither or one of them */
 } hs__split;
 
 void hs__split_finish(hs__split *split);
@@ -53,12 +52,15 @@ typedef struct hs__part hs__part;
 typedef struct hs__part_type {
     hs__stage stage;
     const char *name; /* its "type" in tokenizer.json */
+    size_t size;      /* of its struct, which begins with an hs__part */
 
-    /* Creates the part from its JSON object, whose strings it may use until bind. */
-    hs_status (*create)(const json_t *options, hs__part **ret_part, hs_error *err);
+    /* Reads the JSON object of a zeroed part, which may use its strings until bind. NULL: it has no
+     * options. */
+    hs_status (*configure)(hs__part *part, const json_t *options, hs_error *err);
     /* Looks up the tokens that the part names. The vocabulary must outlive the part. NULL: it names none. */
     hs_status (*bind)(hs__part *part, const hs__vocabulary *vocabulary, hs_error *err);
-    void (*destroy)(hs__part *part);
+    /* Frees what the part owns, also if configure failed. NULL: nothing. */
+    void (*finish)(hs__part *part);
 
     /* Normalizers and pre-tokenizers: cutting a text after white space or punctuation does not change the
      * result. */
@@ -69,8 +71,11 @@ typedef struct hs__part_type {
     /* Appends the normalised view to ret_text. */
     bool (*normalize)(const hs__part *part, const hs__text_view *view, hs__aligned_text *ret_text);
 
-    /* Cuts the words into smaller ones. */
-    bool (*split)(const hs__part *part, hs__split *split);
+    /* Appends the words that it cuts a word of `from` into. If `rewrites`, it appends the word's new text to
+     * `to`, and the words are spans of that. */
+    bool (*split)(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words);
+    bool rewrites;
 
     /* Appends the pieces of one word. */
     bool (*tokenize)(const hs__part *part, const hs__aligned_text *text, hs__span word, hs__pieces *pieces);
@@ -109,6 +114,10 @@ void hs__parts_finish(hs__parts *parts);
 /* Appends the view to ret_text, normalised by each part in turn. Returns false if memory is short. */
 bool hs__parts_normalize(const hs__parts *parts, const hs__text_view *view, hs__aligned_text scratch[2],
                          hs__aligned_text *ret_text);
+
+/* Cuts split->words by each part in turn. Returns false if memory is short or a rewritten text is over its
+ * limit. */
+bool hs__parts_split(const hs__parts *parts, hs__split *split);
 
 /* One line each. */
 extern const hs__part_type hs__bert_normalizer, hs__bert_pre_tokenizer, hs__byte_level_pre_tokenizer,

@@ -5,8 +5,6 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
-#include <stdlib.h>
-
 #define FILE_NAME "tokenizer.json"
 
 typedef struct template_processing {
@@ -18,21 +16,6 @@ typedef struct template_processing {
     const json_t *special_tokens;                 /* the file's ids of special tokens, or NULL: */
     const json_t *cls, *sep;                      /* or ["[CLS]", 101] and ["[SEP]", 102], or NULL */
 } template_processing;
-
-static hs_status create(const template_processing *made, hs__part **ret_part, hs_error *err)
-{
-    template_processing *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = *made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
-}
 
 static const hs__template *template_of(const hs__part *part)
 {
@@ -104,73 +87,68 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
 
 /* ---- BertProcessing, RobertaProcessing: "cls": ["[CLS]", 101], "sep": ["[SEP]", 102] ---- */
 
-static hs_status read_names(const json_t *options, template_processing *made, const char **ret_cls,
-                            const char **ret_sep, hs_error *err)
+/* Reads the names and begins both forms with cls A sep. */
+static hs_status read_first_text(template_processing *self, const json_t *options, const char **ret_sep,
+                                 hs_error *err)
 {
-    made->cls = json_object_get(options, "cls");
-    made->sep = json_object_get(options, "sep");
-    *ret_cls = json_string_value(json_array_get(made->cls, 0));
-    *ret_sep = json_string_value(json_array_get(made->sep, 0));
-    if (!*ret_cls || !*ret_sep)
+    self->cls = json_object_get(options, "cls");
+    self->sep = json_object_get(options, "sep");
+    const char *cls = json_string_value(json_array_get(self->cls, 0));
+    const char *sep = *ret_sep = json_string_value(json_array_get(self->sep, 0));
+    if (!cls || !sep)
         return hs_fail(err, HS_BAD_MODEL, FILE_NAME ": post_processor needs 'cls' and 'sep'");
+    for (size_t form = 0; form < 2; form++) {
+        add_special(self, form, cls, 0);
+        add_text(self, form, 0, 0);
+        add_special(self, form, sep, 0);
+    }
     return HS_OK;
 }
 
 /* Creates [CLS] A [SEP], [CLS] A [SEP] B [SEP]. */
-static hs_status bert_create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status bert_configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    template_processing made = {.part.type = &hs__bert_processing};
-    const char *cls;
+    template_processing *self = (template_processing *)part;
     const char *sep;
-    const hs_status st = read_names(options, &made, &cls, &sep, err);
-    for (size_t form = 0; !st && form < 2; form++) {
-        add_special(&made, form, cls, 0);
-        add_text(&made, form, 0, 0);
-        add_special(&made, form, sep, 0);
-    }
+    const hs_status st = read_first_text(self, options, &sep, err);
     if (st)
         return st;
-    add_text(&made, 1, 1, 1);
-    add_special(&made, 1, sep, 1);
-    return create(&made, ret_part, err);
+    add_text(self, 1, 1, 1);
+    add_special(self, 1, sep, 1);
+    return HS_OK;
 }
 
 const hs__part_type hs__bert_processing = {.stage = HS__POST_PROCESSOR,
                                            .name = "BertProcessing",
-                                           .create = bert_create,
+                                           .size = sizeof(template_processing),
+                                           .configure = bert_configure,
                                            .bind = bind,
-                                           .destroy = destroy,
                                            .template = template_of};
 
 /* Creates <s> A </s>, <s> A </s> </s> B </s>; all of type 0. */
-static hs_status roberta_create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status roberta_configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    template_processing made = {.part.type = &hs__roberta_processing, .trim = {true, true}};
-    const char *cls;
+    template_processing *self = (template_processing *)part;
     const char *sep;
-    hs_status st = read_names(options, &made, &cls, &sep, err);
+    self->trim = (hs__trim){true, true};
+    hs_status st = read_first_text(self, options, &sep, err);
     if (!st)
-        st = hs__option_bool(options, FILE_NAME, "trim_offsets", &made.trim.spaces, err);
+        st = hs__option_bool(options, FILE_NAME, "trim_offsets", &self->trim.spaces, err);
     if (!st)
-        st = hs__option_bool(options, FILE_NAME, "add_prefix_space", &made.trim.keeps_first, err);
-    for (size_t form = 0; !st && form < 2; form++) {
-        add_special(&made, form, cls, 0);
-        add_text(&made, form, 0, 0);
-        add_special(&made, form, sep, 0);
-    }
+        st = hs__option_bool(options, FILE_NAME, "add_prefix_space", &self->trim.keeps_first, err);
     if (st)
         return st;
-    add_special(&made, 1, sep, 0);
-    add_text(&made, 1, 1, 0);
-    add_special(&made, 1, sep, 0);
-    return create(&made, ret_part, err);
+    add_special(self, 1, sep, 0);
+    add_text(self, 1, 1, 0);
+    add_special(self, 1, sep, 0);
+    return HS_OK;
 }
 
 const hs__part_type hs__roberta_processing = {.stage = HS__POST_PROCESSOR,
                                               .name = "RobertaProcessing",
-                                              .create = roberta_create,
+                                              .size = sizeof(template_processing),
+                                              .configure = roberta_configure,
                                               .bind = bind,
-                                              .destroy = destroy,
                                               .template = template_of,
                                               .trim = trim_of};
 
@@ -212,22 +190,22 @@ static bool read_form(template_processing *self, size_t form, const json_t *list
     return n_texts == form + 1;
 }
 
-static hs_status template_create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status template_configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    template_processing made = {.part.type = &hs__template_processing,
-                                .special_tokens = json_object_get(options, "special_tokens")};
-    if (!read_form(&made, 0, json_object_get(options, "single")) ||
-        !read_form(&made, 1, json_object_get(options, "pair")))
+    template_processing *self = (template_processing *)part;
+    self->special_tokens = json_object_get(options, "special_tokens");
+    if (!read_form(self, 0, json_object_get(options, "single")) ||
+        !read_form(self, 1, json_object_get(options, "pair")))
         return hs_fail(err, HS_BAD_MODEL,
                        FILE_NAME ": post_processor: a template must have each text once and in order, as in "
                                  "'[CLS] A [SEP] B [SEP]', at most %d steps, and types 0 and 1",
                        HS__TEMPLATE_STEPS_MAX);
-    return create(&made, ret_part, err);
+    return HS_OK;
 }
 
 const hs__part_type hs__template_processing = {.stage = HS__POST_PROCESSOR,
                                                .name = "TemplateProcessing",
-                                               .create = template_create,
+                                               .size = sizeof(template_processing),
+                                               .configure = template_configure,
                                                .bind = bind,
-                                               .destroy = destroy,
                                                .template = template_of};

@@ -3,8 +3,6 @@
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
 /* The class of a character by its first byte. */
 enum { IN_WORD, SPACE, PUNCTUATION, NOT_ASCII };
 
@@ -18,36 +16,31 @@ static uint8_t kind_of(unsigned class)
     return class & HS__SPACE ? SPACE : class & HS__PUNCTUATION ? PUNCTUATION : IN_WORD;
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     (void)options;
-    bert_pre_tokenizer *self = calloc(1, sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    self->part.type = &hs__bert_pre_tokenizer;
+    (void)err;
+    bert_pre_tokenizer *self = (bert_pre_tokenizer *)part;
     for (unsigned byte = 0; byte < 256; byte++)
         self->kinds[byte] = byte < 0x80 ? kind_of(hs__unicode_class(byte)) : NOT_ASCII;
-    *ret_part = &self->part;
     return HS_OK;
 }
 
-static void destroy(hs__part *part)
+static bool split(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words)
 {
-    free(part);
-}
-
-static bool split_word(const bert_pre_tokenizer *self, const unsigned char *bytes, hs__span word,
-                       hs__spans *words)
-{
+    (void)to;
+    const uint8_t *kinds = ((const bert_pre_tokenizer *)part)->kinds;
+    const unsigned char *bytes = from->bytes;
     size_t start = word.start;
     bool ok = true;
     for (size_t at = word.start; ok;) {
-        while (at < word.end && self->kinds[bytes[at]] == IN_WORD)
+        while (at < word.end && kinds[bytes[at]] == IN_WORD)
             at++;
         if (at == word.end)
             break;
         const unsigned char *next = bytes + at + 1;
-        uint8_t kind = self->kinds[bytes[at]];
+        uint8_t kind = kinds[bytes[at]];
         if (kind == NOT_ASCII) {
             next = bytes + at;
             kind = kind_of(hs__unicode_class(hs_utf8_next(&next)));
@@ -62,21 +55,9 @@ static bool split_word(const bert_pre_tokenizer *self, const unsigned char *byte
     return ok && hs__spans_put(words, start, word.end);
 }
 
-static bool split(const hs__part *part, hs__split *split)
-{
-    const hs__spans uncut = split->words;
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = split_word((const bert_pre_tokenizer *)part, split->text->bytes, uncut.items[i], &split->words);
-    return ok;
-}
-
 const hs__part_type hs__bert_pre_tokenizer = {.stage = HS__PRE_TOKENIZER,
                                               .name = "BertPreTokenizer",
-                                              .create = create,
-                                              .destroy = destroy,
+                                              .size = sizeof(bert_pre_tokenizer),
+                                              .configure = configure,
                                               .cuts_at_punctuation = true,
                                               .split = split};

@@ -7,8 +7,6 @@
 #include "model/tokenizer/parts.h"
 #include "model/tokenizer/word_scanner.h"
 
-#include <stdlib.h>
-
 #define FILE_NAME "tokenizer.json"
 
 typedef struct byte_level {
@@ -29,28 +27,16 @@ static void fill_characters(byte_level *self)
     }
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    byte_level made = {
-        .part.type = &hs__byte_level_pre_tokenizer, .add_prefix_space = true, .use_regex = true};
-    hs_status st = hs__option_bool(options, FILE_NAME, "add_prefix_space", &made.add_prefix_space, err);
-    if (!st)
-        st = hs__option_bool(options, FILE_NAME, "use_regex", &made.use_regex, err);
-    if (st)
-        return st;
-    byte_level *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
+    byte_level *self = (byte_level *)part;
+    self->add_prefix_space = self->use_regex = true;
     self->words = hs__word_scanner_create(hs__word_rules_gpt2());
     fill_characters(self);
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+    hs_status st = hs__option_bool(options, FILE_NAME, "add_prefix_space", &self->add_prefix_space, err);
+    if (!st)
+        st = hs__option_bool(options, FILE_NAME, "use_regex", &self->use_regex, err);
+    return st;
 }
 
 /* ---- bytes ---- */
@@ -61,9 +47,10 @@ static bool put_byte(const byte_level *self, unsigned char byte, hs__range sourc
 }
 
 /* Cuts one span into words and writes them to the rewritten text. */
-static bool split_span(const byte_level *self, const hs__aligned_text *from, hs__span span,
-                       hs__aligned_text *to, hs__spans *words)
+static bool split(const hs__part *part, const hs__aligned_text *from, hs__span span, hs__aligned_text *to,
+                  hs__spans *words)
 {
+    const byte_level *self = (const byte_level *)part;
     const unsigned char *next = from->bytes + span.start;
     const unsigned char *const stop = from->bytes + span.end;
     bool prefix = self->add_prefix_space && *next != ' ';
@@ -80,20 +67,9 @@ static bool split_span(const byte_level *self, const hs__aligned_text *from, hs_
     return ok;
 }
 
-static bool split(const hs__part *part, hs__split *split)
-{
-    const hs__spans uncut = split->words;
-    hs__aligned_text *to = &split->rewritten[split->text == &split->rewritten[0]];
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    to->n_bytes = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = split_span((const byte_level *)part, split->text, uncut.items[i], to, &split->words);
-    split->text = to;
-    return ok;
-}
-
-const hs__part_type hs__byte_level_pre_tokenizer = {
-    .stage = HS__PRE_TOKENIZER, .name = "ByteLevel", .create = create, .destroy = destroy, .split = split};
+const hs__part_type hs__byte_level_pre_tokenizer = {.stage = HS__PRE_TOKENIZER,
+                                                    .name = "ByteLevel",
+                                                    .size = sizeof(byte_level),
+                                                    .configure = configure,
+                                                    .rewrites = true,
+                                                    .split = split};

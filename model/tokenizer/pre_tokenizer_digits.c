@@ -3,31 +3,17 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/unicode.h"
 
-#include <stdlib.h>
-
 typedef struct digits {
     hs__part part;
     hs__cut_behavior behavior;
 } digits;
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
     bool individual = false;
     const hs_status st = hs__option_bool(options, "tokenizer.json", "individual_digits", &individual, err);
-    if (st)
-        return st;
-    digits *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self =
-        (digits){.part.type = &hs__digits, .behavior = individual ? HS__CUT_ISOLATED : HS__CUT_CONTIGUOUS};
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+    ((digits *)part)->behavior = individual ? HS__CUT_ISOLATED : HS__CUT_CONTIGUOUS;
+    return st;
 }
 
 /* Returns true for numbers of any kind. The oracle's are those of Unicode 17 here, and those of Unicode 16 in
@@ -38,9 +24,12 @@ static bool is_digit(uint32_t c)
            (c >= 0x16FF4 && c <= 0x16FF6);
 }
 
-static bool split_word(const digits *self, const unsigned char *bytes, hs__span word, hs__spans *words)
+static bool split(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words)
 {
-    hs__cutter cutter = hs__cutter_start(self->behavior, false, words);
+    (void)to;
+    const unsigned char *bytes = from->bytes;
+    hs__cutter cutter = hs__cutter_start(((const digits *)part)->behavior, false, words);
     size_t rest = word.start; /* the end of the last number */
     for (const unsigned char *at = bytes + word.start; at < bytes + word.end;) {
         const size_t start = (size_t)(at - bytes);
@@ -57,17 +46,8 @@ static bool split_word(const digits *self, const unsigned char *bytes, hs__span 
     return hs__cutter_finish(&cutter);
 }
 
-static bool split(const hs__part *part, hs__split *split)
-{
-    const hs__spans uncut = split->words;
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = split_word((const digits *)part, split->text->bytes, uncut.items[i], &split->words);
-    return ok;
-}
-
-const hs__part_type hs__digits = {
-    .stage = HS__PRE_TOKENIZER, .name = "Digits", .create = create, .destroy = destroy, .split = split};
+const hs__part_type hs__digits = {.stage = HS__PRE_TOKENIZER,
+                                  .name = "Digits",
+                                  .size = sizeof(digits),
+                                  .configure = configure,
+                                  .split = split};

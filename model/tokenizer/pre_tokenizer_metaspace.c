@@ -3,8 +3,6 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/parts.h"
 
-#include <stdlib.h>
-
 /* The words that get a mark. FIRST: only a word at the start of the given text. */
 typedef enum prepend_scheme { NEVER, FIRST, ALWAYS } prepend_scheme;
 
@@ -53,27 +51,16 @@ static hs_status read_mark(const json_t *options, uint32_t *ret_mark, hs_error *
     return HS_OK;
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    metaspace made = {.part.type = &hs__metaspace, .split = true};
-    hs_status st = read_mark(options, &made.mark, err);
+    metaspace *self = (metaspace *)part;
+    self->split = true;
+    hs_status st = read_mark(options, &self->mark, err);
     if (!st)
-        st = read_prepend(options, &made.prepend, err);
+        st = read_prepend(options, &self->prepend, err);
     if (!st)
-        st = hs__option_bool(options, "tokenizer.json", "split", &made.split, err);
-    if (st)
-        return st;
-    metaspace *self = malloc(sizeof *self);
-    if (!self)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
-}
-
-static void destroy(hs__part *part)
-{
-    free(part);
+        st = hs__option_bool(options, "tokenizer.json", "split", &self->split, err);
+    return st;
 }
 
 static bool is_prepended(const metaspace *self, hs__range source)
@@ -82,9 +69,10 @@ static bool is_prepended(const metaspace *self, hs__range source)
 }
 
 /* Puts the word with its marks, cut before each mark. */
-static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
-                     hs__spans *words)
+static bool split(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words)
 {
+    const metaspace *self = (const metaspace *)part;
     const unsigned char *at = from->bytes + word.start;
     const unsigned char *end = from->bytes + word.end;
     size_t start = to->n_bytes;
@@ -105,21 +93,9 @@ static bool put_word(const metaspace *self, const hs__aligned_text *from, hs__sp
     return ok && hs__spans_put(words, start, to->n_bytes);
 }
 
-static bool split(const hs__part *part, hs__split *split)
-{
-    const hs__aligned_text *from = split->text;
-    hs__aligned_text *to = &split->rewritten[from == &split->rewritten[0]];
-    const hs__spans uncut = split->words;
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    to->n_bytes = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = put_word((const metaspace *)part, from, uncut.items[i], to, &split->words);
-    split->text = to;
-    return ok;
-}
-
-const hs__part_type hs__metaspace = {
-    .stage = HS__PRE_TOKENIZER, .name = "Metaspace", .create = create, .destroy = destroy, .split = split};
+const hs__part_type hs__metaspace = {.stage = HS__PRE_TOKENIZER,
+                                     .name = "Metaspace",
+                                     .size = sizeof(metaspace),
+                                     .configure = configure,
+                                     .rewrites = true,
+                                     .split = split};

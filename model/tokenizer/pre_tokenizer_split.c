@@ -3,8 +3,6 @@
 #include "model/tokenizer/part_options.h"
 #include "model/tokenizer/pattern.h"
 
-#include <stdlib.h>
-
 typedef struct split_part {
     hs__part part;
     hs__pattern *pattern;
@@ -33,36 +31,27 @@ static hs_status read_behavior(const json_t *options, hs__cut_behavior *ret_beha
                         name ? name : "none");
 }
 
-static hs_status create(const json_t *options, hs__part **ret_part, hs_error *err)
+static hs_status configure(hs__part *part, const json_t *options, hs_error *err)
 {
-    split_part made = {.part.type = &hs__split_pre_tokenizer};
-    hs_status st = read_behavior(options, &made.behavior, err);
+    split_part *self = (split_part *)part;
+    hs_status st = read_behavior(options, &self->behavior, err);
     if (!st)
-        st = hs__option_bool(options, "tokenizer.json", "invert", &made.invert, err);
-    if (!st)
-        st = hs__pattern_create(json_object_get(options, "pattern"), "Split", &made.pattern, err);
-    if (st)
-        return st;
-    split_part *self = malloc(sizeof *self);
-    if (!self) {
-        hs__pattern_destroy(made.pattern);
-        return hs_fail(err, HS_NO_MEMORY, "out of memory");
-    }
-    *self = made;
-    *ret_part = &self->part;
-    return HS_OK;
+        st = hs__option_bool(options, "tokenizer.json", "invert", &self->invert, err);
+    return st ? st : hs__pattern_create(json_object_get(options, "pattern"), "Split", &self->pattern, err);
 }
 
-static void destroy(hs__part *part)
+static void finish(hs__part *part)
 {
     hs__pattern_destroy(((split_part *)part)->pattern);
-    free(part);
 }
 
-static bool split_word(const split_part *self, const unsigned char *bytes, hs__span word, hs__spans *words)
+static bool split(const hs__part *part, const hs__aligned_text *from, hs__span word, hs__aligned_text *to,
+                  hs__spans *words)
 {
+    (void)to;
+    const split_part *self = (const split_part *)part;
     hs__cutter cutter = hs__cutter_start(self->behavior, self->invert, words);
-    hs__pattern_search search = {self->pattern, bytes, word.start, word.end};
+    hs__pattern_search search = {self->pattern, from->bytes, word.start, word.end};
     size_t at = word.start;
     hs__span match;
     while (hs__pattern_next(&search, &match)) {
@@ -76,17 +65,9 @@ static bool split_word(const split_part *self, const unsigned char *bytes, hs__s
     return hs__cutter_finish(&cutter);
 }
 
-static bool split(const hs__part *part, hs__split *split)
-{
-    const hs__spans uncut = split->words;
-    split->words = split->uncut;
-    split->uncut = uncut;
-    split->words.n = 0;
-    bool ok = true;
-    for (size_t i = 0; i < uncut.n && ok; i++)
-        ok = split_word((const split_part *)part, split->text->bytes, uncut.items[i], &split->words);
-    return ok;
-}
-
-const hs__part_type hs__split_pre_tokenizer = {
-    .stage = HS__PRE_TOKENIZER, .name = "Split", .create = create, .destroy = destroy, .split = split};
+const hs__part_type hs__split_pre_tokenizer = {.stage = HS__PRE_TOKENIZER,
+                                               .name = "Split",
+                                               .size = sizeof(split_part),
+                                               .configure = configure,
+                                               .finish = finish,
+                                               .split = split};

@@ -33,14 +33,10 @@ typedef struct passage {
  * same size limit as a normalised one. */
 static bool split_words(passage *p, size_t start, size_t end)
 {
-    const hs__parts *pre_tokenizers = &p->tokenizer->stages[HS__PRE_TOKENIZER];
     p->split.text = &p->normalized;
     p->split.words.n = 0;
-    bool ok = hs__spans_put(&p->split.words, start, end);
-    for (size_t i = 0; ok && i < pre_tokenizers->n; i++)
-        ok = pre_tokenizers->items[i]->type->split(pre_tokenizers->items[i], &p->split) &&
-             hs__aligned_text_fits(&p->split.rewritten[0]) && hs__aligned_text_fits(&p->split.rewritten[1]);
-    return ok;
+    return hs__spans_put(&p->split.words, start, end) &&
+           hs__parts_split(&p->tokenizer->stages[HS__PRE_TOKENIZER], &p->split);
 }
 
 /* Removes white space, or its substitute, at both ends of a token from its offsets. Counts in characters. */
