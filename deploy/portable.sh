@@ -29,11 +29,31 @@ jobs=$(nproc)
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 mkdir -p "$work" "$prefix/lib" "$prefix/include"
 
-# private COMMAND...: apt-get with lists and caches of its own, for binaries of Debian 11 and sources of Debian 13.
+# private TOOL COMMAND...: apt with lists and caches of its own, for binaries of Debian 11 and sources of Debian 13.
+# Prints what it says only if it fails.
 private() {
-    apt-get -q -o Dir::State="$work/apt" -o Dir::State::status="$work/apt/status" -o Dir::Cache="$work/apt/cache" \
+    local tool=$1
+    shift
+    "$tool" -q -o Dir::State="$work/apt" -o Dir::State::status="$work/apt/status" -o Dir::Cache="$work/apt/cache" \
         -o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=- -o APT::Architecture="$debian" \
         -o APT::Architectures="$debian" "$@" >"$work/apt.log" 2>&1 || { tail -n 5 "$work/apt.log" >&2; exit 1; }
+}
+# Unpacks the newest source package that the mirror holds whole, since its index may name files that are not there.
+# If there is none, unpacks the original sources without Debian's patches. Writes the version into ../version.
+source_unpack() {
+    local version
+    private apt-cache showsrc --only-source "$1"
+    for version in $(sed -n 's/^Version: //p' "$work/apt.log" | sort -rV); do
+        if (private apt-get source "$1=$version"); then
+            echo "$version" >version
+            return
+        fi
+        rm -rf ./*
+    done
+    echo "  LIB  $1: without Debian's patches, which the mirror lacks"
+    private apt-get source --tar-only "$1"
+    tar -xf ./*.orig.tar.*
+    for version in *.orig.tar.*; do version=${version%.orig.*} && echo "${version#*_}" >version; done
 }
 if ! [ -e "$work/unpacked" ]; then
     echo "  GET  Debian 11's C library and OpenBLAS for $arch"
@@ -42,9 +62,9 @@ if ! [ -e "$work/unpacked" ]; then
     : >"$work/apt/status"
     key='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
     printf 'deb %s %s bullseye main\ndeb-src %s %s trixie main\n' "$key" "$mirror" "$key" "$mirror" >"$work/apt/sources.list"
-    private update
+    private apt-get update
     # shellcheck disable=SC2086 # a list of words
-    (cd "$work/packages" && private download libc6 libc6-dev linux-libc-dev libopenblas0-pthread libopenblas-pthread-dev \
+    (cd "$work/packages" && private apt-get download libc6 libc6-dev linux-libc-dev libopenblas0-pthread libopenblas-pthread-dev \
         libgcc-s1 gcc-10-base $compiler_libraries)
     for package in "$work/packages"/*.deb; do
         dpkg-deb --extract "$package" "$sysroot"
@@ -113,7 +133,7 @@ for name in $libraries curl; do
     echo "  LIB  $name"
     rm -rf "$source"
     mkdir -p "$source"
-    (cd "$source" && private source "$name" && cd ./*/ && dpkg-parsechangelog -S Version >../version &&
+    (cd "$source" && source_unpack "$name" && cd ./*/ &&
         "build_$name" >../log 2>&1) || { tail -n 20 "$source/log" >&2; exit 1; }
     touch "$source/built"
 done
@@ -131,8 +151,10 @@ mkdir -p "$out/bin" "$out/lib" "$out/licenses"
 cp "$work/headscope" "$out/bin/"
 cp LICENSE "$out/licenses/headscope"
 for name in $libraries; do
-    cp "$work/source/$name"/*/debian/copyright "$out/licenses/$name"
-    echo "$name $(cat "$work/source/$name/version"): Debian 13's source package, in the program"
+    for file in "$work/source/$name"/*/{debian/copyright,COPYING,LICENSE,README}; do
+        if [ -e "$file" ]; then cp "$file" "$out/licenses/$name" && break; fi
+    done
+    echo "$name $(cat "$work/source/$name/version"): from Debian 13's sources, in the program"
 done >"$out/licenses/README"
 cp /usr/share/doc/fonts-dejavu-core/copyright "$out/licenses/fonts-dejavu-core"
 echo "fonts-dejavu-core $(dpkg-query -W -f '${Version}' fonts-dejavu-core): this machine's package, in the program" \
