@@ -91,8 +91,8 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
         const size_t end = (first + s.n + ahead + panel - 1) / panel * panel;
         s.to = end < T ? end : T;
     }
-    s.ld = head->attention ? T : s.to - s.from;
-    s.values = head->attention ? head->attention + first * T + s.from : scratch->rows;
+    s.ld = head->to[HS_TAP_ATTENTION] ? T : s.to - s.from;
+    s.values = head->to[HS_TAP_ATTENTION] ? head->to[HS_TAP_ATTENTION] + first * T + s.from : scratch->rows;
     return s;
 }
 
@@ -160,8 +160,9 @@ static void content_to_position(const hs__kernels *kernels, const hs__attention_
     for (size_t c = first; c < end; c += panel)
         kernels->product(s->n, D, head->q + s->first * ldq, ldq, head->position_keys + D * c,
                          R - c < panel ? R - c : panel, NULL, NULL, scratch->positions + (c - first), ld);
-    position_add(head, s, s->from, s->to - s->from,
-                 (picking){kernels->add_picked_along, first, scratch->positions, ld, head->scores_c2p});
+    position_add(
+        head, s, s->from, s->to - s->from,
+        (picking){kernels->add_picked_along, first, scratch->positions, ld, head->to[HS_TAP_SCORES_C2P]});
 }
 
 /* Adds Qr K': each panel of keys times the rows of the table at the strip's distances to it. */
@@ -176,9 +177,9 @@ static void position_to_content(const hs__kernels *kernels, const hs__attention_
         const size_t n_rows = (size_t)rows[c + n - 1] + 1 - first;
         kernels->product(n_rows, D, head->position_queries + first * D, D, scratch->keys + D * c, n, NULL,
                          NULL, scratch->positions, panel);
-        position_add(
-            head, s, c, n,
-            (picking){kernels->add_picked_across, first, scratch->positions, panel, head->scores_p2c});
+        position_add(head, s, c, n,
+                     (picking){kernels->add_picked_across, first, scratch->positions, panel,
+                               head->to[HS_TAP_SCORES_P2C]});
     }
 }
 
@@ -200,7 +201,7 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
         fill(row, 0, first - s->from, -INFINITY);
         fill(row, end - s->from, s->to - s->from, -INFINITY);
     }
-    scores_keep(head, s, head->scores_c2c);
+    scores_keep(head, s, head->to[HS_TAP_SCORES_C2C]);
     for (size_t row = 0; head->position_keys && row < s->n; row += MEETING_ROWS) {
         strip part = *s;
         part.first += row;
@@ -213,7 +214,7 @@ static void scores_compute(const hs__kernels *kernels, const hs__attention_scrat
     for (size_t i = 0; i < s->n && head->bias; i++)
         kernels->add_bias(1, s->to - s->from, head->bias + s->from - (s->first + i), s->values + i * s->ld,
                           s->ld);
-    scores_keep(head, s, head->scores);
+    scores_keep(head, s, head->to[HS_TAP_SCORES]);
 }
 
 /* Replaces the strip of A as an intervention says. */
@@ -228,17 +229,17 @@ static void map_replace(const hs__head *head, const strip *s)
             fill(row, first - s->from, end - s->from, 1 / (float)(end - first));
         else
             row[s->first + i - s->from] = 1;
-        for (size_t j = s->from; head->columns && j < s->to; j++)
-            head->columns[j] += row[j - s->from];
+        for (size_t j = s->from; head->to[HS_TAP_COLUMNS] && j < s->to; j++)
+            head->to[HS_TAP_COLUMNS][j] += row[j - s->from];
     }
 }
 
 /* Zeroes the elements of a kept map that no query of the strip sees. */
 static void hidden_clear(const hs__head *head, const strip *s)
 {
-    for (size_t i = 0; head->attention && i < s->n; i++) {
-        fill(head->attention + (s->first + i) * head->T, 0, s->from, 0);
-        fill(head->attention + (s->first + i) * head->T, s->to, head->T, 0);
+    for (size_t i = 0; head->to[HS_TAP_ATTENTION] && i < s->n; i++) {
+        fill(head->to[HS_TAP_ATTENTION] + (s->first + i) * head->T, 0, s->from, 0);
+        fill(head->to[HS_TAP_ATTENTION] + (s->first + i) * head->T, s->to, head->T, 0);
     }
 }
 
@@ -262,13 +263,14 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
     const size_t n_rows =
         head->position_queries ? relative_rows(T) : rows_at_once(kernels, keys_max(head->window, T));
     const bool replaced = head->change.uniform || head->change.identity;
-    const bool scored = head->scores || head->scores_c2c || head->scores_c2p || head->scores_p2c;
-    if (head->scores_c2p)
-        fill(head->scores_c2p, 0, T * T, 0);
-    if (head->scores_p2c)
-        fill(head->scores_p2c, 0, T * T, 0);
-    if (head->columns)
-        memset(head->columns, 0, T * sizeof *head->columns);
+    const bool scored = head->to[HS_TAP_SCORES] || head->to[HS_TAP_SCORES_C2C] ||
+                        head->to[HS_TAP_SCORES_C2P] || head->to[HS_TAP_SCORES_P2C];
+    if (head->to[HS_TAP_SCORES_C2P])
+        fill(head->to[HS_TAP_SCORES_C2P], 0, T * T, 0);
+    if (head->to[HS_TAP_SCORES_P2C])
+        fill(head->to[HS_TAP_SCORES_P2C], 0, T * T, 0);
+    if (head->to[HS_TAP_COLUMNS])
+        memset(head->to[HS_TAP_COLUMNS], 0, T * sizeof *head->to[HS_TAP_COLUMNS]);
     for (size_t row = 0; row < T; row += n_rows) {
         const strip s = strip_of(kernels, scratch, head, row, n_rows);
         if (!replaced || scored)
@@ -277,7 +279,7 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
             map_replace(head, &s);
         else
             kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld,
-                             head->columns ? head->columns + s.from : NULL);
+                             head->to[HS_TAP_COLUMNS] ? head->to[HS_TAP_COLUMNS] + s.from : NULL);
         hidden_clear(head, &s);
         output_compute(kernels, scratch, head, &s);
     }
@@ -342,7 +344,7 @@ static void compute_norms(const hs__kernels *kernels, const hs__attention_scratc
         double sum = 0;
         for (size_t i = 0; i < head->D; i++)
             sum += (double)rows[t * head->D + i] * (double)rows[t * head->D + i];
-        head->value_norms[t] = (float)sqrt(sum);
+        head->to[HS_TAP_VALUE_NORMS][t] = (float)sqrt(sum);
     }
 }
 
@@ -384,23 +386,24 @@ void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch
     rows_position(head, head->query_norm, head->q);
     if (!head->keys_are_ready)
         rows_position(head, head->key_norm, head->k);
-    rows_keep(head, head->q, step, head->query);
-    rows_keep(head, head->k, step, head->key);
-    rows_keep(head, head->v, step, head->value);
+    rows_keep(head, head->q, step, head->to[HS_TAP_QUERY]);
+    rows_keep(head, head->k, step, head->to[HS_TAP_KEY]);
+    rows_keep(head, head->v, step, head->to[HS_TAP_VALUE]);
     kernels->pack(D, T, head->k, 1, step, scratch->keys);   /* B = K' */
     kernels->pack(T, D, head->v, step, 1, scratch->values); /* B = V */
     compute_map(kernels, scratch, head);
-    if (head->value_norms)
+    if (head->to[HS_TAP_VALUE_NORMS])
         compute_norms(kernels, scratch, head);
     if (head->change.patched)
         hs__patch_output(&head->place, D, head->context, head->context_step);
     if (head->change.mean || head->change.factor != 1)
         output_change(head);
-    rows_keep(head, head->context, head->context_step, head->output);
-    if (head->similarity)
-        compute_similarity(kernels, scratch, head, head->context, head->context_step, head->similarity);
-    if (head->residual_similarity)
+    rows_keep(head, head->context, head->context_step, head->to[HS_TAP_HEAD_OUTPUT]);
+    if (head->to[HS_TAP_SIMILARITY])
+        compute_similarity(kernels, scratch, head, head->context, head->context_step,
+                           head->to[HS_TAP_SIMILARITY]);
+    if (head->to[HS_TAP_RESIDUAL_SIMILARITY])
         compute_similarity(kernels, scratch, head,
                            residual_rows(kernels, scratch, head, head->context, head->context_step), D,
-                           head->residual_similarity);
+                           head->to[HS_TAP_RESIDUAL_SIMILARITY]);
 }

@@ -137,7 +137,7 @@ typedef struct hs__head_place {
 } hs__head_place;
 
 /* One head of one sequence. q, k, v and context begin at the sequence's first row and the head's first
- * column. Every destination but context may be NULL. */
+ * column. */
 typedef struct hs__head {
     size_t T, D;
     float *q, *k, *v; /* [T][D] with `step` floats between rows; q and k are rotated in place */
@@ -157,19 +157,11 @@ typedef struct hs__head {
     bool causal;
     hs__head_change change;
     hs__head_place place;  /* read if change.patched */
-    const float *residual; /* factor of W_O (residual.h); needed by value_norms and residual_similarity */
+    const float *residual; /* factor of W_O (residual.h); needed by VALUE_NORMS and RESIDUAL_SIMILARITY */
     float *context;
     size_t context_step;
-    float *query, *key, *value;                  /* [T][D] */
-    float *value_norms;                          /* [T]; needs residual */
-    float *scores;                               /* [T][T] */
-    float *scores_c2c, *scores_c2p, *scores_p2c; /* [T][T] */
-    float *attention;                            /* [T][T] */
-    float *columns;                              /* [T], with attention */
-    float *output;                               /* [T][D] */
-    float *similarity;                           /* [T][T] */
-    float *residual_similarity;                  /* [T][T]; needs residual */
-    bool upper_only; /* only elements above the diagonal of similarities are needed */
+    float *to[HS_N_TAPS]; /* this head's part of each tap that has heads; NULL: not kept */
+    bool upper_only;      /* only elements above the diagonal of similarities are needed */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);
 

@@ -82,10 +82,9 @@ static hs__head_change change_of(const hs_sequence *sequence, size_t layer, size
     return change;
 }
 
-/* Returns the address of a head's part of a tap, or NULL if the tap is not kept. */
-static float *place(const hs_capture *capture, hs_tap tap, size_t l, size_t h)
+static hs_tap observed_similarity(const hs_observer *observer)
 {
-    return capture->arrays[tap] ? hs_capture_at(capture, tap, l, h) : NULL;
+    return observer->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
 }
 
 /* Sets the destinations of a head that the capture selects: the capture's arrays or, for an observer, its
@@ -95,27 +94,20 @@ static void head_place(const pass *p, const hs_capture *capture, size_t l, size_
 {
     const hs_observer *observer = p->plan->observer;
     const size_t T = p->n_longest;
-    head->query = place(capture, HS_TAP_QUERY, l, h);
-    head->key = place(capture, HS_TAP_KEY, l, h);
-    head->value = place(capture, HS_TAP_VALUE, l, h);
-    head->value_norms = place(capture, HS_TAP_VALUE_NORMS, l, h);
-    head->scores = place(capture, HS_TAP_SCORES, l, h);
-    head->scores_c2c = place(capture, HS_TAP_SCORES_C2C, l, h);
-    head->scores_c2p = place(capture, HS_TAP_SCORES_C2P, l, h);
-    head->scores_p2c = place(capture, HS_TAP_SCORES_P2C, l, h);
-    head->attention = place(capture, HS_TAP_ATTENTION, l, h);
-    head->columns = place(capture, HS_TAP_COLUMNS, l, h);
-    head->output = place(capture, HS_TAP_HEAD_OUTPUT, l, h);
-    head->similarity = place(capture, HS_TAP_SIMILARITY, l, h);
-    head->residual_similarity = place(capture, HS_TAP_RESIDUAL_SIMILARITY, l, h);
-    const bool kept = head->similarity || head->residual_similarity;
-    float **similarity = observer && observer->residual ? &head->residual_similarity : &head->similarity;
-    if (observer && !head->attention && observer->attention)
-        head->attention = observer->attention + slot * T * T;
-    if (observer && !head->columns && observer->columns)
-        head->columns = observer->columns + slot * T;
-    if (observer && !*similarity && observer->similarity) {
-        *similarity = observer->similarity + slot * T * T;
+    float **to = head->to;
+    for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+        if (capture->arrays[tap] && hs_tap_axes(tap)[1] == HS_AXIS_HEAD)
+            to[tap] = hs_capture_at(capture, tap, l, h);
+    if (!observer)
+        return;
+    const bool kept = to[HS_TAP_SIMILARITY] || to[HS_TAP_RESIDUAL_SIMILARITY];
+    const hs_tap similarity = observed_similarity(observer);
+    if (!to[HS_TAP_ATTENTION] && observer->attention)
+        to[HS_TAP_ATTENTION] = observer->attention + slot * T * T;
+    if (!to[HS_TAP_COLUMNS] && observer->columns)
+        to[HS_TAP_COLUMNS] = observer->columns + slot * T;
+    if (!to[similarity] && observer->similarity) {
+        to[similarity] = observer->similarity + slot * T * T;
         head->upper_only = !kept;
     }
 }
@@ -187,15 +179,14 @@ static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_
     positions_place(p, index, &head);
     if (h >= 0)
         head_place(p, capture, (size_t)l, (size_t)h, slot, &head);
-    if (head.value_norms || head.residual_similarity)
+    if (head.to[HS_TAP_VALUE_NORMS] || head.to[HS_TAP_RESIDUAL_SIMILARITY])
         head.residual = hs__residual_at(p->engine->residual, p->index, index);
     hs__attend(p->engine->kernels, &p->ws->attention[slot], &head);
-    if (h >= 0 && p->plan->observer)
-        p->plan->observer->show(
-            p->plan->observer->context, s, (size_t)l, (size_t)h,
-            &(hs_observed_head){head.attention,
-                                p->plan->observer->residual ? head.residual_similarity : head.similarity,
-                                head.columns});
+    const hs_observer *observer = p->plan->observer;
+    if (h >= 0 && observer)
+        observer->show(observer->context, s, (size_t)l, (size_t)h,
+                       &(hs_observed_head){head.to[HS_TAP_ATTENTION], head.to[observed_similarity(observer)],
+                                           head.to[HS_TAP_COLUMNS]});
     return true;
 }
 
