@@ -2,6 +2,8 @@
  */
 #include "api/output_structures.h"
 
+#include "engine/analysis/predictions.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,19 +39,6 @@ static void mark_passage(const hs__answer *a, uint8_t *ret_inside)
         ret_inside[i] = !e->special[i] && (!is_second || second[i] == 1);
 }
 
-/* Returns ln of the sum of exp(logit) over the passage; -INFINITY if it is empty. */
-static double log_total(const float *logits, const uint8_t *inside, size_t n)
-{
-    double most = -INFINITY, sum = 0;
-    for (size_t i = 0; i < n; i++)
-        if (inside[i])
-            most = fmax(most, (double)logits[i]);
-    for (size_t i = 0; i < n; i++)
-        if (inside[i])
-            sum += exp((double)logits[i] - most);
-    return sum > 0 ? most + log(sum) : most;
-}
-
 /* Keeps a span if it is among the best. Of equal spans the first stays ahead. */
 static void offer(spans *s, span offered)
 {
@@ -72,7 +61,7 @@ static void find_best(spans *s, const uint8_t *inside)
         for (size_t end = start; end < start + n && inside[start] && inside[end]; end++)
             offer(s, (span){.start = start, .end = end, .score = s->starts[start] + s->ends[end]});
     }
-    const double total = log_total(s->starts, inside, T) + log_total(s->ends, inside, T);
+    const double total = hs_log_sum_exact(s->starts, inside, T) + hs_log_sum_exact(s->ends, inside, T);
     for (size_t i = 0; i < s->n_best; i++) {
         const double start = (double)s->starts[s->best[i].start], end = (double)s->ends[s->best[i].end];
         s->best[i].probability = (float)exp(start + end - total);

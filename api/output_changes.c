@@ -35,17 +35,6 @@ static bool is_asked(const hs__analysis_request *wanted, size_t i)
     return wanted->task_outputs & task_outputs[i].bit;
 }
 
-static float relative(const float *changed, const float *baseline, size_t n)
-{
-    double difference = 0, whole = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double d = (double)changed[i] - (double)baseline[i];
-        difference += d * d;
-        whole += (double)baseline[i] * (double)baseline[i];
-    }
-    return (float)(sqrt(difference) / sqrt(whole)); /* NAN if both norms are 0 */
-}
-
 /* All layers are captured in both passes. */
 static void measure_hidden(const hs__answer *a, changes *c)
 {
@@ -54,7 +43,7 @@ static void measure_hidden(const hs__answer *a, changes *c)
         const float *changed = hs_capture_at(a->capture, HS_TAP_HIDDEN_STATE, s, 0);
         const float *baseline = hs_capture_at(a->baseline, HS_TAP_HIDDEN_STATE, s, 0);
         for (size_t t = 0; t < c->n_tokens; t++)
-            c->hidden[s * c->n_tokens + t] = relative(changed + t * H, baseline + t * H, H);
+            c->hidden[s * c->n_tokens + t] = (float)hs_relative_change(changed + t * H, baseline + t * H, H);
     }
 }
 
@@ -63,8 +52,8 @@ static void measure_maps(const hs__answer *a, hs_tap tap, size_t n_layers, size_
     const size_t T = a->capture->n_tokens;
     for (size_t l = 0; l < n_layers && !hs__answer_cancelled(a); l++)
         for (size_t h = 0; h < n_heads; h++)
-            ret[l * n_heads + h] =
-                relative(hs__answer_at(a, tap, l, h), hs__answer_baseline_at(a, tap, l, h), T * T);
+            ret[l * n_heads + h] = (float)hs_relative_change(hs__answer_at(a, tap, l, h),
+                                                             hs__answer_baseline_at(a, tap, l, h), T * T);
 }
 
 /* Reads the target from the last hidden states of both passes. */

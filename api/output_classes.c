@@ -2,6 +2,8 @@
  * fine-tuned checkpoint's head. */
 #include "api/output_structures.h"
 
+#include "engine/analysis/predictions.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +19,12 @@ typedef struct classes {
 
 /* ---- computing ---- */
 
-static void softmax(const float *logits, size_t n, float *ret)
-{
-    float most = logits[0];
-    double sum = 0;
-    for (size_t i = 1; i < n; i++)
-        most = logits[i] > most ? logits[i] : most;
-    for (size_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - (double)most);
-    for (size_t i = 0; i < n; i++)
-        ret[i] = (float)(exp((double)logits[i] - (double)most) / sum);
-}
-
 static void find_probabilities(classes *c)
 {
     const size_t n = c->n_classes;
     if (c->head->problem == HS_SINGLE_LABEL)
         for (size_t row = 0; row < c->n_rows; row++)
-            softmax(c->logits + row * n, n, c->probabilities + row * n);
+            hs_softmax(c->logits + row * n, n, c->probabilities + row * n);
     for (size_t i = 0; i < n && c->head->problem == HS_MULTI_LABEL; i++)
         c->probabilities[i] = (float)(1 / (1 + exp(-(double)c->logits[i])));
 }

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* at a time */
-
 typedef struct prediction_list {
     size_t n,
         n_states; /* positions; states read at each: 1, or with a lens 1 + layers, the last layer's last */
@@ -65,7 +63,7 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
 
 size_t hs__positions_at_once(const hs__answer *a, size_t n_states)
 {
-    const size_t room = LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
+    const size_t room = HS_LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
     return room > 0 ? room : 1;
 }
 

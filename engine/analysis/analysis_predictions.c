@@ -93,10 +93,36 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
         p->top_probabilities[i] = (float)(exp((double)(p->top_probabilities[i] - most)) / sum);
 }
 
+double hs_log_sum(const float *logits, size_t n)
+{
+    const float most = find_most(logits, n);
+    double sum = 0, weighted = 0;
+    sums_find(logits, n, most, &sum, &weighted);
+    return log(fmax(sum, 1)) + (double)most; /* the largest counts 1 */
+}
+
+HS_CLONES
+void hs_softmax(const float *logits, size_t n, float *ret)
+{
+    const float most = find_most(logits, n);
+    const float scale = (float)exp((double)most - hs_log_sum(logits, n));
+    for (size_t i = 0; i < n; i++)
+        ret[i] = hs__exp(logits[i] - most) * scale;
+}
+
+double hs_log_sum_exact(const float *logits, const uint8_t *inside, size_t n)
+{
+    double most = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!inside || inside[i])
+            most = fmax(most, (double)logits[i]);
+    for (size_t i = 0; i < n; i++)
+        if (!inside || inside[i])
+            sum += exp((double)logits[i] - most);
+    return most + log(sum);
+}
+
 double hs_loss(const float *logits, size_t vocab_size, int32_t id)
 {
-    const float most = find_most(logits, vocab_size);
-    double sum = 0, weighted = 0;
-    sums_find(logits, vocab_size, most, &sum, &weighted);
-    return log(fmax(sum, 1)) + (double)most - (double)logits[id]; /* the largest counts 1 */
+    return hs_log_sum(logits, vocab_size) - (double)logits[id];
 }

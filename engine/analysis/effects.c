@@ -5,6 +5,8 @@
  * reads the decoder. */
 #include "engine/analysis/effects.h"
 
+#include "engine/analysis/analysis_maps.h"
+#include "engine/analysis/predictions.h"
 #include "engine/arena.h"
 #include "model/clones.h"
 
@@ -12,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER_MAX     32                 /* variants of a pass */
-#define LOGITS_BYTES_MAX ((size_t)16 << 20) /* held at once */
+#define TOGETHER_MAX 32 /* variants of a pass */
 
 /* The data of a call. A variant is one head switched off. n counts those of a layer, `room` those of a
  * pass. */
@@ -23,29 +24,19 @@ typedef struct sweep {
     const hs_effects_wanted *wanted;
     const hs_capture *baseline;
     size_t T, H, V, n_layers, n_heads, room, n_threads;
-    size_t layer;     /* whose heads are switched off */
-    uint16_t *all;    /* [max(n_layers, n_heads)] 0, 1, ... */
-    double *norms;    /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
-    double *ratios;   /* [room][n_layers][n_heads]: |S' - S| / |S| */
-    float *maps;      /* [n_threads][T][T] */
-    float *states;    /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
-    size_t n_at_once; /* positions whose logits are held */
-    float *logits;    /* [n_at_once][1 + n][V] */
-    float *odds;      /* [V]: e^(x - max) of the baseline */
-    size_t n_target;  /* floats that the target reads of a variant */
-    float *targets;   /* [1 + n][n_target], the baseline's first */
+    size_t layer;         /* whose heads are switched off */
+    uint16_t *all;        /* [max(n_layers, n_heads)] 0, 1, ... */
+    double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
+    double *ratios;       /* [room][n_layers][n_heads]: |S' - S| / |S| */
+    float *maps;          /* [n_threads][T][T] */
+    float *states;        /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
+    size_t n_at_once;     /* positions whose logits are held */
+    float *logits;        /* [n_at_once][1 + n][V] */
+    float *probabilities; /* [V]: the baseline's */
+    size_t n_target;      /* floats that the target reads of a variant */
+    float *targets;       /* [1 + n][n_target], the baseline's first */
     hs_capture *captures[TOGETHER_MAX];
 } sweep;
-
-static size_t more(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t less(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- similarities ---- */
 
@@ -114,7 +105,7 @@ static float similarity_change(const sweep *s, size_t variant)
 
 /* ---- states ---- */
 
-static double row_change(const float *changed, const float *baseline, size_t n)
+double hs_relative_change(const float *changed, const float *baseline, size_t n)
 {
     double difference = 0, whole = 0;
     for (size_t i = 0; i < n; i++) {
@@ -122,7 +113,7 @@ static double row_change(const float *changed, const float *baseline, size_t n)
         difference += d * d;
         whole += (double)baseline[i] * (double)baseline[i];
     }
-    return sqrt(difference / whole);
+    return sqrt(difference) / sqrt(whole);
 }
 
 static float hidden_change(const sweep *s, const float *changed)
@@ -130,7 +121,7 @@ static float hidden_change(const sweep *s, const float *changed)
     const float *baseline = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0);
     double sum = 0;
     for (size_t i = 0; i < s->T; i++)
-        sum += row_change(changed + i * s->H, baseline + i * s->H, s->H);
+        sum += hs_relative_change(changed + i * s->H, baseline + i * s->H, s->H);
     return (float)(sum / (double)s->T);
 }
 
@@ -204,23 +195,6 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 
 /* ---- predictions ---- */
 
-/* Returns ln sum e^x. Writes e^(x - max) to odds, which may be NULL, and their sum to *ret_sum. */
-static double log_sum(const float *x, size_t n, float *odds, double *ret_sum)
-{
-    float most = -INFINITY;
-    for (size_t i = 0; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        const float e = expf(x[i] - most);
-        sum += (double)e;
-        if (odds)
-            odds[i] = e;
-    }
-    *ret_sum = sum;
-    return (double)most + log(sum < 1 ? 1 : sum); /* the largest counts 1 */
-}
-
 /* Returns the token whose probability counts at a position: the one there, or the next one if the model is
  * causal. Returns -1 for a mask and for the end of the text. */
 static int32_t token_at(const sweep *s, size_t position)
@@ -236,15 +210,15 @@ static int32_t token_at(const sweep *s, size_t position)
  * id is that token, or -1. */
 static void position_compare(const sweep *s, const float *logits, int32_t id, double *kl, double *logprob)
 {
-    double sum, unused;
-    const double baseline = log_sum(logits, s->V, s->odds, &sum);
+    const double baseline = hs_log_sum(logits, s->V);
+    hs_softmax(logits, s->V, s->probabilities);
     for (size_t h = 0; h < s->wanted->n_heads; h++) {
         const float *changed = logits + (1 + h) * s->V;
-        const double other = log_sum(changed, s->V, NULL, &unused);
-        double mean = 0; /* of the logits' difference, under the baseline's distribution */
+        const double other = hs_log_sum(changed, s->V);
+        double divergence = 0;
         for (size_t i = 0; i < s->V; i++)
-            mean += (double)s->odds[i] * ((double)logits[i] - (double)changed[i]);
-        const double divergence = mean / sum - baseline + other;
+            divergence +=
+                (double)s->probabilities[i] * (((double)logits[i] - baseline) - ((double)changed[i] - other));
         kl[h] += divergence < 0 ? 0 : divergence; /* rounding may make it negative */
         if (id >= 0)
             logprob[h] += (double)changed[id] - other - (double)logits[id] + baseline;
@@ -262,7 +236,7 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
     for (size_t p = 0, n; p < wanted->n_positions; p += n) {
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
-        n = less(s->n_at_once, wanted->n_positions - p);
+        n = hs__min(s->n_at_once, wanted->n_positions - p);
         const hs_status st = hs_engine_predict(s->engine, s->states + p * n_rows * s->H, n * n_rows, 0,
                                                s->n_threads, s->logits, err);
         if (st)
@@ -303,7 +277,7 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
     const hs_effects_wanted *wanted = s->wanted;
     hs_status st = captures_make(s, err);
     for (size_t h = 0, n; h < wanted->n_heads && !st; h += n) {
-        n = less(s->room, wanted->n_heads - h);
+        n = hs__min(s->room, wanted->n_heads - h);
         st = heads_compare(s, h, n, control, ret + h, err);
         if (!st && wanted->progress)
             wanted->progress(wanted->context, n_done + h + n);
@@ -318,13 +292,13 @@ static void sweep_layout(sweep *s, hs__arena *arena)
 {
     const size_t n_maps = s->n_layers * s->n_heads, P = s->wanted->n_positions,
                  n_rows = 1 + s->wanted->n_heads;
-    s->all = hs__arena_take(arena, more(s->n_layers, s->n_heads) * sizeof *s->all);
+    s->all = hs__arena_take(arena, hs__max(s->n_layers, s->n_heads) * sizeof *s->all);
     s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
     s->ratios = hs__arena_take(arena, s->room * n_maps * sizeof *s->ratios);
     s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
-    s->odds = hs__arena_floats(arena, P > 0 ? s->V : 0);
+    s->probabilities = hs__arena_floats(arena, P > 0 ? s->V : 0);
     s->targets = hs__arena_floats(arena, n_rows * s->n_target);
 }
 
@@ -333,7 +307,7 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wa
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const size_t T = wanted->baseline->n_tokens, n_rows = 1 + wanted->n_heads;
-    const size_t held = LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
+    const size_t held = HS_LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
     return (sweep){
         .engine = engine,
         .wanted = wanted,
@@ -343,9 +317,9 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wa
         .V = shape->vocab_size,
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
-        .room = less(less(more(tokens_max / T, 1), wanted->n_heads), TOGETHER_MAX),
-        .n_threads = more(n_threads, 1),
-        .n_at_once = less(more(held, 1), wanted->n_positions),
+        .room = hs__min(hs__min(hs__max(tokens_max / T, 1), wanted->n_heads), TOGETHER_MAX),
+        .n_threads = hs__max(n_threads, 1),
+        .n_at_once = hs__min(hs__max(held, 1), wanted->n_positions),
         .n_target = hs_target_floats(hs_engine_architecture(engine), &wanted->target, T),
     };
 }
@@ -366,7 +340,7 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
 {
     const hs_effects_wanted *wanted = s->wanted;
     hs_status st = HS_OK;
-    for (size_t i = 0; i < more(s->n_layers, s->n_heads); i++)
+    for (size_t i = 0; i < hs__max(s->n_layers, s->n_heads); i++)
         s->all[i] = (uint16_t)i;
     norms_find(s);
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);

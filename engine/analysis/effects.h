@@ -48,6 +48,9 @@ typedef struct hs_effects_wanted {
     void *context;
 } hs_effects_wanted;
 
+/* Returns |changed - baseline| / |baseline|; NAN if both are 0. */
+double hs_relative_change(const float *changed, const float *baseline, size_t n);
+
 /* Returns the bytes that a call allocates beside the workspace, which holds one text of the maximum
  * length. */
 size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_wanted *wanted, size_t n_threads);

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HS_TOP_MAX 100
+#define HS_TOP_MAX          100
+#define HS_LOGITS_BYTES_MAX ((size_t)16 << 20) /* of rows as long as the vocabulary that are held at once */
 
 typedef struct hs_prediction {
     float probability; /* of the given token */
@@ -21,6 +22,16 @@ typedef struct hs_prediction {
  * HS_TOP_MAX. */
 void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size_t top_k,
                         hs_prediction *ret_prediction);
+
+/* Returns ln sum e^x of a row as long as a vocabulary, within 1e-6. */
+double hs_log_sum(const float *logits, size_t n);
+
+/* Writes e^x / sum e^x to ret [n]. */
+void hs_softmax(const float *logits, size_t n, float *ret);
+
+/* Returns ln sum e^x, in double precision, of the numbers that `inside` marks; NULL: of all. -INFINITY if
+ * there are none. */
+double hs_log_sum_exact(const float *logits, const uint8_t *inside, size_t n);
 
 /* Returns the loss of token id in nats: -ln p. */
 double hs_loss(const float *logits, size_t vocab_size, int32_t id);

@@ -1,5 +1,5 @@
 /* target.c - reads rows of the last states through the head that the target belongs to. Logits are computed
- * for as many rows at a time as LOGITS_BYTES_MAX holds. */
+ * for as many rows at a time as HS_LOGITS_BYTES_MAX holds. */
 #include "engine/analysis/target.h"
 
 #include "engine/analysis/predictions.h"
@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LOGITS_BYTES_MAX ((size_t)16 << 20)
 
 static const hs_task_head *head_of(const hs_architecture *architecture)
 {
@@ -62,21 +60,9 @@ hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const
 
 /* ---- numbers ---- */
 
-/* Returns ln sum e^x. */
-static double log_sum(const float *x, size_t n)
-{
-    float most = x[0];
-    double sum = 0;
-    for (size_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    for (size_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - (double)most);
-    return (double)most + log(sum < 1 ? 1 : sum); /* the largest counts 1 */
-}
-
 static double softmax_divergence(const float *p, const float *q, size_t n)
 {
-    const double p_sum = log_sum(p, n), q_sum = log_sum(q, n);
+    const double p_sum = hs_log_sum_exact(p, NULL, n), q_sum = hs_log_sum_exact(q, NULL, n);
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += exp((double)p[i] - p_sum) * (((double)p[i] - p_sum) - ((double)q[i] - q_sum));
@@ -197,7 +183,7 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
             ret_values[i] = distance(rows, rows + i * D, D);
         return HS_OK;
     }
-    const size_t most = LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;
+    const size_t most = HS_LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;
     const size_t room = most < 1 ? 1 : most < n_all ? most : n_all;
     float *logits = malloc((room + 1) * W * sizeof *logits);
     if (!logits)
