@@ -1,15 +1,10 @@
 /* output_effects.c - the effect of ablating each requested head. hs__effects_run computes the effects after
  * the baseline pass, with the worker's workspace. */
 #include "api/field_target.h"
+#include "api/head_figures.h"
 #include "api/output_structures.h"
 
 #include <stdlib.h>
-
-static bool always(const hs__answer *a)
-{
-    (void)a;
-    return true;
-}
 
 static bool predicts(const hs__answer *a)
 {
@@ -31,24 +26,13 @@ static bool has_classes(const hs__answer *a)
 }
 
 /* The figures by name, in the order of the answer. */
-static const struct {
-    const char *name, *array;
-    size_t offset;
-    bool (*applies)(const hs__answer *a);
-} figures[] = {
-    {"hidden_change", "effects_hidden_change", offsetof(hs_effect, hidden_change), always},
-    {"similarity_change", "effects_similarity_change", offsetof(hs_effect, similarity_change), always},
-    {"prediction_kl", "effects_prediction_kl", offsetof(hs_effect, prediction_kl), predicts},
-    {"logprob_change", "effects_logprob_change", offsetof(hs_effect, logprob_change), predicts},
-    {"target_change", "effects_target_change", offsetof(hs_effect, target_change), has_target},
-    {"class_kl", "effects_class_kl", offsetof(hs_effect, class_kl), has_classes},
+static const hs__head_figure figures[] = {
+#define FIGURE(name, is_answered) HS__HEAD_FIGURE("effects", hs_effect, name, is_answered)
+    FIGURE(hidden_change, NULL),      FIGURE(similarity_change, NULL),   FIGURE(prediction_kl, predicts),
+    FIGURE(logprob_change, predicts), FIGURE(target_change, has_target), FIGURE(class_kl, has_classes),
+#undef FIGURE
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
-
-static float figure(const hs_effect *effect, size_t k)
-{
-    return *(const float *)(const void *)((const char *)effect + figures[k].offset);
-}
 
 /* ---- computing ---- */
 
@@ -110,24 +94,12 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return HS_OK;
 }
 
-static void destroy(void *result)
-{
-    (void)result;
-}
-
 /* ---- writing ---- */
 
 static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     hs__buffer_text(b, "{");
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        if (!figures[k].applies(a))
-            continue;
-        hs__buffer_text(b, k ? ",\"" : "\"");
-        hs__buffer_text(b, figures[k].name);
-        hs__buffer_text(b, "\":");
-        hs__json_float(b, figure((const hs_effect *)result + at, k), (int)a->wanted->digits);
-    }
+    hs__head_figures_write(b, a, figures, N_FIGURES, (const hs_effect *)result + at);
     hs__buffer_text(b, "}");
 }
 
@@ -138,14 +110,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        if (!figures[k].applies(a))
-            continue;
-        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
-        for (size_t i = 0; i < n_layers * n_heads && to; i++)
-            to[i] = figure((const hs_effect *)result + i, k);
-    }
+    hs__head_figures_add(arrays, a, figures, N_FIGURES, result, sizeof(hs_effect));
 }
 
 static size_t json_bytes_max(const hs__measures *m)
@@ -159,5 +124,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_effects = {
-    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, NULL, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -1,24 +1,19 @@
 /* output_head_scores.c - scores of the requested heads on random repeated sequences. hs__head_scores_run
  * computes them by passes of their own, with the worker's workspace; the request's text does not matter. */
+#include "api/head_figures.h"
 #include "api/output_structures.h"
 
 #include <stdlib.h>
 
 /* The figures by name, in the order of the answer. */
-static const struct {
-    const char *name, *array;
-    size_t offset;
-} figures[] = {
-    {"previous", "head_scores_previous", offsetof(hs_head_score, previous)},
-    {"duplicate", "head_scores_duplicate", offsetof(hs_head_score, duplicate)},
-    {"induction", "head_scores_induction", offsetof(hs_head_score, induction)},
+static const hs__head_figure figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("head_scores", hs_head_score, name, NULL)
+    FIGURE(previous),
+    FIGURE(duplicate),
+    FIGURE(induction),
+#undef FIGURE
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
-
-static float figure(const hs_head_score *score, size_t k)
-{
-    return *(const float *)(const void *)((const char *)score + figures[k].offset);
-}
 
 /* ---- computing ---- */
 
@@ -118,21 +113,12 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     return HS_OK;
 }
 
-static void destroy(void *result)
-{
-    (void)result;
-}
-
 /* ---- writing ---- */
 
 static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
 {
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        hs__buffer_text(b, k ? ",\"" : "{\"");
-        hs__buffer_text(b, figures[k].name);
-        hs__buffer_text(b, "\":");
-        hs__json_float(b, figure((const hs_head_score *)result + at, k), (int)a->wanted->digits);
-    }
+    hs__buffer_text(b, "{");
+    hs__head_figures_write(b, a, figures, N_FIGURES, (const hs_head_score *)result + at);
     hs__buffer_text(b, "}");
 }
 
@@ -143,12 +129,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
-        for (size_t i = 0; i < n_layers * n_heads && to; i++)
-            to[i] = figure((const hs_head_score *)result + i, k);
-    }
+    hs__head_figures_add(arrays, a, figures, N_FIGURES, result, sizeof(hs_head_score));
 }
 
 static size_t json_bytes_max(const hs__measures *m)
@@ -162,5 +143,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_head_scores = {
-    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, NULL, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -3,16 +3,7 @@
 
 #include "api/outputs.h"
 
-const float *hs__part_queries(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_keys(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_values(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_scores(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_scores_c2c(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_scores_c2p(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_scores_p2c(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_similarities(const hs__answer *answer, size_t l, size_t h, float *into);
-const float *hs__part_head_outputs(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_hidden_states(const hs__answer *answer, size_t l, size_t h, float *into);
 
 /* Norms of what a head would write into the hidden state, f(x) = v W_O. */

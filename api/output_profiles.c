@@ -1,6 +1,7 @@
 /* output_profiles.c - attention profiles of heads: attention to neighbours, special tokens, punctuation and
  * repeated tokens, and the class by Clark et al. (2019). Includes special tokens regardless of
  * special_tokens. */
+#include "api/head_figures.h"
 #include "api/output_structures.h"
 
 #include <stdlib.h>
@@ -8,14 +9,8 @@
 static const char *const labels[] = {"position", "special", "broad", "other"}; /* as hs_head_label */
 
 /* The figures by name, in the order of the answer. */
-static const struct {
-    const char *name, *array;
-    size_t offset;
-} figures[] = {
-#define FIGURE(name)                                                                                         \
-    {                                                                                                        \
-#name, "profiles_" #name, offsetof(hs_head_profile, name)                                            \
-    }
+static const hs__head_figure figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("profiles", hs_head_profile, name, NULL)
     FIGURE(self),          FIGURE(previous),    FIGURE(next),          FIGURE(first),
     FIGURE(separator),     FIGURE(punctuation), FIGURE(same_token),    FIGURE(entropy),
     FIGURE(entropy_first), FIGURE(confidence),  FIGURE(mean_distance),
@@ -23,11 +18,6 @@ static const struct {
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
 #define N_OFFSETS ((size_t)2 * HS_PROFILE_REACH + 1)
-
-static float figure(const hs_head_profile *profile, size_t k)
-{
-    return *(const float *)(const void *)((const char *)profile + figures[k].offset);
-}
 
 /* marks is scratch of 3 T bytes. */
 static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *marks)
@@ -67,11 +57,8 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     const int digits = (int)a->wanted->digits;
     hs__buffer_text(b, "{\"label\":\"");
     hs__buffer_text(b, labels[profile->label]);
-    hs__buffer_text(b, "\"");
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        hs__json_key(b, figures[k].name);
-        hs__json_float(b, figure(profile, k), digits);
-    }
+    hs__buffer_text(b, "\",");
+    hs__head_figures_write(b, a, figures, N_FIGURES, profile);
     hs__json_key(b, "offsets");
     hs__json_floats(b, profile->offsets, N_OFFSETS, digits);
     hs__buffer_text(b, "}");
@@ -95,11 +82,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 {
     const hs_head_profile *profiles = result;
     const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
-    for (size_t k = 0; k < N_FIGURES; k++) {
-        float *to = hs__arrays_add(arrays, figures[k].array, HS__ELEMENT_F4, 2, n_layers, n_heads);
-        for (size_t i = 0; i < n_layers * n_heads && to; i++)
-            to[i] = figure(&profiles[i], k);
-    }
+    hs__head_figures_add(arrays, a, figures, N_FIGURES, profiles, sizeof *profiles);
     add_offsets(arrays, profiles, n_layers, n_heads);
     uint8_t *to = hs__arrays_add(arrays, "profiles_label", HS__ELEMENT_U1, 2, n_layers, n_heads);
     for (size_t i = 0; i < n_layers * n_heads && to; i++)

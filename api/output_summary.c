@@ -1,9 +1,22 @@
 /* output_summary.c - figures of one head: its pairs, their tokens and distances, and its attention. */
+#include "api/head_figures.h"
 #include "api/output_structures.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
+
+/* The figures by name, in the order of the answer. The number of high pairs follows the first one, the focal
+ * token the next N_OF_PAIRS. */
+static const hs__head_figure figures[] = {
+#define FIGURE(name) HS__HEAD_FIGURE("summary", hs_head_summary, name, NULL)
+    FIGURE(max_similarity),      FIGURE(repeated_share),
+    FIGURE(same_sentence_share), FIGURE(repeated_same_sentence_share),
+    FIGURE(mean_distance),       FIGURE(focal_share),
+    FIGURE(attention_entropy),   FIGURE(separator_attention),
+    FIGURE(snr_dprime),
+#undef FIGURE
+};
+enum { N_FIGURES = sizeof figures / sizeof *figures, N_OF_PAIRS = 4, N_LAST = N_FIGURES - 1 - N_OF_PAIRS };
 
 /* Marks [CLS], [SEP] and sentence ends with 1. */
 static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
@@ -42,23 +55,15 @@ out:
     return st;
 }
 
-static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, float value)
-{
-    hs__json_key(b, name);
-    hs__json_float(b, value, (int)a->wanted->digits);
-}
-
 static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     const hs_head_summary *s = &((const hs_head_summary *)result)[at];
-    hs__buffer_text(b, "{\"max_similarity\":");
-    hs__json_float(b, s->max_similarity, (int)a->wanted->digits);
+    hs__buffer_text(b, "{");
+    hs__head_figures_write(b, a, figures, 1, s);
     hs__json_key(b, "high_pairs");
     hs__json_integer(b, (int64_t)s->high_pairs);
-    write_figure(b, a, "repeated_share", s->repeated_share);
-    write_figure(b, a, "same_sentence_share", s->same_sentence_share);
-    write_figure(b, a, "repeated_same_sentence_share", s->repeated_same_sentence_share);
-    write_figure(b, a, "mean_distance", s->mean_distance);
+    hs__buffer_text(b, ",");
+    hs__head_figures_write(b, a, figures + 1, N_OF_PAIRS, s);
     hs__json_key(b, "focal_token");
     if (s->focal_token < 0)
         hs__buffer_text(b, "null,\"focal_position\":null");
@@ -67,10 +72,8 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
         hs__json_key(b, "focal_position");
         hs__json_integer(b, s->focal_token);
     }
-    write_figure(b, a, "focal_share", s->focal_share);
-    write_figure(b, a, "attention_entropy", s->attention_entropy);
-    write_figure(b, a, "separator_attention", s->separator_attention);
-    write_figure(b, a, "snr_dprime", s->snr_dprime);
+    hs__buffer_text(b, ",");
+    hs__head_figures_write(b, a, figures + 1 + N_OF_PAIRS, N_LAST, s);
     hs__buffer_add(b, "}", 1);
 }
 
@@ -79,29 +82,10 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     hs__json_heads(b, a, result, write_head);
 }
 
-static void add_figures(hs__arrays *arrays, const hs__answer *a, const hs_head_summary *summaries,
-                        const char *name, size_t offset)
-{
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
-    float *to = hs__arrays_add(arrays, name, HS__ELEMENT_F4, 2, n_layers, n_heads);
-    for (size_t i = 0; i < n_layers * n_heads && to; i++)
-        memcpy(&to[i], (const char *)&summaries[i] + offset, sizeof *to);
-}
-
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const hs_head_summary *summaries = result;
-#define FIGURE(name) add_figures(arrays, a, summaries, "summary_" #name, offsetof(hs_head_summary, name))
-    FIGURE(max_similarity);
-    FIGURE(repeated_share);
-    FIGURE(same_sentence_share);
-    FIGURE(repeated_same_sentence_share);
-    FIGURE(mean_distance);
-    FIGURE(focal_share);
-    FIGURE(attention_entropy);
-    FIGURE(separator_attention);
-    FIGURE(snr_dprime);
-#undef FIGURE
+    hs__head_figures_add(arrays, a, figures, N_FIGURES, summaries, sizeof *summaries);
     const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
     int64_t *high = hs__arrays_add(arrays, "summary_high_pairs", HS__ELEMENT_I8, 2, n_layers, n_heads);
     int32_t *focal = hs__arrays_add(arrays, "summary_focal_position", HS__ELEMENT_I4, 2, n_layers, n_heads);

@@ -41,8 +41,7 @@ static const hs__output rows[] = {
     {"attentions",
      HS_KEEP(ATTENTION),
      {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_attentions,
-     HS__RANGE_UNIT,
+     .range = HS__RANGE_UNIT,
      .hook = "attn.hook_pattern",
      .is_default = true},
     {"similarities",
@@ -54,7 +53,6 @@ static const hs__output rows[] = {
     {"head_outputs",
      HS_KEEP(HEAD_OUTPUT),
      {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-     hs__part_head_outputs,
      .hook = "attn.hook_z",
      .range = HS__RANGE_ANY},
     {"hidden_states",
@@ -66,42 +64,26 @@ static const hs__output rows[] = {
     {"queries",
      HS_KEEP(QUERY),
      {LAYER, HEAD, TOKEN, HEAD_WIDTH},
-     hs__part_queries,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_q"},
     {"keys",
      HS_KEEP(KEY),
      {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
-     hs__part_keys,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_k"},
     {"values",
      HS_KEEP(VALUE),
      {LAYER, KV_HEAD, TOKEN, HEAD_WIDTH},
-     hs__part_values,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_v"},
     {"scores",
      HS_KEEP(SCORES),
      {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_scores,
      .range = HS__RANGE_ANY,
      .hook = "attn.hook_attn_scores"},
-    {"scores_c2c",
-     HS_KEEP(SCORES_C2C),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_scores_c2c,
-     .range = HS__RANGE_ANY},
-    {"scores_c2p",
-     HS_KEEP(SCORES_C2P),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_scores_c2p,
-     .range = HS__RANGE_ANY},
-    {"scores_p2c",
-     HS_KEEP(SCORES_P2C),
-     {LAYER, HEAD, TOKEN, TOKEN},
-     hs__part_scores_p2c,
-     .range = HS__RANGE_ANY},
+    {"scores_c2c", HS_KEEP(SCORES_C2C), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
+    {"scores_c2p", HS_KEEP(SCORES_C2P), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
+    {"scores_p2c", HS_KEEP(SCORES_P2C), {LAYER, HEAD, TOKEN, TOKEN}, .range = HS__RANGE_ANY},
     {"value_norms", HS_KEEP(VALUE_NORMS), {LAYER, HEAD, TOKEN}, hs__part_value_norms, .range = HS__RANGE_ANY},
     {"weighted_norms",
      HS_KEEP(VALUE_NORMS) | HS_KEEP(ATTENTION),
@@ -279,7 +261,7 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 void hs__outputs_finish(hs__answer *a)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (a->results[i])
+        if (a->results[i] && rows[i].structure->destroy)
             rows[i].structure->destroy(a->results[i]);
     free(a->scratch);
     free(a->rollouts);
@@ -287,6 +269,13 @@ void hs__outputs_finish(hs__answer *a)
 }
 
 /* ---- array outputs ---- */
+
+/* Returns the block at l and h. An output without `part` is the array of its tap. */
+static const float *part_of(const hs__output *output, const hs__answer *a, size_t l, size_t h, float *into)
+{
+    return output->part ? output->part(a, l, h, into)
+                        : hs__answer_at(a, (hs_tap)__builtin_ctz(output->taps), l, h);
+}
 
 static bool has_heads(const hs__output *output)
 {
@@ -334,11 +323,11 @@ const float *hs__output_part(const hs__output *output, const hs__answer *a, size
     const hs__analysis_request *wanted = a->wanted;
     float *sum = hs__answer_scratch(a, slot), *one = sum + hs__answer_part_floats(a);
     if (!has_heads(output))
-        return output->part(a, l, h, one);
+        return part_of(output, a, l, h, one);
     uint16_t at[HS_HEADS_MAX];
     const size_t n_heads = heads_find(output, wanted, a->model->shape, at);
     if (wanted->reduce == HS__REDUCE_NONE)
-        return output->part(a, l, at[h], one);
+        return part_of(output, a, l, at[h], one);
     const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
     size_t lengths[HS_AXES_MAX], n = 1;
     const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, a->capture->n_tokens, lengths);
@@ -346,7 +335,7 @@ const float *hs__output_part(const hs__output *output, const hs__answer *a, size
         n *= lengths[axis];
     memset(sum, 0, n * sizeof *sum);
     for (size_t head = 0; head < n_heads; head++) {
-        const float *part = output->part(a, l, at[head], one);
+        const float *part = part_of(output, a, l, at[head], one);
         for (size_t i = 0; i < n; i++)
             sum[i] += part[i] * weight;
     }

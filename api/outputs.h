@@ -3,9 +3,9 @@
  * The reader of requests, the choice of taps, the bound on an answer's size, all three writers, the command
  * line's help and the tests use this table. There are two kinds of rows:
  *
- *     arrays      have axes and `part`, which finds or computes the block of one layer and head; written as
- *                 nested lists, or as one array of the requested dtype
- *     structures  are more than an array (pairs, segments, ...); computed and written by their hs__structure
+ *     arrays      have axes: the array of a tap, or `part`, which finds or computes the block of one layer
+ * and head; written as nested lists, or as one array of the requested dtype structures  are more than an
+ * array (pairs, segments, ...); computed and written by their hs__structure
  *
  * Adding an output is a row in outputs.c and its functions; docs/explanation/tour.md shows how. */
 #pragma once
@@ -31,7 +31,7 @@ typedef struct hs__measures {
 /* The functions that compute and write a structure. `result` is the one that compute returned. */
 typedef struct hs__structure {
     hs_status (*compute)(const hs__answer *answer, void **ret_result, hs_error *err);
-    void (*destroy)(void *result); /* never NULL */
+    void (*destroy)(void *result); /* NULL: the job owns the result */
     void (*write_json)(hs__buffer *buffer, const hs__answer *answer, const void *result);
     void (*add_arrays)(hs__arrays *arrays, const hs__answer *answer, const void *result);
     size_t (*json_bytes_max)(const hs__measures *measures);
@@ -45,10 +45,10 @@ typedef struct hs__output {
     const char *name;
     unsigned taps; /* what the pass must keep */
 
-    /* Arrays. The first axis is LAYER or STATE; the second may be HEAD, which `reduce` applies to. part
-     * returns the block of the other axes at l and h (0 without HEAD). Threads may call it with different
-     * `into`, which hold hs__answer_part_floats and then the scratch of hs_effective_attention. The block is
-     * valid until `into` is used again. */
+    /* Arrays. The first axis is LAYER or STATE; the second may be HEAD, which `reduce` applies to. An
+     * output that is the array of one tap has no part. Otherwise part returns the block of the other axes at
+     * l and h (0 without HEAD). Threads may call it with different `into`, which hold hs__answer_part_floats
+     * and then the scratch of hs_effective_attention. The block is valid until `into` is used again. */
     hs_axis axes[HS_AXES_MAX + 1];
     const float *(*part)(const hs__answer *answer, size_t l, size_t h, float *into);
     hs__range range;

@@ -1,0 +1,40 @@
+/* head_figures.c - writes the figures of heads. */
+#include "api/head_figures.h"
+
+static bool is_answered(const hs__head_figure *figure, const hs__answer *a)
+{
+    return !figure->is_answered || figure->is_answered(a);
+}
+
+static float value(const hs__head_figure *figure, const void *head)
+{
+    return *(const float *)(const void *)((const char *)head + figure->offset);
+}
+
+void hs__head_figures_write(hs__buffer *b, const hs__answer *a, const hs__head_figure *figures, size_t n,
+                            const void *head)
+{
+    bool first = true;
+    for (const hs__head_figure *figure = figures; figure < figures + n; figure++) {
+        if (!is_answered(figure, a))
+            continue;
+        hs__buffer_text(b, first ? "\"" : ",\"");
+        hs__buffer_text(b, figure->name);
+        hs__buffer_text(b, "\":");
+        hs__json_float(b, value(figure, head), (int)a->wanted->digits);
+        first = false;
+    }
+}
+
+void hs__head_figures_add(hs__arrays *arrays, const hs__answer *a, const hs__head_figure *figures, size_t n,
+                          const void *heads, size_t size)
+{
+    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    for (const hs__head_figure *figure = figures; figure < figures + n; figure++) {
+        if (!is_answered(figure, a))
+            continue;
+        float *to = hs__arrays_add(arrays, figure->array, HS__ELEMENT_F4, 2, n_layers, n_heads);
+        for (size_t i = 0; i < n_layers * n_heads && to; i++)
+            to[i] = value(figure, (const char *)heads + i * size);
+    }
+}
