@@ -31,23 +31,48 @@ typedef struct layout {
 
 /* ---- colours ---- */
 
-static const unsigned char stops[][5][3] = {
-    [HS__PALETTE_BLUE] = {{246, 248, 251}, {161, 196, 233}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
-    [HS__PALETTE_ORANGE] = {{251, 248, 243}, {243, 202, 146}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
-    [HS__PALETTE_GREEN] = {{236, 238, 238}, {169, 201, 196}, {79, 154, 146}, {15, 107, 102}, {5, 63, 62}},
+enum { STOPS = 6 };
+
+/* The viewer's on a light page (static/src/maps/colour.ts). The last runs downwards from 0. */
+static const unsigned char stops[][STOPS][3] = {
+    [HS__PALETTE_BLUE] =
+        {{246, 248, 251}, {195, 216, 240}, {127, 176, 226}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
+    [HS__PALETTE_ORANGE] =
+        {{251, 248, 243}, {247, 220, 178}, {238, 177, 103}, {213, 127, 39}, {159, 79, 12}, {87, 36, 4}},
+    [HS__PALETTE_GREEN] =
+        {{236, 238, 238}, {182, 208, 204}, {115, 173, 166}, {53, 135, 128}, {13, 98, 94}, {5, 63, 62}},
+    [HS__PALETTE_SIGNED] =
+        {{251, 248, 243}, {229, 217, 237}, {197, 176, 222}, {158, 127, 200}, {111, 69, 166}, {51, 19, 92}},
 };
 
-/* Colours 1 to 255 go from low to high; 0 is white. */
-static void colours_fill(hs__palette palette, hs__colours ret)
+/* Writes the colour at a share in [0, 1] of the way through some stops. */
+static void colour_mix(hs__palette palette, double share, unsigned char ret[3])
 {
-    for (size_t i = 0; i < 256; i++) {
-        const double at = i ? 4.0 * (double)(i - 1) / 254 : 0;
-        const size_t k = at < 3 ? (size_t)at : 3;
-        for (size_t c = 0; c < 3; c++) {
-            const double a = stops[palette][k][c], b = stops[palette][k + 1][c];
-            ret[i][c] = (unsigned char)(i ? a + (at - (double)k) * (b - a) + 0.5 : 255);
-        }
+    const double at = (STOPS - 1) * share;
+    const size_t k = at < STOPS - 2 ? (size_t)at : STOPS - 2;
+    for (size_t c = 0; c < 3; c++) {
+        const double a = stops[palette][k][c], b = stops[palette][k + 1][c];
+        ret[c] = (unsigned char)(a + (at - (double)k) * (b - a) + 0.5);
     }
+}
+
+void hs__palette_colours(hs__palette palette, hs__colours ret)
+{
+    memset(ret[0], 255, sizeof ret[0]);
+    for (size_t i = 1; i < 256; i++) {
+        const double share = (double)(i - 1) / 254;
+        if (palette != HS__PALETTE_SIGNED)
+            colour_mix(palette, share, ret[i]);
+        else
+            colour_mix(share < 0.5 ? HS__PALETTE_SIGNED : HS__PALETTE_ORANGE, fabs(2 * share - 1), ret[i]);
+    }
+}
+
+const char *hs__figure_number(double value, char ret[32])
+{
+    const double size = fabs(value);
+    snprintf(ret, 32, size >= 1000 && size < 1e6 ? "%.0f" : "%.3g", value);
+    return ret;
 }
 
 static unsigned char colour_index(const hs__panel *p, float value)
@@ -95,7 +120,8 @@ static void rows_measure(layout *y)
     const double title = p->row_title && !f->tight ? LINE * y->font : 0;
     y->left = title + widest(p->row_labels, p->n_rows, label_max) * y->font + 2;
     cells_measure(y);
-    y->row_font = f->tight || f->labels == HS__LABELS_NONE ? 0 : font_that_fits(y->font, y->cell_height);
+    const bool shown = p->row_labels && !f->tight && f->labels != HS__LABELS_NONE;
+    y->row_font = shown ? font_that_fits(y->font, y->cell_height) : 0;
     if (y->row_font)
         return;
     y->row_ticks = f->labels == HS__LABELS_AUTO && !f->tight;
@@ -114,7 +140,7 @@ static void columns_measure(layout *y)
         return;
     y->top += p->column_title ? LINE * y->font : 0;
     const bool lies = (longest + 0.4) * y->font <= y->cell_width;
-    y->column_font = lies ? y->font : font_that_fits(y->font, y->cell_width);
+    y->column_font = !p->column_labels ? 0 : lies ? y->font : font_that_fits(y->font, y->cell_width);
     y->upright = !lies && y->column_font > 0;
     y->column_ticks = !y->column_font && f->labels == HS__LABELS_AUTO;
     y->top += y->upright ? longest * y->column_font + 3 : LINE * y->font;
@@ -141,13 +167,29 @@ static bool scale_is_shared(const hs__figure *f)
     return true;
 }
 
+/* Returns the value at a share of the way from low to high. */
+static double scale_value(const hs__panel *p, double share)
+{
+    return (double)p->low + share * ((double)p->high - (double)p->low);
+}
+
+static double scale_width(const layout *y)
+{
+    const hs__panel *p = &y->figure->panels[0];
+    double width = hs__font_width(p->unit ? "0.00000" : "0.000");
+    char number[32];
+    for (int k = 0; k < 3; k++)
+        width = fmax(width, hs__font_width(hs__figure_number(scale_value(p, k / 2.0), number)));
+    return BAR_WIDTH + 4 + (width + (p->unit ? LINE + 0.5 : 0)) * y->font;
+}
+
 static void measure(layout *y)
 {
     const hs__figure *f = y->figure;
     const double page = f->width_mm / 25.4 * 72;
     y->font = f->font_pt;
     y->shares_scale = scale_is_shared(f);
-    const double scale = y->shares_scale ? BAR_WIDTH + 4 + hs__font_width("0.0000") * y->font : 0;
+    const double scale = y->shares_scale ? scale_width(y) : 0;
     y->panel_width = (page - scale - GAP * (double)(f->n_across + 1)) / (double)f->n_across;
     y->title_font = title_font(y);
     rows_measure(y);
@@ -173,7 +215,7 @@ static size_t pixels_a_cell(const hs__figure *f)
     const hs__panel *p = &f->panels[0];
     const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
     const size_t fit = (size_t)sqrt((double)HS__FIGURE_PIXELS_MAX / cells);
-    const size_t wanted = IMAGE_SIDE / p->n_columns + 1;
+    const size_t wanted = f->single ? 1 : IMAGE_SIDE / p->n_columns + 1;
     return fit < wanted ? fit : wanted;
 }
 
@@ -194,13 +236,14 @@ static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
     const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
     const size_t n = side ? 1 : (size_t)ceil(sqrt(cells / (double)HS__FIGURE_PIXELS_MAX)); /* cells a pixel */
     const size_t scale = side ? side : 1;
-    const hs__mark where = {.x = left,
-                            .y = top,
-                            .width = y->plot_width,
-                            .height = y->plot_height,
-                            .n_across = (p->n_columns + n - 1) / n * scale,
-                            .n_down = (p->n_rows + n - 1) / n * scale,
-                            .palette = (unsigned)p->palette};
+    hs__mark where = {.x = left,
+                      .y = top,
+                      .width = y->plot_width,
+                      .height = y->plot_height,
+                      .n_across = (p->n_columns + n - 1) / n * scale,
+                      .n_down = (p->n_rows + n - 1) / n * scale,
+                      .palette = (unsigned)p->palette};
+    snprintf(where.name, sizeof where.name, "%s", p->name ? p->name : "");
     unsigned char *pixels = hs__draw_image(d, &where);
     for (size_t i = 0; pixels && i < where.n_down; i++)
         for (size_t j = 0; j < where.n_across; j++)
@@ -226,7 +269,7 @@ static void rows_draw(hs__picture *d, const layout *y, const hs__panel *p, doubl
     const size_t step = y->row_font ? 1 : tick_step(y->cell_height, 1.5 * LINE * size);
     for (size_t i = 0; i < p->n_rows && (y->row_font || y->row_ticks); i += step) {
         char number[24];
-        snprintf(number, sizeof number, "%zu", i);
+        snprintf(number, sizeof number, "%zu", i * (p->tick ? p->tick : 1));
         text(d, left - 2, top + ((double)i + 0.5) * y->cell_height + 0.35 * size, size, HS__ANCHOR_END, false,
              INK, y->row_font ? p->row_labels[i] : number, max);
     }
@@ -243,7 +286,7 @@ static void columns_draw(hs__picture *d, const layout *y, const hs__panel *p, do
     for (size_t j = 0; j < p->n_columns && (y->column_font || y->column_ticks); j += step) {
         const double x = left + ((double)j + 0.5) * y->cell_width;
         char number[24];
-        snprintf(number, sizeof number, "%zu", j);
+        snprintf(number, sizeof number, "%zu", j * (p->tick ? p->tick : 1));
         text(d, x + (y->upright ? 0.35 * size : 0), top - (y->upright ? 2 : 3), size,
              y->upright ? HS__ANCHOR_START : HS__ANCHOR_MIDDLE, y->upright, INK,
              y->column_font ? p->column_labels[j] : number, max);
@@ -278,11 +321,22 @@ static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
     cells_draw(d, y, p, left + y->left, top + y->top);
 }
 
+static void scale_number_draw(hs__picture *d, const layout *y, int k, double left, double at)
+{
+    static const char *const names[] = {"low", "middle", "high"};
+    const hs__panel *p = &y->figure->panels[0];
+    char number[32];
+    hs__mark where = {.x = left, .y = at, .size = y->font, .colour = INK};
+    if (p->name)
+        snprintf(where.name, sizeof where.name, "%s", names[k]);
+    hs__draw_text(d, &where, hs__figure_number(scale_value(p, k / 2.0), number), 20 * y->font);
+}
+
 /* The bar of the colours, its highest value at the top. */
 static void scale_draw(hs__picture *d, const layout *y, double left, double top)
 {
     const hs__panel *p = &y->figure->panels[0];
-    const double height = fmax(2 * LINE * y->font, fmin(y->plot_height, 110));
+    const double height = fmax(2 * LINE * y->font, p->unit ? y->plot_height : fmin(y->plot_height, 110));
     const hs__mark where = {.x = left,
                             .y = top,
                             .width = BAR_WIDTH,
@@ -291,15 +345,15 @@ static void scale_draw(hs__picture *d, const layout *y, double left, double top)
                             .n_down = 255,
                             .palette = (unsigned)p->palette};
     unsigned char *pixels = hs__draw_image(d, &where);
-    char number[32];
     for (size_t i = 0; pixels && i < 255; i++)
         pixels[i] = (unsigned char)(255 - i);
     hs__draw_box(d, left, top, BAR_WIDTH, height, FAINT);
-    snprintf(number, sizeof number, "%.2g", p->high);
-    text(d, left + BAR_WIDTH + 2, top + 0.75 * y->font, y->font, HS__ANCHOR_START, false, INK, number,
-         10 * y->font);
-    snprintf(number, sizeof number, "%.2g", p->low);
-    text(d, left + BAR_WIDTH + 2, top + height, y->font, HS__ANCHOR_START, false, INK, number, 10 * y->font);
+    scale_number_draw(d, y, 2, left + BAR_WIDTH + 2, top + 0.75 * y->font);
+    if (height > 4 * LINE * y->font)
+        scale_number_draw(d, y, 1, left + BAR_WIDTH + 2, top + height / 2 + 0.35 * y->font);
+    scale_number_draw(d, y, 0, left + BAR_WIDTH + 2, top + height);
+    if (p->unit)
+        text(d, d->width - GAP + 2, top + height / 2, y->font, HS__ANCHOR_MIDDLE, true, INK, p->unit, height);
 }
 
 /* Refuses if labels that all have to be shown are not. */
@@ -322,9 +376,10 @@ hs_status hs__figure_draw(const hs__figure *f, hs__picture *d, hs_error *err)
     layout y = {.figure = f};
     measure(&y);
     const size_t n_down = (f->n_panels + f->n_across - 1) / f->n_across;
-    *d = (hs__picture){.title = f->title, .caption = f->caption};
+    *d = (hs__picture){0};
+    hs__picture_describe(d, f->title, f->caption);
     for (size_t i = 0; i < HS__PALETTES; i++)
-        colours_fill((hs__palette)i, d->colours[i]);
+        hs__palette_colours((hs__palette)i, d->colours[i]);
     d->width = f->width_mm / 25.4 * 72;
     d->height = GAP + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);
     if (y.shares_scale)

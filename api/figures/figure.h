@@ -10,16 +10,26 @@
 #define HS__FIGURE_POINT_MIN  5.0               /* smallest label */
 #define HS__FIGURE_PIXELS_MAX ((size_t)4 << 20) /* of all images of a figure */
 
-typedef enum hs__palette { HS__PALETTE_BLUE, HS__PALETTE_ORANGE, HS__PALETTE_GREEN } hs__palette;
+/* SIGNED is violet from its low end to the lightest in the middle, then orange: for a range around 0. */
+typedef enum hs__palette {
+    HS__PALETTE_BLUE,
+    HS__PALETTE_ORANGE,
+    HS__PALETTE_GREEN,
+    HS__PALETTE_SIGNED
+} hs__palette;
 typedef enum hs__labels { HS__LABELS_AUTO, HS__LABELS_ALL, HS__LABELS_NONE } hs__labels;
 
 typedef struct hs__panel {
     char title[96];
     size_t n_rows, n_columns;
     const float *values; /* [n_rows][n_columns]; what is not finite is left white */
-    const char *const *row_labels, *const *column_labels;
-    const char *const *cell_labels; /* [n_rows][n_columns], or NULL */
+    const char *const *row_labels, *const *column_labels; /* NULL: numbers at some positions */
+    const char *const *cell_labels;                       /* [n_rows][n_columns], or NULL */
     const char *row_title, *column_title;
+    const char *unit; /* of the values, beside the colour scale; NULL: none */
+    const char
+        *name;   /* of the map, for a script; its scale's numbers are "low", "middle" and "high"; or NULL */
+    size_t tick; /* what a cell counts in such numbers; 0: 1 */
     hs__palette palette;
     float low, high; /* range of the colours; low < high */
 } hs__panel;
@@ -30,10 +40,17 @@ typedef struct hs__figure {
     const hs__panel *panels;     /* of equal shape */
     size_t n_panels, n_across;   /* panels side by side */
     bool tight;                  /* panels without labels of their axes */
+    bool single;                 /* a cell is one pixel, else several, which stay sharp where readers blur */
     double width_mm, font_pt;
     hs__labels labels;
 } hs__figure;
 
-/* Lays the figure out. Release with hs__picture_finish, also on failure. The drawing borrows the figure's
- * texts. HS_INVALID if all labels are requested and do not fit; HS_NO_MEMORY. */
+/* Writes the colours of a palette: 0 is white, for what is not finite, 1 to 255 go from low to high. */
+void hs__palette_colours(hs__palette palette, hs__colours ret_colours);
+
+/* Writes a number with three digits, whole from a thousand to a million. */
+const char *hs__figure_number(double value, char ret[32]);
+
+/* Lays the figure out. Release with hs__picture_finish, also on failure. HS_INVALID if all labels are
+ * requested and do not fit; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__figure_draw(const hs__figure *figure, hs__picture *ret_drawing, hs_error *err);

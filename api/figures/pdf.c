@@ -13,6 +13,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Dashes are whole points before libharu 2.4. */
+#if HPDF_MAJOR_VERSION * 100 + HPDF_MINOR_VERSION < 204
+typedef HPDF_UINT16 dash_length;
+#else
+typedef HPDF_REAL dash_length;
+#endif
+
 typedef struct page {
     HPDF_Doc doc;
     HPDF_Page page;
@@ -105,14 +112,34 @@ static void image_show(page *p, const hs__mark *m, const hs__colours colours)
     p->failed |= !image;
 }
 
-static void box_show(page *p, const hs__mark *m)
+/* Sets the colour, and of an outline its width and dashes. */
+static void paint_set(page *p, const hs__mark *m)
 {
-    HPDF_Page_SetLineWidth(p->page, 0.4f);
-    HPDF_Page_SetRGBStroke(p->page, (float)(m->colour >> 16 & 255) / 255, (float)(m->colour >> 8 & 255) / 255,
-                           (float)(m->colour & 255) / 255);
-    HPDF_Page_Rectangle(p->page, (float)m->x, (float)(p->height - m->y - m->height), (float)m->width,
-                        (float)m->height);
-    HPDF_Page_Stroke(p->page);
+    const float r = (float)(m->colour >> 16 & 255) / 255, g = (float)(m->colour >> 8 & 255) / 255,
+                b = (float)(m->colour & 255) / 255;
+    const dash_length dash = (dash_length)m->dash;
+    if (m->filled) {
+        HPDF_Page_SetRGBFill(p->page, r, g, b);
+        return;
+    }
+    HPDF_Page_SetLineWidth(p->page, (float)m->line);
+    HPDF_Page_SetRGBStroke(p->page, r, g, b);
+    HPDF_Page_SetDash(p->page, dash > 0 ? &dash : NULL, dash > 0 ? 1 : 0, 0);
+}
+
+static void path_show(page *p, const hs__mark *m)
+{
+    paint_set(p, m);
+    if (m->kind == HS__MARK_BOX)
+        HPDF_Page_Rectangle(p->page, (float)m->x, (float)(p->height - m->y - m->height), (float)m->width,
+                            (float)m->height);
+    for (size_t i = 0; i < m->n_points; i++)
+        (i ? HPDF_Page_LineTo : HPDF_Page_MoveTo)(p->page, (float)m->points[i][0],
+                                                  (float)(p->height - m->points[i][1]));
+    if (m->filled)
+        HPDF_Page_Fill(p->page);
+    else
+        HPDF_Page_Stroke(p->page);
 }
 
 /* PDF's metadata is Latin-1 here; other characters become '?'. */
@@ -170,7 +197,7 @@ hs_status hs__picture_pdf(const hs__picture *d, hs__buffer *b, hs_error *err)
         else if (m->kind == HS__MARK_IMAGE)
             image_show(&p, m, d->colours[m->palette]);
         else
-            box_show(&p, m);
+            path_show(&p, m);
     }
     if (!p.failed)
         page_read(&p, b);

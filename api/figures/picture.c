@@ -9,6 +9,21 @@
 
 #define TEXT_BYTES_MAX 1024
 
+static void caption_copy(const char *text, char ret[HS__CAPTION_BYTES])
+{
+    size_t n = strlen(text);
+    if (n >= HS__CAPTION_BYTES)
+        n = hs_utf8_whole(text, HS__CAPTION_BYTES - 1);
+    memcpy(ret, text, n);
+    ret[n] = '\0';
+}
+
+void hs__picture_describe(hs__picture *d, const char *title, const char *caption)
+{
+    caption_copy(title, d->title);
+    caption_copy(caption, d->caption);
+}
+
 static hs__mark *mark_add(hs__picture *d, const hs__mark *mark)
 {
     if (d->n == d->capacity) {
@@ -75,9 +90,49 @@ void hs__draw_text(hs__picture *d, const hs__mark *where, const char *text, doub
 
 void hs__draw_box(hs__picture *d, double x, double y, double width, double height, uint32_t colour)
 {
-    mark_add(d,
-             &(hs__mark){
-                 .kind = HS__MARK_BOX, .x = x, .y = y, .width = width, .height = height, .colour = colour});
+    mark_add(d, &(hs__mark){.kind = HS__MARK_BOX,
+                            .x = x,
+                            .y = y,
+                            .width = width,
+                            .height = height,
+                            .colour = colour,
+                            .line = 0.4});
+}
+
+void hs__draw_area(hs__picture *d, double x, double y, double width, double height, uint32_t colour)
+{
+    mark_add(d, &(hs__mark){.kind = HS__MARK_BOX,
+                            .x = x,
+                            .y = y,
+                            .width = width,
+                            .height = height,
+                            .colour = colour,
+                            .filled = true});
+}
+
+double (*hs__draw_path(hs__picture *d, const hs__mark *where, size_t n))[2]
+{
+    hs__mark mark = *where;
+    mark.kind = HS__MARK_PATH;
+    mark.n_points = n;
+    mark.points = calloc(n, sizeof *mark.points);
+    if (!mark.points || !mark_add(d, &mark)) {
+        free(mark.points);
+        d->failed = true;
+        return NULL;
+    }
+    return mark.points;
+}
+
+void hs__draw_line(hs__picture *d, const hs__mark *where, double x2, double y2)
+{
+    double(*points)[2] = hs__draw_path(d, where, 2);
+    if (!points)
+        return;
+    points[0][0] = where->x;
+    points[0][1] = where->y;
+    points[1][0] = x2;
+    points[1][1] = y2;
 }
 
 unsigned char *hs__draw_image(hs__picture *d, const hs__mark *where)
@@ -98,6 +153,7 @@ void hs__picture_finish(hs__picture *d)
     for (size_t i = 0; i < d->n; i++) {
         free(d->marks[i].text);
         free(d->marks[i].pixels);
+        free(d->marks[i].points);
     }
     free(d->marks);
     *d = (hs__picture){0};

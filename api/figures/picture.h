@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum hs__mark_kind { HS__MARK_TEXT, HS__MARK_BOX, HS__MARK_IMAGE } hs__mark_kind;
+typedef enum hs__mark_kind { HS__MARK_TEXT, HS__MARK_BOX, HS__MARK_PATH, HS__MARK_IMAGE } hs__mark_kind;
 typedef enum hs__anchor { HS__ANCHOR_START, HS__ANCHOR_MIDDLE, HS__ANCHOR_END } hs__anchor;
 typedef unsigned char hs__colours[256][3];
 
@@ -18,7 +18,11 @@ typedef struct hs__mark {
     hs__mark_kind kind;
     double x, y;          /* of a text: where its baseline is anchored */
     double width, height; /* of boxes and images */
-    uint32_t colour;      /* 0xRRGGBB; of a box's outline */
+    uint32_t colour;      /* 0xRRGGBB */
+    bool filled;          /* a box or a closed path, else its outline */
+    double line;          /* width of an outline or path */
+    double dash;          /* length of dashes and of the gaps between them; 0: an unbroken line */
+    char name[48];        /* by which a script finds the mark in SVG; may be empty */
     /* text */
     char *text; /* owned; UTF-8 without control characters */
     double size;
@@ -28,23 +32,33 @@ typedef struct hs__mark {
     unsigned char *pixels; /* owned */
     size_t n_across, n_down;
     unsigned palette;
+    double (*points)[2]; /* of a path; owned */
+    size_t n_points;
 } hs__mark;
 
-#define HS__PALETTES 3
+#define HS__PALETTES      4
+#define HS__CAPTION_BYTES 256
 
 typedef struct hs__picture {
     double width, height;
-    const char *title, *caption; /* metadata; borrowed */
+    char title[HS__CAPTION_BYTES], caption[HS__CAPTION_BYTES]; /* metadata */
     hs__colours colours[HS__PALETTES];
     hs__mark *marks; /* owned */
     size_t n, capacity;
     bool failed; /* memory was short */
 } hs__picture;
 
+/* Sets title and caption; longer ones are cut. */
+void hs__picture_describe(hs__picture *drawing, const char *title, const char *caption);
 /* Adds a text. Replaces control characters and invalid bytes by U+FFFD, and shortens the text to max_width
  * with an ellipsis. */
 void hs__draw_text(hs__picture *drawing, const hs__mark *where, const char *text, double max_width);
+/* Adds the thin outline of a box. */
 void hs__draw_box(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour);
+void hs__draw_area(hs__picture *drawing, double x, double y, double width, double height, uint32_t colour);
+void hs__draw_line(hs__picture *drawing, const hs__mark *where, double x2, double y2);
+/* Adds a path of n points and returns them, zeroed; NULL if memory is short. */
+double (*hs__draw_path(hs__picture *drawing, const hs__mark *where, size_t n))[2];
 /* Adds an image of n_across x n_down pixels and returns them, zeroed; NULL if memory is short. */
 unsigned char *hs__draw_image(hs__picture *drawing, const hs__mark *where);
 void hs__picture_finish(hs__picture *drawing);

@@ -1,6 +1,7 @@
 /* svg.c - writes a drawing as SVG 1.1. Text stays text; images are PNG with few colours inside of the file.
  */
 #include "api/figures/picture.h"
+#include "api/formats/base64.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,18 +49,9 @@ static void add_escaped(hs__buffer *b, const char *text)
 
 static void base64_add(hs__buffer *b, const unsigned char *bytes, size_t n)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *to = hs__buffer_reserve(b, (n + 2) / 3 * 4);
-    for (size_t i = 0; to && i < n; i += 3) {
-        const uint32_t group = (uint32_t)bytes[i] << 16 | (i + 1 < n ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                               (i + 2 < n ? bytes[i + 2] : 0);
-        *to++ = digits[group >> 18];
-        *to++ = digits[group >> 12 & 63];
-        *to++ = i + 1 < n ? digits[group >> 6 & 63] : '=';
-        *to++ = i + 2 < n ? digits[group & 63] : '=';
-    }
+    char *to = hs__buffer_reserve(b, hs__base64_bytes(n));
     if (to)
-        b->size += (n + 2) / 3 * 4;
+        b->size += hs__base64_write(bytes, n, to);
 }
 
 static void u32_add(hs__buffer *b, size_t value)
@@ -126,11 +118,19 @@ static void png_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
     hs__buffer_finish(&png);
 }
 
-/* Some readers know href alone, others xlink:href alone. */
+static void name_add(hs__buffer *b, const hs__mark *m)
+{
+    if (m->name[0])
+        add(b, " data-name=\"%s\"", m->name);
+}
+
+/* xlink:href is what every reader knows. */
 static void image_add(hs__buffer *b, const hs__mark *m, const hs__colours colours)
 {
+    hs__buffer_text(b, "<image");
+    name_add(b, m);
     add(b,
-        "<image x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" preserveAspectRatio=\"none\" "
+        " x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" preserveAspectRatio=\"none\" "
         "style=\"image-rendering:pixelated\" xlink:href=\"data:image/png;base64,",
         m->x, m->y, m->width, m->height);
     png_add(b, m, colours);
@@ -140,8 +140,10 @@ static void image_add(hs__buffer *b, const hs__mark *m, const hs__colours colour
 static void text_add(hs__buffer *b, const hs__mark *m)
 {
     static const char *const anchors[] = {"start", "middle", "end"};
-    add(b, "<text x=\"%.2f\" y=\"%.2f\" font-size=\"%.2f\" text-anchor=\"%s\" fill=\"#%06x\"", m->x, m->y,
-        m->size, anchors[m->anchor], (unsigned)m->colour);
+    hs__buffer_text(b, "<text");
+    name_add(b, m);
+    add(b, " x=\"%.2f\" y=\"%.2f\" font-size=\"%.2f\" text-anchor=\"%s\" fill=\"#%06x\"", m->x, m->y, m->size,
+        anchors[m->anchor], (unsigned)m->colour);
     if (m->upright)
         add(b, " transform=\"rotate(-90 %.2f %.2f)\"", m->x, m->y);
     hs__buffer_text(b, ">");
@@ -149,28 +151,55 @@ static void text_add(hs__buffer *b, const hs__mark *m)
     hs__buffer_text(b, "</text>\n");
 }
 
+/* A fill, or an outline with its width and dashes. */
+static void paint_add(hs__buffer *b, const hs__mark *m)
+{
+    if (m->filled)
+        add(b, " fill=\"#%06x\"/>\n", (unsigned)m->colour);
+    else {
+        add(b, " fill=\"none\" stroke=\"#%06x\" stroke-width=\"%.2f\"", (unsigned)m->colour, m->line);
+        if (m->dash > 0)
+            add(b, " stroke-dasharray=\"%.2f %.2f\"", m->dash, m->dash);
+        hs__buffer_text(b, "/>\n");
+    }
+}
+
+static void path_add(hs__buffer *b, const hs__mark *m)
+{
+    hs__buffer_text(b, "<path d=\"");
+    for (size_t i = 0; i < m->n_points; i++)
+        add(b, "%c%.2f %.2f", i ? 'L' : 'M', m->points[i][0], m->points[i][1]);
+    hs__buffer_text(b, m->filled ? "z\"" : "\"");
+    paint_add(b, m);
+}
+
+static void box_add(hs__buffer *b, const hs__mark *m)
+{
+    add(b, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"", m->x, m->y, m->width, m->height);
+    paint_add(b, m);
+}
+
 hs_status hs__picture_svg(const hs__picture *d, hs__buffer *b, hs_error *err)
 {
     add(b,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" "
         "width=\"%.2fmm\" height=\"%.2fmm\" viewBox=\"0 0 %.2f %.2f\" font-family=\"" FAMILY
-        "\" direction=\"ltr\">\n<title>",
+        "\" direction=\"ltr\" role=\"img\">\n<title>",
         d->width / 72 * 25.4, d->height / 72 * 25.4, d->width, d->height);
     add_escaped(b, d->title);
     hs__buffer_text(b, "</title>\n<desc>");
     add_escaped(b, d->caption);
-    hs__buffer_text(b, "</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+    add(b, "</desc>\n<rect width=\"%.2f\" height=\"%.2f\" fill=\"#ffffff\"/>\n", d->width, d->height);
     for (size_t i = 0; i < d->n; i++) {
         const hs__mark *m = &d->marks[i];
         if (m->kind == HS__MARK_TEXT)
             text_add(b, m);
         else if (m->kind == HS__MARK_IMAGE)
             image_add(b, m, d->colours[m->palette]);
+        else if (m->kind == HS__MARK_PATH)
+            path_add(b, m);
         else
-            add(b,
-                "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"none\" "
-                "stroke=\"#%06x\" stroke-width=\"0.4\"/>\n",
-                m->x, m->y, m->width, m->height, (unsigned)m->colour);
+            box_add(b, m);
     }
     hs__buffer_text(b, "</svg>\n");
     return b->failed ? hs_fail(err, HS_NO_MEMORY, "no memory for the figure") : HS_OK;
