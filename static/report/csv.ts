@@ -1,4 +1,5 @@
 // The numbers behind a figure as it is shown.
+import { titleOf } from "./maps";
 import type { Data, Head, Pick, Report } from "./data";
 import type { Table } from "./save";
 
@@ -166,9 +167,9 @@ const TABLES: Record<string, Make> = {
 // Figures of maps have theirs on the page.
 function mapTable(data: Data, figure: Element): Table {
   const table: Table = [["map", "row", "column", "value"]];
-  for (const image of figure.querySelectorAll<SVGImageElement>(".panels:not(.other) image[data-map]")) {
-    const { side, values } = data.atlas.plate(image.dataset.map!);
-    const title = image.ownerSVGElement!.getAttribute("aria-label")!;
+  for (const image of figure.querySelectorAll<SVGImageElement>(".panels:not(.other) image[data-name]")) {
+    const { side, values } = data.atlas.plate(image.dataset.name!);
+    const title = titleOf(image);
     values.forEach((v, k) => {
       if (v) table.push([title, Math.floor(k / side), k % side, +v.toPrecision(4)]);
     });

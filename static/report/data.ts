@@ -129,6 +129,7 @@ export interface Report {
   };
   bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
   maps: MapEntry[];
+  palettes: string[][]; // colours from low to high, 255 of each
   figures: Record<string, string>; // patterns of panels: server/corpus/report/figures.h
   pick: Pick;
 }
@@ -139,6 +140,7 @@ interface MapEntry {
   layer: number;
   head: number | null;
   side: number;
+  palette: number;
   middle: number;
   scale: number;
   triangle: boolean;
@@ -149,6 +151,7 @@ interface MapEntry {
 // One map, dense: values[i * side + j]; NaN where no text reaches.
 export interface Plate {
   side: number;
+  palette: number;
   values: Float32Array;
   ranges: [number, number][];
 }
@@ -173,7 +176,7 @@ export class Atlas {
   plate(key: string): Plate {
     const found = this.offsets.get(key);
     if (!found) throw new Error(`the report has no map ${key}`);
-    const { side, middle, scale, triangle, diagonal, ranges } = found.entry;
+    const { side, palette, middle, scale, triangle, diagonal, ranges } = found.entry;
     const values = new Float32Array(side * side);
     let at = found.at;
     for (let i = 0; i < side; i++)
@@ -185,7 +188,7 @@ export class Atlas {
       }
     if (triangle && !diagonal)
       for (let i = 1; i < side; i++) if (Number.isNaN(values[(i - 1) * side + i])) values[i * side + i] = NaN;
-    return { side, values, ranges };
+    return { side, palette, values, ranges };
   }
 }
 

@@ -1,10 +1,9 @@
-// A picture as PDF, fit for a paper: vectors, fonts embedded, text that can be searched. It knows what the report's charts
-// are made of (server/corpus/report/charts.c): lines, paths of M L V h z, rectangles, circles, texts, pictures, one ramp.
-import bold from "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-600-normal.woff?inline";
+// A picture as PDF, for a page without a server: fonts embedded, text that can be searched. It knows what a figure is made of
+// (api/figures/svg.c): rectangles, paths of M L z, texts and pictures.
 import plain from "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-400-normal.woff?inline";
 import { readFont, through, type Font } from "./pdf-font";
+import { pictureOf } from "./save";
 
-const SCALE = 0.75; // points of a pixel
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(text, (c) => c.charCodeAt(0) & 255);
 const hex = (n: number): string => n.toString(16).padStart(4, "0");
 const number = (v: number): string => String(+v.toFixed(3));
@@ -53,11 +52,11 @@ class Objects {
 }
 
 class Drawing {
-  readonly used = [new Map<number, string>(), new Map<number, string>()] as const;
+  readonly used = new Map<number, string>(); // glyphs
   readonly pictures: SVGImageElement[] = [];
   private readonly out: string[] = [];
 
-  constructor(private readonly fonts: readonly [Font, Font]) {}
+  constructor(private readonly font: Font) {}
 
   get content(): string {
     return this.out.join("\n");
@@ -68,69 +67,40 @@ class Drawing {
     this.out.push(`${[n >> 16, (n >> 8) & 255, n & 255].map((v) => number(v / 255)).join(" ")} ${operator}`);
   }
 
-  // Sets the colours of a shape and says how to paint it: f, S, B or n.
+  // Sets the colour of a shape and returns how to paint it: f or S.
   private paint(shape: Element): string {
-    const fill = shape.getAttribute("fill") ?? "#000000",
-      stroke = shape.getAttribute("stroke") ?? "none";
-    if (fill !== "none") this.colour(fill, "rg");
-    if (stroke !== "none") {
-      this.colour(stroke, "RG");
-      const dash = shape.getAttribute("stroke-dasharray") ?? "none";
-      this.out.push(`${shape.getAttribute("stroke-width") ?? "1"} w [${dash === "none" ? "" : dash}] 0 d`);
+    const fill = shape.getAttribute("fill")!;
+    if (fill !== "none") {
+      this.colour(fill, "rg");
+      return "f";
     }
-    return fill !== "none" ? (stroke !== "none" ? "B" : "f") : stroke !== "none" ? "S" : "n";
+    this.colour(shape.getAttribute("stroke")!, "RG");
+    this.out.push(`${shape.getAttribute("stroke-width")} w [${shape.getAttribute("stroke-dasharray") ?? ""}] 0 d`);
+    return "S";
   }
 
   private path(d: string): string {
-    let [x, y] = [0, 0];
-    return [...d.matchAll(/([MLVhz])([-\d. ]*)/g)]
-      .map(([, step, rest]) => {
-        const v = rest!.trim().split(/ +/).map(Number);
-        if (step === "z") return "h";
-        if (step === "V") y = v[0]!;
-        else if (step === "h") x += v[0]!;
-        else [x, y] = [v[0]!, v[1]!];
-        return `${number(x)} ${number(y)} ${step === "M" ? "m" : "l"}`;
-      })
-      .join(" ");
-  }
-
-  private ramp(shape: Element, box: number[]): void {
-    const stops = [...(shape as SVGElement).ownerSVGElement!.querySelectorAll("stop")].map((stop) =>
-      stop.getAttribute("stop-color")!,
+    return d.replace(/([ML])([-\d. ]+)|z/g, (_, step?: string, at?: string) =>
+      step ? `${at} ${step.toLowerCase()} ` : "h ",
     );
-    const [x, y, width, height] = box as [number, number, number, number];
-    const strips = 100;
-    for (let k = 0; k < strips; k++) {
-      const at = ((k + 0.5) / strips) * (stops.length - 1),
-        from = Math.floor(at);
-      const [a, b] = [stops[from]!, stops[from + 1]!].map((c) => [1, 3, 5].map((n) => parseInt(c.slice(n, n + 2), 16)));
-      this.out.push(
-        `${a!.map((v, n) => number((v + (at - from) * (b![n]! - v)) / 255)).join(" ")} rg`,
-        `${number(x)} ${number(y + height * (1 - (k + 1) / strips))} ${number(width)} ${number(height / strips + 0.2)} re f`,
-      );
-    }
   }
 
   private text(element: Element): void {
-    const weight = element.getAttribute("font-weight") ? 1 : 0,
-      font = this.fonts[weight];
-    const size = Number(element.getAttribute("font-size") ?? 11);
-    const glyphs = [...(element.textContent ?? "")].map((c) => {
-      const glyph = font.glyphOf(c) || font.glyphOf("?");
-      this.used[weight].set(glyph, c);
+    const size = Number(element.getAttribute("font-size"));
+    const glyphs = [...element.textContent].map((c) => {
+      const glyph = this.font.glyphOf(c) || this.font.glyphOf("?");
+      this.used.set(glyph, c);
       return glyph;
     });
-    const width = (glyphs.reduce((sum, glyph) => sum + font.widthOf(glyph), 0) / 1000) * size;
+    const width = (glyphs.reduce((sum, glyph) => sum + this.font.widthOf(glyph), 0) / 1000) * size;
     const anchor = element.getAttribute("text-anchor");
     const back = anchor === "middle" ? width / 2 : anchor === "end" ? width : 0;
-    const turned = /translate\(([-\d.]+) ([-\d.]+)\)/.exec(element.getAttribute("transform") ?? "");
-    if (turned) this.out.push(`0 -1 1 0 ${turned[1]} ${turned[2]} cm`);
-    const [x, y] = turned ? [0, 0] : [Number(element.getAttribute("x")), Number(element.getAttribute("y"))];
-    const show = `1 0 0 -1 ${number(x - back)} ${number(y)} Tm <${glyphs.map(hex).join("")}> Tj`;
-    const halo = element.hasAttribute("stroke");
+    const turn = element.hasAttribute("transform") ? "0 -1 1 0" : "1 0 0 1";
     this.paint(element);
-    this.out.push(`BT /F${weight} ${size} Tf ${halo ? `1 Tr ${show} 0 Tr ` : ""}${show} ET`);
+    this.out.push(
+      `${turn} ${element.getAttribute("x")} ${element.getAttribute("y")} cm`,
+      `BT /F0 ${size} Tf 1 0 0 -1 ${number(-back)} 0 Tm <${glyphs.map(hex).join("")}> Tj ET`,
+    );
   }
 
   private picture(image: SVGImageElement): void {
@@ -139,28 +109,11 @@ class Drawing {
   }
 
   private shape(element: Element): void {
-    const of = (...names: string[]): number[] => names.map((name) => Number(element.getAttribute(name) ?? 0));
-    const list = (values: number[]): string => values.map(number).join(" ");
-    if (element.tagName === "rect" && element.getAttribute("fill")?.startsWith("url"))
-      this.ramp(element, of("x", "y", "width", "height"));
-    else if (element.tagName === "rect") {
-      const how = this.paint(element);
-      this.out.push(`${list(of("x", "y", "width", "height"))} re ${how}`);
-    } else if (element.tagName === "line") {
-      this.paint(element);
-      this.out.push(`${list(of("x1", "y1"))} m ${list(of("x2", "y2"))} l S`);
-    } else if (element.tagName === "path") {
-      const how = this.paint(element);
-      this.out.push(`${this.path(element.getAttribute("d")!)} ${how}`);
-    } else if (element.tagName === "circle") {
-      const [x, y, r] = of("cx", "cy", "r") as [number, number, number],
-        k = 0.5523 * r;
-      const how = this.paint(element);
-      this.out.push(
-        `${list([x + r, y])} m ${list([x + r, y + k, x + k, y + r, x, y + r])} c ${list([x - k, y + r, x - r, y + k, x - r, y])} c ` +
-          `${list([x - r, y - k, x - k, y - r, x, y - r])} c ${list([x + k, y - r, x + r, y - k, x + r, y])} c ${how}`,
-      );
-    }
+    const path =
+      element.tagName === "path"
+        ? this.path(element.getAttribute("d")!)
+        : `${["x", "y", "width", "height"].map((name) => element.getAttribute(name) ?? "0").join(" ")} re`;
+    this.out.push(`${path} ${this.paint(element)}`);
   }
 
   walk(parent: Element): void {
@@ -171,7 +124,7 @@ class Drawing {
         this.walk(element);
       } else if (element.tagName === "text") this.text(element);
       else if (element.tagName === "image") this.picture(element as SVGImageElement);
-      else this.shape(element);
+      else if (/^(path|rect)$/.test(element.tagName)) this.shape(element);
       this.out.push("Q");
     }
   }
@@ -179,7 +132,7 @@ class Drawing {
 
 async function pictureObject(objects: Objects, image: SVGImageElement): Promise<number> {
   const loaded = new Image();
-  loaded.src = image.getAttribute("href")!;
+  loaded.src = pictureOf(image);
   await loaded.decode();
   const target = document.createElement("canvas");
   [target.width, target.height] = [loaded.naturalWidth, loaded.naturalHeight];
@@ -230,23 +183,19 @@ async function fontObject(
 }
 
 export async function pdfOf(picture: SVGSVGElement): Promise<Blob> {
-  const [width, height] = ["width", "height"].map((name) => SCALE * Number(picture.getAttribute(name)));
-  const fonts = [await readFont(plain), await readFont(bold)] as const;
-  const drawing = new Drawing(fonts);
+  const { width, height } = picture.viewBox.baseVal;
+  const font = await readFont(plain);
+  const drawing = new Drawing(font);
   drawing.walk(picture);
   const objects = new Objects();
-  const written = await Promise.all(
-    fonts.map((font, k) =>
-      fontObject(objects, font, ["HSCOPE+IBMPlexSans", "HSCOPE+IBMPlexSans-SemiBold"][k]!, drawing.used[k]!),
-    ),
-  );
+  const written = await fontObject(objects, font, "HSCOPE+IBMPlexSans", drawing.used);
   const pictures = [];
   for (const image of drawing.pictures) pictures.push(await pictureObject(objects, image));
-  const content = await objects.packed("<<>>", bytesOf(`${SCALE} 0 0 ${-SCALE} 0 ${height} cm\n${drawing.content}`));
+  const content = await objects.packed("<<>>", bytesOf(`1 0 0 -1 0 ${height} cm\n${drawing.content}`));
   const pages = objects.add(`<</Type/Pages/Count 1/Kids[${content + 2} 0 R]>>`);
   objects.add(
     `<</Type/Page/Parent ${pages} 0 R/MediaBox[0 0 ${width} ${height}]/Contents ${content} 0 R/Resources<</Font<<` +
-      `${written.map((font, k) => `/F${k} ${font} 0 R`).join("")}>>/XObject<<${pictures.map((image, k) => `/I${k} ${image} 0 R`).join("")}>>>>>>`,
+      `/F0 ${written} 0 R>>/XObject<<${pictures.map((image, k) => `/I${k} ${image} 0 R`).join("")}>>>>>>`,
   );
   return objects.file(objects.add(`<</Type/Catalog/Pages ${pages} 0 R>>`));
 }

@@ -6,7 +6,7 @@ import "./report.css";
 import { tableOf } from "./csv";
 import { inert } from "./inert";
 import { unpack, type Data, type Pick } from "./data";
-import { paint, tellUnder } from "./maps";
+import { noteDrawn, paint, tellUnder } from "./maps";
 import { pdfOf } from "./pdf";
 import { csvOf, offer, pngOf, svgOf, together, type Table } from "./save";
 
@@ -109,7 +109,7 @@ class Page {
   }
 
   private show(): void {
-    const { report, atlas, panels } = this.data;
+    const { report, panels } = this.data;
     for (const [id, pattern] of Object.entries(report.figures)) {
       const keys = keysOf(pattern, this.now, report.heads);
       if (this.shown.get(id) === keys.join(" ")) continue;
@@ -127,8 +127,8 @@ class Page {
     for (const word of document.querySelectorAll<HTMLElement>("[data-pick]"))
       word.textContent =
         this.options()[word.dataset.pick as keyof Choices][this.now[word.dataset.pick as keyof Choices]]![1];
-    paint(atlas, this.now.range, ".panels:not(.other)");
-    if (this.other) paint(this.other.atlas, this.now.range, ".other");
+    paint(this.data, this.now.range, ".panels:not(.other)");
+    if (this.other) paint(this.other, this.now.range, ".other");
   }
 
   // Another report, from its file: the same panels of that run stand below these.
@@ -184,9 +184,9 @@ class Page {
       figure.tagName !== "FIGURE"
         ? []
         : [
-            save("png", () => pngOf(together(figure))),
-            save("svg", () => svgOf(together(figure))),
-            save("pdf", () => pdfOf(together(figure))),
+            save("png", async () => pngOf(await together(figure))),
+            save("svg", async () => svgOf(await together(figure))),
+            save("pdf", async () => pdfOf(await together(figure))),
           ];
     return h(
       "p",
@@ -229,6 +229,7 @@ class Page {
     tellUnder((image) => (image.closest(".other") ? this.other! : this.data), this.readout);
     this.viewerLinks();
     const anchor = this.readUrl();
+    noteDrawn();
     this.show();
     if (anchor) document.getElementById(anchor)?.scrollIntoView();
     addEventListener("hashchange", () => {

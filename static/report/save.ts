@@ -18,10 +18,30 @@ const field = (v: string | number | null): string => {
 export const csvOf = (table: Table): Blob =>
   new Blob([table.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" });
 
-const ROW = 1240; // pixels of a row of panels
+const ROW = 930; // points of a row of panels
+const SHARP = 600; // pixels across a map, so that readers which blur pictures show its cells
+const LINK = "http://www.w3.org/1999/xlink";
 
-// A figure's panels as one picture on white, so that it is saved whole. Their colours are in their attributes.
-export function together(figure: Element): SVGSVGElement {
+export const pictureOf = (image: SVGImageElement): string => image.getAttributeNS(LINK, "href")!;
+export const setPicture = (image: SVGImageElement, address: string): void =>
+  image.setAttributeNS(LINK, "xlink:href", address);
+
+// Enlarges a picture without blurring it.
+async function enlarge(image: SVGImageElement): Promise<void> {
+  const small = new Image();
+  small.src = pictureOf(image);
+  await small.decode();
+  const times = Math.ceil(SHARP / small.naturalWidth);
+  const target = document.createElement("canvas");
+  [target.width, target.height] = [times * small.naturalWidth, times * small.naturalHeight];
+  const context = target.getContext("2d")!;
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, target.width, target.height);
+  setPicture(image, target.toDataURL());
+}
+
+// A figure's panels as one picture on white, so that it is saved whole. Lengths are in points.
+export async function together(figure: Element): Promise<SVGSVGElement> {
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg" });
   let x = 0,
     y = 0,
@@ -29,18 +49,18 @@ export function together(figure: Element): SVGSVGElement {
     row = 0;
   for (const panel of figure.querySelectorAll<SVGSVGElement>(".panels > svg")) {
     const copy = panel.cloneNode(true) as SVGSVGElement;
-    const [width, height] = [Number(panel.getAttribute("width")), Number(panel.getAttribute("height"))];
+    const { width, height } = panel.viewBox.baseVal;
     if (x && x + width > ROW) [x, y, row] = [0, y + row, 0];
-    copy.setAttribute("x", String(x));
-    copy.setAttribute("y", String(y));
+    for (const [name, value] of Object.entries({ x, y, width, height })) copy.setAttribute(name, String(value));
     root.append(copy);
     x += width;
     right = Math.max(right, x);
     row = Math.max(row, height);
   }
-  for (const [name, value] of Object.entries({ width: right, height: y + row, viewBox: `0 0 ${right} ${y + row}` }))
-    root.setAttribute(name, String(value));
+  const size = { width: `${right}pt`, height: `${y + row}pt`, viewBox: `0 0 ${right} ${y + row}` };
+  for (const [name, value] of Object.entries(size)) root.setAttribute(name, value);
   root.prepend(svg("rect", { width: right, height: y + row, fill: "#ffffff" }));
+  await Promise.all(Array.from(root.querySelectorAll<SVGImageElement>("image[data-name]"), enlarge));
   return root;
 }
 

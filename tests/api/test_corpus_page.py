@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from xml.etree import ElementTree
 
 import numpy
 import pytest
@@ -46,7 +47,7 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
 
 
 def picture(svg):
-    """The colours of a map's picture, [side, side, 4], as the page has it before its script runs."""
+    """The palette of a map's picture and its bytes, [side, side], as the page has it before its script runs."""
     data = base64.b64decode(re.search(r'data:image/png;base64,([^"]+)"', svg)[1])
     at, chunks = 8, {}
     while at < len(data):
@@ -56,7 +57,7 @@ def picture(svg):
     side = int.from_bytes(chunks[b"IHDR"][:4], "big")
     rows = numpy.frombuffer(zlib.decompress(chunks[b"IDAT"]), "u1").reshape(side, side + 1)[:, 1:]
     palette = numpy.frombuffer(chunks[b"PLTE"], "u1").reshape(256, 3).astype(int)
-    return numpy.dstack([palette[rows], numpy.where(rows == 0, 0, 255)])
+    return palette, rows
 
 
 def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
@@ -75,24 +76,64 @@ def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
     maps = {f"{name}:{layer}": values[layer] for layer in range(len(layers))
             for name, values in (("similarity", arrays["similarity_sum"] / reached), ("first_text", arrays["first_similarity"]))}
     for svg in re.findall(r"<svg.*?</svg>", source, re.S):
-        key = re.search(r'data-map="([^"]+)"', svg)
+        key = re.search(r'<image data-name="([^"]+)"', svg)
         if not key or key[1] not in maps:
             continue
-        values, colours = maps[key[1]], picture(svg)
-        low, middle, high = (float(number) for number in re.findall(r'data-range="\w+"[^>]*>([^<]+)<', svg))
-        stops = re.findall(r'stop-color="(#\w+)"', svg)
-        seen, warmth = colours[..., 3] > 0, colours[..., 0] - colours[..., 2]
+        values, (palette, cells) = maps[key[1]], picture(svg)
+        low, middle, high = (float(re.search(rf'data-name="{name}"[^>]*>([^<]+)<', svg)[1]) for name in ("low", "middle", "high"))
+        seen, colours = cells > 0, palette[cells]
         if values[seen].min() >= 0:
-            assert low >= 0 and len(stops) == 6 and 'zero' not in svg
+            assert low >= 0 and tuple(palette[1]) == (251, 248, 243)
             one_sided += 1
             continue
-        assert (low, middle, len(stops)) == (-high, 0, 11) and 'class="mark zero"' in svg
-        assert stops[5] == "#fbf8f3" and len(set(stops)) == 11  # lightest in the middle
-        assert (colours[seen & numpy.eye(n, dtype=bool)][:, :3] > 238).all()  # where all is 0
+        assert (low, middle) == (-high, 0)
+        assert palette[128].sum() == palette[1:].sum(axis=1).max()  # lightest in the middle
+        assert (colours[seen & numpy.eye(n, dtype=bool)] > 238).all()  # where all is 0
+        warmth = colours[..., 0] - colours[..., 2]
         far = seen & (abs(values) > 0.12 * high)
         assert (numpy.sign(warmth) == numpy.sign(values))[far].all(), key[1]
         below, above = below + (far & (values < 0)).sum(), above + (far & (values > 0)).sum()
     assert below > 10 and above > 40 and one_sided
+
+
+def test_contents_lead_to_every_part(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(12, seed=8))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "last")
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    contents = re.search(r'<nav class="contents".*?</nav>', source, re.S)[0]
+    parts = re.findall(r'<(?:figure|section) id="([^"]+)"', source)
+    assert sorted(re.findall(r'href="#([^"]+)"', contents)) == sorted(parts) and len(parts) == len(FIGURES) + 5
+
+
+def shown(svg):
+    """The texts of a chart: (left, right, baseline, size, words), those that read upwards left out."""
+    root = ElementTree.fromstring(svg)
+    found = []
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        if text.get("transform"):
+            continue
+        x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
+        width = 0.62 * size * len(text.text or "")
+        left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+        found.append((left, left + width, y, size, text.text))
+    return found
+
+
+def test_charts_have_readable_labels_that_do_not_overlap(headscope, tmp_path):
+    ndjson(tmp_path / "in", texts(40, seed=8))
+    done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--max-tokens", "24")
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    figure = re.search(r'<figure id="figure-6a".*?</figure>', source, re.S)[0]
+    assert {f"head {h}" for h in range(12)} <= {row[4] for row in shown(re.search(r"<svg.*?</svg>", figure, re.S)[0])}
+    for svg in re.findall(r"<svg.*?</svg>", source, re.S):
+        rows = shown(svg)
+        assert rows and all(size >= 5 for _, _, _, size, _ in rows)
+        for i, (left, right, y, size, words) in enumerate(rows):
+            for other_left, other_right, other_y, _, other in rows[:i]:
+                apart = abs(y - other_y) > 0.8 * size or min(right, other_right) - max(left, other_left) < 0.2 * size
+                assert apart, (words, other, svg[:300])
 
 
 def test_page_says_what_was_changed(headscope, tmp_path):

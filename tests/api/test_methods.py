@@ -1,4 +1,5 @@
 """docs/reference/arrays.md names every array of a report and of an answer, with its axes and its type."""
+import json
 import re
 import sys
 from pathlib import Path
@@ -52,6 +53,10 @@ def test_report_arrays(headscope, tmp_path):
         "p": PARTS, "t": len(THRESHOLDS), "l": len(LAYERS), "h": HEADS, "i": WINDOW, "j": WINDOW, "δ": WINDOW,
         "k": HEADS + 1, "b": 20, "n": 101, "c": 100, "r": 5, "f": 50, "3": 3,
         "17": 17, "l*h": len(LAYERS) * HEADS})
+    said = json.loads((tmp_path / "out" / "report.json").read_text())["arrays"]
+    assert list(said) == [name for name in arrays if name != "provenance"]
+    for name, entry in said.items():
+        assert len(entry["axes"]) == arrays[name].ndim and entry["unit"] and entry["meaning"], name
 
 
 @pytest.fixture(scope="module")

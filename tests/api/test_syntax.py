@@ -157,6 +157,13 @@ def test_the_report_names_the_best_heads(whole):
             assert best["right"] == arrays[array][:, :, r, k].max() == arrays[array][best["layer"], best["head"], r, k]
 
 
+def test_the_report_says_what_the_arrays_are(whole):
+    arrays, report = whole
+    assert set(report["arrays"]) == set(arrays) - {"provenance"}
+    for name, entry in report["arrays"].items():
+        assert len(entry["axes"]) == arrays[name].ndim, name
+
+
 def test_shards_workers_and_resumed_runs_give_the_same(treebank, whole, tmp_path):
     parts = [tmp_path / f"part-{i}" for i in range(2)]
     for i, part in enumerate(parts):

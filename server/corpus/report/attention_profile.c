@@ -20,7 +20,7 @@ static void head_write(const hs_head_profile *p, size_t h, FILE *out)
     const float shares[] = {p->first,     p->self,        p->previous,  p->next,
                             p->separator, p->punctuation, p->same_token};
     for (size_t k = 0; k < sizeof shares / sizeof *shares; k++)
-        cell_write(out, 100 * (double)shares[k], "%.3g %%");
+        cell_write(out, 100 * (double)shares[k], "%.1f %%");
     cell_write(out, (double)p->entropy, "%.2f");
     cell_write(out, (double)p->mean_distance, "%.1f");
     fputs("</tr>\n", out);
@@ -28,9 +28,17 @@ static void head_write(const hs_head_profile *p, size_t h, FILE *out)
 
 static void layer_write(const hs__drawing *d, size_t l, FILE *out)
 {
-    static const char *const columns[] = {"Head",       "Label",   "First",        "Itself",
-                                          "Previous",   "Next",    "Separators",   "Punctuation",
-                                          "Same token", "Entropy", "Mean distance"};
+    static const char *const columns[] = {"Head",
+                                          "Label",
+                                          "First",
+                                          "Itself",
+                                          "Previous",
+                                          "Next",
+                                          "Separators",
+                                          "Punctuation",
+                                          "Same token",
+                                          "Entropy, nats",
+                                          "Mean distance, tokens"};
     fprintf(out,
             "<details><summary>Layer %d</summary><div class=\"wide\"><table class=\"numbers\"><thead><tr>",
             d->o.layers[l]);

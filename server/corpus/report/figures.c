@@ -13,9 +13,10 @@
 #define MAIN  "similarity threshold {main}"
 #define LAST  "layer {layer}"
 
-#define BLANK "Cells that no text reaches are left blank."
+#define FITTED "The axis ends where less than 0.5 % of any head's texts follow."
+#define BLANK  "Cells that no text reaches are left blank."
 
-const hs__figure hs__figures[] = {
+const hs__report_figure hs__figures[] = {
     {"2", "Figure 2 · Summed attention",
      "attention:e:h attention:m:h attention:b:h attention:l:h attention_layer:e attention_layer:m "
      "attention_layer:b attention_layer:l",
@@ -28,9 +29,9 @@ const hs__figure hs__figures[] = {
      ", then with each text's high-attention columns set to zero (attention threshold "
      "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
     {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
-     "Share of high elements whose two tokens are the same. One line a head of " LAST
-     "; 20 bins of the share in "
-     "one text; " TAU "; " TEXTS ". The dashed line is what pairs drawn evenly from the same texts give."},
+     "Share of high elements whose two tokens are the same. Each head of " LAST
+     "; 20 bins of the share in one text; " TAU "; " TEXTS
+     ". The dashed line is what pairs drawn evenly from the same texts give. " FITTED},
     {"6b", "Figure 6b · Repeated tokens in one sentence", "repeated_in_sentence:l:t",
      "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST "; " TAU
      "; " TEXTS "."},
@@ -120,7 +121,8 @@ hs_status hs__drawing_init(hs__drawing *d, const hs_corpus_stats *stats, const j
     d->places = malloc(d->n_room * sizeof *d->places);
     d->counts = malloc(d->n_room * sizeof *d->counts);
     d->pixels = malloc(maps->side * maps->side);
-    if (d->values && d->places && d->counts && d->pixels)
+    d->map_values = malloc(maps->side * maps->side * sizeof *d->map_values);
+    if (d->values && d->places && d->counts && d->pixels && d->map_values)
         return HS_OK;
     hs__drawing_finish(d);
     return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
@@ -132,12 +134,13 @@ void hs__drawing_finish(hs__drawing *d)
     free(d->places);
     free(d->counts);
     free(d->pixels);
+    free(d->map_values);
     *d = (hs__drawing){0};
 }
 
 /* ---- panels as picked ---- */
 
-static const hs__panel *panel_find(const char *name, size_t n)
+static const hs__report_panel *panel_find(const char *name, size_t n)
 {
     for (size_t k = 0; k < hs__n_panels; k++)
         if (strlen(hs__panels[k].name) == n && memcmp(hs__panels[k].name, name, n) == 0)
@@ -190,22 +193,45 @@ static bool is_repeated(const char *patterns, const char *word, const hs__pick *
     return false;
 }
 
-void hs__figure_write(hs__drawing *d, const hs__figure *figure, const hs__pick *pick, FILE *out)
+/* Writes a panel as it stands in the page: SVG, or a table. */
+static hs_status panel_write(hs__drawing *d, const hs__report_panel *panel, hs__place at, FILE *out,
+                             hs_error *err)
 {
+    if (panel->write) {
+        panel->write(d, at, out);
+        return HS_OK;
+    }
+    hs__picture picture = {0};
+    hs__buffer svg = {0};
+    hs_status st = panel->draw(d, panel, at, &picture, err);
+    if (!st && picture.n)
+        st = hs__picture_svg(&picture, &svg, err);
+    if (!st && svg.size)
+        fwrite(svg.data, 1, svg.size, out);
+    hs__buffer_finish(&svg);
+    hs__picture_finish(&picture);
+    return st;
+}
+
+hs_status hs__figure_write(hs__drawing *d, const hs__report_figure *figure, const hs__pick *pick, FILE *out,
+                           hs_error *err)
+{
+    hs_status st = HS_OK;
     const char *word = figure->panels;
-    while (*word) {
+    while (*word && !st) {
         const size_t n = strcspn(word, ": ");
-        const hs__panel *panel = panel_find(word, n);
+        const hs__report_panel *panel = panel_find(word, n);
         bool all;
         hs__place at = place_read(word + n, pick, &all);
         if (panel && !is_repeated(figure->panels, word, pick))
-            for (size_t h = 0; h < (all ? d->o.n_heads : 1); h++) {
+            for (size_t h = 0; !st && h < (all ? d->o.n_heads : 1); h++) {
                 at.h = all ? h : at.h;
-                panel->draw(d, panel, at, out);
+                st = panel_write(d, panel, at, out, err);
             }
         word += strcspn(word, " ");
         word += *word == ' ';
     }
+    return st;
 }
 
 /* ---- captions ---- */
@@ -235,7 +261,7 @@ static void word_write(const hs__drawing *d, const char *name, size_t n, const h
         hs__count_write(out, hs_corpus_stats_texts(d->stats));
 }
 
-void hs__caption_write(const hs__drawing *d, const hs__figure *figure, const hs__pick *pick, FILE *out)
+void hs__caption_write(const hs__drawing *d, const hs__report_figure *figure, const hs__pick *pick, FILE *out)
 {
     const char *at = figure->caption;
     for (;;) {
@@ -252,8 +278,8 @@ void hs__caption_write(const hs__drawing *d, const hs__figure *figure, const hs_
 
 /* ---- all panels ---- */
 
-static hs_status panel_visit(hs__drawing *d, const hs__panel *panel, hs__place at, hs__panel_visitor *each,
-                             void *data, hs_error *err)
+static hs_status panel_visit(hs__drawing *d, const hs__report_panel *panel, hs__place at,
+                             hs__panel_visitor *each, void *data, hs_error *err)
 {
     char key[96], *svg = NULL;
     size_t n_svg = 0, n = (size_t)snprintf(key, sizeof key, "%s", panel->name);
@@ -263,9 +289,9 @@ static hs_status panel_visit(hs__drawing *d, const hs__panel *panel, hs__place a
                               : *axis == 'h' ? at.h
                                              : at.t);
     FILE *out = open_memstream(&svg, &n_svg);
-    if (out)
-        panel->draw(d, panel, at, out);
-    hs_status st = !out || fclose(out) ? hs_fail(err, HS_NO_MEMORY, "no memory for the report") : HS_OK;
+    hs_status st = out ? panel_write(d, panel, at, out, err) : HS_NO_MEMORY;
+    if (!out || fclose(out))
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     if (!st)
         st = each(data, key, svg, n_svg);
     free(svg);
@@ -276,7 +302,7 @@ hs_status hs__panels_visit(hs__drawing *d, hs__panel_visitor *each, void *data, 
 {
     hs_status st = HS_OK;
     for (size_t k = 0; k < hs__n_panels; k++) {
-        const hs__panel *p = &hs__panels[k];
+        const hs__report_panel *p = &hs__panels[k];
         const size_t L = strchr(p->axes, 'l') ? d->o.n_layers : 1,
                      A = strchr(p->axes, 'h') ? d->o.n_heads : 1,
                      n = L * A * (strchr(p->axes, 't') ? d->o.n_thresholds : 1);

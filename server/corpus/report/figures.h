@@ -15,13 +15,13 @@ typedef struct hs__pick {
 } hs__pick;
 hs__pick hs__pick_default(const hs_corpus_options *o);
 
-typedef struct hs__figure {
+typedef struct hs__report_figure {
     const char *id, *title;
     const char *panels;  /* keys, separated by spaces: e early, m middle, b the one before last, l last,
                             h head, * every head, t threshold */
     const char *caption; /* HTML; {..} stand for what the run or the reader chose */
-} hs__figure;
-extern const hs__figure hs__figures[];
+} hs__report_figure;
+extern const hs__report_figure hs__figures[];
 extern const size_t hs__n_figures;
 
 typedef struct hs__drawing {
@@ -35,6 +35,7 @@ typedef struct hs__drawing {
     double *values, *places;
     int64_t *counts;
     unsigned char *pixels; /* [side][side] */
+    float *map_values;     /* [side][side] */
     bool pictures;         /* maps are drawn, not left to the page */
 } hs__drawing;
 
@@ -44,8 +45,10 @@ HS_MUST_USE hs_status hs__drawing_init(hs__drawing *drawing, const hs_corpus_sta
 void hs__drawing_finish(hs__drawing *drawing);
 
 /* The panels of a figure as picked, one after the other. */
-void hs__figure_write(hs__drawing *drawing, const hs__figure *figure, const hs__pick *pick, FILE *out);
-void hs__caption_write(const hs__drawing *drawing, const hs__figure *figure, const hs__pick *pick, FILE *out);
+HS_MUST_USE hs_status hs__figure_write(hs__drawing *drawing, const hs__report_figure *figure,
+                                       const hs__pick *pick, FILE *out, hs_error *err);
+void hs__caption_write(const hs__drawing *drawing, const hs__report_figure *figure, const hs__pick *pick,
+                       FILE *out);
 
 /* Every panel there is, in turn; `each` is given its key and its SVG. Stops at the first failure. */
 typedef hs_status hs__panel_visitor(void *data, const char *key, const char *svg, size_t n_svg);

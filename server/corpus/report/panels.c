@@ -1,11 +1,13 @@
-/* panels.c - every panel is a row of one table: numbers out of the statistics, then a chart. */
+/* panels.c - every panel is a row of one table: numbers out of the statistics, then a figure or chart. */
 #include "server/corpus/report/panels.h"
 
+#include "api/figures/chart.h"
+#include "api/figures/figure.h"
 #include "model/tokenizer/readable_token.h"
-#include "server/corpus/report/charts.h"
 #include "server/corpus/report/tables.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NOTHING, REPEATED, SAME_SENTENCE, REPEATED_SAME_SENTENCE, DISTANCE, FOCAL };
@@ -102,7 +104,7 @@ typedef struct caption {
     char text[160];
 } caption;
 
-static caption title_of(const hs__drawing *d, const hs__panel *p, hs__place at)
+static caption title_of(const hs__drawing *d, const hs__report_panel *p, hs__place at)
 {
     caption c;
     int n = snprintf(c.text, sizeof c.text, "Layer %d", d->o.layers[at.l]);
@@ -115,41 +117,93 @@ static caption title_of(const hs__drawing *d, const hs__panel *p, hs__place at)
 
 /* ---- maps ---- */
 
-static void map_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+#define FONT   8.0  /* points */
+#define NARROW 76.0 /* mm */
+#define MEDIUM 116.0
+#define WIDE   200.0
+
+/* Returns a chart of the usual size over the first n of d->places and d->values. */
+static hs__chart chart_of(const hs__drawing *d, hs__chart_kind kind, const char *title, const char *x_title,
+                          size_t n)
+{
+    return (hs__chart){.kind = kind,
+                       .title = title,
+                       .x_title = x_title,
+                       .xs = d->places,
+                       .values = d->values,
+                       .n = n,
+                       .n_series = 1,
+                       .y_high = 1,
+                       .colour = HS__CHART_WARM,
+                       .mark_x = NAN,
+                       .mark_y = NAN,
+                       .width_mm = MEDIUM,
+                       .height_mm = 66,
+                       .font_pt = FONT};
+}
+
+/* Returns the top of an axis that shows these values. */
+static double axis_top(double high)
+{
+    return high > 0 ? 1.08 * high : 1;
+}
+
+static hs_status panel_draw(const hs__panel *panel, double width, hs__picture *ret, hs_error *err)
+{
+    const hs__figure figure = {.title = panel->title,
+                               .caption = panel->unit ? panel->unit : panel->title,
+                               .panels = panel,
+                               .n_panels = 1,
+                               .n_across = 1,
+                               .single = panel->name != NULL,
+                               .width_mm = width,
+                               .font_pt = FONT};
+    return hs__figure_draw(&figure, ret, err);
+}
+
+/* Fills the map's pixels in; without pictures one for all, which the page's script replaces. */
+static void pixels_fill(const hs__drawing *d, const hs__report_map *map, hs__panel *panel)
+{
+    const size_t side = d->maps->side;
+    panel->values = d->map_values;
+    panel->n_rows = panel->n_columns = side;
+    if (d->pictures) {
+        hs__report_map_spread(d->maps, map, d->pixels);
+        for (size_t i = 0; i < side * side; i++)
+            d->map_values[i] = (float)hs__report_map_value(map, d->pixels[i]);
+    } else
+        for (size_t i = 0; i < side * side; i++)
+            d->map_values[i] = NAN;
+}
+
+static hs_status map_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                          hs_error *err)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
     const hs__report_map *map = hs__report_map_find(d->maps, p->name, at.l, headed ? at.h : HS__NO_HEAD);
-    const caption title = title_of(d, p, at);
-    char key[64];
-    double values[256];
+    char key[48];
     if (!map)
-        return;
+        return HS_OK;
     const double *range = map->ranges[HS__RANGE_99];
-    const bool two_sided = map->ranges[HS__RANGE_ALL][0] < 0;
     const double far = fmax(fabs(range[0]), fabs(range[1])), most = far > 0 ? far : 1;
+    const bool is_signed = map->palette == HS__PALETTE_SIGNED;
     snprintf(key, sizeof key, headed ? "%s:%zu:%zu" : "%s:%zu", p->name, at.l, at.h);
-    hs__heatmap m = {.title = title.text,
-                     .x_label = p->x_label,
-                     .y_label = p->y_label,
-                     .unit = p->array,
-                     .key = key,
-                     .tokens = (double)d->o.tokens_max,
-                     .low = two_sided ? -most : range[0],
-                     .high = two_sided ? most : range[1],
-                     .warm = p->which,
-                     .two_sided = two_sided,
-                     .side = d->maps->side,
-                     .values = values};
-    for (int b = 0; d->pictures && b < 256; b++)
-        values[b] = hs__report_map_value(map, (unsigned char)b);
-    if (d->pictures) {
-        hs__report_map_spread(d->maps, map, d->pixels);
-        m.bytes = d->pixels;
-    }
-    hs__chart_heatmap(out, &m);
+    hs__panel panel = {.row_title = p->y_label,
+                       .column_title = p->x_label,
+                       .unit = p->array,
+                       .name = key,
+                       .tick = d->maps->n_tokens,
+                       .palette = map->palette,
+                       .low = (float)(is_signed ? -most : range[0]),
+                       .high = (float)(is_signed ? most : range[1])};
+    if (!(panel.high > panel.low))
+        panel.high = panel.low + 1;
+    snprintf(panel.title, sizeof panel.title, "%.95s", title_of(d, p, at).text);
+    pixels_fill(d, map, &panel);
+    return panel_draw(&panel, NARROW, ret, err);
 }
 
-/* ---- shares in a text, a line for each head ---- */
+/* ---- shares in a text, a small chart for each head ---- */
 
 static double texts_least(const hs__drawing *d, hs__place at)
 {
@@ -160,7 +214,26 @@ static double texts_least(const hs__drawing *d, hs__place at)
     return least;
 }
 
-static void shares_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+enum { SHARE_BINS_MIN = 4 };
+
+/* Cuts bins off at the right that hold less than a two-hundredth of every head's texts, but not those up to
+ * `least`. Returns how many are left. */
+static size_t bins_fit(double *values, size_t n_heads, size_t n, double least)
+{
+    size_t left = SHARE_BINS_MIN;
+    if (isfinite(least))
+        left = (size_t)fmax(SHARE_BINS_MIN, fmin((double)n, ceil(least * (double)n)));
+    for (size_t b = left; b < n; b++)
+        for (size_t h = 0; h < n_heads; h++)
+            if (values[h * n + b] >= 0.005)
+                left = b + 1;
+    for (size_t h = 0; h < n_heads; h++)
+        memmove(values + h * left, values + h * n, left * sizeof *values);
+    return left;
+}
+
+static hs_status shares_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                             hs_error *err)
 {
     const size_t n = HS_CORPUS_SHARE_BINS, A = d->o.n_heads;
     const double chance = chance_of(d, p->which), least = texts_least(d, at);
@@ -172,16 +245,16 @@ static void shares_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
     numbers_read(d, p->array, cell(d, at) * n, A * n, d->values);
     for (size_t h = 0; h < A; h++)
         shares_make(d->values + h * n, n);
-    hs__axes axes = hs__axes_of(title.text, p->x_label, d->places, n, 1.08 * highest(d->values, A * n));
-    axes.y_label = "share of texts";
-    axes.width = 760;
-    axes.height = 320;
-    axes.aside = true;
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_lines(&c, &(hs__lines){.xs = d->places, .values = d->values, .n = n, .n_lines = A});
-    snprintf(label, sizeof label, "chance %.3g %%", 100 * chance);
-    hs__chart_mark_x(&c, chance, label);
-    hs__chart_end(&c);
+    const size_t left = bins_fit(d->values, A, n, chance);
+    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, left);
+    c.n_series = A;
+    c.y_title = "share of texts";
+    c.y_high = axis_top(highest(d->values, A * left));
+    c.width_mm = WIDE;
+    c.mark_x = chance;
+    snprintf(label, sizeof label, "chance %.1f %%", 100 * chance);
+    c.mark_label = isfinite(chance) ? label : NULL;
+    return hs__chart_draw(&c, ret, err);
 }
 
 /* ---- distances ---- */
@@ -204,7 +277,8 @@ static size_t distance_bars(const hs__drawing *d, double *values)
     return n;
 }
 
-static void distances_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status distances_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                hs_error *err)
 {
     const bool headed = strchr(p->axes, 'h') != NULL;
     const size_t T = d->o.tokens_max;
@@ -218,23 +292,23 @@ static void distances_draw(hs__drawing *d, const hs__panel *p, hs__place at, FIL
     const size_t n = distance_bars(d, d->values);
     distance_bars(d, chance);
     if (!n)
-        return;
-    hs__axes axes = hs__axes_of(title.text, p->x_label, d->places, n,
-                                1.08 * fmax(highest(d->values, n), highest(chance, n)));
-    axes.y_label = p->y_label;
-    axes.width = headed ? 290 : 640;
-    axes.height = headed ? 180 : 210;
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_bars(&c, d->places, d->values, n, HS__CHART_WARM);
-    hs__chart_chance(&c, d->places, chance, n);
+        return HS_OK;
+    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, n);
+    c.y_title = p->y_label;
+    c.y_high = axis_top(fmax(highest(d->values, n), highest(chance, n)));
+    c.width_mm = headed ? NARROW : 1.4 * MEDIUM;
+    c.height_mm = headed ? 48 : 56;
+    c.chance = chance;
+    c.mark_x = mean;
     snprintf(label, sizeof label, "mean %.1f", mean);
-    hs__chart_mark_x(&c, mean, label);
-    hs__chart_end(&c);
+    c.mark_label = label;
+    return hs__chart_draw(&c, ret, err);
 }
 
 /* ---- focal tokens ---- */
 
-static void unique_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status unique_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                             hs_error *err)
 {
     const size_t n = d->o.n_heads + 1;
     const double mean = hs_corpus_layer_read(d->stats, at.t, at.l).unique_focal;
@@ -243,19 +317,16 @@ static void unique_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
     places_make(d, n, 0, 1);
     numbers_read(d, p->array, (at.t * d->o.n_layers + at.l) * n, n, d->values);
     shares_make(d->values, n);
-    hs__axes axes = hs__axes_of(title.text, p->x_label, d->places, n, 1.08 * highest(d->values, n));
-    axes.y_label = p->y_label;
-    axes.width = 640;
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_bars(&c, d->places, d->values, n, HS__CHART_WARM);
+    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, n);
+    c.y_title = p->y_label;
+    c.y_high = axis_top(highest(d->values, n));
+    c.mark_x = mean;
     snprintf(label, sizeof label, "mean %.2f", mean);
-    hs__chart_mark_x(&c, mean, label);
-    hs__chart_end(&c);
+    c.mark_label = label;
+    return hs__chart_draw(&c, ret, err);
 }
 
-enum { RANKED = 12 };
-
-enum { NAME_BYTES = 96 };
+enum { RANKED = 12, NAME_BYTES = 96 };
 
 static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES])
 {
@@ -268,7 +339,8 @@ static void token_name(const hs__drawing *d, double id, char ret_name[NAME_BYTES
 }
 
 /* The tokens of a layer that <array>_ids lists, by their share of what <array>_counts adds up to. */
-static void tokens_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status tokens_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                             hs_error *err)
 {
     const caption title = title_of(d, p, at);
     char texts[RANKED][NAME_BYTES];
@@ -287,18 +359,17 @@ static void tokens_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
         names[n] = texts[n];
         d->values[n] /= all;
     }
-    hs__chart_ranking(out, &(hs__ranking){.title = title.text,
-                                          .x_label = p->x_label,
-                                          .colour = p->which ? HS__CHART_WARM : HS__CHART_COLD,
-                                          .names = names,
-                                          .values = d->values,
-                                          .n = n});
+    hs__chart c = chart_of(d, HS__CHART_RANKING, title.text, p->x_label, n);
+    c.names = names;
+    c.colour = p->which ? HS__CHART_WARM : HS__CHART_COLD;
+    return hs__chart_draw(&c, ret, err);
 }
 
 /* ---- thresholds ---- */
 
 /* A histogram on [0, 1] of all heads of a layer, counted on a logarithmic scale; `which` bins come before. */
-static void histogram_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status histogram_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                hs_error *err)
 {
     const size_t before = (size_t)p->which, n = HS_CORPUS_BINS + before;
     const bool similarity = before > 0;
@@ -313,21 +384,21 @@ static void histogram_draw(hs__drawing *d, const hs__panel *p, hs__place at, FIL
     for (size_t i = 0; i < n; i++)
         d->values[i] = log10(fmax(d->values[i], 1e-7));
     places_make(d, HS_CORPUS_BINS, 0.5 / HS_CORPUS_BINS, 1.0 / HS_CORPUS_BINS);
-    hs__axes axes = hs__axes_of(title.text, p->x_label, d->places, HS_CORPUS_BINS, 0);
-    axes.y_label = p->y_label;
-    axes.y_low = -7;
-    axes.y_high = 0;
-    axes.y_log = true;
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_bars(&c, d->places, d->values + before, HS_CORPUS_BINS,
-                   similarity ? HS__CHART_WARM : HS__CHART_COLD);
-    const float tau = similarity ? d->o.thresholds[d->o.threshold_main] : d->o.attention_threshold;
-    snprintf(label, sizeof label, "threshold %.3g", (double)tau);
-    hs__chart_mark_x(&c, (double)tau, label);
-    hs__chart_end(&c);
+    hs__chart c = chart_of(d, HS__CHART_BARS, title.text, p->x_label, HS_CORPUS_BINS);
+    c.values += before;
+    c.y_title = p->y_label;
+    c.y_low = -7;
+    c.y_high = 0;
+    c.y_log = true;
+    c.colour = similarity ? HS__CHART_WARM : HS__CHART_COLD;
+    c.mark_x = (double)(similarity ? d->o.thresholds[d->o.threshold_main] : d->o.attention_threshold);
+    snprintf(label, sizeof label, "threshold %.3g", c.mark_x);
+    c.mark_label = label;
+    return hs__chart_draw(&c, ret, err);
 }
 
-static void sensitivity_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status sensitivity_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                  hs_error *err)
 {
     const size_t n = d->o.n_thresholds, A = d->o.n_heads;
     const caption title = title_of(d, p, at);
@@ -337,18 +408,17 @@ static void sensitivity_draw(hs__drawing *d, const hs__panel *p, hs__place at, F
         for (at.t = 0; at.t < n; at.t++)
             d->values[at.h * n + at.t] = figure_of(d, p->which, at).value;
     const double chance = chance_of(d, p->which);
-    hs__axes axes = hs__axes_of(title.text, "similarity threshold", d->places, n,
-                                1.1 * fmax(highest(d->values, A * n), chance));
-    axes.aside = true;
-    axes.width = 500;
-    axes.height = 270;
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_lines(&c, &(hs__lines){.xs = d->places, .values = d->values, .n = n, .n_lines = A});
-    hs__chart_mark_y(&c, chance, "chance");
-    hs__chart_end(&c);
+    hs__chart c = chart_of(d, HS__CHART_LINES, title.text, "similarity threshold", n);
+    c.n_series = A;
+    c.y_title = p->y_label;
+    c.y_high = axis_top(fmax(highest(d->values, A * n), chance));
+    c.mark_y = chance;
+    c.mark_label = isfinite(chance) ? "chance" : NULL;
+    return hs__chart_draw(&c, ret, err);
 }
 
-static void stability_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status stability_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                hs_error *err)
 {
     const size_t A = d->o.n_heads;
     const caption title = title_of(d, p, at);
@@ -360,69 +430,104 @@ static void stability_draw(hs__drawing *d, const hs__panel *p, hs__place at, FIL
         spreads[at.h] = f.spread;
         high = fmax(high, f.value + (isfinite(f.spread) ? f.spread : 0));
     }
-    hs__axes axes = hs__axes_of(title.text, "head", d->places, A, 1.1 * high);
-    const hs__chart c = hs__chart_begin(out, &axes);
-    hs__chart_dots(&c, d->places, d->values, spreads, A);
-    hs__chart_end(&c);
+    hs__chart c = chart_of(d, HS__CHART_DOTS, title.text, "head", A);
+    c.y_title = p->y_label;
+    c.spreads = spreads;
+    c.colour = HS__CHART_COLD;
+    c.y_high = axis_top(high);
+    return hs__chart_draw(&c, ret, err);
 }
 
 /* ---- layers ---- */
 
-/* Layers by heads of what d->values holds, from low to high. */
-static void heads_grid(hs__drawing *d, const hs__panel *p, double low, double high, FILE *out)
+/* The labels of a grid of numbers: borrowed by the figure that is laid out. */
+typedef struct grid_labels {
+    char (*texts)[16];
+    const char **labels;
+} grid_labels;
+
+static const char *label_set(grid_labels *g, size_t k, const char *format, double value)
 {
-    for (size_t l = 0; l < d->o.n_layers; l++)
-        d->places[l] = d->o.layers[l];
-    hs__chart_grid(out, &(hs__grid){.title = p->title,
-                                    .row_label = "layer",
-                                    .column_label = "head",
-                                    .rows = d->places,
-                                    .values = d->values,
-                                    .n_rows = d->o.n_layers,
-                                    .n_columns = d->o.n_heads,
-                                    .low = low,
-                                    .high = high});
+    snprintf(g->texts[k], sizeof g->texts[k], format, value);
+    return g->labels[k] = g->texts[k];
 }
 
-static void profile_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+/* Layers by heads of what d->values holds, from low to high. */
+static hs_status heads_grid(hs__drawing *d, const hs__report_panel *p, double low, double high,
+                            hs__picture *ret, hs_error *err)
+{
+    const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
+    grid_labels g = {.texts = calloc(n + L + A, sizeof *g.texts),
+                     .labels = calloc(n + L + A, sizeof *g.labels)};
+    float *values = calloc(n, sizeof *values);
+    hs_status st =
+        g.texts && g.labels && values ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    for (size_t k = 0; !st && k < n; k++) {
+        values[k] = (float)d->values[k];
+        if (isfinite(d->values[k]))
+            label_set(&g, k, "%.2f", fabs(d->values[k]) < 0.005 ? 0 : d->values[k]); /* never -0.00 */
+        else
+            g.labels[k] = "";
+    }
+    for (size_t l = 0; !st && l < L; l++)
+        label_set(&g, n + l, "%.0f", (double)d->o.layers[l]);
+    for (size_t h = 0; !st && h < A; h++)
+        label_set(&g, n + L + h, "%.0f", (double)h);
+    hs__panel panel = {.n_rows = L,
+                       .n_columns = A,
+                       .values = values,
+                       .row_labels = g.labels + n,
+                       .column_labels = g.labels + n + L,
+                       .cell_labels = g.labels,
+                       .row_title = "layer",
+                       .column_title = "head",
+                       .unit = p->y_label,
+                       .palette = HS__PALETTE_GREEN,
+                       .low = (float)low,
+                       .high = (float)high};
+    snprintf(panel.title, sizeof panel.title, "%s", p->title);
+    if (!st)
+        st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
+    free(values);
+    free(g.texts);
+    free(g.labels);
+    return st;
+}
+
+static hs_status profile_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                              hs_error *err)
 {
     (void)at;
     numbers_read(d, p->array, 0, d->o.n_layers * d->o.n_heads, d->values);
-    heads_grid(d, p, 0, 1, out);
+    return heads_grid(d, p, 0, 1, ret, err);
 }
 
-static void noise_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status noise_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                            hs_error *err)
 {
     const size_t A = d->o.n_heads, n = d->o.n_layers * A;
     for (size_t k = 0; k < n; k++) {
         const hs_corpus_head head = hs_corpus_head_read(d->stats, at.t, k / A, k % A);
         d->values[k] = p->which ? head.auc : head.dprime;
     }
-    heads_grid(d, p, p->which ? 0.5 : 0, p->which ? 1 : fmax(highest(d->values, n), 0.1), out);
+    return heads_grid(d, p, p->which ? 0.5 : 0, p->which ? 1 : fmax(highest(d->values, n), 0.1), ret, err);
 }
 
-static void layers_chart(hs__drawing *d, const hs__panel *p, const char *const *names, size_t n_lines,
-                         FILE *out)
+static hs_status layers_draw(hs__drawing *d, const hs__report_panel *p, const char *const *names,
+                             size_t n_lines, hs__picture *ret, hs_error *err)
 {
     const size_t L = d->o.n_layers;
     for (size_t l = 0; l < L; l++)
         d->places[l] = d->o.layers[l];
-    hs__axes axes = hs__axes_of(p->title, "layer", d->places, L, 1);
-    axes.y_label = p->y_label;
-    axes.aside = true;
-    axes.width = 520;
-    axes.height = 280;
-    const hs__lines lines = {
-        .xs = d->places, .values = d->values, .n = L, .n_lines = n_lines, .names = names};
-    const hs__chart c = hs__chart_begin(out, &axes);
-    if (p->which)
-        hs__chart_stacks(&c, &lines);
-    else
-        hs__chart_lines(&c, &lines);
-    hs__chart_end(&c);
+    hs__chart c = chart_of(d, p->which ? HS__CHART_STACKS : HS__CHART_LINES, p->title, "layer", L);
+    c.y_title = p->y_label;
+    c.names = names;
+    c.n_series = n_lines;
+    return hs__chart_draw(&c, ret, err);
 }
 
-static void masses_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status masses_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                             hs_error *err)
 {
     static const char *const names[] = {"first token", "separators", "sentence ends", "commas", "the rest"};
     const size_t L = d->o.n_layers;
@@ -432,11 +537,12 @@ static void masses_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *
         for (size_t k = 0; k < 5; k++)
             d->values[k * L + l] = shares[k];
     }
-    layers_chart(d, p, names, 5, out);
+    return layers_draw(d, p, names, 5, ret, err);
 }
 
 /* Attention on the first token, on and beside the diagonal. */
-static void neighbours_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status neighbours_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                 hs_error *err)
 {
     static const char *const names[] = {"first token", "itself", "one before", "one behind"};
     const size_t L = d->o.n_layers;
@@ -447,10 +553,11 @@ static void neighbours_draw(hs__drawing *d, const hs__panel *p, hs__place at, FI
         d->values[2 * L + l] = f.on_previous;
         d->values[3 * L + l] = f.on_next;
     }
-    layers_chart(d, p, names, 4, out);
+    return layers_draw(d, p, names, 4, ret, err);
 }
 
-static void boundaries_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static hs_status boundaries_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+                                 hs_error *err)
 {
     static const char *const names[] = {"precision", "recall", "F1"};
     const size_t L = d->o.n_layers;
@@ -460,20 +567,18 @@ static void boundaries_draw(hs__drawing *d, const hs__panel *p, hs__place at, FI
         d->values[L + l] = f.recall;
         d->values[2 * L + l] = f.f1;
     }
-    layers_chart(d, p, names, 3, out);
+    return layers_draw(d, p, names, 3, ret, err);
 }
 
 /* ---- tables ---- */
 
-static void heads_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static void heads_write(const hs__drawing *d, hs__place at, FILE *out)
 {
-    (void)p;
     hs__heads_write(d, at.l, at.t, out);
 }
 
-static void examples_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE *out)
+static void examples_write(const hs__drawing *d, hs__place at, FILE *out)
 {
-    (void)p;
     hs__examples_write(d, at.l, out);
 }
 
@@ -481,51 +586,69 @@ static void examples_draw(hs__drawing *d, const hs__panel *p, hs__place at, FILE
 #define QUERY "query position"
 #define TOKEN "token position"
 
-const hs__panel hs__panels[] = {
-    {"attention", "lh", map_draw, NULL, KEY, QUERY, "mean attention", 0},
-    {"attention_layer", "l", map_draw, ", all heads", KEY, QUERY, "attention, heads summed", 0},
-    {"without_columns", "l", map_draw, ", without columns of H", KEY, QUERY, "attention, heads summed", 0},
-    {"without_diagonal", "l", map_draw, ", nor the diagonal", KEY, QUERY, "attention, heads summed", 0},
-    {"location", "lh", map_draw, NULL, TOKEN, TOKEN, "share of texts", 1},
-    {"similarity", "l", map_draw, ", S", TOKEN, TOKEN, "S, heads summed", 1},
-    {"normalized", "l", map_draw, ", N", TOKEN, TOKEN, "N, heads summed", 1},
-    {"first_text", "l", map_draw, ", S of the first text", TOKEN, TOKEN, "S, heads summed", 1},
-    {"repeated", "lt", shares_draw, NULL, "share of repeated tokens in a text", NULL, "repeated_hist",
+const hs__report_panel hs__panels[] = {
+    {"attention", "lh", map_draw, NULL, NULL, KEY, QUERY, "mean attention", 0},
+    {"attention_layer", "l", map_draw, NULL, ", all heads", KEY, QUERY, "attention, heads summed", 0},
+    {"without_columns", "l", map_draw, NULL, ", without high-attention columns", KEY, QUERY,
+     "attention, heads summed", 0},
+    {"without_diagonal", "l", map_draw, NULL, ", without the diagonal too", KEY, QUERY,
+     "attention, heads summed", 0},
+    {"location", "lh", map_draw, NULL, NULL, TOKEN, TOKEN, "share of texts", 1},
+    {"similarity", "l", map_draw, NULL, ", similarity", TOKEN, TOKEN, "similarity S, heads summed", 1},
+    {"normalized", "l", map_draw, NULL, ", normalised similarity", TOKEN, TOKEN, "normalised similarity N",
+     1},
+    {"first_text", "l", map_draw, NULL, ", similarity of the first text", TOKEN, TOKEN,
+     "similarity S, heads summed", 1},
+    {"repeated", "lt", shares_draw, NULL, NULL, "share of repeated tokens in a text", NULL, "repeated_hist",
      REPEATED},
-    {"repeated_in_sentence", "lt", shares_draw, NULL, "share of repeated tokens in one sentence", NULL,
+    {"repeated_in_sentence", "lt", shares_draw, NULL, NULL, "share of repeated tokens in one sentence", NULL,
      "repeated_same_sentence_hist", REPEATED_SAME_SENTENCE},
-    {"same_sentence", "lt", shares_draw, NULL, "share within one sentence in a text", NULL,
+    {"same_sentence", "lt", shares_draw, NULL, NULL, "share within one sentence in a text", NULL,
      "same_sentence_hist", SAME_SENTENCE},
-    {"focal", "lt", shares_draw, NULL, "share with the focal token in a text", NULL, "focal_hist", NOTHING},
-    {"distance", "lht", distances_draw, NULL, "distance in tokens", "share of pairs", NULL, 0},
-    {"distances", "lt", distances_draw, ", all heads", "distance in tokens", "share of pairs", NULL, 0},
-    {"unique", "lt", unique_draw, NULL, "different focal tokens among the heads", "share of texts",
+    {"focal", "lt", shares_draw, NULL, NULL, "share with the focal token in a text", NULL, "focal_hist",
+     NOTHING},
+    {"distance", "lht", distances_draw, NULL, NULL, "distance in tokens", "share of pairs", NULL, 0},
+    {"distances", "lt", distances_draw, NULL, ", all heads", "distance in tokens", "share of pairs", NULL, 0},
+    {"unique", "lt", unique_draw, NULL, NULL, "different focal tokens among the heads", "share of texts",
      "unique_focal", 0},
-    {"focus", "l", tokens_draw, "high-attention tokens", "share of the 50 most frequent", NULL, "focus", 0},
-    {"focal_tokens", "l", tokens_draw, "focal tokens", "share of the 50 most frequent", NULL, "focal", 1},
-    {"normalized_bins", "l", histogram_draw, "normalised similarity", "N", "share of pairs",
-     "normalized_hist", 1},
-    {"column_bins", "l", histogram_draw, "attention columns", "c / max c", "share of columns", "column_hist",
+    {"focus", "l", tokens_draw, NULL, "high-attention tokens", "share of the 50 most frequent", NULL, "focus",
      0},
-    {"sensitivity_repeated", "l", sensitivity_draw, "repeated-token share", NULL, NULL, NULL, REPEATED},
-    {"sensitivity_sentence", "l", sensitivity_draw, "same-sentence share", NULL, NULL, NULL, SAME_SENTENCE},
-    {"sensitivity_distance", "l", sensitivity_draw, "mean distance", NULL, NULL, NULL, DISTANCE},
-    {"sensitivity_focal", "l", sensitivity_draw, "focal share", NULL, NULL, NULL, FOCAL},
-    {"stability_repeated", "lt", stability_draw, "repeated-token share", NULL, NULL, NULL, REPEATED},
-    {"stability_sentence", "lt", stability_draw, "same-sentence share", NULL, NULL, NULL, SAME_SENTENCE},
-    {"stability_distance", "lt", stability_draw, "mean distance", NULL, NULL, NULL, DISTANCE},
-    {"stability_focal", "lt", stability_draw, "focal share", NULL, NULL, NULL, FOCAL},
-    {"noise_auc", "", noise_draw, "Area under the ROC curve", NULL, NULL, NULL, 1},
-    {"noise_dprime", "", noise_draw, "d'", NULL, NULL, NULL, 0},
-    {"masses", "", masses_draw, "Where attention goes", NULL, "share of attention", NULL, 1},
-    {"neighbours", "", neighbours_draw, "Attention on the first token and along the diagonal", NULL,
+    {"focal_tokens", "l", tokens_draw, NULL, "focal tokens", "share of the 50 most frequent", NULL, "focal",
+     1},
+    {"normalized_bins", "l", histogram_draw, NULL, "normalised similarity", "normalised similarity N",
+     "share of pairs", "normalized_hist", 1},
+    {"column_bins", "l", histogram_draw, NULL, "attention columns",
+     "attention that a token gets, as a share of the most", "share of columns", "column_hist", 0},
+    {"sensitivity_repeated", "l", sensitivity_draw, NULL, "repeated-token share", NULL, "share of pairs",
+     NULL, REPEATED},
+    {"sensitivity_sentence", "l", sensitivity_draw, NULL, "same-sentence share", NULL, "share of pairs", NULL,
+     SAME_SENTENCE},
+    {"sensitivity_distance", "l", sensitivity_draw, NULL, "mean distance", NULL, "tokens", NULL, DISTANCE},
+    {"sensitivity_focal", "l", sensitivity_draw, NULL, "focal share", NULL, "share of pairs", NULL, FOCAL},
+    {"stability_repeated", "lt", stability_draw, NULL, "repeated-token share", NULL, "share of pairs", NULL,
+     REPEATED},
+    {"stability_sentence", "lt", stability_draw, NULL, "same-sentence share", NULL, "share of pairs", NULL,
+     SAME_SENTENCE},
+    {"stability_distance", "lt", stability_draw, NULL, "mean distance", NULL, "tokens", NULL, DISTANCE},
+    {"stability_focal", "lt", stability_draw, NULL, "focal share", NULL, "share of pairs", NULL, FOCAL},
+    {"noise_auc", "", noise_draw, NULL, "Chance that a signal pair is more similar than a noise pair", NULL,
+     "area under the ROC curve", NULL, 1},
+    {"noise_dprime", "", noise_draw, NULL, "Distance of signal from noise, d'", NULL, "standard deviations",
+     NULL, 0},
+    {"masses", "", masses_draw, NULL, "Where attention goes", NULL, "share of attention", NULL, 1},
+    {"neighbours", "", neighbours_draw, NULL, "Attention on the first token and along the diagonal", NULL,
      "share of attention", NULL, 0},
-    {"profile_first", "", profile_draw, "Attention on the first token", NULL, NULL, "profiles_first", 0},
-    {"profile_self", "", profile_draw, "On the token itself", NULL, NULL, "profiles_self", 0},
-    {"profile_previous", "", profile_draw, "On the one before", NULL, NULL, "profiles_previous", 0},
-    {"profile_next", "", profile_draw, "On the one behind", NULL, NULL, "profiles_next", 0},
-    {"boundaries", "", boundaries_draw, "Boundaries by attention against sentence ends", NULL, NULL, NULL, 0},
-    {"heads", "lt", heads_draw, NULL, NULL, NULL, NULL, 0},
-    {"examples", "l", examples_draw, NULL, NULL, NULL, NULL, 0},
+    {"profile_first", "", profile_draw, NULL, "Attention on the first token", NULL, "share of attention",
+     "profiles_first", 0},
+    {"profile_self", "", profile_draw, NULL, "Attention on the token itself", NULL, "share of attention",
+     "profiles_self", 0},
+    {"profile_previous", "", profile_draw, NULL, "Attention on the token before", NULL, "share of attention",
+     "profiles_previous", 0},
+    {"profile_next", "", profile_draw, NULL, "Attention on the token behind", NULL, "share of attention",
+     "profiles_next", 0},
+    {"boundaries", "", boundaries_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
+     NULL, 0},
+    {"heads", "lt", NULL, heads_write, NULL, NULL, NULL, NULL, 0},
+    {"examples", "l", NULL, examples_write, NULL, NULL, NULL, NULL, 0},
 };
 const size_t hs__n_panels = sizeof hs__panels / sizeof *hs__panels;

@@ -1,6 +1,7 @@
-/* panels.h - the panels of a report by name: what each is drawn from. */
+/* panels.h - the panels of a report by name: what each is made from. */
 #pragma once
 
+#include "api/figures/picture.h"
 #include "server/corpus/report/figures.h"
 
 /* The layer, head and threshold of a panel, by index; 0 if its axes do not name them. */
@@ -8,15 +9,18 @@ typedef struct hs__place {
     size_t l, h, t;
 } hs__place;
 
-typedef struct hs__panel hs__panel;
-struct hs__panel {
+typedef struct hs__report_panel hs__report_panel;
+struct hs__report_panel {
     const char *name, *axes; /* of "lht" */
-    void (*draw)(hs__drawing *d, const hs__panel *panel, hs__place at, FILE *out);
+    /* Lays a figure out; it stays empty if there is nothing to draw. */
+    hs_status (*draw)(hs__drawing *d, const hs__report_panel *panel, hs__place at, hs__picture *ret,
+                      hs_error *err);
+    void (*write)(const hs__drawing *d, hs__place at, FILE *out); /* of a table, instead */
     const char *title, *x_label, *y_label;
     const char
         *array; /* that it is drawn from; of a map its unit; of tokens their ids, y_label their counts */
     int which;  /* of what has several */
 };
 
-extern const hs__panel hs__panels[];
+extern const hs__report_panel hs__panels[];
 extern const size_t hs__n_panels;

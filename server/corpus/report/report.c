@@ -3,6 +3,7 @@
 
 #include "server/base/atomic_files.h"
 #include "server/base/version.h"
+#include "server/corpus/report/report_arrays.h"
 #include "server/corpus/report/syntax_counts.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ bool hs__report_lists(const hs_corpus_array *array)
     return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
 }
 
-static bool arrays_add(json_t *report, const hs_corpus_stats *stats)
+static bool arrays_add(json_t *report, const hs_corpus_stats *stats, bool has_syntax)
 {
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     const size_t n = hs_corpus_arrays(stats, arrays);
@@ -61,6 +62,7 @@ static bool arrays_add(json_t *report, const hs_corpus_stats *stats)
         hs_corpus_array_read(stats, &arrays[i], 0, arrays[i].n_elements, values);
         json_object_set_new(report, arrays[i].name, nested(&arrays[i], 0, values, &at));
     }
+    json_object_set_new(report, "arrays", hs__report_arrays_json(arrays, n, has_syntax));
     free(values);
     return values != NULL;
 }
@@ -326,7 +328,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     json_t *report = json_pack("{so}", "provenance", provenance_json(results, &o));
-    if (!report || !arrays_add(report, results->stats)) {
+    if (!report || !arrays_add(report, results->stats, results->syntax != NULL)) {
         json_decref(report);
         return NULL;
     }

@@ -5,10 +5,10 @@
  * of a JSON document (u32, little-endian), that document, the bytes of its maps, and every panel, each a
  * line with its key, a line with its size in bytes, and its SVG. The document is report.json with `maps`
  * (report_maps.h), `figures` (the patterns of figures.h) and `pick`. */
+#include "api/formats/base64.h"
 #include "server/base/viewer_files.h"
 #include "server/corpus/report/attention_profile.h"
 #include "server/corpus/report/figures.h"
-#include "server/corpus/report/inline_png.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
@@ -25,6 +25,13 @@ typedef struct packer {
     unsigned char out[3 * 8192]; /* whole groups of base64 */
 } packer;
 
+static void base64_write(FILE *file, const unsigned char *bytes, size_t n)
+{
+    char text[4 * 8192];
+    const size_t n_text = hs__base64_write(bytes, n, text);
+    fwrite(text, 1, n_text, file);
+}
+
 /* Everything given is in the file, or in out, once this returns; with Z_FINISH in the file. */
 static void pack(packer *p, const void *bytes, size_t n, int flush)
 {
@@ -32,7 +39,7 @@ static void pack(packer *p, const void *bytes, size_t n, int flush)
     p->stream.avail_in = (uInt)n;
     while (p->stream.avail_in || flush == Z_FINISH) {
         if (!p->stream.avail_out) {
-            hs__base64_write(p->file, p->out, sizeof p->out);
+            base64_write(p->file, p->out, sizeof p->out);
             p->stream.next_out = p->out;
             p->stream.avail_out = sizeof p->out;
         }
@@ -40,7 +47,7 @@ static void pack(packer *p, const void *bytes, size_t n, int flush)
             break;
     }
     if (flush == Z_FINISH)
-        hs__base64_write(p->file, p->out, sizeof p->out - p->stream.avail_out);
+        base64_write(p->file, p->out, sizeof p->out - p->stream.avail_out);
 }
 
 static hs_status panel_pack(void *data, const char *key, const char *svg, size_t n_svg)
@@ -76,6 +83,7 @@ static char *document_make(const hs__drawing *d, const hs__pick *pick)
 {
     json_t *whole = json_copy((json_t *)d->report);
     json_object_set_new(whole, "maps", hs__report_maps_json(d->maps));
+    json_object_set_new(whole, "palettes", hs__report_palettes_json());
     json_object_set_new(whole, "figures", figures_json());
     json_object_set_new(whole, "pick", pick_json(pick));
     char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
@@ -109,29 +117,51 @@ static hs_status data_write(FILE *file, hs__drawing *d, const char *document, hs
 
 /* ---- what is read without a script ---- */
 
-static void figures_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+static hs_status figures_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_error *err)
 {
-    for (size_t k = 0; k < hs__n_figures; k++) {
-        const hs__figure *f = &hs__figures[k];
+    hs_status st = HS_OK;
+    for (size_t k = 0; !st && k < hs__n_figures; k++) {
+        const hs__report_figure *f = &hs__figures[k];
         fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n", f->id,
                 f->title, f->title);
-        hs__figure_write(d, f, pick, out);
+        st = hs__figure_write(d, f, pick, out, err);
         fputs("</div><figcaption>", out);
         hs__caption_write(d, f, pick, out);
         fputs("</figcaption></figure>\n", out);
     }
+    return st;
 }
 
-static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
+static void contents_write(const json_t *report, FILE *out)
+{
+    static const char *const after[][2] = {{"single", "Figures 4, 5 and 9 · One text"},
+                                           {"heads", "Heads"},
+                                           {"habits", "Where heads attend"},
+                                           {"syntax", "Heads and syntax"},
+                                           {"examples", "Examples"}};
+    fputs("<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
+          "<li><a href=\"#findings\">Findings</a></li>\n",
+          out);
+    for (size_t k = 0; k < hs__n_figures; k++)
+        fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__figures[k].id, hs__figures[k].title);
+    for (size_t k = 0; k < sizeof after / sizeof *after; k++)
+        if (strcmp(after[k][0], "syntax") != 0 || json_object_get(report, "syntax"))
+            fprintf(out, "<li><a href=\"#%s\">%s</a></li>\n", after[k][0], after[k][1]);
+    fputs("</ul></nav>\n", out);
+}
+
+static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_error *err)
 {
     const int layer = d->o.layers[pick->last];
     const double threshold = (double)d->o.thresholds[pick->t];
     hs__header_write(d->report, out);
+    contents_write(d->report, out);
     fputs("<nav class=\"choices\" aria-label=\"What the figures show\" hidden></nav>\n<main>", out);
     hs__findings_write(d->report, out);
     d->pictures = true;
-    figures_write(d, pick, out);
+    const hs_status st = figures_write(d, pick, out, err);
     d->pictures = false;
+    hs__single_text_write(d->report, out);
     fprintf(
         out,
         "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "
@@ -151,6 +181,7 @@ static void page_write(hs__drawing *d, const hs__pick *pick, FILE *out)
     fputs("</div>\n", out);
     hs__texts_write(d->report, out);
     fputs("</section></main>\n", out);
+    return st;
 }
 
 /* ---- the whole ---- */
@@ -175,11 +206,11 @@ static hs_status whole_write(FILE *file, hs__drawing *d, const hs_viewer_file *p
     if (!document)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     const char *at = until_marker(file, begin, end, page_marker);
-    if (at)
-        page_write(d, &pick, file);
+    hs_status st = at ? page_write(d, &pick, file, err) : HS_OK;
     at = until_marker(file, at, end, data_marker);
-    const hs_status st = at ? data_write(file, d, document, err)
-                            : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
+    if (!st)
+        st = at ? data_write(file, d, document, err)
+                : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
     if (!st)
         fwrite(at, 1, (size_t)(end - at), file);
     free(document);

@@ -3,6 +3,7 @@
 #include "server/corpus/report/report_maps.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,18 @@ typedef struct kind {
     bool per_head, summed; /* summed: over the heads of a per-head array */
     bool triangle;
     bool single; /* of one text, not a mean */
+    hs__palette palette;
 } kind;
 
 static const kind kinds[] = {
-    {"attention_sum", "attention", true, false, false, false},
-    {"attention_sum", "attention_layer", true, true, false, false},
-    {"attention_sum_no_columns", "without_columns", true, true, false, false},
-    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false},
-    {"location", "location", true, false, true, false},
-    {"similarity_sum", "similarity", false, false, true, false},
-    {"normalized_sum", "normalized", false, false, true, false},
-    {"first_similarity", "first_text", false, false, true, true},
+    {"attention_sum", "attention", true, false, false, false, HS__PALETTE_BLUE},
+    {"attention_sum", "attention_layer", true, true, false, false, HS__PALETTE_BLUE},
+    {"attention_sum_no_columns", "without_columns", true, true, false, false, HS__PALETTE_BLUE},
+    {"attention_sum_no_columns_no_diagonal", "without_diagonal", true, true, false, false, HS__PALETTE_BLUE},
+    {"location", "location", true, false, true, false, HS__PALETTE_ORANGE},
+    {"similarity_sum", "similarity", false, false, true, false, HS__PALETTE_ORANGE},
+    {"normalized_sum", "normalized", false, false, true, false, HS__PALETTE_ORANGE},
+    {"first_similarity", "first_text", false, false, true, true, HS__PALETTE_ORANGE},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -145,6 +147,7 @@ static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned 
     for (size_t p = 0; p < m->side * m->side; p++)
         m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
     spread_find(m, &map);
+    map.palette = map.ranges[HS__RANGE_ALL][0] < 0 ? HS__PALETTE_SIGNED : k->palette;
     for (size_t y = 0; y < m->side; y++)
         for (size_t x = row_begin(map.triangle, m->factor > 1, y); x < m->side; x++)
             bytes[map.n_bytes++] = byte_of(&map, m->pooled[y * m->side + x]);
@@ -194,6 +197,7 @@ static hs_status all_make(maker *m, hs__report_maps *maps)
     maps->maps = malloc(n * sizeof *maps->maps);
     maps->bytes = malloc(n * m->side * m->side);
     maps->side = m->side;
+    maps->n_tokens = m->factor;
     maps->pooled = m->factor > 1;
     if (!maps->maps || !maps->bytes)
         return HS_NO_MEMORY;
@@ -266,10 +270,28 @@ json_t *hs__report_maps_json(const hs__report_maps *maps)
             json_array_append_new(ranges, json_pack("[f f]", map->ranges[r][0], map->ranges[r][1]));
         json_array_append_new(
             list,
-            json_pack("{ss sI so sI sf sf sb sb so}", "name", map->name, "layer", (json_int_t)map->layer,
+            json_pack("{ss sI so sI si sf sf sb sb so}", "name", map->name, "layer", (json_int_t)map->layer,
                       "head", map->head == HS__NO_HEAD ? json_null() : json_integer((json_int_t)map->head),
-                      "side", (json_int_t)maps->side, "middle", map->middle, "scale", map->scale, "triangle",
-                      map->triangle, "diagonal", maps->pooled, "ranges", ranges));
+                      "side", (json_int_t)maps->side, "palette", (int)map->palette, "middle", map->middle,
+                      "scale", map->scale, "triangle", map->triangle, "diagonal", maps->pooled, "ranges",
+                      ranges));
     }
     return list;
+}
+
+json_t *hs__report_palettes_json(void)
+{
+    json_t *palettes = json_array();
+    for (int p = 0; p < HS__PALETTES; p++) {
+        hs__colours colours;
+        json_t *list = json_array();
+        hs__palette_colours((hs__palette)p, colours);
+        for (int i = 1; i < 256; i++) {
+            char colour[8];
+            snprintf(colour, sizeof colour, "#%02x%02x%02x", colours[i][0], colours[i][1], colours[i][2]);
+            json_array_append_new(list, json_string(colour));
+        }
+        json_array_append_new(palettes, list);
+    }
+    return palettes;
 }

@@ -6,6 +6,7 @@
  * squares of tokens; then pixels with i = j are kept too. */
 #pragma once
 
+#include "api/figures/figure.h"
 #include "engine/statistics/statistics.h"
 
 #include <jansson.h>
@@ -18,6 +19,7 @@ typedef struct hs__report_map {
     size_t layer;     /* index */
     size_t head;      /* index, HS__NO_HEAD for a whole layer's */
     bool triangle;    /* the mirrored half is left out */
+    hs__palette palette;
     double middle, scale;
     double ranges[HS__RANGES][2];
     const unsigned char *bytes;
@@ -29,8 +31,9 @@ typedef struct hs__report_map {
 typedef struct hs__report_maps {
     hs__report_map *maps;
     size_t n;
-    size_t side; /* pixels of an edge */
-    bool pooled; /* a pixel is more than one token */
+    size_t side;     /* pixels of an edge */
+    size_t n_tokens; /* of a pixel's edge */
+    bool pooled;     /* a pixel is more than one token */
     unsigned char *bytes;
 } hs__report_maps;
 
@@ -45,6 +48,8 @@ double hs__report_map_value(const hs__report_map *map, unsigned char byte); /* N
 /* The map as [side][side]. */
 void hs__report_map_spread(const hs__report_maps *maps, const hs__report_map *map, unsigned char *ret);
 
-/* [{name, layer, head, side, middle, scale, triangle, diagonal, ranges}] in the order of the bytes; NULL
- * without memory. */
+/* [{name, layer, head, side, palette, middle, scale, triangle, diagonal, ranges}] in the order of the bytes;
+ * NULL without memory. */
 json_t *hs__report_maps_json(const hs__report_maps *maps);
+/* The colours of palettes, "#rrggbb" for each byte from low to high; NULL without memory. */
+json_t *hs__report_palettes_json(void);

@@ -1,7 +1,6 @@
 /* syntax_table.c - a row for each relation. */
 #include "server/corpus/report/syntax_table.h"
 
-#include "server/corpus/report/charts.h"
 #include "server/corpus/report/tables.h"
 
 /* Relations with fewer pairs say nothing about a head. */

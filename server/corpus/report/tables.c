@@ -1,12 +1,32 @@
 /* tables.c - header, findings, heads and examples. */
 #include "server/corpus/report/tables.h"
 
-#include "server/corpus/report/charts.h"
 #include "server/corpus/report/examples.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+void hs__html_text(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            putc(*text, out);
+        }
+}
 
 void hs__count_write(FILE *out, uint64_t n)
 {
@@ -211,7 +231,8 @@ void hs__findings_write(const json_t *report, FILE *out)
 static void number_write(FILE *out, double value, int digits)
 {
     if (isfinite(value))
-        fprintf(out, "<td>%.*f</td>", digits, value);
+        fprintf(out, "<td>%.*f</td>", digits,
+                fabs(value) < 0.5 * pow(10, -digits) ? 0 : value); /* never -0 */
     else
         fputs("<td>–</td>", out);
 }
@@ -219,7 +240,7 @@ static void number_write(FILE *out, double value, int digits)
 static void share_write(FILE *out, double value)
 {
     if (isfinite(value))
-        fprintf(out, "<td>%.3g %%</td>", 100 * value);
+        fprintf(out, "<td>%.1f %%</td>", 100 * value);
     else
         fputs("<td>–</td>", out);
 }
@@ -259,9 +280,19 @@ static void chance_write(hs_corpus_chance chance, FILE *out)
 
 void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
 {
-    static const char *const columns[] = {
-        "Head",   "High pairs",  "Repeated", "lift", "Same sentence", "lift", "Both", "lift", "Mean distance",
-        "median", "Focal share", "d′",       "AUC"};
+    static const char *const columns[] = {"Head",
+                                          "High pairs",
+                                          "Repeated",
+                                          "lift over chance",
+                                          "Same sentence",
+                                          "lift over chance",
+                                          "Both",
+                                          "lift over chance",
+                                          "Mean distance, tokens",
+                                          "median, tokens",
+                                          "Focal share",
+                                          "Signal from noise, d′",
+                                          "ROC area"};
     fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
     for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
         fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
@@ -344,18 +375,46 @@ static void percent_write(FILE *out, const char *text)
             fprintf(out, "%%%02X", (unsigned char)*text);
 }
 
-/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
-static void viewer_link(const json_t *report, const char *text, FILE *out)
+/* Writes a link to the viewer's view of a text, where `headscope serve` listens by itself; the page puts its
+ * own server's address there. */
+static void viewer_link(const json_t *report, const char *view, const char *text, const char *words,
+                        FILE *out)
 {
     const json_t *layers = member(report, "layers");
     const char *model = json_string_value(member(report, "provenance.model.name"));
-    fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
+    fprintf(out, "<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=%s&amp;model=", view);
     percent_write(out, model ? model : "");
     fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
             (long long)json_integer_value(member(report, "provenance.options.max_tokens")),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
     percent_write(out, text);
-    fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
+    fprintf(out, "\" target=\"_blank\" rel=\"noopener\">%s</a>", words);
+}
+
+void hs__single_text_write(const json_t *report, FILE *out)
+{
+    static const struct {
+        const char *figure, *view, *shows;
+    } rows[] = {
+        {"4", "head", "attention of one head, and of all heads of a layer"},
+        {"5", "head&amp;overlay=mask", "attention, similarity and the tokens of high attention"},
+        {"9", "text", "the pairs of high similarity in the text"},
+    };
+    const json_t *first = json_array_get(member(report, "examples.texts"), 0);
+    const char *text = json_string_value(json_object_get(first, "text"));
+    fputs(
+        "<section id=\"single\" aria-label=\"Figures of one text\"><h2>Figures 4, 5 and 9 · One text</h2><p "
+        "class=\"muted\">These figures of the paper show one text, and a corpus run keeps no maps of single "
+        "texts. The viewer shows them for any text, and <code>headscope plot TEXT --layers 11 --heads 0 "
+        "--show "
+        "both -o figure.pdf</code> prints the maps.</p><ul>\n",
+        out);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        fprintf(out, "<li>Figure %s: %s. ", rows[k].figure, rows[k].shows);
+        viewer_link(report, rows[k].view, text ? text : "", "Open an example in the viewer", out);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul></section>\n", out);
 }
 
 void hs__texts_write(const json_t *report, FILE *out)
@@ -369,7 +428,7 @@ void hs__texts_write(const json_t *report, FILE *out)
                 (long long)json_integer_value(json_object_get(text, "line")));
         hs__html_text(out, words ? words : "");
         putc(' ', out);
-        viewer_link(report, words ? words : "", out);
+        viewer_link(report, "head", words ? words : "", "Open in the viewer", out);
         fputs("</li>\n", out);
     }
     fputs("</ol>\n", out);
