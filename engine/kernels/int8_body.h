@@ -67,55 +67,60 @@ static void convert(size_t n_rows, size_t n, const float *x, uint32_t *y)
         convert_row(n, x + i * n, y + i * hs__int8_words(n));
 }
 
-/* The columns of a panel. */
-typedef struct columns {
-    const float *scales, *bias;
+/* The work of a tile, y [rows][n_columns]. */
+typedef struct tile_work {
+    size_t depth, n_columns;
+    const uint32_t *x, *panel;
+    const float *scales, *bias; /* of the panel's columns, as sums */
     const int32_t *sums;
-    size_t n;
-} columns;
+    float *y;
+    size_t ldy;
+    const char *ahead; /* to prefetch, ahead_step bytes at each step of k */
+    size_t ahead_step;
+} tile_work;
 
 INLINE ivec load_ints(const int32_t *p)
 {
     return *(const ivec_in_memory *)p;
 }
 
-/* Computes one tile. rows and vecs are constants after inlining, so that `sum` stays in registers. */
-INLINE void tile(size_t rows, size_t vecs, size_t depth, const uint32_t *x, const uint32_t *panel,
-                 const columns *to, const char *ahead, size_t ahead_step, float *y, size_t ldy)
+/* rows and vecs are constants after inlining, so that `sum` stays in registers. */
+INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
 {
-    const size_t ldx = depth + 2;
+    const tile_work w = *work;
+    const size_t depth = w.depth, ldx = depth + 2;
     ivec sum[TILE_ROWS][TILE_VECS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
-            sum[i][j] = load_ints(to->sums + j * LANES) * -(int32_t)x[i * ldx + depth + 1];
+            sum[i][j] = load_ints(w.sums + j * LANES) * -(int32_t)w.x[i * ldx + depth + 1];
 
     for (size_t k = 0; k < depth; k++) {
-        fetch(ahead + k * ahead_step, ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *panel : 1);
-        ivec w[TILE_VECS];
+        fetch(w.ahead + k * w.ahead_step, w.ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *w.panel : 1);
+        ivec b[TILE_VECS];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
-            w[j] = load_ints((const int32_t *)panel + (k * vecs + j) * LANES);
+            b[j] = load_ints((const int32_t *)w.panel + (k * vecs + j) * LANES);
 #pragma GCC unroll 16
         for (size_t i = 0; i < rows; i++) {
-            const ivec u = (int32_t)x[i * ldx + k] - (ivec){0};
+            const ivec u = (int32_t)w.x[i * ldx + k] - (ivec){0};
 #pragma GCC unroll 4
             for (size_t j = 0; j < vecs; j++)
-                sum[i][j] = add_products(sum[i][j], u, w[j]);
+                sum[i][j] = add_products(sum[i][j], u, b[j]);
         }
     }
 
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
         float scale;
-        memcpy(&scale, x + i * ldx + depth, sizeof scale);
+        memcpy(&scale, w.x + i * ldx + depth, sizeof scale);
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++) {
-            const vec factor = load(to->scales + j * LANES) * scale;
-            const vec v = fused(__builtin_convertvector(sum[i][j], vec), factor, load(to->bias + j * LANES));
-            float *out = y + i * ldy + j * LANES;
-            const size_t rest = to->n - j * LANES;
+            const vec factor = load(w.scales + j * LANES) * scale;
+            const vec v = fused(__builtin_convertvector(sum[i][j], vec), factor, load(w.bias + j * LANES));
+            float *out = w.y + i * w.ldy + j * LANES;
+            const size_t rest = w.n_columns - j * LANES;
             if (rest >= LANES)
                 store(out, v);
             else
@@ -124,25 +129,7 @@ INLINE void tile(size_t rows, size_t vecs, size_t depth, const uint32_t *x, cons
     }
 }
 
-typedef void (*tile_function)(size_t depth, const uint32_t *x, const uint32_t *panel, const columns *to,
-                              const char *ahead, size_t ahead_step, float *y, size_t ldy);
-
-#define DEFINE_TILE(rows, vecs)                                                                              \
-    static void tile_##rows##x##vecs(size_t depth, const uint32_t *x, const uint32_t *panel,                 \
-                                     const columns *to, const char *ahead, size_t ahead_step, float *y,      \
-                                     size_t ldy)                                                             \
-    {                                                                                                        \
-        tile(rows, vecs, depth, x, panel, to, ahead, ahead_step, y, ldy);                                    \
-    }
-#if TILE_VECS == 3
-#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2) DEFINE_TILE(rows, 3)
-#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2, tile_##rows##x3},
-#else
-#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2)
-#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2},
-#endif
-TILE_HEIGHTS(DEFINE_TILES)
-static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
+#include "engine/kernels/tile_table.h"
 
 /* Multiplies by one panel in tiles of nearly equal heights. Each tile prefetches its part of the next
  * panel, a little at each step. */
@@ -150,14 +137,23 @@ static void multiply_panel(size_t n_rows, size_t depth, const uint32_t *x, const
                            size_t n_columns, const float *scales, const int32_t *sums, const float *bias,
                            const uint32_t *next, float *y, size_t ldy)
 {
-    const columns to = {scales, bias, sums, n_columns};
     const size_t vecs = (n_columns + LANES - 1) / LANES, n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
     const size_t rows = n_rows / n_tiles, n_taller = n_rows % n_tiles;
     const size_t ahead_step = next ? (vecs * LANES * sizeof *next + n_tiles - 1) / n_tiles : 0;
     const char *ahead = (const char *)(next ? next : panel);
     for (size_t t = 0; t < n_tiles; t++) {
         const size_t height = rows + (t < n_taller);
-        tiles[height - 1][vecs - 1](depth, x, panel, &to, ahead, ahead_step, y, ldy);
+        tiles[height - 1][vecs - 1](&(tile_work){.depth = depth,
+                                                 .n_columns = n_columns,
+                                                 .x = x,
+                                                 .panel = panel,
+                                                 .scales = scales,
+                                                 .bias = bias,
+                                                 .sums = sums,
+                                                 .y = y,
+                                                 .ldy = ldy,
+                                                 .ahead = ahead,
+                                                 .ahead_step = ahead_step});
         ahead += depth * ahead_step;
         x += height * (depth + 2);
         y += height * ldy;

@@ -16,70 +16,61 @@
 
 #define PANEL (TILE_VECS * LANES)
 
-/* Computes y [rows][n_columns] = x [rows][K] B + bias, or y += if `more`. rows and vecs are constants
- * after inlining, so that `sum` stays in registers. */
-INLINE void tile(size_t rows, size_t vecs, size_t K, const operand *x, size_t ldx, const operand *panel,
-                 size_t n_columns, const float *bias, bool more, const char *ahead, size_t ahead_step,
-                 float *y, size_t ldy)
+/* The work of a tile: y [rows][n_columns] = x [rows][depth] B + bias, or y += if `more`. */
+typedef struct tile_work {
+    size_t depth, n_columns;
+    const operand *x, *panel;
+    const float *bias; /* or NULL */
+    float *y;
+    size_t ldx, ldy;
+    bool more;
+    const char *ahead; /* to prefetch, ahead_step bytes at each step of k */
+    size_t ahead_step;
+} tile_work;
+
+/* rows and vecs are constants after inlining, so that `sum` stays in registers. */
+INLINE void tile(size_t rows, size_t vecs, const tile_work *work)
 {
+    const tile_work w = *work;
     vec sum[TILE_ROWS][TILE_VECS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++)
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
-            sum[i][j] = bias ? load(bias + j * LANES) : splat(0);
+            sum[i][j] = w.bias ? load(w.bias + j * LANES) : splat(0);
 
-    for (size_t k = 0; k < K; k++) {
-        fetch(ahead + k * ahead_step, ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *panel : 1);
+    for (size_t k = 0; k < w.depth; k++) {
+        fetch(w.ahead + k * w.ahead_step, w.ahead_step, rows > TILE_ROWS / 2 ? PANEL * sizeof *w.panel : 1);
         operands b[TILE_VECS];
 #pragma GCC unroll 4
         for (size_t j = 0; j < vecs; j++)
-            b[j] = load_operands(panel + (k * vecs + j) * LANES);
+            b[j] = load_operands(w.panel + (k * vecs + j) * LANES);
 #pragma GCC unroll 16
         for (size_t i = 0; i < rows; i++) {
-            const operands a = splat_operand(x[i * ldx + k]);
+            const operands a = splat_operand(w.x[i * w.ldx + k]);
 #pragma GCC unroll 4
             for (size_t j = 0; j < vecs; j++)
                 sum[i][j] = add_product(sum[i][j], a, b[j]);
         }
     }
 
-    const size_t last = (vecs - 1) * LANES, rest = n_columns - last; /* rest: 1 .. LANES */
+    const size_t last = (vecs - 1) * LANES, rest = w.n_columns - last; /* rest: 1 .. LANES */
 #pragma GCC unroll 16
     for (size_t i = 0; i < rows; i++) {
 #pragma GCC unroll 4
         for (size_t j = 0; j + 1 < vecs; j++) {
-            float *to = y + i * ldy + j * LANES;
-            store(to, more ? sum[i][j] + load(to) : sum[i][j]);
+            float *to = w.y + i * w.ldy + j * LANES;
+            store(to, w.more ? sum[i][j] + load(to) : sum[i][j]);
         }
-        float *to = y + i * ldy + last;
+        float *to = w.y + i * w.ldy + last;
         if (rest == LANES)
-            store(to, more ? sum[i][vecs - 1] + load(to) : sum[i][vecs - 1]);
+            store(to, w.more ? sum[i][vecs - 1] + load(to) : sum[i][vecs - 1]);
         else
-            store_part(to, rest, more ? sum[i][vecs - 1] + load_part(to, rest, 0) : sum[i][vecs - 1]);
+            store_part(to, rest, w.more ? sum[i][vecs - 1] + load_part(to, rest, 0) : sum[i][vecs - 1]);
     }
 }
 
-typedef void (*tile_function)(size_t K, const operand *x, size_t ldx, const operand *panel, size_t n_columns,
-                              const float *bias, bool more, const char *ahead, size_t ahead_step, float *y,
-                              size_t ldy);
-
-#define DEFINE_TILE(rows, vecs)                                                                              \
-    static void tile_##rows##x##vecs(size_t K, const operand *x, size_t ldx, const operand *panel,           \
-                                     size_t n_columns, const float *bias, bool more, const char *ahead,      \
-                                     size_t ahead_step, float *y, size_t ldy)                                \
-    {                                                                                                        \
-        tile(rows, vecs, K, x, ldx, panel, n_columns, bias, more, ahead, ahead_step, y, ldy);                \
-    }
-#if TILE_VECS == 3
-#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2) DEFINE_TILE(rows, 3)
-#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2, tile_##rows##x3},
-#else
-#define DEFINE_TILES(rows) DEFINE_TILE(rows, 1) DEFINE_TILE(rows, 2)
-#define NAME_TILES(rows)   {tile_##rows##x1, tile_##rows##x2},
-#endif
-TILE_HEIGHTS(DEFINE_TILES)
-static const tile_function tiles[TILE_ROWS][TILE_VECS] = {TILE_HEIGHTS(NAME_TILES)};
+#include "engine/kernels/tile_table.h"
 
 /* Returns the length of the parts of a sum. A long sum is taken in parts that are then added, because
  * rounding errors grow with the length of a running sum. Four parts are as accurate as eight (BERT-base's
@@ -123,9 +114,17 @@ static void multiply_panel(size_t n_rows, size_t K, const operand *x, size_t ldx
         if (by_parts)
             ahead =
                 (const char *)(k + depth < K ? panel + (k + depth) * width : next) + t * depth * ahead_step;
-        tiles[height - 1][width / LANES - 1](depth, x + row * ldx + k, ldx, panel + k * width, n_columns,
-                                             k == 0 ? bias : NULL, k > 0, ahead, ahead_step, y + row * ldy,
-                                             ldy);
+        tiles[height - 1][width / LANES - 1](&(tile_work){.depth = depth,
+                                                          .n_columns = n_columns,
+                                                          .x = x + row * ldx + k,
+                                                          .panel = panel + k * width,
+                                                          .bias = k == 0 ? bias : NULL,
+                                                          .y = y + row * ldy,
+                                                          .ldx = ldx,
+                                                          .ldy = ldy,
+                                                          .more = k > 0,
+                                                          .ahead = ahead,
+                                                          .ahead_step = ahead_step});
     }
 }
 
