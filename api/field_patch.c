@@ -87,7 +87,8 @@ static int read_source(const hs__patch_reading *r, hs__source *source)
     return 0;
 }
 
-int hs__source_read(const hs__patch_reading *r, uint8_t *ret_source)
+/* Reads the member `from` and finds or adds its source. */
+static int find_source(const hs__patch_reading *r, uint8_t *ret_source)
 {
     hs__analysis_request *wanted = r->wanted;
     char pointer[64];
@@ -206,5 +207,5 @@ int hs__patch_read(const hs__patch_reading *r, size_t i)
         if (read_states(r, wanted->numbers[2 * i], &patch->n_layers))
             return r->problem->status;
     }
-    return hs__source_read(r, &wanted->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
+    return find_source(r, &wanted->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
 }

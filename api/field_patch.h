@@ -18,6 +18,3 @@ bool hs__patch_is_hidden(const json_t *object);
 /* Reads these members of intervention i, whose kind is known, and for hidden states its layers. Refuses the
  * members of interventions of other kinds. */
 int hs__patch_read(const hs__patch_reading *r, size_t i);
-
-/* Reads the member `from` and finds or adds its source. */
-int hs__source_read(const hs__patch_reading *r, uint8_t *ret_source);

@@ -133,6 +133,16 @@ static void write_numbers(hs__buffer *b, const hs__answer *a, const classes *c, 
     hs__json_block(b, numbers, 2 - skipped, lengths + skipped, (int)a->wanted->digits);
 }
 
+static void write_labels(hs__buffer *b, const hs_task_head *head)
+{
+    hs__buffer_text(b, "[");
+    for (size_t i = 0; i < head->n_classes; i++) {
+        hs__json_comma(b, i);
+        hs__json_string(b, head->labels[i], strlen(head->labels[i]));
+    }
+    hs__buffer_text(b, "]");
+}
+
 static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 {
     const classes *c = result;
@@ -147,7 +157,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
         hs__buffer_text(b, "\"");
     }
     hs__json_key(b, "labels");
-    hs__json_labels(b, c->head);
+    write_labels(b, c->head);
     hs__json_key(b, "logits");
     write_numbers(b, a, c, c->logits);
     hs__json_key(b, "probabilities");
@@ -167,16 +177,6 @@ static void write_next_json(hs__buffer *b, const hs__answer *a, const void *resu
     hs__json_key(b, "probability");
     hs__json_float(b, c->probabilities[0], (int)a->wanted->digits);
     hs__buffer_text(b, "}");
-}
-
-void hs__json_labels(hs__buffer *b, const hs_task_head *head)
-{
-    hs__buffer_text(b, "[");
-    for (size_t i = 0; i < head->n_classes; i++) {
-        hs__json_comma(b, i);
-        hs__json_string(b, head->labels[i], strlen(head->labels[i]));
-    }
-    hs__buffer_text(b, "]");
 }
 
 /* ---- arrays ---- */

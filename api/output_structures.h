@@ -39,9 +39,6 @@ size_t hs__head_scores_length_max(const hs__served_model *model);
 HS_MUST_USE hs_status hs__baseline_compute(const hs__answer *answer, const hs__structure *structure,
                                            void **ret_result, hs_error *err);
 
-/* Writes the list of a head's labels. */
-void hs__json_labels(hs__buffer *buffer, const hs_task_head *head);
-
 /* Returns the taps that the requested head distance needs. */
 unsigned hs__head_distances_taps(const hs__analysis_request *wanted);
 

@@ -1,4 +1,4 @@
-/* status.c - the names of the codes, and the first message of an error. */
+/* status.c - the texts of the codes, and the first message of an error. */
 #include "model/status.h"
 
 #include "model/utf8.h"
@@ -19,16 +19,6 @@ hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...)
         va_end(args);
     }
     return status;
-}
-
-const char *hs_status_name(hs_status status)
-{
-    static const char *const names[] = {
-#define X(name, text) #name,
-        HS_STATUS_LIST(X)
-#undef X
-    };
-    return (unsigned)status < HS_STATUS_COUNT ? names[status] : "UNKNOWN";
 }
 
 const char *hs_status_text(hs_status status)

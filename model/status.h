@@ -44,6 +44,5 @@ typedef struct hs_error {
 /* Records the message in err (unless err is NULL or already holds one) and returns status. */
 hs_status hs_fail(hs_error *err, hs_status status, const char *format, ...) HS_PRINTF(3, 4);
 
-/* Return "NO_MEMORY" and "out of memory" for HS_NO_MEMORY. Never NULL. */
-const char *hs_status_name(hs_status status);
+/* Returns "out of memory" for HS_NO_MEMORY. Never NULL. */
 const char *hs_status_text(hs_status status);

@@ -54,14 +54,9 @@ hs_status hs__runs_start(hs_runs *c, const hs_catalog *catalog, const hs_catalog
     return HS_OK;
 }
 
-bool hs__runs_started(const hs_runs *c)
-{
-    return c && c->started;
-}
-
 hs_status hs__runs_check(hs_runs *c, hs_error *err)
 {
-    if (!hs__runs_started(c))
+    if (!c->started)
         return hs_fail(err, HS_IO, "The models are still loading. Try again in a few seconds.");
     pthread_mutex_lock(&c->lock);
     const hs_status st =

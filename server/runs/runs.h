@@ -11,7 +11,7 @@
  * upload reserves only the bytes already sent.
  *
  * One thread executes the runs, with workers of a lower priority. Any thread may call the functions. All but
- * hs__runs_started, _count and _stop may wait for the disk. */
+ * hs__runs_count and _stop may wait for the disk. */
 #pragma once
 
 #include "server/base/catalog.h"
@@ -39,7 +39,6 @@ HS_MUST_USE hs_status hs__runs_start(hs_runs *runs, const hs_catalog *catalog,
                                      const hs_catalog_options *options, hs_error *err);
 /* Returns HS_OK if runs can be requested; else err says why not, in words for clients. */
 HS_MUST_USE hs_status hs__runs_check(hs_runs *runs, hs_error *err);
-bool hs__runs_started(const hs_runs *runs); /* NULL is allowed */
 
 /* For metrics: counts since the program's start, and the current size of all files. */
 typedef struct hs_runs_counts {

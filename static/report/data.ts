@@ -45,7 +45,7 @@ export interface Finding {
   criterion: string;
   holds: boolean | null;
 }
-export type Extreme = [text: number, value: number];
+type Extreme = [text: number, value: number];
 
 // The reader's choice; layers and thresholds are indices into the report's lists.
 export interface Pick {

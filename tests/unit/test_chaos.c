@@ -78,7 +78,7 @@ START_TEST(engine_create_survives_every_refused_allocation)
         refused = chaos_stop();
         if (st == HS_UNSUPPORTED && engines[_i].options.precision != HS_PRECISION_FP32)
             break; /* by this CPU */
-        ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, hs_status_name(st));
+        ck_assert_msg(st == (refused ? HS_NO_MEMORY : HS_OK), "allocation %zu: %s", nth, hs_status_text(st));
         ck_assert_int_eq(created != NULL, st == HS_OK); /* ret_ untouched on failure */
         hs_engine_destroy(created);
         ck_assert_msg(chaos_live() == live, "allocation %zu refused: something leaked", nth);

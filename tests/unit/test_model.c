@@ -37,7 +37,7 @@ static void check_refused(hs_status expected, const char *words)
     hs_model *model = untouched;
     hs_error err = {0};
     hs_status st = hs_model_open(dir, &model, &err);
-    ck_assert_msg(st == expected, "%s: %s", hs_status_name(st), err.text);
+    ck_assert_msg(st == expected, "%s: %s", hs_status_text(st), err.text);
     ck_assert_int_eq(err.status, expected);
     ck_assert_ptr_eq(model, untouched);
     ck_assert_ptr_eq(strstr(err.text, dir), err.text);
@@ -526,7 +526,7 @@ START_TEST(open_survives_every_refused_allocation)
             n_unnoticed++;
         else if (refused)
             ck_assert_msg(st == HS_NO_MEMORY || st == HS_BAD_MODEL, "allocation %zu: %s", nth,
-                          hs_status_name(st));
+                          hs_status_text(st));
         else
             ck_assert_msg(st == HS_OK, "%s", err.text);
         ck_assert_int_eq(model != NULL, st == HS_OK);

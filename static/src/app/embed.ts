@@ -2,7 +2,7 @@
 // ours may steal a click. So a framed page changes nothing on the server and takes no token.
 export const embedded = new URLSearchParams(globalThis.location?.search).has("embed");
 
-export const EMBED_HEIGHT = 600; // pixels of a frame, by default
+const EMBED_HEIGHT = 600; // pixels of a frame, by default
 
 export const frameOf = (address: string, title: string): string => {
   const url = new URL(address);

@@ -1,7 +1,7 @@
 // Texts to begin with. The first is what the paper's Fig. 9 asks for: a name or two that come again and again, in
 // several sentences, long enough to be cut at 128 tokens.
 
-export interface Example {
+interface Example {
   name: string;
   text: string;
   pair?: string;

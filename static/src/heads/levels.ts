@@ -2,7 +2,7 @@
 // a step of the slider is then a look into a table.
 import type { Summary } from "../app/answer";
 
-export const LEVELS = 100; // thresholds 0.00, 0.01 .. 1.00
+const LEVELS = 100; // thresholds 0.00, 0.01 .. 1.00
 
 // The properties that pairs are counted by. values: 0.. in order of first appearance, equal for equal tokens.
 export interface Tokens {

@@ -6,7 +6,7 @@ export type MapName = (typeof MAPS)[number];
 export type Theme = "light" | "dark";
 // signed: similarity where some of it is below 0
 export type Quantity = "attention" | "similarity" | "signed" | "difference" | "figure";
-export type Rgb = [number, number, number];
+type Rgb = [number, number, number];
 
 // 256 colours packed as ImageData wants them, little-endian: 0xAABBGGRR.
 export type Lut = Uint32Array;

@@ -11,7 +11,7 @@ export const visibleTokens = ({ encoding }: Answer, withSpecial: boolean): numbe
   encoding.special.flatMap((special, t) => (special && !withSpecial ? [] : [t]));
 
 // Blocks of a map, [side][side].
-export interface Pooled<B extends Bytes = Bytes> {
+interface Pooled<B extends Bytes = Bytes> {
   values: B;
   side: number;
   lower: boolean; // blocks above the diagonal stay clear
@@ -122,7 +122,7 @@ export interface Parts {
   offsets?: readonly number[] | undefined; // fractions of attention by offset
   similarity?: Pooled<Int8Array> | undefined;
 }
-export interface Luts {
+interface Luts {
   attention: Lut;
   similarity: Lut;
 }

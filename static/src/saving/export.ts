@@ -7,7 +7,7 @@ import { withText } from "./png";
 import { parseSafetensors } from "../app/safetensors";
 import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
 
-export interface Provenance {
+interface Provenance {
   tool: string;
   model?: string;
   model_sha256?: string;

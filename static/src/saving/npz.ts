@@ -27,11 +27,11 @@ function npy(kind: string, shape: readonly number[], data: Uint8Array): Uint8Arr
   return out;
 }
 
-export const npyOf = ({ dtype, shape, data }: Tensor): Uint8Array =>
+const npyOf = ({ dtype, shape, data }: Tensor): Uint8Array =>
   npy(KINDS[dtype]!, shape, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
 
 // One string, or a list of them, as `<U`.
-export function npyOfStrings(strings: string | readonly string[]): Uint8Array {
+function npyOfStrings(strings: string | readonly string[]): Uint8Array {
   const list = typeof strings === "string" ? [strings] : strings;
   const points = list.map((s) => Array.from(s, (c) => c.codePointAt(0)!));
   const width = Math.max(1, ...points.map((p) => p.length));

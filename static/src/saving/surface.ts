@@ -182,7 +182,7 @@ const plotOf = (plate: Plate): number => {
   return Math.max(PLOT_LEAST, labelled * (LABEL + 1));
 };
 
-export interface Layout {
+interface Layout {
   width: number;
   height: number;
 }
@@ -350,7 +350,7 @@ export interface Band {
 }
 
 // What stands round the text: colour bars above it, charts below.
-export interface Surroundings {
+interface Surroundings {
   strokes?: readonly Stroke[];
   bands?: readonly Band[];
   bars?: readonly Bar[];
@@ -466,7 +466,7 @@ export function chartsPicture(
   return { width, height, draw };
 }
 
-export interface GridCell {
+interface GridCell {
   name: string;
   written: string; // its figure
   ground: string | null;

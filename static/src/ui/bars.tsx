@@ -6,7 +6,7 @@ interface Bar {
   written: ComponentChildren;
 }
 
-export interface BarRow {
+interface BarRow {
   key: string | number;
   name: string;
   marked?: boolean;

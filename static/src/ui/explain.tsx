@@ -18,7 +18,7 @@ const near = (i: number, j: number): number => Math.max(0, 1 - Math.abs(i - j) /
 const block = (i: number, j: number): number => (i < SENTENCE === j < SENTENCE ? 0.8 : 0.15);
 const alike = (i: number, j: number): number => (i === j ? 0 : i % 3 === j % 3 ? 1 : 0.2 * near(i, j));
 
-export const TERMS = {
+const TERMS = {
   head: {
     name: "Head",
     text: "A layer has several heads; each computes its own attention and its own output for every token. Layers and heads are counted from 0: 7·5 is layer 7, head 5.",

@@ -36,7 +36,7 @@ const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are show
 const FACTOR_MOST = 100;
 
 // The answers of the pass before and after the change.
-export interface Outcome {
+interface Outcome {
   before: JsonAnswer;
   after: JsonAnswer | null; // null: nothing is changed
   edits: readonly Edit[];

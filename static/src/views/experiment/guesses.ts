@@ -3,7 +3,7 @@ import type { Prediction, PredictedToken } from "../../../../build/openapi";
 
 const LISTED = 6; // likeliest tokens of each side
 
-export interface Guess {
+interface Guess {
   id: number;
   token: string;
   before: Place | null; // null: not among those answered
