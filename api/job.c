@@ -6,6 +6,7 @@
 #include "api/answer_figure.h"
 #include "api/answer_models.h"
 #include "api/answer_write.h"
+#include "api/batch_limits.h"
 #include "api/field_target.h"
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
@@ -524,10 +525,6 @@ bool hs_job_crowded(const hs_job *job)
 
 /* ---- the planner of passes ---- */
 
-/* Token limit of a shared pass, and so its limit of sequences. Larger passes are no faster, and slower for
- * models with small hidden states (docs/explanation/performance.md). */
-enum { SHARED_TOKENS = 64 };
-
 /* One sequence of a pass, and its job. */
 typedef struct pass_part {
     hs_job *job;
@@ -567,7 +564,7 @@ static void sources_bind(hs_job *job)
 /* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
 static bool fits_beside(const pass_part *first, const hs_job *job, const job_sequence *s, size_t n_tokens)
 {
-    const size_t most = tokens_max(job) < SHARED_TOKENS ? tokens_max(job) : SHARED_TOKENS;
+    const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
     return job->wanted.model == first->job->wanted.model &&
            layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
            s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
@@ -575,11 +572,11 @@ static bool fits_beside(const pass_part *first, const hs_job *job, const job_seq
 
 /* Fills a pass with the first sequence that needs one and those that fit beside it. Returns the number of
  * sequences; 0: none is left. */
-static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[SHARED_TOKENS])
+static size_t pass_fill(hs_job *const *jobs, size_t n_jobs, pass_part parts[HS_SHARED_TOKENS])
 {
     size_t n = 0, n_tokens = 0;
     for (size_t i = 0; i < n_jobs; i++) {
-        for (size_t k = 0; jobs[i] && k < jobs[i]->n_sequences && n < SHARED_TOKENS; k++) {
+        for (size_t k = 0; jobs[i] && k < jobs[i]->n_sequences && n < HS_SHARED_TOKENS; k++) {
             job_sequence *s = &jobs[i]->sequences[k];
             if (!is_ready(jobs[i], s) || (n > 0 && !fits_beside(&parts[0], jobs[i], s, n_tokens)))
                 continue;
@@ -608,7 +605,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
     const hs_job *first = parts[0].job;
     const hs_engine *engine = job_model(first)->engine;
     const hs_shape *shape = hs_engine_shape(engine);
-    hs_start starts[SHARED_TOKENS];
+    hs_start starts[HS_SHARED_TOKENS];
     hs_plan plan;
     hs_status st = HS_OK;
     for (size_t i = 0; i < n && !st; i++) {
@@ -651,7 +648,7 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
                          const hs_run_control *control)
 {
     const double start = hs_clock_ms();
-    hs_sequence sequences[SHARED_TOKENS] = {0};
+    hs_sequence sequences[HS_SHARED_TOKENS] = {0};
     hs_error err = {0};
     const hs_status st = pass_run(parts, n, worker, control, sequences, &err);
     const double forward_ms = hs_clock_ms() - start;
@@ -723,7 +720,7 @@ static void cancelled_refuse(hs_job *const *jobs, size_t n_jobs)
 size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, const hs_run_control *control)
 {
     static const hs_run_control alone = {0};
-    pass_part parts[SHARED_TOKENS];
+    pass_part parts[HS_SHARED_TOKENS];
     size_t n_shared = 0;
     control = control ? control : &alone;
     cancelled_refuse(jobs, n_jobs);

@@ -1,14 +1,11 @@
-/* lines.c - answers a body of several requests, one per line. Takes as many lines at once as the limits below
- * allow; their jobs share passes. */
+/* lines.c - answers a body of several requests, one per line. Takes as many lines at once as batch_limits.h
+ * allows; their jobs share passes. */
+#include "api/batch_limits.h"
 #include "api/formats/buffer.h"
 #include "api/job.h"
 #include "api/problem.h"
 
 #include <string.h>
-
-enum { TOGETHER_MAX = 32 };                /* lines */
-#define TOGETHER_TOKENS ((size_t)512)      /* to compute; the last line may exceed it */
-#define TOGETHER_BYTES  ((size_t)64 << 20) /* of maps and answers; the last line may exceed it */
 
 typedef struct line {
     hs_request request;
@@ -40,12 +37,12 @@ static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_req
 }
 
 /* Creates jobs for as many lines as the limits allow. Returns their number; *ret_n_bytes is their length. */
-static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[TOGETHER_MAX],
+static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[HS_LINES_MAX],
                          size_t *ret_n_bytes)
 {
     size_t n = 0, at = 0, number = body->line, n_held = 0, n_tokens = 0;
     *ret_n_bytes = 0;
-    while (n < TOGETHER_MAX && n_held < TOGETHER_BYTES && n_tokens < TOGETHER_TOKENS &&
+    while (n < HS_LINES_MAX && n_held < HS_LINES_BYTES && n_tokens < HS_LINES_TOKENS &&
            line_next(body, &at, &number, &lines[n].request)) {
         lines[n].request.beside = n > 0;
         lines[n].job = hs_job_create(api, &lines[n].request);
@@ -99,8 +96,8 @@ static void answer_add(hs_api *api, hs_response *all, hs__buffer *body, hs_respo
 void hs_lines_answer(hs_api *api, hs_api_worker *worker, const hs_request *request, bool patient,
                      const hs_run_control *control, hs_response *ret_response, size_t *ret_n_bytes)
 {
-    line lines[TOGETHER_MAX];
-    hs_job *jobs[TOGETHER_MAX];
+    line lines[HS_LINES_MAX];
+    hs_job *jobs[HS_LINES_MAX];
     hs__buffer body = {0};
     const size_t n = lines_take(api, request, patient, lines, ret_n_bytes);
     *ret_response = (hs_response){.status = 200, .content_type = "application/x-ndjson"};

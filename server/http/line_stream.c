@@ -11,8 +11,6 @@
 
 enum {
     CHUNKS_MAX = 8,
-    CHUNK_LINES = 16,
-    CHUNK_BYTES = 16 << 10, /* of the body; a longer line is a chunk of its own */
     BLOCK_BYTES = 64 << 10, /* buffer of libmicrohttpd */
     READER_MS = 30000,
     READER_BYTES_PER_S = 262144,
@@ -152,7 +150,7 @@ static bool chunk_add(line_stream *s, bool admitted)
                  .task = {.done = on_chunk_done, .data = c, .lines = true, .admitted = admitted},
                  .at = s->at,
                  .number = s->number};
-    for (size_t n = 0; n < CHUNK_LINES && s->at < s->n_body && s->at - c->at < CHUNK_BYTES; n++) {
+    for (size_t n = 0; n < HS_CHUNK_LINES && s->at < s->n_body && s->at - c->at < HS_CHUNK_BYTES; n++) {
         const char *end = memchr(s->body + s->at, '\n', s->n_body - s->at);
         s->at = end ? (size_t)(end - s->body) + 1 : s->n_body;
         s->number++;

@@ -9,9 +9,6 @@
 
 enum { YIELD = 10 }; /* niceness: a tenth of the loop's weight */
 
-/* Limit of the bodies of a batch with several tasks. The number of tokens is unknown before parsing. */
-#define BATCH_BYTES ((size_t)1536)
-
 hs_status hs__tasks_init(hs_tasks *tasks, uv_loop_t *loop, hs_api *api, const hs_tasks_options *options,
                          hs_error *err)
 {
@@ -100,7 +97,7 @@ static void batch_fill(hs_tasks *tasks, hs_batch *batch)
         queue_remove(tasks, task);
         batch->members[batch->n_members++] = task;
     } while (tasks->first && batch->n_members < most &&
-             n_bytes + tasks->first->request.body_bytes <= BATCH_BYTES);
+             n_bytes + tasks->first->request.body_bytes <= HS_BATCH_BYTES);
 }
 
 static void batch_start(hs_tasks *tasks, hs_batch *batch)

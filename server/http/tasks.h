@@ -15,11 +15,10 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/batch_limits.h"
 
 #include <stdatomic.h>
 #include <uv.h>
-
-enum { HS_BATCH_MAX = 8 }; /* of a batch */
 
 typedef struct hs_task hs_task;
 typedef struct hs_batch hs_batch;
