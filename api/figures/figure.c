@@ -310,6 +310,22 @@ static void cells_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
         }
 }
 
+/* Draws a dashed line through each marked row and column. */
+static void marks_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
+{
+    for (size_t i = 0; p->marked && i < p->n_columns; i++) {
+        const double x = left + ((double)i + 0.5) * y->cell_width,
+                     at = top + ((double)i + 0.5) * y->cell_height;
+        hs__mark line = {.x = x, .y = top, .colour = INK, .line = 0.5, .dash = 2};
+        if (!p->marked[i])
+            continue;
+        hs__draw_line(d, &line, x, top + y->plot_height);
+        line.x = left;
+        line.y = at;
+        hs__draw_line(d, &line, left + y->plot_width, at);
+    }
+}
+
 static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, double left, double top)
 {
     if (y->title_font)
@@ -319,6 +335,7 @@ static void panel_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
     rows_draw(d, y, p, left + y->left, top + y->top);
     columns_draw(d, y, p, left + y->left, top + y->top);
     cells_draw(d, y, p, left + y->left, top + y->top);
+    marks_draw(d, y, p, left + y->left, top + y->top);
 }
 
 static void scale_number_draw(hs__picture *d, const layout *y, int k, double left, double at)

@@ -25,6 +25,7 @@ typedef struct hs__panel {
     const float *values; /* [n_rows][n_columns]; what is not finite is left white */
     const char *const *row_labels, *const *column_labels; /* NULL: numbers at some positions */
     const char *const *cell_labels;                       /* [n_rows][n_columns], or NULL */
+    const unsigned char *marked; /* [n_columns] of a square map: rows and columns with a line; or NULL */
     const char *row_title, *column_title;
     const char *unit; /* of the values, beside the colour scale; NULL: none */
     const char

@@ -38,7 +38,7 @@ test("figures, findings and tables are there without a script, inside their boxe
     await page.setViewportSize({ width, height: 800 });
     await page.goto(address);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-    await expect(page.locator("figure")).toHaveCount(18);
+    await expect(page.locator("figure")).toHaveCount(21);
     for (const figure of await page.locator("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
     const box = (await page.locator("#findings").boundingBox())!;
     for (const verdict of await page.locator("#findings .holds").all()) {
@@ -107,7 +107,7 @@ test("each of twelve heads has a chart of its own, with its name on it", async (
 test("another report is drawn below this one, at the same choice", async ({ page }) => {
   await page.goto(address);
   await page.locator(".choices input[type=file]").setInputFiles(join(folder, "out", "report.html"));
-  await expect(page.locator("figure .other")).toHaveCount(18);
+  await expect(page.locator("figure .other")).toHaveCount(21);
   await choose(page, "Layer", "2");
   for (const row of ["#figure-10 .panels:not(.other)", "#figure-10 .other"])
     await expect(page.locator(`${row} svg title`).first()).toHaveText("Layer 2, head 0");
@@ -141,7 +141,7 @@ test("another report runs nothing and loads nothing, whoever wrote it", async ({
   page.on("request", (request) => requests.push(request.url()));
   await page.goto(address);
   await page.locator(".choices input[type=file]").setInputFiles({ name: "evil.html", mimeType: "text/html", buffer: Buffer.from(source.replace(data!, packed)) });
-  await expect(page.locator("figure .other")).toHaveCount(18);
+  await expect(page.locator("figure .other")).toHaveCount(21);
   await expect(page.locator("#figure-2 .other image[data-name]").first()).toHaveAttribute("xlink:href", /^data:image/);
   expect(await page.locator(".other :is(img, script, iframe, foreignObject, [onerror], [onclick], [href^=javascript], [href^=http], [fill*=http])").count()).toBe(0);
   expect(await page.evaluate(() => "ran" in window)).toBe(false);

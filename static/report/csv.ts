@@ -31,7 +31,34 @@ const STATISTICS: [string, (h: Head) => { value: number | null; spread: number |
 ];
 const MASSES = ["mass_cls", "mass_sep", "mass_end", "mass_comma", "mass_rest"] as const;
 
+// Maps of one text, of one kind or of all of one head.
+const ofMaps =
+  (wanted: (map: NonNullable<Report["one_text"]>["maps"][number], last: number) => boolean): Make =>
+  (r) => {
+    const { tokens, maps } = r.one_text!;
+    const last = maps.at(-1)!.layer;
+    return [
+      ["kind", "layer", "head", "from", "to", "from_token", "to_token", "value"],
+      ...maps
+        .filter((map) => wanted(map, last))
+        .flatMap(({ kind, layer, head, values }) =>
+          values.map((v, k) => {
+            const [i, j] = [Math.floor(k / tokens.length), k % tokens.length];
+            return [kind, layer, head ?? "all", i, j, tokens[i]!, tokens[j]!, v];
+          }),
+        ),
+    ];
+  };
+
 const TABLES: Record<string, Make> = {
+  "4": ofMaps((map) => map.kind === "attention"),
+  "5": ofMaps((map, last) => map.layer === last && map.head !== null),
+  "9": (r) => [
+    ["layer", "head", "i", "j", "token_i", "token_j", "normalized_similarity"],
+    ...r.one_text!.heads.flatMap(({ head, pairs }) =>
+      pairs.map(([i, j, n]) => [r.layers.at(-1)!, head, i, j, r.one_text!.tokens[i]!, r.one_text!.tokens[j]!, n]),
+    ),
+  ],
   "6a": ofShares((r) => r.repeated_hist),
   "6b": ofShares((r) => r.repeated_same_sentence_hist),
   "8": ofShares((r) => r.same_sentence_hist),

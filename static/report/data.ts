@@ -127,6 +127,12 @@ export interface Report {
     highest: Record<string, Extreme[][][]>;
     lowest: Record<string, Extreme[][][]>;
   };
+  // Not in reports of earlier versions.
+  one_text?: {
+    tokens: string[];
+    maps: { kind: "attention" | "similarity"; layer: number; head: number | null; values: number[] }[];
+    heads: { head: number; pairs: [number, number, number][] }[];
+  };
   bad_lines: { count: number; lines: { file: string; line: number; why: string }[] };
   maps: MapEntry[];
   palettes: string[][]; // colours from low to high, 255 of each

@@ -1,5 +1,6 @@
 """report.html: one file, drawn by Chromium without a network."""
 import base64
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from conftest import PATIENCE
 from corpus_runs import corpus, ndjson, texts
 
-FIGURES = ["2", "3", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
+FIGURES = ["2", "3", "4", "5", "9", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 
 
@@ -39,7 +40,7 @@ def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
     for figure in FIGURES:
         found = re.search(rf'<figure id="figure-{figure}".*?</figure>', drawn, re.S)
         assert found, (figure, done.stderr[-2000:])
-        assert "<svg" in found[0] and "<figcaption>" in found[0] and "texts" in found[0]
+        assert "<svg" in found[0] and "<figcaption>" in found[0] and "text" in found[0]
         assert all(f">{kind}</button>" in found[0] for kind in ("CSV", "PNG", "SVG", "PDF"))
         assert "NaN" not in found[0] and "undefined" not in found[0]
     assert drawn.count('class="holds') == 8
@@ -96,6 +97,40 @@ def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
     assert below > 10 and above > 40 and one_sided
 
 
+def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
+    """Figures 4, 5 and 9 show the first example, in shards too, with the maps of an answer."""
+    ndjson(tmp_path / "in", texts(40, seed=8))
+    whole, shards = tmp_path / "whole", [tmp_path / f"shard-{k}" for k in range(2)]
+    for out, options in [(whole, []), *((out, ["--shard", f"{k}/2"]) for k, out in enumerate(shards))]:
+        done = corpus(headscope, tmp_path / "in", "-o", out, *options, small=False)
+        assert done.returncode == 0, done.stderr
+    subprocess.run([headscope, "merge", *shards, "-o", tmp_path / "merged"], check=True, capture_output=True, timeout=PATIENCE)
+    report = json.loads((whole / "report.json").read_text())
+    one = report["one_text"]
+    assert json.loads((tmp_path / "merged" / "report.json").read_text())["one_text"] == one
+    first = report["examples"]["texts"][0]
+    assert one["number"] == first["number"]
+    answer = json.loads(server.post("/analyze", {
+        "text": first["text"], "layers": [1, 6, 11], "heads": "all", "max_tokens": 64,
+        "outputs": ["attentions", "similarities"]}).body)
+    attention, similarity = (numpy.array(answer[name]) for name in ("attentions", "similarities"))
+    T = attention.shape[-1]
+    assert one["tokens"] == answer["tokens"] and len(one["tokens"]) == T
+    assert [(m["kind"], m["layer"], m["head"]) for m in one["maps"]] == [
+        *(("attention", layer, 0) for layer in (1, 6, 11)), *(("attention", layer, None) for layer in (1, 6, 11)), ("similarity", 11, 0)]
+    expected = [*attention[:, 0], *attention.sum(1), similarity[-1, 0]]
+    for shown, values in zip(one["maps"], expected):
+        numpy.testing.assert_allclose(numpy.reshape(shown["values"], (T, T)), values, rtol=2e-5, atol=1e-6)
+    columns = attention[-1, 0].sum(0)
+    assert one["high"] == list(numpy.flatnonzero(columns >= 0.3 * columns.max()))
+    assert 1 <= len(one["heads"]) <= 2
+    for head in one["heads"]:
+        upper = numpy.triu(similarity[-1, head["head"]], 1)
+        strongest = numpy.sort(upper[upper >= 0.3 * upper.max()])[::-1][:12] / upper.max()
+        numpy.testing.assert_allclose([n for _, _, n in head["pairs"]], strongest, rtol=1e-4)
+        assert all(abs(upper[i, j] / upper.max() - n) < 1e-4 for i, j, n in head["pairs"])
+
+
 def test_contents_lead_to_every_part(headscope, tmp_path):
     ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--layers", "last")
@@ -103,7 +138,7 @@ def test_contents_lead_to_every_part(headscope, tmp_path):
     source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     contents = re.search(r'<nav class="contents".*?</nav>', source, re.S)[0]
     parts = re.findall(r'<(?:figure|section) id="([^"]+)"', source)
-    assert sorted(re.findall(r'href="#([^"]+)"', contents)) == sorted(parts) and len(parts) == len(FIGURES) + 5
+    assert sorted(re.findall(r'href="#([^"]+)"', contents)) == sorted(parts) and len(parts) == len(FIGURES) + 4
 
 
 def shown(svg):

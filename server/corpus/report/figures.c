@@ -28,6 +28,13 @@ const hs__report_figure hs__figures[] = {
      "Summed attention of " LAST
      ", then with each text's high-attention columns set to zero (attention threshold "
      "{attention}), then without the diagonal too. Mean over " TEXTS ". " BLANK},
+    {"4", "Figure 4 · Attention in one text", "one_attention one_high",
+     "The beginning of one text, the first of the examples: attention of head 0, and of all heads of the "
+     "layer added up. Below, the tokens that the last layer's head 0 attends to most (attention threshold "
+     "{attention})."},
+    {"5", "Figure 5 · Similarity between tokens of high attention", "one_marked",
+     "Attention and context similarity S of head 0 in the text of Figure 4. Lines mark its tokens of high "
+     "attention (attention threshold {attention})."},
     {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
      "Share of high elements whose two tokens are the same. Each head of " LAST
      "; 20 bins of the share in one text; " TAU "; " TEXTS
@@ -41,6 +48,10 @@ const hs__report_figure hs__figures[] = {
     {"8", "Figure 8 · Same sentence", "same_sentence:l:t",
      "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU "; " TEXTS
      ". The dashed line is chance."},
+    {"9", "Figure 9 · Similar tokens in one text", "one_most one_fewest",
+     "The text of Figure 4 with the tokens of the 12 strongest pairs of high similarity marked, " MAIN
+     ". A token has the same colour wherever it is marked. The two heads of the last layer have the highest "
+     "and the lowest share of repeated tokens in the whole text."},
     {"10", "Figure 10 · Where high similarities lie", "location:l:*",
      "How often the pair (i, j) is a high element, as a share of the texts long enough: heads of " LAST
      "; " MAIN "; " TEXTS ". Each head has its own scale."},
@@ -232,6 +243,11 @@ hs_status hs__figure_write(hs__drawing *d, const hs__report_figure *figure, cons
         word += *word == ' ';
     }
     return st;
+}
+
+bool hs__figure_exists(const hs__report_figure *figure, const json_t *report)
+{
+    return strncmp(figure->panels, "one_", 4) != 0 || json_is_object(json_object_get(report, "one_text"));
 }
 
 /* ---- captions ---- */

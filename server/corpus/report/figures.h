@@ -47,6 +47,9 @@ void hs__drawing_finish(hs__drawing *drawing);
 /* The panels of a figure as picked, one after the other. */
 HS_MUST_USE hs_status hs__figure_write(hs__drawing *drawing, const hs__report_figure *figure,
                                        const hs__pick *pick, FILE *out, hs_error *err);
+/* Returns true if the run has what the figure shows: panels "one_..." are of one text, which older runs lack.
+ */
+bool hs__figure_exists(const hs__report_figure *figure, const json_t *report);
 void hs__caption_write(const hs__drawing *drawing, const hs__report_figure *figure, const hs__pick *pick,
                        FILE *out);
 

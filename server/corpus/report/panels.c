@@ -4,6 +4,7 @@
 #include "api/figures/chart.h"
 #include "api/figures/figure.h"
 #include "model/tokenizer/readable_token.h"
+#include "server/corpus/report/one_text.h"
 #include "server/corpus/report/tables.h"
 
 #include <math.h>
@@ -648,6 +649,12 @@ const hs__report_panel hs__panels[] = {
      "profiles_next", 0},
     {"boundaries", "", boundaries_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
      NULL, 0},
+    {"one_attention", "", hs__one_text_attention, NULL, "Attention in one text", NULL, NULL, NULL, 0},
+    {"one_high", "", hs__one_text_tokens, NULL, "tokens of high attention", NULL, NULL, NULL, 0},
+    {"one_marked", "", hs__one_text_marked, NULL, "Attention and similarity in one text", NULL, NULL, NULL,
+     0},
+    {"one_most", "", hs__one_text_tokens, NULL, "most pairs of the same token", NULL, NULL, NULL, 1},
+    {"one_fewest", "", hs__one_text_tokens, NULL, "fewest pairs of the same token", NULL, NULL, NULL, 2},
     {"heads", "lt", NULL, heads_write, NULL, NULL, NULL, NULL, 0},
     {"examples", "l", NULL, examples_write, NULL, NULL, NULL, NULL, 0},
 };

@@ -345,6 +345,8 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
     if (results->syntax)
         json_object_set_new(report, "syntax", syntax_json(results->syntax, &o));
     json_object_set_new(report, "examples", examples_json(results, &o));
+    if (json_is_object(json_object_get(results->names, HS__CORPUS_ONE_TEXT)))
+        json_object_set(report, "one_text", json_object_get(results->names, HS__CORPUS_ONE_TEXT));
     json_object_set_new(report, "empty_texts", json_integer((json_int_t)hs__corpus_results_empty(results)));
     json_object_set_new(report, "bad_lines",
                         hs__bad_lines_save(results->bad, json_object_get(results->names, "inputs")));

@@ -61,11 +61,12 @@ static hs_status panel_pack(void *data, const char *key, const char *svg, size_t
 
 /* ---- the data ---- */
 
-static json_t *figures_json(void)
+static json_t *figures_json(const json_t *report)
 {
     json_t *figures = json_object();
     for (size_t k = 0; k < hs__n_figures; k++)
-        json_object_set_new(figures, hs__figures[k].id, json_string(hs__figures[k].panels));
+        if (hs__figure_exists(&hs__figures[k], report))
+            json_object_set_new(figures, hs__figures[k].id, json_string(hs__figures[k].panels));
     json_object_set_new(figures, "heads", json_string("heads:l:t"));
     json_object_set_new(figures, "examples", json_string("examples:l"));
     return figures;
@@ -84,7 +85,7 @@ static char *document_make(const hs__drawing *d, const hs__pick *pick)
     json_t *whole = json_copy((json_t *)d->report);
     json_object_set_new(whole, "maps", hs__report_maps_json(d->maps));
     json_object_set_new(whole, "palettes", hs__report_palettes_json());
-    json_object_set_new(whole, "figures", figures_json());
+    json_object_set_new(whole, "figures", figures_json(d->report));
     json_object_set_new(whole, "pick", pick_json(pick));
     char *document = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(whole);
@@ -122,6 +123,8 @@ static hs_status figures_write(hs__drawing *d, const hs__pick *pick, FILE *out, 
     hs_status st = HS_OK;
     for (size_t k = 0; !st && k < hs__n_figures; k++) {
         const hs__report_figure *f = &hs__figures[k];
+        if (!hs__figure_exists(f, d->report))
+            continue;
         fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n", f->id,
                 f->title, f->title);
         st = hs__figure_write(d, f, pick, out, err);
@@ -134,8 +137,7 @@ static hs_status figures_write(hs__drawing *d, const hs__pick *pick, FILE *out, 
 
 static void contents_write(const json_t *report, FILE *out)
 {
-    static const char *const after[][2] = {{"single", "Figures 4, 5 and 9 · One text"},
-                                           {"heads", "Heads"},
+    static const char *const after[][2] = {{"heads", "Heads"},
                                            {"habits", "Where heads attend"},
                                            {"syntax", "Heads and syntax"},
                                            {"examples", "Examples"}};
@@ -143,7 +145,8 @@ static void contents_write(const json_t *report, FILE *out)
           "<li><a href=\"#findings\">Findings</a></li>\n",
           out);
     for (size_t k = 0; k < hs__n_figures; k++)
-        fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__figures[k].id, hs__figures[k].title);
+        if (hs__figure_exists(&hs__figures[k], report))
+            fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__figures[k].id, hs__figures[k].title);
     for (size_t k = 0; k < sizeof after / sizeof *after; k++)
         if (strcmp(after[k][0], "syntax") != 0 || json_object_get(report, "syntax"))
             fprintf(out, "<li><a href=\"#%s\">%s</a></li>\n", after[k][0], after[k][1]);
@@ -161,7 +164,6 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     d->pictures = true;
     const hs_status st = figures_write(d, pick, out, err);
     d->pictures = false;
-    hs__single_text_write(d->report, out);
     fprintf(
         out,
         "<section id=\"heads\" aria-label=\"Heads\"><h2>Heads of layer <span data-pick=\"layer\">%d</span> "

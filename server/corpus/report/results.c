@@ -120,6 +120,17 @@ static hs_status syntax_join(hs__corpus_results *results, hs__corpus_results *fr
     return HS_OK;
 }
 
+/* Keeps the maps of the text that is the first example of both. */
+static void one_text_join(hs__corpus_results *results, const hs__corpus_results *from)
+{
+    const hs__example *examples;
+    json_t *other = json_object_get(from->names, HS__CORPUS_ONE_TEXT);
+    const json_t *number = json_object_get(other, "number");
+    if (hs__example_sample_list(results->sample, &examples) && json_is_integer(number) &&
+        (uint64_t)json_integer_value(number) == examples[0].number)
+        json_object_set(results->names, HS__CORPUS_ONE_TEXT, other);
+}
+
 hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_results *from,
                                    const char *from_dir, hs_error *err)
 {
@@ -148,6 +159,7 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
         st = hs__example_sample_load(results->sample, sample, n_files, err);
     json_decref(bad);
     json_decref(sample);
+    one_text_join(results, from);
     json_object_update_missing(json_object_get(results->names, "tokens"),
                                json_object_get(from->names, "tokens"));
     results->seconds += from->seconds;

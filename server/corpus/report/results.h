@@ -13,10 +13,14 @@
  * lack it. */
 #define HS__CORPUS_MODEL_FILES "model_files_sha256"
 
+/* The names' member with the maps of one text (one_text.h). */
+#define HS__CORPUS_ONE_TEXT "one_text"
+
 typedef struct hs__corpus_results {
     json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
-    json_t *names;    /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary entry}} */
-    json_t *shards;   /* numbers of the shards in these results, ascending */
+    json_t *names; /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary
+                      entry}, "one_text": one_text.h} */
+    json_t *shards;         /* numbers of the shards in these results, ascending */
     hs__stream_place place; /* in the input */
     uint64_t n_empty;       /* texts without a token of their own; place counts blank records */
     bool done;              /* the input was read to its end */

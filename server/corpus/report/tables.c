@@ -375,46 +375,18 @@ static void percent_write(FILE *out, const char *text)
             fprintf(out, "%%%02X", (unsigned char)*text);
 }
 
-/* Writes a link to the viewer's view of a text, where `headscope serve` listens by itself; the page puts its
- * own server's address there. */
-static void viewer_link(const json_t *report, const char *view, const char *text, const char *words,
-                        FILE *out)
+/* The viewer's address where `headscope serve` listens by itself; the page puts its own server's there. */
+static void viewer_link(const json_t *report, const char *text, FILE *out)
 {
     const json_t *layers = member(report, "layers");
     const char *model = json_string_value(member(report, "provenance.model.name"));
-    fprintf(out, "<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=%s&amp;model=", view);
+    fputs("<a class=\"viewer\" href=\"http://127.0.0.1:8080/#view=head&amp;model=", out);
     percent_write(out, model ? model : "");
     fprintf(out, "&amp;max=%lld&amp;layer=%lld&amp;head=0&amp;text=",
             (long long)json_integer_value(member(report, "provenance.options.max_tokens")),
             (long long)json_integer_value(json_array_get(layers, json_array_size(layers) - 1)));
     percent_write(out, text);
-    fprintf(out, "\" target=\"_blank\" rel=\"noopener\">%s</a>", words);
-}
-
-void hs__single_text_write(const json_t *report, FILE *out)
-{
-    static const struct {
-        const char *figure, *view, *shows;
-    } rows[] = {
-        {"4", "head", "attention of one head, and of all heads of a layer"},
-        {"5", "head&amp;overlay=mask", "attention, similarity and the tokens of high attention"},
-        {"9", "text", "the pairs of high similarity in the text"},
-    };
-    const json_t *first = json_array_get(member(report, "examples.texts"), 0);
-    const char *text = json_string_value(json_object_get(first, "text"));
-    fputs(
-        "<section id=\"single\" aria-label=\"Figures of one text\"><h2>Figures 4, 5 and 9 · One text</h2><p "
-        "class=\"muted\">These figures of the paper show one text, and a corpus run keeps no maps of single "
-        "texts. The viewer shows them for any text, and <code>headscope plot TEXT --layers 11 --heads 0 "
-        "--show "
-        "both -o figure.pdf</code> prints the maps.</p><ul>\n",
-        out);
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        fprintf(out, "<li>Figure %s: %s. ", rows[k].figure, rows[k].shows);
-        viewer_link(report, rows[k].view, text ? text : "", "Open an example in the viewer", out);
-        fputs("</li>\n", out);
-    }
-    fputs("</ul></section>\n", out);
+    fputs("\" target=\"_blank\" rel=\"noopener\">Open in the viewer</a>", out);
 }
 
 void hs__texts_write(const json_t *report, FILE *out)
@@ -428,7 +400,7 @@ void hs__texts_write(const json_t *report, FILE *out)
                 (long long)json_integer_value(json_object_get(text, "line")));
         hs__html_text(out, words ? words : "");
         putc(' ', out);
-        viewer_link(report, "head", words ? words : "", "Open in the viewer", out);
+        viewer_link(report, words ? words : "", out);
         fputs("</li>\n", out);
     }
     fputs("</ol>\n", out);

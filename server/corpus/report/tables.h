@@ -14,8 +14,6 @@ void hs__examples_write(const hs__drawing *drawing, size_t l, FILE *out);
 /* ...the texts themselves. */
 void hs__texts_write(const json_t *report, FILE *out);
 
-/* The paper's figures of one text: what shows them. */
-void hs__single_text_write(const json_t *report, FILE *out);
 /* Text and attributes of HTML: & < > " are escaped. */
 void hs__html_text(FILE *out, const char *text);
 /* 1,234,567 */

@@ -8,6 +8,7 @@
 #include "model/clock.h"
 #include "server/base/atomic_files.h"
 #include "server/corpus/report/report.h"
+#include "server/corpus/run/one_text_pass.h"
 #include "server/corpus/run/pairs_expected.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/run/worker.h"
@@ -386,6 +387,19 @@ static hs_status pairs_expect(run *r, hs_error *err)
     return st ? st : hs__pairs_expect(r->job, r->shared.pairs, r->n_pushed, r->n_records, err);
 }
 
+/* Keeps the maps of the first example. The workers have nothing to do. */
+static hs_status one_text_keep(run *r, hs_error *err)
+{
+    const hs__example *examples;
+    json_t *kept = NULL;
+    if (!hs__example_sample_list(r->results.sample, &examples))
+        return HS_OK;
+    const hs_status st = hs__one_text_make(r->job, r->workers[0].workspace, &examples[0], &kept, err);
+    if (!st && kept)
+        json_object_set_new(r->results.names, HS__CORPUS_ONE_TEXT, kept);
+    return st;
+}
+
 static hs_status run_through(run *r, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -408,6 +422,8 @@ static hs_status run_through(run *r, hs_error *err)
     if (st) /* from the input or a worker */
         return hs_fail(err, st, "%s", why.text);
     st = r->results.done ? texts_required(r, err) : HS_OK;
+    if (!st && r->results.done)
+        st = one_text_keep(r, err);
     if (!st)
         st = save(r, err);
     tell(r, true);

@@ -5,6 +5,7 @@
 #include "server/base/memory_left.h"
 #include "server/corpus/input/unpack.h"
 #include "server/corpus/report/report.h"
+#include "server/corpus/run/one_text_pass.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/worker.h"
 
@@ -110,6 +111,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);
     *ret_needs = (hs__requirements){.memory = TEXTS_BYTES + maps_memory(&o) + json_memory(&d) +
+                                              hs__one_text_bytes(job) +
                                               (job->pairs ? DATABASE_BYTES + o.vocab_size : 0),
                                     .memory_worker = worker_memory(job, size.memory_bytes),
                                     .disk = state + larger(state, npz + page + report_text(&d))};
