@@ -2,6 +2,8 @@
  * most precise one applies to a type; the type with the highest q is chosen. */
 #include "api/accept.h"
 
+#include "api/query.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -137,39 +139,6 @@ int hs__json_accepted(const char *accept, hs__problem *problem)
                       "the answer of this path is always application/json: ask for that, or send no Accept");
 }
 
-/* The value of a hexadecimal digit, -1 for anything else. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20; /* small letters */
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Decodes %XX and '+' of one query component; false when it does not fit or is malformed. */
-static bool percent_decode(const char *text, size_t n, char *ret, size_t n_ret)
-{
-    size_t size = 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-        if (c == '+')
-            c = ' ';
-        if (c == '%') {
-            const int high = i + 2 < n ? hex_value(text[i + 1]) : -1;
-            const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
-            if (low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (size + 1 >= n_ret || !c)
-            return false;
-        ret[size++] = c;
-    }
-    ret[size] = '\0';
-    return true;
-}
-
 /* "json, npz": their names, or their media types. */
 static const char *list(const hs_format *among, size_t n, bool media_types, char ret[256])
 {
@@ -180,71 +149,35 @@ static const char *list(const hs_format *among, size_t n, bool media_types, char
     return ret;
 }
 
-/* The values of a query. */
-typedef struct query_choice {
-    const hs_format *among;
-    size_t n_among, format; /* n_among: none so far */
-    bool *hooks;            /* NULL: the parameter `names` is unknown */
-    bool has_names;
-} query_choice;
-
-static int format_take(query_choice *choice, const char *value, hs__problem *problem)
+/* Reads ?format=, n if it is not there, and unless ret_hooks is NULL ?names=hooks. */
+static int query_read(const char *query, const hs_format *among, size_t n, size_t *ret_format,
+                      bool *ret_hooks, hs__problem *problem)
 {
+    static const char *const parameters[] = {"format", "names"};
+    hs_query q;
     char names[256];
-    size_t f = 0;
-    if (choice->format < choice->n_among)
-        return hs__refuse(problem, 422, NULL, "the query parameter 'format' occurs twice; send it once");
-    while (f < choice->n_among && strcmp(value, choice->among[f].name) != 0)
-        f++;
-    choice->format = f;
-    return f < choice->n_among ? 0
-                               : hs__refuse(problem, 406, NULL, "unknown format; allowed: %s",
-                                            list(choice->among, choice->n_among, false, names));
+    int status = hs__query_read(query, parameters, ret_hooks ? 2 : 1, &q, problem);
+    const char *format = q.values[0], *hooks = q.values[1];
+    *ret_format = format ? 0 : n;
+    while (format && *ret_format < n && strcmp(format, among[*ret_format].name) != 0)
+        ++*ret_format;
+    if (!status && format && *ret_format == n)
+        status = hs__refuse(problem, 406, NULL, "unknown format; allowed: %s", list(among, n, false, names));
+    if (!status && hooks && strcmp(hooks, "hooks") != 0)
+        status = hs__refuse(problem, 422, NULL, "unknown names; allowed: hooks");
+    if (ret_hooks)
+        *ret_hooks = hooks != NULL;
+    hs_query_finish(&q);
+    return status;
 }
 
-static int names_take(query_choice *choice, const char *value, hs__problem *problem)
+/* Chooses by the query, or else by the Accept header, the first format by default. */
+static int choose(const char *query, const char *accept, const hs_format *among, size_t n, size_t *ret_format,
+                  bool *ret_hooks, hs__problem *problem)
 {
-    if (choice->has_names)
-        return hs__refuse(problem, 422, NULL, "the query parameter 'names' occurs twice; send it once");
-    choice->has_names = *choice->hooks = true;
-    return strcmp(value, "hooks") == 0 ? 0 : hs__refuse(problem, 422, NULL, "unknown names; allowed: hooks");
-}
-
-static int query_read(query_choice *choice, const char *query, hs__problem *problem)
-{
-    while (*query) {
-        const size_t n = strcspn(query, "&");
-        const char *equals = memchr(query, '=', n);
-        const size_t n_name = equals ? (size_t)(equals - query) : n;
-        char name[32] = "", value[32];
-        if (n && !percent_decode(query, n_name, name, sizeof name))
-            *name = '\0';
-        if (!equals || !percent_decode(equals + 1, n - n_name - 1, value, sizeof value))
-            *value = '\0';
-        int status = 0;
-        if (strcmp(name, "format") == 0)
-            status = format_take(choice, value, problem);
-        else if (choice->hooks && strcmp(name, "names") == 0)
-            status = names_take(choice, value, problem);
-        else if (n)
-            status = hs__refuse(problem, 422, NULL, "unknown query parameter '%.*s'; allowed: format%s",
-                                hs__clip(query, n_name, 64), query, choice->hooks ? ", names" : "");
-        if (status)
-            return status;
-        query += n + (query[n] == '&');
-    }
-    return 0;
-}
-
-static int choose(query_choice *choice, const char *query, const char *accept, hs__problem *problem)
-{
-    const hs_format *among = choice->among;
-    const size_t n = choice->format = choice->n_among;
-    if (query && query_read(choice, query, problem))
+    if (query_read(query, among, n, ret_format, ret_hooks, problem) || *ret_format < n)
         return problem->status;
-    if (choice->format < n)
-        return 0;
-    choice->format = 0;
+    *ret_format = 0;
     if (!accept)
         return 0;
     int best = 0;
@@ -252,7 +185,7 @@ static int choose(query_choice *choice, const char *query, const char *accept, h
         const int want = wanted(accept, among[f].media_type);
         if (want > best) {
             best = want;
-            choice->format = f;
+            *ret_format = f;
         }
     }
     char media_types[256];
@@ -265,10 +198,10 @@ static int choose(query_choice *choice, const char *query, const char *accept, h
 int hs__format_choose(const char *query, const char *accept, hs__answer_format *ret_format, bool *ret_hooks,
                       hs__problem *problem)
 {
-    query_choice choice = {.among = formats, .n_among = HS__FORMAT_COUNT, .hooks = ret_hooks};
-    if (choose(&choice, query, accept, problem))
+    size_t format;
+    if (choose(query, accept, formats, HS__FORMAT_COUNT, &format, ret_hooks, problem))
         return problem->status;
-    *ret_format = (hs__answer_format)choice.format;
+    *ret_format = (hs__answer_format)format;
     if (ret_hooks && *ret_format == HS__JSON)
         *ret_hooks = false; /* JSON keeps its names */
     return 0;
@@ -278,9 +211,9 @@ size_t hs_format_choose(const hs_format *among, size_t n, const char *query, con
                         hs_response *ret_response)
 {
     hs__problem problem = {0};
-    query_choice choice = {.among = among, .n_among = n};
-    if (!choose(&choice, query, accept, &problem))
-        return choice.format;
+    size_t format;
+    if (!choose(query, accept, among, n, &format, NULL, &problem))
+        return format;
     *ret_response = (hs_response){0};
     hs__problem_write(&problem, NULL, ret_response);
     return n;
@@ -326,9 +259,9 @@ bool hs_lines_refused(const hs_request *request, hs_response *ret_response)
 {
     hs__problem problem = {0};
     item it;
-    query_choice choice = {.among = &lines_format, .n_among = 1};
+    size_t format;
     if (!content_is(request->content_type, lines_format.media_type, &it) || charset_check(&it, &problem) ||
-        choose(&choice, request->query, request->accept, &problem)) {
+        choose(request->query, request->accept, &lines_format, 1, &format, NULL, &problem)) {
         *ret_response = (hs_response){0};
         hs__problem_write(&problem, request->id, ret_response);
     }

@@ -2,6 +2,7 @@
  * database. An upload is written piece by piece and never kept in memory. */
 #include "server/http/runs_http.h"
 
+#include "api/query.h"
 #include "model/clock.h"
 #include "server/base/log.h"
 #include "server/corpus/report/report.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_BYTES = 2048, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
+enum { EVENT_MS = 250, HEARTBEAT_MS = 15000 };
 
 /* Returns true if this server keeps runs; else refuses the exchange. */
 static bool kept(hs_exchange *x)
@@ -84,67 +85,31 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
 
 /* Query parameters after the settings of a run. */
 enum { OPTION_MODEL = HS__SETTINGS, OPTION_NAME, N_OPTIONS };
+_Static_assert((int)N_OPTIONS <= (int)HS_QUERY_NAMES_MAX, "a query holds all");
 
 static const char *option_name(size_t k)
 {
     return k == OPTION_MODEL ? "model" : k == OPTION_NAME ? "name" : hs__setting_field((hs__setting)k)->name;
 }
 
-/* Formats "max_tokens, layers, ...". */
-static const char *options_list(char *ret, size_t n_ret)
+/* Returns false if it refused. The caller finishes the query. */
+static bool query_read(hs_exchange *x, hs_query *ret_query)
 {
-    size_t n = 0;
-    for (size_t k = 0; k < N_OPTIONS && n < n_ret; k++)
-        n += (size_t)snprintf(ret + n, n_ret - n, "%s%s", k ? ", " : "", option_name(k));
-    return ret;
-}
-
-typedef struct run_options {
-    hs_exchange *x;
-    const char *values[N_OPTIONS]; /* owned by libmicrohttpd; NULL: not given */
-} run_options;
-
-/* Reads one query parameter. Returns MHD_NO if it refused. */
-static enum MHD_Result option_read(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    run_options *o = cls;
-    char pointer[80], allowed[512];
-    size_t k = 0;
-    (void)kind;
-    snprintf(pointer, sizeof pointer, "/%.64s", name);
-    while (k < N_OPTIONS && strcmp(name, option_name(k)) != 0)
-        k++;
-    if (k == N_OPTIONS)
-        hs__exchange_refuse_at(
-            o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, strpbrk(name, "/~") || strlen(name) > 64 ? NULL : pointer,
-            "unknown query parameter '%.64s'; allowed: %s", name, options_list(allowed, sizeof allowed));
-    else if (o->values[k])
-        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
-                               "the query parameter '%s' is given twice", name);
-    else if (!value || strlen(value) >= OPTION_BYTES)
-        hs__exchange_refuse_at(o->x, MHD_HTTP_UNPROCESSABLE_CONTENT, pointer,
-                               "%s must have a value of less than %d bytes", name, OPTION_BYTES);
-    else
-        o->values[k] = value;
-    return o->x->answered ? MHD_NO : MHD_YES;
-}
-
-/* Returns false if it refused. */
-static bool query_read(hs_exchange *x, run_options *o)
-{
-    *o = (run_options){.x = x};
-    MHD_get_connection_values(x->mhd, MHD_GET_ARGUMENT_KIND, option_read, o);
+    const char *names[N_OPTIONS];
+    for (size_t k = 0; k < N_OPTIONS; k++)
+        names[k] = option_name(k);
+    x->answered = !hs_query_read(x->query, names, N_OPTIONS, ret_query, &x->response);
     return !x->answered;
 }
 
 /* Sets the input format from the Content-Type, unless the query gives one. Returns false if it refused. */
-static bool format_read(hs_exchange *x, run_options *o)
+static bool format_read(hs_exchange *x, hs_query *q)
 {
     const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
     hs__text_format format;
     if (type && hs__input_format_of_type(type, strcspn(type, "; \t"), &format)) {
-        if (!o->values[HS__SETTING_INPUT_FORMAT])
-            o->values[HS__SETTING_INPUT_FORMAT] = hs__input_format_name(format);
+        if (!q->values[HS__SETTING_INPUT_FORMAT])
+            q->values[HS__SETTING_INPUT_FORMAT] = hs__input_format_name(format);
         return true;
     }
     hs__exchange_refuse(
@@ -188,16 +153,16 @@ static void receiving_end(void *user_data)
     hs__disk_submit(r->disk, &r->abandon);
 }
 
-static const char *given(const run_options *o, size_t k)
+static const char *given(const hs_query *q, size_t k)
 {
-    return o->values[k] ? o->values[k] : "";
+    return q->values[k] ? q->values[k] : "";
 }
 
-static void upload_begin(hs_exchange *x, const run_options *o)
+static void upload_begin(hs_exchange *x, const hs_query *q)
 {
-    hs_run_request request = {.name = given(o, OPTION_NAME), .model = given(o, OPTION_MODEL)};
+    hs_run_request request = {.name = given(q, OPTION_NAME), .model = given(q, OPTION_MODEL)};
     for (size_t k = 0; k < HS__SETTINGS; k++)
-        request.settings[k] = given(o, k);
+        request.settings[k] = given(q, k);
     const char *length = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH), *option = NULL;
     hs_error err = {0};
     receiving *r = calloc(1, sizeof *r);
@@ -216,9 +181,10 @@ static void upload_begin(hs_exchange *x, const run_options *o)
 
 void hs__runs_upload_begin(hs_exchange *x)
 {
-    run_options o;
-    if (kept(x) && query_read(x, &o) && format_read(x, &o))
-        upload_begin(x, &o);
+    hs_query query = {0};
+    if (kept(x) && query_read(x, &query) && format_read(x, &query))
+        upload_begin(x, &query);
+    hs_query_finish(&query);
 }
 
 void hs__runs_upload_receive(hs_exchange *x)
