@@ -92,6 +92,12 @@ class Server:
         data = body if isinstance(body, (bytes, str)) else json.dumps(body)
         return self.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})})
 
+    def analyze(self, body):
+        """The answer of /analyze, which must be one."""
+        answer = self.post("/analyze", body)
+        assert answer.status == 200, answer.body
+        return answer.json()
+
     def reads_chunks(self):
         """Returns true if the server reads bodies in chunks (libmicrohttpd 1.0 and newer), false if it answers 411."""
         found = re.match(rb"HTTP/1\.1 (200|411) ", self.send(
@@ -165,6 +171,13 @@ class Server:
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         return self.wait()
+
+
+def served_models(folders, *arguments):
+    """For fixtures: yields a server of {name: folder}, and sees that it stops in order."""
+    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()), *arguments)
+    yield running
+    assert running.stop() == 0
 
 
 def reserved_port():

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import encoder  # noqa: E402
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
@@ -16,7 +18,7 @@ import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
 import family_roberta  # noqa: E402
 import task_head  # noqa: E402
-from test_classes import check, softmax  # noqa: E402
+from test_classes import check  # noqa: E402
 from test_formats import npz, safetensors  # noqa: E402
 
 QUESTION = "the war was at the airport"
@@ -39,18 +41,13 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(folders):
-    from conftest import Server
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models(folders)
 
 
 def ask(server, model="bert", **fields):
     body = {"text": QUESTION, "text_pair": PASSAGE, "model": model, "outputs": ["answer", "hidden_states"], "digits": 9,
             "layers": "all", **fields}
-    answer = server.post("/analyze", {name: value for name, value in body.items() if value is not None})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    return server.analyze({name: value for name, value in body.items() if value is not None})
 
 
 def assert_best(found, inside):
@@ -60,8 +57,8 @@ def assert_best(found, inside):
     best = found["best"]
     assert len(best) == min(BEST, len(scores)) == len({(span["start"], span["end"]) for span in best})
     assert np.allclose([span["score"] for span in best], sorted(scores.values())[::-1][:BEST], rtol=1e-5, atol=1e-5)
-    first = {i: p for i, p in zip(inside, softmax(starts[inside]) if inside else [])}
-    last = {i: p for i, p in zip(inside, softmax(ends[inside]) if inside else [])}
+    first = {i: p for i, p in zip(inside, encoder.softmax(starts[inside]) if inside else [])}
+    last = {i: p for i, p in zip(inside, encoder.softmax(ends[inside]) if inside else [])}
     for span in best:
         assert span["score"] == pytest.approx(scores[span["start"], span["end"]], rel=1e-5, abs=1e-5)
         assert span["probability"] == pytest.approx(first[span["start"]] * last[span["end"]], rel=1e-4)

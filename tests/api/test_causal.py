@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, served_models
 from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
@@ -34,20 +34,15 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(folders, tmp_path_factory):
-    from conftest import Server
     root = tmp_path_factory.mktemp("others")
     others = {"base": family_llama.write_random(root / "base", headless=True),
               "eurobert": family_llama.write_random(root / "eurobert", kind="eurobert")}
-    running = Server(*(f"--model={name}={folder}" for name, folder in {**folders, **others}.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models({**folders, **others})
 
 
 def ask(server, model, **fields):
-    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": ["hidden_states"], "layers": "all",
-                                      "digits": 9, **fields})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    return server.analyze({"text": TEXT, "model": model, "outputs": ["hidden_states"], "layers": "all",
+                           "digits": 9, **fields})
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
+import encoder  # noqa: E402
 import family_albert  # noqa: E402
 import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
@@ -53,22 +55,12 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(folders):
-    from conftest import Server
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models(folders)
 
 
 def ask(server, model, output="classes", **fields):
-    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": [output, "hidden_states"], "digits": 9,
-                                      "layers": "all", **fields})
-    assert answer.status == 200, answer.body
-    return answer.json()
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    return server.analyze({"text": TEXT, "model": model, "outputs": [output, "hidden_states"], "digits": 9,
+                           "layers": "all", **fields})
 
 
 def check(found, expected):
@@ -88,7 +80,7 @@ def test_against_the_reference(served, folders, name, pair):
     best = np.argmax(np.array(classes["logits"]), -1)
     if task == TOKENS:
         assert classes["task"] == "token-classification" and "problem_type" not in classes
-        check(classes["probabilities"], softmax(expected))
+        check(classes["probabilities"], encoder.softmax(expected))
         assert classes["predicted"] == [classes["labels"][i] for i in best]
     elif name == "several":
         assert classes["problem_type"] == "multi_label_classification"
@@ -100,7 +92,7 @@ def test_against_the_reference(served, folders, name, pair):
     else:
         assert classes["task"] == "text-classification"
         assert classes["problem_type"] == "single_label_classification"
-        check(classes["probabilities"], softmax(expected))
+        check(classes["probabilities"], encoder.softmax(expected))
         assert classes["predicted"] == classes["labels"][best]
 
 
@@ -108,7 +100,7 @@ def test_next_sentence(served, folders):
     answer = ask(served, "next", "next_sentence", text_pair=PAIR)
     expected = task_head.logits(folders["next"], answer["hidden_states"][-1], NEXT)
     check(answer["next_sentence"]["logits"], expected)
-    assert answer["next_sentence"]["probability"] == pytest.approx(softmax(expected)[0], rel=1e-5)
+    assert answer["next_sentence"]["probability"] == pytest.approx(encoder.softmax(expected)[0], rel=1e-5)
 
 
 @pytest.mark.parametrize("read", [npz, lambda *asked: safetensors(*asked)[1]])

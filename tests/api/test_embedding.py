@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_bert  # noqa: E402
@@ -73,17 +74,12 @@ def encoders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(encoders):
-    from conftest import Server
-    running = Server(*(f"--model={name}={folder}" for name, (folder, _) in encoders.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models({name: folder for name, (folder, _) in encoders.items()})
 
 
 def ask(server, model, **fields):
-    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": ["embedding", "hidden_states"], "digits": 9,
-                                      "layers": "all", **fields})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    return server.analyze({"text": TEXT, "model": model, "outputs": ["embedding", "hidden_states"], "digits": 9,
+                           "layers": "all", **fields})
 
 
 def vector(states, ways, layers, normalized):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Server, served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -108,7 +109,6 @@ def test_the_cache_keeps_them_apart(server):
 
 def test_what_was_asked_before_changes_nothing(server):
     """Layers that a baseline shares come from whatever the cache holds of it; a server without one computes all."""
-    from conftest import Server
     text = {"text": TEXT + " Twice more."}
     asked = [{}, {"outputs": ["hidden_states"], "layers": "all"}, {"interventions": told(SETS["one head"])},
              {"interventions": told(SETS["maps"]), "layers": [1, 4], "heads": [2]}, {"outputs": ["effects"], "layers": [9]},
@@ -198,10 +198,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def families(folders):
-    from conftest import Server
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models(folders)
 
 
 SHORT = "the war of [MASK] was at the airport for [MASK] police"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE, Server
+from conftest import PATIENCE, served_models
 from test_formats import npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
@@ -89,9 +89,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(folders):
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models(folders)
 
 
 def ask(server, model, scores, **fields):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_albert  # noqa: E402
@@ -47,19 +48,14 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(folders, tmp_path_factory):
-    from conftest import Server
     headless = family_bert.write_random(tmp_path_factory.mktemp("headless") / "model")
     models = {**folders, "headless": headless}
-    running = Server(*(f"--model={name}={folder}" for name, folder in models.items()))
-    yield running
-    assert running.stop() == 0
+    yield from served_models(models)
 
 
 def ask(server, model, predictions, **fields):
-    answer = server.post("/analyze", {"text": TEXT, "model": model, "outputs": ["hidden_states"], "layers": "all",
-                                      "digits": 9, "predictions": predictions, **fields})
-    assert answer.status == 200, answer.body
-    return answer.json()
+    return server.analyze({"text": TEXT, "model": model, "outputs": ["hidden_states"], "layers": "all",
+                           "digits": 9, "predictions": predictions, **fields})
 
 
 def check(reading, expected, token):

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
+import encoder  # noqa: E402
 import family_bert  # noqa: E402
 import family_gpt2  # noqa: E402
 import family_modernbert  # noqa: E402
@@ -17,7 +19,6 @@ TEXT, PAIR = "the war was at the airport", "the police came for the war"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    from conftest import Server
     root = tmp_path_factory.mktemp("targets")
     folders = {
         "one": task_head.add(family_bert.write_random(root / "one"), "SequenceClassification", 3),
@@ -29,20 +30,11 @@ def served(tmp_path_factory):
         "answers": task_head.add(family_bert.write_random(root / "answers"), "QuestionAnswering", 2),
         "gpt2": family_gpt2.write_random(root / "gpt2"),
     }
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()), "--model=mini")
-    yield running
-    assert running.stop() == 0
+    yield from served_models(folders, "--model=mini")
 
 
 def ask(server, **fields):
-    answer = server.post("/analyze", {"text": TEXT, "layers": "all", "digits": 9, **fields})
-    assert answer.status == 200, answer.body
-    return answer.json()
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+    return server.analyze({"text": TEXT, "layers": "all", "digits": 9, **fields})
 
 
 def follow(server, read, target, **fields):
@@ -75,7 +67,7 @@ def test_the_predicted_class(served, model):
             p, q = 1 / (1 + np.exp(-before)), 1 / (1 + np.exp(-after))
             kl = (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).sum()
         else:
-            p, q = softmax(before), softmax(after)
+            p, q = encoder.softmax(before), encoder.softmax(after)
             kl = (p * np.log(p / q)).sum()
         close(effect["class_kl"], kl)
 
@@ -95,7 +87,7 @@ def test_a_tokens_class(served):
     for effect, before, after, _ in follow(served, lambda a: a["classes"]["logits"][2], {"class": 4, "position": 2},
                                            model="tagger", outputs=["classes"]):
         close(effect["target_change"], after[4] - before[4])
-        p, q = softmax(np.array(before)), softmax(np.array(after))
+        p, q = encoder.softmax(np.array(before)), encoder.softmax(np.array(after))
         close(effect["class_kl"], (p * np.log(p / q)).sum())
 
 
