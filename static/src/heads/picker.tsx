@@ -20,16 +20,18 @@ function mapsOf(app: App, answer: Answer, layer: number, quantity: Quantity): Ma
   return app.derived(answer, [layer]).similarity.slice(layer * H, (layer + 1) * H);
 }
 
+// By default of the page's text and for its head.
 export function HeadPicker(props: {
-  label: string;
-  answer: Answer | null;
+  label?: string;
+  answer?: Answer | null;
   selection: Selection;
   quantities: readonly Quantity[]; // one picture below the other
-  onPick: (layer: number, head: number) => void;
+  onPick?: (layer: number, head: number) => void;
   play?: boolean; // through the layers, one after the other
 }) {
   const app = useApp();
-  const { answer, selection, quantities, onPick } = props;
+  const { label = "Layer", answer = app.overview().answer, selection, quantities } = props;
+  const { onPick = (layer, head) => app.set({ layer, head }, true) } = props;
   const { layer } = selection;
   const shown = useRef(answer); // the last one stays while the next is computed
   shown.current = answer ?? shown.current;
@@ -57,7 +59,7 @@ export function HeadPicker(props: {
   };
   return (
     <div class="head-picker">
-      <Field label={props.label}>
+      <Field label={label}>
         <select value={layer} onChange={(e) => onPick(Number(e.currentTarget.value), selection.head)}>
           <Options of={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`])} />
         </select>

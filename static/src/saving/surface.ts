@@ -70,22 +70,14 @@ export class CanvasSurface implements Surface {
     this.g.fillText(text, 0, 0, width);
     this.g.restore();
   }
-  rect(
-    x: number,
-    y: number,
-    width: number,
-    height: number,
-    fill: string | null,
-    stroke: string | null,
-    opacity = 1,
-  ): void {
+  rect: Surface["rect"] = (x, y, width, height, fill, stroke, opacity = 1) => {
     this.g.globalAlpha = opacity;
     this.g.fillStyle = fill ?? "transparent";
     this.g.fillRect(x, y, width, height);
     this.g.strokeStyle = stroke ?? "transparent";
     this.g.strokeRect(x, y, width, height);
     this.g.globalAlpha = 1;
-  }
+  };
   path(d: string, stroke: string, width: number, opacity: number): void {
     this.g.save();
     this.g.globalAlpha = opacity;
@@ -141,19 +133,11 @@ export class SvgSurface implements Surface {
       ),
     );
   }
-  rect(
-    x: number,
-    y: number,
-    width: number,
-    height: number,
-    fill: string | null,
-    stroke: string | null,
-    opacity = 1,
-  ): void {
+  rect: Surface["rect"] = (x, y, width, height, fill, stroke, opacity = 1) => {
     this.root.append(
       svg("rect", { x, y, width, height, fill: fill ?? "none", stroke, opacity: opacity < 1 ? opacity : null }),
     );
-  }
+  };
   path(d: string, stroke: string, width: number, opacity: number): void {
     this.root.append(svg("path", { d, stroke, "stroke-width": width, opacity, fill: "none" }));
   }

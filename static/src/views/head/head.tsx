@@ -40,14 +40,7 @@ export function HeadView() {
   return (
     <section class="view head" aria-label="Head">
       <div class="toolbar">
-        <HeadPicker
-          label="Layer"
-          answer={app.overview().answer}
-          selection={selection}
-          quantities={QUANTITIES}
-          play
-          onPick={(layer, k) => app.set({ layer, head: k }, true)}
-        />
+        <HeadPicker selection={selection} quantities={QUANTITIES} play />
         {head && selection.head !== SUM && (
           <button type="button" onClick={alike}>
             Heads like this one

@@ -44,13 +44,7 @@ export function PairsView() {
   return (
     <section class="view pairs-view" aria-label="Pairs">
       <div class="toolbar">
-        <HeadPicker
-          label="Layer"
-          answer={app.overview().answer}
-          selection={selection}
-          quantities={["similarity"]}
-          onPick={(layer, k) => app.set({ layer, head: k }, true)}
-        />
+        <HeadPicker selection={selection} quantities={["similarity"]} />
       </div>
       <Filters />
       {(!head || entry.status !== "loading") && statusOf(app, entry)}

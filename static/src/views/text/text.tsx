@@ -63,14 +63,7 @@ export function TextView() {
   return (
     <section class="view text-view" aria-label="Text">
       <div class="toolbar">
-        <HeadPicker
-          label="Layer"
-          answer={app.overview().answer}
-          selection={selection}
-          quantities={[ABOUT[state.relation].quantity]}
-          play
-          onPick={(layer, k) => app.set({ layer, head: k }, true)}
-        />
+        <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
       </div>
       <div class="toolbar">
         <Segmented
