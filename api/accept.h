@@ -11,6 +11,7 @@ typedef enum hs__answer_format {
     HS__SAFETENSORS,
     HS__SVG,
     HS__PDF,
+    HS__CSV,
     HS__FORMAT_COUNT
 } hs__answer_format;
 

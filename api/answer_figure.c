@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LABELLED_MAX 4 /* maps of a figure whose axes have labels */
+#define LABELLED_MAX    4 /* maps of a figure whose axes have labels */
+#define TOKEN_BYTES_MAX 1024
 
 /* The parts that make one figure. */
 typedef struct maker {
@@ -64,17 +65,33 @@ size_t hs__figure_n_panels(const hs__analysis_request *wanted)
     return is_map(figure) ? wanted->n_layers * wanted->n_heads * n_shown(figure) : 4;
 }
 
+/* Returns the number of cells that have a token in them. */
+static size_t labelled_cells(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens)
+{
+    return wanted->figure.kind == HS__FIGURE_LENS          ? n_tokens * (shape->n_layers + 2)
+           : wanted->figure.kind == HS__FIGURE_PREDICTIONS ? n_tokens * wanted->predictions.top_k
+                                                           : 0;
+}
+
+size_t hs__figure_csv_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens,
+                                size_t n_label)
+{
+    const size_t n_heads = wanted->n_layers * wanted->n_heads;
+    const size_t cells = is_map(&wanted->figure) ? hs__figure_n_panels(wanted) * n_tokens * n_tokens
+                         : wanted->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
+                                                                       : 4 * n_heads;
+    const size_t labelled = labelled_cells(wanted, shape, n_tokens);
+    return cells * HS__FIGURE_ROW_BYTES(n_label) + labelled * HS__FIGURE_ROW_BYTES(TOKEN_BYTES_MAX) + 128;
+}
+
 size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens)
 {
     const size_t n_heads = wanted->n_layers * wanted->n_heads;
     const size_t n = n_tokens + n_heads + shape->n_layers + wanted->predictions.top_k + 2;
-    const size_t cells = wanted->figure.kind == HS__FIGURE_LENS ? n_tokens * (shape->n_layers + 2)
-                         : wanted->figure.kind == HS__FIGURE_PREDICTIONS
-                             ? n_tokens * wanted->predictions.top_k
-                             : 0;
+    const size_t cells = labelled_cells(wanted, shape, n_tokens);
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
     const size_t n_panels = hs__figure_n_panels(wanted), n_labelled = n_panels <= LABELLED_MAX ? n_panels : 0;
-    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * 1024;
+    return images + 2048 * n_panels + (2 * n * n_labelled + cells) * TOKEN_BYTES_MAX;
 }
 
 /* ---- labels ---- */
@@ -265,8 +282,8 @@ static hs_status predictions_make(maker *m, hs_error *err)
     const size_t n = ids->shape[0], across = ids->shape[1], k = lens ? ids->shape[2] : 1;
     if (n == 0)
         return hs_fail(err, HS_INVALID,
-                       "there is nothing to draw: the text has no masked token; ask for "
-                       "\"predictions\": {\"positions\": \"all\"}");
+                       "there is nothing to draw: the text has no masked token; ask for predictions of all "
+                       "positions: {\"positions\": \"all\"}");
     if (labels_create(m, n + across + n * across, err))
         return HS_NO_MEMORY;
     const char **columns = m->labels + n, **cells = columns + across;
@@ -344,6 +361,8 @@ static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_err
                                .width_mm = (double)m->wanted->width_mm,
                                .font_pt = (double)m->wanted->font_pt,
                                .labels = (hs__labels)m->wanted->labels};
+    if (format == HS__FIGURE_CSV)
+        return hs__figure_csv(&figure, b, err);
     hs__picture drawing = {0};
     hs_status st = hs__figure_draw(&figure, &drawing, err);
     if (!st)

@@ -6,7 +6,8 @@
 
 #define HS__FIGURE_PANELS_MAX 1024
 
-typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF } hs__figure_format;
+/* CSV: the numbers of the figure. */
+typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF, HS__FIGURE_CSV } hs__figure_format;
 
 /* Returns the outputs that a figure needs. */
 unsigned hs__figure_outputs(const hs__figure_request *wanted);
@@ -14,6 +15,9 @@ unsigned hs__figure_outputs(const hs__figure_request *wanted);
 size_t hs__figure_n_panels(const hs__analysis_request *wanted);
 /* Returns an upper bound of a figure's size. */
 size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens);
+/* Returns an upper bound of the size of its numbers; no label has more than n_label bytes. */
+size_t hs__figure_csv_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens,
+                                size_t n_label);
 
 /* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_write_figure(hs__buffer *buffer, const hs__answer *answer,

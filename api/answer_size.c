@@ -57,6 +57,8 @@ size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_forma
     if (format == HS__SVG || format == HS__PDF)
         return hs__figure_bytes_max(wanted, model->shape, encoding->n_tokens);
     const size_t longest = longest_token(model, encoding), T = encoding->n_tokens;
+    if (format == HS__CSV)
+        return hs__figure_csv_bytes_max(wanted, model->shape, T, longest + 24);
     const hs__measures m = {.wanted = wanted,
                             .architecture = hs_model_architecture(model->model),
                             .shape = model->shape,

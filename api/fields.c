@@ -768,8 +768,8 @@ static const row rows[] = {
       .choices = "f4|f2|u1"},
      read_enum,
      AT(dtype)},
-    {{"figure", HS_FIELD_OBJECTS, "JSON", "with format svg or pdf: {\"kind\": \"layer\", \"width_mm\": 170}",
-      .choices = NULL},
+    {{"figure", HS_FIELD_OBJECTS, "JSON",
+      "with format svg, pdf or csv: {\"kind\": \"layer\", \"width_mm\": 170}", .choices = NULL},
      read_figure,
      0},
 };

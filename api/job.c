@@ -367,7 +367,7 @@ static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 
 static bool is_figure(const hs_job *job)
 {
-    return job->format == HS__SVG || job->format == HS__PDF;
+    return job->format == HS__SVG || job->format == HS__PDF || job->format == HS__CSV;
 }
 
 /* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
@@ -377,8 +377,8 @@ static int figure_prepare(hs_job *job)
     const hs_model *model = job_model(job)->model;
     if (!is_figure(job))
         return wanted->figure.asked ? hs__refuse(&job->problem, 422, "/figure",
-                                                 "figure is drawn as svg or pdf: ask for ?format=svg or "
-                                                 "?format=pdf")
+                                                 "figure is drawn as svg or pdf, and csv has its numbers: "
+                                                 "ask for ?format=svg, pdf or csv")
                                     : 0;
     const unsigned kind = wanted->figure.kind;
     if ((kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS) &&
@@ -765,7 +765,10 @@ static hs_status encode(hs_job *job, const hs__answer *answer, hs__buffer *body)
         body_begin(job, body);
         hs__answer_write_json(body, answer);
     } else if (is_figure(job)) {
-        st = hs__answer_write_figure(body, answer, job->format == HS__SVG ? HS__FIGURE_SVG : HS__FIGURE_PDF,
+        st = hs__answer_write_figure(body, answer,
+                                     job->format == HS__SVG   ? HS__FIGURE_SVG
+                                     : job->format == HS__PDF ? HS__FIGURE_PDF
+                                                              : HS__FIGURE_CSV,
                                      &job->error);
     } else {
         body_begin(job, body);

@@ -384,7 +384,7 @@ static hs_status labels_check(const layout *y, hs_error *err)
     const double needs = (double)n * LINE * HS__FIGURE_POINT_MIN / (1 - LABEL_FRACTION) + 2 * GAP;
     return hs_fail(err, HS_INVALID,
                    "all labels do not fit: %zu labels of 5 pt on each of %zu panels side by side need a "
-                   "width_mm of about %.0f; ask for that, fewer panels or labels \"auto\"",
+                   "width of about %.0f mm; ask for that, for fewer panels or for automatic labels",
                    n, f->n_across, ceil((needs * (double)f->n_across + 60) / 72 * 25.4));
 }
 

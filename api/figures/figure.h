@@ -55,3 +55,9 @@ const char *hs__figure_number(double value, char ret[32]);
 /* Lays the figure out. Release with hs__picture_finish, also on failure. HS_INVALID if all labels are
  * requested and do not fit; HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__figure_draw(const hs__figure *figure, hs__picture *ret_drawing, hs_error *err);
+
+/* Longest row of hs__figure_csv whose labels have at most n bytes each. */
+#define HS__FIGURE_ROW_BYTES(n) (2 * sizeof(((hs__panel *)NULL)->title) + 6 * (size_t)(n) + 80)
+
+/* Appends the figure's numbers as CSV: panel, row, column, their labels, the cell's label and its value. */
+HS_MUST_USE hs_status hs__figure_csv(const hs__figure *figure, hs__buffer *buffer, hs_error *err);

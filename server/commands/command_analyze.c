@@ -8,17 +8,20 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define TEXT_BYTES_MAX ((size_t)256 << 20)
+#define FIGURE_MEMBERS "/figure/" /* each is an option of plot */
 
 typedef struct analyze_options {
     hs_catalog_options catalog;
     json_t *fields; /* the request's, without its text */
     const char *format, *names, *output;
+    const char *data;      /* a file for the numbers of the figure, or NULL */
     bool plots;            /* the command is plot: the operand is the text, and the answer a figure */
     bool for_a_person;     /* the answer is a page on the terminal */
     const char *tokenizer; /* the kind of the model's, static */
@@ -70,17 +73,17 @@ static hs_status set_figure_real(const hs_option *option, const char *value, voi
 {
     char *end;
     const double number = strtod(value, &end);
-    if (end == value || *end)
+    if (end == value || *end || !isfinite(number))
         return hs_fail(err, HS_INVALID, "expected a number");
-    return figure_set(option, json_real(number), ret, err); /* not finite: json_real gives NULL */
+    return figure_set(option, json_real(number), ret, err);
 }
 
-#define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf" /* the formats' names too */
+#define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf|csv" /* the formats' names too */
 #define AT(field)      offsetof(analyze_options, field)
 /* Options that are no fields of the request. */
 static const hs_option own_options[] = {
     {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
-    {"format", 0, "FORMAT", "json, npz, safetensors, svg or pdf (by FILE's ending, else json)",
+    {"format", 0, "FORMAT", "json, npz, safetensors, svg, pdf or csv (by FILE's ending, else json)",
      hs__set_choice, AT(format), 0, 0, OUTPUT_ENDINGS},
     {"names", 0, "NAMES", "of binary arrays: hooks, as TransformerLens has them, one a layer", hs__set_choice,
      AT(names), 0, 0, "hooks"},
@@ -105,6 +108,7 @@ static const hs_option figure_options[] = {
     {"scale", 0, "HOW", "range of colours: own of each map, or shared (own)", set_figure_string, 0, 0, 0,
      "own|shared"},
     {"footer", 0, NULL, "add a line with the model", set_figure_flag, 0, 0, 0, NULL},
+    {"data", 0, "FILE", "write the figure's numbers there too, as CSV", hs__set_string, AT(data), 0, 0, NULL},
 };
 enum { N_FIGURE = sizeof figure_options / sizeof *figure_options };
 
@@ -217,7 +221,7 @@ static const char *format_choose(const analyze_options *options)
     if (options->format)
         return options->format;
     if (options->plots)
-        return dot && strcmp(dot, ".pdf") == 0 ? "pdf" : "svg";
+        return dot && strcmp(dot, ".pdf") == 0 ? "pdf" : dot && strcmp(dot, ".csv") == 0 ? "csv" : "svg";
     for (const char *at = OUTPUT_ENDINGS; dot && *at; at += strspn(at, "|")) {
         const size_t n = strcspn(at, "|");
         if (strlen(dot + 1) == n && memcmp(dot + 1, at, n) == 0)
@@ -234,6 +238,11 @@ static void problem_tell(const hs_response *response, const hs_option *options, 
     json_t *problem = json_loadb(response->body, response->body_bytes, JSON_ALLOW_NUL, NULL);
     const char *detail = json_string_value(json_object_get(problem, "detail"));
     const char *pointer = json_string_value(json_object_get(problem, "pointer"));
+    const size_t n_members = strlen(FIGURE_MEMBERS);
+    if (pointer && detail && strncmp(pointer, FIGURE_MEMBERS, n_members) == 0) {
+        pointer += n_members - 1;
+        detail += strncmp(detail, FIGURE_MEMBERS + 1, n_members - 1) == 0 ? n_members - 1 : 0;
+    }
     char text[sizeof err->text], name[64];
     hs_fail(err, HS_INVALID, "%s", detail ? detail : "the answer could not be made");
     for (size_t i = 0; detail && pointer && *pointer && i < n_options; i++) {
@@ -255,12 +264,44 @@ static void progress_show(void *data, size_t n_done)
     fprintf(stderr, "\reffects of %zu heads\r", n_done);
 }
 
+static void request_answer(const analyze_options *options, hs_api *api, hs_api_worker *worker,
+                           const char *format, const char *body, hs_response *ret_response)
+{
+    char query[48];
+    snprintf(query, sizeof query, "format=%s%s%s", format, options->names ? "&names=" : "",
+             options->names ? options->names : "");
+    const hs_request request = {.operation = HS_ANALYZE,
+                                .query = query,
+                                .content_type = "application/json",
+                                .id = "command-line",
+                                .body = body,
+                                .body_bytes = strlen(body),
+                                .n_threads = options->catalog.n_threads,
+                                .progress = isatty(STDERR_FILENO) ? progress_show : NULL};
+    hs_api_handle(api, worker, &request, ret_response);
+}
+
+/* Writes the figure's numbers to the file of --data. Another answer than 200 is handed back instead. */
+static hs_status data_write(const analyze_options *options, hs_api *api, hs_api_worker *worker,
+                            const char *body, hs_response *response, hs_error *err)
+{
+    hs_response numbers = {0};
+    request_answer(options, api, worker, "csv", body, &numbers);
+    if (numbers.status == 200) {
+        const hs_status st = hs__path_write(options->data, body_write, &numbers, err);
+        hs_response_finish(&numbers);
+        return st;
+    }
+    hs_response_finish(response);
+    *response = numbers;
+    return HS_OK;
+}
+
 static hs_status answer_make(analyze_options *options, const char *body, hs_response *ret_response,
                              hs_error *err)
 {
     hs_catalog catalog = {0};
     hs_api_worker *worker = NULL;
-    char query[48];
     hs_status st = hs_runtime_create(options->catalog.n_threads, &options->catalog.runtime, err);
     options->catalog.api.list_command = "'headscope models [DIR...]'";
     if (!st)
@@ -269,17 +310,9 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
         options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0]));
-        snprintf(query, sizeof query, "format=%s%s%s", format_choose(options),
-                 options->names ? "&names=" : "", options->names ? options->names : "");
-        const hs_request request = {.operation = HS_ANALYZE,
-                                    .query = query,
-                                    .content_type = "application/json",
-                                    .id = "command-line",
-                                    .body = body,
-                                    .body_bytes = strlen(body),
-                                    .n_threads = options->catalog.n_threads,
-                                    .progress = isatty(STDERR_FILENO) ? progress_show : NULL};
-        hs_api_handle(catalog.api, worker, &request, ret_response);
+        request_answer(options, catalog.api, worker, format_choose(options), body, ret_response);
+        if (options->data && ret_response->status == 200)
+            st = data_write(options, catalog.api, worker, body, ret_response, err);
     }
     hs_api_worker_destroy(worker);
     hs__catalog_close(&catalog);
@@ -339,15 +372,16 @@ out:
 /* Checks the options that depend on each other; returns HS_EXIT_DONE if they agree. */
 static int formats_check(const hs_command *command, const analyze_options *options)
 {
-    const char *endings = options->plots ? "svg|pdf" : OUTPUT_ENDINGS;
+    const char *endings = options->plots ? "svg|pdf|csv" : OUTPUT_ENDINGS;
+    const char *format = format_choose(options);
     const bool is_text =
-        strcmp(format_choose(options), "json") == 0 || strcmp(format_choose(options), "svg") == 0;
+        strcmp(format, "json") == 0 || strcmp(format, "svg") == 0 || strcmp(format, "csv") == 0;
     if (!options->format && options->output && !hs__ending_is_known(options->output, endings))
-        return hs__usage_error(command, "-o '%s': no format has this ending; name a file that ends in %s",
-                               options->output,
-                               options->plots ? ".svg or .pdf"
-                                              : ".json, .npz, .safetensors, .svg or .pdf, or choose with "
-                                                "--format");
+        return hs__usage_error(
+            command, "-o '%s': no format has this ending; name a file that ends in %s", options->output,
+            options->plots ? ".svg, .pdf or .csv"
+                           : ".json, .npz, .safetensors, .svg, .pdf or .csv, or choose with "
+                             "--format");
     if (options->names && strcmp(format_choose(options), "json") == 0)
         return hs__usage_error(command, "--names are of binary arrays; add --format npz or safetensors, or "
                                         "-o with a file of that ending");
@@ -369,9 +403,10 @@ static int main_of(const hs_command *command, int argc, char **argv, bool plots)
     hs_command filled = *command;
     filled.options = table.options;
     filled.n_options = table.n;
-    filled.details = plots ? "FILE of -o ends in .svg or .pdf; without it the figure is written as SVG to "
-                             "standard output."
-                           : list_outputs(details, sizeof details);
+    filled.details =
+        plots ? "FILE of -o ends in .svg, .pdf, or .csv for the figure's numbers alone; without it the "
+                "figure is\nwritten as SVG to standard output."
+              : list_outputs(details, sizeof details);
     if (!hs__options_parse(&filled, argc, argv, &options, &operand, &exit_code))
         goto out;
     if (argc - operand > 1)

@@ -1,5 +1,8 @@
 """Figures: SVG and PDF of POST /analyze, `headscope plot`, the Python client; what readers make of them."""
 import base64
+import csv
+import importlib.util
+import io
 import json
 import re
 import shutil
@@ -75,6 +78,53 @@ def test_cells_are_the_attentions(server):
     assert darkness[0] != darkness[-1]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_of_every_kind(server, kind):
+    more = {"predictions": {"positions": "all"}} if kind in ("predictions", "lens") else {}
+    rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {"kind": kind}, **more).decode(), newline="")))
+    assert rows and list(rows[0]) == ["panel", "row", "column", "row_label", "column_label", "cell_label", "value"]
+    assert all(None not in row and None not in row.values() for row in rows)
+    assert all(row["row"].isdigit() and row["column"].isdigit() and (row["value"] == "" or float(row["value"]) is not None) for row in rows)
+    shown = {text for text, _ in texts(draw(server, "svg", {"kind": kind, "width_mm": 300}, **more))}
+    assert {row["panel"] for row in rows} <= shown or kind == "overview"
+
+
+def test_numbers_are_those_of_the_answer(server):
+    answer = json.loads(server.post("/analyze", {"text": TEXT, "layers": [1], "heads": [6], "digits": 9}).body)
+    rows = list(csv.DictReader(io.StringIO(draw(server, "csv", {}, layers=[1], heads=[6]).decode(), newline="")))
+    values, tokens = answer["attentions"][0][0], answer["tokens"]
+    assert len(rows) == len(tokens) ** 2
+    for row in rows:
+        i, j = int(row["row"]), int(row["column"])
+        assert (row["row_label"], row["column_label"]) == (tokens[i], tokens[j])
+        assert float(row["value"]) == values[i][j]
+    assert {'"', "&", "<"} <= {row["row_label"] for row in rows}
+
+
+def test_numbers_beside_a_figure(tmp_path):
+    done = subprocess.run([HEADSCOPE, "plot", "A cat, a \"dog\".", "--layers", "0", "--heads", "0", "-o", tmp_path / "fig.svg",
+                           "--data", tmp_path / "fig.csv"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    alone = subprocess.run([HEADSCOPE, "plot", "A cat, a \"dog\".", "--layers", "0", "--heads", "0", "-o", tmp_path / "alone.csv"])
+    assert alone.returncode == 0 and (tmp_path / "alone.csv").read_bytes() == (tmp_path / "fig.csv").read_bytes()
+    assert (tmp_path / "fig.svg").read_bytes().startswith(b"<svg")
+    rows = list(csv.DictReader((tmp_path / "fig.csv").open(newline="")))
+    assert [row["column_label"] for row in rows[:4]] == ["[CLS]", "a", "cat", ","]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("pandas"), reason="needs pandas")
+def test_pandas_reads_the_numbers(server):
+    table = importlib.import_module("pandas").read_csv(io.BytesIO(draw(server, "csv", {"kind": "layer"}, layers=[1])), keep_default_na=False)
+    assert table["value"].dtype == float and table["panel"].nunique() == 12
+
+
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R")
+def test_r_reads_the_numbers(server, tmp_path):
+    (tmp_path / "fig.csv").write_bytes(draw(server, "csv", {}, layers=[1], heads=[6]))
+    code = f'd <- read.csv("{tmp_path}/fig.csv"); cat(is.numeric(d$value), nrow(d) == (max(d$row) + 1)^2)'
+    assert subprocess.run(["Rscript", "-e", code], capture_output=True, check=True, text=True).stdout == "TRUE TRUE"
+
+
 def test_text_stays_text_and_is_escaped(server):
     svg = draw(server, "svg", {"width_mm": 200, "labels": "all"}, heads=[0])
     shown = [text for text, _ in texts(svg)]
@@ -97,7 +147,7 @@ def test_labels_have_room_or_are_numbers(server):
     shown = texts(draw(server, "svg", {"width_mm": 85}, **long))
     assert "[CLS]" not in [text for text, _ in shown] and "20" in [text for text, _ in shown]
     problem = json.loads(draw(server, "svg", {"labels": "all"}, status=422, **long))
-    assert "width_mm" in problem["detail"] and "128 labels" in problem["detail"]
+    assert "need a width of" in problem["detail"] and "128 labels" in problem["detail"]
     needed = int(re.search(r"about (\d+)", problem["detail"])[1])
     assert "[CLS]" in [text for text, _ in texts(draw(server, "svg", {"labels": "all", "width_mm": needed}, **long))]
 
@@ -146,7 +196,7 @@ def test_the_client_shows_figures(server, tmp_path):
     assert 'width="60.00mm"' in figure._repr_svg_()
     figure.save(tmp_path / "fig.pdf")
     assert (tmp_path / "fig.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(ValueError, match=r"\.svg or \.pdf"):
+    with pytest.raises(ValueError, match=r"\.svg, \.pdf or \.csv"):
         figure.save(tmp_path / "fig.png")
 
 
@@ -166,8 +216,10 @@ def test_plot(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["-o", "fig.png"], b".svg or .pdf"), (["--width-mm", "x"], b"expected a number"),
-    (["--width-mm", "1"], b"30 to 1000"), (["--dtype", "f2"], b"dtype"),
+    (["-o", "fig.png"], b".svg, .pdf or .csv"), (["--width-mm", "x"], b"expected a number"),
+    (["--width-mm", "1"], b"--width-mm is 1; it must be a number from 30 to 1000"), (["--width-mm", "nan"], b"expected a number"),
+    (["--kind", "pie"], b"--kind is"), (["--font-pt", "99"], b"--font-pt is 99"), (["--labels", "all", "--width-mm", "30"], b"width of about"),
+    (["--kind", "lens"], b"predictions of all positions"), (["--dtype", "f2"], b"dtype"),
 ])
 def test_plot_refuses(arguments, message):
     done = plot("The cat sat.", *arguments)

@@ -59,10 +59,10 @@ class Figure:
         self.data = client.draw(self._request, format)
 
     def save(self, path: Any) -> None:
-        """Writes the figure to a file whose ending, .svg or .pdf, is the format."""
+        """Writes the figure to a file whose ending, .svg or .pdf, is the format; with .csv its numbers."""
         format = str(path).rpartition(".")[2].lower()
-        if format not in ("svg", "pdf"):
-            raise ValueError(f"{path}: the name of a figure's file ends in .svg or .pdf")
+        if format not in ("svg", "pdf", "csv"):
+            raise ValueError(f"{path}: the name of a figure's file ends in .svg, .pdf or .csv")
         data = self.data if format == self.format else self._client.draw(self._request, format)
         with open(path, "wb") as file:
             file.write(data)

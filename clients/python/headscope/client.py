@@ -83,7 +83,7 @@ class Client:
             return Analysis({name: arrays[name] for name in arrays.files}, self)
 
     def draw(self, request: Mapping[str, Any], format: str = "svg") -> bytes:
-        """The figure of a whole request, as the bytes of an SVG or PDF file."""
+        """The figure of a whole request, as the bytes of an SVG or PDF file, or of a CSV file with its numbers."""
         return self._post(f"/analyze?format={format}", request)
 
     def figure(self, text: Optional[str] = None, kind: str = "head", format: str = "svg",
