@@ -47,15 +47,24 @@ static const json_t *member(const json_t *object, const char *path)
     return object;
 }
 
-static void text_write(FILE *out, const json_t *object, const char *path)
+/* Writes the template; "{path}" stands for that member of the object: a text, or a whole number. */
+static void filled_write(FILE *out, const json_t *object, const char *template)
 {
-    const char *text = json_string_value(member(object, path));
-    hs__html_text(out, text ? text : "");
-}
-
-static void whole_write(FILE *out, const json_t *object, const char *path)
-{
-    hs__count_write(out, (uint64_t)json_integer_value(member(object, path)));
+    for (const char *at = template; *at;) {
+        const size_t n_plain = strcspn(at, "{"), n_path = strcspn(at + n_plain, "}");
+        char path[64];
+        fwrite(at, 1, n_plain, out);
+        at += n_plain;
+        if (!*at)
+            return;
+        snprintf(path, sizeof path, "%.*s", (int)n_path - 1, at + 1);
+        at += n_path + 1;
+        const json_t *value = member(object, path);
+        if (json_is_integer(value))
+            hs__count_write(out, (uint64_t)json_integer_value(value));
+        else if (json_is_string(value))
+            hs__html_text(out, json_string_value(value));
+    }
 }
 
 /* ---- header ---- */
@@ -66,22 +75,18 @@ static void input_write(const json_t *report, FILE *out)
     fputs("<dt>Input</dt><dd>", out);
     for (size_t i = 0; i < json_array_size(files); i++) {
         fputs(i ? ", " : "", out);
-        text_write(out, json_array_get(files, i), "");
+        filled_write(out, json_array_get(files, i), "{}");
     }
-    fputs(" · SHA-256 ", out);
-    text_write(out, report, "provenance.input.sha256");
-    if (!json_is_true(member(report, "provenance.input.complete"))) {
-        fputs(" of the first ", out);
-        whole_write(out, report, "provenance.input.lines");
-        fputs(" lines: the run was stopped there", out);
-    }
+    filled_write(out, report, " · SHA-256 {provenance.input.sha256}");
+    if (!json_is_true(member(report, "provenance.input.complete")))
+        filled_write(out, report, " of the first {provenance.input.lines} lines: the run was stopped there");
     fputs("</dd>", out);
 }
 
 /* Writes the precision of the matrix products if it is not fp32. */
 static void precision_write(const json_t *report, FILE *out)
 {
-    text_write(out, report, "provenance.model.precision");
+    filled_write(out, report, "{provenance.model.precision}");
     const char *precision = json_string_value(member(report, "provenance.model.precision"));
     if (precision && strcmp(precision, "bf16") == 0)
         fputs(": weights and activations rounded to bfloat16, good for exploring and for large corpora; "
@@ -93,43 +98,25 @@ static void precision_write(const json_t *report, FILE *out)
 
 static void model_write(const json_t *report, FILE *out)
 {
-    fputs("<dt>Model</dt><dd>", out);
-    text_write(out, report, "provenance.model.name");
-    fputs(" · ", out);
-    whole_write(out, report, "provenance.model.layers");
-    fputs(" layers × ", out);
-    whole_write(out, report, "heads");
-    fputs(" heads · ", out);
-    text_write(out, report, "provenance.model.backend");
-    putc(' ', out);
+    filled_write(
+        out, report,
+        "<dt>Model</dt><dd>{provenance.model.name} · {provenance.model.layers} layers × {heads} heads · "
+        "{provenance.model.backend} ");
     precision_write(report, out);
-    fputs("</dd><dt>SHA-256</dt><dd>", out);
-    text_write(out, report, "provenance.model.sha256");
-    fputs("</dd>", out);
+    filled_write(out, report, "</dd><dt>SHA-256</dt><dd>{provenance.model.sha256}</dd>");
 }
 
 static void texts_count_write(const json_t *report, FILE *out)
 {
-    fputs("<dt>Texts</dt><dd>", out);
-    whole_write(out, report, "texts");
-    fputs(" (", out);
-    whole_write(out, report, "tokens");
-    fputs(" tokens, cut at ", out);
-    whole_write(out, report, "provenance.options.max_tokens");
-    fputs("), ", out);
-    whole_write(out, report, "all_pairs");
-    fprintf(out, " pairs, %.1f sentences a text",
+    filled_write(out, report,
+                 "<dt>Texts</dt><dd>{texts} ({tokens} tokens, cut at {provenance.options.max_tokens}), "
+                 "{all_pairs} pairs");
+    fprintf(out, ", %.1f sentences a text",
             json_number_value(member(report, "sentences")) / json_number_value(member(report, "texts")));
-    if (json_integer_value(member(report, "bad_lines.count"))) {
-        fputs(", ", out);
-        whole_write(out, report, "bad_lines.count");
-        fputs(" bad lines left out", out);
-    }
-    if (json_integer_value(member(report, "empty_texts"))) {
-        fputs(", ", out);
-        whole_write(out, report, "empty_texts");
-        fputs(" empty texts left out", out);
-    }
+    if (json_integer_value(member(report, "bad_lines.count")))
+        filled_write(out, report, ", {bad_lines.count} bad lines left out");
+    if (json_integer_value(member(report, "empty_texts")))
+        filled_write(out, report, ", {empty_texts} empty texts left out");
     fputs("</dd>", out);
 }
 
@@ -146,8 +133,7 @@ static void experiments_write(const json_t *report, FILE *out)
         free(text);
     }
     if (json_integer_value(member(masked, "tokens"))) {
-        fputs("<dt>Masked tokens</dt><dd>", out);
-        whole_write(out, masked, "tokens");
+        filled_write(out, masked, "<dt>Masked tokens</dt><dd>{tokens}");
         fprintf(out, ", %.1f %% of them found, loss %.3f</dd>",
                 100 * json_number_value(member(masked, "accuracy")),
                 json_number_value(member(masked, "loss")));
@@ -156,10 +142,7 @@ static void experiments_write(const json_t *report, FILE *out)
 
 static void made_write(const json_t *report, FILE *out)
 {
-    fputs("<dt>Made</dt><dd>", out);
-    text_write(out, report, "provenance.date");
-    fputs(" by headscope ", out);
-    text_write(out, report, "provenance.headscope");
+    filled_write(out, report, "<dt>Made</dt><dd>{provenance.date} by headscope {provenance.headscope}");
     fprintf(out, " in %.0f s", json_number_value(member(report, "provenance.seconds")));
     const json_int_t n = json_integer_value(member(report, "provenance.shards.n"));
     if (n > 1)
@@ -196,20 +179,14 @@ static void finding_write(const json_t *finding, FILE *out)
 {
     const json_t *holds = json_object_get(finding, "holds");
     const char *verdict = json_is_null(holds) ? "unknown" : json_is_true(holds) ? "yes" : "no";
-    fputs("<tr><th scope=\"row\">", out);
-    text_write(out, finding, "claim");
-    fprintf(out, "</th><td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
+    filled_write(out, finding, "<tr><th scope=\"row\">{claim}</th>");
+    fprintf(out, "<td class=\"holds %s\" data-label=\"Holds\">%s</td>", verdict,
             json_is_false(json_object_get(finding, "applies")) ? "does not apply"
             : json_is_null(holds)                              ? "cannot tell"
                                                                : verdict);
-    static const char *const columns[][2] = {
-        {"measured", "Measured here"}, {"paper", "Paper"}, {"criterion", "Criterion"}};
-    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
-        fprintf(out, "<td data-label=\"%s\">", columns[k][1]);
-        text_write(out, finding, columns[k][0]);
-        fputs("</td>", out);
-    }
-    fputs("</tr>\n", out);
+    filled_write(out, finding,
+                 "<td data-label=\"Measured here\">{measured}</td><td data-label=\"Paper\">{paper}</td>"
+                 "<td data-label=\"Criterion\">{criterion}</td></tr>\n");
 }
 
 void hs__findings_write(const json_t *report, FILE *out)
