@@ -128,6 +128,7 @@ static hs_status read_architecture(hs__config *config, const hs__family **ret_fa
     architecture->embedding.width = architecture->shape.hidden;
     architecture->predictor.untied = !hs__config_flag_or(config, "tie_word_embeddings", true);
     architecture->predictor.tied = hs__config_flag_or(config, "tie_word_embeddings", false);
+    architecture->causal = family->causal;
     family->configure(config, architecture);
     const size_t width =
         architecture->rotary.width > 0 ? architecture->rotary.width : architecture->shape.head_width;

@@ -88,6 +88,7 @@ typedef struct hs__family {
     /* Reads the rest of an architecture except weights. The shape is set, and each layer has its own weights
      * (same_as). */
     void (*configure)(hs__config *config, hs_architecture *architecture);
+    bool causal;          /* a token attends to itself and those before it */
     bool scales_rotation; /* configure reads rope_scaling */
 } hs__family;
 
@@ -97,7 +98,7 @@ extern const hs__layout hs__bert_layout;
 extern const hs__predictor_names hs__bert_predictor;
 void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 
-/* Llama's tables and config reader (llama.c), which several families use. The reader sets no mask. */
+/* Llama's tables and config reader (llama.c), which several families use. */
 extern const hs__shape_keys hs__llama_keys;
 extern const hs__layout hs__llama_layout;
 extern const hs__predictor_names hs__llama_predictor;

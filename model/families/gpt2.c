@@ -37,7 +37,6 @@ static void configure(hs__config *config, hs_architecture *architecture)
     hs__config_unused(config, "scale_attn_by_inverse_layer_idx");
     if (!hs__config_flag_or(config, "scale_attn_weights", true))
         hs__config_refuse(config, "scale_attn_weights must be true");
-    architecture->causal = true;
     architecture->norms_before = true;
     architecture->norm_eps = (float)hs__config_number_or(config, "layer_norm_epsilon", 1e-30, 1, 1e-5);
     architecture->activation = hs__config_activation(config, "activation_function", HS_GELU_TANH);
@@ -50,4 +49,5 @@ const hs__family hs__family_gpt2 = {
     .layouts = {&layout},
     .predictors = {&predictor},
     .configure = configure,
+    .causal = true,
 };

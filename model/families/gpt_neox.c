@@ -36,7 +36,6 @@ static void configure(hs__config *config, hs_architecture *architecture)
 {
     if (!hs__config_flag_or(config, "attention_bias", true))
         hs__config_refuse(config, "attention_bias must be true");
-    architecture->causal = true;
     architecture->norms_before = true;
     architecture->qkv_by_head = true;
     architecture->parallel_residual = hs__config_flag_or(config, "use_parallel_residual", true);
@@ -52,5 +51,6 @@ const hs__family hs__family_gpt_neox = {
     .layouts = {&layout},
     .predictors = {&predictor},
     .configure = configure,
+    .causal = true,
     .scales_rotation = true,
 };

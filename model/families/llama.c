@@ -76,18 +76,13 @@ void hs__sliding_window(hs__config *config, size_t first, hs_architecture *archi
             architecture->layers[i].window = n_keys - 1 < HS_POSITIONS_MAX ? n_keys - 1 : 0;
 }
 
-static void configure(hs__config *config, hs_architecture *architecture)
-{
-    architecture->causal = true;
-    hs__llama_configure(config, architecture);
-}
-
 const hs__family hs__family_llama = {
     .types = {"llama"},
     .keys = {&hs__llama_keys},
     .prefixes = {"", "model."},
     .layouts = {&hs__llama_layout},
     .predictors = {&hs__llama_predictor},
-    .configure = configure,
+    .configure = hs__llama_configure,
+    .causal = true,
     .scales_rotation = true,
 };

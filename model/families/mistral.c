@@ -3,7 +3,6 @@
 
 static void configure(hs__config *config, hs_architecture *architecture)
 {
-    architecture->causal = true;
     hs__llama_configure(config, architecture);
     hs__sliding_window(config, 0, architecture);
 }
@@ -15,5 +14,6 @@ const hs__family hs__family_mistral = {
     .layouts = {&hs__llama_layout},
     .predictors = {&hs__llama_predictor},
     .configure = configure,
+    .causal = true,
     .scales_rotation = true,
 };

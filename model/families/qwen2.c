@@ -25,7 +25,6 @@ static const hs__layout layout = {
 
 void hs__qwen_configure(hs__config *config, hs_architecture *architecture)
 {
-    architecture->causal = true;
     hs__llama_configure(config, architecture);
     if (hs__config_flag_or(config, "use_sliding_window", false))
         hs__sliding_window(config, hs__config_size_or(config, "max_window_layers", 0, 1 << 20, 28),
@@ -39,5 +38,6 @@ const hs__family hs__family_qwen2 = {
     .layouts = {&layout},
     .predictors = {&hs__llama_predictor},
     .configure = hs__qwen_configure,
+    .causal = true,
     .scales_rotation = true,
 };

@@ -32,5 +32,6 @@ const hs__family hs__family_qwen3 = {
     .layouts = {&layout},
     .predictors = {&hs__llama_predictor},
     .configure = hs__qwen_configure,
+    .causal = true,
     .scales_rotation = true,
 };
