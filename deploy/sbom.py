@@ -21,11 +21,11 @@ def digest(path):
 
 
 def debian(package):
-    line = subprocess.run(["dpkg-query", "-W", "-f", "${Version} ${source:Package}", package], capture_output=True, text=True,
+    versions = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\\n", package], capture_output=True, text=True,
                           check=False).stdout
-    if not line:
+    if not versions:
         sys.exit(f"sbom: {package} is not installed here: deploy/packages.sh runtime")
-    version, _ = line.split()
+    version = versions.split()[0]  # the same for each architecture installed
     return {"type": "library", "name": package, "version": version, "purl": f"pkg:deb/debian/{package}@{version}"}
 
 
