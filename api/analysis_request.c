@@ -82,10 +82,10 @@ static int check_names(json_t *body, bool tokens_only, hs__problem *problem)
     return 0;
 }
 
-static int find_model(const hs_api *api, const json_t *value, hs__analysis_request *wanted,
+static int find_model(const hs_api *api, const json_t *value, hs__analysis_request *analysis,
                       hs__problem *problem)
 {
-    wanted->model = 0;
+    analysis->model = 0;
     if (!value)
         return 0;
     if (!json_is_string(value))
@@ -93,7 +93,7 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
     for (size_t i = 0; i < api->n_models; i++) {
         if (strlen(api->models[i].name) == json_string_length(value) &&
             strcmp(api->models[i].name, json_string_value(value)) == 0) {
-            wanted->model = i;
+            analysis->model = i;
             return 0;
         }
     }
@@ -132,38 +132,38 @@ static int check_input(const json_t *body, hs__problem *problem)
 }
 
 int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
-                              hs__analysis_request *ret_wanted, hs__problem *problem)
+                              hs__analysis_request *ret_analysis, hs__problem *problem)
 {
     if (api->n_models == 0)
         return hs__refuse(problem, 404, "/model", "no model is loaded: start the server with --model");
-    if (parse_body(request, &ret_wanted->body, problem))
+    if (parse_body(request, &ret_analysis->body, problem))
         return problem->status;
-    json_t *body = ret_wanted->body;
+    json_t *body = ret_analysis->body;
     if (!json_is_object(body))
         return hs__refuse(problem, 422, "", "the body must be a JSON object such as {\"text\": \"...\"}");
     if (check_names(body, tokens_only, problem) ||
-        find_model(api, json_object_get(body, "model"), ret_wanted, problem))
+        find_model(api, json_object_get(body, "model"), ret_analysis, problem))
         return problem->status;
-    const hs__served_model *model = &api->models[ret_wanted->model];
-    hs__fields_default(model, ret_wanted);
+    const hs__served_model *model = &api->models[ret_analysis->model];
+    hs__fields_default(model, ret_analysis);
     if (check_input(body, problem))
         return problem->status;
-    return hs__fields_read(model, body, ret_wanted, problem);
+    return hs__fields_read(model, body, ret_analysis, problem);
 }
 
-void hs__analysis_request_finish(hs__analysis_request *wanted)
+void hs__analysis_request_finish(hs__analysis_request *analysis)
 {
-    json_decref(wanted->body);
-    free(wanted->words);
-    for (size_t i = 0; i < wanted->n_interventions; i++)
-        free((size_t *)wanted->interventions[i].positions);
-    for (size_t i = 0; i < wanted->n_sources; i++)
-        free(wanted->sources[i].input_ids);
-    free(wanted->interventions);
-    free(wanted->source_of);
-    free(wanted->numbers);
-    free(wanted->input_ids);
-    free(wanted->token_type_ids);
-    free(wanted->predictions.positions);
-    *wanted = (hs__analysis_request){0};
+    json_decref(analysis->body);
+    free(analysis->words);
+    for (size_t i = 0; i < analysis->n_interventions; i++)
+        free((size_t *)analysis->interventions[i].positions);
+    for (size_t i = 0; i < analysis->n_sources; i++)
+        free(analysis->sources[i].input_ids);
+    free(analysis->interventions);
+    free(analysis->source_of);
+    free(analysis->numbers);
+    free(analysis->input_ids);
+    free(analysis->token_type_ids);
+    free(analysis->predictions.positions);
+    *analysis = (hs__analysis_request){0};
 }

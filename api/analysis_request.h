@@ -121,6 +121,6 @@ typedef struct hs__analysis_request {
 /* Reads the body for /analyze, or with tokens_only the fewer fields of /tokenize. Release with
  * hs__analysis_request_finish, also after a refusal. */
 int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool tokens_only,
-                              hs__analysis_request *ret_wanted, hs__problem *problem);
+                              hs__analysis_request *ret_analysis, hs__problem *problem);
 
-void hs__analysis_request_finish(hs__analysis_request *wanted); /* zeroed is fine */
+void hs__analysis_request_finish(hs__analysis_request *analysis); /* zeroed is fine */

@@ -42,7 +42,8 @@ static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captur
 
 hs_tap hs__answer_similarity(const hs__answer *a)
 {
-    return a->wanted->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY;
+    return a->analysis->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY
+                                                               : HS_TAP_SIMILARITY;
 }
 
 size_t hs__answer_part_floats(const hs__answer *a)
@@ -54,7 +55,7 @@ size_t hs__answer_part_floats(const hs__answer *a)
 static size_t scratch_bytes(const hs__answer *a)
 {
     const size_t n_bytes = 2 * hs__answer_part_floats(a) * sizeof(float) +
-                           hs_effective_attention_room(a->capture->n_tokens, a->capture->head_width);
+                           hs_effective_attention_bytes(a->capture->n_tokens, a->capture->head_width);
     return (n_bytes + HS_LINE_BYTES - 1) / HS_LINE_BYTES * HS_LINE_BYTES;
 }
 
@@ -67,11 +68,11 @@ hs_status hs__answer_init(hs__answer *a, hs_error *err)
 {
     if (!a->capture)
         return HS_OK;
-    locate(a->wanted->layers, a->wanted->n_layers, a->capture->layers, a->layer_at);
-    locate(a->wanted->heads, a->wanted->n_heads, a->capture->heads, a->head_at);
+    locate(a->analysis->layers, a->analysis->n_layers, a->capture->layers, a->layer_at);
+    locate(a->analysis->heads, a->analysis->n_heads, a->capture->heads, a->head_at);
     if (a->baseline) {
-        locate(a->wanted->layers, a->wanted->n_layers, a->baseline->layers, a->baseline_layer_at);
-        locate(a->wanted->heads, a->wanted->n_heads, a->baseline->heads, a->baseline_head_at);
+        locate(a->analysis->layers, a->analysis->n_layers, a->baseline->layers, a->baseline_layer_at);
+        locate(a->analysis->heads, a->analysis->n_heads, a->baseline->heads, a->baseline_head_at);
     }
     const size_t n_fit = SCRATCH_BYTES_MAX / scratch_bytes(a);
     a->n_slots = a->request->n_threads < n_fit ? a->request->n_threads : n_fit;

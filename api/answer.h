@@ -15,7 +15,7 @@
 typedef struct hs__answer {
     const hs__served_model *model;
     const hs_request *request;
-    const hs__analysis_request *wanted;
+    const hs__analysis_request *analysis;
     const hs_encoding *encoding;
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */

@@ -44,13 +44,13 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
     add_bytes(arrays, "special_tokens_mask", e->special, T);
     int64_t *offsets = hs__arrays_add(arrays, "offset_mapping", HS__ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
-        offsets[2 * i] = a->wanted->input_ids ? -1 : (int64_t)e->starts[i];
-        offsets[2 * i + 1] = a->wanted->input_ids ? -1 : (int64_t)e->ends[i];
+        offsets[2 * i] = a->analysis->input_ids ? -1 : (int64_t)e->starts[i];
+        offsets[2 * i + 1] = a->analysis->input_ids ? -1 : (int64_t)e->ends[i];
     }
     add_integers(arrays, "sentence_ids", a->sentences, T);
     add_integers(arrays, "word_ids", e->word_ids, T);
-    add_numbers(arrays, "layers", a->wanted->layers, a->wanted->n_layers);
-    add_numbers(arrays, "heads", a->wanted->heads, a->wanted->n_heads);
+    add_numbers(arrays, "layers", a->analysis->layers, a->analysis->n_layers);
+    add_numbers(arrays, "heads", a->analysis->heads, a->analysis->n_heads);
 }
 
 static void put_floats(hs__element element, const float *from, size_t n, char *to)
@@ -94,8 +94,8 @@ static void fill(const hs__array *array, char *to)
 static void add_array(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
 {
     size_t lengths[HS_AXES_MAX];
-    const size_t n = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, lengths);
-    hs__array *array = hs__arrays_describe(arrays, output->name, elements[a->wanted->dtype], n, lengths);
+    const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
+    hs__array *array = hs__arrays_describe(arrays, output->name, elements[a->analysis->dtype], n, lengths);
     if (!array)
         return;
     array->fill = fill;
@@ -139,24 +139,24 @@ static void name_layer(const hs__output *output, const hs__answer *a, size_t l, 
     if (states && l == 0)
         snprintf(ret, n_ret, "blocks.0.hook_resid_pre");
     else
-        snprintf(ret, n_ret, "blocks.%u.%s", (unsigned)a->wanted->layers[l - states], output->hook);
+        snprintf(ret, n_ret, "blocks.%u.%s", (unsigned)a->analysis->layers[l - states], output->hook);
 }
 
 static void add_layers(hs__arrays *arrays, const hs__answer *a, const hs__output *output)
 {
     size_t lengths[HS_AXES_MAX], shape[HS_AXES_MAX];
-    const size_t n = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, lengths);
+    const size_t n = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, lengths);
     memcpy(shape, lengths + 1, (n - 1) * sizeof *shape);
     if (output->axes[3] == HS_AXIS_HEAD_WIDTH) {
         shape[0] = lengths[2];
         shape[1] = lengths[1];
     }
     for (size_t l = 0; l < lengths[0]; l++) {
-        hs__array *array = hs__arrays_describe(arrays, "", elements[a->wanted->dtype], n - 1, shape);
+        hs__array *array = hs__arrays_describe(arrays, "", elements[a->analysis->dtype], n - 1, shape);
         if (!array)
             return;
-        name_layer(output, a, l, array->name_room, sizeof array->name_room);
-        array->name = array->name_room;
+        name_layer(output, a, l, array->name_buffer, sizeof array->name_buffer);
+        array->name = array->name_buffer;
         array->fill = fill_layer;
         array->source = a;
         array->part = output;
@@ -168,11 +168,11 @@ static void add_outputs(hs__arrays *arrays, const hs__answer *a)
 {
     for (size_t i = 0; hs__output_at(i); i++) {
         const hs__output *output = hs__output_at(i);
-        if (!(a->wanted->outputs >> i & 1))
+        if (!(a->analysis->outputs >> i & 1))
             continue;
         if (output->structure)
             output->structure->add_arrays(arrays, a, a->results[i]);
-        else if (a->wanted->hooks && output->hook)
+        else if (a->analysis->hooks && output->hook)
             add_layers(arrays, a, output);
         else
             add_array(arrays, a, output);

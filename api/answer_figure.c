@@ -16,7 +16,7 @@
 /* The parts that make one figure. */
 typedef struct maker {
     const hs__answer *answer;
-    const hs__figure_request *wanted;
+    const hs__figure_request *figure;
     hs__arrays *arrays; /* of the figure's structure; NULL: maps */
     hs__panel *panels;
     size_t n_panels;
@@ -32,65 +32,66 @@ static unsigned output_bit(const char *name)
     return 1U << hs__output_find(name, strlen(name));
 }
 
-static bool is_map(const hs__figure_request *wanted)
+static bool is_map(const hs__figure_request *figure)
 {
-    return wanted->kind == HS__FIGURE_HEAD || wanted->kind == HS__FIGURE_LAYER ||
-           wanted->kind == HS__FIGURE_OVERVIEW;
+    return figure->kind == HS__FIGURE_HEAD || figure->kind == HS__FIGURE_LAYER ||
+           figure->kind == HS__FIGURE_OVERVIEW;
 }
 
-static size_t n_shown(const hs__figure_request *wanted)
+static size_t n_shown(const hs__figure_request *figure)
 {
-    return wanted->show == HS__SHOW_BOTH ? 2 : 1;
+    return figure->show == HS__SHOW_BOTH ? 2 : 1;
 }
 
-unsigned hs__figure_outputs(const hs__figure_request *wanted)
+unsigned hs__figure_outputs(const hs__figure_request *figure)
 {
     unsigned outputs = 0;
-    if (wanted->kind == HS__FIGURE_DISTANCES)
+    if (figure->kind == HS__FIGURE_DISTANCES)
         return output_bit("head_distances");
-    if (wanted->kind == HS__FIGURE_EFFECTS)
+    if (figure->kind == HS__FIGURE_EFFECTS)
         return output_bit("effects");
-    if (!is_map(wanted))
+    if (!is_map(figure))
         return output_bit("predictions");
-    if (wanted->show != HS__SHOW_SIMILARITY)
+    if (figure->show != HS__SHOW_SIMILARITY)
         outputs |= output_bit("attentions");
-    if (wanted->show != HS__SHOW_ATTENTION)
+    if (figure->show != HS__SHOW_ATTENTION)
         outputs |= output_bit("similarities");
     return outputs;
 }
 
-size_t hs__figure_n_panels(const hs__analysis_request *wanted)
+size_t hs__figure_n_panels(const hs__analysis_request *analysis)
 {
-    const hs__figure_request *figure = &wanted->figure;
-    return is_map(figure) ? wanted->n_layers * wanted->n_heads * n_shown(figure) : 4;
+    const hs__figure_request *figure = &analysis->figure;
+    return is_map(figure) ? analysis->n_layers * analysis->n_heads * n_shown(figure) : 4;
 }
 
 /* Returns the number of cells that have a token in them. */
-static size_t labelled_cells(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens)
+static size_t labelled_cells(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens)
 {
-    return wanted->figure.kind == HS__FIGURE_LENS          ? n_tokens * (shape->n_layers + 2)
-           : wanted->figure.kind == HS__FIGURE_PREDICTIONS ? n_tokens * wanted->predictions.top_k
-                                                           : 0;
+    return analysis->figure.kind == HS__FIGURE_LENS          ? n_tokens * (shape->n_layers + 2)
+           : analysis->figure.kind == HS__FIGURE_PREDICTIONS ? n_tokens * analysis->predictions.top_k
+                                                             : 0;
 }
 
-size_t hs__figure_csv_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens,
+size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
                                 size_t n_label)
 {
-    const size_t n_heads = wanted->n_layers * wanted->n_heads;
-    const size_t cells = is_map(&wanted->figure) ? hs__figure_n_panels(wanted) * n_tokens * n_tokens
-                         : wanted->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
-                                                                       : 4 * n_heads;
-    const size_t labelled = labelled_cells(wanted, shape, n_tokens);
+    const size_t n_heads = analysis->n_layers * analysis->n_heads;
+    const size_t cells = is_map(&analysis->figure) ? hs__figure_n_panels(analysis) * n_tokens * n_tokens
+                         : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
+                                                                         : 4 * n_heads;
+    const size_t labelled = labelled_cells(analysis, shape, n_tokens);
     return cells * HS__FIGURE_ROW_BYTES(n_label) + labelled * HS__FIGURE_ROW_BYTES(TOKEN_BYTES_MAX) + 128;
 }
 
-size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens)
+size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens)
 {
-    const size_t n_heads = wanted->n_layers * wanted->n_heads;
-    const size_t n = n_tokens + n_heads + shape->n_layers + wanted->predictions.top_k + 2;
-    const size_t cells = labelled_cells(wanted, shape, n_tokens);
+    const size_t n_heads = analysis->n_layers * analysis->n_heads;
+    const size_t n = n_tokens + n_heads + shape->n_layers + analysis->predictions.top_k + 2;
+    const size_t cells = labelled_cells(analysis, shape, n_tokens);
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
-    const size_t n_panels = hs__figure_n_panels(wanted), n_labelled = n_panels <= LABELLED_MAX ? n_panels : 0;
+    const size_t n_panels = hs__figure_n_panels(analysis),
+                 n_labelled = n_panels <= LABELLED_MAX ? n_panels : 0;
     return images + 2048 * n_panels + (2 * n * n_labelled + cells) * TOKEN_BYTES_MAX;
 }
 
@@ -151,7 +152,7 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
 {
     const hs__answer *a = m->answer;
     const size_t T = a->encoding->n_tokens;
-    const bool overview = m->wanted->kind == HS__FIGURE_OVERVIEW;
+    const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     hs__panel *p = &m->panels[m->n_panels++];
     *p = (hs__panel){.n_rows = T,
                      .n_columns = T,
@@ -162,12 +163,12 @@ static void map_add(maker *m, size_t l, size_t h, bool similarity)
                      .column_title = similarity ? NULL : "to",
                      .palette = similarity ? HS__PALETTE_ORANGE : HS__PALETTE_BLUE};
     range_set(p);
-    const size_t layer = a->wanted->layers[l], head = a->wanted->heads[h];
+    const size_t layer = a->analysis->layers[l], head = a->analysis->heads[h];
     if (overview)
         snprintf(p->title, sizeof p->title, "%zu.%zu", layer, head);
-    else if (m->wanted->scale == HS__SCALE_SHARED)
+    else if (m->figure->scale == HS__SCALE_SHARED)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu", layer, head);
-    else if (hs__figure_n_panels(a->wanted) <= LABELLED_MAX)
+    else if (hs__figure_n_panels(a->analysis) <= LABELLED_MAX)
         snprintf(p->title, sizeof p->title, "layer %zu, head %zu: %s, max %.2g", layer, head,
                  similarity ? "similarity" : "attention", (double)p->high);
     else
@@ -182,11 +183,11 @@ static hs_status maps_make(maker *m, hs_error *err)
         return HS_NO_MEMORY;
     for (size_t i = 0; i < T; i++)
         m->labels[i] = hs__answer_token(a, i);
-    for (size_t l = 0; l < a->wanted->n_layers; l++)
-        for (size_t h = 0; h < a->wanted->n_heads; h++) {
-            if (m->wanted->show != HS__SHOW_SIMILARITY)
+    for (size_t l = 0; l < a->analysis->n_layers; l++)
+        for (size_t h = 0; h < a->analysis->n_heads; h++) {
+            if (m->figure->show != HS__SHOW_SIMILARITY)
                 map_add(m, l, h, false);
-            if (m->wanted->show != HS__SHOW_ATTENTION)
+            if (m->figure->show != HS__SHOW_ATTENTION)
                 map_add(m, l, h, true);
         }
     return HS_OK;
@@ -218,15 +219,16 @@ static hs__panel *panel_add(maker *m, const char *name, const char *title)
 
 static hs_status distances_make(maker *m, hs_error *err)
 {
-    const hs__analysis_request *asked = m->answer->wanted;
-    const size_t n = asked->n_layers * asked->n_heads;
+    const hs__analysis_request *analysis = m->answer->analysis;
+    const size_t n = analysis->n_layers * analysis->n_heads;
     if (labels_create(m, n, err))
         return HS_NO_MEMORY;
     for (size_t i = 0; i < n; i++)
-        m->labels[i] = head_label(m, i, asked->layers[i / asked->n_heads], asked->heads[i % asked->n_heads]);
+        m->labels[i] =
+            head_label(m, i, analysis->layers[i / analysis->n_heads], analysis->heads[i % analysis->n_heads]);
     hs__panel *p = panel_add(m, "head_distances",
-                             asked->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
-                                                                     : "distance of heads, 1 - CKA");
+                             analysis->head_distance == HS__DISTANCE_JS ? "Jensen-Shannon distance of heads"
+                                                                        : "distance of heads, 1 - CKA");
     p->row_labels = p->column_labels = m->labels;
     range_set(p);
     return HS_OK;
@@ -242,12 +244,12 @@ static bool has_value(const hs__panel *p)
 
 static hs_status effects_make(maker *m, hs_error *err)
 {
-    const hs__analysis_request *asked = m->answer->wanted;
-    const size_t L = asked->n_layers, H = asked->n_heads;
+    const hs__analysis_request *analysis = m->answer->analysis;
+    const size_t L = analysis->n_layers, H = analysis->n_heads;
     if (labels_create(m, L + H, err))
         return HS_NO_MEMORY;
     for (size_t i = 0; i < L + H; i++)
-        m->labels[i] = number_label(m, i, i < L ? asked->layers[i] : asked->heads[i - L]);
+        m->labels[i] = number_label(m, i, i < L ? analysis->layers[i] : analysis->heads[i - L]);
     panel_add(m, "effects_hidden_change", "change of hidden states");
     panel_add(m, "effects_similarity_change", "change of similarity");
     panel_add(m, "effects_prediction_kl", "KL of predictions");
@@ -274,7 +276,7 @@ static hs_status effects_make(maker *m, hs_error *err)
 static hs_status predictions_make(maker *m, hs_error *err)
 {
     const hs__answer *a = m->answer;
-    const bool lens = m->wanted->kind == HS__FIGURE_LENS;
+    const bool lens = m->figure->kind == HS__FIGURE_LENS;
     const hs__array *ids = array_find(m, lens ? "predictions_layers_top_ids" : "predictions_top_ids");
     const hs__array *best =
         array_find(m, lens ? "predictions_layers_top_probability" : "predictions_top_probability");
@@ -318,23 +320,23 @@ static hs_status structure_make(maker *m, hs_error *err)
     if (!m->arrays)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
     for (size_t i = 0; hs__output_at(i); i++)
-        if (hs__figure_outputs(m->wanted) >> i & 1)
+        if (hs__figure_outputs(m->figure) >> i & 1)
             hs__output_at(i)->structure->add_arrays(m->arrays, a, a->results[i]);
     if (m->arrays->failed)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
-    if (m->wanted->kind == HS__FIGURE_DISTANCES)
+    if (m->figure->kind == HS__FIGURE_DISTANCES)
         return distances_make(m, err);
-    return m->wanted->kind == HS__FIGURE_EFFECTS ? effects_make(m, err) : predictions_make(m, err);
+    return m->figure->kind == HS__FIGURE_EFFECTS ? effects_make(m, err) : predictions_make(m, err);
 }
 
 /* ---- the figure ---- */
 
 static size_t choose_across(const maker *m)
 {
-    const size_t shown = n_shown(m->wanted), n = m->n_panels;
-    if (m->wanted->kind == HS__FIGURE_OVERVIEW)
-        return m->answer->wanted->n_heads * shown;
-    if (!is_map(m->wanted))
+    const size_t shown = n_shown(m->figure), n = m->n_panels;
+    if (m->figure->kind == HS__FIGURE_OVERVIEW)
+        return m->answer->analysis->n_heads * shown;
+    if (!is_map(m->figure))
         return n > 1 ? 2 : 1;
     size_t across = shown;
     while (across * across < n)
@@ -348,19 +350,19 @@ static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_err
                                         "distances of heads", "predictions",      "predictions of layers",
                                         "effects of heads"};
     const hs__answer *a = m->answer;
-    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens", names[m->wanted->kind],
+    snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens", names[m->figure->kind],
              a->model->name, a->encoding->n_tokens);
     const hs__figure figure = {.title = m->title,
                                .caption = m->panels[0].title,
-                               .footer = m->wanted->footer ? m->title : NULL,
+                               .footer = m->figure->footer ? m->title : NULL,
                                .panels = m->panels,
                                .n_panels = m->n_panels,
                                .n_across = choose_across(m),
-                               .tight = m->wanted->kind == HS__FIGURE_OVERVIEW ||
-                                        (is_map(m->wanted) && m->n_panels > LABELLED_MAX),
-                               .width_mm = (double)m->wanted->width_mm,
-                               .font_pt = (double)m->wanted->font_pt,
-                               .labels = (hs__labels)m->wanted->labels};
+                               .tight = m->figure->kind == HS__FIGURE_OVERVIEW ||
+                                        (is_map(m->figure) && m->n_panels > LABELLED_MAX),
+                               .width_mm = (double)m->figure->width_mm,
+                               .font_pt = (double)m->figure->font_pt,
+                               .labels = (hs__labels)m->figure->labels};
     if (format == HS__FIGURE_CSV)
         return hs__figure_csv(&figure, b, err);
     hs__picture drawing = {0};
@@ -373,12 +375,12 @@ static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_err
 
 hs_status hs__answer_write_figure(hs__buffer *b, const hs__answer *a, hs__figure_format format, hs_error *err)
 {
-    maker m = {.answer = a, .wanted = &a->wanted->figure};
-    m.panels = calloc(hs__figure_n_panels(a->wanted), sizeof *m.panels);
+    maker m = {.answer = a, .figure = &a->analysis->figure};
+    m.panels = calloc(hs__figure_n_panels(a->analysis), sizeof *m.panels);
     if (!m.panels)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the figure");
-    hs_status st = is_map(m.wanted) ? maps_make(&m, err) : structure_make(&m, err);
-    if (!st && m.wanted->scale == HS__SCALE_SHARED && is_map(m.wanted))
+    hs_status st = is_map(m.figure) ? maps_make(&m, err) : structure_make(&m, err);
+    if (!st && m.figure->scale == HS__SCALE_SHARED && is_map(m.figure))
         ranges_share(&m);
     if (!st)
         st = write(&m, format, b, err);

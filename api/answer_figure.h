@@ -10,13 +10,13 @@
 typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF, HS__FIGURE_CSV } hs__figure_format;
 
 /* Returns the outputs that a figure needs. */
-unsigned hs__figure_outputs(const hs__figure_request *wanted);
+unsigned hs__figure_outputs(const hs__figure_request *figure);
 /* Returns an upper bound of a figure's panels. */
-size_t hs__figure_n_panels(const hs__analysis_request *wanted);
+size_t hs__figure_n_panels(const hs__analysis_request *analysis);
 /* Returns an upper bound of a figure's size. */
-size_t hs__figure_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens);
+size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens);
 /* Returns an upper bound of the size of its numbers; no label has more than n_label bytes. */
-size_t hs__figure_csv_bytes_max(const hs__analysis_request *wanted, const hs_shape *shape, size_t n_tokens,
+size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_shape *shape, size_t n_tokens,
                                 size_t n_label);
 
 /* Appends the figure. HS_INVALID if its labels do not fit or there is nothing to draw; HS_NO_MEMORY. */

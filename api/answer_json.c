@@ -73,7 +73,7 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);
     write_each(b, a, "special_tokens_mask", T, write_special);
-    if (a->wanted->input_ids)
+    if (a->analysis->input_ids)
         hs__buffer_text(b, ",\"offset_mapping\":null");
     else
         write_each(b, a, "offset_mapping", T, write_offsets);
@@ -83,12 +83,12 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
 
 static void write_layer_number(hs__buffer *b, const hs__answer *a, size_t i)
 {
-    hs__json_integer(b, a->wanted->layers[i]);
+    hs__json_integer(b, a->analysis->layers[i]);
 }
 
 static void write_head_number(hs__buffer *b, const hs__answer *a, size_t i)
 {
-    hs__json_integer(b, a->wanted->heads[i]);
+    hs__json_integer(b, a->analysis->heads[i]);
 }
 
 /* ---- arrays ---- */
@@ -119,7 +119,7 @@ static void write_part(hs__buffer *b, const array_text *t, size_t i, size_t slot
     hs__buffer_add(b, "[", t->n_walked == 2 && h == 0);
     if (!b->failed && !hs__answer_cancelled(t->answer))
         hs__json_block(b, hs__output_part(t->output, t->answer, l, h, slot), t->n_axes - t->n_walked,
-                       t->lengths + t->n_walked, (int)t->answer->wanted->digits);
+                       t->lengths + t->n_walked, (int)t->answer->analysis->digits);
     hs__buffer_add(b, "]", t->n_walked == 2 && h + 1 == t->n_heads);
 }
 
@@ -175,7 +175,7 @@ static void write_parts_shared(array_text *t, size_t n_parts)
 static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *output)
 {
     array_text t = {.body = b, .answer = a, .output = output, .n_walked = hs__output_n_walked(output)};
-    t.n_axes = hs__output_lengths(output, a->wanted, a->model->shape, a->encoding->n_tokens, t.lengths);
+    t.n_axes = hs__output_lengths(output, a->analysis, a->model->shape, a->encoding->n_tokens, t.lengths);
     t.n_heads = t.n_walked == 2 ? t.lengths[1] : 1;
     const size_t n_parts = t.lengths[0] * t.n_heads;
     size_t n = 1; /* numbers of a part */
@@ -217,10 +217,10 @@ void hs__answer_write_tokens(hs__buffer *b, const hs__answer *a)
 void hs__answer_write_json(hs__buffer *b, const hs__answer *a)
 {
     write_tokens(b, a);
-    write_each(b, a, "layers", a->wanted->n_layers, write_layer_number);
-    write_each(b, a, "heads", a->wanted->n_heads, write_head_number);
+    write_each(b, a, "layers", a->analysis->n_layers, write_layer_number);
+    write_each(b, a, "heads", a->analysis->n_heads, write_head_number);
     for (size_t i = 0; hs__output_at(i); i++)
-        if (a->wanted->outputs >> i & 1)
+        if (a->analysis->outputs >> i & 1)
             write_output(b, a, i);
     hs__buffer_text(b, "}");
 }

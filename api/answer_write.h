@@ -6,7 +6,7 @@
 
 /* Returns an upper bound of the answer's size. Needs only the request and its tokens, so it is known before
  * any pass. */
-size_t hs__answer_bytes_max(const hs__analysis_request *wanted, hs__answer_format format,
+size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_format format,
                             const hs__served_model *model, const hs_encoding *encoding, size_t body_bytes);
 
 /* The token fields alone, for POST /tokenize. */

@@ -90,26 +90,26 @@ static int read_source(const hs__patch_reading *r, hs__source *source)
 /* Reads the member `from` and finds or adds its source. */
 static int find_source(const hs__patch_reading *r, uint8_t *ret_source)
 {
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     char pointer[64];
     const json_t *from = member(r, "from", pointer);
     if (!json_is_object(from))
         return hs__refuse(r->problem, 422, pointer,
                           "patch requires from: the text to take values from, such as {\"text\": \"...\"}");
-    for (size_t i = 0; i < wanted->n_sources; i++)
-        if (json_equal(wanted->sources[i].from, from)) {
+    for (size_t i = 0; i < analysis->n_sources; i++)
+        if (json_equal(analysis->sources[i].from, from)) {
             *ret_source = (uint8_t)i;
             return 0;
         }
-    if (wanted->n_sources == HS__SOURCES_MAX)
+    if (analysis->n_sources == HS__SOURCES_MAX)
         return hs__refuse(r->problem, 422, pointer,
                           "a request may patch from at most %d different texts: send several requests",
                           HS__SOURCES_MAX);
-    hs__source *source = &wanted->sources[wanted->n_sources];
-    *ret_source = (uint8_t)wanted->n_sources++;
+    hs__source *source = &analysis->sources[analysis->n_sources];
+    *ret_source = (uint8_t)analysis->n_sources++;
     source->from = from;
     snprintf(source->pointer, sizeof source->pointer, "%s", pointer);
-    return read_source(&(hs__patch_reading){from, pointer, r->model, wanted, r->problem}, source);
+    return read_source(&(hs__patch_reading){from, pointer, r->model, analysis, r->problem}, source);
 }
 
 /* ---- positions and states ---- */
@@ -193,8 +193,8 @@ static int refuse_members(const hs__patch_reading *r)
 
 int hs__patch_read(const hs__patch_reading *r, size_t i)
 {
-    hs__analysis_request *wanted = r->wanted;
-    hs_intervention *patch = &wanted->interventions[i];
+    hs__analysis_request *analysis = r->analysis;
+    hs_intervention *patch = &analysis->interventions[i];
     char pointer[64];
     const json_t *what = member(r, "what", pointer);
     const bool hidden = hs__patch_is_hidden(r->object);
@@ -204,8 +204,8 @@ int hs__patch_read(const hs__patch_reading *r, size_t i)
         return hs__refuse_value(r->problem, pointer, what, "\"heads\" or \"hidden\"");
     if (hidden) {
         patch->kind = HS_INTERVENE_PATCH_STATE;
-        if (read_states(r, wanted->numbers[2 * i], &patch->n_layers))
+        if (read_states(r, analysis->numbers[2 * i], &patch->n_layers))
             return r->problem->status;
     }
-    return find_source(r, &wanted->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
+    return find_source(r, &analysis->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
 }

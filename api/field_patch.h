@@ -8,7 +8,7 @@ typedef struct hs__patch_reading {
     const json_t *object;
     const char *pointer; /* to the object */
     const hs__served_model *model;
-    hs__analysis_request *wanted;
+    hs__analysis_request *analysis;
     hs__problem *problem;
 } hs__patch_reading;
 

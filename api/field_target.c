@@ -11,7 +11,7 @@ typedef struct reading {
     const hs__served_model *model;
     const hs_architecture *architecture;
     const json_t *object;
-    hs__analysis_request *wanted;
+    hs__analysis_request *analysis;
     hs_target *target;
     hs__problem *problem;
 } reading;
@@ -155,7 +155,7 @@ static int read_embedding(const reading *r, const json_t *value)
     if (!json_is_true(value))
         return refuse(r, "embedding", value, "true");
     r->target->kind = HS_TARGET_VECTOR;
-    r->target->pooling = *hs_sentence_pooling(r->architecture, &r->wanted->pooling);
+    r->target->pooling = *hs_sentence_pooling(r->architecture, &r->analysis->pooling);
     return 0;
 }
 
@@ -169,10 +169,11 @@ static const struct {
 };
 #define N_MEMBERS (sizeof members / sizeof *members)
 
-int hs__target_read(const hs__served_model *model, const json_t *value, hs__analysis_request *wanted,
+int hs__target_read(const hs__served_model *model, const json_t *value, hs__analysis_request *analysis,
                     hs__problem *problem)
 {
-    const reading r = {model, hs_model_architecture(model->model), value, wanted, &wanted->target, problem};
+    const reading r = {model,  hs_model_architecture(model->model), value, analysis, &analysis->target,
+                       problem};
     size_t found = N_MEMBERS;
     for (size_t i = 0; i < N_MEMBERS && found == N_MEMBERS; i++)
         if (json_object_get(value, members[i].name))
@@ -191,9 +192,9 @@ int hs__target_read(const hs__served_model *model, const json_t *value, hs__anal
     return members[found].read(&r, json_object_get(value, members[found].name));
 }
 
-int hs__target_check(const hs__analysis_request *wanted, size_t n_tokens, hs__problem *problem)
+int hs__target_check(const hs__analysis_request *analysis, size_t n_tokens, hs__problem *problem)
 {
-    const hs_target *target = &wanted->target;
+    const hs_target *target = &analysis->target;
     const size_t position = target->kind == HS_TARGET_SPAN ? target->span[1] : target->position;
     if (position >= n_tokens)
         return hs__refuse(
@@ -205,9 +206,9 @@ int hs__target_check(const hs__analysis_request *wanted, size_t n_tokens, hs__pr
     return 0;
 }
 
-bool hs__target_exists(const hs__analysis_request *wanted, const hs_architecture *architecture)
+bool hs__target_exists(const hs__analysis_request *analysis, const hs_architecture *architecture)
 {
-    return wanted->target.kind != HS_TARGET_NONE || architecture->task_head.task == HS_TASK_SEQUENCE;
+    return analysis->target.kind != HS_TARGET_NONE || architecture->task_head.task == HS_TASK_SEQUENCE;
 }
 
 /* Finds the class with the largest logit. */
@@ -232,8 +233,8 @@ static hs_status find_class(const hs__answer *a, const float *states, size_t *re
 
 hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *ret_target, hs_error *err)
 {
-    *ret_target = a->wanted->target;
-    if (ret_target->kind || !hs__target_exists(a->wanted, hs_model_architecture(a->model->model)))
+    *ret_target = a->analysis->target;
+    if (ret_target->kind || !hs__target_exists(a->analysis, hs_model_architecture(a->model->model)))
         return HS_OK;
     ret_target->kind = HS_TARGET_CLASS;
     return states ? find_class(a, states, &ret_target->class, err) : HS_OK;

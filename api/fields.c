@@ -31,13 +31,13 @@ struct reading {
     const json_t *value;
     const char *pointer;
     const hs__served_model *model;
-    hs__analysis_request *wanted;
+    hs__analysis_request *analysis;
     hs__problem *problem;
 };
 
 static void *member(const reading *r)
 {
-    return (char *)r->wanted + r->row->offset;
+    return (char *)r->analysis + r->row->offset;
 }
 
 /* ---- values ---- */
@@ -142,7 +142,7 @@ static int read_words(const reading *r)
     const size_t n = json_array_size(r->value);
     if (!json_is_array(r->value))
         return refuse(r, "a list of strings");
-    hs_text *words = r->wanted->words = calloc(n + 1, sizeof *words);
+    hs_text *words = r->analysis->words = calloc(n + 1, sizeof *words);
     if (!words)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++) {
@@ -151,7 +151,7 @@ static int read_words(const reading *r)
             return refuse_element(r, i, "a string");
         words[i] = (hs_text){json_string_value(word), json_string_length(word)};
     }
-    r->wanted->n_words = n;
+    r->analysis->n_words = n;
     return 0;
 }
 
@@ -179,36 +179,36 @@ static int read_input_ids(const reading *r)
     }
     if (check_ids(r, shape->vocab_size - 1))
         return r->problem->status;
-    r->wanted->input_ids = malloc(n * sizeof *r->wanted->input_ids);
-    if (!r->wanted->input_ids)
+    r->analysis->input_ids = malloc(n * sizeof *r->analysis->input_ids);
+    if (!r->analysis->input_ids)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++)
-        r->wanted->input_ids[i] = (int32_t)json_number_value(json_array_get(r->value, i));
-    r->wanted->n_ids = n;
+        r->analysis->input_ids[i] = (int32_t)json_number_value(json_array_get(r->value, i));
+    r->analysis->n_ids = n;
     return 0;
 }
 
 /* Models without token types accept types 0 and 1 too: a sentence ends where the type changes. */
 static int read_token_type_ids(const reading *r)
 {
-    const size_t n = r->wanted->n_ids, n_types = r->model->shape->n_types;
+    const size_t n = r->analysis->n_ids, n_types = r->model->shape->n_types;
     if (!json_is_array(r->value) || json_array_size(r->value) != n)
         return hs__refuse(r->problem, 422, r->pointer,
                           "token_type_ids must be a list of %zu integers, one for each of input_ids", n);
     if (check_ids(r, n_types == 1 ? 0 : 1))
         return r->problem->status;
-    r->wanted->token_type_ids = malloc(n);
-    if (!r->wanted->token_type_ids)
+    r->analysis->token_type_ids = malloc(n);
+    if (!r->analysis->token_type_ids)
         return refuse_memory(r);
     for (size_t i = 0; i < n; i++)
-        r->wanted->token_type_ids[i] = (uint8_t)json_number_value(json_array_get(r->value, i));
+        r->analysis->token_type_ids[i] = (uint8_t)json_number_value(json_array_get(r->value, i));
     return 0;
 }
 
 static int read_max_tokens(const reading *r)
 {
     /* [CLS] text [SEP] pair [SEP] needs one more than [CLS] text [SEP]. */
-    return read_integer_within(r, r->wanted->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
+    return read_integer_within(r, r->analysis->text_pair.bytes ? 3 : 2, r->model->shape->n_positions);
 }
 
 /* Reads a list of layer or head numbers, negative ones from the end, as ascending unique numbers below n. */
@@ -244,27 +244,27 @@ static size_t choose_all(uint16_t *ret_numbers, size_t n)
 
 static int read_layers(const reading *r)
 {
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     const size_t n = r->model->shape->n_layers;
-    wanted->has_layers = true;
+    analysis->has_layers = true;
     const int choice = find_choice(r->value, r->row->field.choices);
     if (choice == 1)
-        wanted->n_layers = choose_all(wanted->layers, n);
+        analysis->n_layers = choose_all(analysis->layers, n);
     else if (choice < 0 && json_array_size(r->value) == 0) /* or no list */
         return refuse(r, "\"last\", \"all\" or a list of at least one layer number");
     else if (choice < 0)
-        return read_numbers(r, "layer", n, wanted->layers, &wanted->n_layers);
+        return read_numbers(r, "layer", n, analysis->layers, &analysis->n_layers);
     return 0; /* last: the default */
 }
 
 static int read_heads(const reading *r)
 {
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     if (find_choice(r->value, r->row->field.choices) == 0)
         return 0; /* all: the default */
     if (json_array_size(r->value) == 0)
         return refuse(r, "\"all\" or a list of at least one head number");
-    return read_numbers(r, "head", r->model->shape->n_heads, wanted->heads, &wanted->n_heads);
+    return read_numbers(r, "head", r->model->shape->n_heads, analysis->heads, &analysis->n_heads);
 }
 
 /* Refuses with 422 if the checkpoint has no masked-language-model head. */
@@ -311,12 +311,12 @@ static int refuse_without_head(const reading *r, size_t i, const hs__output *out
 /* Reads positions in ascending order without duplicates. check_positions compares them with the text. */
 static int read_positions(const reading *r)
 {
-    hs__prediction_request *wanted = &r->wanted->predictions;
+    hs__prediction_request *analysis = &r->analysis->predictions;
     const size_t n = json_array_size(r->value), last = r->model->shape->n_positions - 1;
     const int choice = find_choice(r->value, "masked|all");
     if (choice < 0 && n == 0) /* or no list */
         return refuse(r, "\"masked\", \"all\" or a list of at least one position");
-    wanted->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
+    analysis->where = choice < 0 ? HS__PREDICT_LISTED : (unsigned)choice;
     if (choice == HS__PREDICT_MASKED && hs_model_architecture(r->model->model)->causal)
         return refuse(r, "\"all\" or a list of positions: this model is causal and predicts the next token");
     if (choice >= 0)
@@ -324,13 +324,13 @@ static int read_positions(const reading *r)
     if (check_ids(r, last))
         return r->problem->status;
     bool *chosen = calloc(last + 1, sizeof *chosen);
-    wanted->positions = malloc((last + 1) * sizeof *wanted->positions);
+    analysis->positions = malloc((last + 1) * sizeof *analysis->positions);
     for (size_t i = 0; chosen && i < n; i++)
         chosen[(size_t)json_number_value(json_array_get(r->value, i))] = true;
-    for (size_t i = 0; chosen && wanted->positions && i <= last; i++)
+    for (size_t i = 0; chosen && analysis->positions && i <= last; i++)
         if (chosen[i])
-            wanted->positions[wanted->n_positions++] = i;
-    const bool read = chosen && wanted->positions;
+            analysis->positions[analysis->n_positions++] = i;
+    const bool read = chosen && analysis->positions;
     free(chosen);
     return read ? 0 : refuse_memory(r);
 }
@@ -342,7 +342,7 @@ static int read_top_k(const reading *r)
         snprintf(must, sizeof must, "an integer from 1 to %d", HS_TOP_MAX);
         return refuse(r, must);
     }
-    r->wanted->predictions.top_k = (size_t)json_number_value(r->value);
+    r->analysis->predictions.top_k = (size_t)json_number_value(r->value);
     return 0;
 }
 
@@ -350,7 +350,7 @@ static int read_lens(const reading *r)
 {
     if (!json_is_boolean(r->value))
         return refuse(r, "true or false");
-    r->wanted->predictions.lens = json_is_true(r->value);
+    r->analysis->predictions.lens = json_is_true(r->value);
     return 0;
 }
 
@@ -366,8 +366,8 @@ static int read_predictions(const reading *r)
         return refuse(r, "an object with positions, top_k, lens");
     if (refuse_without_predictor(r))
         return r->problem->status;
-    r->wanted->outputs |= 1U << hs__output_find("predictions", strlen("predictions"));
-    r->wanted->predictions.asked = true;
+    r->analysis->outputs |= 1U << hs__output_find("predictions", strlen("predictions"));
+    r->analysis->predictions.asked = true;
     json_object_foreach((json_t *)r->value, name, value)
     {
         char pointer[64];
@@ -379,7 +379,7 @@ static int read_predictions(const reading *r)
                               "unknown member '%.*s'; allowed: positions, top_k, lens",
                               hs__clip(name, strlen(name), 64), name);
         snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
-        const reading member = {r->row, value, pointer, r->model, r->wanted, r->problem};
+        const reading member = {r->row, value, pointer, r->model, r->analysis, r->problem};
         if (members[m].read(&member))
             return r->problem->status;
     }
@@ -393,14 +393,14 @@ static int read_head_scores(const reading *r)
         double low, high;
         size_t *to;
     } members[] = {
-        {"length", 2, (double)hs__head_scores_length_max(r->model), &r->wanted->head_scores.length},
-        {"sequences", 1, HS__SEQUENCES_MAX, &r->wanted->head_scores.sequences},
-        {"seed", 0, HS__SEED_MAX, &r->wanted->head_scores.seed}};
+        {"length", 2, (double)hs__head_scores_length_max(r->model), &r->analysis->head_scores.length},
+        {"sequences", 1, HS__SEQUENCES_MAX, &r->analysis->head_scores.sequences},
+        {"seed", 0, HS__SEED_MAX, &r->analysis->head_scores.seed}};
     const char *name;
     json_t *value;
     if (!json_is_object(r->value))
         return refuse(r, "an object with length, sequences, seed");
-    r->wanted->outputs |= 1U << hs__output_find("head_scores", strlen("head_scores"));
+    r->analysis->outputs |= 1U << hs__output_find("head_scores", strlen("head_scores"));
     json_object_foreach((json_t *)r->value, name, value)
     {
         char pointer[64], must[64];
@@ -445,7 +445,7 @@ static const figure_member figure_members[] = {
 static int read_figure_member(const reading *r, const figure_member *member)
 {
     char must[160], choices[128];
-    char *to = (char *)&r->wanted->figure + member->offset;
+    char *to = (char *)&r->analysis->figure + member->offset;
     if (member->choices) {
         const int choice = find_choice(r->value, member->choices);
         snprintf(must, sizeof must, "one of %s", quoted(member->choices, choices, sizeof choices));
@@ -484,11 +484,11 @@ static int read_figure(const reading *r)
                               "footer",
                               hs__clip(name, strlen(name), 64), name);
         snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
-        const reading of = {r->row, value, pointer, r->model, r->wanted, r->problem};
+        const reading of = {r->row, value, pointer, r->model, r->analysis, r->problem};
         if (read_figure_member(&of, &figure_members[m]))
             return r->problem->status;
     }
-    r->wanted->figure.asked = true;
+    r->analysis->figure.asked = true;
     return 0;
 }
 
@@ -499,8 +499,8 @@ static int read_pooling(const reading *r)
     const int choice = find_choice(r->value, r->row->field.choices);
     if (choice < 0)
         return refuse(r, "one of \"mean\", \"cls\", \"max\"");
-    r->wanted->pooling = (hs_pooling){1, {ways[choice]}};
-    if (hs_sentence_width(hs_model_architecture(r->model->model), &r->wanted->pooling))
+    r->analysis->pooling = (hs_pooling){1, {ways[choice]}};
+    if (hs_sentence_width(hs_model_architecture(r->model->model), &r->analysis->pooling))
         return 0;
     return hs__refuse(
         r->problem, 422, r->pointer,
@@ -510,7 +510,7 @@ static int read_pooling(const reading *r)
 
 static int read_target(const reading *r)
 {
-    return hs__target_read(r->model, r->value, r->wanted, r->problem);
+    return hs__target_read(r->model, r->value, r->analysis, r->problem);
 }
 
 static int read_outputs(const reading *r)
@@ -521,7 +521,7 @@ static int read_outputs(const reading *r)
         snprintf(must, sizeof must, "a list of %s", names);
         return refuse(r, must);
     }
-    r->wanted->outputs = 0;
+    r->analysis->outputs = 0;
     for (size_t i = 0; i < json_array_size(r->value); i++) {
         const json_t *name = json_array_get(r->value, i);
         const size_t output = hs__output_find(json_string_value(name), json_string_length(name));
@@ -532,9 +532,9 @@ static int read_outputs(const reading *r)
             return r->problem->status;
         if (refuse_without_term(r, hs__output_at(output)) || refuse_without_head(r, i, hs__output_at(output)))
             return r->problem->status;
-        r->wanted->predictions.asked |= hs__output_at(output)->needs_predictor;
-        r->wanted->task_outputs |= hs__output_at(output)->task_output;
-        r->wanted->outputs |= 1U << output;
+        r->analysis->predictions.asked |= hs__output_at(output)->needs_predictor;
+        r->analysis->task_outputs |= hs__output_at(output)->task_output;
+        r->analysis->outputs |= 1U << output;
     }
     return 0;
 }
@@ -548,11 +548,11 @@ static int compare_ids(const void *a, const void *b)
 /* Reads tokens of the vocabulary and sorts them by id, so that their order does not matter. */
 static int read_sentence_ends(const reading *r)
 {
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     const hs_tokenizer *tokenizer = hs_model_tokenizer(r->model->model);
     if (!json_is_array(r->value) || json_array_size(r->value) > HS__SENTENCE_ENDS_MAX)
         return refuse(r, "a list of at most 64 tokens");
-    wanted->has_sentence_ends = true;
+    analysis->has_sentence_ends = true;
     for (size_t i = 0; i < json_array_size(r->value); i++) {
         const json_t *token = json_array_get(r->value, i);
         const int32_t id = json_is_string(token) ? hs_tokenizer_id(tokenizer, json_string_value(token),
@@ -560,9 +560,9 @@ static int read_sentence_ends(const reading *r)
                                                  : -1;
         if (id < 0)
             return refuse_element(r, i, "a token of the model's vocabulary");
-        wanted->sentence_ends[wanted->n_sentence_ends++] = id;
+        analysis->sentence_ends[analysis->n_sentence_ends++] = id;
     }
-    qsort(wanted->sentence_ends, wanted->n_sentence_ends, sizeof *wanted->sentence_ends, compare_ids);
+    qsort(analysis->sentence_ends, analysis->n_sentence_ends, sizeof *analysis->sentence_ends, compare_ids);
     return 0;
 }
 
@@ -620,10 +620,10 @@ static int read_kind(const reading *r, size_t i, hs_intervention *ret)
 static int read_intervention(const reading *r, size_t i)
 {
     static const char *const members[] = {"layers", "heads", "kind", "factor", "what", "from", "positions"};
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     json_t *object = json_array_get(r->value, i);
-    uint16_t *layers = wanted->numbers[2 * i], *heads = wanted->numbers[2 * i + 1];
-    hs_intervention *intervention = &wanted->interventions[i];
+    uint16_t *layers = analysis->numbers[2 * i], *heads = analysis->numbers[2 * i + 1];
+    hs_intervention *intervention = &analysis->interventions[i];
     char pointer[32];
     size_t n_known = 0;
     snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
@@ -642,7 +642,7 @@ static int read_intervention(const reading *r, size_t i)
         return r->problem->status;
     if (read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
         read_kind(r, i, intervention) ||
-        hs__patch_read(&(hs__patch_reading){object, pointer, r->model, wanted, r->problem}, i))
+        hs__patch_read(&(hs__patch_reading){object, pointer, r->model, analysis, r->problem}, i))
         return r->problem->status;
     intervention->layers = layers;
     intervention->heads = heads;
@@ -651,22 +651,22 @@ static int read_intervention(const reading *r, size_t i)
 
 static int read_interventions(const reading *r)
 {
-    hs__analysis_request *wanted = r->wanted;
+    hs__analysis_request *analysis = r->analysis;
     const size_t n = json_array_size(r->value);
     if (!json_is_array(r->value) || n > HS__INTERVENTIONS_MAX)
         return refuse(r, "a list of at most 256 objects");
     if (n == 0)
         return 0;
-    wanted->interventions = calloc(n, sizeof *wanted->interventions);
-    wanted->numbers = calloc(2 * n, sizeof *wanted->numbers);
-    wanted->source_of = calloc(n, sizeof *wanted->source_of);
-    if (!wanted->interventions || !wanted->numbers || !wanted->source_of)
+    analysis->interventions = calloc(n, sizeof *analysis->interventions);
+    analysis->numbers = calloc(2 * n, sizeof *analysis->numbers);
+    analysis->source_of = calloc(n, sizeof *analysis->source_of);
+    if (!analysis->interventions || !analysis->numbers || !analysis->source_of)
         return refuse_memory(r);
-    wanted->n_interventions = n;
+    analysis->n_interventions = n;
     for (size_t i = 0; i < n; i++)
         if (read_intervention(r, i))
             return r->problem->status;
-    wanted->outputs |= hs__outputs_implied(r->row->field.name);
+    analysis->outputs |= hs__outputs_implied(r->row->field.name);
     return 0;
 }
 
@@ -788,33 +788,34 @@ const hs_field *hs_field_find(const char *name)
     return NULL;
 }
 
-void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_wanted)
+void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_analysis)
 {
     const hs_shape *shape = model->shape;
-    ret_wanted->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
-    ret_wanted->outputs = hs__outputs_default();
-    ret_wanted->layers[0] = (uint16_t)(shape->n_layers - 1);
-    ret_wanted->n_layers = 1;
-    ret_wanted->n_heads = choose_all(ret_wanted->heads, shape->n_heads);
-    ret_wanted->threshold = 0.3f;
-    ret_wanted->attention_threshold = 0.3f;
-    ret_wanted->max_pairs = 10000;
-    ret_wanted->digits = 6;
-    ret_wanted->predictions.top_k = 5;
+    ret_analysis->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
+    ret_analysis->outputs = hs__outputs_default();
+    ret_analysis->layers[0] = (uint16_t)(shape->n_layers - 1);
+    ret_analysis->n_layers = 1;
+    ret_analysis->n_heads = choose_all(ret_analysis->heads, shape->n_heads);
+    ret_analysis->threshold = 0.3f;
+    ret_analysis->attention_threshold = 0.3f;
+    ret_analysis->max_pairs = 10000;
+    ret_analysis->digits = 6;
+    ret_analysis->predictions.top_k = 5;
     const size_t length = hs__head_scores_length_max(model);
-    ret_wanted->head_scores = (hs__head_scores_request){.length = length < 50 ? length : 50, .sequences = 10};
-    ret_wanted->figure.width_mm = 85;
-    ret_wanted->figure.font_pt = 7;
+    ret_analysis->head_scores =
+        (hs__head_scores_request){.length = length < 50 ? length : 50, .sequences = 10};
+    ret_analysis->figure.width_mm = 85;
+    ret_analysis->figure.font_pt = 7;
 }
 
-int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,
+int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_analysis,
                     hs__problem *problem)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
         char pointer[32];
         const json_t *value = json_object_get(body, rows[i].field.name);
         snprintf(pointer, sizeof pointer, "/%s", rows[i].field.name);
-        const reading r = {&rows[i], value, pointer, model, ret_wanted, problem};
+        const reading r = {&rows[i], value, pointer, model, ret_analysis, problem};
         if (value && rows[i].read(&r))
             return problem->status;
     }

@@ -4,9 +4,9 @@
 
 #include "api/analysis_request.h"
 
-/* Sets *ret_wanted to the model's defaults. */
-void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_wanted);
+/* Sets *ret_analysis to the model's defaults. */
+void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_analysis);
 
 /* Reads every field of the body except `model`, in the table's order, over the defaults. */
-int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_wanted,
+int hs__fields_read(const hs__served_model *model, json_t *body, hs__analysis_request *ret_analysis,
                     hs__problem *problem);

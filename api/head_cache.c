@@ -192,11 +192,11 @@ void hs__head_cache_destroy(hs__head_cache *cache)
 
 hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key, const hs_selection *selection)
 {
-    content wanted = content_create(key);
+    content analysis = content_create(key);
     hs__heads *heads = NULL;
     pthread_mutex_lock(&cache->mutex);
-    entry *e = wanted.data ? cache->buckets[wanted.hash % N_BUCKETS] : NULL;
-    while (e && !(entry_is(e, &wanted) && covers(e->heads->capture, selection)))
+    entry *e = analysis.data ? cache->buckets[analysis.hash % N_BUCKETS] : NULL;
+    while (e && !(entry_is(e, &analysis) && covers(e->heads->capture, selection)))
         e = e->next;
     if (e) {
         heads = e->heads;
@@ -207,7 +207,7 @@ hs__heads *hs__head_cache_find(hs__head_cache *cache, const hs__heads_key *key, 
     cache->hits += e != NULL;
     cache->misses += e == NULL;
     pthread_mutex_unlock(&cache->mutex);
-    free(wanted.data);
+    free(analysis.data);
     return heads;
 }
 

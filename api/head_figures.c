@@ -21,7 +21,7 @@ void hs__head_figures_write(hs__buffer *b, const hs__answer *a, const hs__head_f
         hs__buffer_text(b, first ? "\"" : ",\"");
         hs__buffer_text(b, figure->name);
         hs__buffer_text(b, "\":");
-        hs__json_float(b, value(figure, head), (int)a->wanted->digits);
+        hs__json_float(b, value(figure, head), (int)a->analysis->digits);
         first = false;
     }
 }
@@ -29,7 +29,7 @@ void hs__head_figures_write(hs__buffer *b, const hs__answer *a, const hs__head_f
 void hs__head_figures_add(hs__arrays *arrays, const hs__answer *a, const hs__head_figure *figures, size_t n,
                           const void *heads, size_t size)
 {
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     for (const hs__head_figure *figure = figures; figure < figures + n; figure++) {
         if (!is_answered(figure, a))
             continue;

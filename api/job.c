@@ -40,7 +40,7 @@ struct hs_job {
     hs__problem problem; /* status 0: none so far */
     hs_error error;
     hs__answer_format format;
-    hs__analysis_request wanted;
+    hs__analysis_request analysis;
     job_text text;
     /* The answered one, with interventions the baseline, and then the sources of patches. */
     job_sequence sequences[2 + HS__SOURCES_MAX];
@@ -64,7 +64,7 @@ struct hs_job {
 
 static const hs__served_model *job_model(const hs_job *job)
 {
-    return &job->api->models[job->wanted.model];
+    return &job->api->models[job->analysis.model];
 }
 
 /* ---- prepare ---- */
@@ -80,12 +80,12 @@ static int refuse_memory(hs_job *job, const char *what)
     return refuse_error(job);
 }
 
-static bool ends_sentence(const hs__analysis_request *wanted, const hs_encoding *encoding, size_t i)
+static bool ends_sentence(const hs__analysis_request *analysis, const hs_encoding *encoding, size_t i)
 {
-    if (!wanted->has_sentence_ends)
+    if (!analysis->has_sentence_ends)
         return encoding->roles[i] == HS_ROLE_SENTENCE_END;
-    for (size_t k = 0; k < wanted->n_sentence_ends; k++)
-        if (wanted->sentence_ends[k] == encoding->ids[i])
+    for (size_t k = 0; k < analysis->n_sentence_ends; k++)
+        if (analysis->sentence_ends[k] == encoding->ids[i])
             return true;
     return false;
 }
@@ -93,24 +93,25 @@ static bool ends_sentence(const hs__analysis_request *wanted, const hs_encoding 
 /* Encodes the request's text, words or ids. */
 static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_error *err)
 {
-    const hs__analysis_request *wanted = &job->wanted;
+    const hs__analysis_request *analysis = &job->analysis;
     const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
-    const hs_encode_options options = {wanted->max_tokens, wanted->split_special_tokens};
-    if (wanted->input_ids)
-        return hs_tokenizer_encode_ids(tokenizer, wanted->input_ids, wanted->token_type_ids, wanted->n_ids,
-                                       ret_encoding, err);
-    if (wanted->words)
-        return hs_tokenizer_encode_words(tokenizer, wanted->words, wanted->n_words, &options, ret_encoding,
-                                         err);
-    return hs_tokenizer_encode(tokenizer, &wanted->text, wanted->text_pair.bytes ? &wanted->text_pair : NULL,
-                               &options, ret_encoding, err);
+    const hs_encode_options options = {analysis->max_tokens, analysis->split_special_tokens};
+    if (analysis->input_ids)
+        return hs_tokenizer_encode_ids(tokenizer, analysis->input_ids, analysis->token_type_ids,
+                                       analysis->n_ids, ret_encoding, err);
+    if (analysis->words)
+        return hs_tokenizer_encode_words(tokenizer, analysis->words, analysis->n_words, &options,
+                                         ret_encoding, err);
+    return hs_tokenizer_encode(tokenizer, &analysis->text,
+                               analysis->text_pair.bytes ? &analysis->text_pair : NULL, &options,
+                               ret_encoding, err);
 }
 
 static hs_status encode_source(const hs_job *job, const hs__source *source, hs_encoding *ret_encoding,
                                hs_error *err)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
-    const hs_encode_options options = {job->wanted.max_tokens, job->wanted.split_special_tokens};
+    const hs_encode_options options = {job->analysis.max_tokens, job->analysis.split_special_tokens};
     if (source->input_ids)
         return hs_tokenizer_encode_ids(tokenizer, source->input_ids, NULL, source->n_ids, ret_encoding, err);
     return hs_tokenizer_encode(tokenizer, &source->text, source->text_pair.bytes ? &source->text_pair : NULL,
@@ -120,7 +121,7 @@ static hs_status encode_source(const hs_job *job, const hs__source *source, hs_e
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
 static int source_tokenize(hs_job *job, size_t k)
 {
-    const hs__source *source = &job->wanted.sources[k];
+    const hs__source *source = &job->analysis.sources[k];
     const size_t T = job->text.encoding.n_tokens;
     hs_encoding *e = &job->source_encodings[k];
     if (encode_source(job, source, e, &job->error))
@@ -139,17 +140,17 @@ static int source_tokenize(hs_job *job, size_t k)
 /* Tokenizes the texts that patches take values from, and checks the patches' positions. */
 static int sources_tokenize(hs_job *job)
 {
-    const hs__analysis_request *wanted = &job->wanted;
+    const hs__analysis_request *analysis = &job->analysis;
     const size_t T = job->text.encoding.n_tokens;
-    for (size_t k = 0; k < wanted->n_sources; k++)
+    for (size_t k = 0; k < analysis->n_sources; k++)
         if (source_tokenize(job, k))
             return job->problem.status;
-    for (size_t i = 0; i < wanted->n_interventions; i++) {
-        hs_intervention *patch = &wanted->interventions[i];
+    for (size_t i = 0; i < analysis->n_interventions; i++) {
+        hs_intervention *patch = &analysis->interventions[i];
         char pointer[64];
         if (!hs_intervention_is_patch(patch))
             continue;
-        patch->from = &job->sources[wanted->source_of[i]];
+        patch->from = &job->sources[analysis->source_of[i]];
         snprintf(pointer, sizeof pointer, "/interventions/%zu/positions", i);
         if (patch->n_positions > 0 && patch->positions[patch->n_positions - 1] >= T)
             return hs__refuse(&job->problem, 422, pointer,
@@ -161,13 +162,13 @@ static int sources_tokenize(hs_job *job)
 
 static int tokenize(hs_job *job)
 {
-    const hs__analysis_request *wanted = &job->wanted;
+    const hs__analysis_request *analysis = &job->analysis;
     job_text *text = &job->text;
     if (encode_input(job, &text->encoding, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &text->encoding;
     if (e->n_tokens == 0)
-        return hs__refuse(&job->problem, 422, wanted->words ? "/words" : "/text",
+        return hs__refuse(&job->problem, 422, analysis->words ? "/words" : "/text",
                           "the text has no tokens, and this model's tokenizer adds none; send a text that is "
                           "not empty");
     text->sentences = malloc(e->n_tokens * (sizeof *text->sentences + 1));
@@ -175,16 +176,16 @@ static int tokenize(hs_job *job)
         return refuse_memory(job, "the sentences");
     text->ends = (uint8_t *)(text->sentences + e->n_tokens);
     for (size_t i = 0; i < e->n_tokens; i++)
-        text->ends[i] = ends_sentence(wanted, e, i);
+        text->ends[i] = ends_sentence(analysis, e, i);
     hs_sentences_find(text->ends, e->texts, e->special, e->n_tokens, text->sentences);
-    job->sequences[job->n_sequences++] =
-        (job_sequence){.encoding = e,
-                       .interventions = wanted->interventions,
-                       .n_interventions = wanted->n_interventions,
-                       .selection = &job->selection,
-                       .first_changed = hs_interventions_first_layer(
-                           wanted->interventions, wanted->n_interventions, job_model(job)->shape->n_layers)};
-    if (wanted->n_interventions)
+    job->sequences[job->n_sequences++] = (job_sequence){
+        .encoding = e,
+        .interventions = analysis->interventions,
+        .n_interventions = analysis->n_interventions,
+        .selection = &job->selection,
+        .first_changed = hs_interventions_first_layer(analysis->interventions, analysis->n_interventions,
+                                                      job_model(job)->shape->n_layers)};
+    if (analysis->n_interventions)
         job->sequences[job->n_sequences++] = (job_sequence){.encoding = e, .selection = &job->selection};
     return sources_tokenize(job);
 }
@@ -203,8 +204,8 @@ static void plan_sources(hs_job *job)
     hs_selection *selection = &job->source_selection;
     bool layers[HS_LAYERS_MAX] = {false}, heads[HS_HEADS_MAX] = {false};
     *selection = (hs_selection){.layers = job->source_layers, .heads = job->source_heads};
-    for (size_t i = 0; i < job->wanted.n_interventions; i++) {
-        const hs_intervention *patch = &job->wanted.interventions[i];
+    for (size_t i = 0; i < job->analysis.n_interventions; i++) {
+        const hs_intervention *patch = &job->analysis.interventions[i];
         const bool state = patch->kind == HS_INTERVENE_PATCH_STATE;
         if (!hs_intervention_is_patch(patch))
             continue;
@@ -226,22 +227,22 @@ static void plan_sources(hs_job *job)
 /* Selects the layers, heads and taps that the outputs need. */
 static void plan(hs_job *job)
 {
-    const hs__analysis_request *wanted = &job->wanted;
+    const hs__analysis_request *analysis = &job->analysis;
     hs_selection *selection = &job->selection;
-    *selection = (hs_selection){wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
-                                hs__outputs_taps(wanted)};
-    if (wanted->predictions.lens)
+    *selection = (hs_selection){analysis->layers, analysis->n_layers, analysis->heads, analysis->n_heads,
+                                hs__outputs_taps(analysis)};
+    if (analysis->predictions.lens)
         selection->taps |= HS_KEEP(EVERY_STATE);
     /* The viewer requests the outputs of single heads after the maps. Head outputs are small (d columns next
      * to 2 T), and capturing them now saves the pass of that request. */
     const unsigned maps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY);
     if ((selection->taps & maps) == maps && job->api->options.cache_bytes_max > 0)
         selection->taps |= HS_KEEP(HEAD_OUTPUT);
-    if (hs__outputs_every_head(wanted->outputs)) {
+    if (hs__outputs_every_head(analysis->outputs)) {
         selection->n_heads = job_model(job)->shape->n_heads;
         selection->heads = count_up(job->all_heads, selection->n_heads);
     }
-    if (hs__outputs_every_layer(wanted->outputs)) {
+    if (hs__outputs_every_layer(analysis->outputs)) {
         selection->n_layers = job_model(job)->shape->n_layers;
         selection->layers = count_up(job->all_layers, selection->n_layers);
     }
@@ -250,10 +251,10 @@ static void plan(hs_job *job)
 
 /* Returns the mask of tokens that figures leave out: the special ones if requested, else NULL. A text of
  * special tokens only is always masked, because it has nothing to compare. */
-static const uint8_t *masked_tokens(const hs__analysis_request *wanted, const hs_encoding *e)
+static const uint8_t *masked_tokens(const hs__analysis_request *analysis, const hs_encoding *e)
 {
     const bool text = memchr(e->special, 0, e->n_tokens) != NULL;
-    return wanted->special_tokens || !text ? e->special : NULL;
+    return analysis->special_tokens || !text ? e->special : NULL;
 }
 
 /* Returns the answer without its results. */
@@ -263,11 +264,11 @@ static hs__answer answer_describe(const hs_job *job)
     const hs__heads *heads = job->sequences[0].heads, *baseline = job->sequences[1].heads;
     return (hs__answer){.model = job_model(job),
                         .request = job->request,
-                        .wanted = &job->wanted,
+                        .analysis = &job->analysis,
                         .encoding = &text->encoding,
                         .sentences = text->sentences,
                         .ends = text->ends,
-                        .masked = masked_tokens(&job->wanted, &text->encoding),
+                        .masked = masked_tokens(&job->analysis, &text->encoding),
                         .capture = heads ? heads->capture : NULL,
                         .baseline = baseline ? baseline->capture : NULL,
                         .effects = job->effects,
@@ -276,7 +277,7 @@ static hs__answer answer_describe(const hs_job *job)
 
 static size_t answer_bytes_max(const hs_job *job)
 {
-    return hs__answer_bytes_max(&job->wanted, job->format, job_model(job), &job->text.encoding,
+    return hs__answer_bytes_max(&job->analysis, job->format, job_model(job), &job->text.encoding,
                                 job->request->body_bytes);
 }
 
@@ -287,7 +288,7 @@ static size_t capture_bytes(const hs_job *job)
         n_bytes += hs_capture_bytes(job_model(job)->shape, job->sequences[i].selection,
                                     job->sequences[i].encoding->n_tokens);
     const hs__answer answer = answer_describe(job);
-    const unsigned by_passes = hs__outputs_by_passes(job->wanted.outputs);
+    const unsigned by_passes = hs__outputs_by_passes(job->analysis.outputs);
     return n_bytes + (by_passes & HS__PASSES_EFFECTS ? hs__effects_bytes(&answer) : 0) +
            (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0);
 }
@@ -295,14 +296,14 @@ static size_t capture_bytes(const hs_job *job)
 /* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
 static int check_positions(hs_job *job)
 {
-    const hs__prediction_request *wanted = &job->wanted.predictions;
-    const size_t n = wanted->n_positions, T = job->text.encoding.n_tokens;
-    if (n == 0 || wanted->positions[n - 1] < T)
-        return hs__target_check(&job->wanted, T, &job->problem);
+    const hs__prediction_request *analysis = &job->analysis.predictions;
+    const size_t n = analysis->n_positions, T = job->text.encoding.n_tokens;
+    if (n == 0 || analysis->positions[n - 1] < T)
+        return hs__target_check(&job->analysis, T, &job->problem);
     return hs__refuse(
         &job->problem, 422, "/predictions/positions",
         "predictions: position %zu is outside the text, which has %zu tokens: allowed are 0 to %zu",
-        wanted->positions[n - 1], T, T - 1);
+        analysis->positions[n - 1], T, T - 1);
 }
 
 /* Takes n_bytes of the memory budget for the job's heads, or refuses. */
@@ -338,9 +339,9 @@ static int check_limits(hs_job *job)
         return hs__refuse(&job->problem, 422, NULL,
                           "the answer could take %.1f MB, the limit is %.1f MB: %s%s", (double)answer / 1e6,
                           (double)options->answer_bytes_max / 1e6, hint,
-                          job->format == HS__JSON             ? ", fewer digits, or for ?format=npz"
-                          : job->wanted.dtype == HS__DTYPE_F4 ? ", or dtype f2 or u1"
-                                                              : "");
+                          job->format == HS__JSON               ? ", fewer digits, or for ?format=npz"
+                          : job->analysis.dtype == HS__DTYPE_F4 ? ", or dtype f2 or u1"
+                                                                : "");
     if (capture > options->capture_bytes_max)
         return hs__refuse(&job->problem, 422, NULL,
                           "computing the heads would take %.1f MB of memory, the limit is %.1f MB: %s",
@@ -357,7 +358,7 @@ static int check_limits(hs_job *job)
 
 static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 {
-    return (hs__heads_key){.model = job->wanted.model,
+    return (hs__heads_key){.model = job->analysis.model,
                            .ids = s->encoding->ids,
                            .types = s->encoding->types,
                            .n_tokens = s->encoding->n_tokens,
@@ -373,35 +374,35 @@ static bool is_figure(const hs_job *job)
 /* Replaces the outputs by those of the figure. Figures that compare heads have all layers by default. */
 static int figure_prepare(hs_job *job)
 {
-    hs__analysis_request *wanted = &job->wanted;
+    hs__analysis_request *analysis = &job->analysis;
     const hs_model *model = job_model(job)->model;
     if (!is_figure(job))
-        return wanted->figure.asked ? hs__refuse(&job->problem, 422, "/figure",
-                                                 "figure is drawn as svg or pdf, and csv has its numbers: "
-                                                 "ask for ?format=svg, pdf or csv")
-                                    : 0;
-    const unsigned kind = wanted->figure.kind;
+        return analysis->figure.asked ? hs__refuse(&job->problem, 422, "/figure",
+                                                   "figure is drawn as svg or pdf, and csv has its numbers: "
+                                                   "ask for ?format=svg, pdf or csv")
+                                      : 0;
+    const unsigned kind = analysis->figure.kind;
     if ((kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS) &&
         !hs_model_architecture(model)->predictor.decoder.data)
         return hs__refuse(&job->problem, 422, "/figure/kind",
                           "the checkpoint of %s has no masked-language-model head; mlm in %s shows which "
                           "have one",
                           job_model(job)->name, job_model(job)->list_command);
-    if (!wanted->has_layers &&
+    if (!analysis->has_layers &&
         (kind == HS__FIGURE_OVERVIEW || kind == HS__FIGURE_DISTANCES || kind == HS__FIGURE_EFFECTS)) {
-        wanted->n_layers = job_model(job)->shape->n_layers;
-        count_up(wanted->layers, wanted->n_layers);
+        analysis->n_layers = job_model(job)->shape->n_layers;
+        count_up(analysis->layers, analysis->n_layers);
     }
-    wanted->predictions.lens = kind == HS__FIGURE_LENS;
-    wanted->predictions.asked = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
-    wanted->outputs = hs__figure_outputs(&wanted->figure);
-    wanted->task_outputs = 0;
-    if (wanted->n_interventions)
-        wanted->outputs |= hs__outputs_implied("interventions"); /* the pass starts from its states */
-    if (hs__figure_n_panels(wanted) > HS__FIGURE_PANELS_MAX)
+    analysis->predictions.lens = kind == HS__FIGURE_LENS;
+    analysis->predictions.asked = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    analysis->outputs = hs__figure_outputs(&analysis->figure);
+    analysis->task_outputs = 0;
+    if (analysis->n_interventions)
+        analysis->outputs |= hs__outputs_implied("interventions"); /* the pass starts from its states */
+    if (hs__figure_n_panels(analysis) > HS__FIGURE_PANELS_MAX)
         return hs__refuse(&job->problem, 422, "/figure",
                           "figure would have %zu panels; at most %d are drawn: ask for fewer layers or heads",
-                          hs__figure_n_panels(wanted), HS__FIGURE_PANELS_MAX);
+                          hs__figure_n_panels(analysis), HS__FIGURE_PANELS_MAX);
     return 0;
 }
 
@@ -412,11 +413,11 @@ static void prepare_analyze(hs_job *job)
     bool hooks = false;
     if (hs__format_choose(request->query, request->accept, &job->format, &hooks, problem) ||
         hs__content_type_check(request->content_type, problem) ||
-        hs__analysis_request_read(job->api, request, false, &job->wanted, problem) || figure_prepare(job) ||
-        (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->wanted, problem)) ||
+        hs__analysis_request_read(job->api, request, false, &job->analysis, problem) || figure_prepare(job) ||
+        (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
         tokenize(job) || check_positions(job))
         return;
-    job->wanted.hooks = hooks;
+    job->analysis.hooks = hooks;
     plan(job);
     if (check_limits(job) || !job->selection.taps)
         return;
@@ -437,7 +438,7 @@ static void prepare_tokenize(hs_job *job)
                    "the answer of this path is always application/json: ask for that, or send no Accept");
     else if (!hs__json_accepted(request->accept, &job->problem) &&
              !hs__content_type_check(request->content_type, &job->problem) &&
-             !hs__analysis_request_read(job->api, request, true, &job->wanted, &job->problem))
+             !hs__analysis_request_read(job->api, request, true, &job->analysis, &job->problem))
         tokenize(job);
 }
 
@@ -471,7 +472,7 @@ void hs_job_destroy(hs_job *job)
     for (size_t k = 0; k < HS__SOURCES_MAX; k++)
         hs_encoding_finish(&job->source_encodings[k]);
     free(job->text.sentences);
-    hs__analysis_request_finish(&job->wanted);
+    hs__analysis_request_finish(&job->analysis);
     free(job->effects);
     free(job->head_scores);
     if (job->capture_bytes)
@@ -482,7 +483,7 @@ void hs_job_destroy(hs_job *job)
 /* Returns the outputs whose own passes still have to run: HS__PASSES_... */
 static unsigned passes_pending(const hs_job *job)
 {
-    const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->wanted.outputs);
+    const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->analysis.outputs);
     return (job->effects ? 0 : by_passes & HS__PASSES_EFFECTS) |
            (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES);
 }
@@ -565,7 +566,7 @@ static void sources_bind(hs_job *job)
 static bool fits_beside(const pass_part *first, const hs_job *job, const job_sequence *s, size_t n_tokens)
 {
     const size_t most = tokens_max(job) < HS_SHARED_TOKENS ? tokens_max(job) : HS_SHARED_TOKENS;
-    return job->wanted.model == first->job->wanted.model &&
+    return job->analysis.model == first->job->analysis.model &&
            layers_computed(job, s) == layers_computed(first->job, first->sequence) &&
            s->first_changed == first->sequence->first_changed && n_tokens + s->encoding->n_tokens <= most;
 }
@@ -627,7 +628,7 @@ static hs_status pass_run(const pass_part *parts, size_t n, hs_api_worker *worke
         st = hs_plan_make(hs_engine_architecture(engine), sequences, n, NULL, &plan, err);
     if (!st)
         st = hs_engine_prepare(engine, &plan, err);
-    return st ? st : hs_engine_run(engine, worker->workspaces[first->wanted.model], &plan, control, err);
+    return st ? st : hs_engine_run(engine, worker->workspaces[first->analysis.model], &plan, control, err);
 }
 
 /* Takes ownership of a computed capture. fraction is the part of the pass's time that counts for it. */
@@ -671,7 +672,7 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
 
 static void effects_run(hs_job *job, const hs__answer *answer, hs_workspace *ws, const hs_run_control *own)
 {
-    job->effects = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->effects);
+    job->effects = malloc(job->analysis.n_layers * job->analysis.n_heads * sizeof *job->effects);
     if (!job->effects)
         refuse_memory(job, "effects");
     else if (hs__effects_run(answer, ws, own, job->effects, &job->error))
@@ -681,7 +682,7 @@ static void effects_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
 static void head_scores_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
                             const hs_run_control *own)
 {
-    job->head_scores = malloc(job->wanted.n_layers * job->wanted.n_heads * sizeof *job->head_scores);
+    job->head_scores = malloc(job->analysis.n_layers * job->analysis.n_heads * sizeof *job->head_scores);
     if (!job->head_scores)
         refuse_memory(job, "head scores");
     else if (hs__head_scores_run(answer, ws, own, job->head_scores, &job->error))
@@ -697,7 +698,7 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
                                     job->request->cancelled ? job->request->cancelled : control->cancelled,
                                 .n_threads = control->n_threads};
     sources_bind(job);
-    hs_workspace *ws = worker->workspaces[job->wanted.model];
+    hs_workspace *ws = worker->workspaces[job->analysis.model];
     if (passes_pending(job) & HS__PASSES_EFFECTS)
         effects_run(job, &answer, ws, &own);
     if (passes_pending(job) & HS__PASSES_HEAD_SCORES)

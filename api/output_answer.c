@@ -30,10 +30,10 @@ typedef struct spans {
 static void mark_passage(const hs__answer *a, uint8_t *ret_inside)
 {
     const hs_encoding *e = a->encoding;
-    const bool has_pair = a->wanted->text_pair.bytes != NULL;
+    const bool has_pair = a->analysis->text_pair.bytes != NULL;
     const uint8_t *second = has_pair ? e->texts : e->types;
     bool is_second = has_pair;
-    for (size_t i = 0; i < e->n_tokens && a->wanted->input_ids; i++)
+    for (size_t i = 0; i < e->n_tokens && a->analysis->input_ids; i++)
         is_second |= second[i] == 1;
     for (size_t i = 0; i < e->n_tokens; i++)
         ret_inside[i] = !e->special[i] && (!is_second || second[i] == 1);
@@ -114,7 +114,7 @@ static void destroy(void *result)
 /* Returns the text that holds the passage; bytes NULL: the request had ids or words. */
 static const hs_text *passage(const hs__answer *a)
 {
-    return a->wanted->text_pair.bytes ? &a->wanted->text_pair : &a->wanted->text;
+    return a->analysis->text_pair.bytes ? &a->analysis->text_pair : &a->analysis->text;
 }
 
 static void write_place(hs__buffer *b, const hs__answer *a, const span *best)
@@ -139,9 +139,9 @@ static void write_span(hs__buffer *b, const hs__answer *a, const span *best)
     hs__json_key(b, "end");
     hs__json_integer(b, (int64_t)best->end);
     hs__json_key(b, "score");
-    hs__json_float(b, best->score, (int)a->wanted->digits);
+    hs__json_float(b, best->score, (int)a->analysis->digits);
     hs__json_key(b, "probability");
-    hs__json_float(b, best->probability, (int)a->wanted->digits);
+    hs__json_float(b, best->probability, (int)a->analysis->digits);
     write_place(b, a, best);
     hs__buffer_text(b, "}");
 }
@@ -150,9 +150,9 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 {
     const spans *s = result;
     hs__buffer_text(b, "{\"start_logits\":");
-    hs__json_block(b, s->starts, 1, &s->n_tokens, (int)a->wanted->digits);
+    hs__json_block(b, s->starts, 1, &s->n_tokens, (int)a->analysis->digits);
     hs__json_key(b, "end_logits");
-    hs__json_block(b, s->ends, 1, &s->n_tokens, (int)a->wanted->digits);
+    hs__json_block(b, s->ends, 1, &s->n_tokens, (int)a->analysis->digits);
     hs__json_key(b, "best");
     hs__buffer_text(b, "[");
     for (size_t i = 0; i < s->n_best; i++) {
@@ -199,7 +199,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    const size_t n_text = m->wanted->text.n_bytes + m->wanted->text_pair.n_bytes;
+    const size_t n_text = m->analysis->text.n_bytes + m->analysis->text_pair.n_bytes;
     return 64 + 2 * m->n_tokens * m->number + SPANS_MAX * (192 + 2 * m->number + 6 * n_text);
 }
 

@@ -30,9 +30,9 @@ static const struct {
 #define N_TASK_OUTPUTS (sizeof task_outputs / sizeof *task_outputs)
 _Static_assert(N_TASK_OUTPUTS == sizeof((changes *)0)->of_heads / sizeof(void *), "one result for each");
 
-static bool is_asked(const hs__analysis_request *wanted, size_t i)
+static bool is_asked(const hs__analysis_request *analysis, size_t i)
 {
-    return wanted->task_outputs & task_outputs[i].bit;
+    return analysis->task_outputs & task_outputs[i].bit;
 }
 
 /* All layers are captured in both passes. */
@@ -84,7 +84,7 @@ static hs_status measure_target(const hs__answer *a, changes *c, hs_error *err)
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const size_t n_states = a->model->shape->n_layers + 1, T = a->capture->n_tokens;
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     changes *c = calloc(1, sizeof *c + (n_states * T + 2 * n_layers * n_heads) * sizeof(float));
     if (!c)
         return hs_fail(err, HS_NO_MEMORY, "no memory for changes");
@@ -99,10 +99,10 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities);
     *ret_result = c;
     hs_status st = measure_target(a, c, err);
-    if (!st && a->wanted->predictions.asked)
+    if (!st && a->analysis->predictions.asked)
         st = hs__baseline_predict(a, &c->predictions, err);
     for (size_t i = 0; i < N_TASK_OUTPUTS && !st; i++)
-        if (is_asked(a->wanted, i))
+        if (is_asked(a->analysis, i))
             st = hs__baseline_compute(a, task_outputs[i].structure, &c->of_heads[i], err);
     return st;
 }
@@ -120,7 +120,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 {
     const changes *c = result;
     const size_t states[] = {c->n_states, c->n_tokens}, heads[] = {c->n_layers, c->n_heads};
-    const int digits = (int)a->wanted->digits;
+    const int digits = (int)a->analysis->digits;
     hs__buffer_text(b, "{\"hidden\":");
     hs__json_block(b, c->hidden, 2, states, digits);
     hs__json_key(b, "attentions");
@@ -177,17 +177,17 @@ static size_t count(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->wanted->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
+    size_t of_heads = m->analysis->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_asked(m->wanted, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
-    return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->wanted->n_layers) + of_heads;
+        of_heads += is_asked(m->analysis, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
+    return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) + of_heads;
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->wanted->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0;
+    size_t of_heads = m->analysis->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0;
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_asked(m->wanted, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
+        of_heads += is_asked(m->analysis, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
     return 4 * count(m) + of_heads;
 }
 

@@ -130,7 +130,7 @@ static void write_numbers(hs__buffer *b, const hs__answer *a, const classes *c, 
 {
     const size_t lengths[] = {c->n_rows, c->n_classes};
     const size_t skipped = hs_task_head_is_pooled(c->head);
-    hs__json_block(b, numbers, 2 - skipped, lengths + skipped, (int)a->wanted->digits);
+    hs__json_block(b, numbers, 2 - skipped, lengths + skipped, (int)a->analysis->digits);
 }
 
 static void write_labels(hs__buffer *b, const hs_task_head *head)
@@ -175,7 +175,7 @@ static void write_next_json(hs__buffer *b, const hs__answer *a, const void *resu
     hs__buffer_text(b, "{\"logits\":");
     write_numbers(b, a, c, c->logits);
     hs__json_key(b, "probability");
-    hs__json_float(b, c->probabilities[0], (int)a->wanted->digits);
+    hs__json_float(b, c->probabilities[0], (int)a->analysis->digits);
     hs__buffer_text(b, "}");
 }
 

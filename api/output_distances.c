@@ -11,9 +11,9 @@ typedef struct distances {
     double *values; /* [n][n], owned */
 } distances;
 
-unsigned hs__head_distances_taps(const hs__analysis_request *wanted)
+unsigned hs__head_distances_taps(const hs__analysis_request *analysis)
 {
-    return wanted->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
+    return analysis->head_distance == HS__DISTANCE_JS ? HS_KEEP(ATTENTION) : HS_KEEP(SIMILARITY);
 }
 
 /* maps and entropies are scratch of n elements. */
@@ -21,7 +21,7 @@ static hs_status measure_js(const hs__answer *a, const float **maps, double *ent
 {
     const size_t n = d->n;
     for (size_t i = 0; i < n; i++)
-        maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->wanted->n_heads, i % a->wanted->n_heads);
+        maps[i] = hs__answer_at(a, HS_TAP_ATTENTION, i / a->analysis->n_heads, i % a->analysis->n_heads);
     for (size_t row = 0; row < a->capture->n_tokens && !hs__answer_cancelled(a); row++)
         hs_heads_js_add(maps, n, a->capture->n_tokens, row, entropies, d->values);
     for (size_t i = 0; i < n; i++)
@@ -33,13 +33,14 @@ static hs_status measure_js(const hs__answer *a, const float **maps, double *ent
 static hs_status measure_cka(const hs__answer *a, const float **maps, distances *d, hs_error *err)
 {
     for (size_t i = 0; i < d->n; i++)
-        maps[i] = hs__answer_at(a, hs__answer_similarity(a), i / a->wanted->n_heads, i % a->wanted->n_heads);
-    void *room = malloc(hs_heads_hsic_room(d->n, a->capture->n_tokens));
-    if (!room)
+        maps[i] =
+            hs__answer_at(a, hs__answer_similarity(a), i / a->analysis->n_heads, i % a->analysis->n_heads);
+    void *scratch = malloc(hs_heads_hsic_bytes(d->n, a->capture->n_tokens));
+    if (!scratch)
         return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
-    hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, room, d->values);
+    hs_heads_hsic_add(maps, d->n, a->capture->n_tokens, scratch, d->values);
     hs_heads_cka_distance(d->values, d->n);
-    free(room);
+    free(scratch);
     return HS_OK;
 }
 
@@ -49,8 +50,8 @@ static hs_status measure(const hs__answer *a, distances *d, hs_error *err)
     double *entropies = malloc(d->n * sizeof *entropies);
     hs_status st = HS_NO_MEMORY;
     if (maps && entropies)
-        st = a->wanted->head_distance == HS__DISTANCE_JS ? measure_js(a, maps, entropies, d)
-                                                         : measure_cka(a, maps, d, err);
+        st = a->analysis->head_distance == HS__DISTANCE_JS ? measure_js(a, maps, entropies, d)
+                                                           : measure_cka(a, maps, d, err);
     free(maps);
     free(entropies);
     return st ? hs_fail(err, st, "no memory for distances of heads") : HS_OK;
@@ -69,7 +70,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     if (!d)
         return hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
     *ret_result = d;
-    d->n = a->wanted->n_layers * a->wanted->n_heads;
+    d->n = a->analysis->n_layers * a->analysis->n_heads;
     d->values = calloc(d->n * d->n, sizeof *d->values);
     return d->values ? measure(a, d, err) : hs_fail(err, HS_NO_MEMORY, "no memory for distances of heads");
 }
@@ -82,7 +83,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
         hs__buffer_text(b, i ? ",[" : "[");
         for (size_t j = 0; j < d->n; j++) {
             hs__json_comma(b, j);
-            hs__json_float(b, (float)d->values[i * d->n + j], (int)a->wanted->digits);
+            hs__json_float(b, (float)d->values[i * d->n + j], (int)a->analysis->digits);
         }
         hs__buffer_text(b, "]");
     }

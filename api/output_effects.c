@@ -13,14 +13,14 @@ static bool predicts(const hs__answer *a)
 
 static bool has_target(const hs__answer *a)
 {
-    return hs__target_exists(a->wanted, hs_model_architecture(a->model->model));
+    return hs__target_exists(a->analysis, hs_model_architecture(a->model->model));
 }
 
 /* Returns true if the target is a class among probabilities. */
 static bool has_classes(const hs__answer *a)
 {
     const hs_task_head *head = &hs_model_architecture(a->model->model)->task_head;
-    const hs_target_kind kind = a->wanted->target.kind;
+    const hs_target_kind kind = a->analysis->target.kind;
     return has_target(a) && (kind == HS_TARGET_NONE || kind == HS_TARGET_CLASS) &&
            head->problem != HS_REGRESSION;
 }
@@ -43,45 +43,45 @@ size_t hs__effects_bytes(const hs__answer *a)
     hs_error unused;
     if (hs__target_find(a, NULL, &target, &unused))
         return SIZE_MAX;
-    const hs_effects_wanted wanted = {.baseline = &baseline,
-                                      .n_heads = a->wanted->n_heads,
-                                      .target = target,
-                                      .n_positions = predicts(a) ? baseline.n_tokens : 0};
-    return hs_effects_bytes(a->model->engine, &wanted, a->request->n_threads);
+    const hs_effects_options options = {.baseline = &baseline,
+                                        .n_heads = a->analysis->n_heads,
+                                        .target = target,
+                                        .n_positions = predicts(a) ? baseline.n_tokens : 0};
+    return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
 }
 
 hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
                           hs_effect *ret_effects, hs_error *err)
 {
-    const hs__analysis_request *asked = a->wanted;
+    const hs__analysis_request *analysis = a->analysis;
     const hs_sequence baseline = {.ids = a->encoding->ids,
                                   .types = a->model->shape->n_types ? a->encoding->types : NULL,
                                   .n_tokens = a->encoding->n_tokens,
                                   .capture = (hs_capture *)a->capture,
-                                  .interventions = asked->interventions,
-                                  .n_interventions = asked->n_interventions};
+                                  .interventions = analysis->interventions,
+                                  .n_interventions = analysis->n_interventions};
     size_t *positions = NULL, n_positions = 0;
     hs_target target;
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
     hs_status st = hs__target_find(a, last, &target, err);
     if (!st && predicts(a))
         st = hs__positions_choose(a, &positions, &n_positions, err);
-    const hs_effects_wanted wanted = {
+    const hs_effects_options options = {
         .baseline = &baseline,
-        .layers = asked->layers,
-        .heads = asked->heads,
-        .n_layers = asked->n_layers,
-        .n_heads = asked->n_heads,
+        .layers = analysis->layers,
+        .heads = analysis->heads,
+        .n_layers = analysis->n_layers,
+        .n_heads = analysis->n_heads,
         .positions = positions,
         .n_positions = n_positions,
         .target = target,
-        .residual = asked->similarity_space == HS__SPACE_RESIDUAL,
+        .residual = analysis->similarity_space == HS__SPACE_RESIDUAL,
         .mask_id = hs_tokenizer_special_ids(hs_model_tokenizer(a->model->model))->mask,
         .progress = a->request->progress,
         .context = a->request->progress_data,
     };
     if (!st)
-        st = hs_effects_compute(a->model->engine, ws, &wanted, control, ret_effects, err);
+        st = hs_effects_compute(a->model->engine, ws, &options, control, ret_effects, err);
     free(positions);
     return st;
 }

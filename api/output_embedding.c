@@ -14,7 +14,7 @@ typedef struct embedding {
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const hs_architecture *architecture = hs_model_architecture(a->model->model);
-    const hs_pooling *pooling = hs_sentence_pooling(architecture, &a->wanted->pooling);
+    const hs_pooling *pooling = hs_sentence_pooling(architecture, &a->analysis->pooling);
     const size_t width = hs_sentence_width(architecture, pooling);
     embedding *e = malloc(sizeof *e + width * sizeof *e->vector);
     if (!e)
@@ -38,7 +38,7 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     }
     hs__buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
     hs__json_key(b, "vector");
-    hs__json_block(b, e->vector, 1, &e->width, (int)a->wanted->digits);
+    hs__json_block(b, e->vector, 1, &e->width, (int)a->analysis->digits);
     hs__buffer_text(b, "}");
 }
 
@@ -54,7 +54,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t width_of(const hs__measures *m)
 {
-    return hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->wanted->pooling));
+    return hs_sentence_width(m->architecture, hs_sentence_pooling(m->architecture, &m->analysis->pooling));
 }
 
 static size_t json_bytes_max(const hs__measures *m)

@@ -17,23 +17,23 @@ const float *hs__part_effective_attentions(const hs__answer *a, size_t l, size_t
 hs_status hs__prepare_rollout(hs__answer *a, hs_error *err)
 {
     const size_t n = a->capture->n_tokens * a->capture->n_tokens;
-    float *room = malloc(3 * n * sizeof *room);
-    a->rollouts = malloc(a->wanted->n_layers * n * sizeof *a->rollouts);
-    if (!room || !a->rollouts) {
-        free(room);
+    float *scratch = malloc(3 * n * sizeof *scratch);
+    a->rollouts = malloc(a->analysis->n_layers * n * sizeof *a->rollouts);
+    if (!scratch || !a->rollouts) {
+        free(scratch);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the rollout");
     }
-    float *before = room, *mean = room + 2 * n;
-    for (size_t number = 0, l = 0; l < a->wanted->n_layers && !hs__answer_cancelled(a); number++) {
-        float *after = before == room ? room + n : room;
+    float *before = scratch, *mean = scratch + 2 * n;
+    for (size_t number = 0, l = 0; l < a->analysis->n_layers && !hs__answer_cancelled(a); number++) {
+        float *after = before == scratch ? scratch + n : scratch;
         hs_attention_mean(hs_capture_at(a->capture, HS_TAP_ATTENTION, number, 0), a->capture->n_heads,
                           a->capture->n_tokens, mean);
         hs_rollout_step(mean, number ? before : NULL, a->capture->n_tokens, after);
-        if (a->wanted->layers[l] == number)
+        if (a->analysis->layers[l] == number)
             memcpy(a->rollouts + l++ * n, after, n * sizeof *after);
         before = after;
     }
-    free(room);
+    free(scratch);
     return HS_OK;
 }
 

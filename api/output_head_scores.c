@@ -35,23 +35,23 @@ static size_t find_choices(const hs_tokenizer *tokenizer, int32_t *ret_ids)
     return n;
 }
 
-static hs_head_scores_wanted describe(const hs__answer *a, const int32_t *frame, size_t n_frame,
-                                      size_t n_before)
+static hs_head_scores_options describe(const hs__answer *a, const int32_t *frame, size_t n_frame,
+                                       size_t n_before)
 {
-    const hs__analysis_request *asked = a->wanted;
-    return (hs_head_scores_wanted){.before = frame,
-                                   .after = frame + n_before,
-                                   .n_before = n_before,
-                                   .n_after = n_frame - n_before,
-                                   .length = asked->head_scores.length,
-                                   .n_texts = asked->head_scores.sequences,
-                                   .seed = asked->head_scores.seed,
-                                   .interventions = asked->interventions,
-                                   .n_interventions = asked->n_interventions,
-                                   .layers = asked->layers,
-                                   .heads = asked->heads,
-                                   .n_layers = asked->n_layers,
-                                   .n_heads = asked->n_heads};
+    const hs__analysis_request *analysis = a->analysis;
+    return (hs_head_scores_options){.before = frame,
+                                    .after = frame + n_before,
+                                    .n_before = n_before,
+                                    .n_after = n_frame - n_before,
+                                    .length = analysis->head_scores.length,
+                                    .n_texts = analysis->head_scores.sequences,
+                                    .seed = analysis->head_scores.seed,
+                                    .interventions = analysis->interventions,
+                                    .n_interventions = analysis->n_interventions,
+                                    .layers = analysis->layers,
+                                    .heads = analysis->heads,
+                                    .n_layers = analysis->n_layers,
+                                    .n_heads = analysis->n_heads};
 }
 
 size_t hs__head_scores_bytes(const hs__answer *a)
@@ -59,29 +59,29 @@ size_t hs__head_scores_bytes(const hs__answer *a)
     int32_t frame[HS_FRAME_MAX];
     size_t n_before;
     const size_t n_frame = hs_tokenizer_frame(hs_model_tokenizer(a->model->model), frame, &n_before);
-    hs_head_scores_wanted wanted = describe(a, frame, n_frame, n_before);
-    wanted.n_choices = a->model->shape->vocab_size;
-    return wanted.n_choices * sizeof(int32_t) +
-           hs_head_scores_bytes(a->model->engine, &wanted, a->request->n_threads);
+    hs_head_scores_options options = describe(a, frame, n_frame, n_before);
+    options.n_choices = a->model->shape->vocab_size;
+    return options.n_choices * sizeof(int32_t) +
+           hs_head_scores_bytes(a->model->engine, &options, a->request->n_threads);
 }
 
-static hs_status check(const hs__answer *a, const hs_head_scores_wanted *wanted, hs_error *err)
+static hs_status check(const hs__answer *a, const hs_head_scores_options *options, hs_error *err)
 {
-    if (wanted->length < 2)
+    if (options->length < 2)
         return hs_fail(err, HS_INVALID, "head_scores repeats at least 2 tokens; %s reads only %zu tokens",
                        a->model->name, a->model->shape->n_positions);
-    for (size_t i = 0; i < wanted->n_interventions; i++)
-        if (hs_intervention_is_patch(&wanted->interventions[i]))
+    for (size_t i = 0; i < options->n_interventions; i++)
+        if (hs_intervention_is_patch(&options->interventions[i]))
             return hs_fail(
                 err, HS_INVALID,
                 "head_scores is not computed with patches: their text is as long as the request's, "
                 "not as the random ones; use other kinds of interventions");
-    if (wanted->n_choices < wanted->length)
+    if (options->n_choices < options->length)
         return hs_fail(
             err, HS_INVALID,
             "head_scores draws %zu different tokens; the vocabulary of %s has only %zu that are not "
             "special: ask for a smaller length",
-            wanted->length, a->model->name, wanted->n_choices);
+            options->length, a->model->name, options->n_choices);
     return HS_OK;
 }
 
@@ -92,15 +92,15 @@ hs_status hs__head_scores_run(const hs__answer *a, hs_workspace *ws, const hs_ru
     int32_t frame[HS_FRAME_MAX];
     size_t n_before;
     const size_t n_frame = hs_tokenizer_frame(tokenizer, frame, &n_before);
-    hs_head_scores_wanted wanted = describe(a, frame, n_frame, n_before);
+    hs_head_scores_options options = describe(a, frame, n_frame, n_before);
     int32_t *choices = malloc(hs_tokenizer_vocab_size(tokenizer) * sizeof *choices);
     if (!choices)
         return hs_fail(err, HS_NO_MEMORY, "no memory for head scores");
-    wanted.choices = choices;
-    wanted.n_choices = find_choices(tokenizer, choices);
-    hs_status st = check(a, &wanted, err);
+    options.choices = choices;
+    options.n_choices = find_choices(tokenizer, choices);
+    hs_status st = check(a, &options, err);
     if (!st)
-        st = hs_head_scores_compute(a->model->engine, ws, &wanted, control, ret_scores, err);
+        st = hs_head_scores_compute(a->model->engine, ws, &options, control, ret_scores, err);
     free(choices);
     return st;
 }

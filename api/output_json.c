@@ -13,12 +13,12 @@ void hs__json_heads(hs__buffer *b, const hs__answer *a, const void *result,
                     void (*write)(hs__buffer *b, const hs__answer *a, const void *result, size_t at))
 {
     hs__buffer_add(b, "[", 1);
-    for (size_t l = 0; l < a->wanted->n_layers; l++) {
+    for (size_t l = 0; l < a->analysis->n_layers; l++) {
         hs__json_comma(b, l);
         hs__buffer_add(b, "[", 1);
-        for (size_t h = 0; h < a->wanted->n_heads; h++) {
+        for (size_t h = 0; h < a->analysis->n_heads; h++) {
             hs__json_comma(b, h);
-            write(b, a, result, l * a->wanted->n_heads + h);
+            write(b, a, result, l * a->analysis->n_heads + h);
         }
         hs__buffer_add(b, "]", 1);
     }

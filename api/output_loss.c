@@ -40,17 +40,17 @@ static float mean_of(const float *values, size_t n)
 
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->encoding->n_tokens - 1, room = hs__positions_at_once(a, 1);
+    const size_t n = a->encoding->n_tokens - 1, at_once = hs__positions_at_once(a, 1);
     loss *l = calloc(1, sizeof *l + n * sizeof *l->nats);
-    float *logits = malloc((room < n ? room : n + 1) * a->model->shape->vocab_size * sizeof *logits);
+    float *logits = malloc((at_once < n ? at_once : n + 1) * a->model->shape->vocab_size * sizeof *logits);
     hs_status st = HS_OK;
     *ret_result = l;
     if (!l || !logits) {
         free(logits);
         return hs_fail(err, HS_NO_MEMORY, "no memory for the loss");
     }
-    for (size_t first = 0; first < n && !st && !hs__answer_cancelled(a); first += room)
-        st = find_some(a, first, n - first < room ? n - first : room, logits, l->nats + first, err);
+    for (size_t first = 0; first < n && !st && !hs__answer_cancelled(a); first += at_once)
+        st = find_some(a, first, n - first < at_once ? n - first : at_once, logits, l->nats + first, err);
     free(logits);
     l->n = n;
     l->of_baseline = a->capture == a->baseline;
@@ -64,9 +64,9 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
 {
     const loss *l = result;
     hs__buffer_text(b, "{\"mean\":");
-    hs__json_float(b, l->mean, (int)a->wanted->digits);
+    hs__json_float(b, l->mean, (int)a->analysis->digits);
     hs__json_key(b, "tokens");
-    hs__json_floats(b, l->nats, l->n, (int)a->wanted->digits);
+    hs__json_floats(b, l->nats, l->n, (int)a->analysis->digits);
     hs__buffer_text(b, "}");
 }
 

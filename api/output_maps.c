@@ -5,7 +5,7 @@ const float *hs__part_similarities(const hs__answer *a, size_t l, size_t h, floa
 {
     const size_t T = a->capture->n_tokens;
     const float *map = hs__answer_at(a, hs__answer_similarity(a), l, h);
-    if (!a->wanted->normalize)
+    if (!a->analysis->normalize)
         return map;
     hs_similarity_normalize(map, T, a->masked, hs_similarity_max(map, T, a->masked), into);
     return into;

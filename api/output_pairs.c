@@ -14,25 +14,25 @@ typedef struct pair_list {
  * requested maps. */
 static hs_status find_pairs(const hs__answer *a, pair_list *ret_pairs, hs_error *err)
 {
-    const hs__analysis_request *wanted = a->wanted;
+    const hs__analysis_request *analysis = a->analysis;
     const hs_tap tap = hs__answer_similarity(a);
     const hs_capture *whole = a->capture;
     hs_capture *part = NULL;
     hs_status st = HS_OK;
-    if (whole->n_layers != wanted->n_layers || whole->n_heads != wanted->n_heads) {
+    if (whole->n_layers != analysis->n_layers || whole->n_heads != analysis->n_heads) {
         const size_t T = whole->n_tokens;
-        const hs_selection selection = {wanted->layers, wanted->n_layers, wanted->heads, wanted->n_heads,
-                                        1u << tap};
+        const hs_selection selection = {analysis->layers, analysis->n_layers, analysis->heads,
+                                        analysis->n_heads, 1u << tap};
         st = hs_capture_create(hs_engine_runtime(a->model->engine), a->model->shape, &selection, T, &part,
                                err);
         if (st)
             return st;
-        for (size_t l = 0; l < wanted->n_layers; l++) {
-            for (size_t h = 0; h < wanted->n_heads; h++)
+        for (size_t l = 0; l < analysis->n_layers; l++) {
+            for (size_t h = 0; h < analysis->n_heads; h++)
                 memcpy(hs_capture_at(part, tap, l, h), hs__answer_at(a, tap, l, h), T * T * sizeof(float));
         }
     }
-    st = hs_pairs_find(part ? part : whole, tap, a->masked, wanted->threshold, wanted->max_pairs,
+    st = hs_pairs_find(part ? part : whole, tap, a->masked, analysis->threshold, analysis->max_pairs,
                        a->request->n_threads, &ret_pairs->items, &ret_pairs->n, &ret_pairs->total, err);
     hs_capture_destroy(part);
     return st;
@@ -77,9 +77,9 @@ static void write_pair(hs__buffer *b, const hs__answer *a, const hs_pair *pair)
     hs__json_key(b, "token_j");
     hs__json_token(b, a, pair->j);
     hs__json_key(b, "similarity");
-    hs__json_float(b, pair->similarity, (int)a->wanted->digits);
+    hs__json_float(b, pair->similarity, (int)a->analysis->digits);
     hs__json_key(b, "normalized");
-    hs__json_float(b, pair->normalized, (int)a->wanted->digits);
+    hs__json_float(b, pair->normalized, (int)a->analysis->digits);
     hs__json_key(b, "distance");
     hs__json_integer(b, pair->j - pair->i);
     hs__json_key(b, "same_token");
@@ -130,7 +130,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 static size_t n_max(const hs__measures *m)
 {
     const size_t n = m->n_heads * (m->n_tokens * (m->n_tokens - 1) / 2);
-    return n < m->wanted->max_pairs ? n : m->wanted->max_pairs;
+    return n < m->analysis->max_pairs ? n : m->analysis->max_pairs;
 }
 
 static size_t json_bytes_max(const hs__measures *m)

@@ -46,15 +46,15 @@ static bool is_unread(const hs__answer *a, size_t position)
 
 hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size_t *ret_n, hs_error *err)
 {
-    const hs__prediction_request *wanted = &a->wanted->predictions;
+    const hs__prediction_request *analysis = &a->analysis->predictions;
     const size_t T = a->encoding->n_tokens;
-    size_t *positions = malloc((wanted->n_positions + T) * sizeof *positions), n = 0;
+    size_t *positions = malloc((analysis->n_positions + T) * sizeof *positions), n = 0;
     if (!positions)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-    for (size_t i = 0; i < wanted->n_positions; i++)
-        positions[n++] = wanted->positions[i];
-    for (size_t i = 0; i < T && wanted->where != HS__PREDICT_LISTED; i++)
-        if (wanted->where == HS__PREDICT_ALL || is_causal(a) || is_mask(a, i))
+    for (size_t i = 0; i < analysis->n_positions; i++)
+        positions[n++] = analysis->positions[i];
+    for (size_t i = 0; i < T && analysis->where != HS__PREDICT_LISTED; i++)
+        if (analysis->where == HS__PREDICT_ALL || is_causal(a) || is_mask(a, i))
             positions[n++] = i;
     *ret_positions = positions;
     *ret_n = n;
@@ -63,8 +63,8 @@ hs_status hs__positions_choose(const hs__answer *a, size_t **ret_positions, size
 
 size_t hs__positions_at_once(const hs__answer *a, size_t n_states)
 {
-    const size_t room = HS_LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
-    return room > 0 ? room : 1;
+    const size_t at_once = HS_LOGITS_BYTES_MAX / (n_states * a->model->shape->vocab_size * sizeof(float));
+    return at_once > 0 ? at_once : 1;
 }
 
 /* Returns the state to predict from: with a lens that of `depth` (0: the embeddings), else the last one. */
@@ -94,7 +94,7 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
             const size_t target = target_of(a, list->positions[first + i]);
             hs_prediction_read(
                 logits + row * V, V, target < a->encoding->n_tokens ? a->encoding->ids[target] : 0,
-                a->wanted->predictions.top_k, &list->items[(first + i) * list->n_states + depth]);
+                a->analysis->predictions.top_k, &list->items[(first + i) * list->n_states + depth]);
         }
     return st;
 }
@@ -102,14 +102,14 @@ static hs_status predict_some(const hs__answer *a, prediction_list *list, size_t
 static hs_status predict(const hs__answer *a, prediction_list *list, hs_error *err)
 {
     const size_t V = a->model->shape->vocab_size, H = a->capture->hidden, D = list->n_states;
-    const size_t most = hs__positions_at_once(a, D), room = most < list->n ? most : list->n;
-    float *rows = malloc((room * D * (V + H) + 1) * sizeof *rows);
+    const size_t most = hs__positions_at_once(a, D), at_once = most < list->n ? most : list->n;
+    float *rows = malloc((at_once * D * (V + H) + 1) * sizeof *rows);
     hs_status st = HS_OK;
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
-    for (size_t first = 0; !st && first < list->n && !hs__answer_cancelled(a); first += room)
-        st = predict_some(a, list, first, list->n - first < room ? list->n - first : room, rows,
-                          rows + room * D * H, err);
+    for (size_t first = 0; !st && first < list->n && !hs__answer_cancelled(a); first += at_once)
+        st = predict_some(a, list, first, list->n - first < at_once ? list->n - first : at_once, rows,
+                          rows + at_once * D * H, err);
     free(rows);
     return st;
 }
@@ -122,7 +122,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     if (!list)
         return hs_fail(err, HS_NO_MEMORY, "no memory for predictions");
     list->of_baseline = a->capture == a->baseline;
-    list->n_states = a->wanted->predictions.lens ? a->model->shape->n_layers + 1 : 1;
+    list->n_states = a->analysis->predictions.lens ? a->model->shape->n_layers + 1 : 1;
     const hs_status st = hs__positions_choose(a, &list->positions, &list->n, err);
     if (st)
         return st;
@@ -158,7 +158,7 @@ static const hs_prediction *prediction_at(const prediction_list *list, size_t k)
 static void write_figure(hs__buffer *b, const hs__answer *a, const char *name, float value)
 {
     hs__json_key(b, name);
-    hs__json_float(b, value, (int)a->wanted->digits);
+    hs__json_float(b, value, (int)a->analysis->digits);
 }
 
 /* Writes the members from "probability" to "top", without braces. */
@@ -169,7 +169,7 @@ static void write_reading(hs__buffer *b, const hs__answer *a, const hs_predictio
     if (unread) {
         hs__buffer_text(b, "null,\"rank\":null");
     } else {
-        hs__json_float(b, p->probability, (int)a->wanted->digits);
+        hs__json_float(b, p->probability, (int)a->analysis->digits);
         hs__json_key(b, "rank");
         hs__json_integer(b, p->rank);
     }
@@ -202,7 +202,7 @@ static void write_position(hs__buffer *b, const hs__answer *a, const prediction_
         hs__json_token(b, a, target_of(a, position));
     hs__buffer_text(b, ",");
     write_reading(b, a, prediction_at(list, k), unread);
-    if (a->wanted->predictions.lens) {
+    if (a->analysis->predictions.lens) {
         hs__json_key(b, "layers");
         for (size_t s = 0; s < list->n_states; s++) {
             hs__buffer_text(b, s ? ",{" : "[{");
@@ -308,7 +308,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     const prediction_list *list = result;
     const array_names *names = list->of_baseline ? &baseline_names : &own_names;
     add_entries(arrays, a, list, names);
-    if (a->wanted->predictions.lens)
+    if (a->analysis->predictions.lens)
         add_lens(arrays, a, list, names);
 }
 
@@ -316,20 +316,20 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t n_readings_max(const hs__measures *m)
 {
-    const hs__prediction_request *wanted = &m->wanted->predictions;
-    const size_t n = wanted->where == HS__PREDICT_LISTED ? wanted->n_positions : m->n_tokens;
-    return n * (wanted->lens ? m->shape->n_layers + 2 : 1);
+    const hs__prediction_request *analysis = &m->analysis->predictions;
+    const size_t n = analysis->where == HS__PREDICT_LISTED ? analysis->n_positions : m->n_tokens;
+    return n * (analysis->lens ? m->shape->n_layers + 2 : 1);
 }
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    return n_readings_max(m) *
-           (160 + m->token + 3 * m->number + m->wanted->predictions.top_k * (60 + m->token + 2 * m->number));
+    return n_readings_max(m) * (160 + m->token + 3 * m->number +
+                                m->analysis->predictions.top_k * (60 + m->token + 2 * m->number));
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    return n_readings_max(m) * (32 + 8 * m->wanted->predictions.top_k) + 4096;
+    return n_readings_max(m) * (32 + 8 * m->analysis->predictions.top_k) + 4096;
 }
 
 const hs__structure hs__structure_predictions = {

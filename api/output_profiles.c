@@ -34,7 +34,7 @@ static hs_token_kinds find_kinds(const hs_encoding *e, int32_t *first, uint8_t *
 
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->wanted->n_layers * a->wanted->n_heads;
+    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     hs_head_profile *profiles = calloc(n, sizeof *profiles);
     int32_t *first = malloc(T * (sizeof *first + 3));
     *ret_result = profiles;
@@ -44,7 +44,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     }
     const hs_token_kinds kinds = find_kinds(a->encoding, first, (uint8_t *)(first + T));
     for (size_t i = 0; i < n && !hs__answer_cancelled(a); i++) {
-        const size_t l = i / a->wanted->n_heads, h = i % a->wanted->n_heads;
+        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
         hs_head_profile_find(hs__answer_at(a, HS_TAP_ATTENTION, l, h), &kinds, &profiles[i]);
     }
     free(first);
@@ -54,7 +54,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 static void write_head(hs__buffer *b, const hs__answer *a, const void *result, size_t at)
 {
     const hs_head_profile *profile = &((const hs_head_profile *)result)[at];
-    const int digits = (int)a->wanted->digits;
+    const int digits = (int)a->analysis->digits;
     hs__buffer_text(b, "{\"label\":\"");
     hs__buffer_text(b, labels[profile->label]);
     hs__buffer_text(b, "\",");
@@ -81,7 +81,7 @@ static void add_offsets(hs__arrays *arrays, const hs_head_profile *profiles, siz
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const hs_head_profile *profiles = result;
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     hs__head_figures_add(arrays, a, figures, N_FIGURES, profiles, sizeof *profiles);
     add_offsets(arrays, profiles, n_layers, n_heads);
     uint8_t *to = hs__arrays_add(arrays, "profiles_label", HS__ELEMENT_U1, 2, n_layers, n_heads);

@@ -25,7 +25,7 @@ static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *
     const size_t T = a->encoding->n_tokens;
     float *profile = hs__answer_scratch(a, 0);
     hs_column_profile(hs__answer_at(a, HS_TAP_ATTENTION, l, h), T, a->masked, profile);
-    ret->n_high = hs_high_tokens(profile, T, a->wanted->attention_threshold, high);
+    ret->n_high = hs_high_tokens(profile, T, a->analysis->attention_threshold, high);
     ret->n_runs = hs_runs_cut(high, ret->n_high, T, runs);
     const size_t n_means = ret->n_runs * ret->n_runs;
     ret->means =
@@ -43,7 +43,7 @@ static hs_status find_regions(const hs__answer *a, size_t l, size_t h, hs_span *
 
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->wanted->n_layers * a->wanted->n_heads;
+    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     region_table *table = calloc(1, sizeof *table + n * sizeof *table->heads);
     uint16_t *high = malloc(T * sizeof *high);
     hs_span *runs = malloc(T * sizeof *runs);
@@ -55,7 +55,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     }
     table->n = n;
     for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++)
-        st = find_regions(a, i / a->wanted->n_heads, i % a->wanted->n_heads, runs, high, &table->heads[i],
+        st = find_regions(a, i / a->analysis->n_heads, i % a->analysis->n_heads, runs, high, &table->heads[i],
                           err);
 out:
     free(high);
@@ -85,7 +85,7 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
         hs__json_range(b, r->runs[i].start, r->runs[i].end);
     }
     hs__buffer_text(b, "],\"means\":");
-    hs__json_block(b, r->means, 2, (size_t[]){r->n_runs, r->n_runs}, (int)a->wanted->digits);
+    hs__json_block(b, r->means, 2, (size_t[]){r->n_runs, r->n_runs}, (int)a->analysis->digits);
     hs__buffer_add(b, "}", 1);
 }
 

@@ -21,7 +21,7 @@ static hs_status find_segments(const hs__answer *a, size_t l, layer_segments *re
     ret->items = malloc(T * sizeof *ret->items);
     const size_t n =
         ret->items ? hs_segments_find(attention, similarity, a->capture->n_heads, T, a->encoding->special,
-                                      a->masked, a->wanted->attention_threshold, ret->items)
+                                      a->masked, a->analysis->attention_threshold, ret->items)
                    : SIZE_MAX;
     if (n == SIZE_MAX)
         return hs_fail(err, HS_NO_MEMORY, "no memory for segments");
@@ -31,7 +31,7 @@ static hs_status find_segments(const hs__answer *a, size_t l, layer_segments *re
 
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t n = a->wanted->n_layers;
+    const size_t n = a->analysis->n_layers;
     segment_table *table = calloc(1, sizeof *table + n * sizeof *table->layers);
     hs_status st = HS_OK;
     if (!table)
@@ -72,7 +72,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     ret_slices[0] = ret_slices[1] = (slice){.bytes = ""};
     for (size_t i = segment->start; i < segment->end; i++) {
         slice *s = &ret_slices[e->texts[i]];
-        if (e->special[i] || !a->wanted->text.bytes)
+        if (e->special[i] || !a->analysis->text.bytes)
             continue; /* requests of ids have no text */
         if (!s->present)
             s->start = e->starts[i];
@@ -81,7 +81,7 @@ static void find_slices(const hs__answer *a, const hs_segment *segment, slice re
     }
     for (size_t t = 0; t < 2; t++)
         if (ret_slices[t].present)
-            slice_text(&ret_slices[t], t == 0 ? &a->wanted->text : &a->wanted->text_pair);
+            slice_text(&ret_slices[t], t == 0 ? &a->analysis->text : &a->analysis->text_pair);
 }
 
 static void write_chars(hs__buffer *b, const char *name, const slice *s)
@@ -104,15 +104,15 @@ static void write_segment(hs__buffer *b, const hs__answer *a, const hs_segment *
     write_chars(b, "chars", &slices[0]);
     hs__json_key(b, "text");
     hs__json_string(b, slices[0].bytes, slices[0].n_bytes);
-    if (a->wanted->text_pair.bytes) {
+    if (a->analysis->text_pair.bytes) {
         write_chars(b, "pair_chars", &slices[1]);
         hs__json_key(b, "pair_text");
         hs__json_string(b, slices[1].bytes, slices[1].n_bytes);
     }
     hs__json_key(b, "cohesion");
-    hs__json_float(b, segment->cohesion, (int)a->wanted->digits);
+    hs__json_float(b, segment->cohesion, (int)a->analysis->digits);
     hs__json_key(b, "contrast");
-    hs__json_float(b, segment->contrast, (int)a->wanted->digits);
+    hs__json_float(b, segment->contrast, (int)a->analysis->digits);
     hs__buffer_add(b, "}", 1);
 }
 
@@ -150,7 +150,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
     int32_t *layer = hs__arrays_add(arrays, "segments_layer", HS__ELEMENT_I4, 1, n, 0);
     int32_t *tokens = hs__arrays_add(arrays, "segments_tokens", HS__ELEMENT_I4, 2, n, 2);
     int32_t *chars = hs__arrays_add(arrays, "segments_chars", HS__ELEMENT_I4, 2, n, 2);
-    int32_t *pair_chars = a->wanted->text_pair.bytes
+    int32_t *pair_chars = a->analysis->text_pair.bytes
                               ? hs__arrays_add(arrays, "segments_pair_chars", HS__ELEMENT_I4, 2, n, 2)
                               : NULL;
     float *cohesion = hs__arrays_add(arrays, "segments_cohesion", HS__ELEMENT_F4, 1, n, 0);
@@ -161,7 +161,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
             const hs_segment *segment = &table->layers[l].items[i];
             slice slices[2];
             find_slices(a, segment, slices);
-            layer[at] = a->wanted->layers[l];
+            layer[at] = a->analysis->layers[l];
             tokens[2 * at] = segment->start;
             tokens[2 * at + 1] = segment->end;
             put_slice(chars, at, &slices[0]);
@@ -174,13 +174,13 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    const size_t n_text = m->wanted->text.n_bytes + m->wanted->text_pair.n_bytes;
-    return m->wanted->n_layers * (m->n_tokens * (160 + 2 * m->number) + 6 * n_text);
+    const size_t n_text = m->analysis->text.n_bytes + m->analysis->text_pair.n_bytes;
+    return m->analysis->n_layers * (m->n_tokens * (160 + 2 * m->number) + 6 * n_text);
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    return m->wanted->n_layers * m->n_tokens * 40;
+    return m->analysis->n_layers * m->n_tokens * 40;
 }
 
 const hs__structure hs__structure_segments = {

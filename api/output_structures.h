@@ -40,7 +40,7 @@ HS_MUST_USE hs_status hs__baseline_compute(const hs__answer *answer, const hs__s
                                            void **ret_result, hs_error *err);
 
 /* Returns the taps that the requested head distance needs. */
-unsigned hs__head_distances_taps(const hs__analysis_request *wanted);
+unsigned hs__head_distances_taps(const hs__analysis_request *analysis);
 
 /* Writes `[l][h]` lists; write appends the element of head l * n_heads + h. */
 void hs__json_heads(hs__buffer *buffer, const hs__answer *answer, const void *result,

@@ -29,7 +29,7 @@ static void mark_separators(const hs__answer *a, uint8_t *ret_separators)
 
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
-    const size_t T = a->encoding->n_tokens, n = a->wanted->n_layers * a->wanted->n_heads;
+    const size_t T = a->encoding->n_tokens, n = a->analysis->n_layers * a->analysis->n_heads;
     assert(n > 0);
     int32_t *first = malloc(T * sizeof *first);
     uint8_t *separators = malloc(T);
@@ -44,10 +44,10 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     mark_separators(a, separators);
     const hs_text_facts facts = {T, first, a->sentences, separators, a->masked};
     for (size_t i = 0; i < n && !st && !hs__answer_cancelled(a); i++) {
-        const size_t l = i / a->wanted->n_heads, h = i % a->wanted->n_heads;
+        const size_t l = i / a->analysis->n_heads, h = i % a->analysis->n_heads;
         st = hs_head_summarize(hs__answer_at(a, HS_TAP_ATTENTION, l, h),
-                               hs__answer_at(a, hs__answer_similarity(a), l, h), &facts, a->wanted->threshold,
-                               &summaries[i], err);
+                               hs__answer_at(a, hs__answer_similarity(a), l, h), &facts,
+                               a->analysis->threshold, &summaries[i], err);
     }
 out:
     free(first);
@@ -86,7 +86,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 {
     const hs_head_summary *summaries = result;
     hs__head_figures_add(arrays, a, figures, N_FIGURES, summaries, sizeof *summaries);
-    const size_t n_layers = a->wanted->n_layers, n_heads = a->wanted->n_heads;
+    const size_t n_layers = a->analysis->n_layers, n_heads = a->analysis->n_heads;
     int64_t *high = hs__arrays_add(arrays, "summary_high_pairs", HS__ELEMENT_I8, 2, n_layers, n_heads);
     int32_t *focal = hs__arrays_add(arrays, "summary_focal_position", HS__ELEMENT_I4, 2, n_layers, n_heads);
     for (size_t i = 0; i < n_layers * n_heads && !arrays->failed; i++) {

@@ -176,13 +176,13 @@ unsigned hs__outputs_default(void)
     return outputs;
 }
 
-unsigned hs__outputs_taps(const hs__analysis_request *wanted)
+unsigned hs__outputs_taps(const hs__analysis_request *analysis)
 {
     unsigned taps = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        if (holds(wanted->outputs, i))
-            taps |= rows[i].choose_taps ? rows[i].choose_taps(wanted) : rows[i].taps;
-    if (wanted->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
+        if (holds(analysis->outputs, i))
+            taps |= rows[i].choose_taps ? rows[i].choose_taps(analysis) : rows[i].taps;
+    if (analysis->similarity_space == HS__SPACE_RESIDUAL && taps & HS_KEEP(SIMILARITY))
         taps ^= HS_KEEP(SIMILARITY) | HS_KEEP(RESIDUAL_SIMILARITY);
     return taps;
 }
@@ -219,24 +219,24 @@ unsigned hs__outputs_implied(const char *field)
     return outputs;
 }
 
-int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *problem)
+int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem)
 {
-    if (wanted->dtype != HS__DTYPE_U1)
+    if (analysis->dtype != HS__DTYPE_U1)
         return 0;
     for (size_t i = 0; i < N_ROWS; i++) {
-        if (!holds(wanted->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
+        if (!holds(analysis->outputs, i) || rows[i].structure || rows[i].range == HS__RANGE_UNIT)
             continue;
         if (rows[i].range == HS__RANGE_ANY)
             return hs__refuse(problem, 422, "/dtype",
                               "dtype is u1, which holds values in [0, 1]; %s requires f4 or f2",
                               rows[i].name);
-        if (!wanted->normalize)
+        if (!analysis->normalize)
             return hs__refuse(
                 problem, 422, "/dtype",
                 "dtype is u1, which holds values in [0, 1]; %s requires f4, f2 or normalize \"max\"",
                 rows[i].name);
     }
-    if (wanted->reduce == HS__REDUCE_SUM)
+    if (analysis->reduce == HS__REDUCE_SUM)
         return hs__refuse(problem, 422, "/dtype",
                           "dtype is u1, which holds values in [0, 1]; reduce must be \"none\" or \"mean\"");
     return 0;
@@ -246,7 +246,7 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 {
     hs_status st = HS_OK;
     for (size_t i = 0; i < N_ROWS && !st; i++) {
-        if (!holds(a->wanted->outputs, i))
+        if (!holds(a->analysis->outputs, i))
             continue;
         if (rows[i].structure)
             st = rows[i].structure->compute(a, &a->results[i], err);
@@ -284,14 +284,14 @@ static bool has_heads(const hs__output *output)
 
 /* Lists the requested heads that the output has parts for, as places in the request. Of the heads that share
  * keys and values, only the first one has a part with these. Returns their number. */
-static size_t heads_find(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
-                         uint16_t ret_at[HS_HEADS_MAX])
+static size_t heads_find(const hs__output *output, const hs__analysis_request *analysis,
+                         const hs_shape *shape, uint16_t ret_at[HS_HEADS_MAX])
 {
     const size_t shared_by =
         output->axes[1] == HS_AXIS_KV_HEAD ? shape->n_heads / hs_shape_kv_heads(shape) : 1;
     size_t n = 0;
-    for (size_t i = 0; i < wanted->n_heads; i++)
-        if (i == 0 || wanted->heads[i] / shared_by != wanted->heads[i - 1] / shared_by)
+    for (size_t i = 0; i < analysis->n_heads; i++)
+        if (i == 0 || analysis->heads[i] / shared_by != analysis->heads[i - 1] / shared_by)
             ret_at[n++] = (uint16_t)i;
     return n;
 }
@@ -301,15 +301,18 @@ size_t hs__output_n_walked(const hs__output *output)
     return has_heads(output) ? 2 : 1;
 }
 
-size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
-                          size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
+size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
+                          const hs_shape *shape, size_t n_tokens, size_t ret_lengths[HS_AXES_MAX])
 {
     uint16_t at[HS_HEADS_MAX];
-    const size_t n_heads = wanted->reduce == HS__REDUCE_NONE ? heads_find(output, wanted, shape, at) : 1;
+    const size_t n_heads = analysis->reduce == HS__REDUCE_NONE ? heads_find(output, analysis, shape, at) : 1;
     const size_t lengths[] = {
-        [HS_AXIS_LAYER] = wanted->n_layers, [HS_AXIS_STATE] = wanted->n_layers + 1,
-        [HS_AXIS_HEAD] = n_heads,           [HS_AXIS_KV_HEAD] = n_heads,
-        [HS_AXIS_TOKEN] = n_tokens,         [HS_AXIS_HEAD_WIDTH] = shape->head_width,
+        [HS_AXIS_LAYER] = analysis->n_layers,
+        [HS_AXIS_STATE] = analysis->n_layers + 1,
+        [HS_AXIS_HEAD] = n_heads,
+        [HS_AXIS_KV_HEAD] = n_heads,
+        [HS_AXIS_TOKEN] = n_tokens,
+        [HS_AXIS_HEAD_WIDTH] = shape->head_width,
         [HS_AXIS_HIDDEN] = shape->hidden,
     };
     size_t n = 0;
@@ -320,17 +323,18 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
 
 const float *hs__output_part(const hs__output *output, const hs__answer *a, size_t l, size_t h, size_t slot)
 {
-    const hs__analysis_request *wanted = a->wanted;
+    const hs__analysis_request *analysis = a->analysis;
     float *sum = hs__answer_scratch(a, slot), *one = sum + hs__answer_part_floats(a);
     if (!has_heads(output))
         return part_of(output, a, l, h, one);
     uint16_t at[HS_HEADS_MAX];
-    const size_t n_heads = heads_find(output, wanted, a->model->shape, at);
-    if (wanted->reduce == HS__REDUCE_NONE)
+    const size_t n_heads = heads_find(output, analysis, a->model->shape, at);
+    if (analysis->reduce == HS__REDUCE_NONE)
         return part_of(output, a, l, at[h], one);
-    const float weight = wanted->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
+    const float weight = analysis->reduce == HS__REDUCE_MEAN ? 1.0f / (float)n_heads : 1.0f;
     size_t lengths[HS_AXES_MAX], n = 1;
-    const size_t n_axes = hs__output_lengths(output, wanted, a->model->shape, a->capture->n_tokens, lengths);
+    const size_t n_axes =
+        hs__output_lengths(output, analysis, a->model->shape, a->capture->n_tokens, lengths);
     for (size_t axis = 2; axis < n_axes; axis++)
         n *= lengths[axis];
     memset(sum, 0, n * sizeof *sum);

@@ -20,7 +20,7 @@ typedef enum hs__range { HS__RANGE_ANY, HS__RANGE_UNIT, HS__RANGE_UNIT_IF_NORMAL
 /* The measures that determine an answer's size. Their products cannot overflow: shapes are within HS_..._MAX,
  * T within HS_POSITIONS_MAX. */
 typedef struct hs__measures {
-    const hs__analysis_request *wanted;
+    const hs__analysis_request *analysis;
     const hs_architecture *architecture;
     const hs_shape *shape;
     size_t n_tokens, n_heads; /* heads of all requested layers */
@@ -67,7 +67,7 @@ typedef struct hs__output {
     bool (*has_head)(const hs_architecture *architecture);
     unsigned task_output; /* its HS__TASK_..., for changes */
     unsigned (*choose_taps)(
-        const hs__analysis_request *wanted); /* the subset of taps that the request needs; or NULL */
+        const hs__analysis_request *analysis); /* the subset of taps that the request needs; or NULL */
 } hs__output;
 
 /* Returns row i; NULL past the last. */
@@ -80,7 +80,7 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 /* ---- sets ---- */
 
 unsigned hs__outputs_default(void);
-unsigned hs__outputs_taps(const hs__analysis_request *wanted);
+unsigned hs__outputs_taps(const hs__analysis_request *analysis);
 bool hs__outputs_every_head(unsigned outputs);
 bool hs__outputs_every_layer(unsigned outputs);
 /* Returns the HS__PASSES_... of these outputs. */
@@ -89,7 +89,7 @@ unsigned hs__outputs_by_passes(unsigned outputs);
 unsigned hs__outputs_implied(const char *field);
 
 /* Refuses with 422 if dtype is u1 and a requested array may leave [0, 1]. */
-int hs__outputs_check_dtype(const hs__analysis_request *wanted, hs__problem *problem);
+int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem);
 
 /* Computes the structures. Fails with HS_CANCELLED if the request was cancelled. */
 HS_MUST_USE hs_status hs__outputs_compute(hs__answer *answer, hs_error *err);
@@ -99,8 +99,8 @@ void hs__outputs_finish(hs__answer *answer);
 /* ---- array outputs ---- */
 
 /* Writes the lengths of the answered axes; returns their number. */
-size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *wanted, const hs_shape *shape,
-                          size_t n_tokens, size_t ret_lengths[HS_AXES_MAX]);
+size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *analysis,
+                          const hs_shape *shape, size_t n_tokens, size_t ret_lengths[HS_AXES_MAX]);
 /* Returns the number of axes that l and h index: 2 with a HEAD axis, else 1. */
 size_t hs__output_n_walked(const hs__output *output);
 /* Returns the block at l and h, reduced as requested. Valid until the slot's next call. */

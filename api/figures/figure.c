@@ -215,8 +215,8 @@ static size_t pixels_a_cell(const hs__figure *f)
     const hs__panel *p = &f->panels[0];
     const double cells = (double)p->n_rows * (double)p->n_columns * (double)f->n_panels;
     const size_t fit = (size_t)sqrt((double)HS__FIGURE_PIXELS_MAX / cells);
-    const size_t wanted = f->single ? 1 : IMAGE_SIDE / p->n_columns + 1;
-    return fit < wanted ? fit : wanted;
+    const size_t analysis = f->single ? 1 : IMAGE_SIDE / p->n_columns + 1;
+    return fit < analysis ? fit : analysis;
 }
 
 /* Returns the strongest value of a square of cells. */

@@ -24,8 +24,8 @@ typedef enum hs__element {
 
 typedef struct hs__array hs__array;
 struct hs__array {
-    const char *name; /* borrowed, or name_room */
-    char name_room[48];
+    const char *name; /* borrowed, or name_buffer */
+    char name_buffer[48];
     hs__element element;
     size_t n_dimensions, shape[HS__DIMENSIONS_MAX];
     size_t width; /* of texts */

@@ -101,7 +101,7 @@ static void add_products(const hs__kernels *kernels, const centering *c, size_t 
     }
 }
 
-size_t hs_heads_hsic_room(size_t n_heads, size_t n_tokens)
+size_t hs_heads_hsic_bytes(size_t n_heads, size_t n_tokens)
 {
     hs__arena arena = {0};
     lay_out(hs__kernels_select(), n_heads, n_tokens, &arena);
@@ -117,16 +117,16 @@ static void add_elements(const hs__kernels *kernels, const centering *c, const f
     add_products(kernels, c, n, width, sums);
 }
 
-void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *room,
+void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *scratch,
                        double *sums)
 {
     const hs__kernels *kernels = hs__kernels_select();
     const size_t n = n_heads, T = n_tokens, n_elements = T * (T - 1) / 2;
     if (T < 4)
         return;
-    hs__arena arena = {.base = room};
+    hs__arena arena = {.base = scratch};
     centering c = lay_out(kernels, n, T, &arena);
-    assert(c.means);                              /* of room */
+    assert(c.means);                              /* of scratch */
     c.weight = 2 / ((double)T * (double)(T - 3)); /* both halves */
     for (size_t h = 0; h < n; h++)
         c.totals[h] = find_means(similarities[h], T, c.means + h * T);

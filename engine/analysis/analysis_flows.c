@@ -28,14 +28,14 @@ typedef struct basis {
     float *weights;  /* [T][d]: A Q */
 } basis;
 
-static basis basis_of(void *room, size_t T, size_t d)
+static basis basis_of(void *scratch, size_t T, size_t d)
 {
-    double *columns = room;
+    double *columns = scratch;
     float *rows = (float *)(void *)(columns + T * d);
     return (basis){columns, rows, rows + T * d, rows + 2 * T * d};
 }
 
-size_t hs_effective_attention_room(size_t n_tokens, size_t head_width)
+size_t hs_effective_attention_bytes(size_t n_tokens, size_t head_width)
 {
     return n_tokens * head_width * (sizeof(double) + 3 * sizeof(float));
 }
@@ -115,10 +115,10 @@ static size_t orthonormalize(double *rows, size_t n_rows, size_t n)
 }
 
 void hs_effective_attention(const float *attention, const float *values, size_t n_tokens, size_t head_width,
-                            void *room, float *ret_attention)
+                            void *scratch, float *ret_attention)
 {
     const size_t T = n_tokens, d = head_width;
-    const basis b = basis_of(room, T, d);
+    const basis b = basis_of(scratch, T, d);
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < d; c++)
             b.columns[c * T + t] = (double)values[t * d + c];

@@ -22,10 +22,10 @@
 
 /* Returns the bytes of scratch that hs_heads_hsic_add needs: about a thousand elements of each map, and
  * their sums. */
-size_t hs_heads_hsic_room(size_t n_heads, size_t n_tokens);
+size_t hs_heads_hsic_bytes(size_t n_heads, size_t n_tokens);
 
 /* Adds one text's HSIC of every two heads. Adds nothing for fewer than four tokens. */
-void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *room,
+void hs_heads_hsic_add(const float *const *similarities, size_t n_heads, size_t n_tokens, void *scratch,
                        double *sums);
 
 /* Replaces the sums by 1 - CKA, on both sides of the diagonal; NAN where it is undefined. */

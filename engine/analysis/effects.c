@@ -16,18 +16,18 @@
 
 #define TOGETHER_MAX 32 /* variants of a pass */
 
-/* The data of a call. A variant is one head switched off. n counts those of a layer, `room` those of a
+/* The data of a call. A variant is one head switched off. n counts those of a layer, `capacity` those of a
  * pass. */
 typedef struct sweep {
     const hs_engine *engine;
     hs_workspace *ws;
-    const hs_effects_wanted *wanted;
+    const hs_effects_options *options;
     const hs_capture *baseline;
-    size_t T, H, V, n_layers, n_heads, room, n_threads;
+    size_t T, H, V, n_layers, n_heads, capacity, n_threads;
     size_t layer;         /* whose heads are switched off */
     uint16_t *all;        /* [max(n_layers, n_heads)] 0, 1, ... */
     double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
-    double *ratios;       /* [room][n_layers][n_heads]: |S' - S| / |S| */
+    double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
     float *maps;          /* [n_threads][T][T] */
     float *states;        /* [n_positions][1 + n][H]: states to predict from, the baseline's first */
     size_t n_at_once;     /* positions whose logits are held */
@@ -67,8 +67,8 @@ static double upper_squares(const float *a, const float *b, size_t n)
 
 static const float *baseline_similarity(const sweep *s, size_t l, size_t h)
 {
-    return hs_capture_at(s->baseline, s->wanted->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY, l,
-                         h);
+    return hs_capture_at(s->baseline, s->options->residual ? HS_TAP_RESIDUAL_SIMILARITY : HS_TAP_SIMILARITY,
+                         l, h);
 }
 
 static void norms_find(sweep *s)
@@ -129,12 +129,12 @@ static float hidden_change(const sweep *s, const float *changed)
  * head. */
 static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *err)
 {
-    for (size_t p = 0; p < s->wanted->n_positions; p++)
-        memcpy(s->states + (p * (1 + s->wanted->n_heads) + row) * s->H, last + s->wanted->positions[p] * s->H,
-               s->H * sizeof *last);
+    for (size_t p = 0; p < s->options->n_positions; p++)
+        memcpy(s->states + (p * (1 + s->options->n_heads) + row) * s->H,
+               last + s->options->positions[p] * s->H, s->H * sizeof *last);
     if (s->n_target == 0)
         return HS_OK;
-    return hs_target_rows(s->engine, &s->wanted->target, last, s->T, s->n_threads,
+    return hs_target_rows(s->engine, &s->options->target, last, s->T, s->n_threads,
                           s->targets + row * s->n_target, err);
 }
 
@@ -145,7 +145,7 @@ static hs_status captures_make(sweep *s, hs_error *err)
     const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
                                     HS_KEEP(LAST_STATE)};
     hs_status st = HS_OK;
-    for (size_t i = 0; i < s->room && !st; i++) {
+    for (size_t i = 0; i < s->capacity && !st; i++) {
         hs_capture_destroy(s->captures[i]);
         s->captures[i] = NULL;
         st = hs_capture_create(hs_engine_runtime(s->engine), hs_engine_shape(s->engine), &selection, s->T,
@@ -163,13 +163,13 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
                                   .show = similarity_compare,
                                   .context = s,
                                   .n_threads = s->n_threads,
-                                  .residual = s->wanted->residual};
+                                  .residual = s->options->residual};
     for (size_t i = 0; i < n; i++) {
         starts[i] = (hs_start){.layer = s->layer,
                                .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
                                .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
                                .head_off = heads[i]};
-        sequences[i] = *s->wanted->baseline;
+        sequences[i] = *s->options->baseline;
         sequences[i].capture = s->captures[i];
         sequences[i].start = &starts[i];
     }
@@ -184,7 +184,7 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
 static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_control *control,
                                hs_effect *ret, hs_error *err)
 {
-    hs_status st = pass_run(s, s->wanted->heads + first, n, control, err);
+    hs_status st = pass_run(s, s->options->heads + first, n, control, err);
     for (size_t i = 0; i < n && !st; i++) {
         const float *last = hs_capture_at(s->captures[i], HS_TAP_LAST_STATE, 0, 0);
         ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN};
@@ -199,11 +199,11 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
  * causal. Returns -1 for a mask and for the end of the text. */
 static int32_t token_at(const sweep *s, size_t position)
 {
-    const hs_effects_wanted *wanted = s->wanted;
+    const hs_effects_options *options = s->options;
     if (hs_engine_architecture(s->engine)->causal)
-        return position + 1 < s->T ? wanted->baseline->ids[position + 1] : -1;
-    const int32_t id = wanted->baseline->ids[position];
-    return id == wanted->mask_id ? -1 : id;
+        return position + 1 < s->T ? options->baseline->ids[position + 1] : -1;
+    const int32_t id = options->baseline->ids[position];
+    return id == options->mask_id ? -1 : id;
 }
 
 /* Adds one position's divergences, and changes of its token's probability, to those of the layer's heads.
@@ -212,7 +212,7 @@ static void position_compare(const sweep *s, const float *logits, int32_t id, do
 {
     const double baseline = hs_log_sum(logits, s->V);
     hs_softmax(logits, s->V, s->probabilities);
-    for (size_t h = 0; h < s->wanted->n_heads; h++) {
+    for (size_t h = 0; h < s->options->n_heads; h++) {
         const float *changed = logits + (1 + h) * s->V;
         const double other = hs_log_sum(changed, s->V);
         double divergence = 0;
@@ -229,26 +229,26 @@ static void position_compare(const sweep *s, const float *logits, int32_t id, do
 static hs_status predictions_compare(const sweep *s, const hs_run_control *control, hs_effect *ret,
                                      hs_error *err)
 {
-    const hs_effects_wanted *wanted = s->wanted;
-    const size_t n_rows = 1 + wanted->n_heads;
+    const hs_effects_options *options = s->options;
+    const size_t n_rows = 1 + options->n_heads;
     double kl[HS_HEADS_MAX] = {0}, logprob[HS_HEADS_MAX] = {0};
     size_t n_tokens = 0;
-    for (size_t p = 0, n; p < wanted->n_positions; p += n) {
+    for (size_t p = 0, n; p < options->n_positions; p += n) {
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
-        n = hs__min(s->n_at_once, wanted->n_positions - p);
+        n = hs__min(s->n_at_once, options->n_positions - p);
         const hs_status st = hs_engine_predict(s->engine, s->states + p * n_rows * s->H, n * n_rows, 0,
                                                s->n_threads, s->logits, err);
         if (st)
             return st;
         for (size_t i = 0; i < n; i++) {
-            const int32_t id = token_at(s, wanted->positions[p + i]);
+            const int32_t id = token_at(s, options->positions[p + i]);
             position_compare(s, s->logits + i * n_rows * s->V, id, kl, logprob);
             n_tokens += id >= 0;
         }
     }
-    for (size_t h = 0; h < wanted->n_heads; h++) {
-        ret[h].prediction_kl = (float)(kl[h] / (double)wanted->n_positions);
+    for (size_t h = 0; h < options->n_heads; h++) {
+        ret[h].prediction_kl = (float)(kl[h] / (double)options->n_positions);
         ret[h].logprob_change = n_tokens > 0 ? (float)(logprob[h] / (double)n_tokens) : NAN;
     }
     return HS_OK;
@@ -257,12 +257,12 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
 /* Compares the target of all heads of a layer, from the rows kept. */
 static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
 {
-    const hs_effects_wanted *wanted = s->wanted;
+    const hs_effects_options *options = s->options;
     double values[1 + HS_HEADS_MAX], divergences[1 + HS_HEADS_MAX];
     const hs_status st =
-        hs_target_values(s->engine, &wanted->target, s->targets, 1 + wanted->n_heads, wanted->baseline->ids,
-                         s->T, s->n_threads, values, divergences, err);
-    for (size_t h = 0; h < wanted->n_heads && !st; h++) {
+        hs_target_values(s->engine, &options->target, s->targets, 1 + options->n_heads,
+                         options->baseline->ids, s->T, s->n_threads, values, divergences, err);
+    for (size_t h = 0; h < options->n_heads && !st; h++) {
         ret[h].target_change = (float)(values[1 + h] - values[0]);
         ret[h].class_kl = (float)divergences[1 + h];
     }
@@ -274,27 +274,27 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
 static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *control, hs_effect *ret,
                                hs_error *err)
 {
-    const hs_effects_wanted *wanted = s->wanted;
+    const hs_effects_options *options = s->options;
     hs_status st = captures_make(s, err);
-    for (size_t h = 0, n; h < wanted->n_heads && !st; h += n) {
-        n = hs__min(s->room, wanted->n_heads - h);
+    for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
+        n = hs__min(s->capacity, options->n_heads - h);
         st = heads_compare(s, h, n, control, ret + h, err);
-        if (!st && wanted->progress)
-            wanted->progress(wanted->context, n_done + h + n);
+        if (!st && options->progress)
+            options->progress(options->context, n_done + h + n);
     }
     if (!st && s->n_target > 0)
         st = targets_compare(s, ret, err);
-    return st || wanted->n_positions == 0 ? st : predictions_compare(s, control, ret, err);
+    return st || options->n_positions == 0 ? st : predictions_compare(s, control, ret, err);
 }
 
 /* Measures (base NULL) or carves the memory of a call. */
 static void sweep_layout(sweep *s, hs__arena *arena)
 {
-    const size_t n_maps = s->n_layers * s->n_heads, P = s->wanted->n_positions,
-                 n_rows = 1 + s->wanted->n_heads;
+    const size_t n_maps = s->n_layers * s->n_heads, P = s->options->n_positions,
+                 n_rows = 1 + s->options->n_heads;
     s->all = hs__arena_take(arena, hs__max(s->n_layers, s->n_heads) * sizeof *s->all);
     s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
-    s->ratios = hs__arena_take(arena, s->room * n_maps * sizeof *s->ratios);
+    s->ratios = hs__arena_take(arena, s->capacity * n_maps * sizeof *s->ratios);
     s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
@@ -302,25 +302,25 @@ static void sweep_layout(sweep *s, hs__arena *arena)
     s->targets = hs__arena_floats(arena, n_rows * s->n_target);
 }
 
-static sweep sweep_describe(const hs_engine *engine, const hs_effects_wanted *wanted, size_t tokens_max,
+static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *options, size_t tokens_max,
                             size_t n_threads)
 {
     const hs_shape *shape = hs_engine_shape(engine);
-    const size_t T = wanted->baseline->n_tokens, n_rows = 1 + wanted->n_heads;
+    const size_t T = options->baseline->n_tokens, n_rows = 1 + options->n_heads;
     const size_t held = HS_LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
     return (sweep){
         .engine = engine,
-        .wanted = wanted,
-        .baseline = wanted->baseline->capture,
+        .options = options,
+        .baseline = options->baseline->capture,
         .T = T,
         .H = shape->hidden,
         .V = shape->vocab_size,
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
-        .room = hs__min(hs__min(hs__max(tokens_max / T, 1), wanted->n_heads), TOGETHER_MAX),
+        .capacity = hs__min(hs__min(hs__max(tokens_max / T, 1), options->n_heads), TOGETHER_MAX),
         .n_threads = hs__max(n_threads, 1),
-        .n_at_once = hs__min(hs__max(held, 1), wanted->n_positions),
-        .n_target = hs_target_floats(hs_engine_architecture(engine), &wanted->target, T),
+        .n_at_once = hs__min(hs__max(held, 1), options->n_positions),
+        .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T),
     };
 }
 
@@ -331,37 +331,37 @@ static size_t sweep_bytes(sweep s)
     return measure.used;
 }
 
-size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_wanted *wanted, size_t n_threads)
+size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_options *options, size_t n_threads)
 {
-    return sweep_bytes(sweep_describe(engine, wanted, hs_engine_shape(engine)->n_positions, n_threads));
+    return sweep_bytes(sweep_describe(engine, options, hs_engine_shape(engine)->n_positions, n_threads));
 }
 
 static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effect *ret, hs_error *err)
 {
-    const hs_effects_wanted *wanted = s->wanted;
+    const hs_effects_options *options = s->options;
     hs_status st = HS_OK;
     for (size_t i = 0; i < hs__max(s->n_layers, s->n_heads); i++)
         s->all[i] = (uint16_t)i;
     norms_find(s);
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
-    for (size_t l = 0; l < wanted->n_layers && !st; l++) {
-        s->layer = wanted->layers[l];
-        st = layer_compare(s, l * wanted->n_heads, control, ret + l * wanted->n_heads, err);
+    for (size_t l = 0; l < options->n_layers && !st; l++) {
+        s->layer = options->layers[l];
+        st = layer_compare(s, l * options->n_heads, control, ret + l * options->n_heads, err);
     }
     return st;
 }
 
-hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs_effects_wanted *wanted,
+hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs_effects_options *options,
                              const hs_run_control *control, hs_effect *ret_effects, hs_error *err)
 {
-    sweep s = sweep_describe(engine, wanted, hs_workspace_tokens(ws), control->n_threads);
+    sweep s = sweep_describe(engine, options, hs_workspace_tokens(ws), control->n_threads);
     hs__arena arena = {.base = hs_memory_create(sweep_bytes(s))};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for effects");
     s.ws = ws;
     sweep_layout(&s, &arena);
     const hs_status st = layers_compare(&s, control, ret_effects, err);
-    for (size_t i = 0; i < s.room; i++)
+    for (size_t i = 0; i < s.capacity; i++)
         hs_capture_destroy(s.captures[i]);
     free(arena.base);
     return st;

@@ -31,7 +31,7 @@ typedef struct hs_effect {
     float class_kl;      /* of the probabilities of all classes, nats; see hs_target_values */
 } hs_effect;
 
-typedef struct hs_effects_wanted {
+typedef struct hs_effects_options {
     /* The baseline: its capture is filled, its interventions apply to all variants. start is not read. */
     const hs_sequence *baseline;
     /* Heads to switch off; ascending, 0-based, unique. */
@@ -46,17 +46,17 @@ typedef struct hs_effects_wanted {
     /* Called with the number of heads done of n_layers * n_heads; may be NULL. */
     void (*progress)(void *context, size_t n_done);
     void *context;
-} hs_effects_wanted;
+} hs_effects_options;
 
 /* Returns |changed - baseline| / |baseline|; NAN if both are 0. */
 double hs_relative_change(const float *changed, const float *baseline, size_t n);
 
 /* Returns the bytes that a call allocates beside the workspace, which holds one text of the maximum
  * length. */
-size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_wanted *wanted, size_t n_threads);
+size_t hs_effects_bytes(const hs_engine *engine, const hs_effects_options *options, size_t n_threads);
 
 /* Computes the effects, ret_effects [n_layers][n_heads]. Fails with HS_NO_MEMORY, and with HS_CANCELLED
  * soon after control says so. */
 HS_MUST_USE hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws,
-                                         const hs_effects_wanted *wanted, const hs_run_control *control,
+                                         const hs_effects_options *options, const hs_run_control *control,
                                          hs_effect *ret_effects, hs_error *err);

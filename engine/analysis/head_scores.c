@@ -13,7 +13,7 @@ typedef struct sums {
 
 /* The data of a call. */
 typedef struct scoring {
-    const hs_head_scores_wanted *wanted;
+    const hs_head_scores_options *options;
     size_t T, n_threads;
     uint64_t state;   /* of the random numbers */
     int32_t *choices; /* [n_choices], shuffled further by each text */
@@ -25,7 +25,7 @@ typedef struct scoring {
 /* Draws different ids by the first steps of Fisher and Yates's shuffle, and repeats them. */
 static void text_draw(scoring *s)
 {
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     int32_t *first = s->ids + w->n_before, *second = first + w->length;
     for (size_t i = 0; i < w->length; i++) {
         s->state += HS_MIX_STEP;
@@ -40,7 +40,7 @@ static void text_draw(scoring *s)
 static void map_add(void *context, size_t sequence, size_t l, size_t h, const hs_observed_head *head)
 {
     const scoring *s = context;
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     const size_t T = s->T, n = w->length, second = w->n_before + n;
     sums rows = {0}, *sum = &s->sums[l * w->n_heads + h];
     (void)sequence;
@@ -58,22 +58,22 @@ static void map_add(void *context, size_t sequence, size_t l, size_t h, const hs
 /* Measures (base NULL) or carves the memory of a call. */
 static void scoring_layout(scoring *s, hs__arena *arena)
 {
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     s->choices = hs__arena_take(arena, w->n_choices * sizeof *s->choices);
     s->ids = hs__arena_take(arena, s->T * sizeof *s->ids);
     s->sums = hs__arena_take(arena, w->n_layers * w->n_heads * sizeof *s->sums);
     s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
 }
 
-static scoring scoring_describe(const hs_head_scores_wanted *wanted, size_t n_threads)
+static scoring scoring_describe(const hs_head_scores_options *options, size_t n_threads)
 {
-    return (scoring){.wanted = wanted,
-                     .T = wanted->n_before + 2 * wanted->length + wanted->n_after,
+    return (scoring){.options = options,
+                     .T = options->n_before + 2 * options->length + options->n_after,
                      .n_threads = n_threads > 1 ? n_threads : 1,
-                     .state = wanted->seed};
+                     .state = options->seed};
 }
 
-static hs_selection selection_of(const hs_head_scores_wanted *w)
+static hs_selection selection_of(const hs_head_scores_options *w)
 {
     return (hs_selection){w->layers, w->n_layers, w->heads, w->n_heads, 0};
 }
@@ -85,16 +85,16 @@ static size_t scoring_bytes(scoring s)
     return measure.used;
 }
 
-size_t hs_head_scores_bytes(const hs_engine *engine, const hs_head_scores_wanted *wanted, size_t n_threads)
+size_t hs_head_scores_bytes(const hs_engine *engine, const hs_head_scores_options *options, size_t n_threads)
 {
-    const scoring s = scoring_describe(wanted, n_threads);
-    const hs_selection selection = selection_of(wanted);
+    const scoring s = scoring_describe(options, n_threads);
+    const hs_selection selection = selection_of(options);
     return scoring_bytes(s) + hs_capture_bytes(hs_engine_shape(engine), &selection, s.T);
 }
 
 static void scoring_begin(scoring *s)
 {
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     memset(s->sums, 0, w->n_layers * w->n_heads * sizeof *s->sums);
     memcpy(s->choices, w->choices, w->n_choices * sizeof *s->choices);
     if (w->n_before > 0)
@@ -105,7 +105,7 @@ static void scoring_begin(scoring *s)
 
 static void scores_write(const scoring *s, hs_head_score *ret)
 {
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     const double n = (double)w->n_texts;
     for (size_t i = 0; i < w->n_layers * w->n_heads; i++)
         ret[i] = (hs_head_score){(float)(s->sums[i].previous / n), (float)(s->sums[i].duplicate / n),
@@ -115,7 +115,7 @@ static void scores_write(const scoring *s, hs_head_score *ret)
 static hs_status texts_run(scoring *s, const hs_engine *engine, hs_workspace *ws,
                            const hs_run_control *control, hs_error *err)
 {
-    const hs_head_scores_wanted *w = s->wanted;
+    const hs_head_scores_options *w = s->options;
     const hs_selection selection = selection_of(w);
     const hs_observer observer = {
         .attention = s->maps, .show = map_add, .context = s, .n_threads = s->n_threads};
@@ -137,10 +137,10 @@ static hs_status texts_run(scoring *s, const hs_engine *engine, hs_workspace *ws
 }
 
 hs_status hs_head_scores_compute(const hs_engine *engine, hs_workspace *ws,
-                                 const hs_head_scores_wanted *wanted, const hs_run_control *control,
+                                 const hs_head_scores_options *options, const hs_run_control *control,
                                  hs_head_score *ret_scores, hs_error *err)
 {
-    scoring s = scoring_describe(wanted, control->n_threads);
+    scoring s = scoring_describe(options, control->n_threads);
     hs__arena arena = {.base = hs_memory_create(scoring_bytes(s))};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for head scores");

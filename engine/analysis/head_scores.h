@@ -15,7 +15,7 @@ typedef struct hs_head_score {
     float previous, duplicate, induction;
 } hs_head_score;
 
-typedef struct hs_head_scores_wanted {
+typedef struct hs_head_scores_options {
     const int32_t *before, *after; /* special tokens around the text */
     size_t n_before, n_after;
     const int32_t *choices; /* ids to draw from, unique */
@@ -27,14 +27,14 @@ typedef struct hs_head_scores_wanted {
     size_t n_interventions;
     const uint16_t *layers, *heads; /* ascending, 0-based, unique */
     size_t n_layers, n_heads;
-} hs_head_scores_wanted;
+} hs_head_scores_options;
 
 /* Returns the bytes that a call allocates beside the workspace. */
-size_t hs_head_scores_bytes(const hs_engine *engine, const hs_head_scores_wanted *wanted, size_t n_threads);
+size_t hs_head_scores_bytes(const hs_engine *engine, const hs_head_scores_options *options, size_t n_threads);
 
 /* Computes the scores, ret_scores [n_layers][n_heads]. Fails with HS_NO_MEMORY, and with HS_CANCELLED soon
  * after control says so. */
 HS_MUST_USE hs_status hs_head_scores_compute(const hs_engine *engine, hs_workspace *ws,
-                                             const hs_head_scores_wanted *wanted,
+                                             const hs_head_scores_options *options,
                                              const hs_run_control *control, hs_head_score *ret_scores,
                                              hs_error *err);

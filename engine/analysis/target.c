@@ -141,14 +141,14 @@ static hs_status logits_compute(const reading *r, const float *rows, size_t n, f
                : hs_engine_predict(r->engine, rows, n, 0, r->n_threads, logits, err);
 }
 
-/* Sums the rows of all texts, `room` at a time. first [W] holds the first text's logits of classes. */
-static hs_status rows_sum(const reading *r, const float *rows, size_t n_texts, size_t room, float *logits,
+/* Sums the rows of all texts, `capacity` at a time. first [W] holds the first text's logits of classes. */
+static hs_status rows_sum(const reading *r, const float *rows, size_t n_texts, size_t capacity, float *logits,
                           float *first, double *values, double *divergences, hs_error *err)
 {
     const hs_architecture *architecture = hs_engine_architecture(r->engine);
     const size_t n_all = n_texts * r->n_rows;
     for (size_t at = 0, n; at < n_all; at += n) {
-        n = n_all - at < room ? n_all - at : room;
+        n = n_all - at < capacity ? n_all - at : capacity;
         const hs_status st = logits_compute(r, rows + at * architecture->shape.hidden, n, logits, err);
         if (st)
             return st;
@@ -184,12 +184,12 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
         return HS_OK;
     }
     const size_t most = HS_LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;
-    const size_t room = most < 1 ? 1 : most < n_all ? most : n_all;
-    float *logits = malloc((room + 1) * W * sizeof *logits);
+    const size_t capacity = most < 1 ? 1 : most < n_all ? most : n_all;
+    float *logits = malloc((capacity + 1) * W * sizeof *logits);
     if (!logits)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a target");
-    const hs_status st =
-        rows_sum(&r, rows, n_texts, room, logits, logits + room * W, ret_values, ret_divergences, err);
+    const hs_status st = rows_sum(&r, rows, n_texts, capacity, logits, logits + capacity * W, ret_values,
+                                  ret_divergences, err);
     free(logits);
     return st;
 }

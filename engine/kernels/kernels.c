@@ -30,9 +30,9 @@ const hs__kernels *hs__kernels_at(size_t index)
 
 const hs__kernels *hs__kernels_select(void)
 {
-    const char *wanted = getenv(HS_KERNELS_VARIABLE);
+    const char *name = getenv(HS_KERNELS_VARIABLE);
     const hs__kernels *kernels = hs__kernels_at(0);
-    for (size_t i = 1; wanted && *wanted && kernels && strcmp(kernels->name, wanted) != 0; i++)
+    for (size_t i = 1; name && *name && kernels && strcmp(kernels->name, name) != 0; i++)
         kernels = hs__kernels_at(i);
     return kernels;
 }

@@ -91,7 +91,7 @@ typedef struct hs__corpus_kept {
     float *maps;         /* [l][h][window][window], each with rows of the text's length */
     const float **heads; /* [l][h]: into maps */
     double *sums;        /* [n][n] */
-    void *room;          /* of engine/analysis/distances.h */
+    void *scratch;       /* of engine/analysis/distances.h */
 } hs__corpus_kept;
 /* Nothing without distances. */
 void hs__corpus_kept_layout(const hs__corpus_header *header, hs__arena *arena, hs__corpus_kept *ret_kept);

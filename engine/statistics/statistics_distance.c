@@ -14,8 +14,8 @@ void hs__corpus_kept_layout(const hs__corpus_header *header, hs__arena *arena, h
     ret->maps = hs__arena_floats(arena, n * W * W);
     ret->heads = hs__arena_take(arena, n * sizeof *ret->heads);
     ret->sums = hs__arena_take(arena, n * n * sizeof *ret->sums);
-    ret->room = hs__arena_take(arena, header->distances == HS_CORPUS_JS ? n * sizeof(double)
-                                                                        : hs_heads_hsic_room(n, W));
+    ret->scratch = hs__arena_take(arena, header->distances == HS_CORPUS_JS ? n * sizeof(double)
+                                                                           : hs_heads_hsic_bytes(n, W));
 }
 
 /* Above the diagonal of S, all of A. */
@@ -40,9 +40,9 @@ void hs__corpus_distances_add(hs_corpus_stats *stats, const hs__corpus_kept *kep
         return;
     memset(kept->sums, 0, n * n * sizeof *kept->sums);
     for (size_t row = 0; js && row < n_tokens; row++)
-        hs_heads_js_add(kept->heads, n, n_tokens, row, kept->room, kept->sums);
+        hs_heads_js_add(kept->heads, n, n_tokens, row, kept->scratch, kept->sums);
     if (!js)
-        hs_heads_hsic_add(kept->heads, n, n_tokens, kept->room, kept->sums);
+        hs_heads_hsic_add(kept->heads, n, n_tokens, kept->scratch, kept->sums);
     for (size_t i = 0; i < n * n; i++)
         hs__corpus_fixed_add(stats->fields[HS__F_DISTANCES] + 2 * i, kept->sums[i]);
 }

@@ -35,32 +35,32 @@ typedef struct dimensions {
     size_t n_dimensions, n[3];
 } dimensions;
 
-static void refuse_shape(binder *b, const char *file, const char *name, const dimensions *wanted)
+static void refuse_shape(binder *b, const char *file, const char *name, const dimensions *expected)
 {
     char text[80] = "";
-    for (size_t i = 0, used = 0; i < wanted->n_dimensions && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, i ? ", %zu" : "%zu", wanted->n[i]);
+    for (size_t i = 0, used = 0; i < expected->n_dimensions && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, i ? ", %zu" : "%zu", expected->n[i]);
     b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: tensor %s must have the shape [%s], as config.json says",
                         file, name, text);
 }
 
-static bool fits(const hs__entry *entry, const dimensions *wanted)
+static bool fits(const hs__entry *entry, const dimensions *expected)
 {
-    bool same = entry->n_dimensions == wanted->n_dimensions;
-    for (size_t i = 0; same && i < wanted->n_dimensions; i++)
-        same = entry->dimensions[i] == wanted->n[i];
+    bool same = entry->n_dimensions == expected->n_dimensions;
+    for (size_t i = 0; same && i < expected->n_dimensions; i++)
+        same = entry->dimensions[i] == expected->n[i];
     return same;
 }
 
 /* Checks a tensor's shape, dtype and values and returns it as a matrix: the first dimension is its rows. */
 static void take(binder *b, const char *file, const char *name, const hs__entry *entry,
-                 const dimensions *wanted, hs_tensor *ret_tensor)
+                 const dimensions *expected, hs_tensor *ret_tensor)
 {
     hs_tensor tensor = {.data = entry->data, .n_rows = 1, .n_columns = 1};
-    for (size_t i = 0; i < wanted->n_dimensions; i++)
-        *(i == 0 && wanted->n_dimensions > 1 ? &tensor.n_rows : &tensor.n_columns) *= wanted->n[i];
-    if (!fits(entry, wanted))
-        refuse_shape(b, file, name, wanted);
+    for (size_t i = 0; i < expected->n_dimensions; i++)
+        *(i == 0 && expected->n_dimensions > 1 ? &tensor.n_rows : &tensor.n_columns) *= expected->n[i];
+    if (!fits(entry, expected))
+        refuse_shape(b, file, name, expected);
     else if (!read_dtype(entry->dtype, &tensor.dtype))
         b->status = hs_fail(b->err, HS_BAD_MODEL, "%s: tensor %s has dtype %s; supported: F32, F16 and BF16",
                             file, name, entry->dtype);
@@ -73,7 +73,7 @@ static void take(binder *b, const char *file, const char *name, const hs__entry 
 }
 
 /* Binds <module>.<parameter>, or <module>.<old>, its name in checkpoints converted from TensorFlow. */
-static void bind_shape(binder *b, const char *parameter, const char *old, dimensions wanted,
+static void bind_shape(binder *b, const char *parameter, const char *old, dimensions expected,
                        hs_tensor *ret_tensor)
 {
     if (b->status)
@@ -87,7 +87,7 @@ static void bind_shape(binder *b, const char *parameter, const char *old, dimens
         shard = hs__shards_find(b->shards, name, &entry);
     }
     if (shard)
-        take(b, shard->tensors.file_name, name, &entry, &wanted, ret_tensor);
+        take(b, shard->tensors.file_name, name, &entry, &expected, ret_tensor);
     else
         b->status =
             hs_fail(b->err, HS_BAD_MODEL, "%s: no tensor %s.%s", b->shards->file_name, b->module, parameter);

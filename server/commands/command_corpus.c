@@ -89,7 +89,7 @@ static void table_fill(hs__option_table *table)
 
 typedef struct teller {
     bool terminal;
-    double told; /* seconds of the run */
+    double reported; /* seconds of the run */
     uint64_t n_bad, n_empty;
     json_t *bad; /* the list when there were n_bad, or NULL */
 } teller;
@@ -114,9 +114,9 @@ static void progress_print(const hs__corpus_progress *p, void *data)
         t->n_bad = p->bad_lines;
     }
     t->n_empty = p->empty_texts;
-    if (!t->terminal && p->seconds - t->told < LINE_SECONDS)
+    if (!t->terminal && p->seconds - t->reported < LINE_SECONDS)
         return;
-    t->told = p->seconds;
+    t->reported = p->seconds;
     if (hs__corpus_seconds_left(p) >= 0)
         snprintf(left, sizeof left, ", %s left", duration(hs__corpus_seconds_left(p), time));
     const int n_bad =

@@ -47,7 +47,7 @@ static const hs_option serve_options[] = {
      0, NULL},
     {"max-corpus", 0, "BYTES", "largest corpus to be sent (1G)", hs__set_bytes, AT(corpus_bytes_max), 1,
      1024.0 * (1 << 30), NULL},
-    {"max-state", 0, "BYTES", "room for all corpus runs (16G)", hs__set_bytes, AT(state_bytes_max), 1,
+    {"max-state", 0, "BYTES", "space for all corpus runs (16G)", hs__set_bytes, AT(state_bytes_max), 1,
      1024.0 * 1024 * (1 << 30), NULL},
     {"max-answer", 0, "BYTES", "largest answer (256M)", hs__set_bytes, AT(catalog.api.answer_bytes_max), 1024,
      64.0 * (1 << 30), NULL},
@@ -68,24 +68,24 @@ static const hs_option serve_options[] = {
 
 static size_t connections_by_descriptors(const hs_server_options *options)
 {
-    const size_t usual = 1024, possible = hs__connections_possible(options);
-    return usual < possible ? usual : possible;
+    const size_t ordinary = 1024, possible = hs__connections_possible(options);
+    return ordinary < possible ? ordinary : possible;
 }
 
 /* Sets limits that were not given from the memory of the machine, or of the container if that is less. */
 static void memory_share(hs_server_options *options)
 {
-    const size_t usual = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
+    const size_t ordinary = (size_t)256 << 20, limit = (size_t)hs__memory_limit();
     hs_api_options *api = &options->catalog.api;
-    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : usual;
+    const size_t answer = api->answer_bytes_max ? api->answer_bytes_max : ordinary;
     const size_t answers = (options->n_workers > 4 ? options->n_workers : 4) * answer;
     if (!options->client_memory_max)
         options->client_memory_max = answers < limit / 4 ? answers : limit / 4;
     if (api->cache_bytes_max == BY_MEMORY)
-        api->cache_bytes_max = usual < limit / 8 ? usual : limit / 8;
+        api->cache_bytes_max = ordinary < limit / 8 ? ordinary : limit / 8;
     /* An answer that can never fit is refused as too large, not as too much for the moment. */
     api->answer_bytes_max = answer < options->client_memory_max / 2 ? answer : options->client_memory_max / 2;
-    api->capture_bytes_max = 4 * usual < limit / 4 ? 4 * usual : limit / 4;
+    api->capture_bytes_max = 4 * ordinary < limit / 4 ? 4 * ordinary : limit / 4;
     api->captures_bytes_max = limit / 4;
     hs_runtime_keep(options->catalog.runtime, limit / 8);
 }

@@ -56,7 +56,7 @@ static bool is_file(int fd)
     return regular;
 }
 
-static bool is_wanted(const char *path)
+static bool is_named(const char *path)
 {
     const char *part = getenv("FAILING_CALL_PATH");
     return !part || strstr(path, part);
@@ -106,7 +106,7 @@ WRAP("mmap", void *, MAP_FAILED, mmap64, (void *at, size_t n, int how, int flags
         va_end(rest);                                                                                        \
         if (!real)                                                                                           \
             real = (int (*)(const char *path, int flags, ...))dlsym(RTLD_NEXT, #name);                       \
-        return is_wanted(path) && fails("open") ? -1 : real(path, flags, mode);                              \
+        return is_named(path) && fails("open") ? -1 : real(path, flags, mode);                               \
     }
 WRAP_OPEN(open)
 WRAP_OPEN(open64)

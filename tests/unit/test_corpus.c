@@ -646,7 +646,7 @@ static double distance_expected(hs_corpus_distance kind, size_t a, size_t b)
     const float *maps[N];
     for (size_t k = 0; k < n_texts; k++) {
         const size_t T = texts[k].n_tokens;
-        void *room = malloc(hs_heads_hsic_room(N, T));
+        void *room = malloc(hs_heads_hsic_bytes(N, T));
         for (size_t i = 0; i < N; i++)
             maps[i] = hs_capture_at(captures[k], kind == HS_CORPUS_JS ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY,
                                     i / N_HEADS, i % N_HEADS);
