@@ -176,12 +176,13 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(subst fuzzer-no-link,fuzzer,$(SAN)) -o $@ $^ $(LIBS)
 
-## make test-slow       proofs that take minutes: kill at every call, thirty kills, all backends, a soak
+## make test-slow       tests that take minutes: kill at every call, all backends, notebooks, a soak
 .PHONY: test-slow
 SOAK_MINUTES ?= 2
 test-slow: packages-build packages-test
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	$(PYTEST) -m slow || $(AGAIN)
+	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser-slow
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
 
 ## make test-arm64      cross-built, under qemu-user: unit tests, API tests that compare with the references

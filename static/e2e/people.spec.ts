@@ -25,7 +25,7 @@ for (const [name, width, fragment, act] of [
   ["dark experiment on a phone", 390, "view=experiment&edits=m1.7&at=3&lens=1&tone=logprob_change", "dark"],
   ["dark corpus on a phone", 390, "view=corpus", "dark"],
 ] as const)
-  test(`axe finds nothing serious or moderate: ${name}`, async ({ watched: page, home }) => {
+  test(`axe finds nothing serious or moderate: ${name}`, { tag: "@slow" }, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height: 800 });
     // A colour half way to another is no finding.
     await page.emulateMedia({ colorScheme: act === "dark" ? "dark" : "light", reducedMotion: "reduce" });

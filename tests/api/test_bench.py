@@ -85,6 +85,7 @@ def test_experiments_in_passes(figures):
     assert experiments["effects"] > 1 and str(round(experiments["effects"], 1)) in figures[1]
 
 
+@pytest.mark.slow
 def test_experiments_with_predictions(tmp_path):
     done = run(PASSES, "--quick", "--cores", 1, "--json", tmp_path / "figures.json")
     assert done.returncode == 0, done.stderr

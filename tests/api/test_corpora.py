@@ -424,6 +424,7 @@ def test_orderly_stops_do_not_count_as_kills(start_server, tmp_path):
     wait(server, path)
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_texts_that_are_still_to_be_counted(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, body_of(["the cat sat on the mat. " * 90] * 3000), "max_tokens=512").headers["Location"]
@@ -686,6 +687,7 @@ def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server,
         assert wait(server, path)["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     count = 3000 if SANITIZED else 15000  # not done before the database is held
@@ -717,7 +719,7 @@ def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_p
     assert server.process.stdout.read() == b"" and server.wait() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number):
     count = 3000 if SANITIZED else 15000  # not done before the signal
     lines = texts(count, seed=14)

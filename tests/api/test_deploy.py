@@ -94,6 +94,7 @@ def test_state_lies_in_a_volume():
         assert f"\n{line}" in unit
 
 
+@pytest.mark.slow
 def test_image_has_the_libraries_that_the_program_needs():
     assert "packages.sh runtime" in (ROOT / "Dockerfile").read_text().split("\nFROM ")[-1]
     listed = subprocess.run([ROOT / "deploy" / "packages.sh", "list", "runtime"], capture_output=True, text=True, check=True)

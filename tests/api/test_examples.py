@@ -26,11 +26,14 @@ def execute(notebook, headscope, tmp_path, **variables):
 
 
 @pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
-@pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
+@pytest.mark.parametrize("notebook", [
+    pytest.param(path, marks=() if path.stem == "quick-start" else pytest.mark.slow, id=path.name)
+    for path in sorted(EXAMPLES.glob("*.ipynb"))])
 def test_notebook_runs(notebook, headscope, tmp_path):
     assert '"image/png"' in execute(notebook, headscope, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("jupyter-nbconvert"), reason="jupyter-nbconvert is not installed")
 @pytest.mark.parametrize("notebook, variable", [("experiments", "MODEL"), ("two-models", "OTHER_MODEL")])
 def test_notebook_with_a_model_of_ones_own(notebook, variable, headscope, tmp_path):

@@ -29,6 +29,7 @@ def compiled(server, tmp_path_factory):
     return where / "made" / "js"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["fetch", "sdk"])
 def test_generated_client(compiled, server, program):
     done = subprocess.run(["node", compiled / f"{program}.js", server.url], capture_output=True, text=True)

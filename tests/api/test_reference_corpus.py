@@ -110,7 +110,7 @@ def check_listed(report, reference, name):
 
 
 @pytest.mark.parametrize(("make_texts", "options", "settings"), [
-    (made_up_texts, [], {}), (paragraphs, [], {}),
+    (made_up_texts, [], {}), pytest.param(paragraphs, [], {}, marks=pytest.mark.slow),
     (pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"], OTHERWISE),
 ])
 def test_report_is_the_references(make_texts, options, settings, tmp_path):

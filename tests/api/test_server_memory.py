@@ -37,6 +37,7 @@ class Small(Server):
             return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) >> 10
 
 
+@pytest.mark.slow
 def test_what_all_workers_compute_in_is_bounded_together(tmp_path):
     """More workers than memory for what each may ask: some wait, all are answered."""
     server = Small("--workers", str(WORKERS), folder=tmp_path)

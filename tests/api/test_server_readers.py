@@ -4,6 +4,7 @@ import resource
 import socket
 import time
 
+import pytest
 from conftest import post_bytes, read_all
 
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -28,6 +29,7 @@ def read_at(client, rate, seconds):
     return data
 
 
+@pytest.mark.slow
 def test_a_steady_reader_of_lines_gets_them_all(start_server):
     """It reads a little faster than it must, and slower than the server computes, for longer than an answer's grace."""
     server = start_server()
