@@ -20,6 +20,10 @@ typedef HPDF_UINT16 dash_length;
 typedef HPDF_REAL dash_length;
 #endif
 
+/* libharu loses blocks when it runs out of memory. So it takes them from pools, which end with the document.
+ */
+#define POOL_BYTES (64 << 10)
+
 typedef struct page {
     HPDF_Doc doc;
     HPDF_Page page;
@@ -184,9 +188,20 @@ static void page_read(page *p, hs__buffer *b)
     b->size += p->failed ? 0 : size;
 }
 
+/* libharu allocates through these, so that tests can refuse it memory. */
+static void *memory_take(HPDF_UINT n)
+{
+    return malloc(n);
+}
+
+static void memory_free(void *block)
+{
+    free(block);
+}
+
 hs_status hs__picture_pdf(const hs__picture *d, hs__buffer *b, hs_error *err)
 {
-    page p = {.doc = HPDF_New(NULL, NULL), .height = d->height};
+    page p = {.doc = HPDF_NewEx(NULL, memory_take, memory_free, POOL_BYTES, NULL), .height = d->height};
     p.failed = !p.doc;
     if (!p.failed)
         page_begin(&p, d);

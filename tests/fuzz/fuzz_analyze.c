@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static hs_api *api;
-static hs_api_worker *worker;
+/* Answers are small in the first, which refuses larger ones; figures take more. */
+enum { SMALL, FIGURES, N_APIS };
+static hs_api *apis[N_APIS];
+static hs_api_worker *workers[N_APIS];
 
 static void require(bool promise)
 {
@@ -23,15 +25,18 @@ static void start(void)
     hs_runtime *runtime = NULL;
     hs_model *model = NULL;
     hs_engine *engine = NULL;
-    const hs_api_options options = {.answer_bytes_max = 100 << 10, .cache_bytes_max = 64 << 10};
     char dir[64];
     folder_create(dir); /* a pass through the embedded model would be most of an execution's time */
     checkpoint_write(&(checkpoint){0}, dir);
-    require(
-        !hs_model_open(dir, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
-        !hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL) &&
-        !hs_api_create(&options, &api, NULL) && !hs_api_add_model(api, "mini", model, engine, NULL) &&
-        !hs_api_worker_create(api, &worker, NULL));
+    require(!hs_model_open(dir, &model, NULL) && !hs_runtime_create(1, &runtime, NULL) &&
+            !hs_engine_create(runtime, hs_model_architecture(model), &(hs_engine_options){0}, &engine, NULL));
+    for (int k = 0; k < N_APIS; k++) {
+        const hs_api_options options = {.answer_bytes_max = k == SMALL ? 100 << 10 : 32 << 20,
+                                        .cache_bytes_max = 64 << 10};
+        require(!hs_api_create(&options, &apis[k], NULL) &&
+                !hs_api_add_model(apis[k], "mini", model, engine, NULL) &&
+                !hs_api_worker_create(apis[k], &workers[k], NULL));
+    }
     folder_remove(dir); /* it is mapped */
 }
 
@@ -75,9 +80,33 @@ static void check_npz(const hs_response *response)
     require(memcmp(response->body + n - 22, "PK\x05\x06", 4) == 0);
 }
 
+/* A figure ends as its format does. Text of the request stays within its element or field. */
+static void check_figure(const hs_response *response)
+{
+    static const struct {
+        const char *media_type, *begin, *end;
+    } figures[] = {
+        {"image/svg+xml", "<svg ", "</svg>\n"},
+        {"application/pdf", "%PDF-", "%%EOF\n"},
+        {"text/csv", "panel,row,column,", "\n"},
+    };
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+        const size_t n_begin = strlen(figures[k].begin), n_end = strlen(figures[k].end);
+        if (strcmp(response->content_type, figures[k].media_type) != 0)
+            continue;
+        require(response->body_bytes > n_begin + n_end);
+        require(memcmp(response->body, figures[k].begin, n_begin) == 0);
+        require(memcmp(response->body + response->body_bytes - n_end, figures[k].end, n_end) == 0);
+        require(strcmp(figures[k].media_type, "image/svg+xml") != 0 ||
+                !memmem(response->body, response->body_bytes, "<script", 7));
+        return;
+    }
+    require(false); /* a media type that nobody knows */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!api)
+    if (!apis[SMALL])
         start();
     char head[256] = "";
     const uint8_t *line = memchr(data, '\n', size);
@@ -97,15 +126,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .body = (const char *)data + n_skip,
         .body_bytes = size - n_skip,
     };
+    const int k = size && memmem(data, size, "figure", 6) ? FIGURES : SMALL;
     hs_response response;
-    hs_api_handle(api, worker, &request, &response);
+    hs_api_handle(apis[k], workers[k], &request, &response);
     require(response.status == 200 || (response.status >= 400 && response.status < 500));
     if (strcmp(response.content_type, "application/x-npz") == 0)
         check_npz(&response);
     else if (strcmp(response.content_type, "application/x-safetensors") == 0)
         check_safetensors(&response);
-    else
+    else if (strstr(response.content_type, "json"))
         check_json(&response);
+    else
+        check_figure(&response);
     hs_response_finish(&response);
     return 0;
 }
