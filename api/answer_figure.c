@@ -13,6 +13,8 @@
 #define LABELLED_MAX    4 /* maps of a figure whose axes have labels */
 #define TOKEN_BYTES_MAX 1024
 
+enum { EFFECTS = 6 }; /* panels of a figure of effects, the most of those that are no maps */
+
 /* The parts that make one figure. */
 typedef struct maker {
     const hs__answer *answer;
@@ -62,7 +64,7 @@ unsigned hs__figure_outputs(const hs__figure_request *figure)
 size_t hs__figure_n_panels(const hs__analysis_request *analysis)
 {
     const hs__figure_request *figure = &analysis->figure;
-    return is_map(figure) ? analysis->n_layers * analysis->n_heads * n_shown(figure) : 4;
+    return is_map(figure) ? analysis->n_layers * analysis->n_heads * n_shown(figure) : EFFECTS;
 }
 
 /* Returns the number of cells that have a token in them. */
@@ -79,7 +81,7 @@ size_t hs__figure_csv_bytes_max(const hs__analysis_request *analysis, const hs_s
     const size_t n_heads = analysis->n_layers * analysis->n_heads;
     const size_t cells = is_map(&analysis->figure) ? hs__figure_n_panels(analysis) * n_tokens * n_tokens
                          : analysis->figure.kind == HS__FIGURE_DISTANCES ? n_heads * n_heads
-                                                                         : 4 * n_heads;
+                                                                         : EFFECTS * n_heads;
     const size_t labelled = labelled_cells(analysis, shape, n_tokens);
     return cells * HS__FIGURE_ROW_BYTES(n_label) + labelled * HS__FIGURE_ROW_BYTES(TOKEN_BYTES_MAX) + 128;
 }
@@ -91,7 +93,7 @@ size_t hs__figure_bytes_max(const hs__analysis_request *analysis, const hs_shape
     const size_t cells = labelled_cells(analysis, shape, n_tokens);
     const size_t images = 5 * HS__FIGURE_PIXELS_MAX + (1 << 20); /* RGB or base64, and the PDF's font */
     const size_t n_panels = hs__figure_n_panels(analysis),
-                 n_labelled = n_panels <= LABELLED_MAX ? n_panels : 0;
+                 n_labelled = is_map(&analysis->figure) && n_panels > LABELLED_MAX ? 0 : n_panels;
     return images + 2048 * n_panels + (2 * n * n_labelled + cells) * TOKEN_BYTES_MAX;
 }
 
@@ -127,6 +129,14 @@ static void range_set(hs__panel *p)
     }
     if (!(p->high > p->low))
         p->high = p->low + 1;
+}
+
+/* Puts 0 in the middle of the colours, where they are lightest. */
+static void range_balance(hs__panel *p)
+{
+    p->palette = HS__PALETTE_SIGNED;
+    p->high = fmaxf(p->high, -p->low);
+    p->low = -p->high;
 }
 
 /* Gives panels of one palette the widest of their ranges. */
@@ -254,6 +264,8 @@ static hs_status effects_make(maker *m, hs_error *err)
     panel_add(m, "effects_similarity_change", "change of similarity");
     panel_add(m, "effects_prediction_kl", "KL of predictions");
     panel_add(m, "effects_logprob_change", "change of log probability");
+    panel_add(m, "effects_target_change", "change of the target");
+    panel_add(m, "effects_class_kl", "KL of classes");
     size_t n_kept = 0; /* panels that have a value */
     for (size_t i = 0; i < m->n_panels; i++)
         if (has_value(&m->panels[i]))
@@ -268,6 +280,8 @@ static hs_status effects_make(maker *m, hs_error *err)
         range_set(p);
         const size_t n = strlen(p->title);
         snprintf(p->title + n, sizeof p->title - n, ", %.2g to %.2g", (double)p->low, (double)p->high);
+        if (p->low < 0)
+            range_balance(p);
     }
     return HS_OK;
 }

@@ -1,4 +1,6 @@
 """The target of effects and changes, beside what each head's own intervention changes in the outputs."""
+import csv
+import io
 import sys
 from pathlib import Path
 
@@ -169,3 +171,22 @@ def test_targets_that_are_refused(served, model, target, pointer, part):
     answer = served.post("/analyze", {"text": TEXT, "model": model, "outputs": ["effects"], "target": target})
     assert answer.status == 422, answer.body
     assert answer.json()["pointer"] == pointer and part in answer.json()["detail"], answer.json()
+
+
+@pytest.mark.parametrize(("model", "target", "also"), [
+    ("one", {"class": 1}, "KL of classes"), ("mini", {"token": "war", "position": 2}, "change of hidden states"),
+    ("gpt2", {"loss": True}, "KL of predictions"),
+])
+def test_the_figure_of_effects_shows_the_target(served, model, target, also):
+    fields = {"text": TEXT, "model": model, "target": target, "layers": [0, 1]}
+    answer = served.post("/analyze?format=csv", {**fields, "figure": {"kind": "effects"}})
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode(), newline="")))
+    assert {"change of the target", also} <= {row["panel"].split(", ")[0] for row in rows}
+    effects = ask(served, outputs=["effects"], **fields)["effects"]
+    for row in rows:
+        if row["panel"].startswith("change of the target"):
+            effect = effects[int(row["row"])][int(row["column"])]
+            assert float(row["value"]) == pytest.approx(effect["target_change"], rel=1e-6, abs=1e-9)
+            assert (row["row_label"], row["column_label"]) == (row["row"], row["column"])
+    svg = served.post("/analyze?format=svg", {**fields, "figure": {"kind": "effects", "width_mm": 170}}).body.decode()
+    assert "change of the target" in svg
