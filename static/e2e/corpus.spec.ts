@@ -168,7 +168,7 @@ test("which head does what, over a run: label, sort, filter and search", async (
   await expect(rows).toHaveCount(1);
   await expect(rows.first()).toContainText(/^L6 H2sentence/);
   await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
-  await page.getByRole("region", { name: "Patterns of all heads" }).getByRole("button", { name: "Same sentence" }).click();
+  await page.getByRole("region", { name: "Patterns of all heads" }).getByRole("button", { name: "Sentence", exact: true }).click();
   await expect(page).toHaveURL(/runcolumn=-sentence/);
   await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
   await page.getByLabel("Find heads").fill("token before");
