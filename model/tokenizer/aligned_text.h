@@ -72,10 +72,10 @@ static inline hs__range hs__text_view_source(const hs__text_view *view, const un
 
 /* Passes each character of the view, with its source, to `put`, which appends to ret_text. Returns false as
  * soon as `put` does. */
-static inline bool hs__text_view_map(const hs__text_view *view,
-                                     bool (*put)(hs__aligned_text *text, uint32_t code_point,
-                                                 hs__range source),
-                                     hs__aligned_text *ret_text)
+static inline __attribute__((always_inline)) bool
+hs__text_view_map(const hs__text_view *view,
+                  bool (*put)(hs__aligned_text *text, uint32_t code_point, hs__range source),
+                  hs__aligned_text *ret_text)
 {
     const unsigned char *at = view->bytes;
     bool ok = true;
