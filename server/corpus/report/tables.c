@@ -47,7 +47,7 @@ static const json_t *member(const json_t *object, const char *path)
     return object;
 }
 
-/* Writes the template; "{path}" stands for that member of the object: a text, or a whole number. */
+/* Writes the template; "{path}" stands for that member of the object: a text, or an integer. */
 static void filled_write(FILE *out, const json_t *object, const char *template)
 {
     for (const char *at = template; *at;) {
