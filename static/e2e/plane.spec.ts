@@ -100,7 +100,7 @@ test("previous token and repeated tokens are found by their words; where no head
   await open(page, home, "text=The+cat+sat."); // nothing is repeated
   await page.getByLabel("Find heads").fill("repeated tokens");
   await expect(page.getByText("No head has this pattern")).toBeVisible();
-  await page.getByRole("button", { name: "Show all, sorted by: attention on repeats" }).click();
+  await page.getByRole("button", { name: "Show all, sorted by: attention: repeats" }).click();
   await expect(page).toHaveURL(/sort=repeated/);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await page.getByLabel("Find heads").fill("like 40·5");

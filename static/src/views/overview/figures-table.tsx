@@ -3,6 +3,7 @@ import type { Answer } from "../../app/answer";
 import {
   FIGURE_NAMES,
   FIGURES,
+  isScore,
   patternName,
   patternOf,
   soundValueOf,
@@ -43,6 +44,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
   const rows = answer.layers.flatMap(
     (_, l) => summary[l]?.map((known, head): Row => ({ l, head, summary: known })) ?? [],
   );
+  const scored = rows.some(({ summary: known }) => known.scores);
   const figureColumn = (name: Figure): Column<Row> => ({
     key: name,
     name: FIGURES[name].name,
@@ -69,7 +71,7 @@ export function FiguresTable({ answer, summary }: { answer: Answer; summary: Kno
       words: true,
       cell: ({ summary: known }) => patternName(known) || "–",
     },
-    ...FIGURE_NAMES.map(figureColumn),
+    ...FIGURE_NAMES.filter((name) => scored || !isScore(name)).map(figureColumn),
   ];
   return (
     <Sortable
