@@ -57,17 +57,18 @@ export function svgOf({ picture, provenance }: Exportable): Blob {
   return new Blob([new XMLSerializer().serializeToString(surface.root)], { type: "image/svg+xml" });
 }
 
-export function csvText(rows: (string | number)[][], provenance: Provenance): string {
+export function csvText(rows: (string | number)[][]): string {
   const cell = (value: string | number): string => {
     const text = String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const comment = `# ${JSON.stringify(provenance)}`;
-  return `${[comment, ...rows.map((row) => row.map(cell).join(","))].join("\r\n")}\r\n`;
+  return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 
-export const csvOf = ({ rows, provenance }: Exportable): Blob =>
-  new Blob([csvText(rows(), provenance)], { type: "text/csv;charset=utf-8" });
+// Readers of CSV take no comments, so a table says in a second file where it comes from.
+export const csvOf = ({ rows }: Exportable): Blob => new Blob([csvText(rows())], { type: "text/csv;charset=utf-8" });
+export const originOf = ({ provenance }: Exportable): Blob =>
+  new Blob([`${JSON.stringify(provenance, null, 2)}\n`], { type: "application/json" });
 
 // The service's own file, or one made here where there is more to put in: a second side, numbers of all heads.
 export async function arraysOf({ provenance: { request, second }, heads }: Exportable): Promise<Blob> {

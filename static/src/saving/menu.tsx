@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { frameOf } from "../app/embed";
 import { token } from "../app/token";
 import { useApp } from "../ui/context";
-import { arraysOf, csvOf, curlOf, headRowsOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
+import { arraysOf, csvOf, curlOf, headRowsOf, originOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
 
 interface Item {
   label: string;
@@ -60,6 +60,7 @@ function fileItems(of: Exportable): Item[] {
           ),
         ]
       : []),
+    saved("JSON", "model and request of the table", `${name}.json`, () => originOf(of)),
     ...requestItems(of),
   ];
 }
