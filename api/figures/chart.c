@@ -363,8 +363,9 @@ static void plots_draw(const plot *whole, size_t across)
     for (size_t k = 0; k < c->n_series; k++) {
         plot p = *whole;
         char name[32];
+        const size_t n_above = k / across;
         p.left += (double)(k % across) * pitch;
-        p.top += (double)(k / across) * row + LINE * p.font;
+        p.top += (double)n_above * row + LINE * p.font;
         p.width = pitch - 8;
         p.height = row - LINE * p.font - 4;
         y_axis_draw(&p, k % across == 0);
@@ -398,8 +399,9 @@ static void chart_lay(const hs__chart *c, hs__picture *d)
     p.width = d->width - p.left - EDGE - (is_named(c) ? names_width(c) : 4);
     const size_t fit = (size_t)fmax(1, p.width / SMALL_WIDTH);
     const size_t across = fit < c->n_series ? fit : c->n_series;
+    const size_t down = is_apart(c) ? (c->n_series + across - 1) / across : 1;
     if (is_apart(c))
-        p.height = (double)((c->n_series + across - 1) / across) * (SMALL_HEIGHT + LINE * font + 4);
+        p.height = (double)down * (SMALL_HEIGHT + LINE * font + 4);
     d->height = p.top + p.height + 2 * LINE * font + EDGE + 2;
     frame_draw(&p, p.left, d->height - EDGE);
     if (is_apart(c)) {

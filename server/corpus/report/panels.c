@@ -460,19 +460,23 @@ static hs_status heads_grid(hs__drawing *d, const hs__report_panel *p, double lo
     const size_t L = d->o.n_layers, A = d->o.n_heads, n = L * A;
     grid_labels g = {.texts = calloc(n + L + A, sizeof *g.texts),
                      .labels = calloc(n + L + A, sizeof *g.labels)};
-    float *values = calloc(n, sizeof *values);
-    hs_status st =
-        g.texts && g.labels && values ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    for (size_t k = 0; !st && k < n; k++) {
+    float *values = calloc(n + 1, sizeof *values);
+    if (!g.texts || !g.labels || !values) {
+        free(values);
+        free(g.texts);
+        free(g.labels);
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
+    }
+    for (size_t k = 0; k < n; k++) {
         values[k] = (float)d->values[k];
         if (isfinite(d->values[k]))
             label_set(&g, k, "%.2f", fabs(d->values[k]) < 0.005 ? 0 : d->values[k]); /* never -0.00 */
         else
             g.labels[k] = "";
     }
-    for (size_t l = 0; !st && l < L; l++)
+    for (size_t l = 0; l < L; l++)
         label_set(&g, n + l, "%.0f", (double)d->o.layers[l]);
-    for (size_t h = 0; !st && h < A; h++)
+    for (size_t h = 0; h < A; h++)
         label_set(&g, n + L + h, "%.0f", (double)h);
     hs__panel panel = {.n_rows = L,
                        .n_columns = A,
@@ -487,8 +491,7 @@ static hs_status heads_grid(hs__drawing *d, const hs__report_panel *p, double lo
                        .low = (float)low,
                        .high = (float)high};
     snprintf(panel.title, sizeof panel.title, "%s", p->title);
-    if (!st)
-        st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
+    const hs_status st = panel_draw(&panel, fmin(WIDE, 40 + 9 * (double)A), ret, err);
     free(values);
     free(g.texts);
     free(g.labels);
