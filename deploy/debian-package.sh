@@ -45,7 +45,7 @@ Depends: libc6, $depends
 Recommends: ca-certificates
 Section: science
 Priority: optional
-Description: shows how BERT-like encoders pay attention
+Description: shows how transformers pay attention
  headscope computes attention maps, context similarity matrices and pairs of
  similar tokens for every head of an encoder, and shows them in a web viewer.
  It answers over HTTP, runs over corpora and comes with a small model.

@@ -1,4 +1,4 @@
-/* model.h - opens a BERT-like checkpoint: its weights, architecture and tokenizer.
+/* model.h - opens the checkpoint of a transformer: its weights, architecture and tokenizer.
  *
  * An hs_model never changes after it is opened, so any thread may read it. Weights stay in the mapped file or
  * in the program's image. The engine reads them once and packs its own copies.

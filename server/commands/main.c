@@ -34,7 +34,7 @@ static const hs_command *command_find(const char *name)
 static void help_print(FILE *out)
 {
     fprintf(out, "usage: headscope COMMAND [OPTION]...\n"
-                 "Shows how BERT-like encoders pay attention.\n\n");
+                 "Shows how transformers pay attention.\n\n");
     for (const hs_command *const *command = commands; *command; command++)
         fprintf(out, "  %-10s %s\n", (*command)->name, (*command)->summary);
     fprintf(out, "  %-10s %s\n", "help", "Explains a command, as in: headscope help serve");
@@ -54,7 +54,7 @@ static int help_of(const hs_command *command, const char *option)
 static int man_print(void)
 {
     printf(".TH HEADSCOPE 1 \"\" \"headscope %s\" \"User Commands\"\n"
-           ".SH NAME\nheadscope \\- shows how BERT-like encoders pay attention\n"
+           ".SH NAME\nheadscope \\- shows how transformers pay attention\n"
            ".SH SYNOPSIS\n\\fBheadscope\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH COMMANDS\n",
            HS_VERSION);
     for (const hs_command *const *command = commands; *command; command++)
@@ -115,21 +115,21 @@ static int unknown(const char *name)
 }
 
 /* headscope help [COMMAND | --man | --completion] */
+static bool is_one_of(const char *name, const char *a, const char *b, const char *c)
+{
+    return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
+}
+
 static int help_main(const char *about)
 {
     if (about && strcmp(about, "--man") == 0)
         return man_print();
     if (about && strcmp(about, "--completion") == 0)
         return completion_print();
-    if (about)
+    if (about && !is_one_of(about, "help", "version", "--help"))
         return command_find(about) ? help_of(command_find(about), "--help") : unknown(about);
     help_print(stdout);
     return HS_EXIT_DONE;
-}
-
-static bool is_one_of(const char *name, const char *a, const char *b, const char *c)
-{
-    return strcmp(name, a) == 0 || strcmp(name, b) == 0 || strcmp(name, c) == 0;
 }
 
 /* Opens /dev/null in place of each standard descriptor that is closed: else the next file or socket would get

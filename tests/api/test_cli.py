@@ -65,6 +65,7 @@ def test_help_by_every_name(command):
     pages = {headscope(*arguments).stdout for arguments in ((command, "--help"), (command, "-h"), ("help", command))}
     assert len(pages) == 1
     assert {headscope(name).stdout for name in ("help", "-h", "--help")} == {headscope("--help").stdout}
+    assert headscope("help", "help").stdout == headscope("help", "version").stdout == headscope("--help").stdout
 
 
 @pytest.mark.parametrize("name", ["version", "--version", "-V"])

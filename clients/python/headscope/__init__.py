@@ -1,4 +1,4 @@
-"""headscope from Python: texts in, the heads of a BERT-like encoder out as NumPy arrays.
+"""headscope from Python: texts in, the heads of a transformer out as NumPy arrays.
 
     import headscope
 
