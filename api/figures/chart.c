@@ -354,7 +354,7 @@ static void plot_draw(const plot *p)
         names_draw(p);
 }
 
-/* Draws a small plot for each series; `whole` is the room of all of them. */
+/* Draws a small plot for each series; `whole` is the plot that holds all of them. */
 static void plots_draw(const plot *whole, size_t across)
 {
     const hs__chart *c = whole->chart;
@@ -416,12 +416,12 @@ static void chart_lay(const hs__chart *c, hs__picture *d)
 static void ranking_lay(const hs__chart *c, hs__picture *d)
 {
     const double font = c->font_pt, row = 1.6 * font, left = RANKING_SHARE * d->width;
-    const double room = d->width - left - EDGE - hs__font_width(" 100.0 %") * font,
+    const double width_max = d->width - left - EDGE - hs__font_width(" 100.0 %") * font,
                  top = EDGE + 2 * LINE * font;
     d->height = top + row * (double)c->n + LINE * font + EDGE + 2;
     text_at(d, EDGE, EDGE + 0.9 * font, font, HS__ANCHOR_START, INK, c->title);
     for (size_t i = 0; i < c->n; i++) {
-        const double y = top + row * (double)i, length = c->values[i] / c->values[0] * room;
+        const double y = top + row * (double)i, length = c->values[i] / c->values[0] * width_max;
         char share[32];
         hs__draw_text(
             d,

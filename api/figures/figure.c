@@ -251,13 +251,13 @@ static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
     hs__draw_box(d, left, top, y->plot_width, y->plot_height, FAINT);
 }
 
-/* Returns a round distance of ticks that leaves room for their numbers. */
-static size_t tick_step(double pitch, double room)
+/* Returns a round distance of ticks at which their numbers do not touch. */
+static size_t tick_step(double pitch, double distance_min)
 {
     static const size_t factors[] = {1, 2, 5};
     for (size_t ten = 1; ten < 1000000; ten *= 10)
         for (size_t k = 0; k < 3; k++)
-            if ((double)(ten * factors[k]) * pitch >= room)
+            if ((double)(ten * factors[k]) * pitch >= distance_min)
                 return ten * factors[k];
     return 1000000;
 }

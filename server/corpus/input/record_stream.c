@@ -27,7 +27,7 @@ typedef struct file_kind {
 struct hs__record_stream {
     const char *const *paths;
     size_t n_paths, file; /* the open one, or the next to open */
-    const hs__input_format *told;
+    const hs__input_format *given;
     const atomic_int *stop;
     hs__unpacked *stream; /* NULL between files */
     file_kind *kinds;     /* [n_paths] */
@@ -74,7 +74,7 @@ static hs_status files_measure(hs__record_stream *input, hs_error *err)
     return HS_OK;
 }
 
-hs_status hs__record_stream_open(const char *const *paths, size_t n_paths, const hs__input_format *told,
+hs_status hs__record_stream_open(const char *const *paths, size_t n_paths, const hs__input_format *given,
                                  const atomic_int *stop, hs__record_stream **ret_input, hs_error *err)
 {
     hs__record_stream *input = calloc(1, sizeof *input);
@@ -84,7 +84,7 @@ hs_status hs__record_stream_open(const char *const *paths, size_t n_paths, const
     }
     input->paths = paths;
     input->n_paths = n_paths;
-    input->told = told;
+    input->given = given;
     input->stop = stop;
     input->buffer = malloc(READ_BYTES);
     input->kinds = calloc(n_paths, sizeof *input->kinds);
@@ -151,7 +151,7 @@ static hs_status file_open(hs__record_stream *input, hs_error *err)
     const bool has_mark = input->end >= 3 && memcmp(input->buffer, "\xef\xbb\xbf", 3) == 0;
     if (has_mark) /* a byte order mark, as some editors put it there */
         bytes_pass(input, 3);
-    st = hs__record_layout_find(path, input->buffer + input->start, input->end - input->start, input->told,
+    st = hs__record_layout_find(path, input->buffer + input->start, input->end - input->start, input->given,
                                 &layout, err);
     if (st)
         return st;
@@ -352,7 +352,7 @@ static hs_status texts_look(hs__record_stream *input, const char *path, hs_error
             return st == HS_CANCELLED ? HS_OK : st;
         if (!line.bytes)
             return hs__no_texts(path, input->place.n_lines, first_line, first, err);
-        st = record_check(&line, input->told->field, why);
+        st = record_check(&line, input->given->field, why);
         if (st != HS_BAD_REQUEST)
             return st ? hs_fail(err, st, "no memory to look at '%s'", path) : HS_OK;
         if (!first_line) {
@@ -363,11 +363,11 @@ static hs_status texts_look(hs__record_stream *input, const char *path, hs_error
     return HS_OK; /* the run will see, as beyond CHECK_BYTES */
 }
 
-hs_status hs__record_stream_check(const char *path, const hs__input_format *told, hs__text_format *ret_format,
-                                  bool *ret_packed, hs_error *err)
+hs_status hs__record_stream_check(const char *path, const hs__input_format *given,
+                                  hs__text_format *ret_format, bool *ret_packed, hs_error *err)
 {
     hs__record_stream *input = NULL;
-    hs_status st = hs__record_stream_open(&path, 1, told, NULL, &input, err);
+    hs_status st = hs__record_stream_open(&path, 1, given, NULL, &input, err);
     if (st)
         return st;
     st = texts_look(input, path, err);

@@ -41,11 +41,11 @@ typedef struct hs__stream_place {
     char sha256[HS_SHA256_HEX];
 } hs__stream_place;
 
-/* Opens a stream. paths and told, the format of the files, must outlive it. HS_IO: a file cannot be read; all
- * are checked now and opened in turn. Reading ends with HS_CANCELLED once *stop is non-zero (stop may be
+/* Opens a stream. paths and given, the format of the files, must outlive it. HS_IO: a file cannot be read;
+ * all are checked now and opened in turn. Reading ends with HS_CANCELLED once *stop is non-zero (stop may be
  * NULL), because a small compressed file can hold a very long record. */
 HS_MUST_USE hs_status hs__record_stream_open(const char *const *paths, size_t n_paths,
-                                             const hs__input_format *told, const atomic_int *stop,
+                                             const hs__input_format *given, const atomic_int *stop,
                                              hs__record_stream **ret_input, hs_error *err);
 void hs__record_stream_close(hs__record_stream *input); /* NULL is fine */
 
@@ -63,7 +63,7 @@ json_t *hs__record_stream_formats(const hs__record_stream *input);
 
 /* Detects the format of a file and searches its beginning for a text. HS_INVALID: none was found. HS_IO as
  * above. */
-HS_MUST_USE hs_status hs__record_stream_check(const char *path, const hs__input_format *told,
+HS_MUST_USE hs_status hs__record_stream_check(const char *path, const hs__input_format *given,
                                               hs__text_format *ret_format, bool *ret_packed, hs_error *err);
 /* Fails with HS_INVALID for an input without a text. first_line, why: the first bad record; 0: all are empty.
  */

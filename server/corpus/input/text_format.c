@@ -241,11 +241,11 @@ static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
     return looks_rows(p, "\t,;", 2, ret) ? ret->format : HS__FORMAT_TEXT;
 }
 
-hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *told,
+hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *given,
                                  hs__record_layout *ret, hs_error *err)
 {
-    const peek p = {bytes, n, *told->field ? told->field : "text"};
-    hs__text_format format = told->format ? told->format : format_of_path(path);
+    const peek p = {bytes, n, *given->field ? given->field : "text"};
+    hs__text_format format = given->format ? given->format : format_of_path(path);
     hs_status st = text_check(path, &p, err);
     *ret = (hs__record_layout){0};
     if (st)
@@ -256,10 +256,10 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
         st = rows_layout(path, &p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
     if (format == HS__FORMAT_JSON && n && !begins_array(&p))
         st = hs_fail(err, HS_INVALID, "'%s' is no JSON array: it does not begin with a bracket", path);
-    if (*told->field && n &&
+    if (*given->field && n &&
         (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
-                     hs__input_format_name(format), told->field);
+                     hs__input_format_name(format), given->field);
     ret->format = format;
     return st;
 }

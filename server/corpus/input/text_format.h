@@ -50,5 +50,5 @@ typedef struct hs__record_layout {
  * HS_INVALID: it is no text, or lacks the column or field. */
 #define HS__FORMAT_PEEK ((size_t)1 << 18)
 HS_MUST_USE hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n,
-                                             const hs__input_format *told, hs__record_layout *ret_layout,
+                                             const hs__input_format *given, hs__record_layout *ret_layout,
                                              hs_error *err);

@@ -105,7 +105,7 @@ hs__pick hs__pick_default(const hs_corpus_options *o)
                       .t = o->threshold_main};
 }
 
-/* ---- room ---- */
+/* ---- memory ---- */
 
 static size_t larger(size_t a, size_t b)
 {
@@ -113,7 +113,7 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Returns the most numbers that a panel reads at once (panels.c). */
-static size_t room_of(const hs_corpus_options *o)
+static size_t values_max(const hs_corpus_options *o)
 {
     const size_t bins = larger(HS_CORPUS_SHARE_BINS, o->n_thresholds);
     size_t n = 3 * larger(o->tokens_max, HS_CORPUS_BINS + 1);
@@ -127,10 +127,10 @@ hs_status hs__drawing_init(hs__drawing *d, const hs_corpus_stats *stats, const j
 {
     *d = (hs__drawing){.stats = stats, .o = hs_corpus_stats_options(stats), .report = report, .maps = maps};
     d->n_arrays = hs_corpus_arrays(stats, d->arrays);
-    d->n_room = room_of(&d->o);
-    d->values = malloc(d->n_room * sizeof *d->values);
-    d->places = malloc(d->n_room * sizeof *d->places);
-    d->counts = malloc(d->n_room * sizeof *d->counts);
+    d->n_values = values_max(&d->o);
+    d->values = malloc(d->n_values * sizeof *d->values);
+    d->places = malloc(d->n_values * sizeof *d->places);
+    d->counts = malloc(d->n_values * sizeof *d->counts);
     d->pixels = malloc(maps->side * maps->side);
     d->map_values = malloc(maps->side * maps->side * sizeof *d->map_values);
     if (d->values && d->places && d->counts && d->pixels && d->map_values)

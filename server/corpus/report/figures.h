@@ -31,7 +31,7 @@ typedef struct hs__drawing {
     const hs__report_maps *maps;
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     size_t n_arrays;
-    size_t n_room; /* elements of each of these */
+    size_t n_values; /* elements of each of these */
     double *values, *places;
     int64_t *counts;
     unsigned char *pixels; /* [side][side] */

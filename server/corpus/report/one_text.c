@@ -15,7 +15,7 @@
 enum { MAPS_MAX = 6, NAME_BYTES = 96, CELLS = HS__ONE_TEXT_TOKENS * HS__ONE_TEXT_TOKENS };
 
 /* Memory of one figure. */
-typedef struct room {
+typedef struct scene {
     char names[HS__ONE_TEXT_TOKENS][NAME_BYTES];
     const char *tokens[HS__ONE_TEXT_TOKENS];
     size_t marks[HS__ONE_TEXT_TOKENS];
@@ -24,7 +24,7 @@ typedef struct room {
     hs__panel panels[MAPS_MAX];
     size_t n_panels;
     float values[MAPS_MAX][CELLS];
-} room;
+} scene;
 
 static const json_t *one_text(const hs__drawing *d)
 {
@@ -32,7 +32,7 @@ static const json_t *one_text(const hs__drawing *d)
 }
 
 /* Reads the tokens. Returns false if there is no text. */
-static bool tokens_read(const hs__drawing *d, room *r)
+static bool tokens_read(const hs__drawing *d, scene *r)
 {
     const json_t *model = json_object_get(json_object_get(d->report, "provenance"), "model");
     const char *kind = json_string_value(json_object_get(model, "tokenizer"));
@@ -50,9 +50,9 @@ static bool tokens_read(const hs__drawing *d, room *r)
 
 /* Returns the memory of a figure with the text's tokens. NULL: there is no text, or no memory, which is then
  * the status. */
-static room *room_create(const hs__drawing *d, hs_status *ret_st, hs_error *err)
+static scene *scene_create(const hs__drawing *d, hs_status *ret_st, hs_error *err)
 {
-    room *r = one_text(d) ? calloc(1, sizeof *r) : NULL;
+    scene *r = one_text(d) ? calloc(1, sizeof *r) : NULL;
     *ret_st = r || !one_text(d) ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     if (r && !tokens_read(d, r)) {
         free(r);
@@ -78,7 +78,7 @@ static bool values_read(const json_t *values, size_t n, float *ret, hs__panel *p
     return isfinite(panel->low) && isfinite(panel->high);
 }
 
-static void map_add(room *r, const json_t *map)
+static void map_add(scene *r, const json_t *map)
 {
     const json_t *head = json_object_get(map, "head"), *kind = json_object_get(map, "kind");
     const bool attends = json_is_string(kind) && strcmp(json_string_value(kind), "attention") == 0;
@@ -103,7 +103,8 @@ static void map_add(room *r, const json_t *map)
              (double)p->high);
 }
 
-static hs_status maps_draw(const room *r, const char *title, size_t n_across, hs__picture *ret, hs_error *err)
+static hs_status maps_draw(const scene *r, const char *title, size_t n_across, hs__picture *ret,
+                           hs_error *err)
 {
     const hs__figure figure = {.title = title,
                                .caption = title,
@@ -120,7 +121,7 @@ hs_status hs__one_text_attention(hs__drawing *d, const hs__report_panel *panel, 
 {
     (void)at;
     hs_status st;
-    room *r = room_create(d, &st, err);
+    scene *r = scene_create(d, &st, err);
     if (!r)
         return st;
     const json_t *maps = json_object_get(one_text(d), "maps");
@@ -133,7 +134,7 @@ hs_status hs__one_text_attention(hs__drawing *d, const hs__report_panel *panel, 
     return st;
 }
 
-static void high_read(const hs__drawing *d, room *r)
+static void high_read(const hs__drawing *d, scene *r)
 {
     const json_t *high = json_object_get(one_text(d), "high");
     for (size_t k = 0; k < json_array_size(high); k++) {
@@ -148,7 +149,7 @@ hs_status hs__one_text_marked(hs__drawing *d, const hs__report_panel *panel, hs_
 {
     (void)at;
     hs_status st;
-    room *r = room_create(d, &st, err);
+    scene *r = scene_create(d, &st, err);
     if (!r)
         return st;
     const json_t *maps = json_object_get(one_text(d), "maps");
@@ -169,7 +170,7 @@ hs_status hs__one_text_marked(hs__drawing *d, const hs__report_panel *panel, hs_
 /* ---- tokens ---- */
 
 /* Gives a marked token the number of its first appearance among the marked ones. */
-static void colours_number(room *r)
+static void colours_number(scene *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n_tokens; i++)
@@ -178,7 +179,7 @@ static void colours_number(room *r)
                 r->marks[i] = k < i ? r->marks[k] : ++n;
 }
 
-static void pairs_read(const json_t *pairs, room *r)
+static void pairs_read(const json_t *pairs, scene *r)
 {
     for (size_t k = 0; k < json_array_size(pairs); k++)
         for (size_t side = 0; side < 2; side++) {
@@ -194,7 +195,7 @@ hs_status hs__one_text_tokens(hs__drawing *d, const hs__report_panel *panel, hs_
     (void)at;
     hs_status st;
     char title[128];
-    room *r = room_create(d, &st, err);
+    scene *r = scene_create(d, &st, err);
     if (!r)
         return st;
     const size_t k = (size_t)panel->which;

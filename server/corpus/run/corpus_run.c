@@ -35,7 +35,7 @@ typedef struct run {
     bool expected;                       /* the size of the file of pairs was estimated */
     uint64_t n_saves;                    /* of this session */
     double seconds_before, share_before; /* of the sessions before */
-    double started, saved, told;         /* seconds of the monotonic clock */
+    double started, saved, reported;     /* seconds of the monotonic clock */
 } run;
 
 static bool stopped(const run *r)
@@ -199,9 +199,9 @@ double hs__corpus_seconds_left(const hs__corpus_progress *p)
 static void tell(run *r, bool always)
 {
     const double t = hs_clock_seconds();
-    if (!r->job->progress || (!always && t - r->told < PROGRESS_MS / 1e3))
+    if (!r->job->progress || (!always && t - r->reported < PROGRESS_MS / 1e3))
         return;
-    r->told = t;
+    r->reported = t;
     const uint64_t done = atomic_load(&r->shared.n_texts);
     const double seconds = t - r->started;
     const uint64_t n_empty = r->empty_before + atomic_load(&r->shared.n_empty),
@@ -520,7 +520,7 @@ static hs_status run_complete(run *r, hs_error *err)
     return r->results.done ? finish(r, err) : hs_fail(err, HS_CANCELLED, "stopped");
 }
 
-/* Completes the file of pairs; st is the status of the run, which is told first. */
+/* Completes the file of pairs; st is the status of the run, which is set before. */
 static hs_status pairs_end(run *r, hs_status st, hs_error *err)
 {
     hs_error why = {0};

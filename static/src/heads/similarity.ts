@@ -1,7 +1,7 @@
 // One head's similarity in the overview, computed from the head's outputs O: T x d numbers travel instead of
 // T x T, and negative similarities survive. Runs in the worker.
 
-// S = O O' [T][T] with diagonal 0, in the room given. Two rows by four at a time: eight sums that do not wait for each other. At the edge
+// S = O O' [T][T] with diagonal 0, in the array given. Two rows by four at a time: eight sums that do not wait for each other. At the edge
 // the last row stands in for those beyond it.
 export function similarityOf(outputs: Float32Array, T: number, S = new Float32Array(T * T)): Float32Array {
   const d = T ? outputs.length / T : 0;

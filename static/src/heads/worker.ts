@@ -43,15 +43,15 @@ function partsOf<A extends Uint8Array | Uint16Array>(layer: A, H: number): A[] {
   return Array.from({ length: H }, (_, h) => layer.subarray(h * size, (h + 1) * size) as A);
 }
 
-let room = new Float32Array(0); // one head's S after the other
+let scratch = new Float32Array(0); // one head's S after the other
 
 function replyTo(order: Order): Reply {
   const { kind, key, T, H } = order;
   if (kind === "attention")
     return { kind, key, heads: partsOf(order.maps, H).map((map) => profileOf(map, T, 1 / 255, order.kinds)) };
-  if (room.length !== T * T) room = new Float32Array(T * T);
+  if (scratch.length !== T * T) scratch = new Float32Array(T * T);
   const similarity = (halves: Uint16Array): Float32Array => {
-    const S = similarityOf(fromHalves(halves), T, room);
+    const S = similarityOf(fromHalves(halves), T, scratch);
     leaveOut(S, T, order.out);
     return S;
   };

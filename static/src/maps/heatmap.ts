@@ -281,10 +281,10 @@ export class Heatmap {
   }
 
   private fit(g: CanvasRenderingContext2D, text: string): string {
-    const room = this.margin - 8;
-    if (g.measureText(text).width <= room) return text;
+    const width = this.margin - 8;
+    if (g.measureText(text).width <= width) return text;
     let end = text.length - 1;
-    while (end > 1 && g.measureText(`${text.slice(0, end)}…`).width > room) end--;
+    while (end > 1 && g.measureText(`${text.slice(0, end)}…`).width > width) end--;
     return `${text.slice(0, end)}…`;
   }
 
@@ -336,10 +336,10 @@ export class Heatmap {
   private clearLabels(g: CanvasRenderingContext2D, t: number, align: "left" | "right"): void {
     const step = labelStep(this.cell, LABEL),
       reach = LABEL + 3,
-      room = this.margin - 5;
+      width = this.margin - 5;
     g.fillStyle = this.palette.page;
     for (let other = Math.ceil((t - reach / this.cell) / step) * step; (other - t) * this.cell <= reach; other += step)
-      g.fillRect(align === "left" ? -2 : -room, (other - t) * this.cell - 7, room + 2, 14);
+      g.fillRect(align === "left" ? -2 : -width, (other - t) * this.cell - 7, width + 2, 14);
   }
 
   private drawOverlay(): void {
