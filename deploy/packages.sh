@@ -31,7 +31,7 @@ name_here() {
 # Succeeds if any of NEW|OLD is installed.
 installed() {
     for name in $(echo "$1" | tr '|' ' '); do
-        if dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed; then return 0; fi
+        if dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed; then return 0; fi
     done
     return 1
 }
