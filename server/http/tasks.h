@@ -10,8 +10,8 @@
  *
  * A worker takes a batch. If a worker is idle, a task starts at once and alone. If several tasks wait when a
  * worker becomes idle, it takes the first one and the next ones as long as all are short. It takes at most
- * the queue divided by the workers. Each task can be cancelled: a pass stops when all tasks of its batch are cancelled.
- * `done` is called for all of them when the batch is complete. */
+ * the queue divided by the workers. Each task can be cancelled: a pass stops when all tasks of its batch are
+ * cancelled. `done` is called for all of them when the batch is complete. */
 #pragma once
 
 #include "api/api.h"
