@@ -180,7 +180,7 @@ $(BUILD)/fuzzer/%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY)
 .PHONY: test-slow
 SOAK_MINUTES ?= 2
 test-slow: packages-build packages-test
-	@$(MAKE) --no-print-directory -j$(JOBS) all
+	@$(MAKE) --no-print-directory -j$(JOBS) all $(PASSES)
 	$(PYTEST) -m slow || $(AGAIN)
 	cd static && HEADSCOPE=$(abspath $(BINARY)) npm run --silent test:browser-slow
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(SOAK_MINUTES)
