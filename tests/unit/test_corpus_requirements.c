@@ -88,8 +88,9 @@ static uint64_t memory_peak(void)
     return peak;
 }
 
-/* The thread sanitizer keeps four bytes and more beside each one that was touched. */
-#ifdef __SANITIZE_THREAD__
+/* The sanitizers keep shadow bytes beside each byte touched, and the address sanitizer also keeps freed
+ * blocks. */
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { SHADOWED = true };
 #else
 enum { SHADOWED = false };
