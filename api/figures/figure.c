@@ -245,9 +245,13 @@ static void image_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
                       .palette = (unsigned)p->palette};
     snprintf(where.name, sizeof where.name, "%s", p->name ? p->name : "");
     unsigned char *pixels = hs__draw_image(d, &where);
-    for (size_t i = 0; pixels && i < where.n_down; i++)
-        for (size_t j = 0; j < where.n_across; j++)
-            pixels[i * where.n_across + j] = colour_index(p, strongest(p, i / scale * n, j / scale * n, n));
+    for (size_t i = 0; pixels && i < where.n_down; i += scale) {
+        unsigned char *row = pixels + i * where.n_across;
+        for (size_t j = 0; j < where.n_across; j += scale)
+            memset(row + j, colour_index(p, strongest(p, i / scale * n, j / scale * n, n)), scale);
+        for (size_t k = 1; k < scale; k++)
+            memcpy(row + k * where.n_across, row, where.n_across);
+    }
     hs__draw_box(d, left, top, y->plot_width, y->plot_height, FAINT);
 }
 

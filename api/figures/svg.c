@@ -2,7 +2,9 @@
  */
 #include "api/figures/picture.h"
 #include "api/formats/base64.h"
+#include "api/formats/number.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,16 +76,27 @@ static void chunk_add(hs__buffer *png, const char kind[4], const void *data, siz
     u32_add(png, crc);
 }
 
-/* Compresses the rows, each after a 0: the filter "none". Returns NULL if memory is short. */
+/* Writes a row after its filter: "up" and zeros if it is that above, which packs best, else "none" and the
+ * row. */
+static void row_filter(const hs__mark *m, size_t y, unsigned char *ret)
+{
+    const unsigned char *row = m->pixels + y * m->n_across;
+    const bool repeated = y > 0 && memcmp(row, row - m->n_across, m->n_across) == 0;
+    ret[0] = repeated ? 2 : 0;
+    if (repeated)
+        memset(ret + 1, 0, m->n_across);
+    else
+        memcpy(ret + 1, row, m->n_across);
+}
+
+/* Compresses the rows. Returns NULL if memory is short. */
 static unsigned char *rows_pack(const hs__mark *m, uLongf *ret_n)
 {
     const size_t n = (m->n_across + 1) * m->n_down;
     *ret_n = compressBound((uLong)n);
     unsigned char *rows = malloc(n), *packed = malloc(*ret_n);
-    for (size_t y = 0; rows && y < m->n_down; y++) {
-        rows[y * (m->n_across + 1)] = 0;
-        memcpy(rows + y * (m->n_across + 1) + 1, m->pixels + y * m->n_across, m->n_across);
-    }
+    for (size_t y = 0; rows && y < m->n_down; y++)
+        row_filter(m, y, rows + y * (m->n_across + 1));
     if (!rows || !packed || compress2(packed, ret_n, rows, (uLong)n, 6) != Z_OK) {
         free(packed);
         packed = NULL;
@@ -164,11 +177,28 @@ static void paint_add(hs__buffer *b, const hs__mark *m)
     }
 }
 
+/* Writes a length to a hundredth of a point. Returns the end. */
+static char *length_print(char *to, double length)
+{
+    return hs_float_print(to, (float)(round(100 * length) / 100), 6);
+}
+
+/* A page has thousands of points, and printf would take half of the time that it takes to write one. */
+static void point_add(hs__buffer *b, char step, const double point[2])
+{
+    char text[2 + 2 * HS__NUMBER_BYTES_MAX], *end = text;
+    *end++ = step;
+    end = length_print(end, point[0]);
+    *end++ = ' ';
+    end = length_print(end, point[1]);
+    hs__buffer_add(b, text, (size_t)(end - text));
+}
+
 static void path_add(hs__buffer *b, const hs__mark *m)
 {
     hs__buffer_text(b, "<path d=\"");
     for (size_t i = 0; i < m->n_points; i++)
-        add(b, "%c%.2f %.2f", i ? 'L' : 'M', m->points[i][0], m->points[i][1]);
+        point_add(b, i ? 'L' : 'M', m->points[i]);
     hs__buffer_text(b, m->filled ? "z\"" : "\"");
     paint_add(b, m);
 }

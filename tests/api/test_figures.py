@@ -47,9 +47,14 @@ def pixels(image):
         assert zlib.crc32(data[at + 4:at + 8 + size]) == struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0]
         at += 12 + size
     width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
-    rows = zlib.decompress(chunks[b"IDAT"])
+    packed = zlib.decompress(chunks[b"IDAT"])
     palette = [tuple(chunks[b"PLTE"][3 * i:3 * i + 3]) for i in range(256)]
-    return [[palette[i] for i in rows[y * (width + 1) + 1:(y + 1) * (width + 1)]] for y in range(height)]
+    rows = []
+    for y in range(height):
+        kind, row = packed[y * (width + 1)], packed[y * (width + 1) + 1:(y + 1) * (width + 1)]
+        assert kind == 0 or (kind == 2 and not any(row))  # no filter, or "up" by which a row is that above
+        rows.append([palette[i] for i in row] if kind == 0 else rows[-1])
+    return rows
 
 
 @pytest.mark.parametrize("kind", KINDS)
