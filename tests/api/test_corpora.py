@@ -690,7 +690,7 @@ def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server,
 @pytest.mark.slow
 def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
-    count = 3000 if SANITIZED else 15000  # not done before the database is held
+    count = 2000 if SANITIZED else 8000  # not done before the database is held
     path = send(server, body_of(texts(count, seed=19))).headers["Location"]
     db = sqlite3.connect(tmp_path / "state" / "corpora.db", timeout=PATIENCE, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")
@@ -721,7 +721,7 @@ def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_p
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number):
-    count = 3000 if SANITIZED else 15000  # not done before the signal
+    count = 2000 if SANITIZED else 8000  # not done before the signal
     lines = texts(count, seed=14)
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, gzip.compress(body_of(lines))).headers["Location"]

@@ -21,7 +21,7 @@ CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 @pytest.mark.skipif(not shutil.which(CHROMIUM), reason="chromium is not installed")
 @pytest.mark.parametrize(("options", "small"), [([], False), (["--layers", "last", "--max-tokens", "9"], False), ([], True)])
 def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
-    ndjson(tmp_path / "in", texts(40, seed=8))
+    ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", *options, small=small)
     assert done.returncode == 0, done.stderr
     page = tmp_path / "out" / "report.html"
@@ -62,7 +62,7 @@ def picture(svg):
 
 
 def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
-    ndjson(tmp_path / "in", texts(40, seed=8))
+    ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "all", "--max-tokens", "24", "--layers", "all")
     assert done.returncode == 0, done.stderr
     # The layer with the most negative similarities depends on the weights.
@@ -99,7 +99,7 @@ def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
 
 def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
     """Figures 4, 5 and 9 show the first example, in shards too, with the maps of an answer."""
-    ndjson(tmp_path / "in", texts(40, seed=8))
+    ndjson(tmp_path / "in", texts(12, seed=8))
     whole, shards = tmp_path / "whole", [tmp_path / f"shard-{k}" for k in range(2)]
     for out, options in [(whole, []), *((out, ["--shard", f"{k}/2"]) for k, out in enumerate(shards))]:
         done = corpus(headscope, tmp_path / "in", "-o", out, *options, small=False)
@@ -156,7 +156,7 @@ def shown(svg):
 
 
 def test_charts_have_readable_labels_that_do_not_overlap(headscope, tmp_path):
-    ndjson(tmp_path / "in", texts(40, seed=8))
+    ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", "--max-tokens", "24")
     assert done.returncode == 0, done.stderr
     source = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
