@@ -89,6 +89,18 @@ static void row_filter(const hs__mark *m, size_t y, unsigned char *ret)
         memcpy(ret + 1, row, m->n_across);
 }
 
+/* Compresses bytes by their runs, of which the rows of cells consist. Returns false if memory is short. */
+static bool runs_pack(unsigned char *bytes, size_t n, unsigned char *to, uLongf *n_to)
+{
+    z_stream stream = {.next_in = bytes, .avail_in = (uInt)n, .next_out = to, .avail_out = (uInt)*n_to};
+    if (deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS, 8, Z_RLE) != Z_OK)
+        return false;
+    const bool packed = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    *n_to = stream.total_out;
+    deflateEnd(&stream);
+    return packed;
+}
+
 /* Compresses the rows. Returns NULL if memory is short. */
 static unsigned char *rows_pack(const hs__mark *m, uLongf *ret_n)
 {
@@ -97,7 +109,7 @@ static unsigned char *rows_pack(const hs__mark *m, uLongf *ret_n)
     unsigned char *rows = malloc(n), *packed = malloc(*ret_n);
     for (size_t y = 0; rows && y < m->n_down; y++)
         row_filter(m, y, rows + y * (m->n_across + 1));
-    if (!rows || !packed || compress2(packed, ret_n, rows, (uLong)n, 6) != Z_OK) {
+    if (!rows || !packed || !runs_pack(rows, n, packed, ret_n)) {
         free(packed);
         packed = NULL;
     }

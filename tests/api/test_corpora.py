@@ -690,7 +690,7 @@ def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server,
 @pytest.mark.slow
 def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
-    count = 2000 if SANITIZED else 8000  # not done before the database is held
+    count = 1500 if SANITIZED else 4000  # not done before the database is held
     path = send(server, body_of(texts(count, seed=19))).headers["Location"]
     db = sqlite3.connect(tmp_path / "state" / "corpora.db", timeout=PATIENCE, isolation_level=None)
     db.execute("BEGIN IMMEDIATE")

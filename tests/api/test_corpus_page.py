@@ -149,7 +149,7 @@ def shown(svg):
         if text.get("transform"):
             continue
         x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
-        width = 0.62 * size * len(text.text or "")
+        width = size * sum(0.4 if letter in "fijlrt.,:;'|!()[] " else 0.62 for letter in text.text or "")
         left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
         found.append((left, left + width, y, size, text.text))
     return found

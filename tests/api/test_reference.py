@@ -264,13 +264,19 @@ def check_all(case):
 MODELS = [*checkpoint.VARIANTS, "mini"]
 
 
-# Of these three also by the portable backend; of all others in `make test-slow`.
-PORTABLE = ["mini", "distilbert", "no_prefix"]
+# Of these also by the portable backend; of all others in `make test-slow`.
+PORTABLE = ["distilbert", "no_prefix"]
+# The reference takes seconds for their many heads; `make test-slow` runs what smaller models show as well.
+LARGE = ["mini", "deep"]
+
+
+def slow_if(condition, *values):
+    return pytest.param(*values, marks=pytest.mark.slow if condition else ())
 
 
 @pytest.mark.parametrize(("model", "backend"), [
-    *((model, "default") for model in MODELS),
-    *(pytest.param(model, "openblas", marks=() if model in PORTABLE else pytest.mark.slow) for model in MODELS)])
+    *(slow_if(model == "deep", model, "default") for model in MODELS),
+    *(slow_if(model not in PORTABLE, model, "openblas") for model in MODELS)])
 def test_every_figure(analyze, folders, model, backend):
     options = [] if backend == "default" else ["--backend", backend]
     case = Case(folders[model], analyze(model, "paragraph", *options))
@@ -284,14 +290,15 @@ def test_short_texts_and_pairs(analyze, folders, model, text):
     check_all(Case(folders[model], analyze(model, text)))
 
 
-@pytest.mark.parametrize("text", ["paragraph", "pair", "word", "empty"])
-@pytest.mark.parametrize("model", ["mini", "no_prefix"])
+@pytest.mark.parametrize(("model", "text"), [
+    slow_if((model, text) == ("mini", "paragraph"), model, text)
+    for model in ("mini", "no_prefix") for text in ("paragraph", "pair", "word", "empty")])
 def test_special_tokens_masked(analyze, folders, model, text):
     case = Case(folders[model], analyze(model, text, "--special-tokens", "mask"), masks=True)
     check_all(case)
 
 
-@pytest.mark.parametrize("tau", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("tau", [slow_if(True, 0.05), 0.5, 1.0])
 def test_thresholds(analyze, folders, tau):
     case = Case(folders["mini"], analyze("mini", "paragraph", "--threshold", str(tau),
                                          "--attention-threshold", str(tau)))
@@ -316,7 +323,8 @@ def test_divergence_of_attention(analyze, folders, model):
     assert case.answer["head_distances"].max() <= np.log(2)
 
 
-@pytest.mark.parametrize("model, text", [*((model, "paragraph") for model in MODELS), ("mini", "pair"), ("mini", "empty")])
+@pytest.mark.parametrize(("model", "text"), [
+    *(slow_if(model in LARGE, model, "paragraph") for model in MODELS), ("mini", "pair"), ("mini", "empty")])
 def test_residual_space(analyze, folders, model, text):
     """Similarities of what heads write, and all that is made of them."""
     case = Case(folders[model], analyze(model, text, "--similarity-space", "residual"))

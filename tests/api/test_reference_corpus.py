@@ -111,7 +111,8 @@ def check_listed(report, reference, name):
 
 @pytest.mark.parametrize(("make_texts", "options", "settings"), [
     (made_up_texts, [], {}), pytest.param(paragraphs, [], {}, marks=pytest.mark.slow),
-    (pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"], OTHERWISE),
+    pytest.param(pairs_of_words, ["--special-tokens", "mask", "--attention-threshold", "0.5", "--sentence-ends", "!,the"],
+                 OTHERWISE, marks=pytest.mark.slow),
 ])
 def test_report_is_the_references(make_texts, options, settings, tmp_path):
     texts = make_texts()
@@ -152,7 +153,7 @@ def chance_of(seed, number, position):
 OFF = [experiments.Intervention([0, 3], [1, 4], "zero"), experiments.Intervention([7], [2], "mean")]
 
 
-@pytest.mark.parametrize("distance", ["cka", "js"])
+@pytest.mark.parametrize("distance", ["cka", pytest.param("js", marks=pytest.mark.slow)])
 def test_an_experiment_is_the_references(distance, tmp_path):
     """Similarities of what heads write, with some heads off, their distances, and what the model then predicts."""
     texts, layers = made_up_texts()[1:7], [0, 4, 11]

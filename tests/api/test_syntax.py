@@ -164,6 +164,7 @@ def test_the_report_says_what_the_arrays_are(whole):
         assert len(entry["axes"]) == arrays[name].ndim, name
 
 
+@pytest.mark.slow
 def test_shards_workers_and_resumed_runs_give_the_same(treebank, whole, tmp_path):
     parts = [tmp_path / f"part-{i}" for i in range(2)]
     for i, part in enumerate(parts):
