@@ -45,8 +45,20 @@ typedef struct hs__head_scores_request {
     size_t length, sequences, seed;
 } hs__head_scores_request;
 
+/* The field effects_of: what effects does to each head. */
+typedef struct hs__effects_of {
+    hs_intervention_kind kind; /* ZERO, SCALE, MEAN or PATCH */
+    float factor;              /* of SCALE */
+    uint8_t source;            /* of PATCH */
+    bool asked;
+} hs__effects_of;
+
 /* Outputs that run passes of their own, as bits. */
-enum { HS__PASSES_EFFECTS = 1, HS__PASSES_HEAD_SCORES = 2 };
+enum { HS__PASSES_EFFECTS = 1, HS__PASSES_HEAD_SCORES = 2, HS__PASSES_PATCH_MAP = 4 };
+
+/* A set of rows of api/outputs.h, as bits. */
+typedef uint64_t hs__outputs;
+#define HS__OUTPUT(i) ((hs__outputs)1 << (i))
 
 /* Outputs of task heads, and of the head for next tokens, as bits. */
 enum {
@@ -86,7 +98,7 @@ typedef struct hs__analysis_request {
     size_t n_ids;
     size_t model; /* number in the api's list */
     size_t max_tokens;
-    unsigned outputs;                                    /* a set of rows of api/outputs.h */
+    hs__outputs outputs;
     uint16_t layers[HS_LAYERS_MAX], heads[HS_HEADS_MAX]; /* ascending, unique */
     size_t n_layers, n_heads;
     unsigned similarity_space; /* HS__SPACE_... */
@@ -111,6 +123,7 @@ typedef struct hs__analysis_request {
     size_t n_sentence_ends;
     hs__prediction_request predictions;
     hs__head_scores_request head_scores;
+    hs__effects_of effects_of;
     unsigned task_outputs; /* HS__TASK_... of the requested outputs */
     hs_target target;      /* kind NONE: not named; see api/field_target.h */
     hs_pooling pooling;    /* n 0: the checkpoint's */

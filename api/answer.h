@@ -10,7 +10,7 @@
 #include "engine/analysis/effects.h"
 #include "engine/analysis/head_scores.h"
 
-#define HS__OUTPUTS_MAX 32 /* a set of them is an unsigned */
+#define HS__OUTPUTS_MAX 64 /* a set of them is an hs__outputs */
 
 typedef struct hs__answer {
     const hs__served_model *model;
@@ -23,8 +23,11 @@ typedef struct hs__answer {
     const hs_capture *capture;  /* NULL when the outputs need none */
     const hs_capture *baseline; /* of the pass without interventions; NULL if there are none */
 
+    const hs_capture *other; /* of the text that effects_of patches from; NULL if there is none */
+
     const hs_effect *effects;         /* [n_layers][n_heads]; NULL if not requested */
     const hs_head_score *head_scores; /* likewise */
+    const float *patch_map;           /* [L + 1][T], likewise */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];

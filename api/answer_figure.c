@@ -13,7 +13,7 @@
 #define LABELLED_MAX    4 /* maps of a figure whose axes have labels */
 #define TOKEN_BYTES_MAX 1024
 
-enum { EFFECTS = 6 }; /* panels of a figure of effects, the most of those that are no maps */
+enum { EFFECTS = 7 }; /* panels of a figure of effects, the most of those that are no maps */
 
 /* The parts that make one figure. */
 typedef struct maker {
@@ -29,9 +29,9 @@ typedef struct maker {
 
 /* ---- the request ---- */
 
-static unsigned output_bit(const char *name)
+static hs__outputs output_bit(const char *name)
 {
-    return 1U << hs__output_find(name, strlen(name));
+    return HS__OUTPUT(hs__output_find(name, strlen(name)));
 }
 
 static bool is_map(const hs__figure_request *figure)
@@ -45,9 +45,9 @@ static size_t n_shown(const hs__figure_request *figure)
     return figure->show == HS__SHOW_BOTH ? 2 : 1;
 }
 
-unsigned hs__figure_outputs(const hs__figure_request *figure)
+hs__outputs hs__figure_outputs(const hs__figure_request *figure)
 {
-    unsigned outputs = 0;
+    hs__outputs outputs = 0;
     if (figure->kind == HS__FIGURE_DISTANCES)
         return output_bit("head_distances");
     if (figure->kind == HS__FIGURE_EFFECTS)
@@ -266,6 +266,7 @@ static hs_status effects_make(maker *m, hs_error *err)
     panel_add(m, "effects_logprob_change", "change of log probability");
     panel_add(m, "effects_target_change", "change of the target");
     panel_add(m, "effects_class_kl", "KL of classes");
+    panel_add(m, "effects_recovered", "target recovered");
     size_t n_kept = 0; /* panels that have a value */
     for (size_t i = 0; i < m->n_panels; i++)
         if (has_value(&m->panels[i]))

@@ -10,7 +10,7 @@
 typedef enum hs__figure_format { HS__FIGURE_SVG, HS__FIGURE_PDF, HS__FIGURE_CSV } hs__figure_format;
 
 /* Returns the outputs that a figure needs. */
-unsigned hs__figure_outputs(const hs__figure_request *figure);
+hs__outputs hs__figure_outputs(const hs__figure_request *figure);
 /* Returns an upper bound of a figure's panels. */
 size_t hs__figure_n_panels(const hs__analysis_request *analysis);
 /* Returns an upper bound of a figure's size. */

@@ -87,8 +87,7 @@ static int read_source(const hs__patch_reading *r, hs__source *source)
     return 0;
 }
 
-/* Reads the member `from` and finds or adds its source. */
-static int find_source(const hs__patch_reading *r, uint8_t *ret_source)
+int hs__patch_source(const hs__patch_reading *r, uint8_t *ret_source)
 {
     hs__analysis_request *analysis = r->analysis;
     char pointer[64];
@@ -207,5 +206,5 @@ int hs__patch_read(const hs__patch_reading *r, size_t i)
         if (read_states(r, analysis->numbers[2 * i], &patch->n_layers))
             return r->problem->status;
     }
-    return find_source(r, &analysis->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
+    return hs__patch_source(r, &analysis->source_of[i]) || read_positions(r, patch) ? r->problem->status : 0;
 }

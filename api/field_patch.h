@@ -12,6 +12,9 @@ typedef struct hs__patch_reading {
     hs__problem *problem;
 } hs__patch_reading;
 
+/* Reads the member `from` and finds or adds its source. */
+int hs__patch_source(const hs__patch_reading *r, uint8_t *ret_source);
+
 /* Returns true if the object patches hidden states, whose layers have numbers of their own. */
 bool hs__patch_is_hidden(const json_t *object);
 

@@ -4,6 +4,7 @@
  * of their own. */
 #include "api/fields.h"
 
+#include "api/field_effects_of.h"
 #include "api/field_patch.h"
 #include "api/field_target.h"
 #include "api/field_texts.h"
@@ -366,7 +367,7 @@ static int read_predictions(const reading *r)
         return refuse(r, "an object with positions, top_k, lens");
     if (refuse_without_predictor(r))
         return r->problem->status;
-    r->analysis->outputs |= 1U << hs__output_find("predictions", strlen("predictions"));
+    r->analysis->outputs |= HS__OUTPUT(hs__output_find("predictions", strlen("predictions")));
     r->analysis->predictions.asked = true;
     json_object_foreach((json_t *)r->value, name, value)
     {
@@ -400,7 +401,7 @@ static int read_head_scores(const reading *r)
     json_t *value;
     if (!json_is_object(r->value))
         return refuse(r, "an object with length, sequences, seed");
-    r->analysis->outputs |= 1U << hs__output_find("head_scores", strlen("head_scores"));
+    r->analysis->outputs |= HS__OUTPUT(hs__output_find("head_scores", strlen("head_scores")));
     json_object_foreach((json_t *)r->value, name, value)
     {
         char pointer[64], must[64];
@@ -513,6 +514,11 @@ static int read_target(const reading *r)
     return hs__target_read(r->model, r->value, r->analysis, r->problem);
 }
 
+static int read_effects_of(const reading *r)
+{
+    return hs__effects_of_read(r->model, r->value, r->analysis, r->problem);
+}
+
 static int read_outputs(const reading *r)
 {
     char names[1024], must[1100];
@@ -534,7 +540,7 @@ static int read_outputs(const reading *r)
             return r->problem->status;
         r->analysis->predictions.asked |= hs__output_at(output)->needs_predictor;
         r->analysis->task_outputs |= hs__output_at(output)->task_output;
-        r->analysis->outputs |= 1U << output;
+        r->analysis->outputs |= HS__OUTPUT(output);
     }
     return 0;
 }
@@ -729,6 +735,11 @@ static const row rows[] = {
       "number that effects and changes follow: {\"class\": \"LABEL\"} (the predicted class)",
       .choices = NULL},
      read_target,
+     0},
+    {{"effects_of", HS_FIELD_OBJECTS, "JSON",
+      "change that effects makes to each head: {\"kind\": \"patch\", \"from\": {\"text\": \"...\"}} (zero)",
+      .choices = NULL},
+     read_effects_of,
      0},
     {{"similarity_space", HS_FIELD_ENUM, "SPACE",
       "similarities of outputs or of what heads write: head or residual (head)", .choices = "head|residual"},

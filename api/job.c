@@ -7,6 +7,7 @@
 #include "api/answer_models.h"
 #include "api/answer_write.h"
 #include "api/batch_limits.h"
+#include "api/field_effects_of.h"
 #include "api/field_target.h"
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
@@ -44,7 +45,7 @@ struct hs_job {
     job_text text;
     /* The answered one, with interventions the baseline, and then the sources of patches. */
     job_sequence sequences[2 + HS__SOURCES_MAX];
-    size_t n_sequences;
+    size_t n_sequences, first_source; /* the number of the first source's sequence */
     hs_encoding source_encodings[HS__SOURCES_MAX];
     hs_sequence sources[HS__SOURCES_MAX]; /* as interventions name them */
     hs_selection source_selection;
@@ -52,6 +53,7 @@ struct hs_job {
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
     hs_effect *effects;         /* owned; NULL until computed */
     hs_head_score *head_scores; /* owned; NULL until computed */
+    float *patch_map;           /* owned; NULL until computed */
     hs_selection selection;     /* of all sequences but sources */
     bool over_budget;           /* refused because its answer is over the memory budget */
     bool crowded;               /* refused because it would have had to wait for memory */
@@ -142,6 +144,7 @@ static int sources_tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     const size_t T = job->text.encoding.n_tokens;
+    job->first_source = job->n_sequences;
     for (size_t k = 0; k < analysis->n_sources; k++)
         if (source_tokenize(job, k))
             return job->problem.status;
@@ -204,6 +207,11 @@ static void plan_sources(hs_job *job)
     hs_selection *selection = &job->source_selection;
     bool layers[HS_LAYERS_MAX] = {false}, heads[HS_HEADS_MAX] = {false};
     *selection = (hs_selection){.layers = job->source_layers, .heads = job->source_heads};
+    if (job->analysis.effects_of.kind == HS_INTERVENE_PATCH) {
+        selection->taps = HS_KEEP(HEAD_OUTPUT) | HS_KEEP(EVERY_STATE);
+        memset(layers, true, sizeof layers);
+        memset(heads, true, sizeof heads);
+    }
     for (size_t i = 0; i < job->analysis.n_interventions; i++) {
         const hs_intervention *patch = &job->analysis.interventions[i];
         const bool state = patch->kind == HS_INTERVENE_PATCH_STATE;
@@ -261,18 +269,25 @@ static const uint8_t *masked_tokens(const hs__analysis_request *analysis, const 
 static hs__answer answer_describe(const hs_job *job)
 {
     const job_text *text = &job->text;
-    const hs__heads *heads = job->sequences[0].heads, *baseline = job->sequences[1].heads;
+    const hs__analysis_request *analysis = &job->analysis;
+    const hs__heads *heads = job->sequences[0].heads,
+                    *baseline = analysis->n_interventions ? job->sequences[1].heads : NULL,
+                    *other = analysis->effects_of.kind == HS_INTERVENE_PATCH
+                                 ? job->sequences[job->first_source + analysis->effects_of.source].heads
+                                 : NULL;
     return (hs__answer){.model = job_model(job),
                         .request = job->request,
-                        .analysis = &job->analysis,
+                        .analysis = analysis,
                         .encoding = &text->encoding,
                         .sentences = text->sentences,
                         .ends = text->ends,
-                        .masked = masked_tokens(&job->analysis, &text->encoding),
+                        .masked = masked_tokens(analysis, &text->encoding),
                         .capture = heads ? heads->capture : NULL,
                         .baseline = baseline ? baseline->capture : NULL,
+                        .other = other ? other->capture : NULL,
                         .effects = job->effects,
-                        .head_scores = job->head_scores};
+                        .head_scores = job->head_scores,
+                        .patch_map = job->patch_map};
 }
 
 static size_t answer_bytes_max(const hs_job *job)
@@ -290,7 +305,8 @@ static size_t capture_bytes(const hs_job *job)
     const hs__answer answer = answer_describe(job);
     const unsigned by_passes = hs__outputs_by_passes(job->analysis.outputs);
     return n_bytes + (by_passes & HS__PASSES_EFFECTS ? hs__effects_bytes(&answer) : 0) +
-           (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0);
+           (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0) +
+           (by_passes & HS__PASSES_PATCH_MAP ? hs__patch_map_bytes(&answer) : 0);
 }
 
 /* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
@@ -415,6 +431,7 @@ static void prepare_analyze(hs_job *job)
         hs__content_type_check(request->content_type, problem) ||
         hs__analysis_request_read(job->api, request, false, &job->analysis, problem) || figure_prepare(job) ||
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
+        hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||
         tokenize(job) || check_positions(job))
         return;
     job->analysis.hooks = hooks;
@@ -475,6 +492,7 @@ void hs_job_destroy(hs_job *job)
     hs__analysis_request_finish(&job->analysis);
     free(job->effects);
     free(job->head_scores);
+    free(job->patch_map);
     if (job->capture_bytes)
         hs__budget_give_back(&job->api->captures, job->capture_bytes);
     free(job);
@@ -485,13 +503,15 @@ static unsigned passes_pending(const hs_job *job)
 {
     const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->analysis.outputs);
     return (job->effects ? 0 : by_passes & HS__PASSES_EFFECTS) |
-           (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES);
+           (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES) |
+           (job->patch_map ? 0 : by_passes & HS__PASSES_PATCH_MAP);
 }
 
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
 static bool is_pending(const hs_job *job, const job_sequence *s)
 {
-    if (s >= &job->sequences[2] && job->sequences[0].heads && !(passes_pending(job) & HS__PASSES_EFFECTS))
+    if (s >= &job->sequences[job->first_source] && job->sequences[0].heads &&
+        !(passes_pending(job) & (HS__PASSES_EFFECTS | HS__PASSES_PATCH_MAP)))
         return false;
     return !job->problem.status && s->selection->taps && !s->heads;
 }
@@ -548,7 +568,7 @@ static bool is_ready(const hs_job *job, const job_sequence *s)
 {
     if (!is_pending(job, s) || (s->first_changed > 0 && !job->sequences[1].heads))
         return false;
-    for (size_t k = 2; k < job->n_sequences && s->n_interventions > 0; k++)
+    for (size_t k = job->first_source; k < job->n_sequences && s->n_interventions > 0; k++)
         if (!job->sequences[k].heads)
             return false;
     return true;
@@ -557,9 +577,9 @@ static bool is_ready(const hs_job *job, const job_sequence *s)
 /* Gives patches the captures of their sources, which are computed. */
 static void sources_bind(hs_job *job)
 {
-    for (size_t k = 2; k < job->n_sequences; k++)
+    for (size_t k = job->first_source; k < job->n_sequences; k++)
         if (job->sequences[k].heads)
-            job->sources[k - 2].capture = job->sequences[k].heads->capture;
+            job->sources[k - job->first_source].capture = job->sequences[k].heads->capture;
 }
 
 /* Returns true if the sequence can share the pass that `first` begins: same model, same layers, and short. */
@@ -689,6 +709,16 @@ static void head_scores_run(hs_job *job, const hs__answer *answer, hs_workspace 
         refuse_error(job);
 }
 
+static void patch_map_run(hs_job *job, const hs__answer *answer, hs_workspace *ws, const hs_run_control *own)
+{
+    job->patch_map =
+        malloc((job_model(job)->shape->n_layers + 1) * job->text.encoding.n_tokens * sizeof *job->patch_map);
+    if (!job->patch_map)
+        refuse_memory(job, "a patch map");
+    else if (hs__patch_map_run(answer, ws, own, job->patch_map, &job->error))
+        refuse_error(job);
+}
+
 /* Runs the job's own passes, which stop when its client disconnects. */
 static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
 {
@@ -703,6 +733,8 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
         effects_run(job, &answer, ws, &own);
     if (passes_pending(job) & HS__PASSES_HEAD_SCORES)
         head_scores_run(job, &answer, ws, &own);
+    if (passes_pending(job) & HS__PASSES_PATCH_MAP)
+        patch_map_run(job, &answer, ws, &own);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 

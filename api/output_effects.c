@@ -1,4 +1,4 @@
-/* output_effects.c - the effect of ablating each requested head. hs__effects_run computes the effects after
+/* output_effects.c - the effect of changing each requested head. hs__effects_run computes the effects after
  * the baseline pass, with the worker's workspace. */
 #include "api/field_target.h"
 #include "api/head_figures.h"
@@ -25,11 +25,17 @@ static bool has_classes(const hs__answer *a)
            head->problem != HS_REGRESSION;
 }
 
+static bool is_patched(const hs__answer *a)
+{
+    return has_target(a) && a->analysis->effects_of.kind == HS_INTERVENE_PATCH;
+}
+
 /* The figures by name, in the order of the answer. */
 static const hs__head_figure figures[] = {
 #define FIGURE(name, is_answered) HS__HEAD_FIGURE("effects", hs_effect, name, is_answered)
     FIGURE(hidden_change, NULL),      FIGURE(similarity_change, NULL),   FIGURE(prediction_kl, predicts),
     FIGURE(logprob_change, predicts), FIGURE(target_change, has_target), FIGURE(class_kl, has_classes),
+    FIGURE(recovered, is_patched),
 #undef FIGURE
 };
 #define N_FIGURES (sizeof figures / sizeof *figures)
@@ -44,6 +50,7 @@ size_t hs__effects_bytes(const hs__answer *a)
     if (hs__target_find(a, NULL, &target, &unused))
         return SIZE_MAX;
     const hs_effects_options options = {.baseline = &baseline,
+                                        .kind = a->analysis->effects_of.kind,
                                         .n_heads = a->analysis->n_heads,
                                         .target = target,
                                         .n_positions = predicts(a) ? baseline.n_tokens : 0};
@@ -68,6 +75,9 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
         st = hs__positions_choose(a, &positions, &n_positions, err);
     const hs_effects_options options = {
         .baseline = &baseline,
+        .kind = analysis->effects_of.kind,
+        .factor = analysis->effects_of.factor,
+        .other = a->other,
         .layers = analysis->layers,
         .heads = analysis->heads,
         .n_layers = analysis->n_layers,
@@ -115,7 +125,7 @@ static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *resu
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    return m->n_heads * (96 + N_FIGURES * m->number);
+    return m->n_heads * (112 + N_FIGURES * m->number);
 }
 
 static size_t array_bytes_max(const hs__measures *m)

@@ -10,6 +10,9 @@ const float *hs__part_hidden_states(const hs__answer *answer, size_t l, size_t h
 const float *hs__part_value_norms(const hs__answer *answer, size_t l, size_t h, float *into);
 const float *hs__part_weighted_norms(const hs__answer *answer, size_t l, size_t h, float *into);
 
+/* The patch map, which the job owns. */
+const float *hs__part_patch_map(const hs__answer *answer, size_t l, size_t h, float *into);
+
 /* output_flows.c. */
 const float *hs__part_effective_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
 hs_status hs__prepare_rollout(hs__answer *answer, hs_error *err);

@@ -27,6 +27,11 @@ HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws
 /* Returns an upper bound of the memory that hs__effects_run takes. Does not read the capture. */
 size_t hs__effects_bytes(const hs__answer *answer);
 
+/* Computes the patch map likewise; ret_map is [L + 1][T]. */
+HS_MUST_USE hs_status hs__patch_map_run(const hs__answer *answer, hs_workspace *ws,
+                                        const hs_run_control *control, float *ret_map, hs_error *err);
+size_t hs__patch_map_bytes(const hs__answer *answer);
+
 /* Computes the scores of the requested heads likewise. */
 HS_MUST_USE hs_status hs__head_scores_run(const hs__answer *answer, hs_workspace *ws,
                                           const hs_run_control *control, hs_head_score *ret_scores,

@@ -10,6 +10,7 @@
 
 #define LAYER      HS_AXIS_LAYER
 #define STATE      HS_AXIS_STATE
+#define DEPTH      HS_AXIS_DEPTH
 #define HEAD       HS_AXIS_HEAD
 #define KV_HEAD    HS_AXIS_KV_HEAD
 #define TOKEN      HS_AXIS_TOKEN
@@ -111,6 +112,12 @@ static const hs__output rows[] = {
     {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
     {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
      .by_passes = HS__PASSES_EFFECTS},
+    {"patch_map",
+     HS_KEEP(EVERY_STATE),
+     {DEPTH, TOKEN},
+     hs__part_patch_map,
+     HS__RANGE_ANY,
+     .by_passes = HS__PASSES_PATCH_MAP},
     {"head_scores", .structure = &hs__structure_head_scores, .by_passes = HS__PASSES_HEAD_SCORES},
     {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
      .choose_taps = hs__head_distances_taps},
@@ -129,7 +136,7 @@ static const hs__output rows[] = {
     {"predictions", HS_KEEP(LAST_STATE), .structure = &hs__structure_predictions, .needs_predictor = true},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
-_Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs is an unsigned");
+_Static_assert(N_ROWS <= HS__OUTPUTS_MAX, "a set of outputs has a bit for each");
 
 const hs__output *hs__output_at(size_t i)
 {
@@ -163,16 +170,16 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote)
 
 /* ---- sets ---- */
 
-static bool holds(unsigned outputs, size_t i)
+static bool holds(hs__outputs outputs, size_t i)
 {
     return outputs >> i & 1;
 }
 
-unsigned hs__outputs_default(void)
+hs__outputs hs__outputs_default(void)
 {
-    unsigned outputs = 0;
+    hs__outputs outputs = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        outputs |= (unsigned)rows[i].is_default << i;
+        outputs |= (hs__outputs)rows[i].is_default << i;
     return outputs;
 }
 
@@ -187,7 +194,7 @@ unsigned hs__outputs_taps(const hs__analysis_request *analysis)
     return taps;
 }
 
-bool hs__outputs_every_head(unsigned outputs)
+bool hs__outputs_every_head(hs__outputs outputs)
 {
     bool every = false;
     for (size_t i = 0; i < N_ROWS; i++)
@@ -195,7 +202,7 @@ bool hs__outputs_every_head(unsigned outputs)
     return every;
 }
 
-bool hs__outputs_every_layer(unsigned outputs)
+bool hs__outputs_every_layer(hs__outputs outputs)
 {
     bool every = false;
     for (size_t i = 0; i < N_ROWS; i++)
@@ -203,7 +210,7 @@ bool hs__outputs_every_layer(unsigned outputs)
     return every;
 }
 
-unsigned hs__outputs_by_passes(unsigned outputs)
+unsigned hs__outputs_by_passes(hs__outputs outputs)
 {
     unsigned by_passes = 0;
     for (size_t i = 0; i < N_ROWS; i++)
@@ -211,11 +218,11 @@ unsigned hs__outputs_by_passes(unsigned outputs)
     return by_passes;
 }
 
-unsigned hs__outputs_implied(const char *field)
+hs__outputs hs__outputs_implied(const char *field)
 {
-    unsigned outputs = 0;
+    hs__outputs outputs = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        outputs |= (unsigned)(rows[i].implied_by && strcmp(rows[i].implied_by, field) == 0) << i;
+        outputs |= (hs__outputs)(rows[i].implied_by && strcmp(rows[i].implied_by, field) == 0) << i;
     return outputs;
 }
 
@@ -309,6 +316,7 @@ size_t hs__output_lengths(const hs__output *output, const hs__analysis_request *
     const size_t lengths[] = {
         [HS_AXIS_LAYER] = analysis->n_layers,
         [HS_AXIS_STATE] = analysis->n_layers + 1,
+        [HS_AXIS_DEPTH] = shape->n_layers + 1,
         [HS_AXIS_HEAD] = n_heads,
         [HS_AXIS_KV_HEAD] = n_heads,
         [HS_AXIS_TOKEN] = n_tokens,

@@ -45,7 +45,7 @@ typedef struct hs__output {
     const char *name;
     unsigned taps; /* what the pass must keep */
 
-    /* Arrays. The first axis is LAYER or STATE; the second may be HEAD, which `reduce` applies to. An
+    /* Arrays. The first axis is LAYER, STATE or DEPTH; the second may be HEAD, which `reduce` applies to. An
      * output that is the array of one tap has no part. Otherwise part returns the block of the other axes at
      * l and h (0 without HEAD). Threads may call it with different `into`, which hold hs__answer_part_floats
      * and then the scratch of hs_effective_attention. The block is valid until `into` is used again. */
@@ -79,14 +79,14 @@ void hs__outputs_list(char *ret, size_t n_ret, const char *quote);
 
 /* ---- sets ---- */
 
-unsigned hs__outputs_default(void);
+hs__outputs hs__outputs_default(void);
 unsigned hs__outputs_taps(const hs__analysis_request *analysis);
-bool hs__outputs_every_head(unsigned outputs);
-bool hs__outputs_every_layer(unsigned outputs);
+bool hs__outputs_every_head(hs__outputs outputs);
+bool hs__outputs_every_layer(hs__outputs outputs);
 /* Returns the HS__PASSES_... of these outputs. */
-unsigned hs__outputs_by_passes(unsigned outputs);
+unsigned hs__outputs_by_passes(hs__outputs outputs);
 /* Returns the outputs that the field of this name requests. */
-unsigned hs__outputs_implied(const char *field);
+hs__outputs hs__outputs_implied(const char *field);
 
 /* Refuses with 422 if dtype is u1 and a requested array may leave [0, 1]. */
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem);

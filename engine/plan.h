@@ -69,9 +69,10 @@ typedef struct hs_start {
     size_t layer;       /* the first layer to compute */
     const float *state; /* [T][H]: the state that enters the layer */
     /* [n_heads][T][d]: O of that layer with interventions applied, or NULL. If given, the pass does not
-     * compute these heads. If head_off is a valid head, its output is zeroed. */
+     * compute these heads. If head_off is a valid head, head_new replaces its output. */
     const float *head_outputs;
     size_t head_off;
+    const float *head_new; /* [T][d]; NULL: zeros */
 } hs_start;
 
 /* One text of a pass. */

@@ -16,7 +16,7 @@
 
 #define TOGETHER_MAX 32 /* variants of a pass */
 
-/* The data of a call. A variant is one head switched off. n counts those of a layer, `capacity` those of a
+/* The data of a call. A variant is one head changed. n counts those of a layer, `capacity` those of a
  * pass. */
 typedef struct sweep {
     const hs_engine *engine;
@@ -24,7 +24,7 @@ typedef struct sweep {
     const hs_effects_options *options;
     const hs_capture *baseline;
     size_t T, H, V, n_layers, n_heads, capacity, n_threads;
-    size_t layer;         /* whose heads are switched off */
+    size_t layer;         /* whose heads are changed */
     uint16_t *all;        /* [max(n_layers, n_heads)] 0, 1, ... */
     double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
     double *ratios;       /* [capacity][n_layers][n_heads]: |S' - S| / |S| */
@@ -34,7 +34,8 @@ typedef struct sweep {
     float *logits;        /* [n_at_once][1 + n][V] */
     float *probabilities; /* [V]: the baseline's */
     size_t n_target;      /* floats that the target reads of a variant */
-    float *targets;       /* [1 + n][n_target], the baseline's first */
+    float *targets;       /* [2 + n][n_target], the baseline's first, the other text's last */
+    float *outputs;       /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
     hs_capture *captures[TOGETHER_MAX];
 } sweep;
 
@@ -140,6 +141,37 @@ static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *
 
 /* ---- a pass ---- */
 
+/* Computes factor O, or with MEAN the mean of O over its rows, as the interventions do
+ * (engine/pass/attention.c).
+ */
+static void output_change(const hs_effects_options *options, const float *output, size_t n_tokens,
+                          size_t width, float *to)
+{
+    for (size_t d = 0; d < width; d++) {
+        double sum = 0;
+        for (size_t i = 0; i < n_tokens; i++)
+            sum += output[i * width + d];
+        for (size_t i = 0; i < n_tokens; i++)
+            to[i * width + d] = options->kind == HS_INTERVENE_MEAN ? (float)(sum / (double)n_tokens)
+                                : options->factor == 0             ? 0 /* for any O, infinities too */
+                                                                   : output[i * width + d] * options->factor;
+    }
+}
+
+/* Returns O of variant i, which changes this head; NULL: zeros. */
+static const float *variant_output(const sweep *s, size_t i, size_t head)
+{
+    const hs_effects_options *options = s->options;
+    const size_t width = s->baseline->head_width;
+    if (options->kind == HS_INTERVENE_ZERO)
+        return NULL;
+    if (options->kind == HS_INTERVENE_PATCH)
+        return hs_capture_at(options->other, HS_TAP_HEAD_OUTPUT, s->layer, head);
+    float *to = s->outputs + i * s->T * width;
+    output_change(options, hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, head), s->T, width, to);
+    return to;
+}
+
 static hs_status captures_make(sweep *s, hs_error *err)
 {
     const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
@@ -168,7 +200,8 @@ static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_ru
         starts[i] = (hs_start){.layer = s->layer,
                                .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
                                .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
-                               .head_off = heads[i]};
+                               .head_off = heads[i],
+                               .head_new = variant_output(s, i, heads[i])};
         sequences[i] = *s->options->baseline;
         sequences[i].capture = s->captures[i];
         sequences[i].start = &starts[i];
@@ -187,7 +220,7 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
     hs_status st = pass_run(s, s->options->heads + first, n, control, err);
     for (size_t i = 0; i < n && !st; i++) {
         const float *last = hs_capture_at(s->captures[i], HS_TAP_LAST_STATE, 0, 0);
-        ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN};
+        ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN, NAN};
         st = states_keep(s, last, 1 + first + i, err);
     }
     return st;
@@ -258,13 +291,16 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
 static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
 {
     const hs_effects_options *options = s->options;
-    double values[1 + HS_HEADS_MAX], divergences[1 + HS_HEADS_MAX];
+    const bool patched = options->kind == HS_INTERVENE_PATCH;
+    double values[2 + HS_HEADS_MAX], divergences[2 + HS_HEADS_MAX];
     const hs_status st =
-        hs_target_values(s->engine, &options->target, s->targets, 1 + options->n_heads,
+        hs_target_values(s->engine, &options->target, s->targets, 1 + options->n_heads + patched,
                          options->baseline->ids, s->T, s->n_threads, values, divergences, err);
     for (size_t h = 0; h < options->n_heads && !st; h++) {
         ret[h].target_change = (float)(values[1 + h] - values[0]);
         ret[h].class_kl = (float)divergences[1 + h];
+        if (patched)
+            ret[h].recovered = hs_recovered(values[0], values[1 + h], values[1 + options->n_heads]);
     }
     return st;
 }
@@ -299,7 +335,10 @@ static void sweep_layout(sweep *s, hs__arena *arena)
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
     s->probabilities = hs__arena_floats(arena, P > 0 ? s->V : 0);
-    s->targets = hs__arena_floats(arena, n_rows * s->n_target);
+    s->targets = hs__arena_floats(arena, (1 + n_rows) * s->n_target);
+    const hs_intervention_kind kind = s->options->kind;
+    if (kind == HS_INTERVENE_SCALE || kind == HS_INTERVENE_MEAN)
+        s->outputs = hs__arena_floats(arena, s->capacity * s->T * hs_engine_shape(s->engine)->head_width);
 }
 
 static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *options, size_t tokens_max,
@@ -344,6 +383,10 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
         s->all[i] = (uint16_t)i;
     norms_find(s);
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
+    if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)
+        st = hs_target_rows(s->engine, &options->target,
+                            hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), s->T,
+                            s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
     for (size_t l = 0; l < options->n_layers && !st; l++) {
         s->layer = options->layers[l];
         st = layer_compare(s, l * options->n_heads, control, ret + l * options->n_heads, err);

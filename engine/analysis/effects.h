@@ -1,7 +1,9 @@
-/* effects.h - effects of heads (ablation): each head is switched off alone, and the pass is compared with
- * the baseline.
+/* effects.h - effects of heads (ablation and activation patching): each head is changed alone, and the pass
+ * is compared with the baseline.
  *
- *     effect of head h of layer l = pass with O[l][h] := 0 compared with the pass without
+ *     effect of head h of layer l = pass with another O[l][h] compared with the pass without
+ *
+ * The other O is 0, factor O, the mean of O over the text's tokens, or O of another text (patching).
  *
  * Layers below l do not change, and in layer l only the outputs of heads do. So a variant starts after
  * the heads of layer l, with the baseline's state and outputs (hs_start of engine/plan.h). All n heads of
@@ -15,7 +17,7 @@
  * RESIDUAL_SIMILARITY replaces SIMILARITY. */
 #define HS_EFFECTS_TAPS (HS_KEEP(HEAD_OUTPUT) | HS_KEEP(SIMILARITY) | HS_KEEP(EVERY_STATE))
 
-/* The effect of one head. h, S and p are of the baseline, h', S' and p' with the head switched off. NAN
+/* The effect of one head. h, S and p are of the baseline, h', S' and p' with the head changed. NAN
  * if there is nothing to compare. */
 typedef struct hs_effect {
     /* |h' - h| / |h| of the last state, mean over tokens */
@@ -27,14 +29,20 @@ typedef struct hs_effect {
     /* ln p' - ln p of the token that is there, or follows if the model is causal; mean over positions with
      * one */
     float logprob_change;
-    float target_change; /* the target with the head switched off, minus the baseline's */
+    float target_change; /* the target with the head changed, minus the baseline's */
     float class_kl;      /* of the probabilities of all classes, nats; see hs_target_values */
+    float recovered;     /* with PATCH: target_change / (the other text's target - the baseline's) */
 } hs_effect;
 
 typedef struct hs_effects_options {
     /* The baseline: its capture is filled, its interventions apply to all variants. start is not read. */
     const hs_sequence *baseline;
-    /* Heads to switch off; ascending, 0-based, unique. */
+    hs_intervention_kind kind; /* ZERO, SCALE, MEAN or PATCH */
+    float factor;              /* of SCALE */
+    /* Of PATCH: another text with as many tokens. Keeps HEAD_OUTPUT and EVERY_STATE of all layers and heads.
+     */
+    const hs_capture *other;
+    /* Heads to change; ascending, 0-based, unique. */
     const uint16_t *layers, *heads;
     size_t n_layers, n_heads;
     const size_t

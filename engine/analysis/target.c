@@ -193,3 +193,8 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
     free(logits);
     return st;
 }
+
+float hs_recovered(double clean, double patched, double other)
+{
+    return other == clean ? NAN : (float)((patched - clean) / (other - clean));
+}

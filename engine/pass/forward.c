@@ -383,13 +383,13 @@ static void start_context(const hs_start *start, const hs_shape *shape, size_t T
 {
     const size_t A = hs_shape_attention_width(shape), D = shape->head_width;
     for (size_t h = 0; h < shape->n_heads; h++) {
-        const float *output = start->head_outputs + h * T * D;
+        const float *output = h == start->head_off ? start->head_new : start->head_outputs + h * T * D;
         for (size_t i = 0; i < T; i++) {
             float *to = context + i * A + h * D;
-            if (h == start->head_off)
-                memset(to, 0, D * sizeof *to);
-            else
+            if (output)
                 memcpy(to, output + i * D, D * sizeof *to);
+            else
+                memset(to, 0, D * sizeof *to);
         }
     }
 }

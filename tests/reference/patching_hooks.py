@@ -5,7 +5,9 @@
 
 A tiny checkpoint of each family gets the values of another text: heads' outputs at some positions, and the hidden
 state after the embeddings, an inner layer and the last layer. Prints the largest differences of maps, and of hidden
-states as a part of their maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
+states as a part of their maximum. A language model then gets each head's output alone and each state at each position
+alone: prints the largest differences of what the target recovers, as a part of the maximum. Ends with 1 if a
+difference is over 1e-5, with 77 if torch or transformers is not installed.
 """
 import json
 import os
@@ -43,11 +45,9 @@ PATCHES = {
 }
 
 
-def program(folder, ids, patch, output):
-    interventions = [{"kind": "patch", "from": {"input_ids": ids[1]}, **patch}]
+def program(folder, ids, output, *options):
     command = [os.environ["HEADSCOPE"], "analyze", "--model", str(folder), "--layers", "all", "--format", "npz", "-o",
-               str(output), "--outputs", "attentions,hidden_states", "--interventions", json.dumps(interventions),
-               "--input-ids", ",".join(map(str, ids[0]))]
+               str(output), "--input-ids", ",".join(map(str, ids[0])), *options]
     subprocess.run(command, check=True)
     with np.load(output) as answer:
         return dict(answer)
@@ -56,9 +56,11 @@ def program(folder, ids, patch, output):
 class Hooks:
     """Records what heads and layers give, or replaces it by what another pass recorded."""
 
-    def __init__(self, model, family, width, patch=None, source=None):
-        self.seen, self.patch, self.source, self.width = {}, patch, source, width
-        layers = model.get_submodule(PARTS[family][0])
+    def __init__(self, model, family, patch=None, source=None):
+        self.seen, self.patch, self.source = {}, patch, source
+        config = model.config
+        self.width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        layers = model.base_model.get_submodule(PARTS[family][0])
         self.handles = [layers[0].register_forward_pre_hook(self.before("state", -1))]
         for number, layer in enumerate(layers):
             product = layer.get_submodule(PARTS[family][1])
@@ -102,8 +104,7 @@ class Hooks:
 
 
 def run(model, family, ids, patch=None, source=None):
-    width = getattr(model.config, "head_dim", None) or model.config.hidden_size // model.config.num_attention_heads
-    with Hooks(model, family, width, patch, source) as hooks, torch.no_grad():
+    with Hooks(model, family, patch, source) as hooks, torch.no_grad():
         output = model(torch.tensor(ids)[None], output_attentions=True)
     return hooks.seen, np.array([maps[0].numpy() for maps in output.attentions]), output.last_hidden_state[0].numpy()
 
@@ -117,13 +118,46 @@ def check(family, scratch):
     source, _, _ = run(model, family, ids[1])
     worst = 0
     for name, patch in PATCHES.items():
-        answer = program(folder, ids, patch, scratch / "answer.npz")
+        interventions = json.dumps([{"kind": "patch", "from": {"input_ids": ids[1]}, **patch}])
+        answer = program(folder, ids, scratch / "answer.npz", "--outputs", "attentions,hidden_states",
+                         "--interventions", interventions)
         _, maps, state = run(model, family, ids[0], patch, source)
         found = difference(answer["attentions"], maps), difference(answer["hidden_states"][-1], state) / np.abs(state).max()
         changed = difference(run(model, family, ids[0])[2], state)
         print(f"{family + ', ' + name:28} " + " ".join(f"{value:9.1e}" for value in found))
         worst = max(worst, *found) if changed > 1e-3 else np.inf  # a patch that changes nothing proves nothing
     return worst
+
+
+def target(model, family, ids, patch=None, source=None):
+    """The logit of token 7 minus that of token 9 after position 6, and what the hooks saw."""
+    with Hooks(model, family, patch, source) as hooks, torch.no_grad():
+        logits = model(torch.tensor(ids)[None]).logits[0, 6]
+    return float(logits[7] - logits[9]), hooks.seen
+
+
+def check_recovered(family, scratch):
+    folder = checkpoint.write_random(scratch / "model")
+    torch.manual_seed(len(family))
+    config = transformers.AutoConfig.for_model(family, **SAVED[family])
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    ids = np.random.default_rng(2).integers(5, 290, (2, 9)).tolist()
+    (clean, _), (other, source) = target(model, family, ids[0]), target(model, family, ids[1])
+    answer = program(folder, ids, scratch / "answer.npz", "--outputs", "effects,patch_map", "--effects-of",
+                     json.dumps({"kind": "patch", "from": {"input_ids": ids[1]}}), "--target",
+                     json.dumps({"tokens": [7, 9], "position": 6}))
+    n_layers, n_heads = answer["effects_recovered"].shape
+
+    def recovered(**patch):
+        return (target(model, family, ids[0], patch, source)[0] - clean) / (other - clean)
+
+    heads = np.array([[recovered(layers=[l], heads=[h]) for h in range(n_heads)] for l in range(n_layers)])
+    states = np.array([[recovered(what="hidden", layers=[l], positions=[t]) for t in range(9)] for l in range(-1, n_layers)])
+    found = [np.abs(mine - expected).max() / np.abs(expected).max()
+             for mine, expected in [(answer["effects_recovered"], heads), (answer["patch_map"], states)]]
+    print(f"{family + ', recovered':28} " + " ".join(f"{value:9.1e}" for value in found))
+    return max(found)
 
 
 def main():
@@ -133,6 +167,9 @@ def main():
     for family in PARTS:
         with tempfile.TemporaryDirectory() as scratch:
             worst = max(worst, check(family, Path(scratch)))
+    for family in ["gpt2", "llama"]:
+        with tempfile.TemporaryDirectory() as scratch:
+            worst = max(worst, check_recovered(family, Path(scratch)))
     sys.exit(not worst <= LIMIT)
 
 

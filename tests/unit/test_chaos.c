@@ -191,6 +191,9 @@ static const struct {
      "{\"input_ids\":[2,5,3],\"outputs\":[\"value_norms\",\"rollout\"],\"interventions\":[{\"kind\":"
      "\"uniform\"}]}"},
     {HS_ANALYZE, NULL, NULL, "{\"text\":\"a bc\",\"outputs\":[\"effects\"]}"},
+    {HS_ANALYZE, NULL, NULL,
+     "{\"text\":\"a bc\",\"outputs\":[\"effects\",\"patch_map\"],\"target\":{\"token\":7,\"position\":1},"
+     "\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"bc a\"}}}"},
     {HS_ANALYZE, "image/svg+xml", NULL, "{\"text\":\"a bc\",\"figure\":{\"show\":\"both\"}}"},
     {HS_ANALYZE, "text/csv", NULL, "{\"text\":\"a bc\",\"figure\":{\"kind\":\"effects\"}}"},
     {HS_ANALYZE, "application/pdf", NULL, "{\"text\":\"a bc\",\"figure\":{\"kind\":\"layer\"}}"},

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 NAMES = {"text": "text", "text_pair": "pair", "model": "model", "max_tokens": "max", "split_special_tokens": "literal",
          "threshold": "tau", "attention_threshold": "atau"}
 UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "reduce", "digits", "dtype", "predictions",
-          "head_scores"}
+          "head_scores", "effects_of", "target"}
 
 
 class View:
