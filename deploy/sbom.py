@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# What Vite bundles; the other npm packages only build and test.
+# The npm packages that Vite bundles. The others only build and test.
 IN_THE_VIEWER = ["@fontsource/ibm-plex-mono", "@fontsource/ibm-plex-sans", "preact", "uplot"]
 
 

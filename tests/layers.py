@@ -3,8 +3,8 @@
 
     python3 tests/layers.py [--strict] [--root DIR] [--objects DIR]
 
-Every source belongs to one module, the longest entry of MODULES that its path begins with, and may include and call
-files of its own module and of modules further down, never of one further up. It checks:
+Every source belongs to one module: the longest entry of MODULES that its path begins with. A source may include and
+call files of its own module and of modules further down. The script checks:
 
     direction    includes and calls go down
     libraries    an outside library is included in the modules of its row of LIBRARIES only
@@ -14,8 +14,8 @@ files of its own module and of modules further down, never of one further up. It
     openings     every file opens with a comment that names it and says what it is
     functions    none over 50 lines, and outside engine/kernels the median is 12 at most
 
-Everything found is printed. Without --strict only wrong directions between the four folders and libraries in
-the wrong module make it fail. Calls are read from the objects of the last build; those of files that changed since are left out.
+It prints all findings. Without --strict it fails only for wrong directions between the four folders and for
+libraries in the wrong module. Calls are read from the objects of the last build. Objects of changed files are left out.
 """
 import argparse
 import os
@@ -26,8 +26,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-# From the top down. What lies in a folder itself uses its subfolders, but for engine/, whose header is what its parts
-# have in common, and the rows of single files, which are below all.
+# From the top down. Files directly in a folder use its subfolders. engine/ is the exception: its header is shared by
+# its subfolders. Rows that name single files are below all others.
 MODULES = """
 server/commands
 server/http
@@ -57,7 +57,7 @@ model/status
 model/utf8
 """.split()
 
-# Headers of outside libraries, and the modules whose matter they are.
+# Headers of outside libraries, and the modules that may include them.
 LIBRARIES = {
     "microhttpd.h": ["server/http"],
     "uv.h": ["server"],
@@ -70,7 +70,7 @@ LIBRARIES = {
     "curl/": ["server/commands"],
     "cblas.h": ["engine"],
 }
-# What belongs to the C library, POSIX, Linux or the compiler may be used anywhere.
+# Headers of the C library, POSIX, Linux and the compiler, which any module may include.
 PLATFORM = re.compile(r"""(sys|netinet|arpa|linux)/\w+\.h
     |(assert|ctype|dirent|dlfcn|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|math|netdb|poll|pthread|pwd|sched|signal
     |stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd

@@ -199,7 +199,7 @@ void hs__leftovers_remove(const char *dir)
     leftovers_remove(dir, NULL);
 }
 
-/* What fills a file. */
+/* The function that fills a file. */
 typedef struct filling {
     bool by_path; /* build is set, else write */
     hs__file_write write;

@@ -1,6 +1,6 @@
-// How much the page receives and holds, and how fast it is. The sizes have bars. The times are reported only: they depend
-// on the machine. Beside the time by the clock stands the CPU time of the page's main thread, from Chromium's trace: work
-// of other programs is in the first, not in the second.
+// Measures the bytes that the page receives and holds, and its times. Sizes have bars. Times are reported only, because
+// they depend on the machine. Each time is given by the clock and as CPU time of the page's main thread, from Chromium's
+// trace. Work of other programs adds to the first, not to the second.
 import type { Browser, Page } from "@playwright/test";
 import { expect, open, settled, test } from "./viewer";
 

@@ -1,4 +1,4 @@
-// Which heads do alike: as points of the plane, and sorted by distance from one.
+// Similar heads: as points of the plane, and sorted by distance from one.
 import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
 import { expect, open, readout, reload, test, view } from "./viewer";

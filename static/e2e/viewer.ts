@@ -1,4 +1,4 @@
-// What all specs share: a page that fails the test on any error, policy violation or foreign request.
+// Shared by all specs: a page that fails the test on any error, policy violation or foreign request.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { expect, test as base, type APIRequestContext, type Page, type Request } from "@playwright/test";
@@ -72,7 +72,7 @@ export async function reload(page: Page): Promise<void> {
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 
-// How many different colours a canvas shows: an empty one has one.
+// Counts the different colours of a canvas. An empty one has one.
 export const colours = (page: Page, selector: string): Promise<number> =>
   page
     .locator(selector)
@@ -112,7 +112,7 @@ interface Violation {
   impact: string;
   nodes: { target: string[]; failureSummary: string }[];
 }
-// What axe finds on the page, minor matters aside.
+// Returns what axe finds on the page, except for minor matters.
 export async function findings(page: Page): Promise<string[]> {
   await page.evaluate(axe);
   return page.evaluate(async () => {

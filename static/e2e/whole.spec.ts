@@ -1,4 +1,4 @@
-// What holds in every view: the address, the keyboard, errors, long texts, access, looks.
+// Tests for every view: the address, the keyboard, errors, long texts, accessibility, appearance.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { colours, drawn, expect, open, readout, reload, settled, test, view } from "./viewer";

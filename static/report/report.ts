@@ -70,7 +70,7 @@ class Page {
       this.shown.set(id, keysOf(pattern, this.first, data.report.heads).join(" "));
   }
 
-  // What each choice is called in the URL and offered as: [index, name].
+  // Lists the options of each choice: [index in the URL, name].
   private options(): Record<keyof Choices, (readonly [string, string])[]> {
     const { layers, heads, thresholds } = this.data.report;
     const numbered = layers.map((layer, l) => [String(l), String(layer)] as const);

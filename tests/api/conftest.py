@@ -1,4 +1,4 @@
-"""The running server for the tests: started on a free port, stopped by SIGTERM, looked at for sanitizer reports.
+"""Starts servers for the tests on free ports, stops them with SIGTERM and checks their output for sanitizer reports.
 
     def test_it(server):                 one server for the whole run, default options
         answer = server.post("/analyze", {"text": "hello"})
@@ -121,7 +121,7 @@ class Server:
         return self.metrics()["headscope_" + name]
 
     def requests(self, **labels):
-        """How many requests ended so: requests(route="/analyze", status="499")."""
+        """The number of requests with these labels: requests(route="/analyze", status="499")."""
         return sum(value for key, value in self.metrics().items() if key.startswith("headscope_requests_total{")
                    and all(f'{label}="{wanted}"' in key for label, wanted in labels.items()))
 

@@ -1,4 +1,4 @@
-"""Corpus runs for the tests: small ones of the built-in model, and what is in their reports."""
+"""Small corpus runs of the built-in model for the tests, and readers of their reports."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""What Schemathesis does not know by itself: bodies of lines are sent as the strings that they are."""
+"""Hooks for Schemathesis: it sends bodies of lines as the strings that they are."""
 import json
 
 import schemathesis

@@ -1,4 +1,4 @@
-"""Answers to questions by fine-tuned checkpoints, against the float64 reference and by what must hold of any."""
+"""Answers to questions by fine-tuned checkpoints, against the float64 reference, and invariants."""
 import json
 import subprocess
 import sys

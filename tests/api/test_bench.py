@@ -1,4 +1,4 @@
-"""headscope bench, and the benchmark of passes that `make bench` runs: figures are there and add up."""
+"""headscope bench, and the benchmark of passes that `make bench` runs: their figures are complete and consistent."""
 import json
 import math
 import os

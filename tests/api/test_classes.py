@@ -1,4 +1,4 @@
-"""Classes of fine-tuned checkpoints, against the float64 reference and by what must hold of any."""
+"""Classes of fine-tuned checkpoints, against the float64 reference, and invariants."""
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Corpus runs with something changed: shards, resuming, over HTTP, beside a run without."""
+"""Corpus runs with interventions or masks, compared with a run without: shards, resuming, HTTP."""
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`corpus --resume`, `merge` and `report` on states that are damaged, cut or of another shape: refused with a reason."""
+"""`corpus --resume`, `merge` and `report` refuse states that are damaged, truncated or of another shape, with a reason."""
 import json
 import random
 import shutil

@@ -130,7 +130,7 @@ def test_unit_is_valid(tmp_path):
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory):
-    """What /metrics says of a server that keeps runs and has answered."""
+    """The text of /metrics of a server that keeps runs and has answered."""
     server = Server("--state", str(tmp_path_factory.mktemp("state")))
     server.post("/analyze", {"text": "a b"})
     text = server.get("/metrics").body

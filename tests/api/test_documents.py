@@ -1,4 +1,4 @@
-"""Documents name what is there: every relative link of README and docs leads to a file of the tree, and the embedded
+"""Every relative link of README and docs leads to a file of the tree, and the embedded
 model's card is that of the files beside it."""
 import re
 import subprocess

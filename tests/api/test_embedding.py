@@ -192,7 +192,7 @@ def test_pull_fetches_the_modules(headscope, encoders, tmp_path):
     assert json.loads(answers[0])["embedding"] == json.loads(answers[1])["embedding"]
 
 
-# What sentence-transformers itself computes in float64, of encoders that it saved.
+# Computes vectors with sentence-transformers in float64, from encoders that it saved.
 ORACLE = """
 import sys
 try:

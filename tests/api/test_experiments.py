@@ -1,4 +1,4 @@
-"""Interventions and their changes beside tests/reference/experiments.py, and what must hold of them."""
+"""Interventions and their changes against tests/reference/experiments.py, and invariants."""
 import io
 import sys
 from pathlib import Path

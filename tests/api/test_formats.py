@@ -1,4 +1,4 @@
-"""The formats say the same: JSON, npz and safetensors against each other and against the interface's own
+"""All formats hold the same values: JSON, npz and safetensors against each other and against the interface's own
 description, which is checked first."""
 import io
 import json

@@ -1,4 +1,4 @@
-"""Clients that others' programs write from openapi.json: they compile strictly, and ask the real server."""
+"""Clients that generators write from openapi.json compile strictly and work with the real server."""
 import json
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Maps that are kept for follow-up requests never reach a request that computes other ones."""
+"""Cached maps never reach a request with another input, model or intervention."""
 import json
 import random
 

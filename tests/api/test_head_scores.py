@@ -1,4 +1,4 @@
-"""Scores on random repeated sequences: beside a float64 count, and of a model whose heads were made for them."""
+"""Scores on random repeated sequences: against a float64 count, and on a model built to have such heads."""
 import csv
 import io
 import json

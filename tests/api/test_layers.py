@@ -1,4 +1,4 @@
-"""What `make layers` must find: a small tree with one fault of each kind."""
+"""Tests `make layers` on a small tree with one fault of each kind."""
 import subprocess
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Every command of README and docs is pasted: each block of sh and of python, in order, into a folder that holds what a
-fresh checkout and a build hold, with a server where `make run` would have left one and a stand-in for the hub. A block
-that cannot be is marked in its page, with the reason, by a comment before it: <!-- not pasted: it takes a day -->."""
+"""Runs every command of README and docs: each block of sh and of python, in order, in a folder like a fresh checkout with a
+build. A server listens at the address of `make run`, and a local server stands in for the hub. A block that cannot run
+has a comment before it with the reason: <!-- not pasted: it takes a day -->."""
 import http.client
 import importlib.util
 import json
@@ -31,7 +31,7 @@ def blocks():
 
 
 def spans():
-    """What stands between backticks in a line."""
+    """The text between backticks of each line, with the page that has it."""
     found = {}
     for page in PAGES:
         for span in re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)):

@@ -1,4 +1,4 @@
-"""Patches of interventions: what must hold of them, and PyTorch's forward hooks beside them."""
+"""Patching: invariants, and a comparison with PyTorch's forward hooks."""
 import io
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""--precision bf16 and int8: close to fp32, told by /models, runs and reports, never mixed, refused where the CPU cannot."""
+"""--precision bf16 and int8: close to fp32, named by /models, runs and reports, never mixed, refused if the CPU lacks them."""
 import importlib
 import io
 import json

@@ -1,4 +1,4 @@
-"""Predictions of masked tokens and the lens, against the float64 reference and by what must hold of any."""
+"""Predictions of masked tokens and the lens, against the float64 reference, and invariants."""
 import json
 import shutil
 import subprocess

@@ -169,7 +169,7 @@ def check_flows(case):
 
 def check_distances(case, measure=experiments.cka_distances, maps=None):
     maps = (case.similarities if maps is None else maps).reshape(-1, len(case.ids), len(case.ids))
-    # Where tokens' outputs hardly differ, what is left after centring has few of S's digits.
+    # If tokens' outputs hardly differ, centring cancels most of the digits of S.
     spread = np.array([np.abs(one).max() / np.sqrt(max(experiments.hsic(one, one), 1e-300)) for one in maps])
     tolerance = 1e-5 + 2e-7 * (spread + spread[:, None])
     found = case.answer["head_distances"]

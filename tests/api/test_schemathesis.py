@@ -1,4 +1,4 @@
-"""The service against its own description, by requests that Schemathesis makes of it: examples, every value at its
+"""Tests the service against its OpenAPI document with requests that Schemathesis generates: examples, every value at its
 limits, random ones, and runs followed by the links of POST /corpora. Optional: it needs the program schemathesis, on the
 PATH or named by SCHEMATHESIS:
 

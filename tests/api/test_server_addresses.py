@@ -1,4 +1,4 @@
-"""Clients of several addresses: what one of them takes leaves the others their half. Each address is a network name space."""
+"""Clients of several addresses: one of them can take at most half of the capacity. Each address is a network namespace."""
 import contextlib
 import ctypes
 import http.client

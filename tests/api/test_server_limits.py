@@ -1,4 +1,4 @@
-"""Too large, too slow, too clever: what the server refuses and how."""
+"""Requests that are too large, too slow or malformed are refused with a clear answer."""
 import json
 import re
 import time

@@ -1,4 +1,4 @@
-"""Many clients, vanishing clients, signals: the ordinary bad day."""
+"""The server under load: many clients, clients that disconnect, signals."""
 import http.client
 import json
 import os

@@ -1,4 +1,4 @@
-"""A server that has less memory than its machine: what it takes stays within."""
+"""A server with a memory limit below that of the machine stays within it."""
 import json
 import os
 import re

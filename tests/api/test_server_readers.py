@@ -21,7 +21,7 @@ def reader(server, data, receive_buffer):
 
 
 def read_at(client, rate, seconds):
-    """What comes in so many seconds at that rate, in bytes a second; less if the server ends it."""
+    """Reads for so many seconds at that rate, in bytes a second. Returns less if the server closes the connection."""
     data, began = b"", time.monotonic()
     while time.monotonic() - began < seconds and (piece := client.recv(16384)):
         data += piece

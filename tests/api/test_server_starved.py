@@ -1,4 +1,4 @@
-"""One client, one disk, one signal at a bad moment: the others are answered all the same."""
+"""A slow client, a slow disk or a signal does not delay the other clients."""
 import json
 import os
 import signal

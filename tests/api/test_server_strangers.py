@@ -1,4 +1,4 @@
-"""What strangers send: heads with two readings, other sites' pages, words that are no tokens."""
+"""Hostile requests: ambiguous heads, pages of other sites, tokens of the wrong form."""
 import re
 import socket
 

@@ -1,4 +1,4 @@
-"""Relations of CoNLL-U corpora: the counts of a run beside an own count by NumPy, from the maps of /analyze."""
+"""Relations of CoNLL-U corpora: the counts of a run against counts by NumPy from the maps of /analyze."""
 import io
 import json
 import random

@@ -1,4 +1,4 @@
-"""The target of effects and changes, beside what each head's own intervention changes in the outputs."""
+"""The target of effects and changes, against the outputs under each head's own intervention."""
 import csv
 import io
 import sys

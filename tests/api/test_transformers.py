@@ -1,4 +1,4 @@
-"""Checkpoints that HuggingFace's own code saved, beside that code. Optional: it needs a Python that has torch and
+"""Checkpoints saved by HuggingFace's code, compared with that code. Optional: it needs a Python that has torch and
 transformers, this one or the one that TRANSFORMERS_PYTHON names:
 
     python3 -m venv DIR; DIR/bin/pip install numpy torch transformers

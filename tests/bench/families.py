@@ -1,4 +1,4 @@
-"""Each family's pass over its own floor beside BERT's, of random checkpoints of the same shape.
+"""Compares each family's pass, relative to its floor, with BERT's. The checkpoints are random, of the same shape.
 
     python3 tests/bench/families.py build/bench/passes [FAMILY...]      # --shape mini, base; --rounds N
 

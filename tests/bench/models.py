@@ -1,4 +1,4 @@
-"""The random checkpoint of BERT-base's shape: speed does not depend on what the weights say."""
+"""Writes random checkpoints for measurements. Speed does not depend on the values of weights."""
 import sys
 import tempfile
 from pathlib import Path

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""How long /health takes while ten times as much is asked as can be answered: overload.py BINARY LOAD [--times N]
+"""Measures the time of /health under ten times the capacity: overload.py BINARY LOAD [--times N]
 
-First clients that ask as fast as they are answered tell what can be (load.c); then so many times that is sent,
-whether or not it is answered, beside corpora that are uploaded and deleted. /health is asked on a new connection
-each time, fifty times a second. The clients run on the last core, the server on all; who asks for /health has,
-where that is allowed, real-time priority, as if it came from another machine."""
+Clients that ask as fast as they are answered measure the capacity first (load.c). Then so many times that rate is sent,
+answered or not, while corpora are uploaded and deleted. /health is asked fifty times a second, each time on a new
+connection. The clients run on the last core, the server on all. The client of /health gets real-time priority where
+that is allowed, as if it ran on another machine."""
 import argparse
 import contextlib
 import http.client

@@ -32,7 +32,7 @@ static const answer_format formats[] = {
     {"safetensors", "format=safetensors", NULL, "all"},
 };
 
-/* Who answers, and up to how many tokens. */
+/* The service that answers, and the length of its text. */
 typedef struct answerer {
     hs_api *api;
     hs_api_worker *worker;

@@ -101,7 +101,7 @@ static hs_status run_rounds(bench *b, rounds *r, bool quick, hs_error *err)
     return st;
 }
 
-/* How many times the floor a step took. */
+/* Returns the time of a step as a multiple of the floor. */
 static double over_floor(const rounds *r, int step, double flops)
 {
     double ratios[ROUNDS_MAX];

@@ -1,4 +1,4 @@
-"""The cost of a text against its length, on one core: python3 tests/bench/plot.py build/bench.json OUT.svg
+"""Plots the cost of a text against its length, on one core: python3 tests/bench/plot.py build/bench.json OUT.svg
 
 Points are measured on the random BERT-base. The line is their floor, operations over peak; the dashed line the part
 of it that is linear in T, the matrix products with weights: what lies between the two is quadratic.

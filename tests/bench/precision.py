@@ -1,4 +1,4 @@
-"""What products of fewer bits change, beside fp32: python3 tests/bench/precision.py build/headscope
+"""Compares bf16 and int8 with fp32: python3 tests/bench/precision.py build/headscope
 
 Attention maps, normalised similarities N = S / max, and the pairs with N >= 0.3, over every layer and head of some
 texts, of the built-in model and of the random BERT-base: in bf16, in int8, and as ONNX Runtime computes in int8 with

@@ -1,11 +1,11 @@
-"""Everything `make bench` measures: passes and formats, start-up, throughput, follow-up requests, corpus runs,
+"""Runs all measurements of `make bench`: passes and formats, start-up, throughput, follow-up requests, corpus runs,
 batches of lines, families.
 
     make bench              # a quarter of an hour; QUICK=1: a few minutes
     python3 tests/bench/run.py build/headscope build/bench/passes build/bench/load --json build/bench.json
 
-Of the built-in model and of a random BERT-base, made on first use. Whatever is compared alternates in one run, and
-a figure is a median. The clients (load.c) run on the same cores as the server; how much of them they took is told.
+Measures the built-in model and a random BERT-base, which is made on first use. Compared programs alternate in one run,
+and a figure is a median. The clients (load.c) run on the same cores as the server; their share of the time is printed.
 """
 import argparse
 import json

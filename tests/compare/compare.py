@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do two builds of headscope answer the same, to the bit, and as fast?
+"""Compares the answers of two builds of headscope to the bit, and their speed.
 
     python3 tests/compare/compare.py OLD NEW [--models mini,distilbert] [--keep DIR]
     python3 tests/compare/compare.py OLD NEW --time [--alternations 9] [--base DIR]

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Runs a command whose processes stand still at random moments: freeze.py [--seed N] NAME,... COMMAND...
+"""Runs a command and stops its processes at random moments: freeze.py [--seed N] NAME,... COMMAND...
 
-Where others compute too, any process may be without a turn for a second, and what usually comes first comes last. Of
-the command's processes, down to the last child, those whose names begin with one of NAMES are stopped now and then, for
-three seconds at most and mostly far less. Tests that fail are ones that count on time, or have found that the program
-does. Ends as the command did.
+On a busy machine any process may wait a second for its turn, which changes the order of events. This script stops
+those of the command's processes, at any depth, whose names begin with one of NAMES. Each stop takes at most three
+seconds, mostly far less. A test that fails depends on timing, or has found that the program does. The exit status is
+the command's.
 """
 import argparse
 import contextlib

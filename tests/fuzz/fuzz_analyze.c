@@ -1,5 +1,5 @@
-/* Whatever arrives, the answer is sound: JSON that can be read, or a file of the format that was asked for,
- * or a problem with a status between 400 and 499.
+/* fuzz_analyze.c - every request gets a sound answer: valid JSON, a file of the requested format, or a
+ * problem with a status from 400 to 499.
  *
  * The input is a query (with an Accept header behind a space), a line feed, and the body. */
 #include "api/api.h"

@@ -1,5 +1,5 @@
-/* Whatever config.json says, it is refused, or the architecture is within the limits that the engine relies
- * on. */
+/* fuzz_config.c - config.json of any content is refused, or gives an architecture within the limits that the
+ * engine relies on. */
 #include "model/families/family.h"
 
 #include <stdlib.h>

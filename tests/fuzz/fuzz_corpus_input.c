@@ -1,6 +1,8 @@
-/* Whatever bytes a file of texts has, in whatever format they are said to be, they are refused with a reason,
- * or give records in the order of their lines, each with a text inside it or a reason why it has none. Read
- * twice they are the same. The first byte chooses the format and the field. */
+/* fuzz_corpus_input.c - a file of texts in any format is refused with a reason, or gives records in the
+ * order of their lines. Each record has a text inside the file, or a reason why it has none. A second
+ * reading gives the same records.
+ *
+ * The first byte of the input chooses the format and the field. */
 #include "model/utf8.h"
 #include "server/corpus/input/conllu_words.h"
 #include "server/corpus/input/record_stream.h"
@@ -18,7 +20,7 @@ static void require(bool promise)
         abort();
 }
 
-/* Whatever the columns hold, words ascend in the text, and their heads are among them. */
+/* Checks that words ascend in the text, and that their heads are among them. */
 static void sentence_read(const hs__record *line, const hs_text *text)
 {
     hs__sentence sentence = {0};

@@ -1,7 +1,9 @@
-/* Whatever bytes a run's state has, they are refused with a reason, or they are a run whose report can be
- * written and whose lists can be saved. A fuzzer cannot guess checksums: an input whose first byte is odd is
- * the JSON of a state, and this file adds the header and small statistics. A second bit of that byte asks for
- * the page too, which takes most of the time. */
+/* fuzz_corpus_state.c - the saved state of a run is refused with a reason, or gives a run whose report can
+ * be written and whose lists can be saved.
+ *
+ * A fuzzer cannot guess checksums. If the first byte of the input is odd, the rest is the JSON of a state,
+ * and this file adds the header and small statistics. A second bit of that byte asks for the page too, which
+ * takes most of the time. */
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 

@@ -1,6 +1,7 @@
-/* Whatever bytes claim to be a saved state, they are refused, or they are a state that can be read, merged,
- * and saved to the same bytes. A fuzzer cannot guess checksums, so each input is tried again as the rest of a
- * sound header's state with its checksum redone. */
+/* fuzz_corpus_stats.c - saved statistics are refused, or can be read, merged and saved to the same bytes.
+ *
+ * A fuzzer cannot guess checksums. Each input is tried a second time behind a sound header, with a new
+ * checksum. */
 #include "engine/statistics/statistics_state.h"
 
 #include <stdlib.h>

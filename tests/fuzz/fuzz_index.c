@@ -1,5 +1,5 @@
-/* Whatever model.safetensors.index.json says, it is refused, or it names files of its own folder only, each
- * once, and every tensor's shard is among them. */
+/* fuzz_index.c - model.safetensors.index.json is refused, or names files of its own folder only, each once,
+ * and the shard of every tensor is among them. */
 #include "model/files/shards.h"
 
 #include <stdint.h>

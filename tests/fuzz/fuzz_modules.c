@@ -1,4 +1,4 @@
-/* Whatever the files of a sentence encoder's modules say, they are refused, or what was read is within its
+/* fuzz_modules.c - the files of a sentence encoder's modules are refused, or give values within their
  * limits. The first byte chooses the file. */
 #include "model/families/sentence.h"
 

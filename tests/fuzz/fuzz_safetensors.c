@@ -1,6 +1,5 @@
-/* Whatever a weight file holds, it is refused, or every tensor of it lies inside and can be read. Each file
- * is tried as it is and as the weights of the smallest model of each
- * family. */
+/* fuzz_safetensors.c - a weight file is refused, or every tensor of it lies inside the file and can be read.
+ * Each file is tried alone and as the weights of the smallest model of each family. */
 #include "model/families/weights.h"
 #include "model/files/safetensors.h"
 

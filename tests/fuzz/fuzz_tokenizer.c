@@ -1,7 +1,7 @@
-/* Whatever the text, its tokens are sound: ids of the vocabulary, offsets inside the text and in order, no
- * more tokens than asked for, and cutting changes nothing of what is kept.
+/* fuzz_tokenizer.c - the tokens of any text are sound: ids of the vocabulary, offsets inside the text and in
+ * order, and no more tokens than requested. Truncation changes no token that is kept.
  *
- * The first byte chooses the tokenizer and the options, the second the number of tokens; a byte 0xFE in the
+ * The first byte chooses the tokenizer and the options, the second the number of tokens. A byte 0xFE in the
  * rest begins the second text. */
 #include "model/tokenizer/tokenizer_create.h"
 

@@ -1,8 +1,8 @@
-/* Whatever the tokenizer's files say, they are refused, or the tokenizer made from them works: its special
- * ids and tokens exist, and every token is found by its id.
+/* fuzz_tokenizer_json.c - the files of a tokenizer are refused, or give one that works: its special ids and
+ * tokens exist, and every token is found by its id.
  *
- * The input is these files with a byte 0xFF between them, in the order of FILES below; an empty one is
- * absent. A sentencepiece model, which may have any byte, is the last and goes to the end. */
+ * The input holds these files with a byte 0xFF between them, in the order of FILES below. An empty file is
+ * absent. A sentencepiece model may contain any byte; it is the last and goes to the end. */
 #include "model/tokenizer/tokenizer_create.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""docs/reference/formulas.md section 1 in float64: what the maps of one text show.
+"""docs/reference/formulas.md section 1 in float64: the analysis of one text's maps.
 
 S is [T][T] with diagonal 0, A is [T][T] with rows that sum to 1, `keep` is [T] of bool (False: masked).
 """
@@ -84,7 +84,7 @@ def region_means(s, keep, cells):
 
 
 def segment_ends(high, special):
-    """Where segments end: after each token of H that is not special and not directly followed by another."""
+    """The ends of segments: after each token of H that is not special and not directly followed by another."""
     high = set(high)
     return [j + 1 for j in high if not special[j] and j + 1 not in high]
 

@@ -1,4 +1,4 @@
-"""What causal models share, in float64."""
+"""The parts that causal models share, in float64."""
 
 import numpy as np
 from encoder import Heads

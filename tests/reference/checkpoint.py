@@ -130,7 +130,7 @@ def load(folder):
 
 # ---- random checkpoints of odd shapes ----
 
-# What differs from a BERT of 3 layers, 4 heads, hidden 48, f32, prefix "bert.".
+# Settings that differ from a BERT of 3 layers, 4 heads, hidden 48, f32, prefix "bert.".
 VARIANTS = {
     "one_layer": dict(n_layers=1, n_heads=5, hidden=60),
     "one_head": dict(n_heads=1, hidden=33, ffn=7),

@@ -46,7 +46,7 @@ def change_output(output, changes):
 
 
 def forward(model, ids, types, interventions):
-    """What family_bert.forward gives, with heads changed."""
+    """family_bert.forward with interventions."""
     x = family_bert.embed(model, np.asarray(ids), np.asarray(types))
     states, attentions, outputs = [x], [], []
     for number in range(model.n_layers):

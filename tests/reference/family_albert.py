@@ -3,7 +3,7 @@
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers, split_heads
 
-# What differs from 4 layers in 1 group, 4 heads, hidden 48, embedding 20, prefix "albert.".
+# Settings that differ from 4 layers in 1 group, 4 heads, hidden 48, embedding 20, prefix "albert.".
 VARIANTS = {
     "base": dict(),
     "groups": dict(n_layers=6, groups=3, prefix="", activation="gelu"),

@@ -4,7 +4,7 @@ import checkpoint
 import numpy as np
 from encoder import bert_layer, layer_norm, run_layers
 
-# What differs from a BERT of 3 layers, 4 heads, hidden 48; more layouts are in checkpoint.VARIANTS.
+# Settings that differ from a BERT of 3 layers, 4 heads, hidden 48; more layouts are in checkpoint.VARIANTS.
 VARIANTS = {
     **{name: dict(activation=name) for name in ("gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu")},
     "distilbert_relu": dict(distil=True, prefix="distilbert.", activation="relu"),

@@ -9,7 +9,7 @@ from encoder import ACTIVATIONS, dense, join_heads, layer_norm, run_layers, soft
 
 ACTIVATIONS = ACTIVATIONS | {"tanh": np.tanh}
 
-# What differs from v3 with 3 layers, 4 heads, hidden 48, 16 buckets of up to 160 tokens, prefix "deberta.".
+# Settings that differ from v3 with 3 layers, 4 heads, hidden 48, 16 buckets of up to 160 tokens, prefix "deberta.".
 VARIANTS = {
     "v3": dict(),
     "v2_conv": dict(conv=3, conv_act="gelu", kinds="p2c|c2p", n_layers=2, n_heads=3, hidden=42),

@@ -3,7 +3,7 @@
 from checkpoint import Weights, bert_layers, read, save
 from encoder import bert_layer, dense, layer_norm, run_layers
 
-# What differs from 3 layers, 4 heads, hidden 48, embedding 20, prefix "electra.".
+# Settings that differ from 3 layers, 4 heads, hidden 48, embedding 20, prefix "electra.".
 VARIANTS = {
     "small": dict(),
     "base": dict(embedding=48, prefix=""),

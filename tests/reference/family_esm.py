@@ -4,7 +4,7 @@ import numpy as np
 from checkpoint import Weights, read, save
 from encoder import attend, dense, gelu, join_heads, layer_norm, rotate, run_layers, split_heads
 
-# What differs from 3 layers, 4 heads, hidden 48, prefix "esm.".
+# Settings that differ from 3 layers, 4 heads, hidden 48, prefix "esm.".
 VARIANTS = {
     "esm2": dict(),
     "no_prefix_f16": dict(prefix="", n_layers=1, n_heads=5, hidden=70, ffn=3, dtype="F16"),

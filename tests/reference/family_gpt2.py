@@ -5,7 +5,7 @@ from causal import block, causal_mask, next_logits
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers, split_heads
 
-# What differs from 3 layers, 4 heads, hidden 48, prefix "transformer.", lm_head tied.
+# Settings that differ from 3 layers, 4 heads, hidden 48, prefix "transformer.", lm_head tied.
 VARIANTS = {
     "tied": dict(),
     "buffers": dict(buffers=True, prefix=""),

@@ -6,7 +6,7 @@ from causal import block, causal_mask, frequencies, next_logits, rotate
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, run_layers
 
-# What differs from 3 layers, 4 heads, hidden 64, a quarter rotated, parallel, prefix "gpt_neox.".
+# Settings that differ from 3 layers, 4 heads, hidden 64, a quarter rotated, parallel, prefix "gpt_neox.".
 VARIANTS = {
     "parallel": dict(),
     "serial": dict(parallel=False, fraction=0.5, n_heads=2),

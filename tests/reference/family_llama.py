@@ -8,7 +8,7 @@ from encoder import ACTIVATIONS, attend, dense, join_heads, run_layers, split_he
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 64}
-# What differs from 3 layers, 4 heads, 2 of keys, hidden 48, theta 10000, prefix "model.", lm_head of its own.
+# Settings that differ from 3 layers, 4 heads, 2 of keys, hidden 48, theta 10000, prefix "model.", lm_head of its own.
 VARIANTS = {
     "llama": dict(),
     "llama_ungrouped_tied": dict(n_kv=4, tied=True, prefix="model."),

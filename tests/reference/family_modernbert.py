@@ -4,7 +4,7 @@ import numpy as np
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, rotate, run_layers, split_heads
 
-# What differs from 5 layers, every third global, a window of 8 to each side, 4 heads, hidden 48, prefix "model.".
+# Settings that differ from 5 layers, every third global, a window of 8 to each side, 4 heads, hidden 48, prefix "model.".
 VARIANTS = {
     "old_keys": dict(),
     "new_keys": dict(new=True, prefix=""),

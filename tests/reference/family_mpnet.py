@@ -6,7 +6,7 @@ import numpy as np
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, padded_positions, run_layers, split_heads
 
-# What differs from 3 layers, 4 heads, hidden 48, prefix "mpnet.".
+# Settings that differ from 3 layers, 4 heads, hidden 48, prefix "mpnet.".
 VARIANTS = {
     "base": dict(),
     "no_prefix": dict(prefix="", n_layers=5, n_heads=1, hidden=7, ffn=13),

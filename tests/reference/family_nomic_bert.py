@@ -4,7 +4,7 @@ import numpy as np
 from checkpoint import Weights, read, save
 from encoder import ACTIVATIONS, attend, dense, join_heads, layer_norm, rotate, run_layers, split_heads
 
-# What differs from 3 layers, 4 heads, hidden 48, in the layout of transformers 5.
+# Settings that differ from 3 layers, 4 heads, hidden 48, in the layout of transformers 5.
 VARIANTS = {
     "transformers": dict(),
     "authors": dict(authors=True, prefix=""),

@@ -4,7 +4,7 @@ positions that count from the id of padding on."""
 from checkpoint import Weights, bert_layers, read, save
 from encoder import bert_layer, layer_norm, padded_positions, run_layers
 
-# What differs from 3 layers, 4 heads, hidden 48, padding 1, prefix "roberta.".
+# Settings that differ from 3 layers, 4 heads, hidden 48, padding 1, prefix "roberta.".
 VARIANTS = {
     "roberta": dict(types=2),
     "padding_0_bf16": dict(padding=0, dtype="BF16", n_shards=3),

@@ -1,4 +1,4 @@
-"""What HuggingFace's library makes of every code point and of many hard texts with byte-level BPE;
+"""Records what HuggingFace's library makes of every code point and of many hard texts with byte-level BPE;
 tests/unit/test_tokenizer_oracle.c replays it.
 
     python3 -m venv /tmp/oracle && /tmp/oracle/bin/pip install tokenizers==0.23.2

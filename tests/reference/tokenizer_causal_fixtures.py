@@ -1,4 +1,4 @@
-"""What HuggingFace's library makes of hard texts with the tokenizers of causal language models;
+"""Records what HuggingFace's library makes of hard texts with the tokenizers of causal language models;
 tests/unit/test_tokenizer_oracle.c replays it.
 
     CORPUS=../shared/corpus/wiki-1.jsonl.xz python tests/reference/tokenizer_causal_fixtures.py

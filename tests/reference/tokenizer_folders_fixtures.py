@@ -1,4 +1,4 @@
-"""What HuggingFace makes of folders without tokenizer.json, and of the four normal forms;
+"""Records what HuggingFace makes of folders without tokenizer.json, and of the four normal forms;
 tests/unit/test_tokenizer_oracle.c replays it.
 
     python3 -m venv /tmp/oracle

@@ -35,7 +35,7 @@ TEXT = "the police at the airport were new \u6f22 the war was [MASK] long [PAD] 
 FAMILIES = {path.stem.removeprefix("family_"): importlib.import_module(path.stem)
             for path in sorted(Path(__file__).parent.glob("family_*.py"))}
 FAMILIES["bert"].VARIANTS |= checkpoint.VARIANTS
-# What transformers 5 does not open: BERT under "model.", as another class saved it; NomicBERT's config as its authors
+# Model types that transformers 5 does not open: BERT under "model.", as another class saved it; NomicBERT's config as its authors
 # wrote it, which came with their own code; a null that only version 4 understood.
 UNREAD = {"bert model_prefix", "nomic_bert authors", "nomic_bert authors_pretraining", "nomic_bert authors_no_types",
           "modernbert null_theta_bf16"}

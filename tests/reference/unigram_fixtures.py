@@ -1,4 +1,4 @@
-"""What HuggingFace's tokenizers makes of every code point and of many hard texts with Unigram vocabularies;
+"""Records what HuggingFace's tokenizers makes of every code point and of many hard texts with Unigram vocabularies;
 tests/unit/test_tokenizer_oracle.c replays it.
 
     pip install tokenizers==0.23.2 sentencepiece==0.2.3

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The service for an hour at twice what it can take: soak.py BINARY [--minutes N] [--json FILE] [--plot FILE]
+"""Runs the service for an hour at twice its capacity: soak.py BINARY [--minutes N] [--json FILE] [--plot FILE]
 
 An open loop: questions come whether or not earlier ones were answered, twice as many as were answered in the last ten
 seconds, however fast the machine is just then. Among them are clients that stall, vanish, read a few bytes a second
@@ -140,7 +140,7 @@ class Load:
         status = re.match(rb"HTTP/1\.1 (\d{3}) ", head)
         length = re.search(rb"\r\nContent-Length: (\d+)", head, re.IGNORECASE)
         if not status or length and int(length[1]) != len(body):
-            # Who takes nothing for 8 seconds is cut; starved clients cannot help it.
+            # The server cuts off clients that read nothing for 8 seconds. A starved client cannot avoid that.
             starved = status and time.monotonic() - self.held_up < PATIENCE
             raise (Starved if starved else ValueError)(f"no whole answer: {head[:200]} and {len(body)} bytes")
         return int(status[1]), head, body

@@ -1,4 +1,4 @@
-/* api_fixture.h - an api over the embedded model, and requests to it in one line. */
+/* api_fixture.h - opens an api over the embedded model and sends it requests in one line. */
 #pragma once
 
 #include "api/api.h"

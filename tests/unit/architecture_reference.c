@@ -238,7 +238,7 @@ static double product(const hs_architecture *architecture, const double *a, size
     return sum / sqrt((double)D * fmax(1, (double)architecture->relative.n_addends));
 }
 
-/* Which row of the table is for a query i and a key j. */
+/* Returns the row of the table for a query i and a key j. */
 static size_t relative_row(const hs_relative *relative, size_t i, size_t j)
 {
     const double middle = (double)(relative->n_buckets / 2), r = fabs((double)i - (double)j);

@@ -1,6 +1,5 @@
-/* architecture_reference.h - what an architecture means, in loops over doubles: the formulas of
- * model/architecture.h and engine/plan.h read aloud, with no thought for speed. Engines are held against it.
- */
+/* architecture_reference.h - the formulas of model/architecture.h and engine/plan.h as plain loops over
+ * doubles. Tests compare engines with it. */
 #pragma once
 
 #include "engine/plan.h"

@@ -1,4 +1,4 @@
-/* chaos.h - what happens when memory runs out, tried one allocation after the other.
+/* chaos.h - makes one allocation after the other fail, to test what happens when memory runs out.
  *
  * The unit tests are linked with -Wl,--wrap for everything that hands out memory (see WRAPPED in the
  * Makefile), so every allocation of headscope and, once chaos_begin was called, of jansson passes through

@@ -1,4 +1,4 @@
-/* checkpoint.h - small checkpoints on disk, in every layout there is and with every fault we can think of. */
+/* checkpoint.h - writes small checkpoints to disk, in every layout and with every known fault. */
 #pragma once
 
 #include <stdbool.h>

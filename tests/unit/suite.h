@@ -1,4 +1,4 @@
-/* suite.h - how every test program in C ends. */
+/* suite.h - runs the cases of a test program and returns its exit status. */
 #pragma once
 
 #include <check.h>

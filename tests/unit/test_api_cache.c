@@ -1,4 +1,4 @@
-/* The head cache: what it finds, what it lets go, what it says it holds; and that requests use it. */
+/* test_api_cache.c - the head cache: hits, evictions, the bytes it reports, and its use by requests. */
 #include "api/head_cache.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"

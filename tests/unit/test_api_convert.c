@@ -1,4 +1,4 @@
-/* Half floats and bytes against a reference that thinks in doubles. */
+/* test_api_convert.c - half floats and bytes against a reference in doubles. */
 #include "api/formats/convert.h"
 #include "tests/unit/suite.h"
 

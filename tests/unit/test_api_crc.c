@@ -1,4 +1,4 @@
-/* The zip checksum against zlib's, over every length around the pieces it is folded in, and continued. */
+/* test_api_crc.c - the CRC-32 of zip against zlib's, over every length near the block size, and continued. */
 #include "api/formats/crc.h"
 #include "tests/unit/suite.h"
 

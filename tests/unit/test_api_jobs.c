@@ -1,4 +1,5 @@
-/* Requests in three steps: several in one pass, cancelled, too large, packed for the client. */
+/* test_api_jobs.c - the three steps of a request: several in one pass, cancelled, too large, encoded for the
+ * client. */
 #include "api/job.h"
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"

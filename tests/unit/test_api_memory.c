@@ -1,4 +1,4 @@
-/* Memory that requests are computed in: one bound for all of them, and an order for those that wait. */
+/* test_api_memory.c - the memory budget of requests: one bound for all, and an order for those that wait. */
 #include "api/internal.h"
 #include "api/job.h"
 #include "tests/unit/api_fixture.h"

@@ -1,5 +1,5 @@
-/* The .npz writer: to memory and to a file the same bytes, and zip64 where 32 bits do not reach, which NumPy
- * reads. */
+/* test_api_npz.c - the .npz writer: the same bytes to memory and to a file, and zip64 beyond 32 bits, which
+ * NumPy reads. */
 #include "api/formats/npz.h"
 #include "tests/unit/suite.h"
 

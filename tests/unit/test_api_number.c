@@ -1,4 +1,5 @@
-/* Numbers as JSON text: against printf over millions of floats, and the layouts that printf has not. */
+/* test_api_number.c - numbers as JSON text: against printf over millions of floats, and the layouts that
+ * printf lacks. */
 #include "api/formats/number.h"
 #include "api/formats/number_list.h"
 #include "tests/unit/suite.h"
@@ -20,7 +21,7 @@ static uint32_t random_bits(void)
     return (uint32_t)(random_state >> 16);
 }
 
-/* What printf says, in our layout: no padding in the exponent, no plus sign, "-0.0". */
+/* Prints with printf, in our layout: no padding in the exponent, no plus sign, "-0.0". */
 static void expected_text(char ret_text[64], float value, int digits)
 {
     snprintf(ret_text, 64, "%.*g", digits, (double)value);
@@ -128,7 +129,7 @@ enum { LIST_MAX = 1000 };
 
 typedef char *list_printer(char *to, const float *values, size_t n, int digits);
 
-/* Whatever this CPU can do writes what one by one would be, and nothing beyond HS__NUMBER_BYTES_MAX. */
+/* Compares every list writer of this CPU with writing one by one, within HS__NUMBER_BYTES_MAX. */
 static void check_list(const float *values, size_t n, int digits)
 {
     static char ours[(LIST_MAX + 2) * HS__NUMBER_BYTES_MAX],

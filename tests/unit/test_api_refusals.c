@@ -1,4 +1,4 @@
-/* test_api_refusals.c - every case of the contract's table of errors, as data. */
+/* test_api_refusals.c - every case of the API's table of errors, as data. */
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/suite.h"
 

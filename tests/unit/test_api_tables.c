@@ -1,4 +1,4 @@
-/* The tables of fields and outputs, and what api/openapi.json tells of them: each in the other, both ways. */
+/* test_api_tables.c - the tables of fields and outputs against api/openapi.json, in both directions. */
 #include "api/field_texts.h"
 #include "api/outputs.h"
 #include "server/corpus/run/settings.h"
@@ -154,7 +154,7 @@ START_TEST(every_setting_is_documented)
 }
 END_TEST
 
-/* How many lists of lists the schema says. */
+/* Returns the depth of nested lists in the schema. */
 static size_t depth(json_t *schema)
 {
     size_t n = 0;

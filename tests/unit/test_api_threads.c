@@ -1,6 +1,6 @@
-/* test_api_threads.c - answers that several threads write together: the same bytes as one thread's, an end
- * when the client left, and a problem when memory runs out. Threads do not follow a fork, so each test starts
- * its own. */
+/* test_api_threads.c - answers that several threads write together: the same bytes as one thread's, an early
+ * end after the client left, and a problem when memory runs out. Threads do not survive a fork, so each test
+ * starts its own. */
 #include "tests/unit/api_fixture.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"

@@ -637,8 +637,8 @@ END_TEST
 
 /* ---- passes that start in a layer ---- */
 
-/* What `whole` has from that layer on, computed from its state there; with O given, without that of head_off.
- */
+/* Computes the arrays of `whole` from a layer on, starting with its state there. If O is given, head_off's
+ * output is zeroed. */
 static hs_capture *pass_from(const hs_engine *engine, const hs_capture *whole, hs_start start,
                              const hs_intervention *intervention)
 {

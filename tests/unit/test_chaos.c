@@ -1,5 +1,5 @@
-/* Engine and api when memory runs out: each allocation is refused in turn, nothing leaks, and the next try
- * succeeds. */
+/* test_chaos.c - engine and api when memory runs out: each allocation fails in turn, nothing leaks, and the
+ * next try succeeds. */
 #include "api/api.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
@@ -225,8 +225,8 @@ static hs_response answer(hs_api *api, hs_api_worker *worker, size_t i)
     return response;
 }
 
-/* Whatever was refused, there is an answer: the right one, or a problem that blames us or says that the body
- * cannot be read (jansson calls a string that it could not allocate an invalid token). */
+/* Checks the answer after a refused allocation: the right one, or a problem that blames us or says that the
+ * body cannot be read (jansson calls a string that it could not allocate an invalid token). */
 static void check_answer(const hs_response *response, const hs_response *expected)
 {
     if (response->status == expected->status)

@@ -1,4 +1,4 @@
-/* What config.json may say, and what is refused. */
+/* test_config.c - accepted and refused contents of config.json. */
 #include "model/families/family.h"
 #include "tests/unit/suite.h"
 

@@ -1,4 +1,4 @@
-/* test_corpus_requirements.c - what a run is said to need, beside what it takes. */
+/* test_corpus_requirements.c - the memory that a run reports to need, against the memory that it takes. */
 #include "server/corpus/run/requirements.h"
 #include "tests/unit/suite.h"
 

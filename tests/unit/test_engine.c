@@ -1,6 +1,6 @@
-/* The engine on random checkpoints of odd shapes, made in memory: every backend against every other, batches
- * and threads to the bit against one text on one thread, selections against full captures. That the numbers
- * are the paper's is shown by tests/reference. */
+/* test_engine.c - the engine on random checkpoints of odd shapes. Backends are compared with each other.
+ * Batches and threads are compared to the bit with one text on one thread, selections with full captures.
+ * tests/reference shows that the numbers are the paper's. */
 #include "engine/engine.h"
 #include "engine/pass/team.h"
 #include "model/model.h"
@@ -439,7 +439,7 @@ START_TEST(observers_are_shown_what_captures_would_keep)
 }
 END_TEST
 
-/* How far attention moved, on average. */
+/* Returns the mean change of attention. */
 static double attention_moved(const hs_capture *a, const hs_capture *b)
 {
     const size_t n = map_floats(a);

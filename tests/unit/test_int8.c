@@ -1,5 +1,5 @@
-/* Products of bytes, of every instruction set this CPU has that makes them, against a reference in plain C:
- * the same bits, and as far from the product of the floats as rounding to 8 bits may be. */
+/* test_int8.c - int8 products of every instruction set that this CPU has, against plain C: the same bits,
+ * and within the rounding of 8 bits of the float product. */
 #include "engine/kernels/int8.h"
 #include "tests/unit/suite.h"
 

@@ -1,5 +1,5 @@
-/* Every kernel of every instruction set this CPU has, against loops in double precision. Arrays come from the
- * heap in their exact sizes, so that the sanitizers see one float too many. */
+/* test_kernels.c - every kernel of every instruction set that this CPU has, against loops in doubles. Arrays
+ * have their exact sizes on the heap, so sanitizers see every access beyond them. */
 #include "engine/kernels/kernels.h"
 #include "tests/unit/suite.h"
 

@@ -1,5 +1,5 @@
-/* test_linear.c - no number depends on the machine: on instruction sets and caches that the environment
- * names, on cuts of a product into tasks, or on the step from one row to the next. */
+/* test_linear.c - results do not depend on the machine: instruction sets and caches named in the
+ * environment, the cuts of a product into tasks, and row strides. */
 #include "engine/kernels/caches.h"
 #include "engine/linear/linear.h"
 #include "tests/unit/suite.h"

@@ -1,4 +1,5 @@
-/* Whole checkpoints: every layout opens with the same weights, every fault is refused, memory may run out. */
+/* test_model.c - whole checkpoints: every layout gives the same weights, every fault is refused, and memory
+ * may run out. */
 #include "model/model.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/checkpoint.h"
@@ -432,7 +433,7 @@ END_TEST
 
 /* ---- the whole ---- */
 
-/* What sha256sum says of files, one after another. */
+/* Computes the SHA-256 of files, one after another, with sha256sum. */
 static void sha256_told(const char *files, char ret_hex[HS_SHA256_HEX])
 {
     char command[256];

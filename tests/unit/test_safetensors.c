@@ -1,4 +1,4 @@
-/* Hostile headers: a table of cases, each with the words of its refusal. */
+/* test_safetensors.c - hostile headers: a table of cases, each with its error message. */
 #include "model/files/safetensors.h"
 #include "tests/unit/suite.h"
 

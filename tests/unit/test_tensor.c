@@ -1,4 +1,4 @@
-/* Every half and every bfloat16, at every alignment. */
+/* test_tensor.c - conversion of every half and bfloat16, at every alignment. */
 #include "model/model.h"
 #include "tests/unit/suite.h"
 

@@ -1,5 +1,5 @@
-/* The tokenizer's own promises: what it reads, refuses and survives. That it does what HuggingFace's does is
- * test_tokenizer_oracle.c's business. */
+/* test_tokenizer.c - what the tokenizer reads and refuses, and its behaviour on hostile text.
+ * test_tokenizer_oracle.c compares it with HuggingFace's. */
 #include "model/tokenizer/tokenizer_create.h"
 #include "tests/unit/chaos.h"
 #include "tests/unit/suite.h"

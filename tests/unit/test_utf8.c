@@ -1,5 +1,5 @@
-/* UTF-8 against the Unicode Standard's own words: every code point there and back, and every byte sequence of
- * up to three bytes is valid exactly when it is what writing a code point gives. */
+/* test_utf8.c - UTF-8 by the Unicode Standard: every code point is encoded and decoded. Every byte sequence
+ * of up to three bytes is valid exactly if it encodes a code point. */
 #include "model/utf8.h"
 #include "tests/unit/suite.h"
 

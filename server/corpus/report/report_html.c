@@ -1,10 +1,14 @@
 /* report_html.c - report.html: the page built from static/report, with this run's figures and data in it.
  *
- * Where the page says HEADSCOPE-PAGE stands all that is to be read without a script, drawn as the default
- * choice has it. Where it says HEADSCOPE-DATA stands what another choice needs, base64 of gzip of: the size
- * of a JSON document (u32, little-endian), that document, the bytes of its maps, and every panel, each a
- * line with its key, a line with its size in bytes, and its SVG. The document is report.json with `maps`
- * (report_maps.h), `figures` (the patterns of figures.h) and `pick`. */
+ * HEADSCOPE-PAGE in the template is replaced by the report that reads without a script, drawn for the default
+ * choice. HEADSCOPE-DATA is replaced by the data for the other choices, as base64 of gzip of:
+ *
+ *     the size of a JSON document (u32, little-endian), then the document
+ *     the bytes of its maps
+ *     each panel: a line with its key, a line with its size in bytes, its SVG
+ *
+ * The document is report.json with `maps` (report_maps.h), `figures` (the patterns of figures.h) and `pick`.
+ */
 #include "api/formats/base64.h"
 #include "server/base/viewer_files.h"
 #include "server/corpus/report/attention_profile.h"

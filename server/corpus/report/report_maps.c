@@ -102,7 +102,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Where the pixels lie: middle, scale and ranges, of those that are kept. */
+/* Computes middle, scale and ranges of the kept pixels. */
 static void spread_find(maker *m, hs__report_map *map)
 {
     static const double cut[HS__RANGES] = {0, 0.01, 0.05};

@@ -120,7 +120,7 @@ static void texts_count_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
-/* What this run did beside looking: heads changed, tokens masked. */
+/* Writes the run's interventions and masked tokens. */
 static void experiments_write(const json_t *report, FILE *out)
 {
     const json_t *changes = member(report, "provenance.options.interventions");

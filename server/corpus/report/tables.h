@@ -1,13 +1,13 @@
-/* tables.h - what a report says in words and numbers, as HTML. */
+/* tables.h - writes the text and the tables of a report as HTML. */
 #pragma once
 
 #include "server/corpus/report/figures.h"
 
-/* Where the run comes from, and how many of the paper's claims hold. */
+/* Writes the run's provenance, and how many of the paper's claims hold. */
 void hs__header_write(const json_t *report, FILE *out);
-/* The claims, each with its verdict beside it. */
+/* Writes the claims, each with its verdict. */
 void hs__findings_write(const json_t *report, FILE *out);
-/* The figures of layer l's heads at threshold t; l and t are indices. */
+/* Writes the figures of layer l's heads at threshold t; l and t are indices. */
 void hs__heads_write(const hs__drawing *drawing, size_t l, size_t t, FILE *out);
 /* For each figure the texts in which layer l's heads have most and least of it, as links to... */
 void hs__examples_write(const hs__drawing *drawing, size_t l, FILE *out);

@@ -19,8 +19,8 @@
 typedef struct hs__pairs_file hs__pairs_file;
 typedef struct hs__pairs_rows hs__pairs_rows;
 
-/* Where rows go: to file as CSV, packed by gzip if packed; or into the database at this path, an empty file.
- */
+/* The destination of rows: a CSV file, compressed by gzip if packed, or a database at the path of an empty
+ * file. */
 typedef struct hs__pairs_target {
     FILE *file; /* or NULL */
     bool packed;

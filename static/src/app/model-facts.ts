@@ -1,4 +1,4 @@
-// What answers leave out about their model; from the server's list.
+// Facts about models that answers leave out, from the server's list.
 import type { Model } from "../../../build/openapi";
 
 const known = new Map<string, Model>(); // by name

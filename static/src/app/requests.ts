@@ -100,7 +100,7 @@ export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" |
   return { ...inputOf({ ...state, special: true }), layers: [0], heads: [0], outputs, ...predictions };
 }
 
-// What each head does on repeated random sequences; no text matters.
+// Asks for the scores of heads on repeated random sequences. The text does not matter.
 export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
   text: "",
   ...(model ? { model } : {}),

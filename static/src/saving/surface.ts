@@ -333,7 +333,7 @@ export interface Band {
   ink: string;
 }
 
-// What stands round the text: colour bars above it, charts below.
+// The parts around the text: colour bars above it, charts below.
 interface Surroundings {
   strokes?: readonly Stroke[];
   bands?: readonly Band[];
@@ -342,7 +342,7 @@ interface Surroundings {
   charts?: readonly { title: string; canvas: HTMLCanvasElement }[];
 }
 
-// Whose strokes have which colour.
+// A legend entry: the name and colour of strokes.
 export interface Key {
   name: string;
   colour: string;

@@ -115,7 +115,7 @@ function ClassBars({ before, after }: { before: Classes; after: Classes | null }
   );
 }
 
-// How many tokens have each label.
+// Counts the tokens of each label.
 function LabelCounts({ before, after }: { before: Classes; after: Classes | null }) {
   const count = ({ predicted }: Classes, label: string): number =>
     Array.isArray(predicted) ? predicted.filter((one) => one === label).length : 0;

@@ -1,4 +1,4 @@
-"""What many would write instead: PyTorch, NumPy and json behind Python's own HTTP server.
+"""A common alternative to headscope: PyTorch, NumPy and json behind Python's own HTTP server.
 python3 python_server.py CHECKPOINT THREADS; prints its port. POST {"input_ids": [...]}: all attentions and
 similarities of all layers as JSON, rounded to six digits as headscope's."""
 import http.server

@@ -1,4 +1,4 @@
-"""PyTorch doing the same work, in the protocol of run.py: python3 torch_peer.py CHECKPOINT THREADS"""
+"""Runs the same work in PyTorch, in the protocol of run.py: python3 torch_peer.py CHECKPOINT THREADS"""
 import math
 import sys
 import time
