@@ -221,9 +221,10 @@ static hs_status find_class(const hs__answer *a, const float *states, size_t *re
     if (!row)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a target");
     float *logits = row + H;
-    hs_task_head_pool(head, states, a->encoding->n_tokens, H, row);
-    const hs_status st =
-        hs_engine_classify(a->model->engine, head, row, 1, a->request->n_threads, logits, err);
+    const size_t n_threads = a->request->n_threads;
+    hs_status st = hs_engine_pool(a->model->engine, head, states, a->encoding->n_tokens, n_threads, row, err);
+    if (!st)
+        st = hs_engine_classify(a->model->engine, head, row, 1, n_threads, logits, err);
     *ret_class = 0;
     for (size_t i = 1; i < head->n_classes && !st; i++)
         *ret_class = logits[i] > logits[*ret_class] ? i : *ret_class;

@@ -34,14 +34,16 @@ static hs_status classify(const hs__answer *a, classes *c, hs_error *err)
     const size_t H = a->capture->hidden, T = a->capture->n_tokens;
     const float *states = hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0);
     float *row = NULL;
+    hs_status st = HS_OK;
     if (hs_task_head_is_pooled(c->head)) {
         row = malloc(H * sizeof *row);
         if (!row)
             return hs_fail(err, HS_NO_MEMORY, "no memory for classes");
-        hs_task_head_pool(c->head, states, T, H, row);
+        st = hs_engine_pool(a->model->engine, c->head, states, T, a->request->n_threads, row, err);
     }
-    const hs_status st = hs_engine_classify(a->model->engine, c->head, row ? row : states, c->n_rows,
-                                            a->request->n_threads, c->logits, err);
+    if (!st)
+        st = hs_engine_classify(a->model->engine, c->head, row ? row : states, c->n_rows,
+                                a->request->n_threads, c->logits, err);
     free(row);
     return st;
 }

@@ -24,6 +24,9 @@ typedef struct hs_backend {
                      const hs_run_control *control, hs_error *err);
     hs_status (*predict)(const hs_engine *engine, const float *states, size_t n_states, size_t n_inner,
                          size_t n_threads, float *logits, hs_error *err);
+    /* act(x W' + b) of the states of a task head that the architecture has: ret_rows [n_rows][H]. */
+    void (*head_dense)(const hs_engine *engine, const hs_task_head *head, const float *states, size_t n_rows,
+                       size_t n_threads, float *ret_rows);
     /* head is a task head that the architecture has. */
     hs_status (*classify)(const hs_engine *engine, const hs_task_head *head, const float *rows, size_t n_rows,
                           size_t n_threads, float *logits, hs_error *err);

@@ -81,10 +81,11 @@ HS_MUST_USE hs_status hs_engine_predict(const hs_engine *engine, const float *st
 /* Returns true if the head reads one vector of a text rather than each token. */
 bool hs_task_head_is_pooled(const hs_task_head *head);
 
-/* Writes the vector that a pooled head reads of a text: the first of its last states [T][H], or their mean.
+/* Writes the vector [H] that a pooled head of the engine's architecture reads of a text's last states [T][H].
+ * A head that pools late has its dense layer in this vector. Fails with HS_NO_MEMORY. Any thread may call it.
  */
-void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
-                       float *ret_row);
+HS_MUST_USE hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
+                                     size_t n_tokens, size_t n_threads, float *ret_row, hs_error *err);
 
 /* Pools the last states [T][H] in one way; ret_row is [H]. */
 void hs_states_pool(hs_pool way, const float *states, size_t n_tokens, size_t hidden, float *ret_row);
@@ -104,7 +105,7 @@ HS_MUST_USE hs_status hs_engine_embed(const hs_engine *engine, const hs_pooling 
                                       size_t n_tokens, size_t n_threads, float *ret_vector, hs_error *err);
 
 /* Computes the logits [n_rows][n_classes] of a task head of the engine's architecture: rows [n_rows][H] are
- * states of the last layer, or of a pooled head vectors of hs_task_head_pool. Fails with HS_UNSUPPORTED if
+ * states of the last layer, or of a pooled head vectors of hs_engine_pool. Fails with HS_UNSUPPORTED if
  * the checkpoint has no such head and with HS_NO_MEMORY. Any thread may call it. */
 HS_MUST_USE hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,
                                          size_t n_rows, size_t n_threads, float *logits, hs_error *err);

@@ -192,20 +192,6 @@ typedef enum hs_problem_type { HS_SINGLE_LABEL, HS_MULTI_LABEL, HS_REGRESSION } 
 #define HS_LABELS_MAX      16384
 #define HS_LABEL_BYTES_MAX 1000
 
-/* A head on the last states: logits = norm(act(x W' + b)) output' + b. x is a token's state for TOKENS and
- * SPAN. For the other tasks it is one vector: the first token's state, or the mean over tokens. */
-typedef struct hs_task_head {
-    hs_head_task task; /* NONE: the checkpoint has no such head */
-    hs_problem_type problem;
-    bool is_mean;
-    hs_dense dense; /* [H][H]; NULL: x goes to the output as it is */
-    hs_activation activation;
-    hs_norm norm;    /* over H; without gamma: the identity */
-    hs_dense output; /* [C][H] */
-    size_t n_classes;
-    char **labels; /* [n_classes], owned; NULL: the classes have no names */
-} hs_task_head;
-
 /* The ways to make one vector of the last states h [T][H] of a text (sentence-transformers, Pooling). */
 typedef enum hs_pool {
     HS_POOL_CLS,       /* h of the first token */
@@ -216,6 +202,22 @@ typedef enum hs_pool {
     HS_POOL_LAST,      /* h of the last token */
     HS_N_POOLS
 } hs_pool;
+
+/* A head on the last states: logits = norm(act(x W' + b)) output' + b. x is a token's state for TOKENS and
+ * SPAN. For the other tasks it is one vector, pooled from the states, or with pools_late from the rows
+ * act(x W' + b) of all tokens. */
+typedef struct hs_task_head {
+    hs_head_task task; /* NONE: the checkpoint has no such head */
+    hs_problem_type problem;
+    hs_pool pool;
+    bool pools_late; /* has a dense, and no norm */
+    hs_dense dense;  /* [H][H]; NULL: x goes to the output as it is */
+    hs_activation activation;
+    hs_norm norm;    /* over H; without gamma: the identity */
+    hs_dense output; /* [C][H] */
+    size_t n_classes;
+    char **labels; /* [n_classes], owned; NULL: the classes have no names */
+} hs_task_head;
 
 /* Several ways put their vectors side by side. */
 typedef struct hs_pooling {

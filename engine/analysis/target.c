@@ -47,8 +47,8 @@ hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const
     if (target->kind == HS_TARGET_VECTOR)
         return hs_engine_embed(engine, &target->pooling, states, n_tokens, n_threads, ret_rows, err);
     if (target->kind == HS_TARGET_CLASS && hs_task_head_is_pooled(head_of(architecture)))
-        hs_task_head_pool(head_of(architecture), states, n_tokens, H, ret_rows);
-    else if (target->kind == HS_TARGET_LOSS)
+        return hs_engine_pool(engine, head_of(architecture), states, n_tokens, n_threads, ret_rows, err);
+    if (target->kind == HS_TARGET_LOSS)
         memcpy(ret_rows, states, (n_tokens - 1) * H * sizeof *states);
     else if (target->kind == HS_TARGET_SPAN)
         for (size_t i = 0; i < 2; i++)

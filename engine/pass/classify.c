@@ -77,21 +77,37 @@ static size_t threads_of(const hs__cpu_engine *engine, size_t n_threads)
     return n_threads < 1 ? 1 : n_threads < engine->n_threads ? n_threads : engine->n_threads;
 }
 
+static const hs__packed_head *head_of(const hs__cpu_engine *engine, const hs_task_head *source)
+{
+    return source == &engine->base.architecture->next_sentence ? &engine->next_sentence : &engine->task_head;
+}
+
+void hs__cpu_head_dense(const hs_engine *base, const hs_task_head *source, const float *states, size_t n_rows,
+                        size_t n_threads, float *ret_rows)
+{
+    const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
+    hs__team team;
+    n_threads = threads_of(engine, n_threads);
+    hs__team_start(&team, base->runtime, n_threads);
+    multiply(&team, (product){head_of(engine, source)->dense, n_rows, n_threads, states, ret_rows});
+    hs__team_finish(&team);
+}
+
 hs_status hs__cpu_classify(const hs_engine *base, const hs_task_head *source, const float *rows,
                            size_t n_rows, size_t n_threads, float *logits, hs_error *err)
 {
     const hs__cpu_engine *engine = (const hs__cpu_engine *)base;
-    const hs__packed_head *head =
-        source == &base->architecture->next_sentence ? &engine->next_sentence : &engine->task_head;
+    const hs__packed_head *head = head_of(engine, source);
+    const hs__linear *dense = source->pools_late ? NULL : head->dense;
     const size_t H = engine->shape.hidden;
     n_threads = threads_of(engine, n_threads);
-    float *y = head->dense ? malloc(n_rows * H * sizeof *y) : NULL;
-    if (head->dense && !y)
+    float *y = dense ? malloc(n_rows * H * sizeof *y) : NULL;
+    if (dense && !y)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
     hs__team team;
     hs__team_start(&team, base->runtime, n_threads);
-    if (head->dense)
-        multiply(&team, (product){head->dense, n_rows, n_threads, rows, y});
+    if (dense)
+        multiply(&team, (product){dense, n_rows, n_threads, rows, y});
     if (y && head->norm.gamma)
         engine->add_norm(n_rows, H, y, NULL, head->norm.gamma, head->norm.beta, base->architecture->norm_eps,
                          y);

@@ -157,6 +157,7 @@ const hs_backend hs__backend_cpu = {
     .prepare = hs__cpu_prepare,
     .run = hs__cpu_run,
     .predict = hs__cpu_predict,
+    .head_dense = hs__cpu_head_dense,
     .classify = hs__cpu_classify,
     .embed = hs__cpu_embed,
 };

@@ -187,6 +187,9 @@ hs_status hs__head_pack(const hs__cpu_engine *engine, const hs_task_head *source
                         hs_error *err);
 void hs__head_unpack(hs__packed_head *head);
 
+/* The backend's head_dense (classify.c). */
+void hs__cpu_head_dense(const hs_engine *engine, const hs_task_head *source, const float *states,
+                        size_t n_rows, size_t n_threads, float *ret_rows);
 /* The backend's classify (classify.c). */
 hs_status hs__cpu_classify(const hs_engine *engine, const hs_task_head *source, const float *rows,
                            size_t n_rows, size_t n_threads, float *logits, hs_error *err);

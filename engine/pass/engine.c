@@ -2,6 +2,8 @@
  * backend. */
 #include "engine/backend.h"
 
+#include <stdlib.h>
+
 hs_status hs_engine_create(hs_runtime *runtime, const hs_architecture *architecture,
                            const hs_engine_options *options, hs_engine **ret_engine, hs_error *err)
 {
@@ -97,10 +99,21 @@ bool hs_task_head_is_pooled(const hs_task_head *head)
     return head->task == HS_TASK_SEQUENCE || head->task == HS_TASK_NEXT_SENTENCE;
 }
 
-void hs_task_head_pool(const hs_task_head *head, const float *states, size_t n_tokens, size_t hidden,
-                       float *ret_row)
+hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, const float *states,
+                         size_t n_tokens, size_t n_threads, float *ret_row, hs_error *err)
 {
-    hs_states_pool(head->is_mean ? HS_POOL_MEAN : HS_POOL_CLS, states, n_tokens, hidden, ret_row);
+    const size_t H = engine->architecture->shape.hidden;
+    if (!head->pools_late) {
+        hs_states_pool(head->pool, states, n_tokens, H, ret_row);
+        return HS_OK;
+    }
+    float *rows = malloc(n_tokens * H * sizeof *rows);
+    if (!rows)
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
+    engine->backend->head_dense(engine, head, states, n_tokens, n_threads, rows);
+    hs_states_pool(head->pool, rows, n_tokens, H, ret_row);
+    free(rows);
+    return HS_OK;
 }
 
 hs_status hs_engine_classify(const hs_engine *engine, const hs_task_head *head, const float *rows,

@@ -64,15 +64,18 @@ typedef struct hs__predictor_names {
 typedef struct hs__head_names {
     const char *dense, *norm, *output; /* dense and norm NULL: absent */
     bool dense_in_base;                /* dense has the base model's prefix */
-    bool dense_may_lack_bias;
+    bool dense_may_lack_bias, output_may_lack_bias;
     hs_activation activation;
     const char *activation_key; /* key of config.json that names another activation; or NULL */
-    const char *pooling_key;    /* key of config.json that is "cls" or "mean"; NULL: always cls */
+    hs_pool pool;
+    const char *pooling_key; /* key of config.json that names another way of pooling; or NULL */
+    bool may_pool_late;      /* pooling_key may be "late", and is by default; its "bos" is "cls" elsewhere */
 } hs__head_names;
 
-/* Heads that several families share (heads.c): the pooler of BERT, RoBERTa's two layers, and one layer. */
+/* Heads that several families share (heads.c): the pooler of BERT, RoBERTa's two layers, one layer, and the
+ * last token's scores of causal models. */
 extern const hs__head_names hs__pooler_head, hs__roberta_head, hs__classifier_head, hs__span_head,
-    hs__next_sentence_head;
+    hs__next_sentence_head, hs__score_head;
 
 typedef struct hs__family {
     const char *types[4]; /* values of model_type in config.json; NULL after the last */

@@ -48,6 +48,9 @@ const hs__family hs__family_gpt2 = {
     .prefixes = {"", "transformer."},
     .layouts = {&layout},
     .predictors = {&predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__classifier_head,
+    .span = &hs__span_head,
     .configure = configure,
     .causal = true,
 };

@@ -13,6 +13,7 @@ const hs__head_names hs__pooler_head = {
 const hs__head_names hs__roberta_head = {
     .dense = "classifier.dense", .activation = HS_TANH, .output = "classifier.out_proj"};
 const hs__head_names hs__classifier_head = {.output = "classifier"};
+const hs__head_names hs__score_head = {.output = "score", .output_may_lack_bias = true, .pool = HS_POOL_LAST};
 const hs__head_names hs__span_head = {.output = "qa_outputs"};
 const hs__head_names hs__next_sentence_head = {
     .dense = "pooler.dense", .dense_in_base = true, .activation = HS_TANH, .output = "cls.seq_relationship"};
@@ -133,16 +134,28 @@ static void read_problem(hs__config *config, hs_task_head *head)
                           text);
 }
 
+static void read_pooling(hs__config *config, const hs__head_names *names, hs_task_head *head)
+{
+    const char *first = names->may_pool_late ? "bos" : "cls";
+    const char *pooling = hs__config_text(config, names->pooling_key);
+    if (!pooling)
+        pooling = names->may_pool_late ? "late" : first;
+    head->pools_late = names->may_pool_late && strcmp(pooling, "late") == 0;
+    if (head->pools_late || strcmp(pooling, "mean") == 0)
+        head->pool = HS_POOL_MEAN;
+    else if (strcmp(pooling, first) != 0)
+        hs__config_refuse(config, "%s must be \"%s\"%s or \"mean\"; it is \"%s\"", names->pooling_key, first,
+                          names->may_pool_late ? ", \"late\"" : "", pooling);
+}
+
 static void read_shape(hs__config *config, const hs__head_names *names, hs_task_head *head)
 {
     head->activation = names->activation;
     if (names->activation_key)
         head->activation = hs__config_activation(config, names->activation_key, names->activation);
-    const char *pooling = names->pooling_key ? hs__config_text(config, names->pooling_key) : NULL;
-    head->is_mean = pooling && strcmp(pooling, "mean") == 0;
-    if (pooling && !head->is_mean && strcmp(pooling, "cls") != 0)
-        hs__config_refuse(config, "%s must be \"cls\" or \"mean\"; it is \"%s\"", names->pooling_key,
-                          pooling);
+    head->pool = names->pool;
+    if (names->pooling_key)
+        read_pooling(config, names, head);
 }
 
 void hs__heads_configure(hs__config *config, const hs__family *family, hs_architecture *architecture)

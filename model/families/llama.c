@@ -79,9 +79,12 @@ void hs__sliding_window(hs__config *config, size_t first, hs_architecture *archi
 const hs__family hs__family_llama = {
     .types = {"llama"},
     .keys = {&hs__llama_keys},
-    .prefixes = {"", "model."},
+    .prefixes = {"", "model.", "transformer."},
     .layouts = {&hs__llama_layout},
     .predictors = {&hs__llama_predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__score_head,
+    .span = &hs__span_head,
     .configure = hs__llama_configure,
     .causal = true,
     .scales_rotation = true,

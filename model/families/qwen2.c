@@ -34,9 +34,12 @@ void hs__qwen_configure(hs__config *config, hs_architecture *architecture)
 const hs__family hs__family_qwen2 = {
     .types = {"qwen2"},
     .keys = {&hs__llama_keys},
-    .prefixes = {"", "model."},
+    .prefixes = {"", "model.", "transformer."},
     .layouts = {&layout},
     .predictors = {&hs__llama_predictor},
+    .sequence = &hs__score_head,
+    .tokens = &hs__score_head,
+    .span = &hs__span_head,
     .configure = hs__qwen_configure,
     .causal = true,
     .scales_rotation = true,

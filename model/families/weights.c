@@ -508,7 +508,8 @@ static void bind_head(binder *b, const hs__head_names *names, const char *base, 
     }
     enter_head(b, "", names->output);
     bind(b, "weight", NULL, head->n_classes, hidden, &head->output.weight);
-    bind(b, "bias", NULL, 0, head->n_classes, &head->output.bias);
+    if (!names->output_may_lack_bias || has(b, b->module, "bias"))
+        bind(b, "bias", NULL, 0, head->n_classes, &head->output.bias);
 }
 
 /* Binds the head that config.json names, and BERT's next sentence head if the checkpoint has it. A head that

@@ -16,6 +16,9 @@ import family_bert  # noqa: E402
 import family_deberta_v2  # noqa: E402
 import family_electra  # noqa: E402
 import family_esm  # noqa: E402
+import family_gpt2  # noqa: E402
+import family_gpt_neox  # noqa: E402
+import family_llama  # noqa: E402
 import family_modernbert  # noqa: E402
 import family_mpnet  # noqa: E402
 import family_nomic_bert  # noqa: E402
@@ -31,6 +34,8 @@ FAMILIES = {
     "roberta": (family_roberta, dict(types=2)), "electra": (family_electra, {}), "albert": (family_albert, {}),
     "mpnet": (family_mpnet, {}), "deberta": (family_deberta_v2, dict(conv=3)), "esm": (family_esm, {}),
     "modernbert": (family_modernbert, {}), "nomic": (family_nomic_bert, {}),
+    "gpt2": (family_gpt2, {}), "neox": (family_gpt_neox, {}), "llama": (family_llama, {}),
+    "eurobert": (family_llama, dict(kind="eurobert")),
 }
 # name -> family, its shape, task, classes, more of config.json
 CHECKPOINTS = {
@@ -41,6 +46,8 @@ CHECKPOINTS = {
     "regression": (family_bert, {}, SEQUENCE, 2, dict(problem_type="regression")),
     "unnamed": (family_bert, {}, SEQUENCE, 2, dict(id2label=None)),
     "mean": (family_modernbert, {}, SEQUENCE, 5, dict(classifier_pooling="mean")),
+    "eurobert_bos": (family_llama, dict(kind="eurobert"), SEQUENCE, 3, dict(classifier_pooling="bos")),
+    "eurobert_mean": (family_llama, dict(kind="eurobert"), SEQUENCE, 3, dict(classifier_pooling="mean")),
     "deberta_tanh": (family_deberta_v2, {}, SEQUENCE, 2, dict(pooler_hidden_act="tanh")),
     "next": (family_bert, {}, NEXT, 2, {}),
 }

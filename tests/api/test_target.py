@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import encoder  # noqa: E402
 import family_bert  # noqa: E402
 import family_gpt2  # noqa: E402
+import family_llama  # noqa: E402
 import family_modernbert  # noqa: E402
 import task_head  # noqa: E402
 from test_formats import npz  # noqa: E402
@@ -25,6 +26,8 @@ def served(tmp_path_factory):
     folders = {
         "one": task_head.add(family_bert.write_random(root / "one"), "SequenceClassification", 3),
         "mean": task_head.add(family_modernbert.write_random(root / "mean"), "SequenceClassification", 4, classifier_pooling="mean"),
+        "late": task_head.add(family_llama.write_random(root / "late", kind="eurobert"), "SequenceClassification", 3),
+        "last": task_head.add(family_gpt2.write_random(root / "last"), "SequenceClassification", 3),
         "several": task_head.add(family_bert.write_random(root / "several"), "SequenceClassification", 4,
                                  problem_type="multi_label_classification"),
         "score": task_head.add(family_bert.write_random(root / "score"), "SequenceClassification", 1),
@@ -57,7 +60,7 @@ def close(found, expected, scale=1.0):
     assert abs(found - expected) <= 2e-5 * max(scale, abs(expected)), (found, expected)
 
 
-@pytest.mark.parametrize("model", ["one", "mean", "several"])
+@pytest.mark.parametrize("model", ["one", "mean", "late", "last", "several"])
 def test_the_predicted_class(served, model):
     for effect, before, after, changes in follow(served, lambda a: np.array(a["classes"]["logits"]), None, model=model,
                                                  outputs=["classes"]):

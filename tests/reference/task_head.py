@@ -18,7 +18,10 @@ SEQUENCE = {
     "electra": ("classifier.dense", "gelu", "classifier.out_proj"),
     "deberta-v2": ("pooler.dense", "gelu", "classifier"),
     "modernbert": ("head.dense", "gelu", "classifier"),
+    "eurobert": ("dense", "gelu", "classifier"),
+    **dict.fromkeys(("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"), (None, None, "score")),
 }
+SCORE_TOKENS = ("llama", "mistral", "qwen2", "qwen3")
 NEXT_SENTENCE = ("base.pooler.dense", "tanh", "cls.seq_relationship")
 
 
@@ -28,12 +31,13 @@ def _names(kind, task, prefix):
     elif task == "SequenceClassification" or kind == "modernbert":
         first, activation, output = SEQUENCE[kind]
     else:
-        first, activation, output = None, None, "qa_outputs" if task == "QuestionAnswering" else "classifier"
+        first, activation = None, None
+        output = "qa_outputs" if task == "QuestionAnswering" else "score" if kind in SCORE_TOKENS else "classifier"
     return first and first.replace("base.", prefix), activation, output
 
 
 def _prefix(weights):
-    name = next(name for name in weights if name.endswith("embeddings.weight") and ("word_" in name or "tok_" in name))
+    name = next((name for name in weights if name.endswith("embeddings.weight") and ("word_" in name or "tok_" in name)), "")
     return name.split("embeddings.", 1)[0]
 
 
@@ -46,7 +50,7 @@ def add(folder, task, n_classes, seed=11, **config_more):
     config = json.loads((folder / "config.json").read_text())
     weights = read_safetensors(folder / "model.safetensors")
     first, _, output = _names(config["model_type"], task, _prefix(weights))
-    hidden = config.get("hidden_size") or config["dim"]
+    hidden = config.get("hidden_size") or config.get("dim") or config["n_embd"]
     rng = np.random.default_rng(seed)
     if first:
         weights[first + ".weight"] = rng.normal(0, 1 / np.sqrt(hidden), (hidden, hidden))
@@ -55,7 +59,8 @@ def add(folder, task, n_classes, seed=11, **config_more):
         else:
             weights[first + ".bias"] = rng.normal(0, 0.1, hidden)
     weights[output + ".weight"] = rng.normal(0, 1, (n_classes, hidden))
-    weights[output + ".bias"] = rng.normal(0, 1, n_classes)
+    if output != "score" or task != "SequenceClassification":
+        weights[output + ".bias"] = rng.normal(0, 1, n_classes)
     write_safetensors(folder / "model.safetensors", weights)
     labels = {"id2label": {str(i): f"LABEL_{i}" for i in range(n_classes)}}
     config.update({"architectures": [f"AnyFor{task}"], **labels, **config_more})
@@ -70,12 +75,16 @@ def logits(folder, states, task):
     kind = config["model_type"]
     first, activation, output = _names(kind, task, _prefix(weights))
     x = np.asarray(states, np.float64)
-    if task not in ("TokenClassification", "QuestionAnswering"):
-        x = x.mean(0) if config.get("classifier_pooling") == "mean" else x[0]
+    pooling = config.get("classifier_pooling", "late" if kind == "eurobert" else "last" if output == "score" else "cls")
+    late = pooling == "late"
+    if task not in ("TokenClassification", "QuestionAnswering") and not late:
+        x = x.mean(0) if pooling == "mean" else x[-1] if pooling == "last" else x[0]
     if first and kind == "modernbert":
         x = _activate(activation, x @ weights[first + ".weight"].T)
         weights.setdefault("head.norm.bias", np.zeros(x.shape[-1]))
         x = layer_norm(weights, "head.norm", x, config["norm_eps"])
     elif first:
         x = _activate(config.get("pooler_hidden_act", activation), dense(weights, first, x))
-    return dense(weights, output, x)
+    weights.setdefault(output + ".bias", np.zeros(len(weights[output + ".weight"])))
+    x = dense(weights, output, x)
+    return x.mean(0) if late and first else x

@@ -104,6 +104,8 @@ SAVED = {
     "qwen2": {**SIZES, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     "qwen3": {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
     "eurobert": {**SIZES, "num_key_value_heads": 2},
+    "eurobert bos": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "bos"},
+    "eurobert mean": {**SIZES, "num_key_value_heads": 2, "classifier_pooling": "mean"},
 }
 CAUSAL = {"gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"}
 
