@@ -365,6 +365,7 @@ static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_err
                                         "distances of heads", "predictions",      "predictions of layers",
                                         "effects of heads"};
     const hs__answer *a = m->answer;
+    const bool overview = m->figure->kind == HS__FIGURE_OVERVIEW;
     snprintf(m->title, sizeof m->title, "headscope: %s, model %.100s, %zu tokens", names[m->figure->kind],
              a->model->name, a->encoding->n_tokens);
     const hs__figure figure = {.title = m->title,
@@ -373,8 +374,12 @@ static hs_status write(maker *m, hs__figure_format format, hs__buffer *b, hs_err
                                .panels = m->panels,
                                .n_panels = m->n_panels,
                                .n_across = choose_across(m),
-                               .tight = m->figure->kind == HS__FIGURE_OVERVIEW ||
-                                        (is_map(m->figure) && m->n_panels > LABELLED_MAX),
+                               .row_numbers = overview ? a->analysis->layers : NULL,
+                               .column_numbers = a->analysis->heads,
+                               .n_columns = a->analysis->n_heads,
+                               .row_title = "layer",
+                               .column_title = "head",
+                               .tight = overview || (is_map(m->figure) && m->n_panels > LABELLED_MAX),
                                .width_mm = (double)m->figure->width_mm,
                                .font_pt = (double)m->figure->font_pt,
                                .labels = (hs__labels)m->figure->labels};

@@ -16,6 +16,7 @@
 #define GAP            6.0  /* between panels */
 #define LABEL_FRACTION 0.3  /* of a panel's width that row labels may take */
 #define BAR_WIDTH      7.0  /* of the colour scale */
+#define CELL_LABEL_MAX 8.0  /* longest upright label of a cell, in font sizes */
 #define IMAGE_SIDE     900  /* pixels across, so that readers which blur images show sharp cells */
 
 /* Sizes of every panel, in points. */
@@ -24,7 +25,9 @@ typedef struct layout {
     double font, title_font, row_font, column_font, cell_font; /* 0: not shown */
     bool row_ticks, column_ticks;                              /* numbers instead of labels */
     bool upright;                                              /* column labels */
+    bool cells_upright;                                        /* labels of cells */
     bool shares_scale;
+    double margin; /* left of all panels and above them, for the numbers of a grid */
     double left, top, right, plot_width, plot_height, cell_width, cell_height;
     double panel_width, panel_height;
 } layout;
@@ -100,6 +103,7 @@ static double font_that_fits(double font, double pitch)
     return size >= HS__FIGURE_POINT_MIN - 1e-6 ? size : 0;
 }
 
+/* Chooses the size of cells. Labels of cells stand upright in cells that are too narrow for them. */
 static void cells_measure(layout *y)
 {
     const hs__panel *p = &y->figure->panels[0];
@@ -108,6 +112,10 @@ static void cells_measure(layout *y)
     y->cell_height = y->cell_width;
     if (p->n_rows != p->n_columns || p->cell_labels)
         y->cell_height = fmin(y->cell_width, 2 * LINE * y->font);
+    const double longest = widest(p->cell_labels, p->n_rows * p->n_columns, CELL_LABEL_MAX) * y->font + 4;
+    y->cells_upright = p->cell_labels && longest > y->cell_width && font_that_fits(y->font, y->cell_width);
+    if (y->cells_upright)
+        y->cell_height = fmax(y->cell_height, longest);
     y->plot_height = y->cell_height * (double)p->n_rows;
 }
 
@@ -190,13 +198,15 @@ static void measure(layout *y)
     y->font = f->font_pt;
     y->shares_scale = scale_is_shared(f);
     const double scale = y->shares_scale ? scale_width(y) : 0;
-    y->panel_width = (page - scale - GAP * (double)(f->n_across + 1)) / (double)f->n_across;
+    y->margin = f->row_numbers ? 2 * LINE * y->font : 0;
+    y->panel_width = (page - y->margin - scale - GAP * (double)(f->n_across + 1)) / (double)f->n_across;
     y->title_font = title_font(y);
     rows_measure(y);
     columns_measure(y);
     y->panel_height = y->top + y->plot_height;
     const hs__panel *p = &f->panels[0];
-    y->cell_font = p->cell_labels ? font_that_fits(y->font, y->cell_height) : 0;
+    const double pitch = y->cells_upright ? y->cell_width : y->cell_height;
+    y->cell_font = p->cell_labels ? font_that_fits(y->font, pitch) : 0;
 }
 
 /* ---- drawing ---- */
@@ -307,10 +317,14 @@ static void cells_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
         for (size_t j = 0; j < p->n_columns; j++) {
             const size_t at = i * p->n_columns + j;
             const uint32_t colour = colour_index(p, p->values[at]) > 128 ? WHITE : INK;
-            if (y->cell_width >= 2 * y->cell_font)
-                text(d, left + ((double)j + 0.5) * y->cell_width,
-                     top + ((double)i + 0.5) * y->cell_height + 0.35 * y->cell_font, y->cell_font,
-                     HS__ANCHOR_MIDDLE, false, colour, p->cell_labels[at], y->cell_width - 2);
+            const double x = left + ((double)j + 0.5) * y->cell_width,
+                         middle = top + ((double)i + 0.5) * y->cell_height, drop = 0.35 * y->cell_font;
+            if (y->cells_upright)
+                text(d, x + drop, middle, y->cell_font, HS__ANCHOR_MIDDLE, true, colour, p->cell_labels[at],
+                     y->cell_height - 2);
+            else if (y->cell_width >= 2 * y->cell_font)
+                text(d, x, middle + drop, y->cell_font, HS__ANCHOR_MIDDLE, false, colour, p->cell_labels[at],
+                     y->cell_width - 2);
         }
 }
 
@@ -327,6 +341,33 @@ static void marks_draw(hs__picture *d, const layout *y, const hs__panel *p, doub
         line.x = left;
         line.y = at;
         hs__draw_line(d, &line, left + y->plot_width, at);
+    }
+}
+
+/* Writes the numbers of a grid of panels: rows on the left, columns above, each axis with its title. */
+static void grid_draw(hs__picture *d, const layout *y, size_t n_down)
+{
+    const hs__figure *f = y->figure;
+    const size_t n_shown = f->n_across / f->n_columns; /* panels of one number side by side */
+    const double column = y->panel_width + GAP, row = y->panel_height + GAP;
+    const double height = (double)n_down * row, width = (double)f->n_across * column;
+    const size_t row_step = tick_step(row, LINE * y->font);
+    const size_t column_step = tick_step(column * (double)n_shown, hs__font_width("000") * y->font);
+    char number[24];
+    text(d, GAP + 0.4 * y->font, GAP + y->margin + height / 2, y->font, HS__ANCHOR_MIDDLE, true, INK,
+         f->row_title, height);
+    text(d, GAP + y->margin + width / 2, GAP + 0.4 * y->font, y->font, HS__ANCHOR_MIDDLE, false, INK,
+         f->column_title, width);
+    for (size_t i = 0; i < n_down; i += row_step) {
+        snprintf(number, sizeof number, "%zu", (size_t)f->row_numbers[i]);
+        text(d, y->margin + GAP - 3, GAP + y->margin + (double)i * row + y->panel_height / 2 + 0.35 * y->font,
+             y->font, HS__ANCHOR_END, false, INK, number, y->margin);
+    }
+    for (size_t j = 0; j < f->n_columns; j += column_step) {
+        const double left = GAP + y->margin + (double)(j * n_shown) * column;
+        snprintf(number, sizeof number, "%zu", (size_t)f->column_numbers[j]);
+        text(d, left + ((double)n_shown * column - GAP) / 2, GAP + y->margin - 4, y->font, HS__ANCHOR_MIDDLE,
+             false, INK, number, column * (double)n_shown);
     }
 }
 
@@ -402,7 +443,8 @@ hs_status hs__figure_draw(const hs__figure *f, hs__picture *d, hs_error *err)
     for (size_t i = 0; i < HS__PALETTES; i++)
         hs__palette_colours((hs__palette)i, d->colours[i]);
     d->width = f->width_mm / 25.4 * 72;
-    d->height = GAP + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);
+    d->height =
+        GAP + y.margin + (double)n_down * (y.panel_height + GAP) + (f->footer ? LINE * y.font + 2 : 0);
     if (y.shares_scale)
         d->height =
             fmax(d->height, 2 * GAP + y.top + 2 * LINE * y.font + (f->footer ? LINE * y.font + 2 : 0));
@@ -410,11 +452,14 @@ hs_status hs__figure_draw(const hs__figure *f, hs__picture *d, hs_error *err)
         return HS_INVALID;
     for (size_t i = 0; i < f->n_panels; i++) {
         const size_t row = i / f->n_across, column = i % f->n_across;
-        panel_draw(d, &y, &f->panels[i], GAP + (double)column * (y.panel_width + GAP),
-                   GAP + (double)row * (y.panel_height + GAP));
+        panel_draw(d, &y, &f->panels[i], GAP + y.margin + (double)column * (y.panel_width + GAP),
+                   GAP + y.margin + (double)row * (y.panel_height + GAP));
     }
+    if (f->row_numbers)
+        grid_draw(d, &y, n_down);
     if (y.shares_scale)
-        scale_draw(d, &y, GAP + (double)f->n_across * (y.panel_width + GAP), GAP + y.top);
+        scale_draw(d, &y, GAP + y.margin + (double)f->n_across * (y.panel_width + GAP),
+                   GAP + y.margin + y.top);
     if (f->footer)
         text(d, GAP, d->height - GAP / 2, fmax(HS__FIGURE_POINT_MIN, 0.85 * y.font), HS__ANCHOR_START, false,
              INK, f->footer, d->width - 2 * GAP);

@@ -40,8 +40,12 @@ typedef struct hs__figure {
     const char *footer;          /* a line below the panels; NULL: none */
     const hs__panel *panels;     /* of equal shape */
     size_t n_panels, n_across;   /* panels side by side */
-    bool tight;                  /* panels without labels of their axes */
-    bool single;                 /* a cell is one pixel, else several, which stay sharp where readers blur */
+    /* Numbers of a grid of panels: one for each row of panels, and n_columns above. Together or NULL. */
+    const uint16_t *row_numbers, *column_numbers;
+    size_t n_columns; /* divides n_across */
+    const char *row_title, *column_title;
+    bool tight;  /* panels without labels of their axes */
+    bool single; /* a cell is one pixel, else several, which stay sharp where readers blur */
     double width_mm, font_pt;
     hs__labels labels;
 } hs__figure;

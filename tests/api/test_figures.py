@@ -1,9 +1,10 @@
-"""Figures: SVG and PDF of POST /analyze, `headscope plot`, the Python client; what readers make of them."""
+"""Figures: SVG and PDF of POST /analyze, `headscope plot` and the Python client, and how readers render them."""
 import base64
 import csv
 import importlib.util
 import io
 import json
+import os
 import re
 import shutil
 import struct
@@ -13,6 +14,8 @@ import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib.image
+import numpy as np
 import pytest
 
 from conftest import HEADSCOPE
@@ -205,6 +208,20 @@ def test_the_client_shows_figures(server, tmp_path):
         figure.save(tmp_path / "fig.png")
 
 
+def test_lens_names_the_tokens_of_narrow_cells(server):
+    answer = json.loads(server.post("/analyze", {"text": TEXT, "predictions": {"positions": [3], "top_k": 1, "lens": True}}).body)
+    best = [layer["top"][0]["token"] for layer in answer["predictions"][0]["layers"]]
+    shown = [text for text, _ in texts(draw(server, "svg", {"kind": "lens"}, predictions={"positions": [3], "top_k": 1}))]
+    assert len(best) == 13 and all(shown.count(token) >= best.count(token) for token in best)
+
+
+@pytest.mark.parametrize("show", ["attention", "both"])
+def test_overview_numbers_its_layers_and_heads(server, show):
+    svg = draw(server, "svg", {"kind": "overview", "show": show}, layers=[0, 3, 11], heads=[2, 5])
+    shown = [text for text, _ in texts(svg)]
+    assert shown[-7:] == ["layer", "head", "0", "3", "11", "2", "5"]
+
+
 # ---- the command line ----
 
 
@@ -289,11 +306,38 @@ def test_no_texts_overlap(server, tmp_path, figure, fields):
             assert width < 0.3 * least[0] or height < 0.3 * least[1], (a, b)
 
 
-@pytest.mark.skipif(not shutil.which("rsvg-convert"), reason="needs librsvg2-bin")
-def test_rsvg_shows_the_map(server, tmp_path):
-    (tmp_path / "fig.svg").write_bytes(draw(server, "svg", {"labels": "none"}, layers=[1], heads=[6]))
-    subprocess.run(["rsvg-convert", str(tmp_path / "fig.svg"), "-f", "png", "-o", str(tmp_path / "page.png")], check=True)
-    empty = re.sub(rb"<image[^>]*>", b"", (tmp_path / "fig.svg").read_bytes())
-    (tmp_path / "empty.svg").write_bytes(empty)
-    subprocess.run(["rsvg-convert", str(tmp_path / "empty.svg"), "-f", "png", "-o", str(tmp_path / "empty.png")], check=True)
-    assert (tmp_path / "page.png").stat().st_size > 1.2 * (tmp_path / "empty.png").stat().st_size
+DOTS = 150  # per inch
+CHROMIUM = os.environ.get("CHROMIUM", "chromium")
+READERS = {
+    "pdftoppm": ["pdftoppm", "-png", "-singlefile", "-r", str(DOTS), "fig.pdf", "page"],
+    "rsvg-convert": ["rsvg-convert", "-d", str(DOTS), "-p", str(DOTS), "-o", "page.png", "fig.svg"],
+    "inkscape": ["inkscape", f"--export-dpi={DOTS}", "--export-filename=page.png", "fig.svg"],
+    "chromium": [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--force-device-scale-factor={DOTS / 96}",
+                 "--window-size=600,600", "--user-data-dir=profile", "--screenshot=page.png", "fig.svg"],
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("fields", [{"layers": [1], "heads": [6]}, {"figure": {"kind": "distances"}, "layers": [0, 1, 2]}], ids=["head", "distances"])
+def test_every_reader_shows_the_same_cells(server, tmp_path, reader, fields):
+    command = READERS[reader]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    for format in ("svg", "pdf"):
+        (tmp_path / f"fig.{format}").write_bytes(draw(server, format, **fields))
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    shown = matplotlib.image.imread(tmp_path / "page.png")[:, :, :3]
+    image = next(ElementTree.fromstring((tmp_path / "fig.svg").read_bytes()).iter(f"{SVG}image"))
+    expected = np.array(pixels(image)) / 255
+    left, top, width, height = (float(image.get(name)) * DOTS / 72 for name in ("x", "y", "width", "height"))
+    # Away from edges, where readers mix colours: pixels of the image that lie inside a cell of one colour.
+    rows, columns = (np.linspace(8, n - 9, 40).astype(int) for n in expected.shape[:2])
+    compared = 0
+    for i in rows:
+        for j in columns:
+            around = expected[i - 3:i + 4, j - 3:j + 4]
+            if np.ptp(around, axis=(0, 1)).max() == 0:
+                x, y = left + (j + 0.5) * width / expected.shape[1], top + (i + 0.5) * height / expected.shape[0]
+                assert np.abs(shown[int(y), int(x)] - expected[i, j]).max() < 0.02, (i, j)
+                compared += 1
+    assert compared > 100
