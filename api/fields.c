@@ -55,6 +55,13 @@ static int refuse_element(const reading *r, size_t i, const char *must)
     return hs__refuse_value(r->problem, at, json_array_get(r->value, i), must);
 }
 
+/* Refuses the object at a pointer for a member that it must not have. */
+static int refuse_member(const reading *r, const char *pointer, const char *name, const char *allowed)
+{
+    return hs__refuse(r->problem, 422, pointer, "unknown member '%.*s'; allowed: %s",
+                      hs__clip(name, strlen(name), 64), name, allowed);
+}
+
 /* Writes the list "a|b" for a message: each choice in quotes, with commas between. */
 static const char *quoted(const char *choices, char *ret, size_t n_ret)
 {
@@ -376,9 +383,7 @@ static int read_predictions(const reading *r)
         while (m < 3 && strcmp(members[m].name, name) != 0)
             m++;
         if (m == 3)
-            return hs__refuse(r->problem, 422, r->pointer,
-                              "unknown member '%.*s'; allowed: positions, top_k, lens",
-                              hs__clip(name, strlen(name), 64), name);
+            return refuse_member(r, r->pointer, name, "positions, top_k, lens");
         snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
         const reading member = {r->row, value, pointer, r->model, r->analysis, r->problem};
         if (members[m].read(&member))
@@ -409,9 +414,7 @@ static int read_head_scores(const reading *r)
         while (m < 3 && strcmp(members[m].name, name) != 0)
             m++;
         if (m == 3)
-            return hs__refuse(r->problem, 422, r->pointer,
-                              "unknown member '%.*s'; allowed: length, sequences, seed",
-                              hs__clip(name, strlen(name), 64), name);
+            return refuse_member(r, r->pointer, name, "length, sequences, seed");
         snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
         snprintf(must, sizeof must, "an integer from %.0f to %.0f", members[m].low, members[m].high);
         if (!hs__is_integer(value, members[m].low, members[m].high))
@@ -480,10 +483,7 @@ static int read_figure(const reading *r)
         while (m < N_FIGURE_MEMBERS && strcmp(figure_members[m].name, name) != 0)
             m++;
         if (m == N_FIGURE_MEMBERS)
-            return hs__refuse(r->problem, 422, r->pointer,
-                              "unknown member '%.*s'; allowed: kind, show, width_mm, font_pt, labels, scale, "
-                              "footer",
-                              hs__clip(name, strlen(name), 64), name);
+            return refuse_member(r, r->pointer, name, "kind, show, width_mm, font_pt, labels, scale, footer");
         snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
         const reading of = {r->row, value, pointer, r->model, r->analysis, r->problem};
         if (read_figure_member(&of, &figure_members[m]))
@@ -625,24 +625,22 @@ static int read_kind(const reading *r, size_t i, hs_intervention *ret)
 
 static int read_intervention(const reading *r, size_t i)
 {
-    static const char *const members[] = {"layers", "heads", "kind", "factor", "what", "from", "positions"};
     hs__analysis_request *analysis = r->analysis;
     json_t *object = json_array_get(r->value, i);
     uint16_t *layers = analysis->numbers[2 * i], *heads = analysis->numbers[2 * i + 1];
     hs_intervention *intervention = &analysis->interventions[i];
     char pointer[32];
-    size_t n_known = 0;
+    const char *name;
+    json_t *value;
     snprintf(pointer, sizeof pointer, "%s/%zu", r->pointer, i);
     if (!json_is_object(object))
         return refuse_element(r, i,
                               "an object such as {\"layers\": [0], \"heads\": [1], \"kind\": \"zero\"}");
-    for (size_t k = 0; k < sizeof members / sizeof *members; k++)
-        n_known += json_object_get(object, members[k]) != NULL;
-    if (n_known != json_object_size(object))
-        return refuse_element(
-            r, i,
-            "an object of layers, heads, kind, factor, what, from and positions, and nothing "
-            "else");
+    json_object_foreach(object, name, value)
+    {
+        if (hs_choice_find("layers|heads|kind|factor|what|from|positions", name, strlen(name)) < 0)
+            return refuse_member(r, pointer, name, "layers, heads, kind, factor, what, from, positions");
+    }
     const bool hidden = hs__patch_is_hidden(object);
     if (!hidden && read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers))
         return r->problem->status;

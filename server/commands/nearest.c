@@ -1,6 +1,7 @@
 /* nearest.c - by meaning, by spelling, by beginning. */
 #include "server/commands/nearest.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -17,6 +18,9 @@ static const struct {
     {"jobs", {"workers", "cores"}},
     {"processes", {"workers"}},
     {"cpus", {"workers", "cores"}},
+    {"cores", {"workers"}},
+    {"thread", {"workers", "cores"}},
+    {"parallel", {"workers", "cores"}},
     {"batch", {"together"}},
     {"batch-size", {"together"}},
     {"timeout", {"deadline"}},
@@ -27,6 +31,8 @@ static const struct {
     {"api-key", {"token-file"}},
     {"password", {"token-file"}},
     {"origin", {"cors"}},
+    {"cors-origin", {"cors"}},
+    {"allow-origin", {"cors"}},
     {"data", {"state"}},
     {"storage", {"state"}},
     {"verbose", {"log"}},
@@ -37,6 +43,8 @@ static const struct {
     {"quantize", {"precision"}},
     {"checkpoint", {"model"}},
     {"weights", {"model"}},
+    {"folder", {"model"}},
+    {"revision", {"model"}},
     {"out", {"output"}},
     {"outfile", {"output"}},
     {"out-dir", {"output"}},
@@ -56,6 +64,7 @@ static const struct {
     {"column", {"field"}},
     {"key", {"field"}},
     {"type", {"input-format", "format"}},
+    {"json", {"format"}},
     {"continue", {"resume"}},
     {"seed", {"mask-seed"}},
     {"part", {"shard"}},
@@ -118,6 +127,15 @@ static size_t distance(const char *a, const char *b)
     return d[n_a][n_b];
 }
 
+/* Returns true if other programs use the word: it is no misspelling then. */
+static bool is_known(const char *word)
+{
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+        if (strcmp(synonyms[i].word, word) == 0)
+            return true;
+    return false;
+}
+
 /* Returns the word of the fewest changes: at most one of up to four letters, and a third of longer ones. */
 static const char *find_misspelled(const char *word, const char *const *words)
 {
@@ -145,8 +163,8 @@ static const char *find_abbreviated(const char *word, const char *const *words)
 
 const char *hs__nearest(const char *word, const char *const *words)
 {
-    const char *nearest = find_synonym(word, words);
-    if (!nearest)
-        nearest = find_misspelled(word, words);
+    if (is_known(word))
+        return find_synonym(word, words);
+    const char *nearest = find_misspelled(word, words);
     return nearest ? nearest : find_abbreviated(word, words);
 }

@@ -121,6 +121,7 @@ def test_files_whose_format_is_known(tmp_path, name, format):
     (["--max-tokens", "9999"], "--max-tokens is 9999; it must be an integer from 2 to 512"),
     (["--interventions", '[{"kind": "zero", "layers": [99], "heads": [1]}]'], "--interventions 0/layers/0 is 99; it must be"),
     (["--predictions", '{"x": 1}'], "--predictions: unknown member 'x'; allowed: positions"),
+    (["--interventions", '[{"kind": "zero", "head": 1}]'], "--interventions: unknown member 'head'; allowed: layers, heads"),
     (["--outputs", "scores_c2p"], "--outputs: the scores of mini have no term scores_c2p"),
 ])
 def test_refused_values_are_named_once_and_by_their_option(arguments, says):
@@ -180,6 +181,14 @@ def test_a_corpus_report_names_the_model_as_it_was_given(tmp_path):
         assert done.returncode == 0, done.stderr.decode()
         assert json.loads((tmp_path / name / "report.json").read_text())["provenance"]["model"]["name"] == name
         assert f"model={name}" in (tmp_path / name / "report.html").read_text()
+
+
+@pytest.mark.parametrize("arguments", [
+    ["analyze", "--threads", "2"], ["plot", "--cores", "2"], ["report", "--memory", "1G"], ["analyze", "--token", "a"]])
+def test_a_known_word_is_no_misspelling(arguments):
+    """--threads is not --heads: what other programs call so, this command does not have."""
+    done = headscope(*arguments)
+    assert done.returncode == 2 and b"there is no option" in done.stderr and b"did you mean" not in done.stderr
 
 
 def test_nothing_is_suggested_for_nonsense():
