@@ -107,6 +107,7 @@ typedef enum hs_field_kind {
     HS_FIELD_IDS,      /* a list of integers */
     HS_FIELD_INTEGER,  /* an integer from low to high; high 0: the model's limit */
     HS_FIELD_FRACTION, /* a number above 0, at most 1 */
+    HS_FIELD_REAL,     /* a number from low to high */
     HS_FIELD_FLAG,     /* true or false */
     HS_FIELD_OBJECTS,  /* an object, or a list of them */
 } hs_field_kind;
@@ -124,6 +125,8 @@ typedef struct hs_field {
 const hs_field *hs_field_at(size_t i);
 /* Returns the field with this name; NULL if there is none. */
 const hs_field *hs_field_find(const char *name);
+/* Returns member i of the field figure; NULL past the last. */
+const hs_field *hs_figure_field_at(size_t i);
 
 /* Returns the name of output i; NULL past the last. */
 const char *hs_output_name(size_t i);

@@ -121,6 +121,7 @@ static json_t *value_json(const hs_field *field, const char *text, hs_error *err
     case HS_FIELD_INTEGER:
         return integer_json(text, err);
     case HS_FIELD_FRACTION:
+    case HS_FIELD_REAL:
         return real_json(text, err);
     case HS_FIELD_FLAG:
         return flag_json(text, err);

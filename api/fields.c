@@ -118,6 +118,19 @@ static int read_fraction(const reading *r)
     return 0;
 }
 
+static int read_real(const reading *r)
+{
+    const hs_field *field = &r->row->field;
+    const double number = json_number_value(r->value);
+    if (!json_is_number(r->value) || !(number >= field->low && number <= field->high)) {
+        char must[64];
+        snprintf(must, sizeof must, "a number from %g to %g", field->low, field->high);
+        return refuse(r, must);
+    }
+    *(float *)member(r) = (float)number;
+    return 0;
+}
+
 static int read_flag(const reading *r)
 {
     if (!json_is_boolean(r->value))
@@ -343,152 +356,115 @@ static int read_positions(const reading *r)
     return read ? 0 : refuse_memory(r);
 }
 
-static int read_top_k(const reading *r)
+/* ---- members of an object ---- */
+
+/* Refuses a member that is no row. */
+static int refuse_strange(const reading *r, const row *members, size_t n, const char *name)
 {
-    if (!hs__is_integer(r->value, 1, HS_TOP_MAX)) {
-        char must[64];
-        snprintf(must, sizeof must, "an integer from 1 to %d", HS_TOP_MAX);
-        return refuse(r, must);
+    char names[128] = "";
+    for (size_t i = 0, used = 0; i < n && used < sizeof names; i++)
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", members[i].field.name);
+    return refuse_member(r, r->pointer, name, names);
+}
+
+/* Reads an object whose members are rows. */
+static int read_members(const reading *r, const row *members, size_t n)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)r->value, name, value)
+    {
+        char pointer[64];
+        const row *of = members;
+        while (of < members + n && strcmp(of->field.name, name) != 0)
+            of++;
+        if (of == members + n)
+            return refuse_strange(r, members, n, name);
+        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
+        if (of->read(&(reading){of, value, pointer, r->model, r->analysis, r->problem}))
+            return r->problem->status;
     }
-    r->analysis->predictions.top_k = (size_t)json_number_value(r->value);
     return 0;
 }
 
-static int read_lens(const reading *r)
-{
-    if (!json_is_boolean(r->value))
-        return refuse(r, "true or false");
-    r->analysis->predictions.lens = json_is_true(r->value);
-    return 0;
-}
+#define AT(name) offsetof(hs__analysis_request, name)
 
 static int read_predictions(const reading *r)
 {
-    static const struct {
-        const char *name;
-        field_reader *read;
-    } members[] = {{"positions", read_positions}, {"top_k", read_top_k}, {"lens", read_lens}};
-    const char *name;
-    json_t *value;
+    static const row members[] = {
+        {{.name = "positions"}, read_positions, 0},
+        {{.name = "top_k", .low = 1, .high = HS_TOP_MAX}, read_integer, AT(predictions.top_k)},
+        {{.name = "lens"}, read_flag, AT(predictions.lens)},
+    };
     if (!json_is_object(r->value))
         return refuse(r, "an object with positions, top_k, lens");
     if (refuse_without_predictor(r))
         return r->problem->status;
     r->analysis->outputs |= HS__OUTPUT(hs__output_find("predictions", strlen("predictions")));
     r->analysis->predictions.asked = true;
-    json_object_foreach((json_t *)r->value, name, value)
-    {
-        char pointer[64];
-        size_t m = 0;
-        while (m < 3 && strcmp(members[m].name, name) != 0)
-            m++;
-        if (m == 3)
-            return refuse_member(r, r->pointer, name, "positions, top_k, lens");
-        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
-        const reading member = {r->row, value, pointer, r->model, r->analysis, r->problem};
-        if (members[m].read(&member))
-            return r->problem->status;
-    }
-    return 0;
+    return read_members(r, members, sizeof members / sizeof *members);
+}
+
+static int read_length(const reading *r)
+{
+    return read_integer_within(r, 2, hs__head_scores_length_max(r->model));
 }
 
 static int read_head_scores(const reading *r)
 {
-    const struct {
-        const char *name;
-        double low, high;
-        size_t *to;
-    } members[] = {
-        {"length", 2, (double)hs__head_scores_length_max(r->model), &r->analysis->head_scores.length},
-        {"sequences", 1, HS__SEQUENCES_MAX, &r->analysis->head_scores.sequences},
-        {"seed", 0, HS__SEED_MAX, &r->analysis->head_scores.seed}};
-    const char *name;
-    json_t *value;
+    static const row members[] = {
+        {{.name = "length"}, read_length, AT(head_scores.length)},
+        {{.name = "sequences", .low = 1, .high = HS__SEQUENCES_MAX}, read_integer, AT(head_scores.sequences)},
+        {{.name = "seed", .high = HS__SEED_MAX}, read_integer, AT(head_scores.seed)},
+    };
     if (!json_is_object(r->value))
         return refuse(r, "an object with length, sequences, seed");
     r->analysis->outputs |= HS__OUTPUT(hs__output_find("head_scores", strlen("head_scores")));
-    json_object_foreach((json_t *)r->value, name, value)
-    {
-        char pointer[64], must[64];
-        size_t m = 0;
-        while (m < 3 && strcmp(members[m].name, name) != 0)
-            m++;
-        if (m == 3)
-            return refuse_member(r, r->pointer, name, "length, sequences, seed");
-        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
-        snprintf(must, sizeof must, "an integer from %.0f to %.0f", members[m].low, members[m].high);
-        if (!hs__is_integer(value, members[m].low, members[m].high))
-            return hs__refuse_value(r->problem, pointer, value, must);
-        *members[m].to = (size_t)json_number_value(value);
-    }
-    return 0;
+    return read_members(r, members, sizeof members / sizeof *members);
 }
 
 /* ---- figure ---- */
 
-#define FIGURE(name) offsetof(hs__figure_request, name)
-
-/* A member of the field figure: one of choices, a number from low to high, or else a flag. */
-typedef struct figure_member {
-    const char *name, *choices;
-    double low, high;
-    size_t offset;
-} figure_member;
-
-static const figure_member figure_members[] = {
-    {"kind", "head|layer|overview|distances|predictions|lens|effects", 0, 0, FIGURE(kind)},
-    {"show", "attention|similarity|both", 0, 0, FIGURE(show)},
-    {"width_mm", NULL, 30, 1000, FIGURE(width_mm)},
-    {"font_pt", NULL, 5, 24, FIGURE(font_pt)},
-    {"labels", "auto|all|none", 0, 0, FIGURE(labels)},
-    {"scale", "own|shared", 0, 0, FIGURE(scale)},
-    {"footer", NULL, 0, 0, FIGURE(footer)},
+static const row figure_members[] = {
+    {{"kind", HS_FIELD_ENUM, "KIND", "head, layer, overview, distances, predictions, lens or effects (head)",
+      .choices = "head|layer|overview|distances|predictions|lens|effects"},
+     read_enum,
+     AT(figure.kind)},
+    {{"show", HS_FIELD_ENUM, "MAPS", "attention, similarity or both (attention)",
+      .choices = "attention|similarity|both"},
+     read_enum,
+     AT(figure.show)},
+    {{"width_mm", HS_FIELD_REAL, "MM", "width of the figure, 30 to 1000 (85)", .low = 30, .high = 1000},
+     read_real,
+     AT(figure.width_mm)},
+    {{"font_pt", HS_FIELD_REAL, "PT", "size of its text, 5 to 24 (7)", .low = 5, .high = 24},
+     read_real,
+     AT(figure.font_pt)},
+    {{"labels", HS_FIELD_ENUM, "HOW", "token labels: auto, all or none (auto)", .choices = "auto|all|none"},
+     read_enum,
+     AT(figure.labels)},
+    {{"scale", HS_FIELD_ENUM, "HOW", "range of colours: own of each map, or shared (own)",
+      .choices = "own|shared"},
+     read_enum,
+     AT(figure.scale)},
+    {{"footer", HS_FIELD_FLAG, NULL, "add a line with the model", .choices = NULL},
+     read_flag,
+     AT(figure.footer)},
 };
 #define N_FIGURE_MEMBERS (sizeof figure_members / sizeof *figure_members)
 
-static int read_figure_member(const reading *r, const figure_member *member)
+const hs_field *hs_figure_field_at(size_t i)
 {
-    char must[160], choices[128];
-    char *to = (char *)&r->analysis->figure + member->offset;
-    if (member->choices) {
-        const int choice = find_choice(r->value, member->choices);
-        snprintf(must, sizeof must, "one of %s", quoted(member->choices, choices, sizeof choices));
-        if (choice < 0)
-            return refuse(r, must);
-        *(unsigned *)(void *)to = (unsigned)choice;
-    } else if (member->high > 0) {
-        const double number = json_real_value(r->value);
-        snprintf(must, sizeof must, "a number from %g to %g", member->low, member->high);
-        if (!json_is_real(r->value) || !(number >= member->low && number <= member->high))
-            return refuse(r, must);
-        *(float *)(void *)to = (float)number;
-    } else {
-        if (!json_is_boolean(r->value))
-            return refuse(r, "true or false");
-        *(bool *)to = json_is_true(r->value);
-    }
-    return 0;
+    return i < N_FIGURE_MEMBERS ? &figure_members[i].field : NULL;
 }
 
 static int read_figure(const reading *r)
 {
-    const char *name;
-    json_t *value;
     if (!json_is_object(r->value))
         return refuse(r, "an object such as {\"kind\": \"layer\", \"width_mm\": 170}");
-    json_object_foreach((json_t *)r->value, name, value)
-    {
-        char pointer[64];
-        size_t m = 0;
-        while (m < N_FIGURE_MEMBERS && strcmp(figure_members[m].name, name) != 0)
-            m++;
-        if (m == N_FIGURE_MEMBERS)
-            return refuse_member(r, r->pointer, name, "kind, show, width_mm, font_pt, labels, scale, footer");
-        snprintf(pointer, sizeof pointer, "%s/%s", r->pointer, name);
-        const reading of = {r->row, value, pointer, r->model, r->analysis, r->problem};
-        if (read_figure_member(&of, &figure_members[m]))
-            return r->problem->status;
-    }
+    if (read_members(r, figure_members, N_FIGURE_MEMBERS))
+        return r->problem->status;
     r->analysis->figure.asked = true;
     return 0;
 }
@@ -675,8 +651,6 @@ static int read_interventions(const reading *r)
 }
 
 /* ---- the table ---- */
-
-#define AT(name) offsetof(hs__analysis_request, name)
 
 /* In the order of reading: text_pair decides about max_tokens, input_ids about token_type_ids, and
  * interventions add to outputs. api/analysis_request.c reads `model` before, because all depend on it. */

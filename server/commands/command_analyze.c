@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +26,33 @@ typedef struct analyze_options {
     const char *tokenizer; /* the kind of the model's, static */
 } analyze_options;
 
+/* Sets a field, or a member of the field figure, in the JSON object that holds it. */
+static hs_status json_set(json_t *object, const hs_field *field, const char *value, hs_error *err)
+{
+    json_t *json = hs_field_json(field, value, err);
+    if (!json || json_object_set_new(object, field->name, json) == 0)
+        return err->status;
+    return hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
+}
+
 /* Sets the request's field of the option's name. */
 static hs_status set_field(const hs_option *option, const char *value, void *ret, hs_error *err)
 {
     analyze_options *options = ret;
     char name[64];
-    const hs_field *field = hs_field_find(hs__name_with(option->name, '-', '_', name));
-    json_t *json = hs_field_json(field, value, err);
-    if (!json || json_object_set_new(options->fields, field->name, json) == 0)
-        return err->status;
-    return hs_fail(err, HS_NO_MEMORY, "there is no memory for it");
+    return json_set(options->fields, hs_field_find(hs__name_with(option->name, '-', '_', name)), value, err);
+}
+
+/* Sets the member of the field figure that has the option's name. */
+static hs_status set_figure(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    const analyze_options *options = ret;
+    char name[64];
+    size_t i = 0;
+    hs__name_with(option->name, '-', '_', name);
+    while (strcmp(hs_figure_field_at(i)->name, name) != 0)
+        i++;
+    return json_set(json_object_get(options->fields, "figure"), hs_figure_field_at(i), value, err);
 }
 
 static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
@@ -44,38 +60,6 @@ static hs_status set_model(const hs_option *option, const char *value, void *ret
     analyze_options *options = ret;
     (void)option;
     return hs__catalog_choose(&options->catalog, value, err);
-}
-
-/* Sets the member of the field figure that has the option's name. */
-static hs_status figure_set(const hs_option *option, json_t *value, void *ret, hs_error *err)
-{
-    const analyze_options *options = ret;
-    json_t *figure = json_object_get(options->fields, "figure");
-    char name[64];
-    snprintf(name, sizeof name, "%s", option->name);
-    for (char *c = name; *c; c++)
-        *c = (char)(*c == '-' ? '_' : *c);
-    return json_object_set_new(figure, name, value) ? hs_fail(err, HS_INVALID, "expected UTF-8") : HS_OK;
-}
-
-static hs_status set_figure_string(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    return figure_set(option, json_string(value), ret, err);
-}
-
-static hs_status set_figure_flag(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    (void)value;
-    return figure_set(option, json_true(), ret, err);
-}
-
-static hs_status set_figure_real(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    char *end;
-    const double number = strtod(value, &end);
-    if (end == value || *end || !isfinite(number))
-        return hs_fail(err, HS_INVALID, "expected a number");
-    return figure_set(option, json_real(number), ret, err);
 }
 
 #define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf|csv" /* the formats' names too */
@@ -95,22 +79,8 @@ static const hs_option own_options[] = {
 };
 enum { N_OWN = sizeof own_options / sizeof *own_options };
 
-/* Members of the field figure, as options of plot. */
-static const hs_option figure_options[] = {
-    {"kind", 0, "KIND", "head, layer, overview, distances, predictions, lens or effects (head)",
-     set_figure_string, 0, 0, 0, "head|layer|overview|distances|predictions|lens|effects"},
-    {"show", 0, "MAPS", "attention, similarity or both (attention)", set_figure_string, 0, 0, 0,
-     "attention|similarity|both"},
-    {"width-mm", 0, "MM", "width of the figure, 30 to 1000 (85)", set_figure_real, 0, 0, 0, NULL},
-    {"font-pt", 0, "PT", "size of its text, 5 to 24 (7)", set_figure_real, 0, 0, 0, NULL},
-    {"labels", 0, "HOW", "token labels: auto, all or none (auto)", set_figure_string, 0, 0, 0,
-     "auto|all|none"},
-    {"scale", 0, "HOW", "range of colours: own of each map, or shared (own)", set_figure_string, 0, 0, 0,
-     "own|shared"},
-    {"footer", 0, NULL, "add a line with the model", set_figure_flag, 0, 0, 0, NULL},
-    {"data", 0, "FILE", "write the figure's numbers there too, as CSV", hs__set_string, AT(data), 0, 0, NULL},
-};
-enum { N_FIGURE = sizeof figure_options / sizeof *figure_options };
+static const hs_option data_option = {
+    "data", 0, "FILE", "write the figure's numbers there too, as CSV", hs__set_string, AT(data), 0, 0, NULL};
 
 /* Writes "Outputs: ..." in lines of a hundred characters. */
 static const char *list_outputs(char *ret, size_t n_ret)
@@ -146,8 +116,10 @@ static bool figure_determines(const char *name)
 static void table_fill(hs__option_table *table, bool plots)
 {
     hs__option_add(table, &own_options[0]);
-    for (size_t i = 0; plots && i < N_FIGURE; i++)
-        hs__option_add(table, &figure_options[i]);
+    for (size_t i = 0; plots && hs_figure_field_at(i); i++)
+        hs__option_add_field(table, hs_figure_field_at(i), set_figure, 0);
+    if (plots)
+        hs__option_add(table, &data_option);
     for (size_t i = 0; hs_field_at(i); i++)
         if (strcmp(hs_field_at(i)->name, "text") != 0 && /* the operand */
             !(plots && figure_determines(hs_field_at(i)->name)))

@@ -97,6 +97,10 @@ static void check_field(const hs_field *field, json_t *schema)
         ck_assert_msg(json_number_value(member(schema, "exclusiveMinimum")) == 0, "%s", field->name);
         ck_assert_msg(json_number_value(member(schema, "maximum")) == 1, "%s", field->name);
         break;
+    case HS_FIELD_REAL:
+        ck_assert_msg(json_number_value(member(schema, "minimum")) == field->low, "%s", field->name);
+        ck_assert_msg(json_number_value(member(schema, "maximum")) == field->high, "%s", field->name);
+        break;
     case HS_FIELD_FLAG:
         ck_assert_msg(is_type(schema, "boolean"), "%s", field->name);
         break;
@@ -122,6 +126,16 @@ START_TEST(every_field_is_documented)
 {
     check_request("AnalyzeRequest", false);
     check_request("TokenizeRequest", true);
+}
+END_TEST
+
+START_TEST(every_member_of_a_figure_is_documented)
+{
+    json_t *figure = member(member(properties("AnalyzeRequest"), "figure"), "properties");
+    size_t n = 0;
+    for (; hs_figure_field_at(n); n++)
+        check_field(hs_figure_field_at(n), member(figure, hs_figure_field_at(n)->name));
+    ck_assert_uint_eq(json_object_size(figure), n);
 }
 END_TEST
 
@@ -272,6 +286,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, open_document, close_document);
     tcase_add_test(cases, every_field_is_documented);
+    tcase_add_test(cases, every_member_of_a_figure_is_documented);
     tcase_add_test(cases, every_setting_is_documented);
     tcase_add_test(cases, every_output_is_documented);
     tcase_add_test(cases, every_row_is_whole);
