@@ -139,6 +139,8 @@ typedef struct hs_corpus_array {
 /* Lists the arrays in the order of docs/reference/arrays.md and returns their number. Maps are full:
  * symmetric ones are mirrored, `location` is 0 for i >= j. */
 size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);
+/* Finds an array by its name. Returns false if the run has none. */
+bool hs_corpus_array_find(const hs_corpus_stats *stats, const char *name, hs_corpus_array *ret_array);
 /* Lists the arrays of statistics with these options; returns 0 if the options are out of range. */
 size_t hs_corpus_arrays_of(const hs_corpus_options *options,
                            hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX]);

@@ -132,6 +132,18 @@ size_t hs_corpus_arrays(const hs_corpus_stats *stats, hs_corpus_array ret_arrays
     return arrays_list(stats->header, ret_arrays);
 }
 
+bool hs_corpus_array_find(const hs_corpus_stats *stats, const char *name, hs_corpus_array *ret_array)
+{
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    const size_t n = hs_corpus_arrays(stats, arrays);
+    for (size_t k = 0; k < n; k++)
+        if (strcmp(arrays[k].name, name) == 0) {
+            *ret_array = arrays[k];
+            return true;
+        }
+    return false;
+}
+
 size_t hs_corpus_arrays_of(const hs_corpus_options *options, hs_corpus_array ret_arrays[HS_CORPUS_ARRAYS_MAX])
 {
     hs__corpus_header header;

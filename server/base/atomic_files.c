@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define ENDING      ".unfinished"
@@ -371,4 +372,13 @@ uint64_t hs__folder_bytes(const char *dir)
             bytes += (uint64_t)file.st_size;
     closedir(folder);
     return bytes;
+}
+
+uint64_t hs__disk_free(const char *path)
+{
+    char folder[PATH_MAX];
+    struct statvfs disk;
+    folder_above(path, folder);
+    return statvfs(path, &disk) && statvfs(folder, &disk) ? UINT64_MAX
+                                                          : (uint64_t)disk.f_bavail * disk.f_frsize;
 }

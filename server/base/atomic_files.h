@@ -59,3 +59,6 @@ HS_MUST_USE hs_status hs__folder_make(const char *dir, hs_error *err);
 HS_MUST_USE hs_status hs__folder_make_above(const char *path, hs_error *err);
 /* Returns the size of the files directly in the folder; 0 if it cannot be read. */
 uint64_t hs__folder_bytes(const char *dir);
+/* Returns the free bytes on the disk of a path, or of the folder that it would be in, for users other than
+ * root. UINT64_MAX if unknown. */
+uint64_t hs__disk_free(const char *path);

@@ -275,7 +275,7 @@ static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
         st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_wanted, &job->n_workers, err);
     if (st)
         return st;
-    const uint64_t free_bytes = hs__corpus_disk_free(job->dir), there = hs__folder_bytes(job->dir);
+    const uint64_t free_bytes = hs__disk_free(job->dir), there = hs__folder_bytes(job->dir);
     if (needs.disk > free_bytes && needs.disk - free_bytes > there)
         return hs_fail(err, HS_NO_SPACE,
                        "the run needs %llu MB in '%.200s'; %llu MB are free. Free some or choose another -o",

@@ -17,7 +17,6 @@
 #include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define WEIGHTS       "model.safetensors"
@@ -64,11 +63,10 @@ static hs_status lock_take(const pull *p, int *ret_fd, hs_error *err)
 
 static hs_status room_check(const char *path, uint64_t n_bytes, const char *file, hs_error *err)
 {
-    struct statvfs disk;
-    if (statvfs(path, &disk) || (uint64_t)disk.f_bavail * disk.f_frsize >= n_bytes)
-        return HS_OK;
-    return hs_fail(err, HS_IO, "%s needs %.1f MB, and the disk of %s has %.1f MB left", file,
-                   (double)n_bytes / 1e6, path, (double)disk.f_bavail * (double)disk.f_frsize / 1e6);
+    const uint64_t left = hs__disk_free(path);
+    return left >= n_bytes ? HS_OK
+                           : hs_fail(err, HS_IO, "%s needs %.1f MB, and the disk of %s has %.1f MB left",
+                                     file, (double)n_bytes / 1e6, path, (double)left / 1e6);
 }
 
 /* ---- progress ---- */

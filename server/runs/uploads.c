@@ -117,8 +117,7 @@ static hs_status no_space(const char *where, uint64_t needed, uint64_t left, hs_
 static hs_status space_check(const hs_runs *c, uint64_t needed, hs_error *err)
 {
     const uint64_t used = c->bytes_kept + c->bytes_coming, promised = c->bytes_reserved + c->bytes_coming;
-    const uint64_t left = used < c->bytes_max ? c->bytes_max - used : 0,
-                   free_bytes = hs__corpus_disk_free(c->dir);
+    const uint64_t left = used < c->bytes_max ? c->bytes_max - used : 0, free_bytes = hs__disk_free(c->dir);
     const uint64_t on_disk = promised < free_bytes ? free_bytes - promised : 0;
     if (needed > left)
         return no_space("--max-state leaves", needed, left, err);

@@ -1,17 +1,7 @@
 /* attention_profile.c - a table for each layer, the same whatever the page's reader picks. */
 #include "server/corpus/report/attention_profile.h"
 
-#include <math.h>
-
-static void cell_write(FILE *out, double value, const char *format)
-{
-    fputs("<td>", out);
-    if (isfinite(value))
-        fprintf(out, format, value);
-    else
-        fputs("–", out);
-    fputs("</td>", out);
-}
+#include "server/corpus/report/tables.h"
 
 static void head_write(const hs_head_profile *p, size_t h, FILE *out)
 {
@@ -20,9 +10,9 @@ static void head_write(const hs_head_profile *p, size_t h, FILE *out)
     const float shares[] = {p->first,     p->self,        p->previous,  p->next,
                             p->separator, p->punctuation, p->same_token};
     for (size_t k = 0; k < sizeof shares / sizeof *shares; k++)
-        cell_write(out, 100 * (double)shares[k], "%.1f %%");
-    cell_write(out, (double)p->entropy, "%.2f");
-    cell_write(out, (double)p->mean_distance, "%.1f");
+        hs__cell_write(out, 100 * (double)shares[k], "%.1f %%");
+    hs__cell_write(out, (double)p->entropy, "%.2f");
+    hs__cell_write(out, (double)p->mean_distance, "%.1f");
     fputs("</tr>\n", out);
 }
 
@@ -39,17 +29,14 @@ static void layer_write(const hs__drawing *d, size_t l, FILE *out)
                                           "Same token",
                                           "Entropy, nats",
                                           "Mean distance, tokens"};
-    fprintf(out,
-            "<details><summary>Layer %d</summary><div class=\"wide\"><table class=\"numbers\"><thead><tr>",
-            d->o.layers[l]);
-    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
-    fputs("</tr></thead><tbody>\n", out);
+    fprintf(out, "<details><summary>Layer %d</summary>", d->o.layers[l]);
+    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
     for (size_t h = 0; h < d->o.n_heads; h++) {
         const hs_head_profile profile = hs_corpus_profile_read(d->stats, l, h);
         head_write(&profile, h, out);
     }
-    fputs("</tbody></table></div></details>\n", out);
+    hs__table_end(out);
+    fputs("</details>\n", out);
 }
 
 void hs__attention_profile_write(const hs__drawing *d, FILE *out)

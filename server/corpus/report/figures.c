@@ -126,7 +126,6 @@ hs_status hs__drawing_init(hs__drawing *d, const hs_corpus_stats *stats, const j
                            const hs__report_maps *maps, hs_error *err)
 {
     *d = (hs__drawing){.stats = stats, .o = hs_corpus_stats_options(stats), .report = report, .maps = maps};
-    d->n_arrays = hs_corpus_arrays(stats, d->arrays);
     d->n_values = values_max(&d->o);
     d->values = malloc(d->n_values * sizeof *d->values);
     d->places = malloc(d->n_values * sizeof *d->places);

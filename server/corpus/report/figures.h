@@ -29,8 +29,6 @@ typedef struct hs__drawing {
     hs_corpus_options o;
     const json_t *report;
     const hs__report_maps *maps;
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    size_t n_arrays;
     size_t n_values; /* elements of each of these */
     double *values, *places;
     int64_t *counts;

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct view {
     const hs_corpus_stats *stats;
@@ -138,20 +137,16 @@ static json_t *evolution_finding(const view *v)
  * without memory. */
 static double band_share(const view *v, size_t l)
 {
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    const size_t n = hs_corpus_arrays(v->stats, arrays), T = v->o.tokens_max;
+    hs_corpus_array array;
+    const size_t T = v->o.tokens_max;
     double inside = 0, all = 0;
-    double *row = malloc(T * sizeof *row);
-    for (size_t k = 0; row && k < n; k++) {
-        if (strcmp(arrays[k].name, "normalized_sum") != 0)
-            continue;
-        for (size_t i = 0; i < T; i++) {
-            hs_corpus_array_read(v->stats, &arrays[k], (l * T + i) * T, T, row);
-            for (size_t j = 0; j < T; j++) {
-                const double value = row[j] > 0 ? row[j] : 0;
-                all += value;
-                inside += (i > j ? i - j : j - i) <= BAND ? value : 0;
-            }
+    double *row = hs_corpus_array_find(v->stats, "normalized_sum", &array) ? malloc(T * sizeof *row) : NULL;
+    for (size_t i = 0; row && i < T; i++) {
+        hs_corpus_array_read(v->stats, &array, (l * T + i) * T, T, row);
+        for (size_t j = 0; j < T; j++) {
+            const double value = row[j] > 0 ? row[j] : 0;
+            all += value;
+            inside += (i > j ? i - j : j - i) <= BAND ? value : 0;
         }
     }
     free(row);
@@ -173,18 +168,18 @@ static json_t *diagonal_finding(const view *v)
 /* Share of the last layer's N that is below 0.1. */
 static json_t *threshold_finding(const view *v)
 {
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    const size_t n = hs_corpus_arrays(v->stats, arrays), n_bins = 1 + HS_CORPUS_BINS;
+    hs_corpus_array array;
+    const size_t n_bins = 1 + HS_CORPUS_BINS;
+    const bool there = hs_corpus_array_find(v->stats, "normalized_hist", &array);
     int64_t bins[1 + HS_CORPUS_BINS], below = 0, between = 0, all = 0;
-    for (size_t k = 0; k < n; k++)
-        for (size_t h = 0; strcmp(arrays[k].name, "normalized_hist") == 0 && h < v->o.n_heads; h++) {
-            hs_corpus_array_read(v->stats, &arrays[k], (v->last * v->o.n_heads + h) * n_bins, n_bins, bins);
-            for (size_t b = 0; b < n_bins; b++) {
-                all += bins[b];
-                below += b <= 10 ? bins[b] : 0;
-                between += b > 10 && b <= 60 ? bins[b] : 0;
-            }
+    for (size_t h = 0; there && h < v->o.n_heads; h++) {
+        hs_corpus_array_read(v->stats, &array, (v->last * v->o.n_heads + h) * n_bins, n_bins, bins);
+        for (size_t b = 0; b < n_bins; b++) {
+            all += bins[b];
+            below += b <= 10 ? bins[b] : 0;
+            between += b > 10 && b <= 60 ? bins[b] : 0;
         }
+    }
     const double share = all ? (double)below / (double)all : NAN,
                  gap = all ? (double)between / (double)all : NAN;
     return finding("Most normalised similarities are below 0.1, few between 0.1 and 0.6", "sec. 3",

@@ -18,18 +18,13 @@ enum { NOTHING, REPEATED, SAME_SENTENCE, REPEATED_SAME_SENTENCE, DISTANCE, FOCAL
 /* n elements of an array from `first` on, to ret; zeros when there is no such array. */
 static void numbers_read(const hs__drawing *d, const char *name, size_t first, size_t n, double *ret)
 {
+    hs_corpus_array array;
     memset(ret, 0, n * sizeof *ret);
-    for (size_t k = 0; k < d->n_arrays; k++) {
-        if (strcmp(d->arrays[k].name, name) != 0)
-            continue;
-        if (d->arrays[k].is_float) {
-            hs_corpus_array_read(d->stats, &d->arrays[k], first, n, ret);
-            return;
-        }
-        hs_corpus_array_read(d->stats, &d->arrays[k], first, n, d->counts);
-        for (size_t i = 0; i < n; i++)
-            ret[i] = (double)d->counts[i];
-    }
+    if (!hs_corpus_array_find(d->stats, name, &array))
+        return;
+    hs_corpus_array_read(d->stats, &array, first, n, array.is_float ? (void *)ret : d->counts);
+    for (size_t i = 0; !array.is_float && i < n; i++)
+        ret[i] = (double)d->counts[i];
 }
 
 /* Adds n_rows rows of n elements each into ret. */
@@ -517,61 +512,42 @@ static hs_status noise_draw(hs__drawing *d, const hs__report_panel *p, hs__place
     return heads_grid(d, p, p->which ? 0.5 : 0, p->which ? 1 : fmax(highest(d->values, n), 0.1), ret, err);
 }
 
-static hs_status layers_draw(hs__drawing *d, const hs__report_panel *p, const char *const *names,
-                             size_t n_lines, hs__picture *ret, hs_error *err)
-{
-    const size_t L = d->o.n_layers;
-    for (size_t l = 0; l < L; l++)
-        d->places[l] = d->o.layers[l];
-    hs__chart c = chart_of(d, p->which ? HS__CHART_STACKS : HS__CHART_LINES, p->title, "layer", L);
-    c.y_title = p->y_label;
-    c.names = names;
-    c.n_series = n_lines;
-    return hs__chart_draw(&c, ret, err);
-}
+/* Lines over the layers, or with stacks what adds up to 1. A line is a member of hs_corpus_layer. */
+static const struct layer_lines {
+    hs__chart_kind kind;
+    size_t n;
+    const char *names[5];
+    size_t members[5];
+} layer_lines[] = {
+#define MEMBER(name) offsetof(hs_corpus_layer, name)
+    {HS__CHART_LINES, 3, {"precision", "recall", "F1"}, {MEMBER(precision), MEMBER(recall), MEMBER(f1)}},
+    {HS__CHART_STACKS,
+     5,
+     {"first token", "separators", "sentence ends", "commas", "the rest"},
+     {MEMBER(mass_cls), MEMBER(mass_sep), MEMBER(mass_end), MEMBER(mass_comma), MEMBER(mass_rest)}},
+    {HS__CHART_LINES,
+     4,
+     {"first token", "itself", "one before", "one behind"},
+     {MEMBER(on_first), MEMBER(on_self), MEMBER(on_previous), MEMBER(on_next)}},
+#undef MEMBER
+};
 
-static hs_status masses_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
+static hs_status layers_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
                              hs_error *err)
 {
-    static const char *const names[] = {"first token", "separators", "sentence ends", "commas", "the rest"};
+    const struct layer_lines *lines = &layer_lines[p->which];
     const size_t L = d->o.n_layers;
     for (size_t l = 0; l < L; l++) {
         const hs_corpus_layer f = hs_corpus_layer_read(d->stats, at.t, l);
-        const double shares[] = {f.mass_cls, f.mass_sep, f.mass_end, f.mass_comma, f.mass_rest};
-        for (size_t k = 0; k < 5; k++)
-            d->values[k * L + l] = shares[k];
+        d->places[l] = d->o.layers[l];
+        for (size_t k = 0; k < lines->n; k++)
+            memcpy(&d->values[k * L + l], (const char *)&f + lines->members[k], sizeof *d->values);
     }
-    return layers_draw(d, p, names, 5, ret, err);
-}
-
-/* Attention on the first token, on and beside the diagonal. */
-static hs_status neighbours_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                 hs_error *err)
-{
-    static const char *const names[] = {"first token", "itself", "one before", "one behind"};
-    const size_t L = d->o.n_layers;
-    for (size_t l = 0; l < L; l++) {
-        const hs_corpus_layer f = hs_corpus_layer_read(d->stats, at.t, l);
-        d->values[l] = f.on_first;
-        d->values[L + l] = f.on_self;
-        d->values[2 * L + l] = f.on_previous;
-        d->values[3 * L + l] = f.on_next;
-    }
-    return layers_draw(d, p, names, 4, ret, err);
-}
-
-static hs_status boundaries_draw(hs__drawing *d, const hs__report_panel *p, hs__place at, hs__picture *ret,
-                                 hs_error *err)
-{
-    static const char *const names[] = {"precision", "recall", "F1"};
-    const size_t L = d->o.n_layers;
-    for (size_t l = 0; l < L; l++) {
-        const hs_corpus_layer f = hs_corpus_layer_read(d->stats, at.t, l);
-        d->values[l] = f.precision;
-        d->values[L + l] = f.recall;
-        d->values[2 * L + l] = f.f1;
-    }
-    return layers_draw(d, p, names, 3, ret, err);
+    hs__chart c = chart_of(d, lines->kind, p->title, "layer", L);
+    c.y_title = p->y_label;
+    c.names = lines->names;
+    c.n_series = lines->n;
+    return hs__chart_draw(&c, ret, err);
 }
 
 /* ---- tables ---- */
@@ -639,9 +615,9 @@ const hs__report_panel hs__panels[] = {
      "area under the ROC curve", NULL, 1},
     {"noise_dprime", "", noise_draw, NULL, "Distance of signal from noise, d'", NULL, "standard deviations",
      NULL, 0},
-    {"masses", "", masses_draw, NULL, "Where attention goes", NULL, "share of attention", NULL, 1},
-    {"neighbours", "", neighbours_draw, NULL, "Attention on the first token and along the diagonal", NULL,
-     "share of attention", NULL, 0},
+    {"masses", "", layers_draw, NULL, "Where attention goes", NULL, "share of attention", NULL, 1},
+    {"neighbours", "", layers_draw, NULL, "Attention on the first token and along the diagonal", NULL,
+     "share of attention", NULL, 2},
     {"profile_first", "", profile_draw, NULL, "Attention on the first token", NULL, "share of attention",
      "profiles_first", 0},
     {"profile_self", "", profile_draw, NULL, "Attention on the token itself", NULL, "share of attention",
@@ -650,7 +626,7 @@ const hs__report_panel hs__panels[] = {
      "profiles_previous", 0},
     {"profile_next", "", profile_draw, NULL, "Attention on the token behind", NULL, "share of attention",
      "profiles_next", 0},
-    {"boundaries", "", boundaries_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
+    {"boundaries", "", layers_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
      NULL, 0},
     {"one_attention", "", hs__one_text_attention, NULL, "Attention in one text", NULL, NULL, NULL, 0},
     {"one_high", "", hs__one_text_tokens, NULL, "tokens of high attention", NULL, NULL, NULL, 0},

@@ -34,21 +34,12 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 typedef struct maker {
     const hs_corpus_stats *stats;
     hs_corpus_options o;
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    size_t n_arrays, factor, side; /* factor: tokens of a pixel's edge */
-    double *reached;               /* [T] texts with more than i tokens */
-    double *values;                /* [T][T] */
-    double *pooled;                /* [side][side]; NAN where nothing is */
-    double *sorted;                /* [side * side] */
+    size_t factor, side; /* factor: tokens of a pixel's edge */
+    double *reached;     /* [T] texts with more than i tokens */
+    double *values;      /* [T][T] */
+    double *pooled;      /* [side][side]; NAN where nothing is */
+    double *sorted;      /* [side * side] */
 } maker;
-
-static const hs_corpus_array *array_find(const maker *m, const char *name)
-{
-    for (size_t k = 0; k < m->n_arrays; k++)
-        if (strcmp(m->arrays[k].name, name) == 0)
-            return &m->arrays[k];
-    return NULL;
-}
 
 /* Adds map number `map` of an array to values. */
 static void values_add(maker *m, const hs_corpus_array *array, size_t map)
@@ -134,15 +125,16 @@ static unsigned char byte_of(const hs__report_map *map, double value)
 /* Makes map number `number` of a kind; its bytes are written to `bytes`. */
 static hs__report_map map_make(maker *m, const kind *k, size_t number, unsigned char *bytes)
 {
-    const hs_corpus_array *array = array_find(m, k->array);
+    hs_corpus_array array;
+    const bool there = hs_corpus_array_find(m->stats, k->array, &array);
     const size_t T = m->o.tokens_max, n_parts = k->summed ? m->o.n_heads : 1;
     const bool headed = k->per_head && !k->summed;
     hs__report_map map = {.name = k->name, .triangle = k->triangle, .bytes = bytes};
     map.layer = headed ? number / m->o.n_heads : number;
     map.head = headed ? number % m->o.n_heads : HS__NO_HEAD;
     memset(m->values, 0, T * T * sizeof *m->values);
-    for (size_t part = 0; array && part < n_parts; part++)
-        values_add(m, array, number * n_parts + part);
+    for (size_t part = 0; there && part < n_parts; part++)
+        values_add(m, &array, number * n_parts + part);
     const size_t n_first = k->single ? first_length(m) : 0;
     for (size_t p = 0; p < m->side * m->side; p++)
         m->pooled[p] = pixel(m, p / m->side, p % m->side, n_first);
@@ -167,15 +159,16 @@ static hs_status maker_init(maker *m, const hs_corpus_stats *stats)
     const double side_max = sqrt(MAP_BYTES_MAX / (1.5 * (double)(L * A) + 4.5 * (double)L));
     m->factor = (size_t)ceil((double)T / fmin((double)T, fmax(side_max, 16)));
     m->side = (T + m->factor - 1) / m->factor;
-    m->n_arrays = hs_corpus_arrays(stats, m->arrays);
     m->values = malloc(T * T * sizeof *m->values);
     m->pooled = malloc(m->side * m->side * sizeof *m->pooled);
     m->sorted = malloc(m->side * m->side * sizeof *m->sorted);
     m->reached = calloc(T, sizeof *m->reached);
     if (!m->values || !m->pooled || !m->sorted || !m->reached)
         return HS_NO_MEMORY;
-    int64_t counts[HS_CORPUS_WINDOW_MAX];
-    hs_corpus_array_read(stats, array_find(m, "reached"), 0, T, counts);
+    hs_corpus_array reached;
+    int64_t counts[HS_CORPUS_WINDOW_MAX] = {0};
+    if (hs_corpus_array_find(stats, "reached", &reached))
+        hs_corpus_array_read(stats, &reached, 0, T, counts);
     for (size_t i = 0; i < T; i++)
         m->reached[i] = (double)counts[i];
     return HS_OK;

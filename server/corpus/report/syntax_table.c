@@ -63,13 +63,12 @@ void hs__syntax_table_write(const json_t *report, FILE *out)
     fprintf(
         out,
         " more have words that are not in their text. All: without punct. Relations of fewer than %d pairs "
-        "are only in report.npz.</p><div class=\"wide\"><table class=\"numbers\"><thead><tr>",
+        "are only in report.npz.</p>",
         PAIRS_MIN);
-    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
-    fputs("</tr></thead><tbody>\n", out);
+    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (count_of(json_array_get(rows, i), "count") >= PAIRS_MIN)
             row_write(json_array_get(rows, i), out);
-    fputs("</tbody></table></div></section>\n", out);
+    hs__table_end(out);
+    fputs("</section>\n", out);
 }

@@ -35,6 +35,29 @@ void hs__count_write(FILE *out, uint64_t n)
     fprintf(out, n >= 1000 ? ",%03u" : "%u", (unsigned)(n % 1000));
 }
 
+void hs__table_begin(FILE *out, const char *const *columns, size_t n_columns)
+{
+    fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
+    for (size_t k = 0; k < n_columns; k++)
+        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
+    fputs("</tr></thead><tbody>\n", out);
+}
+
+void hs__table_end(FILE *out)
+{
+    fputs("</tbody></table></div>", out);
+}
+
+void hs__cell_write(FILE *out, double value, const char *format)
+{
+    fputs("<td>", out);
+    if (isfinite(value))
+        fprintf(out, format, value);
+    else
+        fputs("–", out);
+    fputs("</td>", out);
+}
+
 static const json_t *member(const json_t *object, const char *path)
 {
     while (object && *path) {
@@ -207,19 +230,13 @@ void hs__findings_write(const json_t *report, FILE *out)
 
 static void number_write(FILE *out, double value, int digits)
 {
-    if (isfinite(value))
-        fprintf(out, "<td>%.*f</td>", digits,
-                fabs(value) < 0.5 * pow(10, -digits) ? 0 : value); /* never -0 */
-    else
-        fputs("<td>–</td>", out);
+    const bool zero = fabs(value) < 0.5 * pow(10, -digits); /* never -0 */
+    hs__cell_write(out, zero ? 0 : value, digits == 1 ? "%.1f" : "%.2f");
 }
 
 static void share_write(FILE *out, double value)
 {
-    if (isfinite(value))
-        fprintf(out, "<td>%.1f %%</td>", 100 * value);
-    else
-        fputs("<td>–</td>", out);
+    hs__cell_write(out, 100 * value, "%.1f %%");
 }
 
 static void head_write(const hs_corpus_head *f, size_t h, FILE *out)
@@ -270,16 +287,14 @@ void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
                                           "Focal share",
                                           "Signal from noise, d′",
                                           "ROC area"};
-    fputs("<div class=\"wide\"><table class=\"numbers\"><thead><tr>", out);
-    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
-    fputs("</tr></thead><tbody>\n", out);
+    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
     for (size_t h = 0; h < d->o.n_heads; h++) {
         const hs_corpus_head f = hs_corpus_head_read(d->stats, t, l, h);
         head_write(&f, h, out);
     }
     chance_write(hs_corpus_chance_read(d->stats), out);
-    fputs("</tbody></table></div>\n", out);
+    hs__table_end(out);
+    fputs("\n", out);
 }
 
 /* ---- examples ---- */

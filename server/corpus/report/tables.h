@@ -16,5 +16,10 @@ void hs__texts_write(const json_t *report, FILE *out);
 
 /* Text and attributes of HTML: & < > " are escaped. */
 void hs__html_text(FILE *out, const char *text);
+/* The beginning of a table of numbers up to its first row, and its end. */
+void hs__table_begin(FILE *out, const char *const *columns, size_t n_columns);
+void hs__table_end(FILE *out);
+/* A cell with a number, or a dash if it is not finite. format is of printf, for one double. */
+void hs__cell_write(FILE *out, double value, const char *format);
 /* 1,234,567 */
 void hs__count_write(FILE *out, uint64_t n);

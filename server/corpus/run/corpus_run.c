@@ -255,22 +255,16 @@ static hs_status gather(run *r, hs_error *err)
     return st;
 }
 
-static bool lists_ids(const char *array)
-{
-    return strcmp(array, "focus_ids") == 0 || strcmp(array, "focal_ids") == 0;
-}
-
 /* Saves the vocabulary entries that the statistics list by id. `merge` and `report` have no model. */
 static void focus_name(const hs__corpus_job *job, hs__corpus_results *results)
 {
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
+    static const char *const lists[] = {"focus_ids", "focal_ids"};
+    hs_corpus_array array;
     int64_t ids[HS_CORPUS_FOCUS_MAX];
     json_t *tokens = json_object();
-    const size_t n = hs_corpus_arrays(results->stats, arrays);
-    for (size_t k = 0; k < n; k++)
-        for (size_t l = 0; lists_ids(arrays[k].name) && l < job->settings.n_layers; l++) {
-            hs_corpus_array_read(results->stats, &arrays[k], l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX,
-                                 ids);
+    for (size_t k = 0; k < 2 && hs_corpus_array_find(results->stats, lists[k], &array); k++)
+        for (size_t l = 0; l < job->settings.n_layers; l++) {
+            hs_corpus_array_read(results->stats, &array, l * HS_CORPUS_FOCUS_MAX, HS_CORPUS_FOCUS_MAX, ids);
             for (size_t i = 0; i < HS_CORPUS_FOCUS_MAX; i++) {
                 char id[24];
                 snprintf(id, sizeof id, "%lld", (long long)ids[i]);

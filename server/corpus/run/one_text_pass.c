@@ -118,35 +118,16 @@ static json_t *high_json(const one_text *t)
 
 /* ---- pairs ---- */
 
-typedef struct pair {
-    size_t i, j;
-    float value;
-} pair;
-
 /* Finds the strongest pairs i < j of a map that reach a threshold, strongest first. */
-static size_t pairs_find(const float *map, size_t T, float threshold, pair ret[HS__ONE_TEXT_PAIRS])
+static size_t pairs_find(const float *map, size_t T, float threshold, hs__strong_pair ret[HS__ONE_TEXT_PAIRS])
 {
     size_t n = 0;
     for (size_t i = 0; i < T; i++)
-        for (size_t j = i + 1; j < T; j++) {
-            const float value = map[i * T + j];
-            if (!(value >= threshold) || (n == HS__ONE_TEXT_PAIRS && value <= ret[n - 1].value))
-                continue;
-            size_t at = n < HS__ONE_TEXT_PAIRS ? n++ : n - 1;
-            for (; at > 0 && ret[at - 1].value < value; at--)
-                ret[at] = ret[at - 1];
-            ret[at] = (pair){i, j, value};
-        }
-    return n;
-}
-
-static float highest(const float *map, size_t T)
-{
-    float high = 0;
-    for (size_t i = 0; i < T; i++)
         for (size_t j = i + 1; j < T; j++)
-            high = fmaxf(high, map[i * T + j]);
-    return high;
+            if (map[i * T + j] >= threshold)
+                hs__strongest_insert(ret, &n, HS__ONE_TEXT_PAIRS,
+                                     (hs__strong_pair){(uint32_t)i, (uint32_t)j, map[i * T + j]});
+    return n;
 }
 
 /* Returns a head's strongest pairs [i, j, N]. */
@@ -155,8 +136,8 @@ static json_t *head_json(const one_text *t, size_t h)
     const hs_corpus_options o = hs__corpus_options_of(t->job);
     const size_t T = t->encoding->n_tokens;
     const float *map = hs_capture_at(t->capture, t->similarity, t->chosen->selection.n_layers - 1, h);
-    const float most = highest(map, T);
-    pair pairs[HS__ONE_TEXT_PAIRS];
+    const float most = hs_similarity_max(map, T, NULL);
+    hs__strong_pair pairs[HS__ONE_TEXT_PAIRS];
     json_t *list = json_array();
     const size_t n = most > 0 ? pairs_find(map, T, o.thresholds[o.threshold_main] * most, pairs) : 0;
     for (size_t k = 0; k < n; k++)

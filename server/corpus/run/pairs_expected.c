@@ -1,10 +1,8 @@
 /* pairs_expected.c - rows and bytes grow in proportion to the number of records. */
 #include "server/corpus/run/pairs_expected.h"
 
-#include "server/corpus/run/requirements.h"
+#include "server/base/atomic_files.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -39,13 +37,8 @@ hs_status hs__pairs_texts_count(const hs__corpus_job *job, uint64_t *ret_n, hs_e
 /* Returns the free bytes on the disk of a file; UINT64_MAX if it is a device or a pipe. */
 static uint64_t bytes_free(const char *path)
 {
-    char folder[PATH_MAX];
     struct stat file;
-    const char *slash = strrchr(path, '/');
-    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
-        return UINT64_MAX;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return hs__corpus_disk_free(folder);
+    return stat(path, &file) == 0 && !S_ISREG(file.st_mode) ? UINT64_MAX : hs__disk_free(path);
 }
 
 hs_status hs__pairs_expect(const hs__corpus_job *job, hs__pairs_file *pairs, uint64_t n_seen,

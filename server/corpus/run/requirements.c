@@ -9,8 +9,6 @@
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/worker.h"
 
-#include <sys/statvfs.h>
-
 #define MB (UINT64_C(1) << 20)
 
 /* Bytes in memory: jansson takes 24 for a number, malloc 8, and lists may be half empty; the object of a
@@ -142,10 +140,4 @@ uint64_t hs__corpus_memory_free(void)
 {
     const uint64_t available = hs__memory_available(), others = hs__memory_limit() / 16;
     return available > others ? available - others : 0;
-}
-
-uint64_t hs__corpus_disk_free(const char *dir)
-{
-    struct statvfs disk;
-    return statvfs(dir, &disk) ? UINT64_MAX : (uint64_t)disk.f_bavail * disk.f_frsize;
 }

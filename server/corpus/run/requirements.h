@@ -27,5 +27,3 @@ HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint
  * programs. */
 uint64_t hs__corpus_memory_free(void);
 uint64_t hs__corpus_memory_all(void);
-/* Returns the free bytes on the disk of dir for users other than root; UINT64_MAX if unknown. */
-uint64_t hs__corpus_disk_free(const char *dir);
