@@ -55,18 +55,11 @@ static hs_status set_figure(const hs_option *option, const char *value, void *re
     return json_set(json_object_get(options->fields, "figure"), hs_figure_field_at(i), value, err);
 }
 
-static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    analyze_options *options = ret;
-    (void)option;
-    return hs__catalog_choose(&options->catalog, value, err);
-}
-
 #define OUTPUT_ENDINGS "json|npz|safetensors|svg|pdf|csv" /* the formats' names too */
 #define AT(field)      offsetof(analyze_options, field)
 /* Options that are no fields of the request. */
 static const hs_option own_options[] = {
-    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, hs__set_model, AT(catalog), 0, 0, NULL},
     {"format", 0, "FORMAT", "json, npz, safetensors, svg, pdf or csv (by FILE's ending, else json)",
      hs__set_choice, AT(format), 0, 0, OUTPUT_ENDINGS},
     {"names", 0, "NAMES", "of binary arrays: hooks, as TransformerLens has them, one a layer", hs__set_choice,

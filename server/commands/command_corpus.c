@@ -32,19 +32,12 @@ typedef struct corpus_options {
     size_t pairs_strongest, pairs_seed;
 } corpus_options;
 
-static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    corpus_options *options = ret;
-    (void)option;
-    return hs__catalog_choose(&options->catalog, value, err);
-}
-
 #define AT(field) offsetof(corpus_options, field)
 /* The options that are no settings of the run. */
 static const hs_option own_options[] = {
     {"output", 'o', "DIR", "folder for the checkpoint and the reports (required)", hs__set_string, AT(dir), 0,
      0, NULL},
-    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, hs__set_model, AT(catalog), 0, 0, NULL},
     {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
     {"resume", 0, NULL, "continue the run in DIR", hs__set_count, AT(resume), 0, 1, NULL},
     {"shard", 0, "I/N", "count only shard I (from 0) of N; 'merge' joins shards", hs__set_string, AT(shard),

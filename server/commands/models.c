@@ -4,20 +4,9 @@
 
 #include <stdio.h>
 
-typedef struct models_options {
-    hs_catalog_options catalog;
-} models_options;
-
-static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    models_options *options = ret;
-    (void)option;
-    return hs__catalog_add(&options->catalog, value, err);
-}
-
 static const hs_option models_table[] = {
     {"model", 0, HS_MODEL_ARGUMENT, "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
-     set_model, 0, 0, 0, NULL},
+     hs__add_model, 0, 0, 0, NULL},
 };
 
 /* "learned", "rotary": joined where there are several. */
@@ -72,20 +61,20 @@ static hs_status folder_print(const char *folder, hs_error *err)
 }
 
 /* The folders that were named, and those of --model; the embedded model when there are none. */
-static hs_status models_print(const models_options *options, char **folders, hs_error *err)
+static hs_status models_print(const hs_catalog_options *options, char **folders, hs_error *err)
 {
-    const size_t n = *folders && options->catalog.n_places == 0 ? 0 : hs__catalog_places(&options->catalog);
+    const size_t n = *folders && options->n_places == 0 ? 0 : hs__catalog_places(options);
     hs_status st = HS_OK;
     for (; !st && *folders; folders++)
         st = folder_print(*folders, err);
     for (size_t i = 0; !st && i < n; i++)
-        st = model_print(hs__catalog_place(&options->catalog, i), err);
+        st = model_print(hs__catalog_place(options, i), err);
     return st;
 }
 
 static int models_main(const hs_command *command, int argc, char **argv)
 {
-    models_options options = {0};
+    hs_catalog_options options = {0};
     int operand, exit_code;
     hs_error err = {0};
     if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))

@@ -69,7 +69,6 @@ static const struct {
     {"seed", {"mask-seed"}},
     {"part", {"shard"}},
     {"csv", {"pairs"}},
-    {"fast", {"quick"}},
     {"usage", {"help"}},
     {"start", {"serve"}},
     {"run", {"serve"}},

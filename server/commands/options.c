@@ -2,6 +2,7 @@
  * wrong. */
 #include "server/commands/options.h"
 
+#include "server/base/catalog.h"
 #include "server/base/printable.h"
 #include "server/commands/help.h"
 #include "server/commands/nearest.h"
@@ -88,6 +89,16 @@ hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret,
         return hs_fail(err, HS_INVALID, "expected seconds from %g to %g", option->min, option->max);
     *(uint64_t *)field(option, ret) = (uint64_t)(number * 1000);
     return HS_OK;
+}
+
+hs_status hs__set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return hs__catalog_choose(field(option, ret), value, err);
+}
+
+hs_status hs__add_model(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    return hs__catalog_add(field(option, ret), value, err);
 }
 
 int hs__usage_error(const hs_command *command, const char *format, ...)

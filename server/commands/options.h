@@ -36,6 +36,11 @@ hs_status hs__set_bytes(const hs_option *option, const char *value, void *ret,
 hs_status hs__set_seconds(const hs_option *option, const char *value, void *ret,
                           hs_error *err); /* uint64_t ms */
 
+hs_status hs__set_model(const hs_option *option, const char *value, void *ret,
+                        hs_error *err); /* hs_catalog_options: its only model */
+hs_status hs__add_model(const hs_option *option, const char *value, void *ret,
+                        hs_error *err); /* hs_catalog_options: one more */
+
 typedef struct hs_command {
     const char *name;          /* "serve" */
     const char *operands;      /* "[FILE|-]" or "" */

@@ -176,16 +176,10 @@ static hs_status answer_print(const json_t *answer, const scores_options *option
 
 /* ---- the command ---- */
 
-static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    (void)option;
-    return hs__catalog_choose(ret, value, err);
-}
-
 #define AT(name) offsetof(scores_options, name)
 
 static const hs_option scores_table[] = {
-    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, set_model, 0, 0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, hs__set_model, AT(catalog), 0, 0, NULL},
     {"length", 0, "N", "tokens of a sequence before it is repeated (50)", hs__set_count, AT(length), 2,
      HS_POSITIONS_MAX, NULL},
     {"sequences", 0, "N", "sequences whose scores are averaged (10)", hs__set_count, AT(sequences), 1, 1000,

@@ -9,13 +9,6 @@
 #include <malloc.h>
 #include <string.h>
 
-static hs_status set_model(const hs_option *option, const char *value, void *ret, hs_error *err)
-{
-    hs_server_options *options = ret;
-    (void)option;
-    return hs__catalog_add(&options->catalog, value, err);
-}
-
 #define BY_MEMORY SIZE_MAX
 #define AT(field) offsetof(hs_server_options, field)
 static const hs_option serve_options[] = {
@@ -23,7 +16,7 @@ static const hs_option serve_options[] = {
      AT(listen), 0, 0, NULL},
     {"model", 0, HS_MODEL_ARGUMENT,
      "a folder or org/name of the hub, repeatable; the first is the default (" HS_EMBEDDED_NAME ")",
-     set_model, 0, 0, 0, NULL},
+     hs__add_model, AT(catalog), 0, 0, NULL},
     {"workers", 0, "N", "requests computed at the same time (one per core)", hs__set_count, AT(n_workers), 1,
      1000, NULL},
     {"queue", 0, "N", "requests that may wait for a worker (64)", hs__set_count, AT(queue_max), 0, 1e6, NULL},
