@@ -59,7 +59,7 @@ test("all views are offered in sight on a phone", async ({ watched: page, home }
   await page.setViewportSize({ width: 390, height: 800 });
   await open(page, home, "view=experiment");
   const tabs = page.locator(".top nav button");
-  await expect(tabs).toHaveCount(7);
+  await expect(tabs).toHaveCount(8);
   for (const tab of await tabs.all()) await expect(tab).toBeInViewport({ ratio: 1 });
 });
 

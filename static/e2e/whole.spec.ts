@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { colours, drawn, expect, open, readout, reload, settled, test, view } from "./viewer";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
+const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 
 test("the address restores the whole view", async ({ watched: page, home }) => {
   await open(page, home);

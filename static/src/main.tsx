@@ -26,6 +26,7 @@ import { Hints } from "./views/overview/hints";
 import { OverviewView } from "./views/overview/overview";
 import { PairsView } from "./views/pairs/pairs";
 import { TextView } from "./views/text/text";
+import { TraceView } from "./views/trace/trace";
 import "./styles.css";
 
 const COMPONENTS: Record<View, FunctionComponent> = {
@@ -36,6 +37,7 @@ const COMPONENTS: Record<View, FunctionComponent> = {
   compare: CompareView,
   corpus: CorpusView,
   experiment: ExperimentView,
+  trace: TraceView,
 };
 
 // Each view is a tree of its own, which stays as it is while another one is shown.

@@ -28,7 +28,8 @@ export interface Answer {
   heads: number[];
   attentions: Float32Array | Uint16Array | Uint8Array | null; // [l][h][T][T]
   similarities: Float32Array | Uint8Array | null; // [l][h][T][T]
-  weightedNorms: Float32Array | null; // [l][h][T][T]
+  weightedNorms: Float32Array | Uint16Array | null; // [l][h][T][T], f4 or f2
+  hiddenStates: Float32Array | Uint16Array | null; // [1 + l][T][H], f4 or f2
   headOutputs: Float32Array | Uint16Array | null; // [l][h][T][d], f4 or f2
   distances: Float32Array | null; // [l*h][l*h]; NaN where there is none
   summary: Summary[][] | null; // [l][h]
@@ -76,7 +77,8 @@ export function readAnswer(bytes: Uint8Array, timing: Timing): Answer {
     heads: list("heads"),
     attentions: map("attentions") as Answer["attentions"],
     similarities: map("similarities") as Float32Array | null,
-    weightedNorms: map("weighted_norms") as Float32Array | null,
+    weightedNorms: map("weighted_norms") as Answer["weightedNorms"],
+    hiddenStates: map("hidden_states") as Answer["hiddenStates"],
     headOutputs: map("head_outputs") as Float32Array | Uint16Array | null,
     distances: map("head_distances") as Float32Array | null,
     summary: summaryOf(tensors),

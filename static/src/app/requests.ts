@@ -49,6 +49,22 @@ export const fineAttentionRequest = (state: Asked, layers: number[]): AnalyzeReq
   dtype: "f2",
 });
 
+// What some layers' heads hand on: attention times the norm of the vector.
+export const normsRequest = (state: Asked, layers: number[]): AnalyzeRequest => ({
+  ...attentionRequest(state, layers),
+  outputs: ["weighted_norms"],
+  dtype: "f2",
+});
+
+// Every token's state before each layer.
+export const statesRequest = (state: Asked): AnalyzeRequest => ({
+  ...inputOf({ ...state, special: true }),
+  layers: "all",
+  heads: [0],
+  outputs: ["hidden_states"],
+  dtype: "f2",
+});
+
 // The figures alone, at the threshold of the moment.
 export function summaryRequest(state: Asked): AnalyzeRequest {
   return { ...inputOf(state), layers: "all", heads: "all", outputs: ["summary"], threshold: state.tau };
@@ -83,6 +99,14 @@ export function predictionRequest(state: Asked, at: number, most: number, lens =
     ...(most ? { predictions: { positions, top_k: most, lens } } : {}),
   };
 }
+
+// The predictions at some tokens after every layer.
+export const lensRequest = (state: Asked, positions: number[], most: number): AnalyzeRequest => ({
+  ...predictionRequest(state, -1, most),
+  layers: [0],
+  heads: [0],
+  predictions: { positions, top_k: most, lens: true },
+});
 
 const OF_TASK: Partial<Record<string, NonNullable<AnalyzeRequest["outputs"]>>> = {
   "text-classification": ["classes"],

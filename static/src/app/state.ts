@@ -9,10 +9,11 @@ import { HEAD_FIELDS } from "../views/head/state";
 import { OVERVIEW_FIELDS } from "../views/overview/state";
 import { PAIRS_FIELDS } from "../views/pairs/state";
 import { TEXT_FIELDS } from "../views/text/state";
+import { TRACE_FIELDS } from "../views/trace/state";
 import { EXAMPLES } from "./examples";
 import { flag, fraction, integer, oneOf, text, type Field, type ValuesOf } from "./fields";
 
-export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment"] as const;
+export const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 export type View = (typeof VIEWS)[number];
 
 const FIELDS = {
@@ -37,6 +38,7 @@ const FIELDS = {
   ...PAIRS_FIELDS,
   ...COMPARE_FIELDS,
   ...EXPERIMENT_FIELDS,
+  ...TRACE_FIELDS,
   ...CORPUS_FIELDS,
 };
 

@@ -109,8 +109,9 @@ function headFrom(
 // The exact answer for one head (f4, one layer, one head or their sum).
 export function headOf(answer: Answer, lens: Lens): Head {
   const outputs = answer.headOutputs as Float32Array | null;
-  const { attentions, similarities, weightedNorms, encoding } = answer;
-  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens, weightedNorms), exact: true };
+  const { attentions, similarities, encoding } = answer;
+  const weighted = answer.weightedNorms as Float32Array | null;
+  return { ...headFrom(attentions!, 1, similarities!, outputs, encoding, lens, weighted), exact: true };
 }
 
 // The same head from the overview, drawn at once while the exact answer is on its way.

@@ -27,7 +27,7 @@ export interface Exportable {
   heads?: HeadNumbers; // a number a head, below the view's picture
 }
 
-function inkOf(): Ink {
+export function inkOf(): Ink {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim();
   return {

@@ -116,6 +116,11 @@ const TERMS = {
     text: "The model’s prediction if it were read after each layer instead of the last. Predictions from early layers are rough for post-norm models.",
     picture: (i, j) => (j <= i ? 0.2 + (0.8 * j) / SIDE : 0.05),
   },
+  route: {
+    name: "Route",
+    text: "A way from a token of the text, through heads of several layers, to the token where the result is read. Its strength is the product of the fractions that each step keeps: of attention times the norm of the vector handed on, or of attention times the effect of switching the head off.",
+    picture: (i, j) => (i === j ? 0.25 : (i === 5 && j === 2) || (i === 3 && j === 5) ? 1 : 0.05),
+  },
   change: {
     name: "Changing a head",
     text: "The pass is computed again with the head’s output set to zero, to its mean, or scaled. The difference shows what the head contributes.",

@@ -5,7 +5,7 @@ import { keepToken, token } from "../app/token";
 
 const KEYS: Record<string, Record<string, string>> = {
   Everywhere: {
-    "1 – 7": "views",
+    "1 – 8": "views",
     "[  ]": "previous, next head",
     "{  }": "previous, next layer",
     "/": "to the text",

@@ -51,6 +51,16 @@ export function problemNotice(problem: Problem, again: ComponentChildren): VNode
   );
 }
 
+// The progress of several requests, counted in layers.
+export const Progressing = ({ words, done, of }: { words: string; done: number; of: number }) => (
+  <div class="notice progress" role="status">
+    <p>
+      {words}: {done} of {of} layers
+    </p>
+    <progress max={of} value={done} aria-label="Layers done" />
+  </div>
+);
+
 function progressOf(app: App, { progress, started }: Entry<unknown>, cancel: () => void): VNode {
   const { received, total } = progress;
   const waited = performance.now() - started;

@@ -51,6 +51,9 @@ function TaskActions() {
       <button type="button" class="link" onClick={causes}>
         Which heads decide it?
       </button>
+      <button type="button" class="link" onClick={() => app.set({ view: "trace", at: -1, route: -1 }, true)}>
+        Trace it
+      </button>
       <button
         type="button"
         class="link"

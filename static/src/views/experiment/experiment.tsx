@@ -5,8 +5,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { MASKED } from "../../app/examples";
-import { escapeBidi } from "../../app/bidi";
-import { predictionRequest, type Asked } from "../../app/requests";
+import { lensRequest, predictionRequest, type Asked } from "../../app/requests";
 import { nameOf } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
@@ -18,11 +17,13 @@ import type { Plate } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
 import { jsonStatusOf, statusOf } from "../../ui/status";
-import { headingOf, taskOf, TaskResult } from "../../ui/task-result";
+import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
-import { inWords, KIND_NAMES, KINDS, requestOf, toggled, toggledLayer, type Edit } from "./interventions";
+import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./interventions";
+import { LENS_ROWS, LensGrid } from "./lens-grid";
 import { LENS_TOP, LensTable } from "./lens-table";
 import { ExperimentMaps } from "./maps";
+import { atOf, changedState, editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "./outcome";
 import { PredictionCard } from "./prediction-card";
 import { RankedHeads, RankedTokens } from "./ranks";
 import { experimentExport } from "./saved";
@@ -32,15 +33,7 @@ import { targetOf, type Target } from "./target";
 import { isEffect, tintOf, TONE_ABOUT, tonesOf, valuesOf } from "./tones";
 
 const CARDS = 3; // masks shown at once
-const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
 const FACTOR_MOST = 100;
-
-// The answers of the pass before and after the change.
-interface Outcome {
-  before: JsonAnswer;
-  after: JsonAnswer | null; // null: nothing is changed
-  edits: readonly Edit[];
-}
 
 // The intervention that a click makes.
 function clickOf({ state }: App): Pick<Edit, "kind" | "factor"> {
@@ -64,29 +57,12 @@ function choose(app: App, axis: Axis, entry: number): void {
   app.set({ at: at === app.state.at ? -1 : at });
 }
 
-// The number of tokens of a prediction; 0: the checkpoint has no head for masked or next tokens.
-function mostOf(app: App): number {
-  const model = app.model();
-  return model && !model.mlm && !model.causal ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
-}
-
-// The token whose prediction is shown; -1: every [MASK]. Causal models: the last token that is not special.
-function atOf({ state }: App, { encoding }: Answer): number {
-  if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
-  return encoding.causal ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
-}
-
-const changedState = ({ state }: App, edits: readonly Edit[]): Asked =>
-  edits.length ? { ...state, interventions: requestOf(edits) } : state;
-
 export function ExperimentView() {
   const app = useApp();
   const entry = app.overview();
   const { answer } = entry;
   // The interventions on heads that the model has.
-  const edits = answer
-    ? app.state.edits.filter(({ layer, head }) => layer < answer.layers.length && head < answer.heads.length)
-    : [];
+  const edits = answer ? editsWithin(app, answer) : [];
   return (
     <section class="view experiment" aria-label="Experiment">
       <Toolbar edits={edits} />
@@ -133,31 +109,13 @@ function Toolbar({ edits }: { edits: readonly Edit[] }) {
   );
 }
 
-// Asks for both sides. The last ones stay on screen until the next are here.
-function useOutcome(
-  answer: Answer,
-  edits: readonly Edit[],
-): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
-  const app = useApp();
-  const last = useRef<Outcome | null>(null);
-  const ask = (asked: Asked): Entry<JsonAnswer> =>
-    app.jsonCache.want(predictionRequest(asked, atOf(app, answer), mostOf(app)));
-  const before = ask(app.state);
-  const after = edits.length ? ask(changedState(app, edits)) : null;
-  const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
-  if (before.answer && (!after || after.answer))
-    last.current = { before: before.answer, after: after?.answer ?? null, edits };
-  else if (last.current?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) last.current = null;
-  return { outcome: last.current, waiting };
-}
-
 function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const app = useApp();
   const { state, theme } = app;
-  const { outcome, waiting } = useOutcome(answer, edits);
   const axis = useMemo(() => axisOf(answer.encoding, state), [answer, state.special, state.words]);
   const most = mostOf(app);
   const at = atOf(app, answer);
+  const { outcome, waiting } = useOutcome(answer, edits, at);
   const task = taskOf(app);
   const target = targetOf(
     answer,
@@ -350,29 +308,6 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
   );
 }
 
-// Shows what the model's own head says, before and after.
-function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
-  const app = useApp();
-  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null } | null>(null);
-  const before = answer.encoding.causal ? null : taskOf(app);
-  const after = before && edits.length ? taskOf(app, changedState(app, edits)) : null;
-  if (before?.answer && (!after || after.answer))
-    last.current = { before: before.answer, after: after?.answer ?? null };
-  if (!before || !last.current) return null;
-  return (
-    <section class="card">
-      <h2>{headingOf(app)}</h2>
-      <TaskResult {...last.current} />
-    </section>
-  );
-}
-
-// The place of a prediction in words.
-function placeOf({ encoding }: Answer, position: number): string {
-  const token = `${escapeBidi(encoding.tokens[position] ?? "")} ${position}`;
-  return encoding.causal ? `After ${token}` : `At ${token}`;
-}
-
 function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outcome | null; most: number }) {
   const app = useApp();
   const { causal } = answer.encoding;
@@ -396,6 +331,7 @@ function Predictions({ answer, outcome, most }: { answer: Answer; outcome: Outco
           causal={causal}
           before={one}
           after={after(one.position)}
+          onTrace={() => app.set({ view: "trace", at: one.position, route: -1 }, true)}
         />
       ))}
       {more > 0 && <p class="muted">{more} more masked tokens: choose one in the text.</p>}
@@ -432,9 +368,34 @@ function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<Jso
 
 function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
   const app = useApp();
-  const { lens, map } = app.state;
+  const { lens, lensed } = app.state;
+  return (
+    <Disclosure title="Predictions after every layer" open={lens} onToggle={() => app.set({ lens: !lens })}>
+      <div class="lenses">
+        <Segmented
+          legend="Lens of"
+          help="lens"
+          value={lensed}
+          choices={[
+            { value: "one", label: "the predicted token" },
+            { value: "all", label: "all tokens" },
+          ]}
+          onChange={(value) => app.set({ lensed: value })}
+        />
+        {lensed === "one" ? (
+          <LensTables answer={answer} outcome={outcome} edits={edits} />
+        ) : (
+          <LensOfAll answer={answer} edits={edits} />
+        )}
+      </div>
+    </Disclosure>
+  );
+}
+
+function LensTables({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
+  const app = useApp();
   const last = useRef<readonly { of: Prediction; side: string }[]>([]);
-  const sides = lens ? readings(app, outcome, edits) : [];
+  const sides = readings(app, outcome, edits);
   const waiting = sides.find(({ status }) => status !== "ready");
   if (!waiting)
     last.current = sides.flatMap(({ answer }, n) =>
@@ -443,23 +404,67 @@ function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; ed
         .map((of) => ({ of, side: sides.length > 1 ? (n ? "After" : "Before") : "" })),
     );
   return (
-    <Disclosure title="Predictions after every layer" open={lens} onToggle={() => app.set({ lens: !lens })}>
-      <div class="lenses">
-        {waiting && (waiting.status !== "loading" || !last.current.length) && jsonStatusOf(app, waiting)}
-        {last.current.map(({ of, side }) => (
-          <LensTable
-            key={side}
-            place={placeOf(answer, of.position)}
-            of={of}
-            side={side}
-            lut={lutOf(map, "figure", app.theme)}
+    <>
+      {waiting && (waiting.status !== "loading" || !last.current.length) && jsonStatusOf(app, waiting)}
+      {last.current.map(({ of, side }) => (
+        <LensTable
+          key={side}
+          place={placeOf(answer, of.position)}
+          of={of}
+          side={side}
+          lut={lutOf(app.state.map, "figure", app.theme)}
+        />
+      ))}
+      <p class="muted">
+        Shaded by the square root of the probability; framed: the final prediction. Early layers of post-norm models
+        predict roughly, since they are not trained for it.
+      </p>
+    </>
+  );
+}
+
+// Some tokens at a time, so that an answer stays small at any length of the text.
+function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
+  const app = useApp();
+  const T = answer.encoding.ids.length;
+  const axis = useMemo(() => axisOf(answer.encoding, { special: true, words: false }), [answer]);
+  const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
+  const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
+  const most = Math.min(LENS_TOP, mostOf(app));
+  const ask = (asked: Asked): Entry<JsonAnswer> => app.jsonCache.want(lensRequest(asked, positions, most));
+  const before = ask(app.state);
+  const after = edits.length ? ask(changedState(app, edits)) : null;
+  const waiting = [before, after].find((entry) => entry && entry.status !== "ready");
+  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null; axis: Axis } | null>(null);
+  if (before.answer && (!after || after.answer))
+    last.current = { before: before.answer, after: after?.answer ?? null, axis };
+  const shown = last.current;
+  const starts = Array.from({ length: Math.ceil(T / LENS_ROWS) }, (_, n) => n * LENS_ROWS);
+  return (
+    <div class="lens-all">
+      <div class="toolbar">
+        {edits.length > 0 && (
+          <Segmented
+            legend="Shown"
+            value={app.state.lensSide}
+            choices={[
+              { value: "before", label: "Before" },
+              { value: "after", label: "After" },
+            ]}
+            onChange={(lensSide) => app.set({ lensSide })}
           />
-        ))}
-        <p class="muted">
-          Shaded by the square root of the probability; framed: the final prediction. Early layers of post-norm models
-          predict roughly, since they are not trained for it.
-        </p>
+        )}
+        {starts.length > 1 && (
+          <Select
+            label="Tokens"
+            value={String(from)}
+            options={starts.map((n) => [String(n), `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
+            onChange={(n) => app.set({ lensFrom: Number(n) })}
+          />
+        )}
       </div>
-    </Disclosure>
+      {waiting && (waiting.status !== "loading" || !shown) && jsonStatusOf(app, waiting)}
+      {shown && <LensGrid {...shown} side={app.state.lensSide} />}
+    </div>
   );
 }

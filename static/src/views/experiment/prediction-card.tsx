@@ -11,6 +11,7 @@ export function PredictionCard(props: {
   causal: boolean;
   before: Prediction;
   after: Prediction | null;
+  onTrace?: () => void;
 }) {
   const { place, causal, before, after } = props;
   const bar = (found: Place | null, side: Prediction) => ({
@@ -32,7 +33,14 @@ export function PredictionCard(props: {
   return (
     <section class="card prediction">
       <h2>{place}</h2>
-      <p class="muted">{factsOf(before, after, causal)}</p>
+      <p class="muted">
+        {factsOf(before, after, causal)}{" "}
+        {props.onTrace && (
+          <button type="button" class="link" title="The strongest routes to this prediction" onClick={props.onTrace}>
+            Trace it
+          </button>
+        )}
+      </p>
       <BarTable
         caption={`Predictions: ${place}`}
         head={causal ? "Next token" : "Token"}

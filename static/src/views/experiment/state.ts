@@ -14,4 +14,7 @@ export const EXPERIMENT_FIELDS = {
   tone: oneOf(TONES, "similarities"), // the colours of the heads
   watched: text(), // the class whose logit the effects follow; "": the predicted one
   lens: flag(),
+  lensed: oneOf(["one", "all"] as const, "one"), // of which tokens
+  lensSide: oneOf(["before", "after"] as const, "after"),
+  lensFrom: integer(0, 0, 1 << 20), // the first token of all that are shown
 };

@@ -1,0 +1,164 @@
+// The lens of many tokens: a row a token, a column a layer, each cell the likeliest token there, tinted by entropy. The five
+// likeliest of the cell under the pointer or the focus stand beside.
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { JsonAnswer } from "../../app/answer";
+import { escapeBidi } from "../../app/bidi";
+import type { Axis } from "../../maps/analysis";
+import { cssOf, inkOn, lutOf } from "../../maps/colour";
+import { ColourBar } from "../../maps/colour-bar";
+import { format, percent, ticksOf, wordsOf } from "../../maps/scale";
+import { BarTable } from "../../ui/bars";
+import { useApp } from "../../ui/context";
+import { LENS_TOP } from "./lens-table";
+
+export const LENS_ROWS = 64; // tokens shown at once
+
+interface Cell {
+  position: number;
+  level: number; // 0: the embeddings
+}
+
+// Where a level is read, in words.
+const levelName = (level: number): string => (level ? `layer ${level - 1}` : "embeddings");
+
+const readingAt = (side: JsonAnswer | null, { position, level }: Cell) =>
+  side?.predictions?.find((one) => one.position === position)?.layers?.[level] ?? null;
+
+// `after`: null if nothing is changed. Both answer for the same positions.
+export function LensGrid(props: {
+  axis: Axis;
+  before: JsonAnswer;
+  after: JsonAnswer | null;
+  side: "before" | "after";
+}) {
+  const app = useApp();
+  const { axis, before, after, side } = props;
+  const { map } = app.state;
+  const shown = (side === "after" && after) || before;
+  const predictions = shown.predictions ?? [];
+  const first: Cell = { position: predictions[0]?.position ?? 0, level: 0 };
+  const [cell, setCell] = useState(first);
+  const grid = useRef<HTMLTableElement>(null);
+  const levels = predictions[0]?.layers?.length ?? 0;
+  const top = Math.max(0, ...predictions.flatMap(({ layers = [] }) => layers.map(({ entropy }) => entropy ?? 0)));
+  const lut = lutOf(map, "figure", app.theme);
+  const at = predictions.some(({ position }) => position === cell.position) && cell.level < levels ? cell : first;
+  const told = (next: Cell, aloud: boolean): void => {
+    setCell(next);
+    const reading = readingAt(shown, next);
+    const best = (reading?.top ?? []).map(({ token, probability }) => `${escapeBidi(token)} ${percent(probability)}`);
+    const place = `${axis.labels[next.position]} ${next.position}, after ${levelName(next.level)}`;
+    app.announce(`${place}   ${best.join("  ")}   entropy ${format(reading?.entropy)}`, aloud);
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const row = predictions.findIndex(({ position }) => position === at.position);
+    const [to, level] = {
+      ArrowUp: [row - 1, at.level] as const,
+      ArrowDown: [row + 1, at.level] as const,
+      ArrowLeft: [row, at.level - 1] as const,
+      ArrowRight: [row, at.level + 1] as const,
+      Home: [row, 0] as const,
+      End: [row, levels - 1] as const,
+    }[e.key] ?? [-1, -1];
+    const next = predictions[to];
+    if (!next || level < 0 || level >= levels) return;
+    e.preventDefault();
+    grid.current?.querySelector<HTMLElement>(`[data-at="${next.position}.${level}"]`)?.focus();
+  };
+  // The same tree as long as its cells are: a pointer that moves draws only what stands beside.
+  const body = useMemo(
+    () =>
+      predictions.map(({ position, layers = [] }) => (
+        <tr key={position}>
+          <th scope="row">
+            {axis.labels[position]} <small>{position}</small>
+          </th>
+          {layers.map(({ top: [best], entropy }, level) => {
+            const tint = top > 0 ? (entropy ?? 0) / top : 0;
+            const other = after && readingAt(before, { position, level })?.top[0]?.id;
+            const moved = side === "after" && other !== null && other !== best?.id;
+            return (
+              <td
+                key={level}
+                class={moved ? "moved" : ""}
+                data-at={`${position}.${level}`}
+                tabIndex={position === at.position && level === at.level ? 0 : -1}
+                style={{ background: cssOf(lut, tint), color: inkOn(lut, tint) }}
+              >
+                {escapeBidi(best?.token ?? "")}
+              </td>
+            );
+          })}
+        </tr>
+      )),
+    [before, after, side, lut, top, axis, at.position, at.level],
+  );
+  const cellOf = (target: EventTarget | null): Cell | null => {
+    const text = target instanceof Element ? target.closest<HTMLElement>("[data-at]")?.dataset.at : undefined;
+    const [position, level] = (text ?? "").split(".").map(Number);
+    return text && position !== undefined && level !== undefined ? { position, level } : null;
+  };
+  const see = (e: Event, aloud: boolean): void => {
+    const next = cellOf(e.target);
+    if (next && (next.position !== at.position || next.level !== at.level || aloud)) told(next, aloud);
+  };
+  return (
+    <div class="lens-grid">
+      <ColourBar lut={lut} label="Entropy" ticks={ticksOf(top, "linear")} words={wordsOf("linear", 0, top)} />
+      <div class="lens-body">
+        <div class="scroll">
+          <table
+            ref={grid}
+            onPointerOver={(e) => see(e, false)}
+            onFocusCapture={(e) => see(e, true)}
+            onKeyDown={onKeyDown}
+          >
+            <caption>
+              The likeliest token after each layer
+              {side === "after" && after ? ", after the change; framed: another one than before" : ""}
+            </caption>
+            <thead>
+              <tr>
+                <th scope="col">Token</th>
+                {Array.from({ length: levels }, (_, level) => (
+                  <th key={level} scope="col" title={levelName(level)}>
+                    {level ? level - 1 : "emb."}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>{body}</tbody>
+          </table>
+        </div>
+        <CellCard axis={axis} cell={at} before={before} after={after} />
+      </div>
+    </div>
+  );
+}
+
+function CellCard(props: { axis: Axis; cell: Cell; before: JsonAnswer; after: JsonAnswer | null }) {
+  const { axis, cell, before, after } = props;
+  const [was, is] = [readingAt(before, cell), readingAt(after, cell)];
+  const ids = [...new Set([...(was?.top ?? []), ...(is?.top ?? [])].map(({ id }) => id))].slice(0, 2 * LENS_TOP);
+  const bar = (side: typeof was, id: number) => {
+    const found = side?.top.find((one) => one.id === id);
+    return { size: found?.probability ?? 0, written: found ? percent(found.probability) : "less" };
+  };
+  const name = `${axis.labels[cell.position]} ${cell.position} after ${levelName(cell.level)}`;
+  const rows = ids.map((id) => ({
+    key: id,
+    name: escapeBidi([...(was?.top ?? []), ...(is?.top ?? [])].find((one) => one.id === id)?.token ?? ""),
+    before: bar(was, id),
+    after: after && bar(is, id),
+  }));
+  return (
+    <section class="card">
+      <h3>{name}</h3>
+      <p class="muted">
+        Entropy {format(was?.entropy)}
+        {is && ` → ${format(is.entropy)}`} nats
+      </p>
+      <BarTable caption={`Lens: ${name}`} head="Token" what="Probability" rows={rows} />
+    </section>
+  );
+}

@@ -1,0 +1,79 @@
+// Both sides of an experiment: the answers of the pass before and after its edits, which several views show.
+import { useRef } from "preact/hooks";
+import type { Answer, JsonAnswer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { escapeBidi } from "../../app/bidi";
+import type { Entry } from "../../app/cache";
+import { predictionRequest, type Asked } from "../../app/requests";
+import { useApp } from "../../ui/context";
+import { headingOf, taskOf, TaskResult } from "../../ui/task-result";
+import { requestOf, type Edit } from "./interventions";
+
+const TOP_MOST = 100; // tokens of a prediction, of which the likeliest are shown
+
+// The answers of the pass before and after the change.
+export interface Outcome {
+  before: JsonAnswer;
+  after: JsonAnswer | null; // null: nothing is changed
+  edits: readonly Edit[];
+}
+
+// The number of tokens of a prediction; 0: the checkpoint has no head for masked or next tokens.
+export function mostOf(app: App): number {
+  const model = app.model();
+  return model && !model.mlm && !model.causal ? 0 : Math.min(TOP_MOST, model?.vocab_size ?? TOP_MOST);
+}
+
+// The token whose prediction is shown; -1: every [MASK]. Causal models: the last token that is not special.
+export function atOf({ state }: App, { encoding }: Answer): number {
+  if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
+  return encoding.causal ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
+}
+
+export const changedState = ({ state }: App, edits: readonly Edit[]): Asked =>
+  edits.length ? { ...state, interventions: requestOf(edits) } : state;
+
+// The edits of heads that the model has.
+export const editsWithin = ({ state }: App, { layers, heads }: Answer): readonly Edit[] =>
+  state.edits.filter(({ layer, head }) => layer < layers.length && head < heads.length);
+
+// Asks for both sides. The last ones stay on screen until the next are here.
+export function useOutcome(
+  answer: Answer,
+  edits: readonly Edit[],
+  at: number,
+): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
+  const app = useApp();
+  const last = useRef<Outcome | null>(null);
+  const ask = (asked: Asked): Entry<JsonAnswer> => app.jsonCache.want(predictionRequest(asked, at, mostOf(app)));
+  const before = ask(app.state);
+  const after = edits.length ? ask(changedState(app, edits)) : null;
+  const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;
+  if (before.answer && (!after || after.answer))
+    last.current = { before: before.answer, after: after?.answer ?? null, edits };
+  else if (last.current?.before.tokens.join(" ") !== answer.encoding.tokens.join(" ")) last.current = null;
+  return { outcome: last.current, waiting };
+}
+
+// The place of a prediction in words.
+export function placeOf({ encoding }: Answer, position: number): string {
+  const token = `${escapeBidi(encoding.tokens[position] ?? "")} ${position}`;
+  return encoding.causal ? `After ${token}` : `At ${token}`;
+}
+
+// Shows what the model's own head says, before and after.
+export function TaskChange({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
+  const app = useApp();
+  const last = useRef<{ before: JsonAnswer; after: JsonAnswer | null } | null>(null);
+  const before = answer.encoding.causal ? null : taskOf(app);
+  const after = before && edits.length ? taskOf(app, changedState(app, edits)) : null;
+  if (before?.answer && (!after || after.answer))
+    last.current = { before: before.answer, after: after?.answer ?? null };
+  if (!before || !last.current) return null;
+  return (
+    <section class="card">
+      <h2>{headingOf(app)}</h2>
+      <TaskResult {...last.current} />
+    </section>
+  );
+}

@@ -1,0 +1,270 @@
+// How a prediction or a class comes about: the strongest routes through the layers, token to token, and what the model says
+// once the heads of a route are switched off.
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import type { Answer, JsonAnswer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { escapeBidi } from "../../app/bidi";
+import { axisOf } from "../../maps/axis";
+import { percent } from "../../maps/scale";
+import { inkOf, type Exportable } from "../../saving/export";
+import { madeOf } from "../../saving/provenance";
+import { SvgSurface } from "../../saving/surface";
+import { normsRequest } from "../../app/requests";
+import { Segmented, Select } from "../../ui/controls";
+import { useApp, useExport } from "../../ui/context";
+import { jsonStatusOf, Progressing, statusOf } from "../../ui/status";
+import { inShort, taskOf } from "../../ui/task-result";
+import { inWords, toggled, type Edit } from "../experiment/interventions";
+import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
+import { PredictionCard } from "../experiment/prediction-card";
+import { targetOf, type Target } from "../experiment/target";
+import { TokenStrip } from "../experiment/token-strip";
+import { layersOf, type Layers } from "./layers";
+import { drawingOf, type Drawing } from "./picture";
+import { strongestRoutes, type Hop, type Route } from "../../heads/routes";
+import { ROUTES_MOST } from "./state";
+
+const COUNTS = [4, 8, 16, ROUTES_MOST];
+const MASK = /^[[<]\|?mask\|?[\]>]$/i;
+
+export function TraceView() {
+  const app = useApp();
+  const entry = app.overview();
+  const task = taskOf(app);
+  const { answer } = entry;
+  return (
+    <section class="view trace" aria-label="Trace">
+      <Toolbar />
+      {statusOf(app, entry)}
+      {answer && task && !task.answer && jsonStatusOf(app, task)}
+      {answer && (!task || task.answer) && <Body answer={answer} task={task?.answer ?? null} />}
+    </section>
+  );
+}
+
+function Toolbar() {
+  const app = useApp();
+  const { weight, routes } = app.state;
+  return (
+    <div class="toolbar">
+      <Segmented
+        legend="A route is strong by"
+        help="route"
+        value={weight}
+        choices={[
+          { value: "norms", label: "Attention × norm", title: "The fraction of each state that the head hands on" },
+          {
+            value: "effect",
+            label: "Attention × effect",
+            title: "The change of the result with the head switched off",
+          },
+        ]}
+        onChange={(value) => app.set({ weight: value, route: -1 }, true)}
+      />
+      <Select
+        label="Routes"
+        value={String(routes)}
+        options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [String(n), `the ${n} strongest`])}
+        onChange={(n) => app.set({ routes: Number(n), route: -1 })}
+      />
+    </div>
+  );
+}
+
+// The token whose last state the result is read from.
+function positionOf({ state }: App, { encoding }: Answer, task: JsonAnswer | null, target: Target | null): number {
+  const asked = target?.asked as { position?: number; span?: [number, number] } | undefined;
+  const last = Math.max(0, encoding.special.lastIndexOf(false));
+  if (task?.classes && asked?.position === undefined) return encoding.causal ? last : 0;
+  if (asked?.position !== undefined) return asked.position;
+  if (asked?.span) return asked.span[0];
+  if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
+  const masked = encoding.tokens.findIndex((token) => MASK.test(token));
+  return masked >= 0 ? masked : last;
+}
+
+// What the model says there, in a few words.
+function resultOf(outcome: Outcome | null, task: JsonAnswer | null): string {
+  const said = task && !task.loss ? inShort(task) : "";
+  const [best] = outcome?.before.predictions?.[0]?.top ?? [];
+  return said || (best ? `${escapeBidi(best.token)} ${percent(best.probability)}` : "");
+}
+
+function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
+  const app = useApp();
+  const { state } = app;
+  const edits = editsWithin(app, answer);
+  const chosen = state.at < answer.encoding.ids.length ? state.at : -1;
+  const target = answer.encoding.causal && !task?.classes ? null : targetOf(answer, task, chosen, state.watched);
+  const at = positionOf(app, answer, task, target);
+  const most = mostOf(app);
+  const { outcome, waiting } = useOutcome(answer, edits, at);
+  const layers = layersOf(app, answer, most ? at : null, target);
+  const { hops } = layers;
+  const routes = useMemo(() => hops && strongestRoutes(hops, at, state.routes), [hops?.at(-1), at, state.routes]);
+  const axis = useMemo(() => axisOf(answer.encoding, { special: true, words: false }), [answer]);
+  const words = resultOf(outcome, task);
+  const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
+  const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words }, state.route, isOff); // prettier-ignore
+  useExport(() => drawing && routes && exportOf(app, answer, routes, drawing, axis.labels));
+  return (
+    <>
+      <TokenStrip
+        label={answer.encoding.causal ? "Tokens: choose the one to predict after" : "Tokens: choose the one to trace"}
+        axis={axis}
+        chosen={[at]}
+        tint={null}
+        onChoose={(t) => app.set({ at: t, route: -1 }, true)}
+      />
+      <div class="trace-body">
+        {routes && drawing ? (
+          <RoutePicture routes={routes} drawing={drawing} place={placeOf(answer, at)} />
+        ) : (
+          <Waiting answer={answer} layers={layers} />
+        )}
+        <div class="trace-side">
+          {waiting && waiting.status !== "loading" && jsonStatusOf(app, waiting)}
+          <TaskChange answer={answer} edits={edits} />
+          {outcome?.before.predictions?.slice(0, 1).map((one) => (
+            <PredictionCard
+              key={one.position}
+              place={placeOf(answer, one.position)}
+              causal={answer.encoding.causal}
+              before={one}
+              after={outcome.after?.predictions?.[0] ?? null}
+            />
+          ))}
+          {routes && <RouteList routes={routes} labels={axis.labels} edits={edits} />}
+        </div>
+      </div>
+      <p class="muted caption">
+        Upwards: layers. A curve is a head that hands on what one token holds to another; its width is the strength of
+        the routes through it. A route’s strength is the product of the fractions that it keeps; feed-forward parts act
+        within a token and are left out.
+      </p>
+    </>
+  );
+}
+
+function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
+  const app = useApp();
+  const { waiting, done, ofEffects } = layers;
+  if (!waiting) return null;
+  const words = ofEffects ? "Heads switched off one by one" : "Norms of what heads hand on";
+  if (waiting.status === "loading") return <Progressing words={words} done={done} of={answer.layers.length} />;
+  return ofEffects ? jsonStatusOf(app, waiting as never) : statusOf(app, waiting as never);
+}
+
+function RoutePicture({ routes, drawing, place }: { routes: readonly Route[]; drawing: Drawing; place: string }) {
+  const app = useApp();
+  const surface = new SvgSurface(drawing.width, drawing.height);
+  const { root } = surface;
+  drawing.draw(surface, inkOf());
+  root.setAttribute("aria-hidden", "true"); // the list beside says the same
+  root.querySelectorAll<SVGPathElement>("path").forEach((path, n) => {
+    const hop = drawing.hops[n];
+    const route = hop ? routes.findIndex(({ hops }) => hops.some((one) => isSame(one, hop))) : -1;
+    if (route >= 0) path.addEventListener("click", () => app.set({ route }));
+  });
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => box.current?.replaceChildren(root));
+  return (
+    <div class="routes" tabIndex={0} role="group" aria-label={`Routes to the result ${place.replace(/^A/, "a")}`}>
+      <div ref={box} />
+    </div>
+  );
+}
+
+const isSame = (a: Hop, b: Hop): boolean =>
+  a.layer === b.layer && a.head === b.head && a.from === b.from && a.to === b.to;
+
+// Every route in words, with a switch for its heads.
+function RouteList(props: { routes: readonly Route[]; labels: readonly string[]; edits: readonly Edit[] }) {
+  const app = useApp();
+  const { routes, labels, edits } = props;
+  const most = routes[0]?.strength ?? 1;
+  return (
+    <section class="card route-list">
+      <h2>Routes, relative to the strongest</h2>
+      <p class="muted" role="status">
+        {edits.length ? `${inWords(edits)}.` : "Switch a route’s heads off to see what the model says without it."}
+        {edits.length > 0 && (
+          <button type="button" class="link" onClick={() => app.set({ edits: [] }, true)}>
+            Release all
+          </button>
+        )}
+      </p>
+      <ol>
+        {routes.map((route, n) => {
+          const off = route.hops.every((hop) => edits.some((e) => e.layer === hop.layer && e.head === hop.head));
+          const name = wordsOf(route, labels);
+          return (
+            <li key={n}>
+              <button
+                type="button"
+                class="route"
+                aria-pressed={app.state.route === n}
+                onClick={() => app.set({ route: app.state.route === n ? -1 : n })}
+              >
+                <span>{name}</span> <b>{percent(route.strength / most)}</b>
+              </button>
+              <button
+                type="button"
+                class="flip"
+                aria-pressed={off}
+                aria-label={`${off ? "Switch on" : "Switch off"} the heads of route ${n + 1}`}
+                title={off ? "Switch its heads on" : "Switch its heads off"}
+                onClick={() => app.set({ edits: switched(edits, route, off) }, true)}
+              >
+                <span aria-hidden="true">{off ? "↺" : "×"}</span>
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}
+
+// "old → [MASK] by 3·7"
+const wordsOf = ({ hops }: Route, labels: readonly string[]): string =>
+  hops
+    .map(({ layer, head, from, to }) => `${labels[from]} ${from} → ${labels[to]} ${to} by ${layer}·${head}`)
+    .join(", ");
+
+function switched(edits: readonly Edit[], { hops }: Route, off: boolean): readonly Edit[] {
+  return hops.reduce((all: readonly Edit[], { layer, head }) => {
+    const there = all.find((e) => e.layer === layer && e.head === head);
+    if (off) return there ? toggled(all, there) : all;
+    return there ? all : toggled(all, { kind: "zero", layer, head, factor: 0 });
+  }, edits);
+}
+
+function exportOf(
+  app: App,
+  answer: Answer,
+  routes: readonly Route[],
+  { width, height, draw }: Drawing,
+  labels: readonly string[],
+): Exportable {
+  const made = madeOf(app, answer, "trace", normsRequest(app.state, answer.layers));
+  return {
+    ...made,
+    picture: {
+      width: Math.max(width, 480),
+      height: height + 24,
+      draw: (surface, ink) => {
+        surface.rect(0, 0, Math.max(width, 480), height + 24, ink.page, null);
+        draw(surface, ink);
+        surface.text(made.title, 20, height + 8, { size: 9, colour: ink.muted });
+      },
+    },
+    rows: () => [
+      ["route", "strength", "layer", "head", "from", "from_token", "to", "to_token"],
+      ...routes.flatMap(
+        ({ strength, hops }, n) =>
+        hops.map(({ layer, head, from, to }) => [n + 1, strength, layer, head, from, labels[from] ?? "", to, labels[to] ?? ""]), // prettier-ignore
+      ),
+    ],
+  };
+}
