@@ -49,7 +49,7 @@ export const fineAttentionRequest = (state: Asked, layers: number[]): AnalyzeReq
   dtype: "f2",
 });
 
-// What some layers' heads hand on: attention times the norm of the vector.
+// Attention times the norm of the vector handed on, for all heads of some layers.
 export const normsRequest = (state: Asked, layers: number[]): AnalyzeRequest => ({
   ...attentionRequest(state, layers),
   outputs: ["weighted_norms"],

@@ -83,7 +83,7 @@ function positionOf({ state }: App, { encoding }: Answer, task: JsonAnswer | nul
   return masked >= 0 ? masked : last;
 }
 
-// What the model says there, in a few words.
+// The model's answer there, in a few words.
 function resultOf(outcome: Outcome | null, task: JsonAnswer | null): string {
   const said = task && !task.loss ? inShort(task) : "";
   const [best] = outcome?.before.predictions?.[0]?.top ?? [];
