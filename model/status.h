@@ -19,6 +19,7 @@
     X(INVALID, "a value is not allowed")                                                                     \
     X(NOT_FOUND, "not found")                                                                                \
     X(TOO_LARGE, "too large")                                                                                \
+    X(BUSY, "in use")                                                                                        \
     X(NO_SPACE, "no space left")                                                                             \
     X(BAD_MODEL, "the model cannot be used")                                                                 \
     X(UNSUPPORTED, "not supported on this machine or in this build")                                         \

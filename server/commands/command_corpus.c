@@ -225,7 +225,7 @@ static hs_status folder_take(const char *dir, hs_error *err)
     const hs_status st = hs__folder_make(dir, err);
     const int fd = st ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return hs_fail(err, HS_INVALID,
+        return hs_fail(err, HS_BUSY,
                        "another process is writing to '%.250s': give each run or shard a folder of its own",
                        dir);
     return st;

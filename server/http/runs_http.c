@@ -66,6 +66,7 @@ static void refuse(hs_exchange *x, hs_status st, const char *option, const hs_er
     const int status = st == HS_NOT_FOUND   ? MHD_HTTP_NOT_FOUND
                        : st == HS_INVALID   ? MHD_HTTP_UNPROCESSABLE_CONTENT
                        : st == HS_TOO_LARGE ? MHD_HTTP_UNPROCESSABLE_CONTENT
+                       : st == HS_BUSY      ? MHD_HTTP_CONFLICT
                        : st == HS_NO_SPACE  ? MHD_HTTP_INSUFFICIENT_STORAGE
                        : st == HS_NO_MEMORY ? MHD_HTTP_SERVICE_UNAVAILABLE
                                             : MHD_HTTP_INTERNAL_SERVER_ERROR;
@@ -275,9 +276,7 @@ void hs__runs_answer_delete(hs_exchange *x)
     if (!kept(x))
         return;
     const hs_status st = hs__run_delete(x->server->runs, id_of(x, id), &err);
-    if (st == HS_INVALID)
-        hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "%s", err.text);
-    else if (st)
+    if (st)
         refuse(x, st, NULL, &err);
     else
         hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);

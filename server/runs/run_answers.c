@@ -115,7 +115,7 @@ hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
     if (!*state)
         st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'.", id);
     else if (strcmp(id, c->current) == 0)
-        st = hs_fail(err, HS_INVALID, "The run is still running. POST /corpora/%s/cancel first.", id);
+        st = hs_fail(err, HS_BUSY, "The run is still running. POST /corpora/%s/cancel first.", id);
     else
         (void)hs__run_state_set(c, id, "deleting", NULL);
     pthread_mutex_unlock(&c->lock);

@@ -165,7 +165,7 @@ static hs_status lock_take(hs_runs *c, hs_error *err)
     if (c->lock_fd < 0)
         return hs_fail(err, hs__write_status(errno), "cannot write '%s': %s", path, strerror(errno));
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB))
-        return hs_fail(err, HS_IO, "'%s' is in use by another server", c->dir);
+        return hs_fail(err, HS_BUSY, "'%s' is in use by another server", c->dir);
     return HS_OK;
 }
 

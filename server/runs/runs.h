@@ -30,8 +30,8 @@ typedef struct hs_run_request {
 } hs_run_request;
 
 /* Opens the folder. bytes_max bounds the files of all runs together. Returns HS_IO if the folder cannot be
- * used or another server uses it. A full disk is not an error: runs are refused, with the reason, until space
- * is free. */
+ * used, or HS_BUSY if another server uses it. A full disk is not an error: runs are refused, with the reason,
+ * until space is free. */
 HS_MUST_USE hs_status hs__runs_open(const char *dir, size_t n_workers, uint64_t bytes_max, hs_runs **ret_runs,
                                     hs_error *err);
 /* Starts the thread once the models are loaded. Model names are those of options. */
@@ -84,7 +84,7 @@ json_t *hs__runs_list(hs_runs *runs, uint64_t before, size_t limit);
 /* Cancels a run. A running one keeps a report of what it counted; an ended one stays as it is. Returns
  * HS_NOT_FOUND. */
 HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
-/* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_INVALID while it runs. */
+/* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_BUSY while it runs. */
 HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);
 
 /* Opens a report of an ended run. Returns a descriptor that the caller closes; below 0 if there is none. */

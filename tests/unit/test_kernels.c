@@ -1,6 +1,7 @@
 /* test_kernels.c - every kernel of every instruction set that this CPU has, against loops in doubles. Arrays
  * have their exact sizes on the heap, so sanitizers see every access beyond them. */
 #include "engine/kernels/kernels.h"
+#include "model/clones.h"
 #include "tests/unit/suite.h"
 
 #include <check.h>
@@ -483,6 +484,20 @@ START_TEST(multiply_is_element_by_element)
 }
 END_TEST
 
+HS_CLONES static double product_added(const volatile double *v)
+{
+    return v[0] * v[1] + v[2];
+}
+
+/* The build forbids the compiler to fuse a product with a sum outside of kernels (-ffp-contract=off): answers
+ * would depend on the CPU and the compiler. The exact sum is 2^-60. */
+START_TEST(products_are_rounded_before_they_are_added)
+{
+    const volatile double v[] = {1 + 0x1p-30, 1 + 0x1p-30, -(1 + 0x1p-29)};
+    ck_assert(product_added(v) == 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernels");
@@ -505,6 +520,7 @@ int main(void)
     tcase_add_test(tcase, bias_is_added_to_every_row);
     tcase_add_test(tcase, what_distances_have_is_picked);
     tcase_add_test(tcase, multiply_is_element_by_element);
+    tcase_add_test(tcase, products_are_rounded_before_they_are_added);
     suite_add_tcase(suite, tcase);
     return tests_run(suite);
 }
