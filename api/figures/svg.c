@@ -1,10 +1,10 @@
 /* svg.c - writes a drawing as SVG 1.1. Text stays text; images are PNG with few colours inside of the file.
  */
 #include "api/figures/picture.h"
-#include "api/formats/base64.h"
 #include "api/formats/number.h"
 
 #include <math.h>
+#include <nettle/base64.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,9 +51,11 @@ static void add_escaped(hs__buffer *b, const char *text)
 
 static void base64_add(hs__buffer *b, const unsigned char *bytes, size_t n)
 {
-    char *to = hs__buffer_reserve(b, hs__base64_bytes(n));
-    if (to)
-        b->size += hs__base64_write(bytes, n, to);
+    char *to = hs__buffer_reserve(b, BASE64_ENCODE_RAW_LENGTH(n));
+    if (!to)
+        return;
+    base64_encode_raw(to, n, bytes);
+    b->size += BASE64_ENCODE_RAW_LENGTH(n);
 }
 
 static void u32_add(hs__buffer *b, size_t value)

@@ -9,7 +9,6 @@
  *
  * The document is report.json with `maps` (report_maps.h), `figures` (the patterns of figures.h) and `pick`.
  */
-#include "api/formats/base64.h"
 #include "server/base/viewer_files.h"
 #include "server/corpus/report/attention_profile.h"
 #include "server/corpus/report/figures.h"
@@ -17,6 +16,7 @@
 #include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
 
+#include <nettle/base64.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -32,8 +32,8 @@ typedef struct packer {
 static void base64_write(FILE *file, const unsigned char *bytes, size_t n)
 {
     char text[4 * 8192];
-    const size_t n_text = hs__base64_write(bytes, n, text);
-    fwrite(text, 1, n_text, file);
+    base64_encode_raw(text, n, bytes);
+    fwrite(text, 1, BASE64_ENCODE_RAW_LENGTH(n), file);
 }
 
 /* Everything given is in the file, or in out, once this returns; with Z_FINISH in the file. */
