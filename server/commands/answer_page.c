@@ -164,7 +164,7 @@ static void print_pairs_of_head(const json_t *answer, FILE *out)
     print_numbers(out, "layer", json_object_get(answer, "layers"));
     fputs(", ", out);
     print_numbers(out, "head", json_object_get(answer, "heads"));
-    fputs(", and how similar they are beside the head's most similar pair:\n\n", out);
+    fputs(", and how similar they are, relative to the head's most similar pair:\n\n", out);
     for (size_t p = 0; p < json_array_size(pairs) && n_shown < PAIRS_SHOWN; p++) {
         const json_t *pair = json_array_get(pairs, p);
         const size_t i = (size_t)json_integer_value(json_object_get(pair, "i"));

@@ -38,13 +38,14 @@ const hs__report_figure hs__figures[] = {
     {"6a", "Figure 6a · Repeated tokens", "repeated:l:t",
      "Share of high elements whose two tokens are the same. Each head of " LAST
      "; 20 bins of the share in one text; " TAU "; " TEXTS
-     ". The dashed line is what pairs drawn evenly from the same texts give. " FITTED},
+     ". Dashed line: expected by chance, from pairs drawn at random from the same texts. " FITTED},
     {"6b", "Figure 6b · Repeated tokens in one sentence", "repeated_in_sentence:l:t",
      "Share of high elements whose two tokens are the same and in the same sentence. Heads of " LAST "; " TAU
      "; " TEXTS "."},
     {"7", "Figure 7 · Distances by head", "distance:l:*:t",
      "Distance j − i of token pairs with high similarity, each head of " LAST "; " TAU "; " TEXTS
-     ". Thin dashes: pairs drawn evenly from the same texts; upright dashes: the head's mean."},
+     ". Sloping dashed line: expected by chance, from pairs drawn at random. Upright dashed line: the head's "
+     "mean."},
     {"8", "Figure 8 · Same sentence", "same_sentence:l:t",
      "Share of high elements whose two tokens are in the same sentence. Heads of " LAST "; " TAU "; " TEXTS
      ". The dashed line is chance."},
@@ -68,7 +69,7 @@ const hs__report_figure hs__figures[] = {
      "so that every text weighs the same. The diagonal is zero; violet is below it."},
     {"13", "Figure 13 · Distances by layer", "distances:e:t distances:m:t distances:l:t",
      "Distance of high pairs over all heads of a layer; " TAU "; " TEXTS
-     ". Thin dashes: pairs drawn evenly from the same texts."},
+     ". Dashed line: expected by chance, from pairs drawn at random."},
     {"A1", "Figure A1 · Thresholds", "normalized_bins:l column_bins:l",
      "What the thresholds divide: normalised similarities of all pairs and attention columns, all heads "
      "of " LAST "; " TEXTS "; 100 bins, logarithmic."},
@@ -91,7 +92,7 @@ const hs__report_figure hs__figures[] = {
      "The focal token of Figure 11 by name: how often each was a head's in a text; " MAIN "; " TEXTS "."},
     {"neighbours", "First token and diagonal",
      "neighbours profile_first profile_self profile_previous profile_next",
-     "Attention on the first token, on the token itself and on the ones beside it: means over the heads of a "
+     "Attention on the first token, on the token itself and on its neighbours: means over the heads of a "
      "layer, and "
      "of each head; " TEXTS "."},
 };

@@ -99,7 +99,7 @@ static json_t *sentence_finding(const view *v)
     for (size_t h = 0; h < v->o.n_heads; h++)
         above += hs_corpus_head_read(v->stats, v->t, v->last, h).same_sentence_share.value > chance;
     return finding("High similarities of the last layer prefer the same sentence", "Fig. 8",
-                   "the layer's share is above that of pairs drawn evenly, and so are nine heads of ten",
+                   "the layer's share is above chance, and so are nine heads of ten",
                    isfinite(share) ? share > chance && 10 * above >= 9 * v->o.n_heads : UNKNOWN,
                    "%.1f %% against %.1f %% by chance (lift %.2f); %zu of %zu heads of layer %d above",
                    100 * share, 100 * chance, share / chance, above, v->o.n_heads, number_of(v, v->last));

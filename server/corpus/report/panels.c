@@ -527,7 +527,7 @@ static const struct layer_lines {
      {MEMBER(mass_cls), MEMBER(mass_sep), MEMBER(mass_end), MEMBER(mass_comma), MEMBER(mass_rest)}},
     {HS__CHART_LINES,
      4,
-     {"first token", "itself", "one before", "one behind"},
+     {"first token", "itself", "previous token", "next token"},
      {MEMBER(on_first), MEMBER(on_self), MEMBER(on_previous), MEMBER(on_next)}},
 #undef MEMBER
 };
@@ -622,9 +622,9 @@ const hs__report_panel hs__panels[] = {
      "profiles_first", 0},
     {"profile_self", "", profile_draw, NULL, "Attention on the token itself", NULL, "share of attention",
      "profiles_self", 0},
-    {"profile_previous", "", profile_draw, NULL, "Attention on the token before", NULL, "share of attention",
-     "profiles_previous", 0},
-    {"profile_next", "", profile_draw, NULL, "Attention on the token behind", NULL, "share of attention",
+    {"profile_previous", "", profile_draw, NULL, "Attention on the previous token", NULL,
+     "share of attention", "profiles_previous", 0},
+    {"profile_next", "", profile_draw, NULL, "Attention on the next token", NULL, "share of attention",
      "profiles_next", 0},
     {"boundaries", "", layers_draw, NULL, "Boundaries by attention against sentence ends", NULL, "share",
      NULL, 0},

@@ -216,7 +216,7 @@ void hs__findings_write(const json_t *report, FILE *out)
 {
     const json_t *findings = member(report, "findings");
     fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
-          "claims beside what this run measured. The criterion is ours: the paper states most of them in "
+          "claims and the values of this run. The criterion is ours: the paper states most of them in "
           "words.</p><table class=\"findings\"><thead><tr><th scope=\"col\">Claim</th><th "
           "scope=\"col\">Holds</th><th scope=\"col\">Measured here</th><th scope=\"col\">Paper</th><th "
           "scope=\"col\">Criterion</th></tr></thead><tbody>\n",

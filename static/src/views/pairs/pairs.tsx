@@ -208,7 +208,7 @@ function PairFacts({ listed: { head, pairs }, kept }: { listed: Listed; kept: Ui
   );
 }
 
-// As many pairs as are kept, drawn evenly: their number by distance.
+// The number of pairs by distance, for as many pairs drawn at random.
 function chanceOf(axis: Axis, kept: number): number[] {
   const all = (axis.n * (axis.n - 1)) / 2;
   return axis.positions.map((_, d) => (Math.max(0, axis.n - d) * kept) / all);
