@@ -70,6 +70,14 @@ typedef struct hs__kernels {
     /* Completes a symmetric s [n][n] of which each panel's columns were computed down to the panel's last
      * row: copies the upper elements to the lower half. */
     void (*mirror)(size_t n, float *s);
+
+    /* Copy to memory past the caches: stream_rows y[i][j] = x[i][j] of n_rows x n, stream_columns y[j][i] =
+     * x[i][j] of `panel` rows of n. That is faster than ordinary stores if y would leave the caches before
+     * it is read. streams is false if the CPU has no stores for it, or no compiler support; then they are
+     * ordinary copies. */
+    bool streams;
+    void (*stream_rows)(size_t n_rows, size_t n, const float *x, size_t ldx, float *y, size_t ldy);
+    void (*stream_columns)(size_t n, const float *x, size_t ldx, float *y, size_t ldy);
 } hs__kernels;
 
 /* Converts rows of floats to operands of another precision: y [n_rows][words(n)] of 4 bytes. */

@@ -448,6 +448,53 @@ static void mirror(size_t n, float *s)
     }
 }
 
+/* Copies n floats, fewer than a cache line. */
+static void copy_part(size_t n, const float *x, float *y)
+{
+    for (; n >= LANES; n -= LANES, x += LANES, y += LANES)
+        store(y, load(x));
+    if (n)
+        store_part(y, n, load_part(x, n, 0));
+}
+
+/* Copies a row past the caches, except for the cache lines that it shares with other rows. */
+static void stream_row(size_t n, const float *x, float *y)
+{
+    enum { LINE = 64 / sizeof *y };
+    const size_t before = (LINE - (uintptr_t)y / sizeof *y % LINE) % LINE;
+    size_t j = before < n ? before : n;
+    copy_part(j, x, y);
+    for (; j + LINE <= n; j += LINE)
+#pragma GCC unroll 4
+        for (size_t k = 0; k < LINE; k += LANES)
+            stream(y + j + k, load(x + j + k));
+    copy_part(n - j, x + j, y + j);
+}
+
+static void stream_rows(size_t n_rows, size_t n, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    for (size_t i = 0; i < n_rows; i++)
+        stream_row(n, x + i * ldx, y + i * ldy);
+    stream_end();
+}
+
+/* Transposes through a buffer, so that each row of y gets whole cache lines at once. */
+static void stream_columns(size_t n, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    float rows[LANES * PANEL];
+    for (size_t j = 0; j < n; j += LANES) {
+        const size_t n_here = n - j < LANES ? n - j : LANES;
+        for (size_t i = 0; i < PANEL; i += LANES)
+            if (n_here == LANES)
+                transpose(x + i * ldx + j, ldx, LANES, rows + i, PANEL);
+            else
+                transpose(x + i * ldx + j, ldx, n_here, rows + i, PANEL);
+        for (size_t k = 0; k < n_here; k++)
+            stream_row(PANEL, rows + k * PANEL, y + (j + k) * ldy);
+    }
+    stream_end();
+}
+
 /* Sums of some rows of x with DOT_COLUMNS rows of w, one register each: enough to hide the latency of an
  * addition, few enough to leave registers for the operands. w comes from memory, and `next` is prefetched
  * meanwhile. AVX-512 and NEON have 32 registers, the others 16. */
@@ -575,6 +622,9 @@ const hs__kernels KERNELS = {
     .product = product,
     .dots = dots,
     .mirror = mirror,
+    .streams = HAS_STREAM,
+    .stream_rows = stream_rows,
+    .stream_columns = stream_columns,
     .softmax = softmax,
     .add_norm = add_norm,
     .add_rms_norm = add_rms_norm,

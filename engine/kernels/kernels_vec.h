@@ -67,6 +67,34 @@ INLINE void store_part(float *p, size_t n, vec v)
 #endif
 }
 
+/* Stores v past the caches, at an address aligned to a vector (non-temporal store). A cache line that is
+ * written completely is not read from memory first. stream_end orders these stores before later ones. gcc has
+ * no such store for arm64. */
+#if defined __SSE__
+#define HAS_STREAM true
+#else
+#define HAS_STREAM false
+#endif
+INLINE void stream(float *p, vec v)
+{
+#if LANES == 16 && defined __AVX512F__
+    _mm512_stream_ps(p, v);
+#elif LANES == 8 && defined __AVX__
+    _mm256_stream_ps(p, v);
+#elif LANES == 4 && defined __SSE__
+    _mm_stream_ps(p, v);
+#else
+    store(p, v);
+#endif
+}
+
+INLINE void stream_end(void)
+{
+#if defined __SSE__
+    _mm_sfence();
+#endif
+}
+
 /* Returns the larger of each lane; gcc has no vector ?: in C. */
 INLINE vec larger(vec a, vec b)
 {

@@ -17,6 +17,12 @@
  * small. */
 enum { ROWS_FLOATS = 5120, RELATIVE_ROWS = 135, MEETING_ROWS = 18 };
 
+/* Rounds n up to whole vectors. */
+static size_t lanes_ceil(const hs__kernels *kernels, size_t n)
+{
+    return (n + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
+}
+
 /* Returns the most keys that one query sees. */
 static size_t keys_max(size_t window, size_t n_tokens)
 {
@@ -28,7 +34,7 @@ static size_t keys_max(size_t window, size_t n_tokens)
 static size_t rows_at_once(const hs__kernels *kernels, size_t n_keys)
 {
     assert(n_keys > 0);
-    const size_t n_tiles = ROWS_FLOATS / n_keys / kernels->tile_rows;
+    const size_t n_tiles = ROWS_FLOATS / lanes_ceil(kernels, n_keys) / kernels->tile_rows;
     return kernels->tile_rows * (n_tiles > 0 ? n_tiles : 1);
 }
 
@@ -41,15 +47,16 @@ static size_t relative_rows(size_t n_tokens)
     return (n_tokens + n_strips - 1) / n_strips;
 }
 
-/* Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text. With a
- * window shorter than the text, a row is as wide as the keys that all its rows see, in whole panels. */
+/* Without a window, rows x keys is at most ROWS_FLOATS, or a tile's rows of the longest text; a strip of a
+ * similarity has a panel's rows. With a window shorter than the text, a row is as wide as the keys that all
+ * its rows see, in whole panels. */
 size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const hs__kernels *kernels = engine->kernels;
-    size_t n = kernels->tile_rows * n_tokens;
+    size_t n = kernels->panel * lanes_ceil(kernels, n_tokens);
     n = n > ROWS_FLOATS ? n : ROWS_FLOATS;
-    if (engine->relative.n_rows > 0 && n < RELATIVE_ROWS * n_tokens)
-        n = RELATIVE_ROWS * n_tokens;
+    if (engine->relative.n_rows > 0 && n < RELATIVE_ROWS * lanes_ceil(kernels, n_tokens))
+        n = RELATIVE_ROWS * lanes_ceil(kernels, n_tokens);
     for (size_t l = 0; l < engine->shape.n_layers; l++) {
         const size_t n_keys = keys_max(engine->layers[l].window, n_tokens);
         const size_t rows = rows_at_once(kernels, n_keys),
@@ -72,7 +79,7 @@ size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 }
 
 /* Some rows of a head's map: queries [first, first + n) and the keys [from, to) that any of them sees, in
- * whole panels. values is that part of the map. */
+ * whole panels. values is that part of the map, where it is kept or in scratch. */
 typedef struct strip {
     size_t first, n, from, to;
     float *values; /* [n][ld] */
@@ -91,8 +98,9 @@ static strip strip_of(const hs__kernels *kernels, const hs__attention_scratch *s
         const size_t end = (first + s.n + ahead + panel - 1) / panel * panel;
         s.to = end < T ? end : T;
     }
-    s.ld = head->to[HS_TAP_ATTENTION] ? T : s.to - s.from;
-    s.values = head->to[HS_TAP_ATTENTION] ? head->to[HS_TAP_ATTENTION] + first * T + s.from : scratch->rows;
+    const bool in_place = head->to[HS_TAP_ATTENTION] && !head->streams;
+    s.ld = in_place ? T : lanes_ceil(kernels, s.to - s.from);
+    s.values = in_place ? head->to[HS_TAP_ATTENTION] + first * T + s.from : scratch->rows;
     return s;
 }
 
@@ -234,13 +242,18 @@ static void map_replace(const hs__head *head, const strip *s)
     }
 }
 
-/* Zeroes the elements of a kept map that no query of the strip sees. */
-static void hidden_clear(const hs__head *head, const strip *s)
+/* Completes the strip's rows of a kept map: stores values that are in scratch, and zeroes the elements that
+ * no query of the strip sees. */
+static void map_keep(const hs__kernels *kernels, const hs__head *head, const strip *s)
 {
-    for (size_t i = 0; head->to[HS_TAP_ATTENTION] && i < s->n; i++) {
-        fill(head->to[HS_TAP_ATTENTION] + (s->first + i) * head->T, 0, s->from, 0);
-        fill(head->to[HS_TAP_ATTENTION] + (s->first + i) * head->T, s->to, head->T, 0);
+    const size_t T = head->T;
+    float *to = head->to[HS_TAP_ATTENTION] ? head->to[HS_TAP_ATTENTION] + s->first * T : NULL;
+    for (size_t i = 0; to && i < s->n; i++) {
+        fill(to + i * T, 0, s->from, 0);
+        fill(to + i * T, s->to, T, 0);
     }
+    if (to && head->streams)
+        kernels->stream_rows(s->n, s->to - s->from, s->values, s->ld, to + s->from, T);
 }
 
 /* Computes O of the strip: its part of A times the rows of V that it sees. */
@@ -280,7 +293,7 @@ static void compute_map(const hs__kernels *kernels, const hs__attention_scratch 
         else
             kernels->softmax(s.n, s.to - s.from, head->scale, s.values, s.ld,
                              head->to[HS_TAP_COLUMNS] ? head->to[HS_TAP_COLUMNS] + s.from : NULL);
-        hidden_clear(head, &s);
+        map_keep(kernels, head, &s);
         output_compute(kernels, scratch, head, &s);
     }
 }
@@ -302,6 +315,26 @@ static void output_change(const hs__head *head)
     }
 }
 
+/* Computes a panel's rows of S at a time in scratch, from the diagonal on, and stores them and their mirror
+ * image past the caches. Columns of a map would be stored a few cache lines at a time, which the hardware
+ * does not prefetch. */
+static void similarity_stream(const hs__kernels *kernels, const hs__attention_scratch *scratch,
+                              const hs__head *head, const float *x, size_t ldx, float *similarity)
+{
+    const size_t T = head->T, D = head->D;
+    for (size_t first = 0; first < T; first += kernels->panel) {
+        const size_t left = T - first, n = left < kernels->panel ? left : kernels->panel;
+        const size_t ld = lanes_ceil(kernels, left);
+        float *rows = scratch->rows, *to = similarity + first * T + first;
+        kernels->product(n, D, x + first * ldx, ldx, scratch->keys + D * first, left, NULL, NULL, rows, ld);
+        for (size_t i = 0; i < n; i++)
+            rows[i * ld + i] = 0;
+        kernels->stream_rows(n, left, rows, ld, to, T);
+        if (left > n)
+            kernels->stream_columns(left - n, rows + n, ld, to + n * T, T);
+    }
+}
+
 /* Computes S = O O'. About half of the product is computed and mirrored if the other half is needed,
  * unless heads are so narrow that copying takes as long. S is symmetric to the bit either way: sums have
  * the same order on both sides. */
@@ -312,6 +345,10 @@ static void compute_similarity(const hs__kernels *kernels, const hs__attention_s
     const size_t T = head->T, D = head->D;
     const bool by_half = head->upper_only || D > NARROW;
     kernels->pack(D, T, x, 1, ldx, scratch->keys); /* B = O' */
+    if (head->streams) {
+        similarity_stream(kernels, scratch, head, x, ldx, similarity);
+        return;
+    }
     for (size_t c = 0; c < T; c += kernels->panel) {
         const size_t n = T - c < kernels->panel ? T - c : kernels->panel;
         kernels->product(by_half ? c + n : T, D, x, ldx, scratch->keys + D * c, n, NULL, NULL, similarity + c,

@@ -161,6 +161,7 @@ typedef struct hs__head {
     float *context;
     size_t context_step;
     float *to[HS_N_TAPS]; /* this head's part of each tap that has heads; NULL: not kept */
+    bool streams;         /* kept maps are stored past the caches */
     bool upper_only;      /* only elements above the diagonal of similarities are needed */
 } hs__head;
 void hs__attend(const hs__kernels *kernels, const hs__attention_scratch *scratch, const hs__head *head);

@@ -30,6 +30,7 @@ typedef struct pass {
     size_t n_row_chunks, n_threads;
     size_t index;                  /* of the layer */
     const hs__packed_layer *layer; /* whose heads are computed */
+    bool streams;                  /* heads store maps past the caches */
     bool last;                     /* nothing after this layer's heads is needed */
     /* the product being computed */
     const hs__linear *linear;
@@ -171,6 +172,7 @@ static bool head_attend(const pass *p, size_t index, size_t s, size_t row, size_
         .rotation = p->layer->rotation,
         .window = p->layer->window,
         .change = change_of(&p->plan->sequences[s], p->index, index),
+        .streams = p->streams,
         .place = {&p->plan->sequences[s], p->index, index},
         .context = p->ws->context + row * A + index * D,
         .context_step = A,
@@ -527,6 +529,17 @@ static bool is_prepared(const hs__cpu_engine *engine, const hs_plan *plan)
     return true;
 }
 
+/* Returns true if maps are stored past the caches: a core's caches cannot hold what the pass keeps, and no
+ * observer reads a map right after it was computed. */
+static bool maps_stream(const hs__cpu_engine *engine, const hs_plan *plan)
+{
+    size_t bytes = 0;
+    for (size_t s = 0; s < plan->n_sequences; s++)
+        bytes += plan->sequences[s].capture->bytes;
+    return engine->kernels->streams && !plan->observer &&
+           bytes > hs_runtime_caches(engine->base.runtime).second;
+}
+
 hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *plan,
                       const hs_run_control *control, hs_error *err)
 {
@@ -536,6 +549,7 @@ hs_status hs__cpu_run(const hs_engine *base, hs_workspace *ws, const hs_plan *pl
     for (size_t s = 0; s < plan->n_sequences; s++)
         if (plan->sequences[s].n_tokens > p.n_longest)
             p.n_longest = plan->sequences[s].n_tokens;
+    p.streams = maps_stream(engine, plan);
     p.n_row_chunks = p.n_threads == 1 ? 1 : 4 * p.n_threads;
     if (!is_prepared(engine, plan))
         return hs_fail(err, HS_INVALID,

@@ -473,6 +473,8 @@ START_TEST(engines_survive_every_refused_allocation)
 }
 END_TEST
 
+static const uint16_t one[] = {1};
+
 /* The arrays that a pass keeps do not change the others. Windows make their maps in another place if the maps
  * are not kept. */
 START_TEST(an_array_does_not_depend_on_what_else_is_kept)
@@ -490,9 +492,35 @@ START_TEST(an_array_does_not_depend_on_what_else_is_kept)
 }
 END_TEST
 
+/* Captures larger than the second-level cache are stored past the caches. Every instruction set stores other
+ * blocks; lengths are and are not whole cache lines. */
+START_TEST(the_size_of_caches_changes_no_bit)
+{
+    static const size_t tokens[] = {1, 33, 64, 150};
+    const hs_intervention identity = {one, 1, one, 1, HS_INTERVENE_IDENTITY, 0, NULL, NULL, 0};
+    const hs_architecture architecture = architectures[_i].make();
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
+            runtime->kernels = kernels;
+            hs_engine *engine = engine_make(&architecture, HS_PRODUCTS_NATIVE);
+            runtime->caches.second = SIZE_MAX;
+            hs_capture *cached = pass(engine, tokens[t], EVERYTHING, &identity, t % 2, 1);
+            runtime->caches.second = 0;
+            hs_capture *streamed = pass(engine, tokens[t], EVERYTHING, &identity, t % 2, 1);
+            for (hs_tap tap = 0; tap < HS_N_TAPS; tap++)
+                ck_assert_mem_eq(streamed->arrays[tap], cached->arrays[tap],
+                                 tap_floats(cached, tap) * sizeof(float));
+            hs_capture_destroy(cached);
+            hs_capture_destroy(streamed);
+            hs_engine_destroy(engine);
+        }
+}
+END_TEST
+
 /* ---- interventions ---- */
 
-static const uint16_t one[] = {1}, outer[] = {0, 2};
+static const uint16_t outer[] = {0, 2};
 
 static const struct {
     hs_intervention list[3];
@@ -865,6 +893,7 @@ int main(void)
     tcase_add_loop_test(cases, threads_change_no_bit, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, engines_survive_every_refused_allocation, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, an_array_does_not_depend_on_what_else_is_kept, 0, N_ARCHITECTURES);
+    tcase_add_loop_test(cases, the_size_of_caches_changes_no_bit, 0, N_ARCHITECTURES);
     tcase_add_loop_test(cases, interventions_agree_with_doubles, 0, N_INTERVENTIONS);
     tcase_add_test(cases, a_scale_of_1_changes_no_bit);
     tcase_add_test(cases, changed_outputs_in_the_last_layer_change_no_map);

@@ -179,6 +179,33 @@ START_TEST(mirror_completes_a_symmetric_matrix)
 }
 END_TEST
 
+/* Rows and columns of every length to rows that begin anywhere in a cache line. */
+START_TEST(streams_are_copies)
+{
+    const hs__kernels *kernels;
+    for (size_t set = 0; (kernels = hs__kernels_at(set)); set++)
+        for (size_t n = 1; n < 80; n++) {
+            const size_t panel = kernels->panel, ldx = n + 3, offset = n % 16,
+                         ldy = (panel > n ? panel : n) + 5;
+            const size_t n_floats = offset + (panel > n ? panel : n) * ldy;
+            float *x = make_floats(panel * ldx, 1), *rows = make_floats(n_floats, 1);
+            float *columns = copy_floats(rows, n_floats);
+            float *rows_expected = copy_floats(rows, n_floats),
+                  *columns_expected = copy_floats(rows, n_floats);
+            for (size_t i = 0; i < panel; i++)
+                for (size_t j = 0; j < n; j++) {
+                    rows_expected[offset + i * ldy + j] = x[i * ldx + j];
+                    columns_expected[offset + j * ldy + i] = x[i * ldx + j];
+                }
+            kernels->stream_rows(panel, n, x, ldx, rows + offset, ldy);
+            kernels->stream_columns(n, x, ldx, columns + offset, ldy);
+            ck_assert_mem_eq(rows, rows_expected, n_floats * sizeof *rows);
+            ck_assert_mem_eq(columns, columns_expected, n_floats * sizeof *columns);
+            free(x), free(rows), free(columns), free(rows_expected), free(columns_expected);
+        }
+}
+END_TEST
+
 static void check_softmax(const hs__kernels *kernels, size_t n_rows, size_t T, float scale, float magnitude)
 {
     float *map = make_floats(n_rows * T, magnitude), *columns = make_floats(T, 0);
@@ -508,6 +535,7 @@ int main(void)
     tcase_add_test(tcase, dots_agree_with_doubles);
     tcase_add_test(tcase, pack_is_the_same_from_rows_and_columns);
     tcase_add_test(tcase, mirror_completes_a_symmetric_matrix);
+    tcase_add_test(tcase, streams_are_copies);
     tcase_add_test(tcase, softmax_agrees_with_doubles);
     tcase_add_test(tcase, softmax_of_extreme_logits);
     tcase_add_test(tcase, softmax_of_huge_logits);
