@@ -20,7 +20,7 @@ PACKAGES := libmicrohttpd jansson openblas libuv sqlite3 zlib libzstd nettle
 PDF_LIBS := -lhpdf
 # The font of figures, linked in (Debian: fonts-dejavu-core).
 FIGURE_FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
-# Loaded when it is used (server/commands/lazy_curl.h), so only its headers are needed here.
+# Loaded when it is used (server/hub/lazy_curl.h), so only its headers are needed here.
 HEADERS  := libcurl
 
 CPPFLAGS += -I. -I$(BUILD) -D_GNU_SOURCE

@@ -91,7 +91,7 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
     if (!json_is_string(value))
         return hs__refuse_value(problem, "/model", value, "a string");
     for (size_t i = 0; i < api->n_models; i++) {
-        if (strlen(api->models[i].name) == json_string_length(value) &&
+        if (api->models[i].serial && strlen(api->models[i].name) == json_string_length(value) &&
             strcmp(api->models[i].name, json_string_value(value)) == 0) {
             analysis->model = i;
             return 0;
@@ -100,7 +100,8 @@ static int find_model(const hs_api *api, const json_t *value, hs__analysis_reque
     char names[512] = "";
     for (size_t i = 0; i < api->n_models; i++) {
         const size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
+        if (api->models[i].serial)
+            snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", api->models[i].name);
     }
     return hs__refuse(problem, 404, "/model", "unknown model '%.*s'; allowed: %s",
                       hs__clip(json_string_value(value), json_string_length(value), 64),

@@ -62,6 +62,8 @@ void hs__models_write(hs__buffer *b, hs_api *api)
     hs__buffer_text(b, "{\"models\":[");
     for (size_t i = 0; i < api->n_models; i++) {
         hs__served_model *model = &api->models[i];
+        if (!model->serial)
+            continue;
         const hs_shape *s = model->shape;
         char text[640];
         hs__buffer_text(b, i ? ",{\"name\":" : "{\"name\":");

@@ -29,24 +29,50 @@ hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_erro
     return HS_OK;
 }
 
+/* Returns the slot of a name, whether served or removed; n_models if there is none. */
+static size_t slot_named(const hs_api *api, const char *name)
+{
+    size_t i = 0;
+    while (i < api->n_models && strcmp(api->models[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static void slot_fill(hs_api *api, hs__served_model *served, const hs_model *model, const hs_engine *engine)
+{
+    served->list_command = api->options.list_command ? api->options.list_command : "GET /models";
+    served->serial = model ? ++api->last_serial : 0;
+    served->model = model;
+    served->engine = engine;
+    served->shape = engine ? hs_engine_shape(engine) : NULL;
+    atomic_store(&served->hashed, false);
+}
+
 hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model, const hs_engine *engine,
                            hs_error *err)
 {
-    if (api->n_models == HS__MODELS_MAX)
+    const size_t i = slot_named(api, name);
+    if (i == HS__MODELS_MAX)
         return hs_fail(err, HS_INVALID, "more than %d models: serve fewer", HS__MODELS_MAX);
-    for (size_t i = 0; i < api->n_models; i++) {
-        if (strcmp(api->models[i].name, name) == 0)
-            return hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", name);
-    }
-    hs__served_model *served = &api->models[api->n_models];
-    served->name = strdup(name);
-    if (!served->name)
+    if (i < api->n_models && api->models[i].serial)
+        return hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", name);
+    hs__served_model *served = &api->models[i];
+    if (i == api->n_models && !(served->name = strdup(name)))
         return hs_fail(err, HS_NO_MEMORY, "no memory for model '%s'", name);
-    served->list_command = api->options.list_command ? api->options.list_command : "GET /models";
-    served->model = model;
-    served->engine = engine;
-    served->shape = hs_engine_shape(engine);
-    api->n_models++;
+    slot_fill(api, served, model, engine);
+    api->n_models += i == api->n_models;
+    return HS_OK;
+}
+
+hs_status hs_api_replace_model(hs_api *api, const char *name, const hs_model *model, const hs_engine *engine,
+                               hs_error *err)
+{
+    const size_t i = slot_named(api, name);
+    if (i == api->n_models || !api->models[i].serial)
+        return hs_fail(err, HS_NOT_FOUND, "no model is named '%s'", name);
+    if (i == 0 && !model)
+        return hs_fail(err, HS_INVALID, "'%s' is the default model, which cannot be removed", name);
+    slot_fill(api, &api->models[i], model, engine);
     return HS_OK;
 }
 
@@ -65,7 +91,7 @@ void hs_api_hash_models(hs_api *api)
 {
     for (size_t i = 0; i < api->n_models; i++) {
         hs__served_model *served = &api->models[i];
-        if (atomic_load(&served->hashed))
+        if (!served->serial || atomic_load(&served->hashed))
             continue;
         hs_model_sha256(served->model, served->sha256);
         atomic_store(&served->hashed, served->sha256[0] != '\0');
@@ -77,12 +103,7 @@ hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs
     hs_api_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < api->n_models && !st; i++) {
-        st = hs_workspace_create(api->models[i].engine, api->models[i].shape->n_positions,
-                                 &worker->workspaces[i], err);
-        worker->n_workspaces += !st;
-    }
+    const hs_status st = hs_api_worker_update(worker, api, err);
     if (st) {
         hs_api_worker_destroy(worker);
         return st;
@@ -91,11 +112,30 @@ hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs
     return HS_OK;
 }
 
+hs_status hs_api_worker_update(hs_api_worker *worker, const hs_api *api, hs_error *err)
+{
+    for (size_t i = 0; i < api->n_models; i++) {
+        const hs__served_model *served = &api->models[i];
+        hs_workspace *made = NULL;
+        if (worker->engines[i] == served->engine)
+            continue;
+        const hs_status st = served->engine
+                                 ? hs_workspace_create(served->engine, served->shape->n_positions, &made, err)
+                                 : HS_OK;
+        if (st)
+            return st;
+        hs_workspace_destroy(worker->workspaces[i]);
+        worker->workspaces[i] = made;
+        worker->engines[i] = served->engine;
+    }
+    return HS_OK;
+}
+
 void hs_api_worker_destroy(hs_api_worker *worker)
 {
     if (!worker)
         return;
-    for (size_t i = 0; i < worker->n_workspaces; i++)
+    for (size_t i = 0; i < HS__MODELS_MAX; i++)
         hs_workspace_destroy(worker->workspaces[i]);
     free(worker);
 }

@@ -25,19 +25,27 @@ typedef struct hs_api_options {
 
 HS_MUST_USE hs_status hs_api_create(const hs_api_options *options, hs_api **ret_api, hs_error *err);
 /* Adds a model under a name, which is copied. The first model is the default. Borrows model and engine until
- * hs_api_destroy. Must not run while requests do. */
+ * they are removed. Must not run while requests do; hs_api_worker_update then prepares each worker. */
 HS_MUST_USE hs_status hs_api_add_model(hs_api *api, const char *name, const hs_model *model,
                                        const hs_engine *engine, hs_error *err);
+/* Replaces the model and engine of a served name by others, or with NULL for both removes the name. The first
+ * model cannot be removed. Same conditions as hs_api_add_model. Fails with HS_NOT_FOUND. */
+HS_MUST_USE hs_status hs_api_replace_model(hs_api *api, const char *name, const hs_model *model,
+                                           const hs_engine *engine, hs_error *err);
 void hs_api_destroy(hs_api *api); /* NULL is fine */
 
-/* Computes the models' SHA-256 (about 1 s per GB). Call it once, from a thread of its own. Until then GET
- * /models has null, and npz and safetensors answers compute the hash of their model themselves. */
+/* Computes the missing SHA-256 of models (about 1 s per GB). For a thread of its own; models must not change
+ * meanwhile. Until then GET /models has null, and npz and safetensors answers compute the hash of their model
+ * themselves. */
 void hs_api_hash_models(hs_api *api);
 
 /* A worker's workspaces, one for every model. Serves one request, or one hs_job_run, at a time. */
 typedef struct hs_api_worker hs_api_worker;
 HS_MUST_USE hs_status hs_api_worker_create(const hs_api *api, hs_api_worker **ret_worker, hs_error *err);
 void hs_api_worker_destroy(hs_api_worker *worker); /* NULL is fine */
+/* Follows a change of the models: frees workspaces of models that left and makes those of new ones. The
+ * worker must be idle, and engines that left must still exist. */
+HS_MUST_USE hs_status hs_api_worker_update(hs_api_worker *worker, const hs_api *api, hs_error *err);
 
 typedef enum hs_operation { HS_ANALYZE, HS_TOKENIZE, HS_MODELS, HS_OPENAPI } hs_operation;
 

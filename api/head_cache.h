@@ -27,7 +27,7 @@ typedef struct hs__heads {
 
 /* The key of a text's maps, borrowed for the call. */
 typedef struct hs__heads_key {
-    size_t model;
+    uint64_t model; /* differs between all models ever served */
     const int32_t *ids;
     const uint8_t *types;
     size_t n_tokens;

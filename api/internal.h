@@ -12,7 +12,8 @@
 #define HS__MODELS_MAX 64
 
 typedef struct hs__served_model {
-    char *name;               /* owned */
+    char *name;               /* owned; kept after a removal, for responses that name it */
+    uint64_t serial;          /* differs between all models ever served; 0: removed */
     const char *list_command; /* of hs_api_options */
     const hs_model *model;
     const hs_engine *engine;
@@ -24,14 +25,15 @@ typedef struct hs__served_model {
 struct hs_api {
     hs_api_options options; /* with the defaults filled in */
     hs__served_model models[HS__MODELS_MAX];
-    size_t n_models;
+    size_t n_models;      /* slots in use or removed; a slot never moves */
+    uint64_t last_serial; /* of the models so far */
     hs__head_cache *cache;
     hs__budget captures;
 };
 
 struct hs_api_worker {
-    size_t n_workspaces;
-    hs_workspace *workspaces[HS__MODELS_MAX]; /* one for each model */
+    hs_workspace *workspaces[HS__MODELS_MAX]; /* one for each model, NULL for removed ones */
+    const hs_engine *engines[HS__MODELS_MAX]; /* that the workspaces are for */
 };
 
 /* api/openapi.json, linked in by openapi.S. */

@@ -374,7 +374,7 @@ static int check_limits(hs_job *job)
 
 static hs__heads_key sequence_key(const hs_job *job, const job_sequence *s)
 {
-    return (hs__heads_key){.model = job->analysis.model,
+    return (hs__heads_key){.model = job_model(job)->serial,
                            .ids = s->encoding->ids,
                            .types = s->encoding->types,
                            .n_tokens = s->encoding->n_tokens,

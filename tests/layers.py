@@ -35,6 +35,7 @@ server/runs
 server/corpus/run
 server/corpus/report
 server/corpus/input
+server/hub
 server/base
 api
 api/figures
@@ -67,7 +68,7 @@ LIBRARIES = {
     "zstd.h": ["server/corpus"],
     "nettle/": ["model", "api", "server"],
     "jansson.h": ["model", "api", "server"],
-    "curl/": ["server/commands"],
+    "curl/": ["server/hub"],
     "cblas.h": ["engine"],
 }
 # Headers of the C library, POSIX, Linux and the compiler, which any module may include.

@@ -4,6 +4,7 @@
 #include "model/files/hub_cache.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,22 +148,91 @@ static hs_precision precision_of(const char *name)
     return strcmp(name, "bf16") == 0 ? HS_PRECISION_BF16 : HS_PRECISION_INT8;
 }
 
-static hs_status model_add(const hs_catalog_options *options, const hs_model_place *place,
-                           hs_catalog *catalog, hs_error *err)
+hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_model_place *place,
+                                 hs_catalog_model *ret, hs_error *err)
 {
     const hs_engine_options engine = {.products = products_of(options->backend),
                                       .precision = precision_of(options->precision)};
-    hs_model **model = &catalog->models[catalog->n_models];
-    hs_engine **packed = &catalog->engines[catalog->n_models];
-    catalog->n_models++; /* hs__catalog_close frees a partly opened model */
-    hs_status st = hs__model_place_open(place, model, err);
+    *ret = (hs_catalog_model){0};
+    snprintf(ret->name, sizeof ret->name, "%s", place->name);
+    hs_status st = hs__model_place_open(place, &ret->model, err);
     if (!st)
-        st = hs_engine_create(options->runtime, hs_model_architecture(*model), &engine, packed, err);
-    if (!st) {
-        hs_model_release_pages(*model);
-        st = hs_api_add_model(catalog->api, place->name, *model, *packed, err);
-    }
+        st =
+            hs_engine_create(options->runtime, hs_model_architecture(ret->model), &engine, &ret->engine, err);
+    if (st)
+        hs__catalog_model_close(ret);
+    else
+        hs_model_release_pages(ret->model);
     return st;
+}
+
+void hs__catalog_model_close(hs_catalog_model *model)
+{
+    hs_engine_destroy(model->engine);
+    hs_model_close(model->model);
+    *model = (hs_catalog_model){0};
+}
+
+/* Guards the slots of the catalog against threads that look models up. */
+static pthread_mutex_t slots = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns the slot of a name, whether served or removed; n_models if there is none. The lock is held. */
+static size_t slot_named(const hs_catalog *catalog, const char *name)
+{
+    size_t i = 0;
+    while (i < catalog->n_models && strcmp(catalog->models[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static hs_status slot_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err)
+{
+    const size_t i = slot_named(catalog, model->name);
+    hs_catalog_model *slot = &catalog->models[i];
+    const bool served = i < catalog->n_models && slot->model;
+    if (served && slot->n_users)
+        return hs_fail(err, HS_INVALID, "a corpus run uses '%s'", model->name);
+    if (!served && !model->model)
+        return hs_fail(err, HS_NOT_FOUND, "there is no model '%s'", model->name);
+    if (i == HS_CATALOG_MAX)
+        return hs_fail(err, HS_INVALID, "more than %d models since the start", HS_CATALOG_MAX);
+    const hs_status st =
+        served ? hs_api_replace_model(catalog->api, model->name, model->model, model->engine, err)
+               : hs_api_add_model(catalog->api, model->name, model->model, model->engine, err);
+    if (st)
+        return st;
+    const hs_catalog_model old = i < catalog->n_models ? *slot : (hs_catalog_model){0};
+    *slot = *model;
+    *model = old;
+    catalog->n_models += i == catalog->n_models;
+    return HS_OK;
+}
+
+hs_status hs__catalog_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err)
+{
+    pthread_mutex_lock(&slots);
+    const hs_status st = slot_put(catalog, model, err);
+    pthread_mutex_unlock(&slots);
+    return st;
+}
+
+hs_catalog_model *hs__catalog_use(hs_catalog *catalog, const char *name)
+{
+    pthread_mutex_lock(&slots);
+    const size_t i = name && *name ? slot_named(catalog, name) : 0;
+    hs_catalog_model *slot = i < catalog->n_models && catalog->models[i].model ? &catalog->models[i] : NULL;
+    if (slot)
+        slot->n_users++;
+    pthread_mutex_unlock(&slots);
+    return slot;
+}
+
+void hs__catalog_release(hs_catalog_model *model)
+{
+    pthread_mutex_lock(&slots);
+    if (model)
+        model->n_users--;
+    pthread_mutex_unlock(&slots);
 }
 
 hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog, hs_error *err)
@@ -170,8 +240,17 @@ hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_ca
     const size_t n = hs__catalog_places(options);
     *ret_catalog = (hs_catalog){0};
     hs_status st = hs_api_create(&options->api, &ret_catalog->api, err);
-    for (size_t i = 0; !st && i < n; i++)
-        st = model_add(options, hs__catalog_place(options, i), ret_catalog, err);
+    for (size_t i = 0; !st && i < n; i++) {
+        hs_catalog_model model;
+        st = hs__catalog_model_open(options, hs__catalog_place(options, i), &model, err);
+        if (st)
+            break;
+        if (slot_named(ret_catalog, model.name) < ret_catalog->n_models)
+            st = hs_fail(err, HS_INVALID, "two models are named '%s': give one another name", model.name);
+        else
+            st = hs__catalog_put(ret_catalog, &model, err);
+        hs__catalog_model_close(&model);
+    }
     if (st)
         hs__catalog_close(ret_catalog);
     return st;
@@ -180,9 +259,7 @@ hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_ca
 void hs__catalog_close(hs_catalog *catalog)
 {
     hs_api_destroy(catalog->api);
-    for (size_t i = 0; i < catalog->n_models; i++) {
-        hs_engine_destroy(catalog->engines[i]);
-        hs_model_close(catalog->models[i]);
-    }
+    for (size_t i = 0; i < catalog->n_models; i++)
+        hs__catalog_model_close(&catalog->models[i]);
     *catalog = (hs_catalog){0};
 }

@@ -31,11 +31,18 @@ typedef struct hs_catalog_options {
     hs_api_options api;
 } hs_catalog_options;
 
+/* One model with its engine. */
+typedef struct hs_catalog_model {
+    char name[HS_MODEL_NAME_BYTES];
+    hs_model *model; /* NULL after a removal */
+    hs_engine *engine;
+    size_t n_users; /* see hs__catalog_use */
+} hs_catalog_model;
+
 typedef struct hs_catalog {
     hs_api *api;
-    hs_model *models[HS_CATALOG_MAX];
-    hs_engine *engines[HS_CATALOG_MAX];
-    size_t n_models;
+    hs_catalog_model models[HS_CATALOG_MAX];
+    size_t n_models; /* slots in use or removed */
 } hs_catalog;
 
 /* Adds "NAME=DIR" or "DIR", or several separated by commas. DIR is a folder, org/name[@revision] of the hub,
@@ -61,3 +68,19 @@ HS_MUST_USE hs_status hs__model_place_open(const hs_model_place *place, hs_model
 HS_MUST_USE hs_status hs__catalog_open(const hs_catalog_options *options, hs_catalog *ret_catalog,
                                        hs_error *err);
 void hs__catalog_close(hs_catalog *catalog); /* a zeroed catalog is allowed */
+
+/* Opens a model and packs its engine, without adding it to a catalog. On failure ret_model is empty. */
+HS_MUST_USE hs_status hs__catalog_model_open(const hs_catalog_options *options, const hs_model_place *place,
+                                             hs_catalog_model *ret_model, hs_error *err);
+void hs__catalog_model_close(hs_catalog_model *model); /* an empty one is allowed */
+
+/* Serves the model under its name: adds it, or replaces the one of that name, which is then in `model`
+ * instead. A model without a `model` removes its name. Fails with HS_NOT_FOUND, or with HS_INVALID while the
+ * old model has users, and if it is the default and would be removed; then nothing changes. Must not run
+ * while requests do. */
+HS_MUST_USE hs_status hs__catalog_put(hs_catalog *catalog, hs_catalog_model *model, hs_error *err);
+
+/* Finds a model by name and keeps it from being replaced or removed until hs__catalog_release. NULL or "" is
+ * the default. Returns NULL if there is no such model. Any thread. */
+hs_catalog_model *hs__catalog_use(hs_catalog *catalog, const char *name);
+void hs__catalog_release(hs_catalog_model *model); /* NULL is allowed */

@@ -106,7 +106,7 @@ static int bench_main(const hs_command *command, int argc, char **argv)
     if (!st)
         st = hs__catalog_open(&options, &catalog, &err);
     if (!st)
-        st = rates_print(catalog.engines[0], options.n_threads, &err);
+        st = rates_print(catalog.models[0].engine, options.n_threads, &err);
     hs__catalog_close(&catalog);
     hs_runtime_destroy(options.runtime);
     return st ? hs__command_failed(command, &err) : HS_EXIT_DONE;

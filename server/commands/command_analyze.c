@@ -274,7 +274,7 @@ static hs_status answer_make(analyze_options *options, const char *body, hs_resp
     if (!st)
         st = hs_api_worker_create(catalog.api, &worker, err);
     if (!st) {
-        options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0]));
+        options->tokenizer = hs_tokenizer_kind(hs_model_tokenizer(catalog.models[0].model));
         request_answer(options, catalog.api, worker, format_choose(options), body, ret_response);
         if (options->data && ret_response->status == 200)
             st = data_write(options, catalog.api, worker, body, ret_response, err);

@@ -342,8 +342,8 @@ static hs_status job_fill(const corpus_options *o, const hs_catalog *catalog, hs
     hs_status st = interventions_load(&settings[HS__SETTING_INTERVENTIONS], interventions, err);
     if (st)
         return st;
-    job->model = catalog->models[0];
-    job->engine = catalog->engines[0];
+    job->model = catalog->models[0].model;
+    job->engine = catalog->models[0].engine;
     st = hs__corpus_settings_read(settings, job->model, &job->settings, &wrong, &why);
     if (!st) {
         st = filter_read(o, job, err);

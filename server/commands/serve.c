@@ -9,6 +9,14 @@
 #include <malloc.h>
 #include <string.h>
 
+static hs_status set_pull(const hs_option *option, const char *value, void *ret, hs_error *err)
+{
+    hs_server_options *options = ret;
+    (void)option, (void)value, (void)err;
+    options->pull = true;
+    return HS_OK;
+}
+
 #define BY_MEMORY SIZE_MAX
 #define AT(field) offsetof(hs_server_options, field)
 static const hs_option serve_options[] = {
@@ -56,6 +64,8 @@ static const hs_option serve_options[] = {
      HS_BACKEND_NAMES},
     {"precision", 0, "NAME", "of matrix products: fp32, or bf16 or int8 where the CPU has it (fp32)",
      hs__set_choice, AT(catalog.precision), 0, 0, HS_PRECISION_NAMES},
+    {"pull", 0, NULL, "fetch models that are named and not there from the hub, at the start and on request",
+     set_pull, 0, 0, 0, NULL},
     {"log", 0, "FORMAT", "text or json (text)", hs__set_choice, AT(log), 0, 0, "text|json"},
 };
 

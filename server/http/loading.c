@@ -1,11 +1,34 @@
 /* loading.c - the thread fills server->loading; the loop then takes it over in one step. */
 #include "server/http/loading.h"
 
+#include "server/base/log.h"
+#include "server/hub/hub_pull.h"
+
+/* Fetches the models of the command line that are given by a name of the hub and not in the cache. */
+static hs_status pull_missing(const hs_catalog_options *options, hs_error *err)
+{
+    const hs__pull_watch silent = {0};
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < hs__catalog_places(options) && !st; i++) {
+        const hs_model_place *place = hs__catalog_place(options, i);
+        char dir[PATH_MAX];
+        hs_hub_name name;
+        if (!place->n_dir || !hs_hub_name_parse(place->dir, place->n_dir, &name) ||
+            !hs__model_place_dir(place, dir, NULL))
+            continue;
+        hs__log("info", "fetching %s from the hub", name.repository);
+        st = hs__hub_pull(&name, &silent, dir, err);
+    }
+    return st;
+}
+
 static void load(uv_work_t *work)
 {
     hs_server *server = work->data;
     hs_loading *loading = &server->loading;
     const hs_server_options *o = server->options;
+    if (o->pull && pull_missing(&o->catalog, &loading->error))
+        return;
     if (hs__catalog_open(&o->catalog, &loading->catalog, &loading->error))
         return;
     const hs_tasks_options options = {
@@ -26,7 +49,10 @@ static void hash(uv_work_t *work)
 
 static void on_hashed(uv_work_t *work, int status)
 {
-    (void)work, (void)status;
+    hs_server *server = work->data;
+    (void)status;
+    server->loading.hashing = false;
+    hs__fetch_hashed(&server->fetch);
 }
 
 static void on_loaded(uv_work_t *work, int status)
@@ -38,7 +64,8 @@ static void on_loaded(uv_work_t *work, int status)
     server->tasks = loading->tasks;
     server->catalog = loading->catalog;
     loading->loaded(server);
-    if (server->state == HS_SERVER_SERVING)
+    loading->hashing = server->state == HS_SERVER_SERVING;
+    if (loading->hashing)
         uv_queue_work(&server->loop, &loading->work, hash, on_hashed);
 }
 

@@ -2,6 +2,7 @@
  * compute. docs/explanation/tour.md follows the first row from socket to reply. */
 #include "server/http/routes.h"
 
+#include "server/http/models_http.h"
 #include "server/http/probes.h"
 #include "server/http/runs_http.h"
 #include "server/http/viewer.h"
@@ -22,6 +23,31 @@ static const hs_route rows[] = {
      .place = HS_PLACE_WORKER,
      .operation = HS_MODELS,
      .about = "the models served"},
+    {.method = "POST",
+     .path = "/models",
+     .place = HS_PLACE_LOOP,
+     .answer = hs__models_answer_fetch,
+     .about = "fetches a model from the hub, or loads one again"},
+    {.method = "DELETE",
+     .path = "/models/{id}",
+     .place = HS_PLACE_LOOP,
+     .answer = hs__models_answer_remove,
+     .about = "no longer serves it; its files stay"},
+    {.method = "GET",
+     .path = "/pull",
+     .place = HS_PLACE_LOOP,
+     .answer = hs__models_answer_pull,
+     .about = "how far the last fetch is"},
+    {.method = "GET",
+     .path = "/pull/events",
+     .place = HS_PLACE_LOOP,
+     .answer = hs__models_answer_events,
+     .about = "how far it is, as it happens"},
+    {.method = "POST",
+     .path = "/pull/cancel",
+     .place = HS_PLACE_LOOP,
+     .answer = hs__models_answer_cancel,
+     .about = "ends it"},
     {.method = "GET",
      .path = "/openapi.json",
      .place = HS_PLACE_WORKER,

@@ -30,7 +30,7 @@ enum {
     HEADER_BYTES_MAX = 65536,           /* request line, headers, and a record of each argument and header */
     CONNECTIONS_TO_SHED = 64,           /* accepted over the limit and answered with 503 */
     DESCRIPTORS_RESERVED = 64,          /* for runs, models and the database */
-    THREADS_MORE = HS_DISK_THREADS + 2, /* one loads and hashes models, one serves probes */
+    THREADS_MORE = HS_DISK_THREADS + 2, /* one loads, hashes and fetches models, one serves probes */
 };
 
 /* ---- the end ---- */
@@ -56,7 +56,8 @@ static void server_stop(hs_server *server)
 static void on_check(uv_check_t *check)
 {
     hs_server *server = check->data;
-    if (server->state >= HS_SERVER_DRAINING && !server->n_connections && !server->loading.running)
+    if (server->state >= HS_SERVER_DRAINING && !server->n_connections && !server->loading.running &&
+        !server->fetch.running)
         server_stop(server);
 }
 
@@ -65,6 +66,7 @@ static void server_drain(hs_server *server)
 {
     server->state = HS_SERVER_DRAINING;
     hs__runs_stop(server->runs);
+    hs__fetch_cancel(&server->fetch);
     MHD_run(server->daemon); /* accepts pending connections */
     const int fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0)
@@ -290,6 +292,7 @@ static hs_status server_init(hs_server *server, const hs_server_options *options
     server->budget.max = options->client_memory_max;
     server->peers = (hs_peers){.all = &server->budget, .budget_max = options->client_memory_max / 2};
     server->disk.loop = &server->loop;
+    hs__fetch_init(&server->fetch);
     signal(SIGPIPE, SIG_IGN);
     pool_size_set(options->n_workers);
     hs__log_start(strcmp(options->log, "json") == 0);
@@ -302,6 +305,7 @@ static void server_finish(hs_server *server)
         _exit(server->exit_code); /* all acknowledged runs are on disk */
     uv_loop_close(&server->loop);
     hs__tasks_finish(&server->tasks);
+    hs__fetch_finish(&server->fetch);
     hs__catalog_close(&server->catalog);
     free(server->tokens);
 }

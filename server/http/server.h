@@ -20,6 +20,7 @@ typedef struct hs_server_options {
     const char *token_file, *cors_origin;     /* or NULL */
     const char *allow_hosts;                  /* separated by commas, or NULL */
     const char *log;                          /* "text" or "json" */
+    bool pull;                                /* models may be fetched from the hub */
 } hs_server_options;
 
 /* Returns the largest connections_max for which this process may open enough file descriptors, at least 1. */

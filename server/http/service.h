@@ -14,6 +14,7 @@
 
 #include "server/base/catalog.h"
 #include "server/http/disk.h"
+#include "server/http/fetch.h"
 #include "server/http/metrics.h"
 #include "server/http/peer.h"
 #include "server/http/route.h"
@@ -48,7 +49,7 @@ typedef struct hs_probe {
 typedef struct hs_loading {
     uv_work_t work;
     void (*loaded)(hs_server *server);
-    bool running;
+    bool running, hashing; /* the loop's */
     hs_catalog catalog;
     hs_tasks tasks;
     hs_error error;
@@ -74,6 +75,7 @@ struct hs_server {
     hs_catalog catalog; /* empty until it is loaded */
     hs_runs *runs;      /* NULL without a state folder */
     hs_tasks tasks;
+    hs_fetch fetch;
     hs_disk disk;
     hs_probe probe;
     size_t n_cores;

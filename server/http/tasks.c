@@ -124,7 +124,12 @@ static void batch_start(hs_tasks *tasks, hs_batch *batch)
 
 static void queue_serve(hs_tasks *tasks)
 {
-    while (tasks->first && tasks->n_idle) {
+    if (tasks->change && !tasks->n_running) {
+        void (*change)(void *data) = tasks->change;
+        tasks->change = NULL;
+        change(tasks->change_data);
+    }
+    while (!tasks->change && tasks->first && tasks->n_idle) {
         hs_batch *batch = tasks->idle[--tasks->n_idle];
         batch_fill(tasks, batch);
         batch_start(tasks, batch);
@@ -147,6 +152,24 @@ static void on_loop(uv_work_t *work, int status)
         task->done(task);
     }
     queue_serve(tasks);
+}
+
+bool hs__tasks_when_idle(hs_tasks *tasks, void (*change)(void *data), void *data)
+{
+    if (tasks->change)
+        return false;
+    tasks->change = change;
+    tasks->change_data = data;
+    queue_serve(tasks);
+    return true;
+}
+
+hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err)
+{
+    hs_status st = HS_OK;
+    for (size_t i = 0; i < tasks->options.n_workers && !st; i++)
+        st = hs_api_worker_update(tasks->batches[i].worker, tasks->api, err);
+    return st;
 }
 
 bool hs__tasks_submit(hs_tasks *tasks, hs_task *task)

@@ -72,8 +72,10 @@ struct hs_tasks {
     size_t n_idle;
     hs_task *first, *last; /* waiting */
     size_t n_queued;
-    size_t n_running;  /* running batches */
-    uint64_t n_shared; /* tasks so far that shared a pass */
+    size_t n_running;           /* running batches */
+    uint64_t n_shared;          /* tasks so far that shared a pass */
+    void (*change)(void *data); /* waits for the workers to be idle, or NULL */
+    void *change_data;
 };
 
 /* Creates the workers. Any thread, before the first submit. On failure tasks is finished. */
@@ -83,6 +85,11 @@ void hs__tasks_finish(hs_tasks *tasks); /* no task may be inside; zeroed is allo
 
 /* Queues a task. Returns false if the queue is full and the task was not admitted before. */
 HS_MUST_USE bool hs__tasks_submit(hs_tasks *tasks, hs_task *task);
+/* Calls `change` on the loop as soon as no worker computes; queued tasks start afterwards. It may change what
+ * workers use. Returns false if another change waits. */
+HS_MUST_USE bool hs__tasks_when_idle(hs_tasks *tasks, void (*change)(void *data), void *data);
+/* Prepares every worker for changed models. Only inside such a change. */
+HS_MUST_USE hs_status hs__tasks_update_workers(hs_tasks *tasks, hs_error *err);
 /* Ends a task early; `done` follows. A waiting task ends at once, a task alone in its batch within one layer,
  * others with their batch. Only the first call has an effect. Ignores tasks that are outside. */
 void hs__tasks_cancel(hs_task *task, hs_task_end end);

@@ -5,14 +5,14 @@
 hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret,
                             hs__setting *ret_wrong, hs_error *err)
 {
-    const size_t model = hs__catalog_find(c->options, row->model);
-    if (model == SIZE_MAX)
+    ret->served = hs__catalog_use(c->catalog, row->model);
+    if (!ret->served)
         return hs_fail(
             err, HS_NOT_FOUND,
             "this server no longer serves the model '%.100s'; start it with that model, or delete the run",
             row->model);
     ret->job = (hs__corpus_job){
-        .model = c->catalog->models[model], .engine = c->catalog->engines[model], .model_name = row->model};
+        .model = ret->served->model, .engine = ret->served->engine, .model_name = row->model};
     const char *texts[HS__SETTINGS];
     hs_error why = {0};
     json_t *given = json_loads(row->settings, 0, NULL);
@@ -24,6 +24,13 @@ hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_pl
         return hs_fail(err, st, "%s%s", hs__setting_field(*ret_wrong)->name, why.text);
     *ret_wrong = HS__SETTINGS;
     return hs__requirements_measure(&ret->job, &ret->needs, err);
+}
+
+void hs__run_plan_finish(hs__run_plan *plan)
+{
+    hs__corpus_settings_finish(&plan->job.settings);
+    hs__catalog_release(plan->served);
+    plan->served = NULL;
 }
 
 uint64_t hs__runs_memory(const hs_runs *c)

@@ -242,7 +242,7 @@ static bool run_one(hs_runs *c, const hs__run_row *row, hs__run_plan *plan)
             hs__log("error", "corpus run %s was cancelled and has no report: %s", row->id, why.text);
         pthread_mutex_lock(&c->lock);
     }
-    hs__corpus_settings_finish(&plan->job.settings);
+    hs__run_plan_finish(plan);
     return run_end(c, row, st, &err);
 }
 

@@ -43,8 +43,7 @@ hs_status hs__runs_open(const char *dir, size_t n_workers, uint64_t bytes_max, h
     return HS_OK;
 }
 
-hs_status hs__runs_start(hs_runs *c, const hs_catalog *catalog, const hs_catalog_options *options,
-                         hs_error *err)
+hs_status hs__runs_start(hs_runs *c, hs_catalog *catalog, const hs_catalog_options *options, hs_error *err)
 {
     c->catalog = catalog;
     c->options = options;

@@ -14,7 +14,7 @@ struct hs_runs {
     size_t n_workers;
     uint64_t bytes_max;
     int lock_fd; /* locked while this server uses the folder */
-    const hs_catalog *catalog;
+    hs_catalog *catalog;
     const hs_catalog_options *options;
     pthread_t thread;
     bool started;
@@ -50,6 +50,7 @@ typedef struct hs__run_row {
 
 /* The job that a row describes, and what it needs. */
 typedef struct hs__run_plan {
+    hs_catalog_model *served; /* in use until hs__run_plan_finish */
     hs__corpus_job job;
     hs__requirements needs;
 } hs__run_plan;
@@ -106,6 +107,8 @@ HS_MUST_USE hs_status hs__run_folders_open(hs_runs *c, hs_error *err);
  * too large. */
 HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan,
                                         hs__setting *ret_wrong, hs_error *err);
+/* Also after hs__run_plan_make failed: the model may be removed again. */
+void hs__run_plan_finish(hs__run_plan *plan);
 /* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */
 uint64_t hs__runs_memory(const hs_runs *c);
 

@@ -35,9 +35,10 @@ struct hs_upload {
 /* Returns false if there is no such model. */
 static bool model_read(const hs_runs *c, const char *text, hs__run_row *ret)
 {
-    const hs_model_place *first = hs__catalog_place(c->options, 0);
-    snprintf(ret->model, sizeof ret->model, "%s", *text ? text : first->name);
-    return hs__catalog_find(c->options, ret->model) != SIZE_MAX;
+    hs_catalog_model *model = hs__catalog_use(c->catalog, text);
+    snprintf(ret->model, sizeof ret->model, "%s", model ? model->name : text);
+    hs__catalog_release(model);
+    return model != NULL;
 }
 
 static hs_status settings_write(const char *const texts[HS__SETTINGS], hs__run_row *ret,
@@ -184,7 +185,7 @@ hs_status hs__upload_begin(hs_runs *c, const hs_run_request *request, uint64_t b
     hs__run_plan plan = {0};
     hs_status st = request_read(c, request, &row, &plan, ret_option, err);
     const hs__input_format input = plan.job.settings.input;
-    hs__corpus_settings_finish(&plan.job.settings);
+    hs__run_plan_finish(&plan);
     if (st)
         return st;
     hs_upload *u = calloc(1, sizeof *u);

@@ -1,8 +1,8 @@
 /* hub_transfer.c - the hub's three questions over libcurl: what is there, what is this file, its bytes. */
-#include "server/commands/hub_transfer.h"
+#include "server/hub/hub_transfer.h"
 
 #include "server/base/version.h"
-#include "server/commands/lazy_curl.h"
+#include "server/hub/lazy_curl.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* lazy_curl.c - finds libcurl's functions by name. The library stays loaded until the program ends. */
-#include "server/commands/lazy_curl.h"
+#include "server/hub/lazy_curl.h"
 
 #include <dlfcn.h>
 

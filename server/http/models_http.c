@@ -1,0 +1,212 @@
+/* models_http.c - POST /models, DELETE /models/{name} and /pull: the served models change while the service
+ * runs. Only servers started with --pull take these requests. */
+#include "server/http/models_http.h"
+
+#include "model/clock.h"
+#include "server/http/stream.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { BODY_BYTES_MAX = 4096, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
+
+static const char *const state_names[] = {"none", "downloading", "loading", "done", "failed", "cancelled"};
+
+/* Returns true if models may change; else refuses the exchange. */
+static bool allowed(hs_exchange *x)
+{
+    const hs_server *server = x->server;
+    if (!server->options->pull) {
+        hs__exchange_refuse(
+            x, MHD_HTTP_NOT_IMPLEMENTED,
+            "This server does not change its models. Start it with --pull to fetch models by name.");
+        return false;
+    }
+    if (server->state == HS_SERVER_SERVING)
+        return true;
+    x->retry_after = "1";
+    hs__exchange_refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                        server->state == HS_SERVER_LOADING
+                            ? "The models are still loading. Try again in a few seconds."
+                            : "The server is stopping.");
+    return false;
+}
+
+/* Returns the progress as JSON, or NULL if memory is short. */
+static char *progress_text(hs_fetch *fetch, bool *ret_over)
+{
+    hs_fetch_progress p;
+    hs__fetch_progress_read(fetch, &p);
+    *ret_over = p.state != HS_FETCH_DOWNLOADING && p.state != HS_FETCH_LOADING;
+    json_t *json = json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state],
+                             "name", *p.asked ? p.asked : NULL, "model", *p.model ? p.model : NULL, "file",
+                             *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes, "file_bytes",
+                             (json_int_t)p.n_bytes_all, "bytes_received", (json_int_t)p.n_received, "error",
+                             *p.error ? p.error : NULL);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return text;
+}
+
+static void answer_progress(hs_exchange *x, int status)
+{
+    bool over;
+    char *text = progress_text(&x->server->fetch, &over);
+    if (text)
+        hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
+    else
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+}
+
+static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_error *err)
+{
+    if (st == HS_CANCELLED)
+        x->retry_after = "2";
+    hs__exchange_refuse_at(x, st == HS_CANCELLED ? MHD_HTTP_CONFLICT : MHD_HTTP_UNPROCESSABLE_CONTENT,
+                           pointer, "%s", err->text);
+}
+
+/* Reads {"name": "..."}. Returns NULL if it refused; else the caller frees the object. */
+static json_t *body_read(hs_exchange *x)
+{
+    static const char *const wanted = "expected a JSON object such as {\"name\": \"org/name\"}";
+    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
+    json_error_t error;
+    if (!type || strncasecmp(type, "application/json", 16) != 0) {
+        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/json.");
+        return NULL;
+    }
+    json_t *body = x->body_bytes <= BODY_BYTES_MAX ? json_loadb(x->body_bytes ? x->body : "", x->body_bytes,
+                                                                JSON_REJECT_DUPLICATES, &error)
+                                                   : NULL;
+    if (!body) {
+        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is no JSON of at most %d bytes: %s",
+                            BODY_BYTES_MAX, wanted);
+        return NULL;
+    }
+    const json_t *name = json_object_get(body, "name");
+    if (json_object_size(body) == 1 && json_is_string(name) &&
+        strlen(json_string_value(name)) == json_string_length(name))
+        return body;
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, name ? "/name" : "", "%s", wanted);
+    json_decref(body);
+    return NULL;
+}
+
+void hs__models_answer_fetch(hs_exchange *x)
+{
+    hs_error err = {0};
+    json_t *body = allowed(x) ? body_read(x) : NULL;
+    if (!body)
+        return;
+    const hs_status st = hs__fetch_start(x->server, json_string_value(json_object_get(body, "name")), &err);
+    json_decref(body);
+    if (st) {
+        refuse(x, st, "/name", &err);
+        return;
+    }
+    snprintf(x->location, sizeof x->location, "/pull");
+    answer_progress(x, MHD_HTTP_ACCEPTED);
+}
+
+/* ---- removing ---- */
+
+static void on_removed(void *data, hs_status st, const hs_error *err)
+{
+    hs_exchange *x = data;
+    if (st == HS_NOT_FOUND)
+        hs__exchange_refuse(x, MHD_HTTP_NOT_FOUND, "%s. GET /models lists all models.", err->text);
+    else if (st)
+        hs__exchange_refuse(x, MHD_HTTP_CONFLICT, "The model stays: %s.", err->text);
+    else
+        hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
+    hs__exchange_resume(x);
+}
+
+void hs__models_answer_remove(hs_exchange *x)
+{
+    hs_error err = {0};
+    if (!allowed(x))
+        return;
+    const hs_status st = hs__fetch_remove(x->server, x->path + strlen("/models/"), on_removed, x, &err);
+    if (st)
+        refuse(x, st, NULL, &err);
+    else
+        hs__exchange_suspend(x);
+}
+
+/* ---- progress ---- */
+
+void hs__models_answer_pull(hs_exchange *x)
+{
+    if (allowed(x))
+        answer_progress(x, MHD_HTTP_OK);
+}
+
+void hs__models_answer_cancel(hs_exchange *x)
+{
+    if (!allowed(x))
+        return;
+    hs__fetch_cancel(&x->server->fetch);
+    answer_progress(x, MHD_HTTP_OK);
+}
+
+/* State of one client that watches a fetch. */
+typedef struct watcher {
+    hs_fetch *fetch;
+    char *last; /* last event; NULL: none yet */
+    uint64_t sent_ns;
+    bool over;
+} watcher;
+
+/* Writes the next event if the progress changed and the last event is EVENT_MS ago. */
+static ssize_t event_fill(void *data, char *to, size_t n_max)
+{
+    watcher *w = data;
+    const uint64_t now = hs_clock_ns(), quiet_ms = (now - w->sent_ns) / 1000000;
+    if (w->over)
+        return HS_STREAM_END;
+    if (w->last && quiet_ms < EVENT_MS)
+        return 0;
+    char *text = progress_text(w->fetch, &w->over);
+    int n = 0;
+    if (text && (!w->last || strcmp(text, w->last) != 0))
+        n = snprintf(to, n_max, "data: %s\n\n", text);
+    else if (!text || w->over)
+        n = HS_STREAM_END;
+    else if (quiet_ms >= HEARTBEAT_MS) /* detects clients that left */
+        n = snprintf(to, n_max, ":\n\n");
+    free(w->last);
+    w->last = text;
+    if (n > 0)
+        w->sent_ns = now;
+    return n < (int)n_max ? n : HS_STREAM_END;
+}
+
+static void watcher_end(void *data)
+{
+    watcher *w = data;
+    free(w->last);
+    free(w);
+}
+
+void hs__models_answer_events(hs_exchange *x)
+{
+    if (!allowed(x))
+        return;
+    hs_stream_source source = {event_fill, watcher_end, calloc(1, sizeof(watcher))};
+    watcher *w = source.data;
+    if (!w) {
+        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
+        return;
+    }
+    w->fetch = &x->server->fetch;
+    hs__stream_begin(x, MHD_SIZE_UNKNOWN, &source);
+    if (!x->prepared)
+        return;
+    x->close = true; /* the stream ends with the connection */
+    hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
+}

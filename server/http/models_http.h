@@ -1,0 +1,10 @@
+/* models_http.h - the functions of the routes that change the served models. All run on the loop. */
+#pragma once
+
+#include "server/http/exchange.h"
+
+void hs__models_answer_fetch(hs_exchange *exchange);
+void hs__models_answer_remove(hs_exchange *exchange);
+void hs__models_answer_pull(hs_exchange *exchange);
+void hs__models_answer_events(hs_exchange *exchange);
+void hs__models_answer_cancel(hs_exchange *exchange);

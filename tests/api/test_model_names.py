@@ -1,0 +1,141 @@
+"""Models by name while the server runs: fetched from a stand-in of the hub, loaded again, removed; and at the start."""
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from conftest import MINI
+from hub import Hub
+
+FILES = {name: (Path(MINI) / name).read_bytes() for name in ("config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors")}
+NAME = "org/small-bert"
+TEXT = {"text": "The old bridge [MASK] closed.", "outputs": ["predictions"]}
+
+
+@pytest.fixture(scope="module")
+def hub():
+    running = Hub({NAME: dict(FILES), "org/empty": {"README.md": b""}})
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def place(hub, tmp_path):
+    return {**os.environ, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub"), "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def server(start_server, place):
+    return start_server("--pull", environment=place)
+
+
+def names(server):
+    return [model["name"] for model in server.get("/models").json()["models"]]
+
+
+def events(server):
+    lines = server.get("/pull/events").body.decode().splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+
+
+def fetch(server, name):
+    answer = server.post("/models", {"name": name})
+    assert answer.status == 202, answer.body
+    assert answer.headers["Location"] == "/pull"
+    return events(server)[-1]
+
+
+def test_a_model_is_fetched_served_and_removed(server):
+    assert server.get("/pull").json()["state"] == "none"
+    last = fetch(server, NAME)
+    assert last["state"] == "done" and last["model"] == "small-bert" and last["error"] is None
+    assert last["bytes_received"] >= len(FILES["model.safetensors"])
+    assert names(server) == ["mini", "small-bert"]
+    said = [server.post("/analyze", {**TEXT, "model": model}).json()["predictions"] for model in names(server)]
+    assert said[0] == said[1]
+    assert server.request("DELETE", "/models/small-bert").status == 204
+    assert names(server) == ["mini"]
+    assert server.post("/analyze", {**TEXT, "model": "small-bert"}).status == 404
+    assert server.request("DELETE", "/models/small-bert").status == 404
+    assert fetch(server, NAME)["bytes_received"] == 0  # the files stayed
+    assert names(server) == ["mini", "small-bert"]
+
+
+def test_models_change_while_requests_run(server):
+    wrong, over = [], threading.Event()
+
+    def ask():
+        while not over.is_set():
+            answer = server.post("/analyze", TEXT)
+            if answer.status != 200:
+                wrong.append(answer.body)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        assert fetch(server, NAME)["state"] == "done"
+        assert fetch(server, "mini")["state"] == "done"  # the default, loaded again
+        assert server.request("DELETE", "/models/small-bert").status == 204
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_one_change_at_a_time_and_cancelled(server, hub):
+    hub.slow_until = threading.Event()
+    try:
+        assert server.post("/models", {"name": NAME}).status == 202
+        refused = server.post("/models", {"name": "org/other"})
+        assert refused.status == 409 and "Retry-After" in refused.headers
+        assert server.request("DELETE", "/models/mini").status == 409
+        assert server.post("/pull/cancel", b"").status == 200
+        assert events(server)[-1]["state"] == "cancelled"
+    finally:
+        hub.slow_until.set()
+        hub.slow_until = None
+    assert names(server) == ["mini"]
+
+
+@pytest.mark.parametrize("name, said", [("org/missing", "org/missing"), ("org/empty", "config.json")])
+def test_what_cannot_be_fetched_says_why(server, name, said):
+    last = fetch(server, name)
+    assert last["state"] == "failed" and said in last["error"]
+    assert names(server) == ["mini"]
+
+
+def test_what_is_refused(server):
+    for body, status, pointer in [({"name": "no name"}, 422, "/name"), ({"name": 3}, 422, "/name"), ({}, 422, ""),
+                                  ({"name": NAME, "more": 1}, 422, "/name"), (b"{", 400, None)]:
+        answer = server.post("/models", body)
+        assert answer.status == status, answer.body
+        if pointer is not None:
+            assert answer.json()["pointer"] == pointer
+    assert server.post("/models", b'{"name": "org/name"}', headers={"Content-Type": "text/plain"}).status == 415
+    stays = server.request("DELETE", "/models/mini")
+    assert stays.status == 409 and "default" in stays.json()["detail"]
+
+
+def test_without_pull_nothing_changes(start_server, place, hub):
+    server = start_server(environment=place)
+    before = len(hub.requests)
+    for method, path in [("POST", "/models"), ("DELETE", "/models/mini"), ("GET", "/pull"), ("GET", "/pull/events"), ("POST", "/pull/cancel")]:
+        answer = server.request(method, path, b'{"name": "org/small-bert"}', {"Content-Type": "application/json"})
+        assert answer.status == 501 and "--pull" in answer.json()["detail"]
+    assert len(hub.requests) == before
+
+
+def test_the_token_is_asked_for(start_server, place, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-secret-of-some-letters\n")
+    server = start_server("--pull", "--token-file", str(tokens), environment=place)
+    assert server.post("/models", {"name": NAME}).status == 401
+    assert server.request("DELETE", "/models/mini").status == 401
+
+
+def test_a_name_on_the_command_line_is_fetched_at_the_start(start_server, place):
+    server = start_server("--pull", "--model", NAME, environment=place)
+    assert names(server) == ["small-bert"]
