@@ -94,7 +94,8 @@ HS_MUST_USE hs_status hs_corpus_batch_begin(hs_corpus_stats *stats, const hs_cor
 
 /* Figures of one head in one text at the main threshold, as in hs_head_summary. */
 typedef struct hs_corpus_observation {
-    uint64_t high_pairs;
+    uint64_t high_pairs, repeated_pairs, same_sentence_pairs;
+    uint64_t distance_sum;                                                 /* of high pairs */
     float repeated_share, same_sentence_share, mean_distance, focal_share; /* NAN when E is empty */
     float separator_attention;
 } hs_corpus_observation;

@@ -344,6 +344,9 @@ static float share_of(uint64_t part, uint64_t size)
 static void observe_similarity(const head_tally *tally, hs_corpus_observation *ret)
 {
     ret->high_pairs = tally->high;
+    ret->repeated_pairs = tally->repeated;
+    ret->same_sentence_pairs = tally->same_sentence;
+    ret->distance_sum = tally->distances;
     ret->repeated_share = share_of(tally->repeated, tally->high);
     ret->same_sentence_share = share_of(tally->same_sentence, tally->high);
     ret->mean_distance = share_of(tally->distances, tally->high);

@@ -53,24 +53,32 @@ static hs_status json_find(const char *field, const char *record, size_t n, hs__
 
 /* ---- rows ---- */
 
-static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
+/* Copies a column of a row of n bytes to `to`, which holds n + 1. what: "text" or "label". */
+static hs_status column_copy(const hs__record_layout *layout, size_t column, const char *what,
+                             const char *record, size_t n, char *to, size_t *ret_n, hs__record_text *ret)
 {
     hs__csv_row row = {record, n, layout->delimiter, 0};
+    for (size_t k = 0; k <= column; k++) {
+        if (row.at > row.n_bytes) {
+            snprintf(ret->why, sizeof ret->why, "a row of %zu fields; the %s is in number %zu", k, what,
+                     column + 1);
+            return HS_BAD_REQUEST;
+        }
+        if (!hs__csv_next_field(&row, to, ret_n))
+            return none(ret, "a quotation mark that is not closed, or closed before its field ends");
+    }
+    return HS_OK;
+}
+
+static hs_status row_find(const hs__record_layout *layout, const char *record, size_t n, hs__record_text *ret)
+{
+    size_t n_field = 0;
     ret->copy = malloc(n + 1);
     if (!ret->copy)
         return HS_NO_MEMORY;
-    size_t n_field = 0;
-    for (size_t k = 0; k <= layout->column; k++) {
-        if (row.at > row.n_bytes) {
-            snprintf(ret->why, sizeof ret->why, "a row of %zu fields; the text is in number %zu", k,
-                     layout->column + 1);
-            return HS_BAD_REQUEST;
-        }
-        if (!hs__csv_next_field(&row, ret->copy, &n_field))
-            return none(ret, "a quotation mark that is not closed, or closed before its field ends");
-    }
+    const hs_status st = column_copy(layout, layout->column, "text", record, n, ret->copy, &n_field, ret);
     ret->text = (hs_text){ret->copy, n_field};
-    return HS_OK;
+    return st;
 }
 
 /* ---- CoNLL-U ---- */
@@ -147,6 +155,43 @@ hs_status hs__record_text_find(const hs__record_layout *layout, const char *fiel
     default:
         return HS_OK;
     }
+}
+
+/* ---- labels ---- */
+
+static hs_status json_label(const char *field, hs__record_text *value, char **ret)
+{
+    char number[32];
+    const json_t *label = json_is_object(value->json) ? member_find(value->json, field) : NULL;
+    if (json_is_integer(label))
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(label));
+    if (!json_is_integer(label) && !json_is_string(label)) {
+        snprintf(value->why, sizeof value->why, "no label: %.64s must be a string or an integer", field);
+        return HS_BAD_REQUEST;
+    }
+    *ret = strdup(json_is_string(label) ? json_string_value(label) : number);
+    return *ret ? HS_OK : HS_NO_MEMORY;
+}
+
+hs_status hs__record_label_find(const hs__record_layout *layout, const char *field, const char *record,
+                                size_t n_bytes, hs__record_text *value, char **ret)
+{
+    size_t n = 0;
+    *ret = NULL;
+    if (layout->format != HS__FORMAT_CSV && layout->format != HS__FORMAT_TSV)
+        return json_label(field, value, ret);
+    char *label = malloc(n_bytes + 1);
+    if (!label)
+        return HS_NO_MEMORY;
+    const hs_status st =
+        column_copy(layout, layout->label_column, "label", record, n_bytes, label, &n, value);
+    if (st) {
+        free(label);
+        return st;
+    }
+    label[n] = '\0';
+    *ret = label;
+    return HS_OK;
 }
 
 void hs__record_text_finish(hs__record_text *value)

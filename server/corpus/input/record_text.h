@@ -18,4 +18,9 @@ typedef struct hs__record_text {
  * value. Call hs__record_text_finish after a failure too. The text may be invalid UTF-8. */
 HS_MUST_USE hs_status hs__record_text_find(const hs__record_layout *layout, const char *field,
                                            const char *record, size_t n_bytes, hs__record_text *ret_value);
+/* Finds the label of a record whose text was found: a string or an integer, as text. Release *ret_label with
+ * free. HS_BAD_REQUEST: there is none; value->why is the reason. HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__record_label_find(const hs__record_layout *layout, const char *field,
+                                            const char *record, size_t n_bytes, hs__record_text *value,
+                                            char **ret_label);
 void hs__record_text_finish(hs__record_text *value);

@@ -241,6 +241,25 @@ static hs__text_format format_guess(const peek *p, hs__record_layout *ret)
     return looks_rows(p, "\t,;", 2, ret) ? ret->format : HS__FORMAT_TEXT;
 }
 
+/* Finds the column of labels. HS_INVALID: the format has no labels, or the header lacks the column. */
+static hs_status label_layout(const char *path, const peek *p, hs__text_format format, hs__record_layout *ret,
+                              hs_error *err)
+{
+    hs__record_layout of_label;
+    size_t n_columns;
+    if (format == HS__FORMAT_JSONL || format == HS__FORMAT_JSON || !p->n)
+        return HS_OK;
+    if (format != HS__FORMAT_CSV && format != HS__FORMAT_TSV)
+        return hs_fail(err, HS_INVALID,
+                       "'%s' is read as %s, which has no labels: give JSON lines, a JSON array, CSV or TSV "
+                       "with the label_field '%s'",
+                       path, hs__input_format_name(format), p->field);
+    if (!column_find(p, ret->delimiter, &of_label, &n_columns))
+        return hs_fail(err, HS_INVALID, "'%s' has no column '%s' for the label_field", path, p->field);
+    ret->label_column = of_label.column;
+    return HS_OK;
+}
+
 hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, const hs__input_format *given,
                                  hs__record_layout *ret, hs_error *err)
 {
@@ -261,5 +280,7 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
                      hs__input_format_name(format), given->field);
     ret->format = format;
+    if (!st && *given->label_field)
+        st = label_layout(path, &(peek){bytes, n, given->label_field}, format, ret, err);
     return st;
 }

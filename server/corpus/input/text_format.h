@@ -30,8 +30,9 @@ typedef enum hs__text_format {
 
 /* The format of an input as an option gives it. */
 typedef struct hs__input_format {
-    hs__text_format format;      /* AUTO: detected for each file */
-    char field[HS__FIELD_BYTES]; /* name in objects, or header of a column; "": text */
+    hs__text_format format;            /* AUTO: detected for each file */
+    char field[HS__FIELD_BYTES];       /* name in objects, or header of a column; "": text */
+    char label_field[HS__FIELD_BYTES]; /* the same of a text's label; "": texts have none */
 } hs__input_format;
 
 const char *hs__input_format_name(hs__text_format format); /* "jsonl" */
@@ -44,6 +45,7 @@ typedef struct hs__record_layout {
     hs__text_format format; /* not AUTO */
     char delimiter;         /* of csv and tsv */
     size_t column;          /* the text's, from 0 */
+    size_t label_column;    /* the label's, if there are labels */
 } hs__record_layout;
 
 /* Detects the layout of a file from its path and its first HS__FORMAT_PEEK bytes, fewer if it is shorter.

@@ -3,6 +3,7 @@
 
 #include "server/base/atomic_files.h"
 #include "server/base/version.h"
+#include "server/corpus/report/label_counts.h"
 #include "server/corpus/report/report_arrays.h"
 #include "server/corpus/report/syntax_counts.h"
 
@@ -12,11 +13,6 @@
 
 /* Larger ones, and maps of [window][window], are in report.npz only. */
 #define JSON_ELEMENTS_MAX ((size_t)1 << 18)
-
-json_t *hs__report_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
 
 /* ---- arrays ---- */
 
@@ -50,19 +46,23 @@ bool hs__report_lists(const hs_corpus_array *array)
     return array->n_elements <= JSON_ELEMENTS_MAX && !is_map(array);
 }
 
-static bool arrays_add(json_t *report, const hs_corpus_stats *stats, bool has_syntax)
+static bool arrays_add(json_t *report, const hs__corpus_results *results)
 {
-    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
-    const size_t n = hs_corpus_arrays(stats, arrays);
+    hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX + HS_LABELS_ARRAYS_MAX];
+    const size_t n_stats = hs_corpus_arrays(results->stats, arrays);
+    const size_t n = n_stats + (results->labels ? hs_labels_arrays(results->labels, arrays + n_stats) : 0);
     double *values = malloc(JSON_ELEMENTS_MAX * sizeof *values); /* or int64_t */
     for (size_t i = 0; values && i < n; i++) {
         size_t at = 0;
         if (!hs__report_lists(&arrays[i]))
             continue;
-        hs_corpus_array_read(stats, &arrays[i], 0, arrays[i].n_elements, values);
+        if (i < n_stats)
+            hs_corpus_array_read(results->stats, &arrays[i], 0, arrays[i].n_elements, values);
+        else
+            hs_labels_array_read(results->labels, &arrays[i], 0, arrays[i].n_elements, values);
         json_object_set_new(report, arrays[i].name, nested(&arrays[i], 0, values, &at));
     }
-    json_object_set_new(report, "arrays", hs__report_arrays_json(arrays, n, has_syntax));
+    json_object_set_new(report, "arrays", hs__report_arrays_json(arrays, n, results->syntax != NULL));
     free(values);
     return values != NULL;
 }
@@ -239,7 +239,8 @@ static const struct {
     {"sentence_ends", "null"},        {"field", "null"},
     {"similarity_space", "\"head\""}, {"head_distances", "null"},
     {"masked_share", "0.0"},          {"mask_seed", "null"},
-    {"interventions", "[]"},
+    {"interventions", "[]"},          {"label_field", "null"},
+    {"effects_share", "0.0"},
 };
 
 /* Sets to[name] to from[key], null if that is missing. */
@@ -328,7 +329,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
 {
     const hs_corpus_options o = hs_corpus_stats_options(results->stats);
     json_t *report = json_pack("{so}", "provenance", provenance_json(results, &o));
-    if (!report || !arrays_add(report, results->stats, results->syntax != NULL)) {
+    if (!report || !arrays_add(report, results)) {
         json_decref(report);
         return NULL;
     }
@@ -344,6 +345,10 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
         json_object_set_new(report, "masked", masked_json(results->stats));
     if (results->syntax)
         json_object_set_new(report, "syntax", syntax_json(results->syntax, &o));
+    if (results->labels)
+        json_object_set_new(
+            report, "labels",
+            hs__labels_json(results->labels, json_object_get(results->names, HS__CORPUS_LABELS), &o));
     json_object_set_new(report, "examples", examples_json(results, &o));
     if (json_is_object(json_object_get(results->names, HS__CORPUS_ONE_TEXT)))
         json_object_set(report, "one_text", json_object_get(results->names, HS__CORPUS_ONE_TEXT));
@@ -354,8 +359,7 @@ json_t *hs__corpus_report_json(hs__corpus_results *results)
 }
 
 typedef struct writing {
-    const hs_corpus_stats *stats;
-    const hs_syntax *syntax; /* or NULL */
+    const hs__corpus_results *results;
     const json_t *report;
 } writing;
 
@@ -371,7 +375,7 @@ static hs_status npz_write(FILE *file, void *data, hs_error *err)
 {
     const writing *w = data;
     char *text = json_dumps(json_object_get(w->report, "provenance"), JSON_COMPACT | JSON_REAL_PRECISION(12));
-    const hs_status st = text ? hs__corpus_npz_write(file, w->stats, w->syntax, text, err)
+    const hs_status st = text ? hs__corpus_npz_write(file, w->results, text, err)
                               : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     free(text);
     return st;
@@ -380,13 +384,13 @@ static hs_status npz_write(FILE *file, void *data, hs_error *err)
 static hs_status html_write(FILE *file, void *data, hs_error *err)
 {
     const writing *w = data;
-    return hs__corpus_html_write(file, w->stats, w->report, err);
+    return hs__corpus_html_write(file, w->results->stats, w->report, err);
 }
 
 hs_status hs__corpus_report_write(hs__corpus_results *results, const char *dir, const atomic_int *stop,
                                   hs_error *err)
 {
-    writing w = {results->stats, results->syntax, hs__corpus_report_json(results)};
+    writing w = {results, hs__corpus_report_json(results)};
     if (!w.report)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
     hs_status st = hs__file_replace(dir, HS__REPORT_NPZ, stop, npz_write, &w, err);

@@ -23,14 +23,11 @@ json_t *hs__corpus_report_json(hs__corpus_results *results);
 /* Returns true if report.json has this array. Large arrays and maps are only in report.npz. */
 bool hs__report_lists(const hs_corpus_array *array);
 
-/* Returns a JSON number; null for NAN. */
-json_t *hs__report_number(double value);
-
 /* Returns [{claim, paper, measured, criterion, holds}]; holds is null if the run cannot decide it. */
 json_t *hs__corpus_findings(const hs_corpus_stats *stats, bool is_causal);
 
-/* Writes report.npz. syntax may be NULL. provenance: JSON text for the array of that name. */
-HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs_corpus_stats *stats, const hs_syntax *syntax,
+/* Writes report.npz. provenance: JSON text for the array of that name. */
+HS_MUST_USE hs_status hs__corpus_npz_write(FILE *file, const hs__corpus_results *results,
                                            const char *provenance, hs_error *err);
 HS_MUST_USE hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report,
                                             hs_error *err);

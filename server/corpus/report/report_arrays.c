@@ -11,6 +11,7 @@
 #define LAYERS "layer token_position token_position"
 #define HEAD   "layer head"
 #define FOCUS  "layer rank"
+#define LABEL  "label outcome layer head"
 
 static const struct described {
     const char *name, *axes, *unit, *meaning;
@@ -104,7 +105,30 @@ static const struct described {
     {"masked_tokens", "", "tokens", "masked tokens"},
     {"masked_right", "", "tokens", "masked tokens that the model found"},
     {"masked_loss_sum", "", "nats", "-ln p of masked tokens, summed"},
+    {"label_confusion", "label predicted_label", "texts", "texts by their label and the predicted one"},
+    {"label_loss_sum", "label", "nats", "-ln p of the text's label, summed over its texts"},
+    {"label_bin_texts", "bin_of_10", "texts", "texts by the probability of the predicted label"},
+    {"label_bin_right", "bin_of_10", "texts", "of these, those that the model labels right"},
+    {"label_bin_confidence_sum", "bin_of_10", "probability",
+     "of the predicted label, summed over these texts"},
+    {"label_high", LABEL, "pairs", "high of the texts of a label that the model labels wrong, and right"},
+    {"label_repeated", LABEL, "pairs", "repeated of these texts"},
+    {"label_same_sentence", LABEL, "pairs", "same_sentence of these texts"},
+    {"label_distance_sum", LABEL, "tokens", "distances of high pairs of these texts, summed"},
+    {"label_texts_with_high", LABEL, "texts", "texts_with_high of these texts"},
+    {"label_focal_share_sum", LABEL, "share of pairs", "focal_share_sum of these texts"},
+    {"label_separator_sum", LABEL, "share of attention",
+     "attention on the first token, separators and sentence ends, summed over these texts"},
+    {"label_effect_texts", "label", "texts", "texts of a label whose heads were switched off in turn"},
+    {"label_effect_sum", "label layer head", "logit",
+     "change of the label's logit without the head, summed over these texts"},
+    {"label_effect_squares", "label layer head", "squared logit", "the squares of these changes, summed"},
+    {"label_effect_kl_sum", "label layer head", "nats",
+     "divergence of all labels' probabilities without the head, summed over these texts"},
 };
+
+/* Of labelled texts, in report.npz; report.json has the names in `labels`. */
+static const struct described label_names = {"label_names", "label", "name", "names of the labels"};
 
 /* Of CoNLL-U input, in report.npz alone. */
 static const struct described syntax_rows[] = {
@@ -144,6 +168,8 @@ json_t *hs__report_arrays_json(const hs_corpus_array *arrays, size_t n, bool has
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
             if (strcmp(rows[k].name, arrays[i].name) == 0)
                 row_add(object, &rows[k]);
+    if (json_object_get(object, "label_confusion"))
+        row_add(object, &label_names);
     for (size_t k = 0; has_syntax && k < sizeof syntax_rows / sizeof *syntax_rows; k++)
         row_add(object, &syntax_rows[k]);
     return object;

@@ -12,6 +12,7 @@
 #include "server/base/viewer_files.h"
 #include "server/corpus/report/attention_profile.h"
 #include "server/corpus/report/figures.h"
+#include "server/corpus/report/label_table.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
@@ -139,11 +140,18 @@ static hs_status figures_write(hs__drawing *d, const hs__pick *pick, FILE *out, 
     return st;
 }
 
+/* Returns true for sections that a report has only with the member of their name. */
+static bool is_optional(const char *section)
+{
+    return strcmp(section, "syntax") == 0 || strcmp(section, "labels") == 0;
+}
+
 static void contents_write(const json_t *report, FILE *out)
 {
     static const char *const after[][2] = {{"heads", "Heads"},
                                            {"habits", "Where heads attend"},
                                            {"syntax", "Heads and syntax"},
+                                           {"labels", "Labelled texts"},
                                            {"examples", "Examples"}};
     fputs("<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
           "<li><a href=\"#findings\">Findings</a></li>\n",
@@ -152,7 +160,7 @@ static void contents_write(const json_t *report, FILE *out)
         if (hs__figure_exists(&hs__figures[k], report))
             fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__figures[k].id, hs__figures[k].title);
     for (size_t k = 0; k < sizeof after / sizeof *after; k++)
-        if (strcmp(after[k][0], "syntax") != 0 || json_object_get(report, "syntax"))
+        if (!is_optional(after[k][0]) || json_object_get(report, after[k][0]))
             fprintf(out, "<li><a href=\"#%s\">%s</a></li>\n", after[k][0], after[k][1]);
     fputs("</ul></nav>\n", out);
 }
@@ -177,6 +185,7 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
     fputs("</div></section>\n", out);
     hs__attention_profile_write(d, out);
     hs__syntax_table_write(d->report, out);
+    hs__label_table_write(d->report, out);
     fprintf(
         out,
         "<section id=\"examples\" aria-label=\"Examples\"><h2>Examples for layer <span "

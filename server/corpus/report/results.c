@@ -1,6 +1,7 @@
 /* results.c - the lifetime of a run's results, and how two shards become one. */
 #include "server/corpus/report/results.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ void hs__corpus_results_finish(hs__corpus_results *results)
     hs__example_sample_destroy(results->sample);
     hs_corpus_stats_destroy(results->stats);
     hs_syntax_destroy(results->syntax);
+    hs_labels_destroy(results->labels);
     *results = (hs__corpus_results){0};
 }
 
@@ -27,6 +29,11 @@ double hs__report_decimal(float value)
     char shortest[32];
     snprintf(shortest, sizeof shortest, "%.6g", (double)value);
     return strtod(shortest, NULL);
+}
+
+json_t *hs__report_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* ---- merging ---- */
@@ -120,6 +127,18 @@ static hs_status syntax_join(hs__corpus_results *results, hs__corpus_results *fr
     return HS_OK;
 }
 
+static hs_status labels_join(hs__corpus_results *results, hs__corpus_results *from, const char *from_dir,
+                             hs_error *err)
+{
+    const json_t *mine = json_object_get(results->names, HS__CORPUS_LABELS);
+    const json_t *other = json_object_get(from->names, HS__CORPUS_LABELS);
+    if (!results->labels != !from->labels || ((mine || other) && !json_equal(mine, other)))
+        return hs_fail(err, HS_INVALID, "the run in '%.250s' has other labels", from_dir);
+    if (results->labels && from->labels)
+        hs_labels_gather(results->labels, from->labels);
+    return HS_OK;
+}
+
 /* Keeps the maps of the text that is the first example of both. */
 static void one_text_join(hs__corpus_results *results, const hs__corpus_results *from)
 {
@@ -149,6 +168,8 @@ hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__corpus_resul
     st = hs_corpus_stats_merge(results->stats, from->stats, err);
     if (!st)
         st = syntax_join(results, from, err);
+    if (!st)
+        st = labels_join(results, from, from_dir, err);
     if (!st)
         st = shards_join(results, from, err);
     json_t *bad = hs__bad_lines_save(from->bad, NULL), *sample = hs__example_sample_save(from->sample);

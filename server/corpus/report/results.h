@@ -3,6 +3,7 @@
  * A checkpoint saves them, a report shows them. The results of two shards of one run can be merged. */
 #pragma once
 
+#include "engine/statistics/labels.h"
 #include "engine/statistics/statistics.h"
 #include "engine/statistics/syntax.h"
 #include "server/corpus/input/record_stream.h"
@@ -16,10 +17,13 @@
 /* The names' member with the maps of one text (one_text.h). */
 #define HS__CORPUS_ONE_TEXT "one_text"
 
+/* The names' member with the names of labels, in the order of their numbers. */
+#define HS__CORPUS_LABELS "labels"
+
 typedef struct hs__corpus_results {
     json_t *identity; /* flat object of model, options and input: equal in all sessions and shards */
     json_t *names; /* may differ: {"model": name, "causal": bool, "inputs": [paths], "tokens": {id: vocabulary
-                      entry}, "one_text": one_text.h} */
+                      entry}, "one_text": one_text.h, "labels": [names]} */
     json_t *shards;         /* numbers of the shards in these results, ascending */
     hs__stream_place place; /* in the input */
     uint64_t n_empty;       /* texts without a token of their own; place counts blank records */
@@ -30,6 +34,7 @@ typedef struct hs__corpus_results {
     hs__example_sample *sample;
     hs_corpus_stats *stats;
     hs_syntax *syntax; /* NULL: no CoNLL-U */
+    hs_labels *labels; /* NULL: texts have no labels */
 } hs__corpus_results;
 
 /* Returns the number of empty texts that were skipped, blank records included. */
@@ -48,3 +53,5 @@ HS_MUST_USE hs_status hs__corpus_results_merge(hs__corpus_results *results, hs__
 
 /* Returns the shortest decimal that reads as value: 0.1, not the float's 0.100000001490116. */
 double hs__report_decimal(float value);
+/* Returns a JSON number; null for NAN. */
+json_t *hs__report_number(double value);

@@ -24,7 +24,7 @@
 
 typedef struct run {
     const hs__corpus_job *job;
-    hs__corpus_results results; /* stats, syntax: borrowed from worker 0 during a save, else NULL */
+    hs__corpus_results results; /* stats, syntax, labels: borrowed from worker 0 during a save, else NULL */
     hs__corpus_shared shared;
     hs__corpus_worker *workers;
     hs__record_stream *input;
@@ -74,6 +74,16 @@ static json_t *identity_make(const run *r)
     return identity;
 }
 
+/* Returns the names of the labels; NULL if texts have none. */
+static json_t *labels_make(const hs__corpus_job *job)
+{
+    const size_t n = hs__corpus_labels_shape(job).n_labels;
+    json_t *names = n ? json_array() : NULL;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(names, json_string(hs_model_architecture(job->model)->task_head.labels[i]));
+    return names;
+}
+
 static json_t *names_make(const hs__corpus_job *job)
 {
     json_t *inputs = json_array();
@@ -81,9 +91,10 @@ static json_t *names_make(const hs__corpus_job *job)
         json_t *name = json_string(job->input_names ? job->input_names[i] : job->inputs[i]);
         json_array_append_new(inputs, name ? name : json_string("(a name that is not UTF-8)"));
     }
-    return json_pack("{ss ss sb so}", "model", job->model_name, "tokenizer",
+    return json_pack("{ss ss sb so so*}", "model", job->model_name, "tokenizer",
                      hs_tokenizer_kind(hs_model_tokenizer(job->model)), "causal",
-                     hs_model_architecture(job->model)->causal, "inputs", inputs);
+                     hs_model_architecture(job->model)->causal, "inputs", inputs, HS__CORPUS_LABELS,
+                     labels_make(job));
 }
 
 /* ---- start or resume ---- */
@@ -104,6 +115,16 @@ static hs_status begin_anew(run *r, hs_error *err)
 static json_int_t shard_of(const hs__corpus_results *results)
 {
     return json_integer_value(json_array_get(results->shards, 0));
+}
+
+/* Returns true if the results have statistics of labels of the job's shape, or neither has labels. */
+static bool labels_match(const run *r)
+{
+    const hs_labels_shape due = hs__corpus_labels_shape(r->job);
+    if (!r->results.labels || due.n_labels == 0)
+        return !r->results.labels && due.n_labels == 0;
+    const hs_labels_shape saved = hs_labels_shape_of(r->results.labels);
+    return saved.n_labels == due.n_labels && saved.n_layers == due.n_layers && saved.n_heads == due.n_heads;
 }
 
 static hs_status results_begin(run *r, hs_error *err)
@@ -131,7 +152,7 @@ static hs_status results_begin(run *r, hs_error *err)
         snprintf(where, sizeof where, "the run in '%.250s'", job->dir);
         st = hs__corpus_identity_check(identity, r->results.identity, where, err);
         /* Both come from one file, so they disagree only if it is damaged. */
-        if (!st && !hs_corpus_stats_match(r->results.stats, &r->shared.options))
+        if (!st && (!hs_corpus_stats_match(r->results.stats, &r->shared.options) || !labels_match(r)))
             st = hs_fail(
                 err, HS_INVALID,
                 "%s is damaged: its statistics have another shape than its options. Start again in another "
@@ -143,6 +164,21 @@ static hs_status results_begin(run *r, hs_error *err)
     return st;
 }
 
+/* Lets the results show the counts of the first worker, which owns them. */
+static void counts_borrow(run *r)
+{
+    r->results.stats = r->workers[0].stats;
+    r->results.syntax = r->workers[0].syntax;
+    r->results.labels = r->workers[0].labelling.labels;
+}
+
+static void counts_return(run *r)
+{
+    r->results.stats = NULL;
+    r->results.syntax = NULL;
+    r->results.labels = NULL;
+}
+
 static hs_status workers_start(run *r, hs_error *err)
 {
     const size_t n = r->job->n_workers;
@@ -152,11 +188,9 @@ static hs_status workers_start(run *r, hs_error *err)
     if (!r->workers)
         return hs_fail(err, HS_NO_MEMORY, "no memory for %zu workers", n);
     for (size_t i = 0; i < n; i++) { /* the first worker continues the saved statistics */
-        hs_corpus_stats *stats = r->results.stats;
-        hs_syntax *syntax = r->results.syntax;
-        r->results.stats = NULL;
-        r->results.syntax = NULL;
-        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, stats, syntax, err);
+        const hs__worker_counts saved = {r->results.stats, r->results.syntax, r->results.labels};
+        counts_return(r);
+        const hs_status st = hs__corpus_worker_init(&r->workers[i], &r->shared, &saved, err);
         if (st)
             return st;
     }
@@ -282,8 +316,7 @@ static hs_status save(run *r, hs_error *err)
     hs_status st = gather(r, err);
     if (st)
         return st;
-    r->results.stats = r->workers[0].stats;
-    r->results.syntax = r->workers[0].syntax;
+    counts_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
     focus_name(r->job, &r->results);
     json_t *formats = hs__record_stream_formats(r->input);
@@ -293,8 +326,7 @@ static hs_status save(run *r, hs_error *err)
     /* Rounded to milliseconds: the checkpoint keeps nine digits, and a report drawn from it must agree. */
     r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
     st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
-    r->results.stats = NULL;
-    r->results.syntax = NULL;
+    counts_return(r);
     r->saved = hs_clock_seconds();
     r->n_saves += st == HS_OK;
     return st;
@@ -426,11 +458,9 @@ static hs_status run_through(run *r, hs_error *err)
 
 static hs_status finish(run *r, hs_error *err)
 {
-    r->results.stats = r->workers[0].stats;
-    r->results.syntax = r->workers[0].syntax;
+    counts_borrow(r);
     const hs_status st = hs__corpus_report_write(&r->results, r->job->dir, r->job->stop, err);
-    r->results.stats = NULL;
-    r->results.syntax = NULL;
+    counts_return(r);
     return st;
 }
 

@@ -44,10 +44,12 @@ typedef struct dimensions {
     uint64_t figures;  /* thresholds x layers x heads */
     uint64_t listed;   /* elements of report.json */
     uint64_t elements; /* of report.npz */
+    uint64_t labels;   /* words of the statistics of labels */
 } dimensions;
 
-static dimensions dimensions_of(const hs_corpus_options *o)
+static dimensions dimensions_of(const hs__corpus_job *job, const hs_corpus_options *o)
 {
+    const hs_labels_shape labels = hs__corpus_labels_shape(job);
     hs_corpus_array arrays[HS_CORPUS_ARRAYS_MAX];
     const size_t n = hs_corpus_arrays_of(o, arrays);
     dimensions d = {.maps = o->n_layers * o->n_heads};
@@ -56,6 +58,9 @@ static dimensions dimensions_of(const hs_corpus_options *o)
         d.elements += arrays[k].n_elements;
         d.listed += hs__report_lists(&arrays[k]) ? arrays[k].n_elements : 0;
     }
+    d.labels = labels.n_labels ? hs_labels_words(&labels) : 0;
+    d.listed += d.labels;
+    d.elements += d.labels;
     return d;
 }
 
@@ -67,7 +72,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* Numbers in a checkpoint beside the statistics: mostly the figures of examples. */
 static uint64_t save_numbers(const dimensions *d)
 {
-    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES;
+    return d->maps * HS__EXAMPLES_MAX * HS__EXAMPLE_FIGURES + d->labels;
 }
 
 static uint64_t report_text(const dimensions *d)
@@ -92,7 +97,7 @@ static uint64_t worker_memory(const hs__corpus_job *job, uint64_t statistics)
     const size_t T = job->settings.max_tokens;
     return statistics + hs_workspace_bytes(job->engine, hs__corpus_together(job) * T) +
            hs__worker_map_floats(&job->settings) * sizeof(float) + hs__corpus_masking_bytes(job) +
-           TEXTS_WORKER_BYTES +
+           hs__corpus_labelling_bytes(job) + TEXTS_WORKER_BYTES +
            hs_syntax_bytes_max(job->settings.n_layers, hs_model_shape(job->model)->n_heads) +
            (job->pairs ? HS__PAIRS_BYTES + HS__PAIRS_STRONGEST_MAX * sizeof(hs__strong_pair) : 0);
 }
@@ -104,7 +109,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     const hs_status st = hs_corpus_stats_measure(&o, &size, err);
     if (st)
         return st;
-    const dimensions d = dimensions_of(&o);
+    const dimensions d = dimensions_of(job, &o);
     const uint64_t state = size.saved_bytes + save_numbers(&d) * NUMBER_TEXT + WORDS_BYTES;
     const uint64_t npz = d.elements * sizeof(double) + ZIP_BYTES;
     const uint64_t page = PAGE_BYTES + report_text(&d);

@@ -3,6 +3,7 @@
 #include "server/corpus/run/run_checkpoint.h"
 
 #include "server/base/atomic_files.h"
+#include "server/corpus/report/label_counts.h"
 #include "server/corpus/report/syntax_counts.h"
 
 #include <errno.h>
@@ -22,13 +23,14 @@ static json_t *results_json(hs__corpus_results *results)
     const time_t now = time(NULL);
     struct tm parts;
     strftime(results->date, sizeof results->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
-    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so so*}", "identity", results->identity,
+    return json_pack("{sO sO sO s{sI sI sI ss} sI sb sf ss so so so* so*}", "identity", results->identity,
                      "names", results->names, "shards", results->shards, "place", "lines",
                      (json_int_t)results->place.n_lines, "blank", (json_int_t)results->place.n_blank, "bytes",
                      (json_int_t)results->place.n_bytes, "sha256", results->place.sha256, "empty",
                      (json_int_t)results->n_empty, "done", results->done, "seconds", results->seconds, "date",
                      results->date, "bad", hs__bad_lines_save(results->bad, NULL), "sample",
-                     hs__example_sample_save(results->sample), "syntax", hs__syntax_save(results->syntax));
+                     hs__example_sample_save(results->sample), "syntax", hs__syntax_save(results->syntax),
+                     "labels", hs__labels_save(results->labels));
 }
 
 static hs_status state_write(FILE *file, void *data, hs_error *err)
@@ -118,7 +120,7 @@ static bool results_read(hs__corpus_results *results, json_t *json, json_t **ret
 }
 
 static hs_status lists_read(hs__corpus_results *results, const json_t *bad, const json_t *sample,
-                            const json_t *syntax, size_t n_files, hs_error *err)
+                            const json_t *json, size_t n_files, hs_error *err)
 {
     const hs_corpus_options options = hs_corpus_stats_options(results->stats);
     results->bad = hs__bad_lines_create();
@@ -128,7 +130,12 @@ static hs_status lists_read(hs__corpus_results *results, const json_t *bad, cons
     hs_status st = hs__bad_lines_load(results->bad, bad, n_files, err);
     if (!st)
         st = hs__example_sample_load(results->sample, sample, n_files, err);
-    return st ? st : hs__syntax_load(syntax, &options, &results->syntax, err);
+    if (!st)
+        st = hs__syntax_load(json_object_get(json, "syntax"), &options, &results->syntax, err);
+    return st ? st
+              : hs__labels_load(json_object_get(json, "labels"),
+                                json_object_get(results->names, HS__CORPUS_LABELS), &options,
+                                &results->labels, err);
 }
 
 static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path, hs__corpus_results *results,
@@ -153,7 +160,7 @@ static hs_status state_parse(const char *bytes, size_t n_bytes, const char *path
     if (!st && !results_read(results, json, &bad, &sample, &n_files))
         st = hs_fail(&why, HS_INVALID, "the file is damaged: start again in another folder");
     if (!st)
-        st = lists_read(results, bad, sample, json_object_get(json, "syntax"), n_files, &why);
+        st = lists_read(results, bad, sample, json, n_files, &why);
     json_decref(json);
     return st ? hs_fail(err, st, "'%s': %s", path, why.text) : HS_OK;
 }

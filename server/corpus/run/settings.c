@@ -2,6 +2,7 @@
 #include "server/corpus/run/settings.h"
 
 #include "api/field_texts.h"
+#include "engine/statistics/labels.h"
 #include "server/corpus/report/results.h"
 
 #include <stdio.h>
@@ -98,6 +99,40 @@ static hs_status read_field(const char *text, const hs_model *model, hs__corpus_
     return HS_OK;
 }
 
+/* Returns true if the model gives each text one of the labels that can be counted. */
+static bool gives_labels(const hs_model *model)
+{
+    const hs_task_head *head = &hs_model_architecture(model)->task_head;
+    return head->task == HS_TASK_SEQUENCE && head->problem == HS_SINGLE_LABEL && head->n_classes >= 2 &&
+           head->n_classes <= HS_LABELS_COUNTED_MAX;
+}
+
+static hs_status read_label_field(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                  hs_error *err)
+{
+    if (!gives_labels(model))
+        return hs_fail(err, HS_INVALID,
+                       "left out: it needs a model that gives each text one of 2 to %d labels",
+                       HS_LABELS_COUNTED_MAX);
+    const size_t n = sizeof ret->input.label_field;
+    if (snprintf(ret->input.label_field, n, "%s", text) >= (int)n)
+        return hs_fail(err, HS_INVALID, "a name of less than %zu bytes", n);
+    return HS_OK;
+}
+
+static hs_status read_effects_share(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                    hs_error *err)
+{
+    char *end;
+    (void)model;
+    ret->effects_share = strtof(text, &end);
+    if (end == text || *end || !(ret->effects_share >= 0 && ret->effects_share <= 1))
+        return hs_fail(err, HS_INVALID, "a number in [0, 1]");
+    if (ret->effects_share > 0 && !*ret->input.label_field)
+        return hs_fail(err, HS_INVALID, "0 without a label_field");
+    return HS_OK;
+}
+
 /* ---- the table ---- */
 
 typedef struct setting_row {
@@ -148,6 +183,13 @@ static const setting_row rows[HS__SETTINGS] = {
     [HS__SETTING_FIELD] = {{"field", HS_FIELD_TEXT, "NAME",
                             "member of JSON objects (a.b for nested ones) or column with the text (text)"},
                            read_field},
+    [HS__SETTING_LABEL_FIELD] =
+        {{"label_field", HS_FIELD_TEXT, "NAME",
+          "member or column with each text's label, for a model that classifies texts"},
+         read_label_field},
+    [HS__SETTING_EFFECTS_SHARE] = {{"effects_share", HS_FIELD_TEXT, "SHARE",
+                                    "fraction of labelled texts whose heads are switched off in turn (0)"},
+                                   read_effects_share},
 };
 
 const hs_field *hs__setting_field(hs__setting setting)
@@ -275,4 +317,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "input_format", json_string(hs__input_format_name(s->input.format)));
     if (*s->input.field)
         json_object_set_new(identity, "field", json_string(s->input.field));
+    if (*s->input.label_field)
+        json_object_set_new(identity, "label_field", json_string(s->input.label_field));
+    if (s->effects_share > 0)
+        json_object_set_new(identity, "effects_share", json_real(hs__report_decimal(s->effects_share)));
 }

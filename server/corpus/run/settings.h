@@ -28,6 +28,8 @@ typedef enum hs__setting {
     HS__SETTING_INTERVENTIONS,
     HS__SETTING_INPUT_FORMAT,
     HS__SETTING_FIELD,
+    HS__SETTING_LABEL_FIELD,
+    HS__SETTING_EFFECTS_SHARE,
     HS__SETTINGS
 } hs__setting;
 
@@ -47,7 +49,8 @@ typedef struct hs__corpus_settings {
     hs_corpus_distance distances;
     float masked_share; /* fraction of tokens to mask and predict; 0: none */
     uint64_t mask_seed;
-    int32_t mask_id;                      /* of the model; -1: it has none */
+    float effects_share; /* fraction of labelled texts whose heads are switched off in turn; 0: none */
+    int32_t mask_id;     /* of the model; -1: it has none */
     const hs_intervention *interventions; /* borrowed from fields */
     size_t n_interventions;
     hs__input_format input;

@@ -74,24 +74,30 @@ void hs__corpus_shared_init(hs__corpus_shared *shared)
     shared->selection = (hs_selection){.layers = job->settings.layers,
                                        .n_layers = job->settings.n_layers,
                                        .heads = shared->heads,
-                                       .n_heads = shape->n_heads};
+                                       .n_heads = shape->n_heads,
+                                       .taps = *job->settings.input.label_field ? HS_KEEP(LAST_STATE) : 0};
 }
 
-hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared, hs_corpus_stats *stats,
-                                 hs_syntax *syntax, hs_error *err)
+hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
+                                 const hs__worker_counts *counts, hs_error *err)
 {
     const hs__corpus_job *job = shared->job;
     const size_t T = job->settings.max_tokens;
-    *worker = (hs__corpus_worker){
-        .shared = shared, .stats = stats, .syntax = syntax, .n_together = hs__corpus_together(job)};
+    *worker = (hs__corpus_worker){.shared = shared,
+                                  .stats = counts->stats,
+                                  .syntax = counts->syntax,
+                                  .n_together = hs__corpus_together(job)};
+    worker->labelling.labels = counts->labels;
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
     if (!worker->maps || (shared->pairs && !worker->rows))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     hs_status st = hs__corpus_masking_init(&worker->masking, job, err);
     if (!st)
+        st = hs__corpus_labelling_init(&worker->labelling, job, err);
+    if (!st)
         st = hs_workspace_create(job->engine, worker->n_together * T, &worker->workspace, err);
-    return st || stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
+    return st || worker->stats ? st : hs_corpus_stats_create(&shared->options, &worker->stats, err);
 }
 
 void hs__corpus_worker_finish(hs__corpus_worker *worker)
@@ -103,6 +109,7 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs_corpus_stats_destroy(worker->stats);
     hs_workspace_destroy(worker->workspace);
     hs__corpus_masking_finish(&worker->masking);
+    hs__corpus_labelling_finish(&worker->labelling);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
     hs_syntax_destroy(worker->syntax);
@@ -125,6 +132,8 @@ static hs_status syntax_gather(hs__corpus_worker *worker, hs__corpus_worker *fro
 hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from, hs_error *err)
 {
     hs_status st = syntax_gather(worker, from, err);
+    if (worker->labelling.labels)
+        hs_labels_gather(worker->labelling.labels, from->labelling.labels);
     if (st || !hs_corpus_stats_texts(from->stats))
         return st;
     st = hs_corpus_stats_merge(worker->stats, from->stats, err);
@@ -143,6 +152,7 @@ typedef struct hs__counted_text {
     hs__text_range range;  /* the tokens that are counted */
     bool has_words;        /* of a sentence */
     hs_syntax_text syntax; /* counted in the range; words owned */
+    size_t label;          /* of labelled texts */
 } text;
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
@@ -156,13 +166,34 @@ static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, cons
                    (unsigned long long)line->line, why);
 }
 
-/* Finds the text of a line. HS_BAD_REQUEST: there is none; ret_value->why is the reason. */
-static hs_status line_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
-                            hs__record_text *ret_value)
+/* Finds the label of a line among those of the model. HS_BAD_REQUEST, HS_NO_MEMORY as in line_parse. */
+static hs_status label_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
+                             hs__record_text *value, size_t *ret_label)
 {
-    if (!line->too_long)
-        return hs__record_text_find(&line->layout, shared->job->settings.input.field, bytes, line->n_bytes,
-                                    ret_value);
+    const hs_task_head *head = &hs_model_architecture(shared->job->model)->task_head;
+    char *label = NULL;
+    hs_status st = hs__record_label_find(&line->layout, shared->job->settings.input.label_field, bytes,
+                                         line->n_bytes, value, &label);
+    if (!st && !hs__label_find(head, label, ret_label)) {
+        snprintf(value->why, sizeof value->why, "the label \"%.60s\" is none of the model's %zu labels",
+                 label, head->n_classes);
+        st = HS_BAD_REQUEST;
+    }
+    free(label);
+    return st;
+}
+
+/* Finds the text of a line, and its label if texts have one. HS_BAD_REQUEST: there is none; ret_value->why is
+ * the reason. */
+static hs_status line_parse(const hs__corpus_shared *shared, const hs__block_line *line, const char *bytes,
+                            hs__record_text *ret_value, size_t *ret_label)
+{
+    const hs__input_format *input = &shared->job->settings.input;
+    if (!line->too_long) {
+        const hs_status st =
+            hs__record_text_find(&line->layout, input->field, bytes, line->n_bytes, ret_value);
+        return st || !*input->label_field ? st : label_parse(shared, line, bytes, ret_value, ret_label);
+    }
     *ret_value = (hs__record_text){0};
     snprintf(ret_value->why, sizeof ret_value->why, "longer than %zu bytes", HS__RECORD_BYTES_MAX);
     return HS_BAD_REQUEST;
@@ -271,7 +302,7 @@ static hs_status text_add(hs__corpus_worker *worker, const hs__block *block, con
     hs_error why_not = {.text = "no memory for a text"};
     hs__record_text value;
     *t = (text){.line = line};
-    hs_status st = line_parse(shared, line, block->bytes + line->start, &value);
+    hs_status st = line_parse(shared, line, block->bytes + line->start, &value, &t->label);
     if (!st) {
         st = text_encode(shared, &value.text, t, &why_not);
         snprintf(value.why, sizeof value.why, "%.*s", (int)sizeof value.why - 1,
@@ -391,7 +422,10 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     hs_corpus_observation observation;
     if (range->end - range->start < range->n_tokens)
         head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
-    hs_corpus_batch_head(worker->stats, k, l, h, &head, figures ? &observation : NULL);
+    hs_corpus_batch_head(worker->stats, k, l, h, &head,
+                         figures || worker->labelling.labels ? &observation : NULL);
+    if (worker->labelling.labels)
+        hs__corpus_labelling_keep(&worker->labelling, k, l, h, &observation);
     if (worker->texts[k].has_words)
         hs_syntax_head_add(worker->syntax, &worker->texts[k].syntax, l, h, &head);
     if (worker->rows && !worker->rows_failed)
@@ -405,6 +439,7 @@ typedef struct text_pass {
     hs_sequence sequences[HS_CORPUS_BATCH];
     hs_corpus_text whole[HS_CORPUS_BATCH];   /* all tokens */
     hs_corpus_text counted[HS_CORPUS_BATCH]; /* tokens of the text's range */
+    hs__text_label labelled[HS_CORPUS_BATCH];
     size_t n;
 } text_pass;
 
@@ -428,6 +463,7 @@ static hs_status pass_add(hs__corpus_worker *worker, const text *t, text_pass *p
     pass->whole[k] = (hs_corpus_text){t->line->number, e->n_tokens, e->ids, e->special, e->roles};
     pass->counted[k] = (hs_corpus_text){t->line->number, r->end - r->start, e->ids + r->start,
                                         e->special + r->start, e->roles + r->start};
+    pass->labelled[k] = (hs__text_label){t->line->number, t->label};
     return st;
 }
 
@@ -451,6 +487,9 @@ static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_e
         st = hs_engine_prepare(job->engine, &plan, err);
     if (!st)
         st = hs_engine_run(job->engine, worker->workspace, &plan, NULL, err);
+    if (!st && worker->labelling.labels)
+        st = hs__corpus_labelling_count(&worker->labelling, worker->workspace, pass->sequences,
+                                        pass->labelled, pass->n, err);
     if (!st && worker->masking.ids)
         st = hs__corpus_masking_count(&worker->masking, worker->workspace, pass->sequences, pass->whole,
                                       pass->n, worker->stats, err);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/corpus/run/block_queue.h"
+#include "server/corpus/run/labelled_texts.h"
 #include "server/corpus/run/masked_tokens.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/sentence_words.h"
@@ -36,6 +37,7 @@ typedef struct hs__corpus_worker {
     size_t n_together;                     /* texts of one pass, HS_CORPUS_BATCH at most */
     hs_capture *captures[HS_CORPUS_BATCH]; /* name the observed heads; reused for texts of the same length */
     hs__corpus_masking masking;
+    hs__corpus_labelling labelling;
     float *maps;                          /* [hs__worker_map_floats] */
     const struct hs__counted_text *texts; /* of the current pass */
     hs__pairs_rows *rows;                 /* or NULL */
@@ -55,10 +57,17 @@ size_t hs__worker_map_floats(const hs__corpus_settings *settings);
 /* Fills the options and the selection of a zeroed hs__corpus_shared from its job. */
 void hs__corpus_shared_init(hs__corpus_shared *shared);
 
-/* Initialises a worker. shared must not move. Takes ownership of stats and syntax: saved counts, or NULL.
- * Call hs__corpus_worker_finish after a failure too. */
+/* Saved counts; each may be NULL. */
+typedef struct hs__worker_counts {
+    hs_corpus_stats *stats;
+    hs_syntax *syntax;
+    hs_labels *labels;
+} hs__worker_counts;
+
+/* Initialises a worker. shared must not move. Takes ownership of the counts. Call hs__corpus_worker_finish
+ * after a failure too. */
 HS_MUST_USE hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *shared,
-                                             hs_corpus_stats *stats, hs_syntax *syntax, hs_error *err);
+                                             const hs__worker_counts *counts, hs_error *err);
 /* Adds the counts of `from` to those of a worker and empties it. HS_TOO_LARGE, HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker *from,
                                                hs_error *err);
