@@ -112,14 +112,15 @@ void hs_softmax(const float *logits, size_t n, float *ret)
 
 double hs_log_sum_exact(const float *logits, const uint8_t *inside, size_t n)
 {
-    double most = -INFINITY, sum = 0;
+    float most = -INFINITY;
+    double sum = 0;
     for (size_t i = 0; i < n; i++)
         if (!inside || inside[i])
-            most = fmax(most, (double)logits[i]);
+            most = fmaxf(most, logits[i]);
     for (size_t i = 0; i < n; i++)
         if (!inside || inside[i])
-            sum += exp((double)logits[i] - most);
-    return most + log(sum);
+            sum += exp((double)logits[i] - (double)most);
+    return (double)most + log(sum);
 }
 
 double hs_loss(const float *logits, size_t vocab_size, int32_t id)
