@@ -127,3 +127,20 @@ test("the copied request gives the figures seen", async ({ watched: page, home, 
   const answer = await (await request.post(`${home}analyze`, { data: body })).json();
   expect(String(answer.summary[0][0].high_pairs)).toBe(seen);
 });
+
+test("a menu that is opened before the answer is filled by it", async ({ watched: page, home }) => {
+  let answer = (): void => {};
+  const menu = page.locator(".menu");
+  await page.route("**/analyze", async (route) => {
+    await new Promise<void>((done) => (answer = done));
+    await route.continue();
+  });
+  const asked = page.waitForRequest("**/analyze");
+  await open(page, home, `view=head&layer=1&head=4&${TEXT}`);
+  await asked;
+  await menu.locator("summary").click();
+  await expect(menu.getByRole("status")).toHaveText("There is nothing to save yet.");
+  answer();
+  await expect(menu.getByRole("button", { name: /^SVG/ })).toBeVisible();
+  await expect(menu).not.toContainText("nothing to save");
+});

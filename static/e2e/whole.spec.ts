@@ -81,7 +81,8 @@ test("an error of the server stands beside its field", async ({ watched: page, h
   await page.getByRole("button", { name: "Analyse" }).click();
   await expect(page.locator("#error-max")).toBeVisible();
   await expect(page.locator("#max")).toHaveAttribute("aria-invalid", "true");
-  await expect(page.getByRole("alert")).toHaveText("Tokens at most is 9999; it must be an integer from 2 to 512");
+  await expect(page.locator("#error-max")).toHaveText("Tokens at most is 9999; it must be an integer from 2 to 512");
+  await expect(page.getByRole("alert")).toHaveCount(1);
   await expect(page.getByRole("button", { name: "Try again" })).toHaveCount(0);
   await expect(page.locator(".thumb")).toHaveCount(144); // of the text before
   await expect(page.locator("#max")).toHaveValue("9999");

@@ -33,6 +33,7 @@ export class App {
   private readonly known: KnownHeads;
   announcer: (text: string, aloud: boolean) => void = () => {};
   exportable: () => Exportable | null = () => null; // of the view on screen
+  onExportable: () => void = () => {}; // called when exportable is set
 
   constructor(render: () => void) {
     this.draw = perFrame(() => {

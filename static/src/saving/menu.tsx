@@ -70,10 +70,12 @@ export function ExportMenu() {
   const menu = useRef<HTMLDetailsElement>(null);
   const [items, setItems] = useState<readonly Item[]>([]);
   const [note, setNote] = useState("");
-  const toggled = (): void => {
+  const empty = useRef(false);
+  const fill = (): void => {
     if (!menu.current?.open) return;
     const seen = app.exportable();
     const address = (): string => app.address.href();
+    empty.current = !seen;
     setNote(seen ? "" : "There is nothing to save yet.");
     setItems([
       ...(seen ? fileItems(seen) : []),
@@ -91,6 +93,10 @@ export function ExportMenu() {
     menu.current.open = false;
     menu.current.querySelector("summary")?.focus();
   };
+  // A menu that was opened before its view was ready is filled once it is.
+  app.onExportable = () => {
+    if (empty.current) fill();
+  };
   useEffect(() => {
     const closeOutside = (e: PointerEvent): void => {
       if (menu.current && !menu.current.contains(e.target as Node)) menu.current.open = false;
@@ -99,7 +105,7 @@ export function ExportMenu() {
     return () => document.removeEventListener("pointerdown", closeOutside);
   }, []);
   return (
-    <details class="menu" ref={menu} onToggle={toggled} onKeyDown={onKeyDown}>
+    <details class="menu" ref={menu} onToggle={fill} onKeyDown={onKeyDown}>
       <summary>Export</summary>
       <div class="sheet">
         <div class="items" role="group" aria-label="Save and share">

@@ -17,5 +17,6 @@ export function useExport(make: () => Exportable | null): void {
   const app = useApp();
   useLayoutEffect(() => {
     app.exportable = make;
+    app.onExportable();
   });
 }
