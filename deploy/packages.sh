@@ -4,10 +4,11 @@
 #     deploy/packages.sh list runtime       only their names
 set -eu
 
+# NEW|OLD: the first that apt knows is installed, unless one of them is there.
 build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenblas-dev libuv1-dev
        libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev libhpdf-dev fonts-dejavu-core"
 test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
-      python3-ipykernel chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
+      python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
 lint="clang-format clang-tidy cppcheck clang libclang-rt-dev"
 # For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
 arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
@@ -17,7 +18,7 @@ arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonsch
 # For Python packages that hold the program (deploy/portable.sh), and for tests of them.
 wheel="gcc libc6-dev make cmake m4 tcl dpkg-dev debian-archive-keyring gcc-aarch64-linux-gnu python3 python3-setuptools
        python3-wheel python3-numpy debootstrap qemu-user fonts-dejavu-core"
-# The program loads these: an image has to hold them. NEW|OLD: Debian 13 renamed the package, for 64-bit time_t.
+# The program loads these: an image has to hold them. Debian 13 renamed packages, for 64-bit time_t.
 runtime="libmicrohttpd12t64|libmicrohttpd12 libjansson4 libopenblas0-pthread libuv1t64|libuv1 libsqlite3-0
          zlib1g libzstd1 libnettle8t64|libnettle8 libhpdf-2.3.0 libcurl4t64|libcurl4 ca-certificates"
 
@@ -27,6 +28,10 @@ name_here() {
         if apt-cache show "$name" >/dev/null 2>&1; then break; fi
     done
     echo "$name"
+}
+# Prints the names that apt knows of these.
+names_here() {
+    for name in "$@"; do name_here "$name"; done | paste -sd ' '
 }
 # Succeeds if any of NEW|OLD is installed.
 installed() {
@@ -51,7 +56,8 @@ arm64) packages=$arm64 why="to build and run it for arm64" ;;
 *) echo "usage: $0 [list] build|test|lint|wheel|runtime|arm64" >&2; exit 2 ;;
 esac
 if [ "$only_list" ]; then
-    for package in $packages; do name_here "$package"; done | paste -sd ' '
+    # shellcheck disable=SC2086 # a list of words
+    names_here $packages
     exit
 fi
 
@@ -75,7 +81,8 @@ elif [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null; then
     as_root=sudo
 else
-    echo "Neither root nor sudo: as root, run  apt-get install$missing  and then make again." >&2
+    # shellcheck disable=SC2086 # a list of words
+    echo "Neither root nor sudo: as root, run  apt-get install $(names_here $missing)  and then make again." >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
@@ -86,5 +93,5 @@ export DEBIAN_FRONTEND=noninteractive
         keep=--no-remove # where both cannot be installed, those that are there stay
     fi
     $as_root apt-get update -q
-    $as_root apt-get install -q -y --no-install-recommends ${keep:-} $(for package in $missing; do name_here "$package"; done)
+    $as_root apt-get install -q -y --no-install-recommends ${keep:-} $(names_here $missing)
 }

@@ -4,6 +4,7 @@
 //   npm run pictures -- FOLDER
 //   npm run pictures -- RESULTS/report.html
 import { chromium } from "@playwright/test";
+import { executablePath } from "./chromium.mjs";
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -45,7 +46,7 @@ const home = await new Promise((ready, fail) => {
   server.once("exit", (code) => fail(new Error(`headscope ended with ${code}`)));
 });
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  executablePath,
   args: ["--no-sandbox", "--disable-gpu"],
 });
 

@@ -1,5 +1,6 @@
 // The viewer against the real server, in Debian's Chromium. HEADSCOPE names the binary.
 import { defineConfig } from "@playwright/test";
+import { executablePath } from "./chromium.mjs";
 
 export default defineConfig({
   testDir: "e2e",
@@ -19,7 +20,7 @@ export default defineConfig({
   use: {
     viewport: { width: 1280, height: 800 },
     launchOptions: {
-      executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      executablePath,
       args: [
         "--no-sandbox",
         "--disable-gpu",

@@ -28,12 +28,39 @@ HEADSCOPE = os.environ.get("HEADSCOPE", str(Path(__file__).parents[2] / "build" 
 MINI = Path(__file__).resolve().parents[2] / "model" / "mini"
 SANITIZED = not HEADSCOPE.endswith("build/headscope")  # slow, and memory of its own
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer).*")
-# A limit for things that would otherwise hang for ever; no test measures time with it.
-PATIENCE = 600
+# Limits for what would otherwise hang for ever: one wait, and one test. No test measures time with them.
+PATIENCE, TEST_PATIENCE = 600, 1800
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: a proof that takes minutes; `make test-slow` runs it, `make test` does not")
+
+
+def limited(item):
+    """Runs a part of a test; fails it where it waits once TEST_PATIENCE is over."""
+    def give_up(_number, _frame):
+        pytest.fail(f"{item.name} took more than {TEST_PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(TEST_PATIENCE)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    yield from limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    yield from limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield from limited(item)
 
 
 def until(measure, holds=bool, patience=PATIENCE):

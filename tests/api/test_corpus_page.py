@@ -15,10 +15,10 @@ from conftest import PATIENCE
 from corpus_runs import corpus, ndjson, texts
 
 FIGURES = ["2", "3", "4", "5", "9", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
-@pytest.mark.skipif(not shutil.which(CHROMIUM), reason="chromium is not installed")
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
 @pytest.mark.parametrize(("options", "small"), [([], False), (["--layers", "last", "--max-tokens", "9"], False), ([], True)])
 def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
     ndjson(tmp_path / "in", texts(12, seed=8))
