@@ -6,13 +6,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
 
-BERT_BASE = {"n_layers": 12, "n_heads": 12, "hidden": 768, "ffn": 3072, "vocab": 30522, "positions": 512}
+SHAPES = {
+    "base": {"n_layers": 12, "n_heads": 12, "hidden": 768, "ffn": 3072, "vocab": 30522, "positions": 512},
+    "minilm": {"n_layers": 6, "n_heads": 12, "hidden": 384, "ffn": 1536, "vocab": 30522, "positions": 512},
+}
 
 
-def base(folder):
-    """Its folder, made when it is not there: whole or not at all."""
+def random_checkpoint(folder, shape="base"):
+    """Returns the folder. Writes the checkpoint if it is not there: completely or not at all."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            checkpoint.write_random(f"{scratch}/base", **BERT_BASE).rename(folder)
+            checkpoint.write_random(f"{scratch}/{shape}", **SHAPES[shape]).rename(folder)
     return folder

@@ -113,7 +113,7 @@ def main():
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     with tempfile.TemporaryDirectory() as scratch:
         for name, model, folder in (("mini", "mini", MINI),
-                                    ("random BERT-base", models.base(args.model), args.model.resolve())):
+                                    ("random BERT-base", models.random_checkpoint(args.model), args.model.resolve())):
             compare(args.headscope, name, model, folder, args.texts, scratch)
 
 

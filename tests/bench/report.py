@@ -35,6 +35,15 @@ def passes(figures):
                    f"{row['added_share']:+.1%}"] for row in figures["passes"]])
 
 
+def narrow(figures):
+    """MiniLM's shape and mini: passes over the floor, and the corpus rate."""
+    return table(["model", "tokens", "cores", "floor, ms", *(f"{step}, × floor" for step in STEPS),
+                  "corpus, of cores × one core's analyses"],
+                 [[name, row["tokens"], row["cores"], f"{row['floor_ms']:.2f}",
+                   *(f"{row[step]['over_floor']:.2f}" for step in STEPS), f"{figures[name]['corpus']['of_ideal']:.2f}"]
+                  for name in ("minilm", "mini") for row in figures[name]["passes"]])
+
+
 def encoding(figures):
     return table(["answer", "MB sent", "ms", "MB/s", "× a copy"],
                  [[row["format"], f"{row['bytes'] / 1e6:.2f}", f"{row['ms']:.2f}", f"{row['mb_per_s']:.0f}",
@@ -72,8 +81,9 @@ def families(figures):
 
 
 def peers(figures):
-    return table(["cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours", "theirs / ours in int8"],
-                 [[row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}",
+    return table(["model", "cores", "tokens", "program", "median, ms", "best, ms", "theirs / ours",
+                  "theirs / ours in int8"],
+                 [[row["model"], row["cores"], row["tokens"], row["name"], f"{row['ms']:.1f}", f"{row['best_ms']:.1f}",
                    f"{row['ratio']:.2f}", f"{row['ratio_int8']:.2f}" if row["ratio_int8"] else "-"]
                   for row in figures["engines"]])
 
@@ -81,7 +91,7 @@ def peers(figures):
 def of_bench(figures):
     """place -> table"""
     base, mini = figures["base"], figures["mini"]
-    return {"passes": passes(base), "families": families(figures),
+    return {"passes": passes(base), "narrow models": narrow(figures), "families": families(figures),
             "answers": encoding(base), "service": throughput(base), "service of mini": throughput(mini),
             "start and follow-up": service(figures)}
 

@@ -240,7 +240,7 @@ def main():
     print("load average before:", *os.getloadavg())
     figures = {"machine": machine.describe(len(CORES))}
     with tempfile.TemporaryDirectory() as scratch:
-        for name, model in (("mini", None), ("base", models.base(args.model))):
+        for name, model in (("mini", None), ("base", models.random_checkpoint(args.model))):
             figures[name] = measure_passes(args, model, name)
             print(f"\n== {name}: headscope serve\n", flush=True)
             figures[name]["start"] = measure_start(args, model)
@@ -248,6 +248,9 @@ def main():
             figures[name]["follow_up"] = measure_follow_up(args, model)
             figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
             figures[name]["lines"] = measure_lines(args, model, scratch)
+        minilm = models.random_checkpoint(args.model.parent / "minilm", "minilm")
+        figures["minilm"] = measure_passes(args, minilm, "minilm")
+        figures["minilm"]["corpus"] = measure_corpus(args, minilm, scratch, "minilm")
     print("\n== families\n", flush=True)
     figures["families"] = {shape: families.compare(args.passes, shape, 1 if args.quick else 5)
                            for shape in families.SHAPES}

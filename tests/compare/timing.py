@@ -105,7 +105,7 @@ def compare(binaries, alternations, base):
     """Prints the table."""
     print(f"load average before: {os.getloadavg()}")
     print(f"{'NEW / OLD, ' + str(alternations) + ' alternations':44} {'OLD':>9} {'NEW':>9}      median   quartiles")
-    for name, model in (("mini", None), ("BERT-base", models.base(base))):
+    for name, model in (("mini", None), ("BERT-base", models.random_checkpoint(base))):
         compare_start(binaries, name, model, alternations)
         for cores in (CORES[:1], CORES):
             compare_work(binaries, name, model, cores, alternations)

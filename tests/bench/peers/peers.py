@@ -1,8 +1,8 @@
 """headscope beside ONNX Runtime and PyTorch, on the same checkpoint, alternating in one run.
 
-    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--tokens 32,128,512] [--rounds 9]
+    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm] [--tokens 32,128,512] [--rounds 9]
 
-The checkpoint is a random one of BERT-base's shape. Every program gets the same token ids, keeps all attentions and
+The checkpoints are random ones of BERT-base's and MiniLM's shape. Every program gets the same token ids, keeps all attentions and
 similarities, and is told how many threads to use, on as many cores as it is pinned to; what it keeps is compared, as
 two sums over all of it. Then rounds: in each, every program runs twice in a row at each length, one program after
 another, and the second run counts, so that all see the same machine with their own weights in the cache. A pause
@@ -120,6 +120,19 @@ def measure_engines(folder, graphs, args, cores):
     return rows
 
 
+def measure_shape(shape, args):
+    """The rows of measure_engines on one core and on all, with the shape as `model`."""
+    folder = models.random_checkpoint(args.models / shape, shape).resolve()
+    with tempfile.TemporaryDirectory() as scratch:
+        graphs = {precision: f"{scratch}/{shape}-{precision}.onnx" for precision in ("fp32", "int8")}
+        for precision, graph in graphs.items():
+            subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
+                            *(["int8"] if precision == "int8" else [])], check=True)
+        print(f"\n{shape}\ncores tokens   program                 median      best theirs / ours, / ours in int8")
+        return [{"model": shape, **row} for cores in ([CORES[:1], CORES] if len(CORES) > 1 else [CORES])
+                for row in measure_engines(folder, graphs, args, cores)]
+
+
 def post(url, body):
     """Milliseconds until the answer is read, and the answer."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
@@ -179,22 +192,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("engine_peer", type=lambda path: str(Path(path).resolve()))
     parser.add_argument("headscope", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("--model", type=Path, default=Path("build/bench/base"), help="made when it is not there")
+    parser.add_argument("--models", type=Path, default=Path("build/bench"), help="where the checkpoints are, or are made")
+    parser.add_argument("--shapes", type=lambda s: s.split(","), default=list(models.SHAPES))
     parser.add_argument("--tokens", type=lambda s: [int(t) for t in s.split(",")], default=[32, 128, 512])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()
-    folder = models.base(args.model).resolve()
     print("load average before:", *os.getloadavg())
-    with tempfile.TemporaryDirectory() as scratch:
-        graphs = {precision: f"{scratch}/base-{precision}.onnx" for precision in ("fp32", "int8")}
-        for precision, graph in graphs.items():
-            subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
-                            *(["int8"] if precision == "int8" else [])], check=True)
-        print("cores tokens   program                 median      best theirs / ours, / ours in int8")
-        engines = [row for cores in ([CORES[:1], CORES] if len(CORES) > 1 else [CORES])
-                   for row in measure_engines(folder, graphs, args, cores)]
-    request = measure_request(folder, args)
+    engines = [row for shape in args.shapes for row in measure_shape(shape, args)]
+    request = measure_request(models.random_checkpoint(args.models / "base").resolve(), args)
     if args.json:
         args.json.write_text(json.dumps({"machine": machine.describe(len(CORES)), "engines": engines, "request": request}, indent=1))
     if not all(row["same_result"] for row in engines):
