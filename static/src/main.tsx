@@ -11,6 +11,7 @@ import { watchTheme } from "./app/theme";
 import { FocusKeeper } from "./focus";
 import { bindKeys } from "./keys";
 import { ExportMenu } from "./saving/menu";
+import { StoryMenu } from "./story/menu";
 import { Readout, TopBar } from "./ui/chrome";
 import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
@@ -83,7 +84,7 @@ function Frame() {
       <a class="skip" href="#stage" onClick={skip}>
         Skip to the view
       </a>
-      <TopBar menu={<ExportMenu />} onHelp={openHelp} />
+      <TopBar menu={[<StoryMenu key="story" />, <ExportMenu key="export" />]} onHelp={openHelp} />
       <main>
         <h1 class="hidden">headscope: how transformers pay attention</h1>
         <Panel />

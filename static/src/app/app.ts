@@ -107,6 +107,11 @@ export class App {
     this.commit({ model: this.modelName() });
   }
 
+  // Drops the answers of models that may have been loaded again.
+  forget(): void {
+    for (const cache of [this.cache, this.jsonCache]) cache.clear();
+  }
+
   // The model's own name, where the state names none.
   modelName(name: string = this.state.model): string {
     return name || (this.models[0]?.name ?? "");

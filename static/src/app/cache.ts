@@ -101,6 +101,11 @@ export class Cache<A extends { bytes: number }> {
     this.changed();
   }
 
+  // Drops every answer: the models behind them may have changed.
+  clear(): void {
+    this.entries.clear();
+  }
+
   // Called after each drawing: cancels the requests that it did not want.
   sweep(): void {
     let bytes = 0;

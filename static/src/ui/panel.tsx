@@ -12,6 +12,7 @@ import { MAPS } from "../maps/colour";
 import { useApp } from "./context";
 import { Field, isSubmit, Options, Select, Slider, Toggle } from "./controls";
 import { guardOf, Guarded } from "./guarded";
+import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
 import { capital } from "./status";
 import { inShort, TaskCard, taskOf } from "./task-result";
@@ -35,6 +36,7 @@ export function Panel() {
         {result && <strong class="excerpt">{escapeBidi(result)}</strong>}
       </summary>
       <TextForm hidden={hidden} />
+      {!hidden && <ModelsButton />}
       {!hidden && <TaskCard of={app.overview().answer} />}
       <DisplayOptions hidden={hidden} />
     </details>

@@ -1,0 +1,63 @@
+// A story on the whole screen, in large type. Arrows go on and back, Esc ends.
+import { useEffect, useRef } from "preact/hooks";
+import { escapeBidi } from "../app/bidi";
+import { pictureAddress } from "./page";
+import type { Story } from "./story";
+
+export function Presentation(props: {
+  story: Story;
+  at: number;
+  onMove: (at: number) => void;
+  onOpen: () => void; // the view itself
+  onEnd: () => void;
+}) {
+  const { story, at, onMove, onOpen, onEnd } = props;
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    // Some browsers and frames refuse; the dialog fills the window all the same.
+    element?.requestFullscreen?.().catch(() => {});
+    return () => {
+      if (document.fullscreenElement) void document.exitFullscreen();
+    };
+  }, []);
+  const step = story[at];
+  if (!step) return null;
+  const go = (by: number): void => onMove(Math.min(story.length - 1, Math.max(0, at + by)));
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const by = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[e.key];
+    e.stopPropagation();
+    if (!by) return;
+    e.preventDefault();
+    go(by);
+  };
+  return (
+    <dialog class="presentation" aria-label="Presentation" ref={dialog} onKeyDown={onKeyDown} onClose={onEnd}>
+      <h2 aria-live="polite">{escapeBidi(step.title)}</h2>
+      {step.picture ? (
+        <img src={pictureAddress(step.picture)} alt={`The view: ${escapeBidi(step.title)}`} />
+      ) : (
+        <p class="muted">This step has no picture. Open its view.</p>
+      )}
+      <p class="caption">{escapeBidi(step.caption)}</p>
+      <div class="ways-on">
+        <button type="button" disabled={at === 0} onClick={() => go(-1)}>
+          ← Back
+        </button>
+        <span>
+          {at + 1} / {story.length}
+        </span>
+        <button type="button" disabled={at + 1 === story.length} onClick={() => go(1)}>
+          Next →
+        </button>
+        <button type="button" onClick={onOpen}>
+          Open the view
+        </button>
+        <button type="button" onClick={() => dialog.current?.close()}>
+          End
+        </button>
+      </div>
+    </dialog>
+  );
+}
