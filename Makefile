@@ -235,13 +235,14 @@ freeze: packages-test $(BINARY)
 deploy-test: $(BINARY)
 	@set -e; for t in mpi slurm systemd reproducible image; do echo "== $$t"; HEADSCOPE=$(abspath $(BINARY)) tests/deploy/$$t.sh; done
 
-.PHONY: sanitize sanitize-thread
+.PHONY: sanitize sanitize-build sanitize-thread sanitize-thread-build
 ## make sanitize        unit, fuzz corpora and api tests under ASan and UBSan
-sanitize: FLAVOUR := SANITIZER=address,undefined
+sanitize sanitize-build: FLAVOUR := SANITIZER=address,undefined
 ## make sanitize-thread the same under TSan
-sanitize-thread: FLAVOUR := SANITIZER=thread
-sanitize sanitize-thread:
+sanitize-thread sanitize-thread-build: FLAVOUR := SANITIZER=thread
+sanitize-build sanitize-thread-build: %-build:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
+sanitize sanitize-thread: %: %-build
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
 ## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients
@@ -294,9 +295,10 @@ format-check: packages-lint
 	clang-format --dry-run --Werror $(C_FILES)
 
 ## make lint            compiler warnings as errors, clang-tidy, cppcheck; the viewer: TypeScript, ESLint, Prettier
-# A tree of its own, so that no object compiled without -Werror is taken for a checked one.
+# A tree of its own, so that no object compiled without -Werror is taken for a checked one. CI gives its own.
+LINT_BUILD ?= build/lint
 lint: packages-build packages-lint viewer-lint
-	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=build/lint WERROR=-Werror objects
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(LINT_BUILD) WERROR=-Werror objects
 	WARN='$(WARN)' deploy/lint.sh $(SOURCES:%.S=)
 # TypeScript needs the types that the build makes of openapi.json.
 viewer-lint: build/viewer/index.html

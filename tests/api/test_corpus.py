@@ -24,7 +24,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import MINI, PATIENCE, failing, until
+from conftest import MINI, PATIENCE, failing, unsanitized, until
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -636,6 +636,7 @@ def long_run(headscope, tmp_path_factory):
     return folder
 
 
+@unsanitized
 @pytest.mark.parametrize("least", [6, pytest.param(30, marks=pytest.mark.slow)])
 def test_kills_change_nothing(headscope, long_run, tmp_path, least):
     rng = random.Random(3)

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, SANITIZED, Server, failing, until
+from conftest import HEADSCOPE, SANITIZED, Server, failing, unsanitized, until
 from corpus_runs import assert_same, command, corpus, ndjson, texts
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -50,6 +50,7 @@ def resumed_is_whole(whole, folder):
     assert not [name for name in os.listdir(folder) if "unfinished" in name]
 
 
+@unsanitized
 @every_call
 @pytest.mark.parametrize("group", SAVING)
 def test_a_run_goes_on_after_kill_at_every_call(preload, whole, tmp_path, group, some):
@@ -157,6 +158,7 @@ def finished(server, runs):
     return server.stop() == 0
 
 
+@unsanitized
 @pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_nothing_acknowledged_is_lost_in_kills(tmp_path, kills):
     rng = random.Random(14)

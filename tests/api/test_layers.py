@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from conftest import unsanitized
+
+pytestmark = unsanitized
 LAYERS = Path(__file__).parents[1] / "layers.py"
 # path -> text of a tree without fault; each file opens with its name.
 TREE = {
