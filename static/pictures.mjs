@@ -54,7 +54,7 @@ const browser = await chromium.launch({
 async function take(fragment, { path, width = 1280, height = 800, dark = false, fullPage = false }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light" });
   const page = await context.newPage();
-  await page.addInitScript(() => localStorage.setItem("headscope-hints-seen", "1"));
+  await page.addInitScript(() => localStorage.setItem("headscope-tour-seen", "1"));
   await page.goto(`${home}#${fragment}`);
   await page.waitForLoadState("networkidle");
   await page.waitForTimeout(1500); // the worker is done with what is in sight

@@ -1,4 +1,5 @@
 // Single things that a user meets: choosing tokens, comparing, ranking, dropping a file.
+import { TERMS } from "../src/ui/terms";
 import { drawn, expect, open, ranked, reload, settled, test, view } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat.";
@@ -143,7 +144,7 @@ test("a control explains itself by keyboard and click, and leads to the glossary
   await page.getByRole("button", { name: "All terms" }).click();
   const glossary = page.getByRole("dialog", { name: "Glossary" });
   await expect(glossary).toBeVisible();
-  await expect(glossary.locator("dt")).toHaveCount(19);
+  await expect(glossary.locator("dt")).toHaveCount(TERMS.length);
   await page.keyboard.press("Escape");
   await expect(glossary).toBeHidden();
 });

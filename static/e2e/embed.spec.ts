@@ -36,7 +36,7 @@ for (const [view, [name, shows]] of Object.entries(VIEWS))
     const inside = await frame(page, `${home}?embed#view=${view}&layer=1&head=4`);
     await expect(inside.getByRole("region", { name, exact: true })).toBeVisible();
     await expect(inside.locator(shows).first()).toBeVisible();
-    for (const chrome of [".top", ".panel", ".hints", ".run-form", ".menu"]) await expect(inside.locator(chrome)).not.toBeVisible();
+    for (const chrome of [".top", ".panel", ".tour", ".run-form", ".menu"]) await expect(inside.locator(chrome)).not.toBeVisible();
     const { wide, high } = await inside.locator("html").evaluate((html) => ({
       wide: html.scrollWidth - html.clientWidth,
       high: document.querySelector(".readout")!.getBoundingClientRect().bottom - innerHeight,

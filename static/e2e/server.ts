@@ -18,7 +18,11 @@ export function taskModels(worker: number): string[] {
   return readdirSync(folder).map((name) => `${name}=${folder}/${name}`);
 }
 
-export async function serve(worker: number, models: readonly string[] = TWO): Promise<Served> {
+export async function serve(
+  worker: number | string,
+  models: readonly string[] = TWO,
+  more: readonly string[] = [],
+): Promise<Served> {
   const binary = process.env.HEADSCOPE ?? "../build/headscope";
   mkdirSync("../build", { recursive: true });
   const state = `../build/browser-test-state-${worker}`;
@@ -29,6 +33,7 @@ export async function serve(worker: number, models: readonly string[] = TWO): Pr
     [
       ...["serve", "--listen", "127.0.0.1:0", "--state", state],
       ...models.flatMap((model) => ["--model", model]),
+      ...more,
     ],
     { stdio: ["ignore", "pipe", log] },
   );

@@ -176,20 +176,21 @@ test("the figures' table sorts by every column", async ({ watched: page, home })
 
 test("an empty text has no pairs, in every view", async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4&text=");
-  await expect(page.locator(".facts div", { hasText: "High pairs" })).toHaveText("High pairs0");
+  await expect(page.locator(".facts > div", { hasText: "High pairs" }).locator("dd")).toHaveText("0");
   await page.keyboard.press("4");
   await expect(page.locator(".count")).toContainText("0 of 0 high pairs");
 });
 
-test("hints tell what this model shows", async ({ watched: page, home, request }) => {
+test("the tour tells what this model shows", async ({ watched: page, home, request }) => {
   await open(page, home, "", true);
-  const hints = page.locator(".hints");
-  await expect(hints).toContainText("more than half of their attention there");
-  await expect(hints).not.toContainText("paper");
+  await page.getByRole("button", { name: "Next" }).click();
+  const tour = page.locator(".tour");
+  await expect(tour).toContainText("more than half of their attention on separators");
+  await expect(tour).not.toContainText("paper");
   const text = await page.locator("#text").inputValue();
   const { summary } = await (
     await request.post(`${home}analyze`, { data: { text, layers: "all", outputs: ["summary"] } })
   ).json();
   const most = Math.max(...summary.flat().map((s: { separator_attention: number }) => s.separator_attention));
-  await expect(hints).toContainText(`${(100 * most).toFixed(0)} %`);
+  await expect(tour).toContainText(`${(100 * most).toFixed(0)} %`);
 });

@@ -39,9 +39,9 @@ export const test = base.extend<{ watched: Page }, { home: string }>({
 
 export { expect };
 
-// A first visit without its hints; the fragment is the state.
-export async function open(page: Page, home: string, fragment = "", hints = false): Promise<void> {
-  if (!hints) await page.addInitScript(() => localStorage.setItem("headscope-hints-seen", "1"));
+// A first visit without its tour; the fragment is the state.
+export async function open(page: Page, home: string, fragment = "", tour = false): Promise<void> {
+  if (!tour) await page.addInitScript(() => localStorage.setItem("headscope-tour-seen", "1"));
   await page.goto(`${home}${fragment ? `#${fragment}` : ""}`);
 }
 

@@ -2,20 +2,29 @@
 import { readFileSync } from "node:fs";
 import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
 
-test("first visit: the example is analysed, three hints lead to it", async ({ watched: page, home }) => {
+test("first visit: the example is analysed, a tour of five steps shows it and can be left", async ({ watched: page, home }) => {
   await open(page, home, "", true);
   await expect(page.locator(".thumb")).toHaveCount(144);
   await expect.poll(() => colours(page, ".thumb canvas")).toBeGreaterThan(10);
-  await expect(page.locator(".hints section")).toHaveCount(3);
-  await page.locator(".hints section").first().getByRole("button", { name: "Show" }).click();
+  const tour = page.getByRole("complementary", { name: "Tour" });
+  await expect(tour).toContainText("1 of 5");
+  await tour.getByRole("button", { name: "Next" }).click();
+  await expect(page.locator("[data-toured]")).toHaveClass(/thumb/);
+  await tour.getByRole("button", { name: "Show" }).click();
   await expect(view(page, "Head")).toBeVisible();
   await page.goBack();
   await expect(view(page, "Overview")).toBeVisible();
-  await page.getByRole("button", { name: "Close the hints" }).click();
-  await expect(page.locator(".hints")).toBeHidden();
+  for (let step = 3; step <= 5; step++) await tour.getByRole("button", { name: "Next" }).click();
+  await tour.getByRole("button", { name: "Done" }).click();
+  await expect(tour).toBeHidden();
   await reload(page);
   await expect(page.locator(".thumb")).toHaveCount(144);
-  await expect(page.locator(".hints")).toBeHidden();
+  await expect(tour).toBeHidden();
+  await page.keyboard.press("?");
+  await page.getByRole("button", { name: "Take the tour" }).click();
+  await tour.getByRole("button", { name: "Next" }).press("Escape");
+  await expect(tour).toBeHidden();
+  await expect(page.locator("[data-toured]")).toHaveCount(0);
 });
 
 test("overview: no map of the text before stands under a new one", async ({ watched: page, home }) => {

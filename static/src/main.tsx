@@ -23,8 +23,8 @@ import { CompareView } from "./views/compare/compare";
 import { CorpusView } from "./views/corpus/corpus";
 import { ExperimentView } from "./views/experiment/experiment";
 import { HeadView } from "./views/head/head";
-import { Hints } from "./views/overview/hints";
 import { OverviewView } from "./views/overview/overview";
+import { Tour } from "./views/overview/tour";
 import { PairsView } from "./views/pairs/pairs";
 import { TextView } from "./views/text/text";
 import { TraceView } from "./views/trace/trace";
@@ -47,7 +47,7 @@ const roots = Object.fromEntries(VIEWS.map((view) => [view, document.createEleme
   HTMLElement
 >;
 
-const HINTS_SEEN = "headscope-hints-seen";
+const TOUR_SEEN = "headscope-tour-seen";
 
 function Missing() {
   const app = useApp();
@@ -66,13 +66,13 @@ function Missing() {
 
 function Frame() {
   const app = useApp();
-  const [hints, setHints] = useState(!embedded && kept("localStorage", HINTS_SEEN) === null);
-  const closeHints = (): void => {
-    setHints(false);
-    keep("localStorage", HINTS_SEEN, "1");
+  const [toured, setToured] = useState(!embedded && kept("localStorage", TOUR_SEEN) === null);
+  const leaveTour = (): void => {
+    setToured(false);
+    keep("localStorage", TOUR_SEEN, "1");
   };
-  const openHints = (): void => {
-    setHints(true);
+  const takeTour = (): void => {
+    setToured(true);
     app.set({ view: "overview" }, true);
   };
   const skip = (e: Event): void => {
@@ -91,12 +91,12 @@ function Frame() {
         <div class="stage" id="stage" tabIndex={-1}>
           <TokenGate />
           <Missing />
-          {hints && <Hints onClose={closeHints} />}
+          {toured && app.state.view !== "corpus" && <Tour onLeave={leaveTour} />}
           <Adopt element={roots[app.state.view]} />
         </div>
       </main>
       <Readout />
-      <Help onHints={openHints} />
+      <Help onTour={takeTour} />
       <Glossary />
     </>
   );

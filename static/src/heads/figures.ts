@@ -159,9 +159,10 @@ export function patternOf({ profile, scores }: Known): Label | "" {
   return (profile && labelOf(profile)) ?? "";
 }
 
+// The pattern's name; "" before it is known.
 export const patternName = (head: Known): string => {
   const pattern = patternOf(head);
-  return pattern && PATTERN_NAMES[pattern];
+  return pattern || head.profile ? PATTERN_NAMES[pattern || "none"] : "";
 };
 
 // True if a search means this head: "7·5", "L7 H5", "layer 7" or words of its pattern.

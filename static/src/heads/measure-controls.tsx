@@ -9,12 +9,14 @@ export function MeasureControls() {
     <>
       <Toggle
         label="Weight by norms"
+        help="weighted"
         title="Attention times the norm of the vector each token passes on: a column that gathers attention may pass on little"
         on={weigh}
         onChange={(on) => app.set({ weigh: on })}
       />
       <Select
         label="Similarity in"
+        help="space"
         title="Residual: of the vectors the head writes into the hidden state, which do not depend on its arbitrary coordinates"
         value={space}
         options={[

@@ -59,7 +59,7 @@ export function HeadPicker(props: {
   };
   return (
     <div class="head-picker">
-      <Field label={label}>
+      <Field label={label} help="head">
         <select value={layer} onChange={(e) => onPick(Number(e.currentTarget.value), selection.head)}>
           <Options of={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`])} />
         </select>

@@ -26,16 +26,17 @@ export function shapeOf(answer: Answer | null, models: readonly Model[], model: 
 
 const PAIRS_LEAST = 10; // a d′ of fewer high pairs says little
 
-// The head whose high pairs separate best (largest d′); null if none has enough of them.
-export function tellingHead(summary: readonly (readonly Summary[])[]): Selection | null {
+// The head whose high pairs separate best (largest d′). Heads with few of them count only if all have few; null if none
+// has a d′.
+export function tellingHead(summary: readonly (readonly Summary[])[], least = PAIRS_LEAST): Selection | null {
   let [best, most]: [Selection | null, number] = [null, -Infinity];
   summary.forEach((row, layer) =>
     row.forEach(({ snr_dprime, high_pairs }, head) => {
-      if (snr_dprime === null || snr_dprime <= most || high_pairs < PAIRS_LEAST) return;
+      if (snr_dprime === null || snr_dprime <= most || high_pairs < least) return;
       [best, most] = [{ layer, head }, snr_dprime];
     }),
   );
-  return best;
+  return best ?? (least > 0 ? tellingHead(summary, 0) : null);
 }
 
 // Layer -1 is the last. Numbers the model lacks become its last.

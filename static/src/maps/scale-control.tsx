@@ -11,6 +11,12 @@ const CHOICES = [
 export function ScaleControl() {
   const app = useApp();
   return (
-    <Segmented legend="Scale" value={app.state.scale} choices={CHOICES} onChange={(scale) => app.set({ scale })} />
+    <Segmented
+      legend="Scale"
+      help="scale"
+      value={app.state.scale}
+      choices={CHOICES}
+      onChange={(scale) => app.set({ scale })}
+    />
   );
 }

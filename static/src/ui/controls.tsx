@@ -172,9 +172,11 @@ export function Disclosure(props: { title: string; open: boolean; onToggle: () =
 export function Facts(props: { of: readonly Fact[]; exact?: boolean }) {
   return (
     <dl class="facts" data-exact={props.exact}>
-      {props.of.map(({ name, value, title }) => (
+      {props.of.map(({ name, value, title, help }) => (
         <div key={name} title={title}>
-          <dt>{name}</dt>
+          <dt>
+            <Explained term={help}>{name}</Explained>
+          </dt>
           <dd>{value}</dd>
         </div>
       ))}
@@ -185,6 +187,7 @@ export interface Fact {
   name: string;
   value: string;
   title?: string;
+  help?: Term;
 }
 
 // An element made elsewhere, a canvas for example, at its place in the tree.

@@ -44,7 +44,7 @@ function forgetToken(): void {
   location.reload();
 }
 
-export function Help({ onHints }: { onHints: () => void }) {
+export function Help({ onTour }: { onTour: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const close = (): void => dialog.current?.close();
   return (
@@ -99,10 +99,10 @@ export function Help({ onHints }: { onHints: () => void }) {
         type="button"
         onClick={() => {
           close();
-          onHints();
+          onTour();
         }}
       >
-        Show the first hints again
+        Take the tour
       </button>
       {token() !== "" && (
         <button type="button" onClick={forgetToken}>

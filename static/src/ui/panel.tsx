@@ -174,7 +174,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           <ModelBadge />
         </div>
         <Guarded name="max" problem={problem}>
-          <Field label="Tokens at most">
+          <Field label="Tokens at most" help="limit">
             <input
               id="max"
               type="number"
@@ -189,6 +189,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
       </div>
       <Toggle
         label="Treat [MASK] as ordinary text"
+        help="literal"
         title="split_special_tokens: special tokens written in the text are not recognised"
         on={draft.literal}
         onChange={(literal) => edit({ literal })}
@@ -266,12 +267,14 @@ function DisplayOptions({ hidden }: { hidden: boolean }) {
         />
         <Toggle
           label="Positions beside tokens"
+          help="positions"
           title="Each token of a map with its place in the text"
           on={positions}
           onChange={(on) => app.set({ positions: on })}
         />
         <Select
           label="Colours"
+          help="palette"
           value={map}
           options={MAPS.map((name) => [name, capital(name)] as const)}
           onChange={(name) => app.set({ map: name })}

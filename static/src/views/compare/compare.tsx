@@ -89,6 +89,7 @@ export function CompareView() {
       <div class="toolbar">
         <Segmented
           legend="Compare with"
+          help="against"
           value={state.against}
           choices={AGAINST_CHOICES}
           onChange={(against) => app.set({ against }, true)}

@@ -214,6 +214,7 @@ function HeadLab(props: {
       <div class="toolbar">
         <Select
           label="Heads coloured by"
+          help="effect"
           value={tone}
           options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
           onChange={(value) => app.set({ tone: value })}
@@ -298,7 +299,7 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
   const { lut, top } = tint;
   return (
     <div class="toolbar">
-      <Field label="Tokens coloured by change of state after">
+      <Field label="Tokens coloured by change of state after" help="state">
         <select value={depth} onChange={(e) => app.set({ depth: Number(e.currentTarget.value) })}>
           <Options of={answer.layers.map((l) => [l, `layer ${l}`])} />
         </select>

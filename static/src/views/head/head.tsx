@@ -21,6 +21,7 @@ import { madeOf } from "../../saving/provenance";
 import { pictureOf, type Plate as SavedPlate } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Facts, Select, Toggle, type Fact } from "../../ui/controls";
+import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
 
@@ -46,8 +47,9 @@ export function HeadView() {
             Heads like this one
           </button>
         )}
+        <Zoom plates={plates} />
       </div>
-      <Toolbar plates={plates} />
+      <Toolbar />
       {(!head || entry.status !== "loading") && statusOf(app, entry)}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
@@ -68,19 +70,31 @@ export function HeadView() {
   );
 }
 
-function Toolbar({ plates: { viewport } }: { plates: Plates }) {
-  const app = useApp();
-  const { overlay, diag, lines, zoom } = app.state;
+function Zoom({ plates: { viewport } }: { plates: Plates }) {
+  const { zoom } = useApp().state;
   const button = (label: string, title: string, act: () => void, disabled = false) => (
     <button type="button" class="icon" aria-label={title} title={title} disabled={disabled} onClick={act}>
       {label}
     </button>
   );
   return (
+    <div class="zoom" role="group" aria-label="Zoom">
+      {button("−", "Zoom out", () => viewport.zoom(1 / ZOOM), zoom.length === 0)}
+      {button("+", "Zoom in", () => viewport.zoom(ZOOM))}
+      {button("⤢", "Whole map", () => viewport.reset())}
+    </div>
+  );
+}
+
+function Toolbar() {
+  const app = useApp();
+  const { overlay, diag, lines } = app.state;
+  return (
     <div class="toolbar">
       <ScaleControl />
       <Select
         label="Overlay"
+        help="overlay"
         value={overlay}
         options={[
           ["none", "None"],
@@ -92,6 +106,7 @@ function Toolbar({ plates: { viewport } }: { plates: Plates }) {
       />
       <Select
         label="Diagonal"
+        help="diagonal"
         value={diag}
         options={[
           ["paper", "As in the paper"],
@@ -100,13 +115,14 @@ function Toolbar({ plates: { viewport } }: { plates: Plates }) {
         ]}
         onChange={(value) => app.set({ diag: value })}
       />
-      <Toggle label="Sentences" title="Lines between sentences" on={lines} onChange={(on) => app.set({ lines: on })} />
+      <Toggle
+        label="Sentences"
+        help="sentences"
+        title="Lines between sentences"
+        on={lines}
+        onChange={(on) => app.set({ lines: on })}
+      />
       <MeasureControls />
-      <div class="zoom" role="group" aria-label="Zoom">
-        {button("−", "Zoom out", () => viewport.zoom(1 / ZOOM), zoom.length === 0)}
-        {button("+", "Zoom in", () => viewport.zoom(ZOOM))}
-        {button("⤢", "Whole map", () => viewport.reset())}
-      </div>
     </div>
   );
 }
@@ -124,14 +140,14 @@ function HeadFacts({ head, selection }: { head: Head; selection: Selection }) {
 
 const NAMED = 4; // tokens that gather attention, by name
 
-const LISTED: readonly Figure[] = [
-  "repeated_share",
-  "same_sentence_share",
-  "mean_distance",
-  "focal_share",
-  "separator_attention",
-  "attention_entropy",
-  "snr_dprime",
+const LISTED: readonly (readonly [Figure, Term?])[] = [
+  ["repeated_share"],
+  ["same_sentence_share"],
+  ["mean_distance"],
+  ["focal_share"],
+  ["separator_attention"],
+  ["attention_entropy", "entropy"],
+  ["snr_dprime", "dprime"],
 ];
 
 function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
@@ -142,19 +158,26 @@ function factsOf(app: App, head: Head, { layer, head: k }: Selection): Fact[] {
   const known = summary && space === "residual" ? { ...summary, ...inResidualSpace(head, tau) } : summary;
   return [
     ...(summary?.profile ? [patternFact(summary)] : []),
-    { name: "Maximum m", value: format(head.maximum), title: "Largest similarity of two different tokens" },
-    { name: "High pairs", value: pairs.toLocaleString("en"), title: `Pairs with N ≥ ${tau}` },
+    {
+      name: "Maximum m",
+      value: format(head.maximum),
+      title: "Largest similarity of two different tokens",
+      help: "normalised",
+    },
+    { name: "High pairs", value: pairs.toLocaleString("en"), title: `Pairs with N ≥ ${tau}`, help: "pairs" },
     ...(known
-      ? LISTED.map((f) => ({
+      ? LISTED.map(([f, help]) => ({
           name: FIGURES[f].name,
           value: FIGURES[f].write(valueOf(known, f)),
           title: FIGURES[f].title,
+          ...(help && { help }),
         }))
       : []),
     {
       name: "Attention gathers on",
       value: gatheringTokens(head, atau),
       title: `Tokens whose column sum is at least ${atau} of the largest`,
+      help: "atau",
     },
   ];
 }
@@ -195,6 +218,7 @@ function patternFact(known: Known): Fact {
     name: "Pattern",
     value: `${PATTERN_NAMES[patternOf(known) || "none"]} (${written.slice(0, 2).join(", ")})`,
     title: `Fractions of attention: ${written.join(", ")}`,
+    help: "pattern",
   };
 }
 

@@ -161,79 +161,83 @@ function Toolbar(props: {
   const app = useApp();
   const { state } = app;
   return (
-    <div class="toolbar">
-      <Segmented
-        legend="Heads as"
-        value={state.plane ? "points" : state.small ? "small" : "grid"}
-        choices={ARRANGEMENTS}
-        onChange={(value) => {
-          const small = value === "small";
-          const one = small && state.show === "both" ? { show: "attention" as const } : {};
-          app.set({ plane: value === "points", small, ...one }, true);
-        }}
-      />
-      {!state.plane && (
-        <>
-          <Segmented
-            help="attention"
-            legend="Show"
-            value={state.show}
-            choices={SHOW_CHOICES}
-            onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
-          />
-          <Select
-            label="Sort by"
-            help="figure"
-            value={props.like ? "near" : state.sort}
-            options={[
-              ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
-              ...metricOptions("layer and head"),
-            ]}
-            onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
-          />
-          {state.sort !== "none" && !props.like && (
-            <button type="button" onClick={() => app.set({ down: !state.down }, true)}>
-              {state.down ? "↓ largest first" : "↑ smallest first"}
-            </button>
-          )}
-          <Select
-            label="Colour by"
-            value={state.tint}
-            options={metricOptions("none")}
-            onChange={(tint) => app.set({ tint }, true)}
-          />
-        </>
-      )}
-      <Select
-        label="Pattern"
-        help="pattern"
-        value={state.only}
-        options={ONLY.map((name) => [name, onlyName(name)] as const)}
-        onChange={(only) => app.set({ only }, true)}
-      />
-      <Field label="Find heads" class="seek">
-        <Input
-          type="search"
-          placeholder="7·5, previous, like 7·5 …"
-          title="By layer and head, by words of the head's pattern, or “like 7·5”: nearest to that head first"
-          value={state.seek}
-          onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
+    <div class="with-legend">
+      <div class="toolbar">
+        <Segmented
+          legend="Heads as"
+          help="arrangement"
+          value={state.plane ? "points" : state.small ? "small" : "grid"}
+          choices={ARRANGEMENTS}
+          onChange={(value) => {
+            const small = value === "small";
+            const one = small && state.show === "both" ? { show: "attention" as const } : {};
+            app.set({ plane: value === "points", small, ...one }, true);
+          }}
         />
-      </Field>
-      {!state.plane && (
-        <Field label="High pairs at least" class="least" help="pairs">
+        {!state.plane && (
+          <>
+            <Segmented
+              help="attention"
+              legend="Show"
+              value={state.show}
+              choices={SHOW_CHOICES}
+              onChange={(show) => app.set({ show, ...(show === "both" ? { small: false } : {}) }, "merge")}
+            />
+            <Select
+              label="Sort by"
+              help="figure"
+              value={props.like ? "near" : state.sort}
+              options={[
+                ...(props.like ? [["near", `distance to ${props.like}`] as const] : []),
+                ...metricOptions("layer and head"),
+              ]}
+              onChange={(sort) => sort !== "near" && app.set({ sort, ...(props.like ? { seek: "" } : {}) }, true)}
+            />
+            {state.sort !== "none" && !props.like && (
+              <button type="button" onClick={() => app.set({ down: !state.down }, true)}>
+                {state.down ? "↓ largest first" : "↑ smallest first"}
+              </button>
+            )}
+            <Select
+              label="Colour by"
+              help="figure"
+              value={state.tint}
+              options={metricOptions("none")}
+              onChange={(tint) => app.set({ tint }, true)}
+            />
+          </>
+        )}
+        <Select
+          label="Pattern"
+          help="pattern"
+          value={state.only}
+          options={ONLY.map((name) => [name, onlyName(name)] as const)}
+          onChange={(only) => app.set({ only }, true)}
+        />
+        <Field label="Find heads" class="seek" help="seek">
           <Input
-            type="number"
-            min={0}
-            title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
-            value={String(state.least)}
-            onInput={(e) => {
-              const least = e.currentTarget.valueAsNumber;
-              if (Number.isInteger(least) && least >= 0) app.set({ least });
-            }}
+            type="search"
+            placeholder="7·5, previous, like 7·5 …"
+            title="By layer and head, by words of the head's pattern, or “like 7·5”: nearest to that head first"
+            value={state.seek}
+            onInput={(e) => app.set({ seek: e.currentTarget.value }, "merge")}
           />
         </Field>
-      )}
+        {!state.plane && (
+          <Field label="High pairs at least" class="least" help="pairs">
+            <Input
+              type="number"
+              min={0}
+              title="Heads with fewer high pairs come last and stay uncoloured: a fraction of three pairs says little"
+              value={String(state.least)}
+              onInput={(e) => {
+                const least = e.currentTarget.valueAsNumber;
+                if (Number.isInteger(least) && least >= 0) app.set({ least });
+              }}
+            />
+          </Field>
+        )}
+      </div>
       {!state.plane && props.ready && (
         <div class="legend">
           {overviewBars(app, props.figure, props.range).map((bar) => (

@@ -201,12 +201,14 @@ export function HeadPlane(props: {
       <div class="toolbar">
         <Segmented
           legend="Distance of"
+          help="distance"
           value={state.distance}
           choices={DISTANCE_CHOICES}
           onChange={(distance) => app.set({ distance })}
         />
         <Segmented
           legend="Coloured by"
+          help="pattern"
           value={state.paint}
           choices={PAINT_CHOICES}
           onChange={(paint) => app.set({ paint })}
@@ -263,7 +265,9 @@ export function HeadPlane(props: {
               </li>
             ))}
           </ul>
-          {entry.answer && <Nearest answer={entry.answer} wide={wide} to={points[over] ?? null} />}
+          {entry.answer && (
+            <Nearest answer={entry.answer} wide={wide} to={points[over] ?? { l: selection.layer, h: selection.head }} />
+          )}
         </div>
       </div>
     </div>
@@ -271,10 +275,9 @@ export function HeadPlane(props: {
 }
 
 // The heads nearest to the one under the pointer, or to the chosen one.
-function Nearest({ answer, wide, to }: { answer: Answer; wide: number; to: Place | null }) {
+function Nearest({ answer, wide, to }: { answer: Answer; wide: number; to: Place }) {
   const app = useApp();
-  const selection = app.selection(answer);
-  const { l, h } = to ?? { l: selection.layer, h: Math.max(0, selection.head) };
+  const { l, h } = { l: to.l, h: Math.max(0, to.h) }; // the sum has the first head's
   return (
     <section class="card nearest">
       <h2>

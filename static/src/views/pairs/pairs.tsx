@@ -30,6 +30,7 @@ import { madeOf } from "../../saving/provenance";
 import { textPicture } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Facts, Field, Input, Segmented } from "../../ui/controls";
+import { Explained } from "../../ui/explain";
 import { capital, statusOf } from "../../ui/status";
 import { TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
 import { pinnedIn } from "../head/plates";
@@ -95,12 +96,14 @@ function Filters() {
       </div>
       <Segmented
         legend="Same token"
+        help="pairs"
         value={same}
         choices={WISH_CHOICES}
         onChange={(value) => app.set({ same: value })}
       />
       <Segmented
         legend="Same sentence"
+        help="sentences"
         value={within}
         choices={WISH_CHOICES}
         onChange={(value) => app.set({ within: value })}
@@ -179,7 +182,9 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
         </div>
         <section class="card">
           <h2>Distances</h2>
-          <p class="muted">Bars: pairs shown. Dashed: expected by chance.</p>
+          <Explained term="chance">
+            <p class="muted">Bars: pairs shown. Dashed: expected by chance.</p>
+          </Explained>
           <Histogram counts={counts} chance={chance} theme={theme} />
         </section>
         <PairFacts listed={listed} kept={kept} />

@@ -65,37 +65,41 @@ export function TextView() {
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={[ABOUT[state.relation].quantity]} play />
       </div>
-      <div class="toolbar">
-        <Segmented
-          legend="Colour the text by"
-          help="similarity"
-          value={colouring}
-          choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
-          onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
-        />
-        {says && (
-          <Toggle label={says.label} title={says.title} on={state.notes} onChange={(notes) => app.set({ notes })} />
-        )}
-        <Toggle
-          label="Lines"
-          title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
-          on={state.arcs}
-          onChange={(arcs) => app.set({ arcs })}
-        />
-        <Toggle
-          label="Segments"
-          help="segments"
-          title="Parts of the text between tokens that gather attention, coloured by cohesion"
-          on={state.bands}
-          onChange={(bands) => app.set({ bands })}
-        />
-        <Toggle
-          label="Sentences"
-          title="A mark where a sentence begins"
-          on={state.sentences}
-          onChange={(sentences) => app.set({ sentences })}
-        />
-        <MeasureControls />
+      <div class="with-legend">
+        <div class="toolbar">
+          <Segmented
+            legend="Colour the text by"
+            help="similarity"
+            value={colouring}
+            choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
+            onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
+          />
+          {says && (
+            <Toggle label={says.label} title={says.title} on={state.notes} onChange={(notes) => app.set({ notes })} />
+          )}
+          <Toggle
+            label="Lines"
+            help="lines"
+            title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
+            on={state.arcs}
+            onChange={(arcs) => app.set({ arcs })}
+          />
+          <Toggle
+            label="Segments"
+            help="segments"
+            title="Parts of the text between tokens that gather attention, coloured by cohesion"
+            on={state.bands}
+            onChange={(bands) => app.set({ bands })}
+          />
+          <Toggle
+            label="Sentences"
+            help="sentences"
+            title="A mark where a sentence begins"
+            on={state.sentences}
+            onChange={(sentences) => app.set({ sentences })}
+          />
+          <MeasureControls />
+        </div>
         {head && (
           <div class="legend">
             <ColourBar {...coloursOf(app, head, chosenIn(head.axis, state), task).bar} />

@@ -1,0 +1,127 @@
+// The tour of the first visit: five steps, each beside the part of the page that it is about. It can be left at any step.
+import { useLayoutEffect, useState } from "preact/hooks";
+import type { App } from "../../app/app";
+import type { State } from "../../app/state";
+import { soundValueOf, writeFigure, type Figure, type Known } from "../../heads/figures";
+import { percent } from "../../maps/scale";
+import { useApp } from "../../ui/context";
+
+interface Step {
+  title: string;
+  text: string;
+  part: string; // selects the part of the page
+  here?: Instance | null; // in the text on screen
+}
+
+interface Instance {
+  words: string;
+  show: Partial<State>;
+}
+
+// The head with the largest sound figure.
+const best = (known: Known[][], figure: Figure, least: number) =>
+  known
+    .flatMap((row, layer) => row.map((one, head) => ({ layer, head, one, value: soundValueOf(one, figure, least) })))
+    .reduce((top, next) => ((next.value ?? -Infinity) > (top.value ?? -Infinity) ? next : top));
+
+function columnHere(known: Known[][]): Instance {
+  const { layer, head, value } = best(known, "separator_attention", 0);
+  const heads = known.flat();
+  const many = heads.filter((one) => (one.separator_attention ?? 0) > 0.5).length;
+  return {
+    words: `Here ${many} of ${heads.length} heads put more than half of their attention on separators and sentence ends. The most is ${percent(value)}, in layer ${layer} head ${head}.`,
+    show: { view: "head", layer, head, overlay: "mask", pin: [] },
+  };
+}
+
+function alikeHere(known: Known[][], least: number): Instance | null {
+  const { layer, head, one, value } = best(known, "repeated_share", least);
+  return value === null
+    ? null
+    : {
+        words: `Here layer ${layer} head ${head} repeats tokens most: ${writeFigure(one, "repeated_share")} high pairs.`,
+        show: { view: "pairs", layer, head, pin: [] },
+      };
+}
+
+function stepsOf(app: App): Step[] {
+  const { answer } = app.overview();
+  const known = answer?.summary ? app.figures(answer) : null;
+  return [
+    {
+      title: "Choose a text",
+      text: "Type a text or take an example, then click Analyse. The model reads it, and every head is shown.",
+      part: ".panel .examples",
+    },
+    {
+      title: "See all heads",
+      text: "Each picture is a head. Blue is attention: rows attend to columns, so a strong column is a token that many attend to. Amber is similarity: the tokens that the head treats as alike.",
+      part: ".thumb.chosen",
+      here: known && columnHere(known),
+    },
+    {
+      title: "Find a head",
+      text: "The word below a picture is the head’s pattern. Filter by it, sort by a figure, or search: “previous” finds the heads that look one word back.",
+      part: ".overview .toolbar",
+      here: known && alikeHere(known, app.state.least),
+    },
+    {
+      title: "Read a head",
+      text: "Click a picture for its maps, token by token. Text and Pairs show the same head over the text; Compare sets it beside another head, text or model.",
+      part: ".top nav",
+      here: {
+        words: "The framed head separates words best.",
+        show: { view: "head", ...app.selection(answer), pin: [] },
+      },
+    },
+    {
+      title: "Change the model",
+      text: "Experiment switches heads off and shows what the model then predicts. A “?” beside a control explains it; the “?” at the top lists the keys and the glossary.",
+      part: ".top .tools",
+      here: { words: "Try it with a word that is masked.", show: { view: "experiment" } },
+    },
+  ];
+}
+
+export function Tour({ onLeave }: { onLeave: () => void }) {
+  const app = useApp();
+  const [at, setAt] = useState(0);
+  const steps = stepsOf(app);
+  const step = steps[at];
+  // The part may be drawn after the step, or anew.
+  useLayoutEffect(() => {
+    const part = step ? document.querySelector(step.part) : null;
+    part?.setAttribute("data-toured", "");
+    return () => part?.removeAttribute("data-toured");
+  });
+  if (!step) return null;
+  const { title, text, here } = step;
+  const last = at + 1 === steps.length;
+  return (
+    <aside class="tour" aria-label="Tour" onKeyDown={(e) => e.key === "Escape" && onLeave()}>
+      <h2>
+        {title} <small class="muted">{`${at + 1} of ${steps.length}`}</small>
+      </h2>
+      <p>{text}</p>
+      {here && (
+        <p class="muted">
+          {here.words}{" "}
+          <button type="button" class="link" onClick={() => app.set(here.show, true)}>
+            Show
+          </button>
+        </p>
+      )}
+      <div class="submit">
+        <button type="button" class="primary" onClick={() => (last ? onLeave() : setAt(at + 1))}>
+          {last ? "Done" : "Next"}
+        </button>
+        <button type="button" disabled={at === 0} onClick={() => setAt(at - 1)}>
+          Back
+        </button>
+        <button type="button" class="link" onClick={onLeave}>
+          Leave the tour
+        </button>
+      </div>
+    </aside>
+  );
+}
