@@ -63,6 +63,18 @@ test("all views are offered in sight on a phone", async ({ watched: page, home }
   for (const tab of await tabs.all()) await expect(tab).toBeInViewport({ ratio: 1 });
 });
 
+test("the first map is in sight on a phone, in every view that has maps", async ({ watched: page, home }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const [name, map] of Object.entries({ overview: ".thumb", head: ".heatmap", compare: ".heatmap" })) {
+    await open(page, home, `view=${name}&layer=1&head=4&layer2=2`);
+    const first = page.locator(map).first();
+    await expect(first).toBeVisible();
+    await settled(page);
+    const { y } = (await first.boundingBox())!;
+    expect(y, name).toBeLessThan(844 / 2 + 60);
+  }
+});
+
 test("the readout is whole on a phone", async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 800 });
   await open(page, home, "view=head&layer=1&head=4&pin=2.5");

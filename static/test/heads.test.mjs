@@ -253,7 +253,8 @@ test("heads of two models have counterparts if layers and heads are as many", ()
 test("the most telling head has the largest d′ of those with enough high pairs", () => {
   const head = (snr_dprime, high_pairs) => ({ snr_dprime, high_pairs });
   assert.deepEqual(tellingHead([[head(9, 3), head(1, 50)], [head(2, 50), head(null, 99)]]), { layer: 1, head: 0 });
-  assert.equal(tellingHead([[head(9, 3)]]), null);
+  assert.deepEqual(tellingHead([[head(1, 3), head(9, 3)]]), { layer: 0, head: 1 }); // all have few
+  assert.equal(tellingHead([[head(null, 3)]]), null);
 });
 
 test("the cache counts the maps that are derived from an answer", () => {
