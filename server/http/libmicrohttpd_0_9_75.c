@@ -1,22 +1,15 @@
 /* libmicrohttpd_0_9_75.c - compiled for versions before 1.0 only.
  *
- * These versions have no strict mode, and no documented call gives the bytes of a request. Three faults of
+ * These versions have no strict mode, and no documented call gives the bytes of a request. Two faults of
  * theirs are dealt with here:
  * - They accept heads with two readings: see head_has_gap.
  * - They accept a bare LF in the lines around chunks, and folded trailers. Nothing that they call shows these
- *   lines, so a body in chunks is refused with 411, as RFC 9112, 6.3 allows.
- * - They forget that they have answered while they read the target's arguments or judge the whole head. The
- *   answer's header goes out twice then, or the connection never ends. The log is the only sign of this, so
- *   the answer is given from there, and the socket is shut down before the library writes to it. */
+ *   lines, so a body in chunks is refused with 411, as RFC 9112, 6.3 allows. */
 #include "server/http/libmicrohttpd_0_9_75.h"
 
 #if HS_MHD_IS_LENIENT
 
-#include "server/http/access.h"
-
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 bool hs__mhd_0_9_75_runs(void)
 {
@@ -87,70 +80,6 @@ bool hs__mhd_0_9_75_refuses(hs_exchange *x, const char *method, const char *targ
                             MHD_get_version());
     }
     return x->answered;
-}
-
-/* ---- answers in place of damaged ones ---- */
-
-/* The exchange whose target the library is reading, and that target, or NULL. Loop thread only. */
-static hs_exchange *opening;
-static const char *opening_target;
-
-void hs__mhd_0_9_75_open(hs_exchange *x, const char *target)
-{
-    opening = x;
-    opening_target = target;
-}
-
-/* Decodes as the library does. The path comes last, after the arguments. */
-size_t hs__mhd_0_9_75_unescape(void *server, struct MHD_Connection *connection, char *text)
-{
-    (void)server, (void)connection;
-    if (text == opening_target)
-        opening = NULL;
-    return MHD_http_unescape(text);
-}
-
-/* Returns the exchange whose target or whole head is being judged, or NULL. All others that have not begun
- * wait for their headers, and the library tells the size of none of these. */
-static hs_exchange *exchange_judged(const hs_server *server)
-{
-    for (const hs_connection *c = server->connections; c; c = c->next)
-        if (c->exchange && c->exchange->phase == HS_PHASE_OPENED &&
-            (c->exchange == opening ||
-             MHD_get_connection_info(c->exchange->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)))
-            return c->exchange;
-    return NULL;
-}
-
-static void answer(hs_exchange *x, unsigned status)
-{
-    hs_response problem;
-    char start[256];
-    hs_response_problem(&problem, (int)status, NULL, "%s",
-                        status == MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE
-                            ? "There are too many query arguments, headers or cookies."
-                            : "Content-Length is not a number that this server takes.");
-    const int n = snprintf(start, sizeof start,
-                           "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: %s\r\n"
-                           "Content-Length: %zu\r\n\r\n",
-                           status, problem.content_type, problem.body_bytes);
-    /* A few hundred bytes fit into the empty send queue, unless the socket is closed. */
-    if (send(x->connection->fd, start, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n)
-        (void)!send(x->connection->fd, problem.body, problem.body_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    hs_response_finish(&problem);
-    x->answered = true;
-    hs__access_record_unread(x->connection, x->target, (int)status);
-    hs__connection_cut(x->connection);
-}
-
-void hs__mhd_0_9_75_log(void *cls, const char *format, va_list args)
-{
-    static const char refusal[] = "Error processing request (HTTP response code is %u";
-    if (!hs__mhd_0_9_75_runs() || strncmp(format, refusal, sizeof refusal - 1) != 0)
-        return;
-    hs_exchange *x = exchange_judged(cls);
-    if (x)
-        answer(x, va_arg(args, unsigned));
 }
 
 #endif

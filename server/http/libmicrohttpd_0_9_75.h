@@ -7,8 +7,6 @@
 
 #include "server/http/exchange.h"
 
-#include <stdarg.h>
-
 #define HS_MHD_IS_LENIENT (MHD_VERSION < 0x00097701)
 
 #if HS_MHD_IS_LENIENT
@@ -19,11 +17,4 @@ bool hs__mhd_0_9_75_runs(void);
  * handler in its first call. Returns true if the request was refused. */
 bool hs__mhd_0_9_75_refuses(hs_exchange *exchange, const char *method, const char *target,
                             const char *version);
-
-/* Together these answer in place of the library where its own answer would be damaged: the first is to be
- * called when a request line is read, the others are for MHD_OPTION_UNESCAPE_CALLBACK and
- * MHD_OPTION_EXTERNAL_LOGGER. */
-void hs__mhd_0_9_75_open(hs_exchange *exchange, const char *target);
-size_t hs__mhd_0_9_75_unescape(void *server, struct MHD_Connection *connection, char *text);
-void hs__mhd_0_9_75_log(void *server, const char *format, va_list args) HS_PRINTF(2, 0);
 #endif

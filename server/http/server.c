@@ -9,6 +9,7 @@
 #include "server/base/log.h"
 #include "server/base/version.h"
 #include "server/http/libmicrohttpd_0_9_75.h"
+#include "server/http/library_errors.h"
 #include "server/http/listen.h"
 #include "server/http/loading.h"
 #include "server/http/loop.h"
@@ -194,11 +195,11 @@ static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
     const struct MHD_OptionItem items[] = {
 #if HS_MHD_IS_LENIENT
         {MHD_OPTION_STRICT_FOR_CLIENT, !hs__mhd_0_9_75_runs(), NULL},
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)hs__mhd_0_9_75_log, server},
-        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)hs__mhd_0_9_75_unescape, server},
 #else
         {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL}, /* refuse what RFC 9112 allows to refuse */
 #endif
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)hs__library_logs, server},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)hs__library_unescapes, server},
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
         {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)server->options->connections_max + CONNECTIONS_TO_SHED, NULL},
@@ -208,10 +209,8 @@ static struct MHD_Daemon *daemon_start(hs_server *server, int fd)
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)hs__step_connection, server},
         {MHD_OPTION_END, 0, NULL},
     };
-    const unsigned flags =
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (HS_MHD_IS_LENIENT ? MHD_USE_ERROR_LOG : 0);
-    return MHD_start_daemon(flags, 0, NULL, NULL, hs__step_next, server, MHD_OPTION_ARRAY, items,
-                            MHD_OPTION_END);
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+                            hs__step_next, server, MHD_OPTION_ARRAY, items, MHD_OPTION_END);
 }
 
 static void handles_start(hs_server *server)

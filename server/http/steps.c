@@ -9,7 +9,7 @@
 #include "server/base/log.h"
 #include "server/http/access.h"
 #include "server/http/admission.h"
-#include "server/http/libmicrohttpd_0_9_75.h"
+#include "server/http/library_errors.h"
 #include "server/http/line_stream.h"
 #include "server/http/loop.h"
 #include "server/http/reply.h"
@@ -51,9 +51,7 @@ void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
     hs__exchange_destroy(connection->exchange);
     connection->exchange = hs__exchange_create(connection, mhd, target);
     connection->asked = true;
-#if HS_MHD_IS_LENIENT
-    hs__mhd_0_9_75_open(connection->exchange, target);
-#endif
+    hs__library_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;
 }

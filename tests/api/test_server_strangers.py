@@ -1,4 +1,5 @@
 """Hostile requests: ambiguous heads, pages of other sites, tokens of the wrong form."""
+import json
 import re
 import socket
 
@@ -111,6 +112,15 @@ def test_what_the_library_refuses_itself_is_one_answer_counted_and_logged(start_
     counted = 400 if status == 505 else found  # the library tells no status if it cannot read the request line
     server.wait_requests(lambda n: n == 1, route="none", status=str(counted))
     assert f" {counted} " in server.log()
+
+
+@pytest.mark.parametrize(("request_", "says"), [
+    (b"GET /health HTTP/1.1\r\n\r\n", "Host"),
+    (b"POST /analyze HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "Content-Length"),
+], ids=["no Host", "Content-Length"])
+def test_what_the_library_refuses_has_a_reason_in_json(server, request_, says):
+    head, body = server.send(request_).split(b"\r\n\r\n", 1)
+    assert b"application/problem+json" in head and says in json.loads(body)["detail"]
 
 
 def test_many_query_arguments_are_answered(server):
