@@ -56,6 +56,7 @@ copy_tree() {
 
 # Mounts in the namespace of this process: they vanish with it, before anything is deleted.
 mount_all() {
+    mount --bind "$root" "$root" # a mount point: programs in the root can make mount name spaces
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
