@@ -1,7 +1,7 @@
 /* library_errors.h - answers in place of libmicrohttpd's own, for heads that it refuses by itself.
  *
- * The library answers with a page of HTML. Version 0.9.75 also forgets that it has answered while it reads the
- * target's arguments or judges the whole head. The answer's header goes out twice then, or the connection
+ * The library answers with a page of HTML. Version 0.9.75 also forgets that it has answered while it reads
+ * the target's arguments or judges the whole head. The answer's header goes out twice then, or the connection
  * never ends. A head that is refused before its end, such as one with a malformed line, gets the library's
  * page. */
 #pragma once
