@@ -1,5 +1,5 @@
-"""What must last over a loss of power does: each folder in which a name was made is synced after that, and a file
-system that drops what was not synced keeps all that was acknowledged.
+"""Acknowledged runs, saved states and pulled models last over a loss of power: each folder in which a name was made is
+synced after that, and a file system that drops what was not synced keeps all that was acknowledged.
 """
 import contextlib
 import fcntl
@@ -165,7 +165,7 @@ def test_acknowledged_runs_are_there_when_power_is_back(disk, cuts):
 
 
 def saved(state):
-    """What changes with every save."""
+    """The inode and the time of a state, which change with every save."""
     try:
         return state.stat().st_ino, state.stat().st_mtime_ns
     except FileNotFoundError:
