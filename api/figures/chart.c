@@ -86,7 +86,7 @@ static size_t y_ticks(const hs__chart *c, double height, double font, double ret
 {
     double n = fmax(2, height / (3.5 * font));
     size_t count = ticks_find(c->y_low, c->y_high, n, ret);
-    while (count < 2 && n < TICKS_MAX / 2) /* round steps can pass over all of a short axis but its end */
+    while (count < 2 && 2 * n < TICKS_MAX) /* round steps can pass over all of a short axis but its end */
         count = ticks_find(c->y_low, c->y_high, n *= 2, ret);
     return count;
 }
