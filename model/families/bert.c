@@ -1,14 +1,7 @@
 /* bert.c - BERT (Devlin et al. 2018): learned positions and token types, norms after each sublayer. */
 #include "model/families/family.h"
 
-const hs__shape_keys hs__bert_keys = {
-    .n_layers = "num_hidden_layers",
-    .n_heads = "num_attention_heads",
-    .hidden = "hidden_size",
-    .ffn = "intermediate_size",
-    .n_positions = "max_position_embeddings",
-    .vocab_size = "vocab_size",
-};
+const hs__shape_keys hs__bert_keys = {HS__USUAL_KEYS};
 
 static const hs__module modules[] = {
     {.name = "attention.self.query", .parts = {HS__QUERY}},

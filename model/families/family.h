@@ -101,6 +101,39 @@ extern const hs__layout hs__bert_layout;
 extern const hs__predictor_names hs__bert_predictor;
 void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 
+/* clang-format off */
+
+/* The keys of sizes that BERT, GPT-NeoX and Llama share. */
+#define HS__USUAL_KEYS                                                                                       \
+    .n_layers = "num_hidden_layers", .n_heads = "num_attention_heads", .hidden = "hidden_size",              \
+    .ffn = "intermediate_size", .n_positions = "max_position_embeddings", .vocab_size = "vocab_size"
+
+/* Modules of Llama's layers. Qwen2's queries, keys and values have biases. Qwen3 has norms after the first
+ * four modules. */
+#define HS__LLAMA_ATTENTION(without_bias)                                                                    \
+    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = (without_bias)},                           \
+    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = (without_bias)},                             \
+    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = (without_bias)},                           \
+    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true}
+#define HS__LLAMA_REST                                                                                       \
+    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},                                              \
+    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},                                           \
+    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},                                     \
+    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},                                         \
+    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true}
+
+/* A layout with the names of Llama outside of its layers, and a causal family with its keys and heads. */
+#define HS__LLAMA_LAYOUT(modules)                                                                            \
+    {.word = "embed_tokens", .layer = "layers.", .below = ".", .layers = (modules), .final_norm = "norm",    \
+     .norms_without_bias = true}
+#define HS__LLAMA_FAMILY(type, layout, configurer)                                                           \
+    {.types = {(type)}, .keys = {&hs__llama_keys}, .prefixes = {"", "model.", "transformer."},               \
+     .layouts = {&(layout)}, .predictors = {&hs__llama_predictor}, .sequence = &hs__score_head,              \
+     .tokens = &hs__score_head, .span = &hs__span_head, .configure = (configurer), .causal = true,           \
+     .scales_rotation = true}
+
+/* clang-format on */
+
 /* Llama's tables and config reader (llama.c), which several families use. */
 extern const hs__shape_keys hs__llama_keys;
 extern const hs__layout hs__llama_layout;

@@ -3,12 +3,7 @@
 #include "model/families/family.h"
 
 static const hs__shape_keys keys = {
-    .n_layers = "num_hidden_layers",
-    .n_heads = "num_attention_heads",
-    .hidden = "hidden_size",
-    .ffn = "intermediate_size",
-    .n_positions = "max_position_embeddings",
-    .vocab_size = "vocab_size",
+    HS__USUAL_KEYS,
     .long_texts = true,
 };
 

@@ -5,38 +5,19 @@
 #include <string.h>
 
 const hs__shape_keys hs__llama_keys = {
-    .n_layers = "num_hidden_layers",
-    .n_heads = "num_attention_heads",
-    .hidden = "hidden_size",
-    .ffn = "intermediate_size",
-    .n_positions = "max_position_embeddings",
-    .vocab_size = "vocab_size",
+    HS__USUAL_KEYS,
     .n_kv_heads = "num_key_value_heads",
     .head_width = "head_dim",
     .long_texts = true,
 };
 
 static const hs__module modules[] = {
-    {.name = "self_attn.q_proj", .parts = {HS__QUERY}, .no_bias = true},
-    {.name = "self_attn.k_proj", .parts = {HS__KEY}, .no_bias = true},
-    {.name = "self_attn.v_proj", .parts = {HS__VALUE}, .no_bias = true},
-    {.name = "self_attn.o_proj", .parts = {HS__OUTPUT}, .no_bias = true},
-    {.name = "input_layernorm", .parts = {HS__ATTENTION_NORM}},
-    {.name = "post_attention_layernorm", .parts = {HS__FFN_NORM}},
-    {.name = "mlp.gate_proj", .parts = {HS__FFN_GATE}, .no_bias = true},
-    {.name = "mlp.up_proj", .parts = {HS__FFN_IN}, .no_bias = true},
-    {.name = "mlp.down_proj", .parts = {HS__FFN_OUT}, .no_bias = true},
+    HS__LLAMA_ATTENTION(true),
+    HS__LLAMA_REST,
     {0},
 };
 
-const hs__layout hs__llama_layout = {
-    .word = "embed_tokens",
-    .layer = "layers.",
-    .below = ".",
-    .layers = modules,
-    .final_norm = "norm",
-    .norms_without_bias = true,
-};
+const hs__layout hs__llama_layout = HS__LLAMA_LAYOUT(modules);
 
 const hs__predictor_names hs__llama_predictor = {.decoder = "lm_head", .untied = true};
 
@@ -76,16 +57,4 @@ void hs__sliding_window(hs__config *config, size_t first, hs_architecture *archi
             architecture->layers[i].window = n_keys - 1 < HS_POSITIONS_MAX ? n_keys - 1 : 0;
 }
 
-const hs__family hs__family_llama = {
-    .types = {"llama"},
-    .keys = {&hs__llama_keys},
-    .prefixes = {"", "model.", "transformer."},
-    .layouts = {&hs__llama_layout},
-    .predictors = {&hs__llama_predictor},
-    .sequence = &hs__score_head,
-    .tokens = &hs__score_head,
-    .span = &hs__span_head,
-    .configure = hs__llama_configure,
-    .causal = true,
-    .scales_rotation = true,
-};
+const hs__family hs__family_llama = HS__LLAMA_FAMILY("llama", hs__llama_layout, hs__llama_configure);

@@ -7,16 +7,4 @@ static void configure(hs__config *config, hs_architecture *architecture)
     hs__sliding_window(config, 0, architecture);
 }
 
-const hs__family hs__family_mistral = {
-    .types = {"mistral"},
-    .keys = {&hs__llama_keys},
-    .prefixes = {"", "model.", "transformer."},
-    .layouts = {&hs__llama_layout},
-    .predictors = {&hs__llama_predictor},
-    .sequence = &hs__score_head,
-    .tokens = &hs__score_head,
-    .span = &hs__span_head,
-    .configure = configure,
-    .causal = true,
-    .scales_rotation = true,
-};
+const hs__family hs__family_mistral = HS__LLAMA_FAMILY("mistral", hs__llama_layout, configure);
