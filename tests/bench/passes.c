@@ -82,11 +82,11 @@ static hs_status start(const bench_options *options, hs_catalog *catalog, json_t
         st = hs_api_worker_create(catalog->api, &workers[i], err);
     const double ms = hs_clock_ms() - begin;
     if (!st) {
-        const hs_model *model = catalog->models[0];
+        const hs_model *model = catalog->models[0].model;
         const size_t resident = memory_read("VmRSS"), on_disk = hs_model_bytes(model);
         const hs_shape *s = hs_model_shape(model);
-        const char *backend = hs_engine_products(catalog->engines[0]);
-        const char *precision = hs_engine_precision(catalog->engines[0]);
+        const char *backend = hs_engine_products(catalog->models[0].engine);
+        const char *precision = hs_engine_precision(catalog->models[0].engine);
         printf("%zu layers, %zu heads, hidden %zu, feed-forward %zu; %s, %s\n", s->n_layers, s->n_heads,
                s->hidden, s->ffn, backend, precision);
         printf("loaded in %.0f ms; %.1f MB of weights on disk, %.1f MB resident\n\n", ms,

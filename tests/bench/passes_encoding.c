@@ -109,7 +109,7 @@ static hs_status measure(const answerer *who, const answer_format *format, size_
 
 hs_status encoding_measure(const bench_subject *subject, json_t **ret_figures, hs_error *err)
 {
-    const size_t n_positions = hs_engine_shape(subject->catalog->engines[0])->n_positions;
+    const size_t n_positions = hs_engine_shape(subject->catalog->models[0].engine)->n_positions;
     answerer who = {.api = subject->catalog->api, .n_tokens = n_positions < TOKENS ? n_positions : TOKENS};
     hs_response first = {0};
     size_t raw_bytes = 0;

@@ -1,4 +1,4 @@
-"""Write a BERT checkpoint as an ONNX graph whose outputs are all attentions and similarities.
+"""Write a checkpoint of BERT or GPT-2 as an ONNX graph whose outputs are all attentions and similarities.
 
     python3 onnx_graph.py CHECKPOINT OUT.onnx [int8]
 
@@ -6,10 +6,13 @@ The graph is what a careful user would give ONNX Runtime: one product for query,
 folded in, LayerNormalization and Gelu as single operators, no padding, batch of one. Protocol buffers are simple
 enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
 
-With int8 it is what onnxruntime.quantization.quantize_dynamic makes of the matrix products with weights by default: weights
+GPT-2's mask is made once for each text and added to the scores of every layer.
+
+With int8, for BERT alone, it is what onnxruntime.quantization.quantize_dynamic makes of the matrix products with weights by default: weights
 in -127 .. 127 with one scale for each tensor (query, key and value count as three), activations in 0 .. 255 with one
 scale and zero for all tokens, found while it runs.
 """
+import json
 import sys
 from pathlib import Path
 
@@ -58,6 +61,8 @@ def attribute(name, value):
         return field(1, name) + field(2, value) + field(20, 1)
     if isinstance(value, int):
         return field(1, name) + field(3, value) + field(20, 2)
+    if isinstance(value, str):
+        return field(1, name) + field(4, value) + field(20, 3)
     return field(1, name) + b"".join(field(8, n) for n in value) + field(20, 7)
 
 
@@ -143,7 +148,53 @@ def build(w, int8=False):
     return g.model(A)
 
 
+def build_gpt2(folder):
+    config, w = checkpoint.read(Path(folder), "transformer.")
+    A, H, eps = config["n_head"], config["n_embd"], float(config["layer_norm_epsilon"])
+    d = H // A
+    g = Graph()
+
+    def norm(x, prefix):
+        return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
+                      axis=-1, epsilon=eps)
+
+    def dense(x, prefix, scale=1.0):
+        return g.node("Add", g.node("MatMul", x, g.constant(w[prefix + ".weight"] * scale)),
+                      g.constant(w[prefix + ".bias"] * scale))
+
+    x = g.node("Add", g.node("Gather", g.constant(w["wte.weight"]), "ids"),
+               g.node("Gather", g.constant(w["wpe.weight"]), "positions"))
+    rows, columns = (g.node("Unsqueeze", "positions", g.constant(np.array([axis], np.int64))) for axis in (1, 0))
+    mask = g.node("Where", g.node("Greater", columns, rows), g.constant(np.float32(-np.inf)), g.constant(np.float32(0)))
+    heads, flat = g.constant(np.array([0, A, d], np.int64)), g.constant(np.array([0, H], np.int64))
+    scale = np.repeat([1 / np.sqrt(d), 1, 1], H)
+    for layer in range(config["n_layer"]):
+        p = f"h.{layer}."
+        qkv = g.node("Split", dense(norm(x, p + "ln_1"), p + "attn.c_attn", scale), n_outputs=3, axis=-1, num_outputs=3)
+        q, k, v = (g.node("Reshape", part, heads) for part in qkv)
+        q, v = (g.node("Transpose", part, perm=[1, 0, 2]) for part in (q, v))
+        k = g.node("Transpose", k, perm=[1, 2, 0])
+        g.outputs += [f"attentions_{layer}", f"similarities_{layer}"]
+        attention = g.node("Softmax", g.node("Add", g.node("MatMul", q, k), mask), output=g.outputs[-2], axis=-1)
+        o = g.node("MatMul", attention, v)
+        g.node("MatMul", o, g.node("Transpose", o, perm=[0, 2, 1]), output=g.outputs[-1])
+        if layer + 1 == config["n_layer"]:
+            break  # what is left of the last layer changes no output
+        o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), flat)
+        x = g.node("Add", x, dense(o, p + "attn.c_proj"))
+        y = g.node("Gelu", dense(norm(x, p + "ln_2"), p + "mlp.c_fc"), approximate="tanh")
+        x = g.node("Add", x, dense(y, p + "mlp.c_proj"))
+    return g.model(A)
+
+
+def build_any(folder, int8):
+    config = json.loads((Path(folder) / "config.json").read_text())
+    if config["model_type"] == "gpt2":
+        return build_gpt2(folder)
+    return build(checkpoint.load(folder), int8)
+
+
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["int8"]):
         sys.exit(__doc__)
-    Path(sys.argv[2]).write_bytes(build(checkpoint.load(sys.argv[1]), int8=len(sys.argv) == 4))
+    Path(sys.argv[2]).write_bytes(build_any(sys.argv[1], int8=len(sys.argv) == 4))

@@ -1,8 +1,8 @@
 """headscope beside ONNX Runtime and PyTorch, on the same checkpoint, alternating in one run.
 
-    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm] [--tokens 32,128,512] [--rounds 9]
+    make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm,gpt2] [--tokens 32,128,512] [--rounds 9]
 
-The checkpoints are random ones of BERT-base's and MiniLM's shape. Every program gets the same token ids, keeps all attentions and
+The checkpoints are random ones of the shapes in models.py; of GPT-2's only fp32 is compared with ONNX Runtime. Every program gets the same token ids, keeps all attentions and
 similarities, and is told how many threads to use, on as many cores as it is pinned to; what it keeps is compared, as
 two sums over all of it. Then rounds: in each, every program runs twice in a row at each length, one program after
 another, and the second run counts, so that all see the same machine with their own weights in the cache. A pause
@@ -64,14 +64,16 @@ class Peer:
 
 
 def start_peers(folder, graphs, engine_peer, cores):
+    """Without an int8 graph also PyTorch is left out: both read BERT alone."""
     n = len(cores)
     commands = {"headscope": [engine_peer, folder, n],
                 "headscope, OpenBLAS": [engine_peer, folder, n, "openblas"],
                 "headscope, bf16": [engine_peer, folder, n, "native", "bf16"],
                 "headscope, int8": [engine_peer, folder, n, "native", "int8"],
-                "ONNX Runtime": ["node", "onnx_peer.mjs", graphs["fp32"], n],
-                "ONNX Runtime, int8": ["node", "onnx_peer.mjs", graphs["int8"], n],
-                "PyTorch": [sys.executable, "torch_peer.py", folder, n]}
+                "ONNX Runtime": ["node", "onnx_peer.mjs", graphs["fp32"], n]}
+    if "int8" in graphs:
+        commands |= {"ONNX Runtime, int8": ["node", "onnx_peer.mjs", graphs["int8"], n],
+                     "PyTorch": [sys.executable, "torch_peer.py", folder, n]}
     started = []
     for name, command in commands.items():
         try:
@@ -124,7 +126,8 @@ def measure_shape(shape, args):
     """The rows of measure_engines on one core and on all, with the shape as `model`."""
     folder = models.random_checkpoint(args.models / shape, shape).resolve()
     with tempfile.TemporaryDirectory() as scratch:
-        graphs = {precision: f"{scratch}/{shape}-{precision}.onnx" for precision in ("fp32", "int8")}
+        graphs = {precision: f"{scratch}/{shape}-{precision}.onnx" for precision in ("fp32", "int8")
+                  if precision == "fp32" or shape not in models.WRITERS}
         for precision, graph in graphs.items():
             subprocess.run([sys.executable, HERE / "onnx_graph.py", folder, graph,
                             *(["int8"] if precision == "int8" else [])], check=True)
