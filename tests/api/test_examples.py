@@ -30,6 +30,8 @@ def execute(notebook, headscope, tmp_path, **variables):
     pytest.param(path, marks=() if path.stem == "quick-start" else pytest.mark.slow, id=path.name)
     for path in sorted(EXAMPLES.glob("*.ipynb"))])
 def test_notebook_runs(notebook, headscope, tmp_path):
+    if notebook.stem == "why-this-class":
+        pytest.importorskip("torch", reason="python3-torch is not installed")
     assert '"image/png"' in execute(notebook, headscope, tmp_path)
 
 
