@@ -9,6 +9,7 @@ Between them somebody else is answered, and in the end the service has let go of
 Each request follows from the seed and its number alone; a failure names both, and --first begins there.
 """
 import argparse
+import copy
 import http.client
 import json
 import os
@@ -253,10 +254,10 @@ def places(value, at=()):
 
 
 def spoil(rng, body):
-    """One thing in it is not what the schema says, most likely."""
+    """One thing in it is not what the schema says, most likely. Odd values are copied: a second change may be inside one."""
     at = rng.choice(list(places(body)))
     if not at:
-        return rng.choice([*ODD, {**body, rng.choice(["texts", "", "a" * 300]): 1}])
+        return copy.deepcopy(rng.choice([*ODD, {**body, rng.choice(["texts", "", "a" * 300]): 1}]))
     parent = body
     for key in at[:-1]:
         parent = parent[key]
@@ -266,7 +267,7 @@ def spoil(rng, body):
     elif kind == 1 and isinstance(parent, list):
         parent.extend(parent * rng.choice([1, 300]))
     else:
-        parent[at[-1]] = rng.choice(ODD)
+        parent[at[-1]] = copy.deepcopy(rng.choice(ODD))
     return body
 
 
