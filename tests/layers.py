@@ -33,6 +33,7 @@ server/commands
 server/http
 server/runs
 server/corpus/run
+server/corpus/search
 server/corpus/report
 server/corpus/input
 server/hub
@@ -62,7 +63,7 @@ model/utf8
 LIBRARIES = {
     "microhttpd.h": ["server/http"],
     "uv.h": ["server"],
-    "sqlite3.h": ["server/runs", "server/corpus/run"],
+    "sqlite3.h": ["server/runs", "server/corpus/run", "server/corpus/search"],
     "zlib.h": ["api/formats", "api/figures", "server/corpus"],
     "hpdf.h": ["api/figures"],
     "zstd.h": ["server/corpus"],

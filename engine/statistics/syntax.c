@@ -191,11 +191,13 @@ static void map_read(hs_syntax *s, const hs_syntax_text *text, const float *map,
     }
 }
 
-void hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, size_t h,
-                        const hs_observed_head *head)
+size_t hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, size_t h,
+                          const hs_observed_head *head, size_t ret_right[2])
 {
+    size_t n_pairs = 0;
+    ret_right[0] = ret_right[1] = 0;
     if (!words_measure(s, text))
-        return;
+        return 0;
     map_read(s, text, head->attention, false, s->best[0]);
     map_read(s, text, head->similarity, true, s->best[1]);
     for (size_t w = 0; w < text->n_words; w++) {
@@ -203,11 +205,14 @@ void hs_syntax_head_add(hs_syntax *s, const hs_syntax_text *text, size_t l, size
             continue;
         const int32_t governor = text->heads[w];
         uint64_t *right = s->relations[text->relations[w]].right + (l * s->n_heads + h) * HS_SYNTAX_KINDS;
+        n_pairs++;
         for (size_t k = 0; k < 2; k++) {
+            ret_right[k] += s->best[k][w] == governor;
             right[2 * k] += s->best[k][w] == governor;
             right[2 * k + 1] += s->best[k][governor] == (int32_t)w;
         }
     }
+    return n_pairs;
 }
 
 hs_status hs_syntax_merge(hs_syntax *s, const hs_syntax *from, hs_error *err)

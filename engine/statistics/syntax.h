@@ -49,10 +49,11 @@ typedef struct hs_syntax_text {
 
 /* Counts a sentence and its relations. A word or head without a token does not count. */
 void hs_syntax_text_add(hs_syntax *syntax, const hs_syntax_text *text);
-/* Counts one head's maps of this sentence. Similarities are
- * read above the diagonal. */
-void hs_syntax_head_add(hs_syntax *syntax, const hs_syntax_text *text, size_t l, size_t h,
-                        const hs_observed_head *head);
+/* Counts one head's maps of this sentence. Similarities are read above the diagonal. Returns the number of
+ * pairs of a word and its head; ret_right says of how many the word points to its head, by attention and by
+ * similarity. */
+size_t hs_syntax_head_add(hs_syntax *syntax, const hs_syntax_text *text, size_t l, size_t h,
+                          const hs_observed_head *head, size_t ret_right[2]);
 
 /* Adds the counts of `from`, of the same shape. Fails with HS_TOO_LARGE or HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs_syntax_merge(hs_syntax *syntax, const hs_syntax *from, hs_error *err);

@@ -282,6 +282,64 @@ void hs__runs_answer_delete(hs_exchange *x)
         hs__exchange_answer(x, MHD_HTTP_NO_CONTENT, NULL, NULL, 0, true);
 }
 
+/* ---- examples and searches ---- */
+
+/* A query parameter of a search, and the member that takes it. */
+typedef struct search_parameter {
+    const char *name;
+    size_t at;
+} search_parameter;
+
+#define PARAMETER(name)                                                                                      \
+    {                                                                                                        \
+#name, offsetof(hs__search_query, name)                                                              \
+    }
+static const search_parameter example_parameters[] = {PARAMETER(layer), PARAMETER(head), PARAMETER(by),
+                                                      PARAMETER(limit)};
+static const search_parameter search_parameters[] = {PARAMETER(layer),    PARAMETER(head), PARAMETER(from),
+                                                     PARAMETER(to),       PARAMETER(of),   PARAMETER(min),
+                                                     PARAMETER(distance), PARAMETER(limit)};
+enum { SEARCH_PARAMETERS_MAX = sizeof search_parameters / sizeof *search_parameters };
+
+static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_parameter *parameters,
+                          size_t n)
+{
+    const char *names[SEARCH_PARAMETERS_MAX], *wrong = NULL;
+    char id[HS_RUN_ID_MAX + 1];
+    hs_query query = {0};
+    hs__search_query search = {0};
+    json_t *answer = NULL;
+    hs_error err = {0};
+    for (size_t k = 0; k < n; k++)
+        names[k] = parameters[k].name;
+    if (!hs_query_read(x->query, names, n, &query, &x->response)) {
+        x->answered = true;
+    } else {
+        for (size_t k = 0; k < n; k++)
+            *(const char **)(void *)((char *)&search + parameters[k].at) = query.values[k];
+        const hs_status st =
+            hs__run_search(x->server->runs, id_of(x, id), reader, &search, &answer, &wrong, &err);
+        if (st)
+            refuse(x, st, wrong, &err);
+        else
+            answer_json(x, MHD_HTTP_OK, answer);
+    }
+    hs_query_finish(&query);
+}
+
+void hs__runs_answer_examples(hs_exchange *x)
+{
+    if (kept(x))
+        answer_search(x, hs__examples_find, example_parameters,
+                      sizeof example_parameters / sizeof *example_parameters);
+}
+
+void hs__runs_answer_search(hs_exchange *x)
+{
+    if (kept(x))
+        answer_search(x, hs__pairs_search, search_parameters, SEARCH_PARAMETERS_MAX);
+}
+
 /* ---- the report ---- */
 
 enum { REPORT_FORMATS = 3 };

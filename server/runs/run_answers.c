@@ -131,6 +131,21 @@ hs_status hs__run_delete(hs_runs *c, const char *id, hs_error *err)
     return st;
 }
 
+hs_status hs__run_search(hs_runs *c, const char *id, hs__run_reader *reader, const hs__search_query *query,
+                         json_t **ret_answer, const char **ret_wrong, hs_error *err)
+{
+    char state[16], path[HS__RUN_PATH_MAX];
+    pthread_mutex_lock(&c->lock);
+    hs__run_state_get(c, id, state);
+    pthread_mutex_unlock(&c->lock);
+    if (!*state)
+        return hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    if (strcmp(state, "done") != 0)
+        return hs_fail(err, HS_NOT_FOUND, "The run is %s, so its texts cannot be searched.", state);
+    hs__run_path(c, id, "", path);
+    return reader(path, query, ret_answer, ret_wrong, err);
+}
+
 int hs__run_report_open(hs_runs *c, const char *id, const char *name, uint64_t *ret_bytes)
 {
     char state[16], path[HS__RUN_PATH_MAX];

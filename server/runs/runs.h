@@ -16,6 +16,7 @@
 
 #include "server/base/catalog.h"
 #include "server/corpus/run/settings.h"
+#include "server/corpus/search/pair_search.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -86,6 +87,14 @@ json_t *hs__runs_list(hs_runs *runs, uint64_t before, size_t limit);
 HS_MUST_USE hs_status hs__run_cancel(hs_runs *runs, const char *id, hs_error *err);
 /* Deletes a run and its files. Returns HS_NOT_FOUND, or HS_BUSY while it runs. */
 HS_MUST_USE hs_status hs__run_delete(hs_runs *runs, const char *id, hs_error *err);
+
+/* Answers a search or a list of examples of an ended run, as pair_search.h does. HS_NOT_FOUND: there is no
+ * such run, it has not ended, or it keeps no such texts. */
+typedef hs_status hs__run_reader(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                                 const char **ret_wrong, hs_error *err);
+HS_MUST_USE hs_status hs__run_search(hs_runs *runs, const char *id, hs__run_reader *reader,
+                                     const hs__search_query *query, json_t **ret_answer,
+                                     const char **ret_wrong, hs_error *err);
 
 /* Opens a report of an ended run. Returns a descriptor that the caller closes; below 0 if there is none. */
 int hs__run_report_open(hs_runs *runs, const char *id, const char *name, uint64_t *ret_bytes);

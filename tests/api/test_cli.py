@@ -42,7 +42,7 @@ def test_errors_cannot_draw_on_the_terminal(tmp_path):
     assert done.returncode == 1 and b"\x1b" not in done.stderr and rb"\u000a\u001b[31m" in done.stderr
 
 
-COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "bench"]
+COMMANDS = ["serve", "analyze", "corpus", "merge", "report", "pull", "models", "scores", "search", "bench"]
 
 
 def test_help_lists_the_commands():
@@ -209,7 +209,7 @@ def test_install(tmp_path):
                 assert option.replace("-", "\\-") in page or option == "--help"
     script = completion + """
 COMP_WORDS=(headscope serve --log ""); COMP_CWORD=3; _headscope; echo "${COMPREPLY[*]}"
-COMP_WORDS=(headscope se); COMP_CWORD=1; _headscope; echo "${COMPREPLY[*]}"
+COMP_WORDS=(headscope ser); COMP_CWORD=1; _headscope; echo "${COMPREPLY[*]}"
 COMP_WORDS=(headscope analyze --max-t); COMP_CWORD=2; _headscope; echo "${COMPREPLY[*]}"
 """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 import io
 import json
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -59,6 +60,24 @@ class Run:
         body = self._client.request("GET", f"/corpora/{self.id}/report?format=npz")
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
+
+    def search(self, layer: int, head: int, **conditions: Any) -> Dict[str, Any]:
+        """Pairs of tokens of a head, the strongest first. conditions: from_, to, of, min, distance, limit.
+
+            run.search(5, 3, from_="pos=PRON", to="pos=NOUN", min=0.2)["pairs"]
+
+        The run must have been started with search_texts=N.
+        """
+        return self._ask("search", {"layer": layer, "head": head, **conditions})
+
+    def examples(self, layer: int, head: int, by: str, limit: int = 100) -> List[Dict[str, Any]]:
+        """The texts where a figure of a head is highest: by="previous" and others. The run must have been started
+        with examples=N."""
+        return self._ask("examples", {"layer": layer, "head": head, "by": by, "limit": limit})["examples"]
+
+    def _ask(self, what: str, parameters: Dict[str, Any]) -> Dict[str, Any]:
+        query = urlencode({name.rstrip("_"): value for name, value in parameters.items()})
+        return json.loads(self._client.request("GET", f"/corpora/{self.id}/{what}?{query}"))
 
     def cancel(self) -> "Run":
         self._client.request("POST", f"/corpora/{self.id}/cancel")

@@ -318,6 +318,7 @@ static hs_status save(run *r, hs_error *err)
         return st;
     counts_borrow(r);
     r->results.n_empty = r->empty_before + atomic_load(&r->shared.n_empty);
+    st = r->shared.index ? hs__text_index_commit(r->shared.index, err) : HS_OK;
     focus_name(r->job, &r->results);
     json_t *formats = hs__record_stream_formats(r->input);
     if (json_array_size(formats)) /* empty if the run was complete: no file was opened */
@@ -325,7 +326,8 @@ static hs_status save(run *r, hs_error *err)
     json_decref(formats);
     /* Rounded to milliseconds: the checkpoint keeps nine digits, and a report drawn from it must agree. */
     r->results.seconds = round(1e3 * (r->seconds_before + hs_clock_seconds() - r->started)) / 1e3;
-    st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
+    if (!st)
+        st = hs__run_checkpoint_save(&r->results, r->job->dir, err);
     counts_return(r);
     r->saved = hs_clock_seconds();
     r->n_saves += st == HS_OK;
@@ -488,6 +490,7 @@ static run *run_create(const hs__corpus_job *job, hs_error *err)
 static void run_destroy(run *r)
 {
     hs__record_stream_close(r->input);
+    hs__text_index_close(r->shared.index);
     hs__corpus_results_finish(&r->results);
     hs__queue_finish(&r->shared.queue);
     pthread_mutex_destroy(&r->shared.failure_lock);
@@ -514,12 +517,23 @@ static hs_status pairs_begin(run *r, const hs__pairs_target *target, hs_error *e
     return st ? st : hs__pairs_file_begin(target, &r->shared.pairs, err);
 }
 
+/* Opens the index of texts, if the run has one: a new one unless results were loaded. */
+static hs_status index_begin(run *r, hs_error *err)
+{
+    const hs__text_index_options options = hs__corpus_index_options(r->job);
+    if (!options.n_texts && !options.n_examples)
+        return HS_OK;
+    return hs__text_index_open(r->job->dir, !r->results.stats, &options, &r->shared.index, err);
+}
+
 /* Loads the results or begins new ones, opens all files and starts the workers. pairs: where pairs go, or
  * NULL. */
 static hs_status run_begin(run *r, const hs__pairs_target *pairs, hs_error *err)
 {
     hs__leftovers_remove(r->job->dir);
     hs_status st = results_begin(r, err);
+    if (!st)
+        st = index_begin(r, err);
     if (!st && pairs)
         st = pairs_begin(r, pairs, err);
     if (!st)

@@ -6,6 +6,7 @@
 #include "server/corpus/report/figures.h"
 #include "server/corpus/report/one_text.h"
 #include "server/corpus/run/worker.h"
+#include "server/corpus/search/strongest.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "engine/analysis/analysis.h"
 #include "model/utf8.h"
 #include "server/corpus/run/pairs_database.h"
+#include "server/corpus/search/strongest.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* pairs_filter.c - heads, sample and the strongest pairs of a map. */
+/* pairs_filter.c - chooses pairs by their head and by a random draw. */
 #include "server/corpus/run/pairs_filter.h"
 
 #include "model/hash.h"
@@ -62,14 +62,4 @@ bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint1
     x = hs_mix(x ^ ((((uint64_t)layer << 16) | head) + HS_MIX_STEP));
     x = hs_mix(x ^ ((((uint64_t)i << 32) | j) + HS_MIX_STEP));
     return (double)(x >> 11) * 0x1p-53 < filter->sample;
-}
-
-void hs__strongest_insert(hs__strong_pair *list, size_t *n, size_t n_most, hs__strong_pair pair)
-{
-    if (*n == n_most && !(pair.value > list[*n - 1].value))
-        return;
-    size_t at = *n < n_most ? (*n)++ : *n - 1;
-    for (; at && list[at - 1].value < pair.value; at--)
-        list[at] = list[at - 1];
-    list[at] = pair;
 }

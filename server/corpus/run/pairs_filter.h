@@ -29,13 +29,3 @@ bool hs__pairs_filter_has_head(const hs__pairs_filter *filter, uint16_t layer, u
  * workers or on the order of rows. */
 bool hs__pairs_filter_draws(const hs__pairs_filter *filter, uint64_t text, uint16_t layer, uint16_t head,
                             size_t i, size_t j);
-
-/* A pair of a map. */
-typedef struct hs__strong_pair {
-    uint32_t i, j;
-    float value;
-} hs__strong_pair;
-
-/* Inserts a pair into a list sorted by descending value that holds at most n_most. Of equal values the
- * earlier one stays first. */
-void hs__strongest_insert(hs__strong_pair *list, size_t *n, size_t n_most, hs__strong_pair pair);

@@ -4,6 +4,7 @@
 #include "api/field_texts.h"
 #include "engine/statistics/labels.h"
 #include "server/corpus/report/results.h"
+#include "server/corpus/search/text_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,31 @@ static hs_status read_effects_share(const char *text, const hs_model *model, hs_
     return HS_OK;
 }
 
+/* Reads an integer from 0 to most. */
+static hs_status read_count(const char *text, size_t most, size_t *ret, hs_error *err)
+{
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n > most)
+        return hs_fail(err, HS_INVALID, "an integer from 0 to %zu", most);
+    *ret = (size_t)n;
+    return HS_OK;
+}
+
+static hs_status read_examples(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                               hs_error *err)
+{
+    (void)model;
+    return read_count(text, HS__TOP_TEXTS_MAX, &ret->n_examples, err);
+}
+
+static hs_status read_search_texts(const char *text, const hs_model *model, hs__corpus_settings *ret,
+                                   hs_error *err)
+{
+    (void)model;
+    return read_count(text, HS__INDEX_TEXTS_MAX, &ret->n_search_texts, err);
+}
+
 /* ---- the table ---- */
 
 typedef struct setting_row {
@@ -190,6 +216,12 @@ static const setting_row rows[HS__SETTINGS] = {
     [HS__SETTING_EFFECTS_SHARE] = {{"effects_share", HS_FIELD_TEXT, "SHARE",
                                     "fraction of labelled texts whose heads are switched off in turn (0)"},
                                    read_effects_share},
+    [HS__SETTING_EXAMPLES] = {{"examples", HS_FIELD_TEXT, "N",
+                               "keep for each head and figure the N texts where it is highest (0)"},
+                              read_examples},
+    [HS__SETTING_SEARCH_TEXTS] = {{"search_texts", HS_FIELD_TEXT, "N",
+                                   "keep the strongest pairs of the first N texts for 'search' (0)"},
+                                  read_search_texts},
 };
 
 const hs_field *hs__setting_field(hs__setting setting)
@@ -321,4 +353,8 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "label_field", json_string(s->input.label_field));
     if (s->effects_share > 0)
         json_object_set_new(identity, "effects_share", json_real(hs__report_decimal(s->effects_share)));
+    if (s->n_examples)
+        json_object_set_new(identity, "examples", json_integer((json_int_t)s->n_examples));
+    if (s->n_search_texts)
+        json_object_set_new(identity, "search_texts", json_integer((json_int_t)s->n_search_texts));
 }

@@ -30,6 +30,8 @@ typedef enum hs__setting {
     HS__SETTING_FIELD,
     HS__SETTING_LABEL_FIELD,
     HS__SETTING_EFFECTS_SHARE,
+    HS__SETTING_EXAMPLES,
+    HS__SETTING_SEARCH_TEXTS,
     HS__SETTINGS
 } hs__setting;
 
@@ -54,7 +56,8 @@ typedef struct hs__corpus_settings {
     const hs_intervention *interventions; /* borrowed from fields */
     size_t n_interventions;
     hs__input_format input;
-    hs_fields *fields; /* owned: the settings that /analyze has too */
+    size_t n_examples, n_search_texts; /* of text_index.h */
+    hs_fields *fields;                 /* owned: the settings that /analyze has too */
 } hs__corpus_settings;
 
 /* Returns the setting's name ("max_tokens"), kind, choices, and its argument and help on a command line. */

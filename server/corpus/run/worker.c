@@ -45,6 +45,16 @@ hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job)
                                .masked = job->settings.masked_share > 0};
 }
 
+hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job)
+{
+    return (hs__text_index_options){.n_texts = job->settings.n_search_texts,
+                                    .n_examples = job->settings.n_examples,
+                                    .layers = job->settings.layers,
+                                    .n_layers = job->settings.n_layers,
+                                    .n_heads = hs_model_shape(job->model)->n_heads,
+                                    .tokenizer = hs_model_tokenizer(job->model)};
+}
+
 size_t hs__corpus_together(const hs__corpus_job *job)
 {
     const size_t tokens_max = job->settings.max_tokens;
@@ -90,7 +100,11 @@ hs_status hs__corpus_worker_init(hs__corpus_worker *worker, hs__corpus_shared *s
     worker->labelling.labels = counts->labels;
     worker->maps = malloc(hs__worker_map_floats(&job->settings) * sizeof *worker->maps);
     worker->rows = shared->pairs ? hs__pairs_rows_create(shared->pairs) : NULL;
-    if (!worker->maps || (shared->pairs && !worker->rows))
+    if (shared->index) {
+        const hs__text_index_options options = hs__corpus_index_options(job);
+        worker->records = hs__text_records_create(&options, worker->n_together);
+    }
+    if (!worker->maps || (shared->pairs && !worker->rows) || (shared->index && !worker->records))
         return hs_fail(err, HS_NO_MEMORY, "no memory for a worker");
     hs_status st = hs__corpus_masking_init(&worker->masking, job, err);
     if (!st)
@@ -112,6 +126,7 @@ void hs__corpus_worker_finish(hs__corpus_worker *worker)
     hs__corpus_labelling_finish(&worker->labelling);
     free(worker->maps);
     hs__pairs_rows_destroy(worker->rows);
+    hs__text_records_destroy(worker->records, worker->n_together);
     hs_syntax_destroy(worker->syntax);
     *worker = (hs__corpus_worker){0};
 }
@@ -148,11 +163,14 @@ hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker 
 typedef struct hs__counted_text {
     const hs__block_line *line;
     char *reached; /* its beginning if it may become an example, else NULL */
+    bool sampled;  /* it may become one of the random sample */
+    bool searched; /* its pairs are kept for searches */
     hs_encoding encoding;
-    hs__text_range range;  /* the tokens that are counted */
-    bool has_words;        /* of a sentence */
-    hs_syntax_text syntax; /* counted in the range; words owned */
-    size_t label;          /* of labelled texts */
+    hs__text_range range;    /* the tokens that are counted */
+    bool has_words;          /* of a sentence */
+    hs_syntax_text syntax;   /* counted in the range; words owned */
+    hs__token_label *labels; /* owned: of the range's tokens, or NULL */
+    size_t label;            /* of labelled texts */
 } text;
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)
@@ -203,6 +221,7 @@ static void text_finish(text *t)
 {
     free(t->reached);
     free(t->syntax.words);
+    free(t->labels);
     hs_encoding_finish(&t->encoding);
 }
 
@@ -262,7 +281,9 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, te
     t->range = range_of(settings, &t->encoding);
     if (!has_token(&t->encoding))
         return HS_NOT_FOUND;
-    if (!hs__example_sample_wants(shared->sample, t->line->number))
+    t->sampled = hs__example_sample_wants(shared->sample, t->line->number);
+    t->searched = shared->index && hs__text_index_wants(shared->index, t->line->number);
+    if (!t->sampled && !t->searched && !settings->n_examples)
         return HS_OK;
     t->reached = text_reached(bytes, &t->encoding);
     return t->reached ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
@@ -288,6 +309,10 @@ static hs_status words_find(hs__corpus_worker *worker, const char *record, const
                                      &t->syntax, err);
     else if (st == HS_NO_MEMORY)
         hs_fail(err, st, "no memory for the words of a sentence");
+    if (!st && worker->records) {
+        t->labels = hs__token_labels_make(&sentence, t->syntax.words, t->syntax.n_tokens);
+        st = t->labels ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the words of a sentence");
+    }
     hs__sentence_finish(&sentence);
     hs_syntax_sentences_of(worker->syntax)->unread += st == HS_NOT_FOUND;
     return st == HS_NOT_FOUND ? HS_OK : st;
@@ -342,7 +367,7 @@ static void figures_take(const hs_corpus_observation *observation, float *ret_fi
 static hs_status example_begin(hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
 {
     const hs_corpus_options *o = &worker->shared->options;
-    if (!t->reached)
+    if (!t->sampled)
         return HS_OK;
     worker->figures[k] = calloc(o->n_layers * o->n_heads * HS__EXAMPLE_FIGURES, sizeof(float));
     return worker->figures[k] ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for an example");
@@ -422,12 +447,25 @@ static void head_count(void *data, size_t k, size_t l, size_t h, const hs_observ
     hs_corpus_observation observation;
     if (range->end - range->start < range->n_tokens)
         head_cut(range, worker->maps + maps_floats(worker->shared->job->settings.max_tokens), &head);
+    const bool recorded = worker->records != NULL, labelled = worker->labelling.labels != NULL;
     hs_corpus_batch_head(worker->stats, k, l, h, &head,
-                         figures || worker->labelling.labels ? &observation : NULL);
-    if (worker->labelling.labels)
+                         figures || recorded || labelled ? &observation : NULL);
+    if (labelled)
         hs__corpus_labelling_keep(&worker->labelling, k, l, h, &observation);
+    size_t n_pairs = 0, right[2] = {0};
     if (worker->texts[k].has_words)
-        hs_syntax_head_add(worker->syntax, &worker->texts[k].syntax, l, h, &head);
+        n_pairs = hs_syntax_head_add(worker->syntax, &worker->texts[k].syntax, l, h, &head, right);
+    if (recorded)
+        hs__text_record_head(&worker->records[k],
+                             &(hs__recorded_head){.map = l * worker->shared->options.n_heads + h,
+                                                  .maps = &head,
+                                                  .first = range->start,
+                                                  .n_tokens = range->end - range->start,
+                                                  .special = worker->texts[k].encoding.special + range->start,
+                                                  .observation = &observation,
+                                                  .n_pairs = n_pairs,
+                                                  .right = {right[0], right[1]},
+                                                  .searched = worker->texts[k].searched});
     if (worker->rows && !worker->rows_failed)
         worker->rows_failed = !pairs_add(worker, &worker->texts[k], l, h, head.similarity);
     if (figures)
@@ -496,6 +534,25 @@ static hs_status pass_run(hs__corpus_worker *worker, const text_pass *pass, hs_e
     return st;
 }
 
+/* Adds text k of the pass to the index of texts, if there is one. */
+static hs_status text_record(const hs__corpus_worker *worker, size_t k, const text *t, hs_error *err)
+{
+    const hs__corpus_job *job = worker->shared->job;
+    if (!worker->records)
+        return HS_OK;
+    return hs__text_index_add(
+        worker->shared->index,
+        &(hs__indexed_text){.number = t->line->number,
+                            .line = t->line->line,
+                            .file = (job->input_names ? job->input_names : job->inputs)[t->line->file],
+                            .body = t->reached ? t->reached : "",
+                            .encoding = &t->encoding,
+                            .first = t->range.start,
+                            .labels = t->labels,
+                            .n_labels = t->labels ? t->range.end - t->range.start : 0},
+        worker->records[k].figures, t->searched ? worker->records[k].maps : NULL, err);
+}
+
 /* Counts n <= n_together texts in one pass, and keeps those that become examples. */
 static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, hs_error *err)
 {
@@ -506,6 +563,8 @@ static hs_status texts_count(hs__corpus_worker *worker, text *texts, size_t n, h
         st = pass_add(worker, &texts[k], &pass, err);
     if (!st)
         st = pass_run(worker, &pass, err);
+    for (size_t k = 0; !st && k < n; k++)
+        st = text_record(worker, k, &texts[k], err);
     if (st)
         return st;
     for (size_t k = 0; k < n; k++)

@@ -6,6 +6,7 @@
 #include "server/corpus/run/masked_tokens.h"
 #include "server/corpus/run/pairs_file.h"
 #include "server/corpus/run/sentence_words.h"
+#include "server/corpus/run/text_record.h"
 
 /* Shared by all workers of a run. */
 typedef struct hs__corpus_shared {
@@ -17,6 +18,7 @@ typedef struct hs__corpus_shared {
     hs__bad_lines *bad;
     hs__example_sample *sample;
     hs__pairs_file *pairs; /* or NULL */
+    hs__text_index *index; /* or NULL */
     atomic_uint_fast64_t n_texts, n_empty;
     pthread_mutex_t failure_lock;
     hs_error failure;   /* the first one */
@@ -44,10 +46,13 @@ typedef struct hs__corpus_worker {
     bool rows_failed;
     hs_syntax *syntax;               /* counts of CoNLL-U sentences; NULL until the first */
     float *figures[HS_CORPUS_BATCH]; /* [l][h][HS__EXAMPLE_FIGURES] of texts that become examples */
+    hs__text_record *records;        /* [n_together] for the index of texts, or NULL */
 } hs__corpus_worker;
 
 /* Returns the options of the statistics; borrows from the job. */
 hs_corpus_options hs__corpus_options_of(const hs__corpus_job *job);
+/* Returns the options of the index of texts; n_texts and n_examples are 0 if the run has none. */
+hs__text_index_options hs__corpus_index_options(const hs__corpus_job *job);
 /* Returns the number of texts in a pass: fewer for a large window, one for head distances. */
 size_t hs__corpus_together(const hs__corpus_job *job);
 /* Returns the floats of a worker's maps: attention, similarity and columns of max_tokens; twice if special

@@ -1,0 +1,132 @@
+/* search.c - headscope search: the tokens that a head pairs, and the texts that are typical of it, from the
+ * folder of a corpus run. */
+#include "server/base/printable.h"
+#include "server/commands/commands.h"
+#include "server/corpus/search/pair_search.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMATS "table|json"
+
+typedef struct search_options {
+    hs__search_query query;
+    const char *head, *format;
+} search_options;
+
+#define AT(name) offsetof(search_options, name)
+
+static const hs_option search_table[] = {
+    {"head", 0, "L.H", "layer and head, from 0, like 5.3 (required)", hs__set_string, AT(head), 0, 0, NULL},
+    {"from", 0, "TOKEN", "token that attends: pos=NOUN, rel=nsubj, text=war; several with commas (any)",
+     hs__set_string, AT(query.from), 0, 0, NULL},
+    {"to", 0, "TOKEN", "token that it attends to, likewise (any)", hs__set_string, AT(query.to), 0, 0, NULL},
+    {"of", 0, "WHAT", "attention or similarity (attention)", hs__set_choice, AT(query.of), 0, 0,
+     "attention|similarity"},
+    {"min", 0, "W", "smallest weight, in [0, 1] (0)", hs__set_string, AT(query.min), 0, 0, NULL},
+    {"distance", 0, "N", "tokens from the first to the second: -1, or a range like -5..-1 (any)",
+     hs__set_string, AT(query.distance), 0, 0, NULL},
+    {"by", 0, "FIGURE", "instead of pairs: the texts where this figure is highest, like previous",
+     hs__set_string, AT(query.by), 0, 0, NULL},
+    {"limit", 0, "N", "number of answers, 1 to 1000 (100)", hs__set_string, AT(query.limit), 0, 0, NULL},
+    {"format", 0, "FORMAT", "table or json (table)", hs__set_choice, AT(format), 0, 0, FORMATS},
+};
+
+/* ---- writing ---- */
+
+static const char *printable(const json_t *string, char *ret, size_t n_ret)
+{
+    return hs__printable(json_is_string(string) ? json_string_value(string) : "", ret, n_ret);
+}
+
+static void place_print(const json_t *found)
+{
+    char file[256], body[160];
+    printf("  %s:%lld  %s\n", printable(json_object_get(found, "file"), file, sizeof file),
+           json_integer_value(json_object_get(found, "line")),
+           printable(json_object_get(found, "body"), body, sizeof body));
+}
+
+static void pairs_print(const json_t *answer)
+{
+    const json_t *pairs = json_object_get(answer, "pairs");
+    printf("%lld pairs in %lld texts\n", json_integer_value(json_object_get(answer, "total")),
+           json_integer_value(json_object_get(answer, "texts")));
+    for (size_t k = 0; k < json_array_size(pairs); k++) {
+        const json_t *pair = json_array_get(pairs, k), *from = json_object_get(pair, "from"),
+                     *to = json_object_get(pair, "to");
+        char names[2][64];
+        printf("%.3f  %s (%lld) -> %s (%lld)", json_real_value(json_object_get(pair, "weight")),
+               printable(json_object_get(from, "token"), names[0], sizeof names[0]),
+               json_integer_value(json_object_get(from, "position")),
+               printable(json_object_get(to, "token"), names[1], sizeof names[1]),
+               json_integer_value(json_object_get(to, "position")));
+        place_print(pair);
+    }
+}
+
+static void examples_print(const json_t *answer)
+{
+    const json_t *examples = json_object_get(answer, "examples");
+    for (size_t k = 0; k < json_array_size(examples); k++) {
+        printf("%.4g", json_number_value(json_object_get(json_array_get(examples, k), "value")));
+        place_print(json_array_get(examples, k));
+    }
+}
+
+static hs_status answer_print(const json_t *answer, const search_options *o, hs_error *err)
+{
+    if (strcmp(o->format, "json") == 0)
+        json_dumpf(answer, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    else if (o->query.by)
+        examples_print(answer);
+    else
+        pairs_print(answer);
+    if (strcmp(o->format, "json") == 0)
+        printf("\n");
+    return fflush(stdout) == 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write to standard output");
+}
+
+/* ---- the command ---- */
+
+static int search_main(const hs_command *command, int argc, char **argv)
+{
+    search_options options = {.format = "table"};
+    char layer[16] = "";
+    int operand, exit_code;
+    hs_error err = {0};
+    json_t *answer = NULL;
+    const char *wrong = NULL;
+    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
+        return exit_code;
+    if (argc - operand != 1)
+        return hs__usage_error(command, "name the folder of one run");
+    const char *dot = options.head ? strchr(options.head, '.') : NULL;
+    if (!dot || dot - options.head >= (int)sizeof layer)
+        return hs__usage_error(command, "--head must be a layer and a head, from 0, like 5.3");
+    snprintf(layer, sizeof layer, "%.*s", (int)(dot - options.head), options.head);
+    options.query.layer = layer;
+    options.query.head = dot + 1;
+    const hs_status st = (options.query.by ? hs__examples_find : hs__pairs_search)(
+        argv[operand], &options.query, &answer, &wrong, &err);
+    if (st == HS_INVALID)
+        return hs__usage_error(command, "--%s", err.text);
+    const hs_status printed = st ? st : answer_print(answer, &options, &err);
+    json_decref(answer);
+    return printed ? hs__command_failed(command, &err) : HS_EXIT_DONE;
+}
+
+const hs_command hs__command_search = {
+    .name = "search",
+    .operands = "DIR",
+    .summary = "Finds pairs of tokens and typical texts of a head in a corpus run",
+    .details =
+        "The run must have been started with --search-texts N, or for --by with --examples N. Pairs are "
+        "the 32\n"
+        "strongest of each text and head, one for each token, without special tokens. pos and rel are "
+        "those of\n"
+        "CoNLL-U.",
+    .options = search_table,
+    .n_options = sizeof search_table / sizeof *search_table,
+    .main = search_main,
+};

@@ -1,0 +1,462 @@
+/* pair_search.c - reads the rows of one head and compares numbers only: names and tokens of the conditions
+ * are looked up once, and texts are read for the pairs that are answered. */
+#include "server/corpus/search/pair_search.h"
+
+#include "model/architecture.h"
+#include "server/corpus/search/text_index.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4200, CONDITION_BYTES = 256, IDS_MAX = 64 };
+
+static const char vfs[] = "unix-none";
+
+/* Conditions that a token must meet. */
+typedef struct condition {
+    bool has_ids, has_pos, has_relation;
+    int32_t ids[IDS_MAX]; /* tokens that differ in case only */
+    size_t n_ids;
+    int pos, relation; /* numbers of names; -1: no text has it */
+} condition;
+
+/* A search with its parameters read. */
+typedef struct search {
+    sqlite3 *db;
+    int layer, head;
+    bool similarity;
+    condition from, to;
+    double least;
+    long distance_low, distance_high;
+    size_t limit;
+    size_t n_texts, n_found, n_kept;
+    struct found {
+        sqlite3_int64 text;
+        hs__index_pair pair;
+    } * kept; /* [limit], the strongest first */
+} search;
+
+static hs_status wrong(const char **ret_wrong, const char *name, const char *text, const char *must,
+                       hs_error *err)
+{
+    *ret_wrong = name;
+    return text ? hs_fail(err, HS_INVALID, "%s is \"%.64s\"; it must be %s", name, text, must)
+                : hs_fail(err, HS_INVALID, "%s is missing; it must be %s", name, must);
+}
+
+static hs_status failed(sqlite3 *db, hs_error *err)
+{
+    return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
+}
+
+/* ---- parameters ---- */
+
+static bool integer_read(const char *text, const char **ret_end, long *ret)
+{
+    char *end;
+    errno = 0;
+    *ret = strtol(text, &end, 10);
+    *ret_end = end;
+    return end != text && (*text == '-' || (*text >= '0' && *text <= '9')) && !errno && labs(*ret) <= INT_MAX;
+}
+
+/* Reads an integer from low to high. */
+static hs_status number_read(const char *name, const char *text, long low, long high, long *ret,
+                             const char **ret_wrong, hs_error *err)
+{
+    const char *end = "";
+    char must[64];
+    if (text && integer_read(text, &end, ret) && !*end && *ret >= low && *ret <= high)
+        return HS_OK;
+    snprintf(must, sizeof must, "an integer from %ld to %ld", low, high);
+    return wrong(ret_wrong, name, text, must, err);
+}
+
+static hs_status limit_read(const hs__search_query *q, size_t *ret, const char **ret_wrong, hs_error *err)
+{
+    long limit = HS__SEARCH_LIMIT;
+    const hs_status st =
+        q->limit ? number_read("limit", q->limit, 1, HS__SEARCH_LIMIT_MAX, &limit, ret_wrong, err) : HS_OK;
+    *ret = (size_t)limit;
+    return st;
+}
+
+static hs_status min_read(const char *text, double *ret, const char **ret_wrong, hs_error *err)
+{
+    char *end;
+    *ret = text ? strtod(text, &end) : 0;
+    return text && (end == text || *end || !(*ret >= 0 && *ret <= 1))
+               ? wrong(ret_wrong, "min", text, "a number in [0, 1]", err)
+               : HS_OK;
+}
+
+static hs_status distance_read(const char *text, search *s, const char **ret_wrong, hs_error *err)
+{
+    const char *end;
+    s->distance_low = LONG_MIN;
+    s->distance_high = LONG_MAX;
+    if (!text)
+        return HS_OK;
+    bool ok = integer_read(text, &end, &s->distance_low);
+    s->distance_high = s->distance_low;
+    if (ok && strncmp(end, "..", 2) == 0)
+        ok = integer_read(end + 2, &end, &s->distance_high);
+    return ok && !*end && s->distance_low <= s->distance_high
+               ? HS_OK
+               : wrong(ret_wrong, "distance", text, "an integer, j - i, or a range like -5..-1", err);
+}
+
+/* Returns the one number that a statement answers for a string; -1 if there is none. */
+static int name_find(sqlite3 *db, const char *string)
+{
+    sqlite3_stmt *s = NULL;
+    int name = -1;
+    if (sqlite3_prepare_v2(db, "SELECT name FROM names WHERE string = ?", -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
+        name = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int(s, 0) : -1;
+    }
+    sqlite3_finalize(s);
+    return name;
+}
+
+static void ids_find(sqlite3 *db, const char *token, condition *ret)
+{
+    sqlite3_stmt *s = NULL;
+    ret->has_ids = true;
+    /* Byte-level and Unigram tokenizers write a space before a word as one of these characters. */
+    static const char sql[] = "SELECT id FROM vocabulary WHERE token COLLATE NOCASE IN"
+                              " (?1, '\u0120' || ?1, '\u2581' || ?1)";
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, token, -1, SQLITE_STATIC);
+        while (ret->n_ids < IDS_MAX && sqlite3_step(s) == SQLITE_ROW)
+            ret->ids[ret->n_ids++] = sqlite3_column_int(s, 0);
+    }
+    sqlite3_finalize(s);
+}
+
+/* Reads "pos=NOUN,text=war". */
+static hs_status condition_read(sqlite3 *db, const char *name, const char *text, condition *ret,
+                                const char **ret_wrong, hs_error *err)
+{
+    char copy[CONDITION_BYTES], *rest = copy;
+    if (!text)
+        return HS_OK;
+    bool ok = snprintf(copy, sizeof copy, "%s", text) < (int)sizeof copy && *text;
+    for (char *part; ok && (part = strsep(&rest, ","));) {
+        char *value = strchr(part, '=');
+        ok = value && value[1];
+        if (!ok)
+            break;
+        *value++ = '\0';
+        if (strcmp(part, "text") == 0) {
+            ids_find(db, value, ret);
+        } else if (strcmp(part, "pos") == 0) {
+            ret->has_pos = true;
+            ret->pos = name_find(db, value);
+        } else if (strcmp(part, "rel") == 0) {
+            ret->has_relation = true;
+            ret->relation = name_find(db, value);
+        } else {
+            ok = false;
+        }
+    }
+    return ok ? HS_OK
+              : wrong(ret_wrong, name, text,
+                      "pos=NAME, rel=NAME or text=TOKEN, or several with commas between", err);
+}
+
+static hs_status query_read(const hs__search_query *q, search *s, const char **ret_wrong, hs_error *err)
+{
+    const bool named = q->of != NULL;
+    s->similarity = named && strcmp(q->of, "similarity") == 0;
+    if (named && !s->similarity && strcmp(q->of, "attention") != 0)
+        return wrong(ret_wrong, "of", q->of, "attention or similarity", err);
+    hs_status st = min_read(q->min, &s->least, ret_wrong, err);
+    if (!st)
+        st = distance_read(q->distance, s, ret_wrong, err);
+    if (!st)
+        st = limit_read(q, &s->limit, ret_wrong, err);
+    if (!st)
+        st = condition_read(s->db, "from", q->from, &s->from, ret_wrong, err);
+    return st ? st : condition_read(s->db, "to", q->to, &s->to, ret_wrong, err);
+}
+
+/* ---- the database ---- */
+
+/* Returns true if the statement has a row for layer and head. */
+static bool has_row(sqlite3 *db, const char *sql, int layer, int head)
+{
+    sqlite3_stmt *s = NULL;
+    bool found = sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK;
+    if (found) {
+        sqlite3_bind_int(s, 1, layer);
+        sqlite3_bind_int(s, 2, head);
+        found = sqlite3_step(s) == SQLITE_ROW;
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
+/* Opens the database and reads layer and head. `table` is the one that must have rows; `option` starts a run
+ * with them. */
+static hs_status head_open(const char *dir, const hs__search_query *q, const char *table, const char *option,
+                           search *s, const char **ret_wrong, hs_error *err)
+{
+    char path[PATH_BYTES], sql[128];
+    long layer = 0, head = 0;
+    snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
+    if (access(path, R_OK))
+        return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
+    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, vfs))
+        return failed(s->db, err);
+    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT 1", table);
+    if (!has_row(s->db, sql, 0, 0))
+        return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
+    hs_status st = number_read("layer", q->layer, 0, HS_LAYERS_MAX - 1, &layer, ret_wrong, err);
+    if (!st)
+        st = number_read("head", q->head, 0, HS_HEADS_MAX - 1, &head, ret_wrong, err);
+    if (st)
+        return st;
+    s->layer = (int)layer;
+    s->head = (int)head;
+    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE layer = ? AND head = ? LIMIT 1", table);
+    return has_row(s->db, sql, s->layer, s->head)
+               ? HS_OK
+               : wrong(ret_wrong, "head", q->head, "a head that the run has counted in this layer", err);
+}
+
+/* A text with its tokens. */
+typedef struct text {
+    sqlite3_stmt *row;
+    const char *tokens; /* blob of hs__index_token, which may not be aligned */
+    size_t n_tokens;
+} text;
+
+static hs__index_token token_at(const text *t, size_t i)
+{
+    hs__index_token token;
+    memcpy(&token, t->tokens + i * sizeof token, sizeof token);
+    return token;
+}
+
+/* ---- comparing ---- */
+
+static bool meets(const condition *c, const hs__index_token *token)
+{
+    bool ok = (!c->has_pos || token->pos == c->pos) && (!c->has_relation || token->relation == c->relation);
+    bool named = !c->has_ids;
+    for (size_t i = 0; i < c->n_ids && !named; i++)
+        named = token->id == c->ids[i];
+    return ok && named;
+}
+
+static void keep(search *s, sqlite3_int64 number, hs__index_pair pair)
+{
+    s->n_found++;
+    size_t at = s->n_kept < s->limit ? s->n_kept++ : s->limit;
+    if (at == s->limit && !(pair.weight > s->kept[--at].pair.weight))
+        return;
+    for (; at && s->kept[at - 1].pair.weight < pair.weight; at--)
+        s->kept[at] = s->kept[at - 1];
+    s->kept[at] = (struct found){number, pair};
+}
+
+static void pairs_compare(search *s, sqlite3_int64 number, const text *t, const char *blob, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        hs__index_pair pair;
+        memcpy(&pair, blob + k * sizeof pair, sizeof pair);
+        const long distance = (long)pair.j - (long)pair.i;
+        if (!((double)pair.weight >= s->least) || distance < s->distance_low || distance > s->distance_high ||
+            pair.i >= t->n_tokens || pair.j >= t->n_tokens)
+            continue;
+        const hs__index_token i = token_at(t, pair.i), j = token_at(t, pair.j);
+        if (meets(&s->from, &i) && meets(&s->to, &j))
+            keep(s, number, pair);
+    }
+}
+
+static hs_status texts_compare(search *s, hs_error *err)
+{
+    sqlite3_stmt *row = NULL;
+    if (sqlite3_prepare_v2(s->db,
+                           s->similarity
+                               ? "SELECT t.text, t.tokens, s.similarity FROM strongest s JOIN texts t ON"
+                                 " t.text = s.text WHERE s.layer = ? AND s.head = ? ORDER BY s.text"
+                               : "SELECT t.text, t.tokens, s.attention FROM strongest s JOIN texts t ON"
+                                 " t.text = s.text WHERE s.layer = ? AND s.head = ? ORDER BY s.text",
+                           -1, &row, NULL))
+        return failed(s->db, err);
+    sqlite3_bind_int(row, 1, s->layer);
+    sqlite3_bind_int(row, 2, s->head);
+    int code;
+    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+        const text t = {row, sqlite3_column_blob(row, 1),
+                        (size_t)sqlite3_column_bytes(row, 1) / sizeof(hs__index_token)};
+        s->n_texts++;
+        pairs_compare(s, sqlite3_column_int64(row, 0), &t, sqlite3_column_blob(row, 2),
+                      (size_t)sqlite3_column_bytes(row, 2) / sizeof(hs__index_pair));
+    }
+    const hs_status st = code == SQLITE_DONE ? HS_OK : failed(s->db, err);
+    sqlite3_finalize(row);
+    return st;
+}
+
+/* ---- answers ---- */
+
+/* Returns the string that a table has for a number, or null. */
+static json_t *string_json(sqlite3 *db, const char *sql, int number)
+{
+    sqlite3_stmt *s = NULL;
+    json_t *string = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_int(s, 1, number);
+        const char *found = sqlite3_step(s) == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+        string = found ? json_string(found) : NULL;
+    }
+    sqlite3_finalize(s);
+    return string ? string : json_null();
+}
+
+static json_t *token_json(sqlite3 *db, const text *t, size_t i)
+{
+    static const char name[] = "SELECT string FROM names WHERE name = ?";
+    const hs__index_token token = token_at(t, i);
+    return json_pack("{sI so s[II] so so}", "position", (json_int_t)i, "token",
+                     string_json(db, "SELECT token FROM vocabulary WHERE id = ?", token.id), "chars",
+                     (json_int_t)token.start, (json_int_t)token.end, "pos", string_json(db, name, token.pos),
+                     "rel", string_json(db, name, token.relation));
+}
+
+static json_t *column_json(sqlite3_stmt *row, int column)
+{
+    const char *string = (const char *)sqlite3_column_text(row, column);
+    json_t *json = string ? json_string(string) : NULL;
+    return json ? json : json_string("(not UTF-8)");
+}
+
+static text text_read(sqlite3 *db, sqlite3_int64 number)
+{
+    text t = {0};
+    if (sqlite3_prepare_v2(db, "SELECT file, line, body, tokens FROM texts WHERE text = ?", -1, &t.row, NULL))
+        return t;
+    sqlite3_bind_int64(t.row, 1, number);
+    if (sqlite3_step(t.row) == SQLITE_ROW) {
+        t.tokens = sqlite3_column_blob(t.row, 3);
+        t.n_tokens = (size_t)sqlite3_column_bytes(t.row, 3) / sizeof(hs__index_token);
+    }
+    return t;
+}
+
+static json_t *text_json(const text *t, sqlite3_int64 number)
+{
+    return json_pack("{sI so sI so}", "text", (json_int_t)number, "file", column_json(t->row, 0), "line",
+                     (json_int_t)sqlite3_column_int64(t->row, 1), "body", column_json(t->row, 2));
+}
+
+static json_t *found_json(sqlite3 *db, const struct found *found)
+{
+    const text t = text_read(db, found->text);
+    json_t *json =
+        t.n_tokens > found->pair.i && t.n_tokens > found->pair.j ? text_json(&t, found->text) : NULL;
+    if (json) {
+        json_object_set_new(json, "weight", json_real((double)found->pair.weight));
+        json_object_set_new(json, "from", token_json(db, &t, found->pair.i));
+        json_object_set_new(json, "to", token_json(db, &t, found->pair.j));
+    }
+    sqlite3_finalize(t.row);
+    return json;
+}
+
+static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *err)
+{
+    json_t *pairs = json_array();
+    for (size_t k = 0; k < s->n_kept; k++)
+        if (json_array_append_new(pairs, found_json(s->db, &s->kept[k]))) {
+            json_decref(pairs);
+            return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " is damaged, or memory is short");
+        }
+    *ret_answer = json_pack("{so sI sI}", "pairs", pairs, "total", (json_int_t)s->n_found, "texts",
+                            (json_int_t)s->n_texts);
+    return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+}
+
+hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                           const char **ret_wrong, hs_error *err)
+{
+    search s = {0};
+    hs_status st = head_open(dir, query, "strongest", "search_texts", &s, ret_wrong, err);
+    if (!st)
+        st = query_read(query, &s, ret_wrong, err);
+    s.kept = st ? NULL : calloc(s.limit, sizeof *s.kept);
+    if (!st && !s.kept)
+        st = hs_fail(err, HS_NO_MEMORY, "no memory for the search");
+    if (!st)
+        st = texts_compare(&s, err);
+    if (!st)
+        st = found_answer(&s, ret_answer, err);
+    free(s.kept);
+    sqlite3_close(s.db);
+    return st;
+}
+
+static json_t *example_json(sqlite3 *db, sqlite3_int64 number, double value)
+{
+    const text t = text_read(db, number);
+    json_t *json = t.tokens ? text_json(&t, number) : NULL;
+    if (json)
+        json_object_set_new(json, "value", json_real(value));
+    sqlite3_finalize(t.row);
+    return json;
+}
+
+static hs_status examples_answer(const search *s, const char *by, json_t **ret_answer, hs_error *err)
+{
+    sqlite3_stmt *row = NULL;
+    json_t *list = json_array();
+    if (sqlite3_prepare_v2(s->db,
+                           "SELECT text, value FROM examples WHERE layer = ? AND head = ? AND figure = ?"
+                           " ORDER BY place LIMIT ?",
+                           -1, &row, NULL)) {
+        json_decref(list);
+        return failed(s->db, err);
+    }
+    sqlite3_bind_int(row, 1, s->layer);
+    sqlite3_bind_int(row, 2, s->head);
+    sqlite3_bind_text(row, 3, by, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(row, 4, (sqlite3_int64)s->limit);
+    while (sqlite3_step(row) == SQLITE_ROW)
+        json_array_append_new(
+            list, example_json(s->db, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1)));
+    sqlite3_finalize(row);
+    *ret_answer = json_pack("{ss so}", "by", by, "examples", list);
+    return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
+}
+
+hs_status hs__examples_find(const char *dir, const hs__search_query *query, json_t **ret_answer,
+                            const char **ret_wrong, hs_error *err)
+{
+    search s = {0};
+    char names[256] = "one of ";
+    bool known = false;
+    for (int k = 0; k < HS__TOP_FIGURES; k++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", hs__top_names[k]);
+        known |= query->by && strcmp(query->by, hs__top_names[k]) == 0;
+    }
+    hs_status st = head_open(dir, query, "examples", "examples", &s, ret_wrong, err);
+    if (!st && !known)
+        st = wrong(ret_wrong, "by", query->by, names, err);
+    if (!st)
+        st = limit_read(query, &s.limit, ret_wrong, err);
+    if (!st)
+        st = examples_answer(&s, query->by, ret_answer, err);
+    sqlite3_close(s.db);
+    return st;
+}

@@ -1,0 +1,400 @@
+/* text_index.c - writes the database of a run's texts. A lock orders the threads; SQLite's own would be
+ * refused on some network disks, and one process at a time has the run's folder. */
+#include "server/corpus/search/text_index.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4200
+/* On the disk: a row beside its blobs, and a text and its tokens at the estimated length of a word. */
+enum { ROW_BYTES = 48, TOKEN_TEXT_BYTES = 16 };
+#define CACHE_BYTES ((size_t)8 << 20)
+
+static const char vfs[] = "unix-none";
+
+static const char schema[] =
+    "CREATE TABLE texts(text INTEGER PRIMARY KEY, file TEXT NOT NULL, line INTEGER NOT NULL, body TEXT NOT "
+    "NULL,"
+    " tokens BLOB NOT NULL);"
+    "CREATE TABLE vocabulary(id INTEGER PRIMARY KEY, token TEXT NOT NULL);"
+    "CREATE TABLE names(name INTEGER PRIMARY KEY, string TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE strongest(layer INTEGER NOT NULL, head INTEGER NOT NULL, text INTEGER NOT NULL,"
+    " attention BLOB NOT NULL, similarity BLOB NOT NULL, PRIMARY KEY(layer, head, text)) WITHOUT ROWID;"
+    "CREATE TABLE examples(layer INTEGER NOT NULL, head INTEGER NOT NULL, figure TEXT NOT NULL,"
+    " place INTEGER NOT NULL, text INTEGER NOT NULL, value REAL NOT NULL,"
+    " PRIMARY KEY(layer, head, figure, place)) WITHOUT ROWID;";
+
+enum { ADD_TEXT, ADD_TOKEN, ADD_NAME, FIND_NAME, ADD_MAPS, ADD_EXAMPLE, STATEMENTS };
+static const char *const statements[STATEMENTS] = {
+    [ADD_TEXT] = "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?, ?)",
+    [ADD_TOKEN] = "INSERT OR IGNORE INTO vocabulary VALUES (?, ?)",
+    [ADD_NAME] = "INSERT OR IGNORE INTO names(string) VALUES (?)",
+    [FIND_NAME] = "SELECT name FROM names WHERE string = ?",
+    [ADD_MAPS] = "INSERT OR REPLACE INTO strongest VALUES (?, ?, ?, ?, ?)",
+    [ADD_EXAMPLE] = "INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?)",
+};
+
+struct hs__text_index {
+    pthread_mutex_t lock;
+    hs__text_index_options options;
+    uint16_t layers[HS_LAYERS_MAX];
+    hs__top_texts *top; /* NULL: no examples */
+    sqlite3 *db;
+    sqlite3_stmt *statements[STATEMENTS];
+    int failure; /* SQLite's code of the first failure, or SQLITE_OK */
+};
+
+/* ---- calls of SQLite ---- */
+
+static hs_status failed(int code, hs_error *err)
+{
+    const hs_status st = code == SQLITE_FULL                               ? HS_NO_SPACE
+                         : code == SQLITE_NOMEM                            ? HS_NO_MEMORY
+                         : code == SQLITE_NOTADB || code == SQLITE_CORRUPT ? HS_INVALID
+                                                                           : HS_IO;
+    return hs_fail(err, st, "the run's " HS__TEXT_INDEX_FILE " cannot be written or read: %s",
+                   sqlite3_errstr(code));
+}
+
+static void note(hs__text_index *index, int code)
+{
+    if (!index->failure && code != SQLITE_OK && code != SQLITE_DONE && code != SQLITE_ROW)
+        index->failure = code & 0xff;
+}
+
+static hs_status outcome(const hs__text_index *index, hs_error *err)
+{
+    return index->failure ? failed(index->failure, err) : HS_OK;
+}
+
+/* Runs a bound statement. */
+static void step(hs__text_index *index, int k)
+{
+    note(index, sqlite3_step(index->statements[k]));
+    sqlite3_reset(index->statements[k]);
+}
+
+static void run(hs__text_index *index, const char *sql)
+{
+    if (!index->failure)
+        note(index, sqlite3_exec(index->db, sql, NULL, NULL, NULL));
+}
+
+/* ---- lifetime ---- */
+
+/* Finds the place of a counted layer; n_layers if it is not counted. */
+static size_t layer_find(const hs__text_index *index, int layer)
+{
+    size_t l = 0;
+    while (l < index->options.n_layers && index->layers[l] != layer)
+        l++;
+    return l;
+}
+
+/* Adds the lists that a database has. */
+static void lists_read(hs__text_index *index, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    int code = index->top ? sqlite3_prepare_v2(index->db, sql, -1, &s, NULL) : SQLITE_DONE;
+    while (code == SQLITE_OK || code == SQLITE_ROW) {
+        code = sqlite3_step(s);
+        if (code != SQLITE_ROW)
+            break;
+        const size_t l = layer_find(index, sqlite3_column_int(s, 0)), h = (size_t)sqlite3_column_int(s, 1);
+        const char *name = (const char *)sqlite3_column_text(s, 2);
+        int figure = 0;
+        while (figure < HS__TOP_FIGURES && (!name || strcmp(hs__top_names[figure], name) != 0))
+            figure++;
+        if (l < index->options.n_layers && h < index->options.n_heads && figure < HS__TOP_FIGURES)
+            hs__top_texts_add(
+                index->top, l * index->options.n_heads + h, (hs__top_figure)figure,
+                (hs__top_entry){(uint64_t)sqlite3_column_int64(s, 3), (float)sqlite3_column_double(s, 4)});
+    }
+    note(index, code);
+    sqlite3_finalize(s);
+}
+
+static void database_open(hs__text_index *index, const char *path, bool anew)
+{
+    static const char *const endings[] = {"", "-journal"};
+    for (size_t k = 0; anew && k < sizeof endings / sizeof *endings; k++) {
+        char old[PATH_BYTES + 16];
+        snprintf(old, sizeof old, "%s%s", path, endings[k]);
+        (void)unlink(old);
+    }
+    note(index,
+         sqlite3_open_v2(path, &index->db, SQLITE_OPEN_READWRITE | (anew ? SQLITE_OPEN_CREATE : 0), vfs));
+    if (anew)
+        run(index, schema);
+    for (int k = 0; !index->failure && k < STATEMENTS; k++)
+        note(index, sqlite3_prepare_v2(index->db, statements[k], -1, &index->statements[k], NULL));
+    lists_read(index, "SELECT layer, head, figure, text, value FROM examples");
+    run(index, "BEGIN");
+}
+
+hs_status hs__text_index_open(const char *dir, bool anew, const hs__text_index_options *options,
+                              hs__text_index **ret_index, hs_error *err)
+{
+    char path[PATH_BYTES];
+    hs__text_index *index = calloc(1, sizeof *index);
+    if (!index)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the texts to search");
+    pthread_mutex_init(&index->lock, NULL);
+    index->options = *options;
+    memcpy(index->layers, options->layers, options->n_layers * sizeof *index->layers);
+    if (options->n_examples > 0)
+        index->top = hs__top_texts_create(options->n_layers * options->n_heads, options->n_examples);
+    snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
+    hs_status st = options->n_examples > 0 && !index->top
+                       ? hs_fail(err, HS_NO_MEMORY, "no memory for the examples of heads")
+                   : !anew && access(path, R_OK | W_OK)
+                       ? hs_fail(err, HS_INVALID, "'%.250s' is missing: start again in another folder", path)
+                       : HS_OK;
+    if (!st) {
+        database_open(index, path, anew);
+        st = outcome(index, err);
+    }
+    if (st)
+        hs__text_index_close(index);
+    else
+        *ret_index = index;
+    return st;
+}
+
+void hs__text_index_close(hs__text_index *index)
+{
+    if (!index)
+        return;
+    for (int k = 0; k < STATEMENTS; k++)
+        sqlite3_finalize(index->statements[k]);
+    sqlite3_close(index->db);
+    hs__top_texts_destroy(index->top);
+    pthread_mutex_destroy(&index->lock);
+    free(index);
+}
+
+bool hs__text_index_wants(const hs__text_index *index, uint64_t number)
+{
+    return number < index->options.n_texts;
+}
+
+/* ---- adding ---- */
+
+/* Finds or adds a name. Returns 0 for "". */
+static uint16_t name_find(hs__text_index *index, const char *string)
+{
+    sqlite3_stmt *s = index->statements[FIND_NAME];
+    uint16_t name = 0;
+    if (!*string)
+        return 0;
+    sqlite3_bind_text(index->statements[ADD_NAME], 1, string, -1, SQLITE_STATIC);
+    step(index, ADD_NAME);
+    sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
+    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_int(s, 0) <= UINT16_MAX)
+        name = (uint16_t)sqlite3_column_int(s, 0);
+    sqlite3_reset(s);
+    return name;
+}
+
+static void token_add(hs__text_index *index, int32_t id)
+{
+    sqlite3_stmt *s = index->statements[ADD_TOKEN];
+    sqlite3_bind_int(s, 1, id);
+    sqlite3_bind_text(s, 2, hs_tokenizer_token(index->options.tokenizer, id), -1, SQLITE_STATIC);
+    step(index, ADD_TOKEN);
+}
+
+static void text_add(hs__text_index *index, const hs__indexed_text *text)
+{
+    const hs_encoding *e = text->encoding;
+    hs__index_token *tokens = calloc(e->n_tokens, sizeof *tokens);
+    sqlite3_stmt *s = index->statements[ADD_TEXT];
+    if (!tokens) {
+        note(index, SQLITE_NOMEM);
+        return;
+    }
+    for (size_t i = 0; i < e->n_tokens; i++) {
+        tokens[i] = (hs__index_token){.id = e->ids[i], .start = e->starts[i], .end = e->ends[i]};
+        if (text->labels && i >= text->first && i - text->first < text->n_labels) {
+            tokens[i].pos = name_find(index, text->labels[i - text->first].pos);
+            tokens[i].relation = name_find(index, text->labels[i - text->first].relation);
+        }
+        token_add(index, e->ids[i]);
+    }
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)text->number);
+    sqlite3_bind_text(s, 2, text->file, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)text->line);
+    sqlite3_bind_text(s, 4, text->body, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(s, 5, tokens, (int)(e->n_tokens * sizeof *tokens), SQLITE_STATIC);
+    step(index, ADD_TEXT);
+    free(tokens);
+}
+
+static void maps_add(hs__text_index *index, uint64_t number, const hs__index_maps *maps)
+{
+    const size_t n_heads = index->options.n_heads, n_maps = index->options.n_layers * n_heads;
+    sqlite3_stmt *s = index->statements[ADD_MAPS];
+    for (size_t k = 0; k < n_maps; k++) {
+        sqlite3_bind_int(s, 1, index->layers[k / n_heads]);
+        sqlite3_bind_int64(s, 2, (sqlite3_int64)(k % n_heads));
+        sqlite3_bind_int64(s, 3, (sqlite3_int64)number);
+        for (int of = 0; of < 2; of++)
+            sqlite3_bind_blob(s, 4 + of, maps[k].pairs[of], (int)(maps[k].n[of] * sizeof(hs__index_pair)),
+                              SQLITE_STATIC);
+        step(index, ADD_MAPS);
+    }
+}
+
+/* Returns true if any list keeps the text. */
+static bool figures_add(hs__text_index *index, uint64_t number, const float *figures)
+{
+    const size_t n = index->options.n_layers * index->options.n_heads * HS__TOP_FIGURES;
+    bool kept = false;
+    for (size_t k = 0; index->top && k < n; k++)
+        kept |= hs__top_texts_add(index->top, k / HS__TOP_FIGURES, (hs__top_figure)(k % HS__TOP_FIGURES),
+                                  (hs__top_entry){number, figures[k]});
+    return kept;
+}
+
+hs_status hs__text_index_add(hs__text_index *index, const hs__indexed_text *text, const float *figures,
+                             const hs__index_maps *maps, hs_error *err)
+{
+    pthread_mutex_lock(&index->lock);
+    const bool kept = figures && figures_add(index, text->number, figures);
+    if (kept || maps)
+        text_add(index, text);
+    if (maps)
+        maps_add(index, text->number, maps);
+    const hs_status st = outcome(index, err);
+    pthread_mutex_unlock(&index->lock);
+    return st;
+}
+
+/* ---- ending a transaction ---- */
+
+static void list_write(hs__text_index *index, size_t map, hs__top_figure figure)
+{
+    const hs__top_entry *entries;
+    const size_t n = hs__top_texts_list(index->top, map, figure, &entries), n_heads = index->options.n_heads;
+    sqlite3_stmt *s = index->statements[ADD_EXAMPLE];
+    for (size_t i = 0; i < n; i++) {
+        sqlite3_bind_int(s, 1, index->layers[map / n_heads]);
+        sqlite3_bind_int64(s, 2, (sqlite3_int64)(map % n_heads));
+        sqlite3_bind_text(s, 3, hs__top_names[figure], -1, SQLITE_STATIC);
+        sqlite3_bind_int64(s, 4, (sqlite3_int64)i);
+        sqlite3_bind_int64(s, 5, (sqlite3_int64)entries[i].text);
+        sqlite3_bind_double(s, 6, (double)entries[i].value);
+        step(index, ADD_EXAMPLE);
+    }
+}
+
+hs_status hs__text_index_commit(hs__text_index *index, hs_error *err)
+{
+    const size_t n_maps = index->options.n_layers * index->options.n_heads;
+    char unused[128];
+    run(index, "DELETE FROM examples");
+    for (size_t k = 0; index->top && k < n_maps; k++)
+        for (int figure = 0; figure < HS__TOP_FIGURES; figure++)
+            list_write(index, k, (hs__top_figure)figure);
+    snprintf(unused, sizeof unused,
+             "DELETE FROM texts WHERE text >= %zu AND text NOT IN (SELECT text FROM examples)",
+             index->options.n_texts);
+    run(index, unused);
+    run(index, "COMMIT");
+    run(index, "BEGIN");
+    return outcome(index, err);
+}
+
+/* ---- merging ---- */
+
+/* Finds the numbers here of another database's names: to [UINT16_MAX + 1]. */
+static void names_match(hs__text_index *index, uint16_t *to)
+{
+    sqlite3_stmt *s = NULL;
+    note(index, sqlite3_prepare_v2(index->db, "SELECT name, string FROM other.names", -1, &s, NULL));
+    while (!index->failure && sqlite3_step(s) == SQLITE_ROW) {
+        const sqlite3_int64 name = sqlite3_column_int64(s, 0);
+        const char *string = (const char *)sqlite3_column_text(s, 1);
+        if (name >= 0 && name <= UINT16_MAX && string)
+            to[name] = name_find(index, string);
+    }
+    sqlite3_finalize(s);
+}
+
+/* Copies a row of texts, whose tokens have other numbers of names. */
+static void text_copy(hs__text_index *index, sqlite3_stmt *from, const uint16_t *to)
+{
+    sqlite3_stmt *s = index->statements[ADD_TEXT];
+    const size_t n = (size_t)sqlite3_column_bytes(from, 4) / sizeof(hs__index_token);
+    hs__index_token *tokens = calloc(n + 1, sizeof *tokens);
+    if (!tokens) {
+        note(index, SQLITE_NOMEM);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&tokens[i], (const char *)sqlite3_column_blob(from, 4) + i * sizeof *tokens, sizeof *tokens);
+        tokens[i].pos = to[tokens[i].pos];
+        tokens[i].relation = to[tokens[i].relation];
+    }
+    for (int k = 0; k < 4; k++)
+        sqlite3_bind_value(s, k + 1, sqlite3_column_value(from, k));
+    sqlite3_bind_blob(s, 5, tokens, (int)(n * sizeof *tokens), SQLITE_STATIC);
+    step(index, ADD_TEXT);
+    free(tokens);
+}
+
+static void texts_copy(hs__text_index *index)
+{
+    sqlite3_stmt *s = NULL;
+    uint16_t *to = calloc(UINT16_MAX + 1, sizeof *to);
+    note(index, to ? sqlite3_prepare_v2(index->db, "SELECT text, file, line, body, tokens FROM other.texts",
+                                        -1, &s, NULL)
+                   : SQLITE_NOMEM);
+    if (!index->failure)
+        names_match(index, to);
+    while (!index->failure && sqlite3_step(s) == SQLITE_ROW)
+        text_copy(index, s, to);
+    sqlite3_finalize(s);
+    free(to);
+}
+
+hs_status hs__text_index_merge(hs__text_index *index, const char *dir, hs_error *err)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
+    if (access(path, R_OK))
+        return hs_fail(err, HS_INVALID, "'%.250s' is missing: count this shard again", path);
+    run(index, "COMMIT");
+    char *attach = sqlite3_mprintf("ATTACH %Q AS other", path);
+    run(index, attach ? attach : "");
+    sqlite3_free(attach);
+    run(index, "BEGIN; INSERT OR IGNORE INTO vocabulary SELECT * FROM other.vocabulary;"
+               "INSERT OR REPLACE INTO strongest SELECT * FROM other.strongest;");
+    if (!index->failure) {
+        texts_copy(index);
+        lists_read(index, "SELECT layer, head, figure, text, value FROM other.examples");
+    }
+    run(index, "COMMIT; DETACH other; BEGIN");
+    return outcome(index, err);
+}
+
+/* ---- sizes ---- */
+
+size_t hs__text_index_memory(const hs__text_index_options *o)
+{
+    const size_t n_maps = o->n_layers * o->n_heads;
+    return CACHE_BYTES + (o->n_examples ? hs__top_texts_bytes(n_maps, o->n_examples) : 0);
+}
+
+uint64_t hs__text_index_disk(const hs__text_index_options *o, size_t n_tokens)
+{
+    const uint64_t n_maps = o->n_layers * o->n_heads;
+    const uint64_t text = ROW_BYTES + n_tokens * (sizeof(hs__index_token) + TOKEN_TEXT_BYTES);
+    const uint64_t maps = n_maps * (ROW_BYTES + 2 * HS__INDEX_PAIRS_MAX * sizeof(hs__index_pair));
+    const uint64_t lists = n_maps * HS__TOP_FIGURES * o->n_examples;
+    return o->n_texts * (text + maps) + lists * (text + 2 * (uint64_t)ROW_BYTES);
+}

@@ -1,0 +1,307 @@
+"""Searches and typical texts of a corpus run, beside an own reading of the maps of /analyze."""
+import io
+import json
+import random
+import sqlite3
+import subprocess
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from conftest import HEADSCOPE, PATIENCE, Server, until
+from test_client_python import package as headscope
+from test_corpora import send, wait
+from test_syntax import place_tokens, sentence
+
+LAYERS, PAIRS = [1, 4], 32
+OPTIONS = ["--layers", "1,4", "--examples", "5", "--search-texts", "24"]
+TAGS = ["NOUN", "VERB", "DET"]
+
+
+def tagged(block, choose):
+    """The block with other parts of speech than NOUN for some words, and those by (start of the line, tag)."""
+    lines = []
+    for line in block.split("\n"):
+        columns = line.split("\t")
+        if len(columns) == 10 and columns[0].isdigit():
+            columns[3] = choose.choice(TAGS)
+        lines.append("\t".join(columns))
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory):
+    choose = random.Random(3)
+    made = [sentence(choose, number) for number in range(40)]
+    blocks = [tagged(block, choose) for block, _, _ in made]
+    path = tmp_path_factory.mktemp("bank") / "bank.conllu"
+    path.write_text("\n".join(blocks))
+    return path, blocks, [text for _, text, _ in made], [words for _, _, words in made]
+
+
+def corpus(path, out, *options):
+    subprocess.run([HEADSCOPE, "corpus", path, "-o", out, *OPTIONS, *options], check=True, capture_output=True, timeout=PATIENCE)
+    return out
+
+
+@pytest.fixture(scope="module")
+def run(bank, tmp_path_factory):
+    return corpus(bank[0], tmp_path_factory.mktemp("run") / "out")
+
+
+def search(folder, head, **options):
+    asked = [f"--{name}={value}" for name, value in options.items()]
+    done = subprocess.run([HEADSCOPE, "search", folder, f"--head={head}", "--format=json", *asked], capture_output=True,
+                          text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def maps(server, bank):
+    """Of each text: tokens, special, attention and similarity [l][h][T][T], and the words of the tokens."""
+    found = []
+    for text, words in zip(bank[2], bank[3]):
+        got = server.post("/analyze?format=npz", {"text": text, "layers": LAYERS, "outputs": ["attentions", "similarities"]})
+        answer = np.load(io.BytesIO(got.body))
+        special = answer["special_tokens_mask"].astype(bool)
+        found.append((answer["tokens"], special, answer["attentions"], answer["similarities"],
+                      place_tokens(words, answer["offset_mapping"], special)))
+    return found
+
+
+def partners(weights, special):
+    """(i, j, weight): of each token that is not special its strongest other one, the strongest 32."""
+    kept = []
+    for i in np.flatnonzero(~special):
+        row = np.where(special, -np.inf, weights[i])
+        row[i] = -np.inf
+        kept += [(int(i), int(row.argmax()), float(row.max()))] if np.isfinite(row.max()) else []
+    return sorted(kept, key=lambda pair: -pair[2])[:PAIRS]
+
+
+def pairs_of(maps, layer, head, of):
+    """(text, i, j, weight) of the first 24 texts."""
+    listed = []
+    for number, (_, special, attention, similarity, _) in enumerate(maps[:24]):
+        weights = attention[layer, head]
+        if of == "similarity":
+            weights = similarity[layer, head] / similarity[layer, head][~np.eye(len(special), dtype=bool)].max()
+        listed += [(number, *pair) for pair in partners(weights, special) if pair[2] >= 0]
+    return sorted(listed, key=lambda pair: -pair[3])
+
+
+def pos_of(block, words):
+    """The part of speech of each word of the text: that of its first part."""
+    tags, surface, joined = [], -1, None
+    for line in block.split("\n"):
+        columns = line.split("\t")
+        if len(columns) != 10 or "." in columns[0]:
+            continue
+        if "-" in columns[0]:
+            joined = int(columns[0].split("-")[1])
+            tags.append(None)
+            continue
+        if joined is not None and int(columns[0]) <= joined:
+            tags[-1] = tags[-1] or columns[3]
+        else:
+            tags.append(columns[3])
+    assert len(tags) == len(words)
+    return tags
+
+
+def assert_pairs(answer, expected):
+    assert answer["total"] == len(expected) and answer["texts"] == 24
+    weights = [pair["weight"] for pair in answer["pairs"]]
+    np.testing.assert_allclose(weights, [pair[3] for pair in expected[:len(weights)]], rtol=1e-4, atol=1e-6)
+    assert weights == sorted(weights, reverse=True)
+    places = {(pair[0], pair[1], pair[2]) for pair in expected}
+    assert all((pair["text"], pair["from"]["position"], pair["to"]["position"]) in places for pair in answer["pairs"])
+
+
+@pytest.mark.parametrize("of", ["attention", "similarity"])
+@pytest.mark.parametrize(("layer", "head"), [(0, 3), (1, 7)])
+def test_pairs_are_the_strongest_of_each_token(run, maps, of, layer, head):
+    expected = pairs_of(maps, layer, head, of)
+    assert_pairs(search(run, f"{LAYERS[layer]}.{head}", of=of, limit=1000), expected)
+    assert_pairs(search(run, f"{LAYERS[layer]}.{head}", of=of, limit=7), expected)
+    some = [pair for pair in expected if -9 <= pair[2] - pair[1] <= 2 and pair[3] >= 0.01]
+    assert some
+    assert_pairs(search(run, f"{LAYERS[layer]}.{head}", of=of, limit=1000, distance="-9..2", min=0.01), some)
+
+
+def test_conditions_choose_by_token_part_of_speech_and_relation(run, maps, bank):
+    everything = pairs_of(maps, 0, 5, "attention")
+
+    def token(pair, at):
+        return maps[pair[0]][0][pair[at]]
+
+    def word(pair, at):
+        return maps[pair[0]][4][pair[at]]
+
+    def pos(pair, at):
+        return pos_of(bank[1][pair[0]], bank[3][pair[0]])[word(pair, at)]
+
+    def relation(pair, at):
+        return bank[3][pair[0]][word(pair, at)][3]
+
+    noun_to_verb = [pair for pair in everything if pos(pair, 1) == "NOUN" and pos(pair, 2) == "VERB"]
+    assert noun_to_verb
+    found = search(run, "1.5", **{"from": "pos=NOUN", "to": "pos=VERB", "limit": 1000})
+    assert_pairs(found, noun_to_verb)
+    assert {pair["from"]["pos"] for pair in found["pairs"]} == {"NOUN"}
+    objects = [pair for pair in everything if relation(pair, 1) == "obj" and token(pair, 2) == "the"]
+    assert objects
+    assert_pairs(search(run, "1.5", **{"from": "rel=obj", "to": "text=THE", "limit": 1000}), objects)
+    both = [pair for pair in noun_to_verb if token(pair, 2) == "was"]
+    assert_pairs(search(run, "1.5", **{"from": "pos=NOUN", "to": "pos=VERB,text=was"}), both)
+    assert search(run, "1.5", **{"from": "pos=XYZ"})["total"] == 0
+    pair = search(run, "1.5", limit=1)["pairs"][0]
+    assert pair["body"] == bank[2][pair["text"]] and pair["file"].endswith("bank.conllu")
+    start, end = pair["from"]["chars"]
+    assert pair["body"][start:end] == pair["from"]["token"].removeprefix("##")
+
+
+FIGURES = {
+    "previous": lambda attention, placed, words: np.diagonal(attention, -1).mean(),
+    "next": lambda attention, placed, words: np.diagonal(attention, 1).mean(),
+    "self": lambda attention, placed, words: np.diagonal(attention).mean(),
+    "first": lambda attention, placed, words: attention[:, 0].mean(),
+}
+
+
+def assert_examples(answer, values):
+    expected = sorted(values, key=lambda number: (-np.float32(values[number]), number))[:5]
+    np.testing.assert_allclose([one["value"] for one in answer["examples"]], [values[n] for n in expected], rtol=1e-4)
+    for one, number in zip(answer["examples"], expected):
+        assert one["text"] == number or abs(values[one["text"]] - values[number]) < 1e-5
+
+
+@pytest.mark.parametrize("by", FIGURES)
+def test_examples_are_the_texts_where_a_figure_is_highest(run, maps, by):
+    values = {number: FIGURES[by](attention[1, 2].astype(float), placed, None)
+              for number, (_, _, attention, _, placed) in enumerate(maps)}
+    assert_examples(search(run, "4.2", by=by), values)
+
+
+def test_examples_of_syntax(run, maps, bank):
+    from test_syntax import point
+    values = {}
+    for number, (_, _, attention, _, placed) in enumerate(maps):
+        there, attended = point(attention.astype(float), placed, False)
+        right = [attended[1, 2, there.index(w)] == word[2] for w, word in enumerate(bank[3][number])
+                 if word[2] >= 0 and w in there and word[2] in there]
+        if right:
+            values[number] = np.mean(right)
+    assert_examples(search(run, "4.2", by="syntax_attention"), values)
+
+
+def answers(folder):
+    return [search(folder, "1.5", **{"from": "pos=NOUN", "limit": 1000}), search(folder, "4.11", of="similarity"),
+            *(search(folder, "4.2", by=by) for by in ["previous", "high_pairs", "syntax_similarity"])]
+
+
+def test_workers_and_shards_give_the_same_answers(run, bank, tmp_path):
+    assert answers(corpus(bank[0], tmp_path / "one", "--workers", "1")) == answers(run)
+    shards = [corpus(bank[0], tmp_path / f"shard{i}", "--shard", f"{i}/3") for i in range(3)]
+    subprocess.run([HEADSCOPE, "merge", *shards[:2], "-o", tmp_path / "some"], check=True, capture_output=True)
+    subprocess.run([HEADSCOPE, "merge", tmp_path / "some", shards[2], "-o", tmp_path / "some"], check=True, capture_output=True)
+    assert answers(tmp_path / "some") == answers(run)
+
+
+def test_a_run_that_was_killed_gives_the_same_answers(bank, tmp_path):
+    """The database of a killed run is ahead of its checkpoint, or has a transaction to roll back."""
+    (tmp_path / "long.conllu").write_text("\n".join(bank[1] * 15))
+    out, whole = tmp_path / "out", corpus(tmp_path / "long.conllu", tmp_path / "whole")
+    killed = subprocess.Popen([HEADSCOPE, "corpus", tmp_path / "long.conllu", "-o", out, *OPTIONS, "--save", "0.001"],
+                              stderr=subprocess.DEVNULL)
+    until(lambda: (out / "state").exists())
+    killed.kill()
+    killed.wait()
+    assert not (out / "report.json").exists()
+    assert answers(corpus(tmp_path / "long.conllu", out, "--resume")) == answers(whole)
+
+
+def test_the_database_keeps_no_text_that_nothing_needs(run):
+    with sqlite3.connect(f"file:{run}/search.sqlite?mode=ro", uri=True) as database:
+        texts = {text for text, in database.execute("SELECT text FROM texts")}
+        listed = {text for text, in database.execute("SELECT text FROM examples")}
+        assert texts == listed | set(range(24)) and len(listed - set(range(24))) > 0
+        assert database.execute("SELECT max(place) FROM examples").fetchone() == (4,)
+        assert database.execute("SELECT count(*) FROM strongest").fetchone() == (24 * 2 * 12,)
+
+
+# ---- HTTP ----
+
+@pytest.fixture(scope="module")
+def kept(bank, tmp_path_factory):
+    service = Server("--state", tmp_path_factory.mktemp("state"))
+    sent = send(service, bank[0].read_bytes(), "layers=1,4&examples=5&search_texts=24&input_format=conllu",
+                {"Content-Type": "application/octet-stream"})
+    assert sent.status == 202, sent.body
+    path = sent.headers["Location"]
+    assert wait(service, path)["state"] == "done"
+    yield service, path
+    assert service.stop() == 0
+
+
+def test_http_gives_the_same_answers(kept, run):
+    service, path = kept
+    for name, query, asked in [("search", {"layer": 1, "head": 5, "from": "pos=NOUN", "to": "pos=VERB", "distance": "-9..9"}, None),
+                               ("search", {"layer": 4, "head": 0, "of": "similarity", "min": 0.5, "limit": 3}, None),
+                               ("examples", {"layer": 4, "head": 2, "by": "previous", "limit": 2}, None)]:
+        got = service.get(f"{path}/{name}?{urlencode(query)}")
+        assert got.status == 200, got.body
+        options = {key: value for key, value in query.items() if key not in ("layer", "head")}
+        expected = search(run, f"{query['layer']}.{query['head']}", **options)
+        found = got.json()
+        for one in [*found.get("pairs", found.get("examples")), *expected.get("pairs", expected.get("examples"))]:
+            del one["file"]
+        assert found == expected
+
+
+def test_the_client_asks_both(kept, run):
+    service, path = kept
+    client = headscope.Client(service.url)
+    found = client.run(path.rsplit("/", 1)[1]).search(1, 5, from_="pos=NOUN", limit=3)
+    assert [pair["weight"] for pair in found["pairs"]] == [pair["weight"] for pair in
+                                                          search(run, "1.5", **{"from": "pos=NOUN", "limit": 3})["pairs"]]
+    texts = client.run(path.rsplit("/", 1)[1]).examples(4, 2, "self", limit=2)
+    assert [one["text"] for one in texts] == [one["text"] for one in search(run, "4.2", by="self", limit=2)["examples"]]
+    client.close()
+
+
+REFUSALS = [
+    ("search", "head=1", 422, "/layer", "layer is missing; it must be an integer from 0"),
+    ("search", "layer=1&head=12", 422, "/head", "a head that the run has counted"),
+    ("search", "layer=1&head=x", 422, "/head", "an integer from 0"),
+    ("search", "layer=1&head=1&of=maps", 422, "/of", "attention or similarity"),
+    ("search", "layer=1&head=1&min=2", 422, "/min", "a number in [0, 1]"),
+    ("search", "layer=1&head=1&min=nan", 422, "/min", "a number in [0, 1]"),
+    ("search", "layer=1&head=1&distance=3..1", 422, "/distance", "a range like -5..-1"),
+    ("search", "layer=1&head=1&distance=99999999999999999999", 422, "/distance", "a range like -5..-1"),
+    ("search", "layer=1&head=1&from=noun", 422, "/from", "pos=NAME, rel=NAME or text=TOKEN"),
+    ("search", "layer=1&head=1&to=lemma%3Dgo", 422, "/to", "pos=NAME, rel=NAME or text=TOKEN"),
+    ("search", "layer=1&head=1&limit=1001", 422, "/limit", "an integer from 1 to 1000"),
+    ("search", "layer=1&head=1&by=self", 422, "/by", "unknown"),
+    ("examples", "layer=1&head=1", 422, "/by", "one of repeated_share, same_sentence_share"),
+    ("examples", "layer=1&head=1&by=entropy", 422, "/by", "one of repeated_share, same_sentence_share"),
+]
+
+
+@pytest.mark.parametrize(("name", "query", "status", "pointer", "detail"), REFUSALS)
+def test_what_cannot_be_searched_for_is_refused(kept, name, query, status, pointer, detail):
+    got = kept[0].get(f"{kept[1]}/{name}?{query}")
+    assert got.status == status and got.json()["pointer"] == pointer and detail in got.json()["detail"], got.body
+
+
+def test_runs_without_such_texts_say_so(kept):
+    service, path = kept
+    sent = send(service, b'{"text": "One cat."}\n', "layers=0")
+    wait(service, sent.headers["Location"])
+    got = service.get(f"{sent.headers['Location']}/search?layer=0&head=0")
+    assert got.status == 404 and "search_texts" in got.json()["detail"]
+    assert service.get("/corpora/nothing/examples?layer=0&head=0&by=self").status == 404
+    for query, name in [("examples=65", "/examples"), ("search_texts=10001", "/search_texts"), ("examples=-1", "/examples")]:
+        got = send(service, b'"x"\n', query)
+        assert got.status == 422 and got.json()["pointer"] == name, got.body
