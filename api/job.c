@@ -54,6 +54,7 @@ struct hs_job {
     hs_effect *effects;         /* owned; NULL until computed */
     hs_head_score *head_scores; /* owned; NULL until computed */
     float *patch_map;           /* owned; NULL until computed */
+    float *value_zeroing;       /* owned; NULL until computed */
     hs_selection selection;     /* of all sequences but sources */
     bool over_budget;           /* refused because its answer is over the memory budget */
     bool crowded;               /* refused because it would have had to wait for memory */
@@ -287,7 +288,8 @@ static hs__answer answer_describe(const hs_job *job)
                         .other = other ? other->capture : NULL,
                         .effects = job->effects,
                         .head_scores = job->head_scores,
-                        .patch_map = job->patch_map};
+                        .patch_map = job->patch_map,
+                        .value_zeroing = job->value_zeroing};
 }
 
 static size_t answer_bytes_max(const hs_job *job)
@@ -306,7 +308,8 @@ static size_t capture_bytes(const hs_job *job)
     const unsigned by_passes = hs__outputs_by_passes(job->analysis.outputs);
     return n_bytes + (by_passes & HS__PASSES_EFFECTS ? hs__effects_bytes(&answer) : 0) +
            (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0) +
-           (by_passes & HS__PASSES_PATCH_MAP ? hs__patch_map_bytes(&answer) : 0);
+           (by_passes & HS__PASSES_PATCH_MAP ? hs__patch_map_bytes(&answer) : 0) +
+           (by_passes & HS__PASSES_VALUE_ZEROING ? hs__value_zeroing_bytes(&answer) : 0);
 }
 
 /* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
@@ -431,6 +434,7 @@ static void prepare_analyze(hs_job *job)
         hs__content_type_check(request->content_type, problem) ||
         hs__analysis_request_read(job->api, request, false, &job->analysis, problem) || figure_prepare(job) ||
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
+        hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||
         tokenize(job) || check_positions(job))
         return;
@@ -493,6 +497,7 @@ void hs_job_destroy(hs_job *job)
     free(job->effects);
     free(job->head_scores);
     free(job->patch_map);
+    free(job->value_zeroing);
     if (job->capture_bytes)
         hs__budget_give_back(&job->api->captures, job->capture_bytes);
     free(job);
@@ -504,7 +509,8 @@ static unsigned passes_pending(const hs_job *job)
     const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->analysis.outputs);
     return (job->effects ? 0 : by_passes & HS__PASSES_EFFECTS) |
            (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES) |
-           (job->patch_map ? 0 : by_passes & HS__PASSES_PATCH_MAP);
+           (job->patch_map ? 0 : by_passes & HS__PASSES_PATCH_MAP) |
+           (job->value_zeroing ? 0 : by_passes & HS__PASSES_VALUE_ZEROING);
 }
 
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
@@ -719,6 +725,17 @@ static void patch_map_run(hs_job *job, const hs__answer *answer, hs_workspace *w
         refuse_error(job);
 }
 
+static void value_zeroing_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
+                              const hs_run_control *own)
+{
+    const size_t T = job->text.encoding.n_tokens;
+    job->value_zeroing = malloc(job->analysis.n_layers * T * T * sizeof *job->value_zeroing);
+    if (!job->value_zeroing)
+        refuse_memory(job, "value zeroing");
+    else if (hs__value_zeroing_run(answer, ws, own, job->value_zeroing, &job->error))
+        refuse_error(job);
+}
+
 /* Runs the job's own passes, which stop when its client disconnects. */
 static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
 {
@@ -735,6 +752,8 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
         head_scores_run(job, &answer, ws, &own);
     if (passes_pending(job) & HS__PASSES_PATCH_MAP)
         patch_map_run(job, &answer, ws, &own);
+    if (passes_pending(job) & HS__PASSES_VALUE_ZEROING)
+        value_zeroing_run(job, &answer, ws, &own);
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 

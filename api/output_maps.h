@@ -17,3 +17,9 @@ const float *hs__part_patch_map(const hs__answer *answer, size_t l, size_t h, fl
 const float *hs__part_effective_attentions(const hs__answer *answer, size_t l, size_t h, float *into);
 hs_status hs__prepare_rollout(hs__answer *answer, hs_error *err);
 const float *hs__part_rollout(const hs__answer *answer, size_t l, size_t h, float *into);
+
+/* output_attributions.c. */
+hs_status hs__prepare_contributions(hs__answer *answer, hs_error *err);
+const float *hs__part_contributions(const hs__answer *answer, size_t l, size_t h, float *into);
+const float *hs__part_alti(const hs__answer *answer, size_t l, size_t h, float *into);
+const float *hs__part_value_zeroing(const hs__answer *answer, size_t l, size_t h, float *into);

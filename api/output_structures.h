@@ -32,6 +32,11 @@ HS_MUST_USE hs_status hs__patch_map_run(const hs__answer *answer, hs_workspace *
                                         const hs_run_control *control, float *ret_map, hs_error *err);
 size_t hs__patch_map_bytes(const hs__answer *answer);
 
+/* Computes value zeroing likewise; ret_maps is [n_layers][T][T]. */
+HS_MUST_USE hs_status hs__value_zeroing_run(const hs__answer *answer, hs_workspace *ws,
+                                            const hs_run_control *control, float *ret_maps, hs_error *err);
+size_t hs__value_zeroing_bytes(const hs__answer *answer);
+
 /* Computes the scores of the requested heads likewise. */
 HS_MUST_USE hs_status hs__head_scores_run(const hs__answer *answer, hs_workspace *ws,
                                           const hs_run_control *control, hs_head_score *ret_scores,

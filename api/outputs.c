@@ -3,6 +3,8 @@
 
 #include "api/output_maps.h"
 #include "api/output_structures.h"
+#include "engine/analysis/contributions.h"
+#include "engine/analysis/value_zeroing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +106,33 @@ static const hs__output rows[] = {
      .prepare = hs__prepare_rollout,
      .every_head = true,
      .every_layer = true},
+    {"contributions",
+     HS_CONTRIBUTIONS_TAPS,
+     {LAYER, TOKEN, TOKEN},
+     hs__part_contributions,
+     HS__RANGE_UNIT,
+     .prepare = hs__prepare_contributions,
+     .every_head = true,
+     .every_layer = true,
+     .unchanged_only = true},
+    {"alti",
+     HS_CONTRIBUTIONS_TAPS,
+     {LAYER, TOKEN, TOKEN},
+     hs__part_alti,
+     HS__RANGE_UNIT,
+     .prepare = hs__prepare_contributions,
+     .every_head = true,
+     .every_layer = true,
+     .unchanged_only = true},
+    {"value_zeroing",
+     HS_VALUE_ZEROING_TAPS,
+     {LAYER, TOKEN, TOKEN},
+     hs__part_value_zeroing,
+     HS__RANGE_UNIT,
+     .every_head = true,
+     .every_layer = true,
+     .by_passes = HS__PASSES_VALUE_ZEROING,
+     .unchanged_only = true},
     {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
     {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
     {"segments", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_segments,
@@ -249,6 +278,16 @@ int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *p
     return 0;
 }
 
+int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem)
+{
+    for (size_t i = 0; i < N_ROWS && analysis->n_interventions > 0; i++)
+        if (holds(analysis->outputs, i) && rows[i].unchanged_only)
+            return hs__refuse(problem, 422, "/interventions",
+                              "%s is not computed with interventions: leave one of the two out",
+                              rows[i].name);
+    return 0;
+}
+
 hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
 {
     hs_status st = HS_OK;
@@ -272,6 +311,8 @@ void hs__outputs_finish(hs__answer *a)
             rows[i].structure->destroy(a->results[i]);
     free(a->scratch);
     free(a->rollouts);
+    free(a->contributions);
+    free(a->alti);
     *a = (hs__answer){0};
 }
 

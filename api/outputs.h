@@ -61,6 +61,7 @@ typedef struct hs__output {
     bool every_head;        /* needs all heads of a layer */
     bool every_layer;       /* needs all layers */
     const char *implied_by; /* field that requests this output, which has then no name of its own; or NULL */
+    bool unchanged_only;    /* not computed with interventions */
     unsigned by_passes;     /* HS__PASSES_... if it runs passes of its own after the capture: see job.c */
     bool needs_predictor;   /* needs the checkpoint's masked-language-model head */
     /* Returns true if the checkpoint has the task head that the output reads; NULL: it reads none. */
@@ -90,6 +91,9 @@ hs__outputs hs__outputs_implied(const char *field);
 
 /* Refuses with 422 if dtype is u1 and a requested array may leave [0, 1]. */
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem);
+
+/* Refuses with 422 interventions beside an output that is not computed with them. */
+int hs__outputs_check_interventions(const hs__analysis_request *analysis, hs__problem *problem);
 
 /* Computes the structures. Fails with HS_CANCELLED if the request was cancelled. */
 HS_MUST_USE hs_status hs__outputs_compute(hs__answer *answer, hs_error *err);

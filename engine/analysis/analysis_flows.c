@@ -147,6 +147,14 @@ void hs_attention_mean(const float *attentions, size_t n_heads, size_t n_tokens,
         ret_mean[i] /= (float)n_heads;
 }
 
+void hs_flow_step(const float *map, const float *before, size_t n_tokens, float *ret_after)
+{
+    if (before)
+        multiply(map, n_tokens, before, n_tokens, n_tokens, n_tokens, ret_after);
+    else
+        memcpy(ret_after, map, n_tokens * n_tokens * sizeof *map);
+}
+
 void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *ret_after)
 {
     const size_t T = n_tokens;
@@ -154,8 +162,5 @@ void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *r
         mean[i] *= 0.5F;
     for (size_t i = 0; i < T; i++)
         mean[i * T + i] += 0.5F;
-    if (before)
-        multiply(mean, T, before, T, T, T, ret_after);
-    else
-        memcpy(ret_after, mean, T * T * sizeof *mean);
+    hs_flow_step(mean, before, T, ret_after);
 }

@@ -95,3 +95,15 @@ static inline float hs__exp(float power_of_e)
     memcpy(&power, &bits, sizeof power);
     return series * power + (power_of_e - power_of_e); /* NaN stays */
 }
+
+/* Divides each row of a map [n][n] by its sum; a row of zeros becomes NAN. */
+static inline void hs__rows_divide(float *map, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < n; j++)
+            sum += (double)map[i * n + j];
+        for (size_t j = 0; j < n; j++)
+            map[i * n + j] = (float)((double)map[i * n + j] / sum);
+    }
+}

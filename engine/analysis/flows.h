@@ -19,6 +19,9 @@ void hs_effective_attention(const float *attention, const float *values, size_t 
 /* Computes the mean of n_heads maps that lie one after another. */
 void hs_attention_mean(const float *attentions, size_t n_heads, size_t n_tokens, float *ret_mean);
 
+/* Computes map times the result of the layers below, which is I for the first layer (NULL). */
+void hs_flow_step(const float *map, const float *before, size_t n_tokens, float *ret_after);
+
 /* Computes one layer of attention rollout: (mean + I) / 2 times the result of the layers below, which is
  * I for the first layer (NULL). Replaces mean by its left factor. */
 void hs_rollout_step(float *mean, const float *before, size_t n_tokens, float *ret_after);

@@ -194,6 +194,7 @@ static const struct {
     {HS_ANALYZE, NULL, NULL,
      "{\"text\":\"a bc\",\"outputs\":[\"effects\",\"patch_map\"],\"target\":{\"token\":7,\"position\":1},"
      "\"effects_of\":{\"kind\":\"patch\",\"from\":{\"text\":\"bc a\"}}}"},
+    {HS_ANALYZE, NULL, NULL, "{\"text\":\"a bc\",\"outputs\":[\"alti\",\"value_zeroing\"]}"},
     {HS_ANALYZE, "image/svg+xml", NULL, "{\"text\":\"a bc\",\"figure\":{\"show\":\"both\"}}"},
     {HS_ANALYZE, "text/csv", NULL, "{\"text\":\"a bc\",\"figure\":{\"kind\":\"effects\"}}"},
     {HS_ANALYZE, "application/pdf", NULL, "{\"text\":\"a bc\",\"figure\":{\"kind\":\"layer\"}}"},
