@@ -1,13 +1,23 @@
 // A chart of uPlot's, in the page's colours and at the width of its place.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 const FONT = '11px "Plex Sans", system-ui';
 const HEIGHT = 150;
 
-// The style of the page, for options.
+type Library = typeof uPlot;
+
+// uPlot is fetched with the first chart: the first page needs none.
+let library: Library | null = null;
+const load = async (): Promise<Library> => (library ??= (await import("uplot")).default);
+
+// The charts whose cursors move together.
+export const chartsOf = (group: string): readonly uPlot[] => library?.sync(group).plots ?? [];
+
+// What options are made of: the library and the style of the page.
 export interface ChartStyle {
+  library: Library;
   colour(this: void, property: string): string; // of a custom property, "--ink"
   axis: uPlot.Axis; // without grid lines
   grid: uPlot.Axis.Grid;
@@ -24,10 +34,11 @@ export const labelledAxis = (style: ChartStyle, label: string): uPlot.Axis => ({
   labelFont: FONT,
 });
 
-function styleOf(element: Element): ChartStyle {
+function styleOf(element: Element, uplot: Library): ChartStyle {
   const style = getComputedStyle(element);
   const colour = (property: string): string => style.getPropertyValue(property).trim();
   return {
+    library: uplot,
     colour,
     axis: { stroke: colour("--muted"), font: FONT, ticks: { show: false } },
     grid: { stroke: colour("--line"), width: 1 },
@@ -50,17 +61,19 @@ export function Chart(props: {
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return;
+    let gone = false;
     const fit = (): void => {
       const width = element.clientWidth;
-      if (!width) return;
+      if (!width || !library || gone) return;
       const { options, data } = latest.current;
       if (chart.current) return chart.current.setSize({ width, height: HEIGHT });
-      chart.current = new uPlot({ ...options(styleOf(element)), width, height: HEIGHT }, data, element);
+      chart.current = new library({ ...options(styleOf(element, library)), width, height: HEIGHT }, data, element);
     };
-    fit();
+    void load().then(fit);
     const observer = new ResizeObserver(fit);
     observer.observe(element);
     return () => {
+      gone = true;
       observer.disconnect();
       chart.current?.destroy();
       chart.current = null;

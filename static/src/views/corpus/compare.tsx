@@ -1,12 +1,12 @@
 // The key figures of a run, or of two runs side by side, as linked charts and as a table.
 import { useMemo, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import type { App } from "../../app/app";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { withHeads } from "../../saving/picture-heads";
 import { chartsPicture } from "../../saving/surface";
-import { Chart, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
+import { Chart, chartsOf, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Select } from "../../ui/controls";
 import { Sortable, type Column } from "../../ui/sortable";
@@ -268,7 +268,7 @@ function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number 
     const place = to === undefined ? undefined : places[Math.min(last, Math.max(0, to))];
     if (!place) return;
     e.preventDefault();
-    for (const chart of uPlot.sync(GROUP).plots) chart.setCursor({ left: chart.valToPos(place.x, "x"), top: 1 });
+    for (const chart of chartsOf(GROUP)) chart.setCursor({ left: chart.valToPos(place.x, "x"), top: 1 });
     app.announce(describe(places.indexOf(place)), true);
   };
   return (

@@ -1,6 +1,6 @@
 // Distances of high pairs as a histogram, with the numbers expected by chance.
 import { useMemo } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import { Chart, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
 
 // Tokens and pairs are counted: ticks are integers.
@@ -21,7 +21,7 @@ const optionsOf = (style: ChartStyle): ChartOptions => ({
       fill: style.colour("--similarity"),
       width: 0,
       points: { show: false },
-      paths: uPlot.paths.bars?.({ size: [0.9, 40] }),
+      paths: style.library.paths.bars?.({ size: [0.9, 40] }),
     },
     { label: "chance", stroke: style.colour("--ink"), width: 1, dash: [3, 3], points: { show: false } },
   ],
