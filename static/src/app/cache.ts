@@ -18,7 +18,7 @@ interface Held<A> extends Entry<A> {
   wanted: boolean;
 }
 
-const BYTES_MAX = 160e6;
+const BYTES_MAX = 100e6;
 const TOLD_MS = 100; // between two words about progress: each is a drawing
 
 type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
