@@ -15,7 +15,7 @@ const load = async (): Promise<Library> => (library ??= (await import("uplot")).
 // The charts whose cursors move together.
 export const chartsOf = (group: string): readonly uPlot[] => library?.sync(group).plots ?? [];
 
-// What options are made of: the library and the style of the page.
+// The library and the style of the page, for options.
 export interface ChartStyle {
   library: Library;
   colour(this: void, property: string): string; // of a custom property, "--ink"
