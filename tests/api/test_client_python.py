@@ -321,6 +321,27 @@ def test_layers_that_were_not_asked_for(client):
                 read(layer)
 
 
+def test_answers_are_saved_and_loaded(client, tmp_path, headscope):
+    answer = client.analyze(TEXT, layers=[1], outputs=["attentions", "pairs"])
+    answer.save(tmp_path / "answer.npz")
+    again = package.Analysis.load(tmp_path / "answer.npz")
+    assert set(again.arrays) == set(answer.arrays) and again.request == answer.request and again.tokens == answer.tokens
+    for name, array in answer.arrays.items():
+        np.testing.assert_array_equal(again[name], array)
+    assert "<img" in again._repr_html_()
+    with pytest.raises(ValueError, match="ends in .npz"):
+        answer.save(tmp_path / "answer.json")
+    subprocess.run([headscope, "analyze", "--layers", "1", "-o", tmp_path / "own.npz", "-"], input=TEXT, text=True, check=True)
+    np.testing.assert_array_equal(package.Analysis.load(tmp_path / "own.npz")["attentions"], answer["attentions"])
+
+
+def test_the_typed_fields_are_those_of_the_service(client):
+    from headscope.fields import AnalyzeFields, Output
+    request = json.loads(client.request("GET", "/openapi.json"))["components"]["schemas"]["AnalyzeRequest"]["properties"]
+    assert set(AnalyzeFields.__annotations__) == set(request) - {"text", "figure"}
+    assert list(Output.__args__) == request["outputs"]["items"]["enum"]
+
+
 def test_answers_and_errors_are_pickled(client):
     answer = client.analyze(TEXT, layers="all")
     for again in (pickle.loads(pickle.dumps(answer)), copy.copy(answer), copy.deepcopy(answer)):

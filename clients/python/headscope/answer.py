@@ -83,6 +83,18 @@ class Analysis:
         self.arrays = arrays
         self._client = client
 
+    def save(self, path: Any) -> None:
+        """Writes the answer to an .npz file, which Analysis.load and numpy.load read."""
+        if not str(path).endswith(".npz"):
+            raise ValueError(f"{path}: the name of an answer's file ends in .npz")
+        np.savez_compressed(path, **self.arrays)
+
+    @classmethod
+    def load(cls, path: Any) -> "Analysis":
+        """An answer from a file of save(), or of `headscope analyze -o FILE.npz`. It has no server: see view()."""
+        with np.load(path, allow_pickle=False) as arrays:
+            return cls({name: arrays[name] for name in arrays.files})
+
     def __getstate__(self) -> Dict[str, Any]:
         """A pickled or copied answer keeps its arrays, not its connection: view() then has no server to show."""
         return {"arrays": self.arrays, "_client": None}

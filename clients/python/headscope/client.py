@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -17,6 +17,11 @@ from .answer import Analysis, Figure, Tokens
 from .errors import HeadscopeError
 from .runs import Run
 from .server import Server
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .fields import AnalyzeFields
 
 _BATCH_BYTES = 1 << 16  # of lines in a request
 _MEMORY_BYTES = 16 << 20  # of a corpus that is sent; a larger one waits in a temporary file
@@ -70,7 +75,7 @@ class Client:
         if self._server:
             self._server.stop()
 
-    def analyze(self, text: Optional[str] = None, **fields: Any) -> Analysis:
+    def analyze(self, text: Optional[str] = None, **fields: Unpack[AnalyzeFields]) -> Analysis:
         """One text analysed: POST /analyze, whose fields are the keyword arguments.
 
             client.analyze("a text", layers="all", outputs=["attentions", "pairs"], threshold=0.5)
@@ -99,7 +104,7 @@ class Client:
         return Figure(self, request, format)
 
     def analyze_many(self, texts: Iterable[str], progress: Optional[Progress] = None, parallel: int = 4,
-                     **fields: Any) -> Iterator[Analysis]:
+                     **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis]:
         """Answers of many texts, in their order, computed `parallel` at a time and handed out as they are ready.
 
         progress(done, total) is called after each; total is None when texts has no length.
