@@ -19,6 +19,7 @@ import { useApp, useExport } from "../../ui/context";
 import { Facts, Field, isSubmit, Options, Segmented } from "../../ui/controls";
 import { statusOf } from "../../ui/status";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
+import { Match } from "./match";
 import { QuantityControl } from "./quantity-control";
 
 const WORDING = {
@@ -116,6 +117,7 @@ export function CompareView() {
           onNumbers={(made) => (numbers.current = made)}
         />
       )}
+      {state.against === "model" && second && <Match of={sides.selections[0]} other={sides.other} />}
       {pair && <Extremes pair={pair} />}
     </section>
   );

@@ -12,6 +12,7 @@ export const COMPARE_FIELDS = {
   text2: text(),
   pair2: text(),
   model2: text(),
+  matches: flag(), // heads of the other model like this one
   changes: flag(), // all heads ranked by their change
   side: oneOf(SIDES, "both"), // the map of the pinned cell
   layer2: integer(0, -1, 9999),

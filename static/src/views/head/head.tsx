@@ -9,6 +9,7 @@ import { PairRanking, pairNumbers } from "../../heads/pair-ranking";
 import { PATTERNS } from "../../heads/patterns";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, type Selection } from "../../heads/selection";
+import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
 import { columnProfile, highTokens, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
 import { Plate } from "../../maps/plate";
@@ -20,7 +21,7 @@ import { withHeads } from "../../saving/picture-heads";
 import { madeOf } from "../../saving/provenance";
 import { pictureOf, type Plate as SavedPlate } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, Select, Toggle, type Fact } from "../../ui/controls";
+import { Disclosure, Facts, Select, Toggle, type Fact } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
@@ -65,6 +66,7 @@ export function HeadView() {
       </div>
       {head && <HeadFacts head={head} selection={selection} />}
       {head && <PairRanking axis={head.axis} pair={pinned} />}
+      {head && <Sided head={head} />}
       {head && <PinnedRow head={head} row={pinned?.[0] ?? 0} />}
     </section>
   );
@@ -124,6 +126,25 @@ function Toolbar() {
       />
       <MeasureControls />
     </div>
+  );
+}
+
+// Only while the text is short: of a long one nobody could follow a line.
+function Sided({ head }: { head: Head }) {
+  const app = useApp();
+  const { sided } = app.state;
+  const long = head.axis.n > TWO_SIDED_MOST;
+  return (
+    <Disclosure title="Lines between two columns" open={sided} onToggle={() => app.set({ sided: !sided })}>
+      {long ? (
+        <p class="muted">
+          For texts of at most {TWO_SIDED_MOST} tokens; this one has {head.axis.n}. Set “Tokens at most” to see its
+          beginning.
+        </p>
+      ) : (
+        <TwoSided head={head} />
+      )}
+    </Disclosure>
   );
 }
 

@@ -19,6 +19,7 @@ export const HEAD_FIELDS = {
   overlay: oneOf(OVERLAYS, "none"),
   zoom: window, // in Head, and of the first map in Compare
   pin: indices(2), // the pinned cell, as two token positions
+  sided: flag(), // lines between two columns of tokens
   // the pair ranking of the two chosen tokens
   ties: flag(),
   tie: oneOf(PAIR_RELATIONS, "to"),

@@ -1,0 +1,116 @@
+// Which head of the other model is most like this one: all of its heads by CKA over several texts, one layer a frame.
+import { useRef } from "preact/hooks";
+import { partAt, type Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { EXAMPLES } from "../../app/examples";
+import type { Asked } from "../../app/requests";
+import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
+import { SUM, type Selection } from "../../heads/selection";
+import { fromHalves } from "../../heads/similarity";
+import { useApp } from "../../ui/context";
+import { Disclosure } from "../../ui/controls";
+
+const LISTED = 8;
+
+interface Pair {
+  text: string;
+  first: Answer;
+  second: Answer;
+}
+
+// The same texts in both models; null until all answers are here.
+function pairsOf(app: App, other: Asked): Pair[] | null {
+  const texts = [...new Set([app.state.text, ...EXAMPLES.filter(({ pair }) => !pair).map(({ text }) => text)])];
+  const pairs = texts.map((text) => {
+    const [first, second] = [app.state, other].map((asked) => app.overview({ ...asked, text, pair: "" }).answer);
+    return first && second ? { text, first, second } : null;
+  });
+  return pairs.every((pair) => pair !== null) ? pairs : null;
+}
+
+const outputsOf = (answer: Answer, l: number, h: number): Float32Array =>
+  fromHalves(partAt(answer.headOutputs as Uint16Array, answer, l, h));
+
+// Words that both models see whole.
+function sharedWords({ text, first, second }: Pair): [number[][], number[][]] {
+  const [a, b] = [wordsOf(text, first.encoding), wordsOf(text, second.encoding)];
+  const both = a.map((_, k) => k).filter((k) => a[k]?.length && b[k]?.length);
+  return [both.map((k) => a[k] ?? []), both.map((k) => b[k] ?? [])];
+}
+
+function gram(pairs: readonly Pair[], side: 0 | 1, l: number, h: number): Gram {
+  const rows = pairs.flatMap((pair) => {
+    const answer = side ? pair.second : pair.first;
+    return meansOf(outputsOf(answer, l, h), answer.encoding.ids.length, sharedWords(pair)[side]);
+  });
+  return gramOf(rows.slice(0, WORDS_MOST));
+}
+
+function useMatches(open: boolean, of: Selection, other: Asked): { rows: number[][]; of: number } | null {
+  const app = useApp();
+  const known = useRef<{ key: unknown[]; own: Gram; rows: number[][] } | null>(null);
+  const pairs = open && of.head !== SUM ? pairsOf(app, other) : null;
+  const last = pairs?.[0];
+  if (!pairs || !last) return null;
+  const key = [of.layer, of.head, ...pairs.flatMap(({ first, second }) => [first, second])];
+  if (key.some((part, n) => part !== known.current?.key[n]))
+    known.current = { key, own: gram(pairs, 0, of.layer, of.head), rows: [] };
+  const state = known.current;
+  if (!state) return null;
+  const layers = last.second.layers.length;
+  if (state.rows.length < layers) {
+    state.rows.push(last.second.heads.map((_, h) => ckaOf(state.own, gram(pairs, 1, state.rows.length, h))));
+    app.draw();
+  }
+  return { rows: state.rows, of: layers };
+}
+
+export function Match({ of, other }: { of: Selection; other: Asked }) {
+  const app = useApp();
+  const { matches } = app.state;
+  const found = useMatches(matches, of, other);
+  const ranked = (found?.rows ?? [])
+    .flatMap((row, layer) => row.map((value, head) => ({ layer, head, value })))
+    .filter(({ value }) => Number.isFinite(value))
+    .sort((a, b) => b.value - a.value)
+    .slice(0, LISTED);
+  const done = found !== null && found.rows.length === found.of;
+  return (
+    <Disclosure
+      title="Heads of the other model most like this one"
+      open={matches}
+      onToggle={() => app.set({ matches: !matches })}
+    >
+      {of.head === SUM && <p class="muted">Choose one head of the first model.</p>}
+      {of.head !== SUM && !done && (
+        <p class="muted" role="status">
+          Comparing outputs over the texts… {found && `${found.rows.length} of ${found.of} layers`}
+        </p>
+      )}
+      {done && (
+        <ol class="matches">
+          {ranked.map(({ layer, head, value }) => (
+            <li key={`${layer} ${head}`}>
+              <button
+                type="button"
+                class="barred"
+                aria-pressed={app.state.layer2 === layer && app.state.head2 === head}
+                onClick={() => app.set({ layer2: layer, head2: head }, true)}
+              >
+                <span>
+                  Layer {layer} head {head}
+                </span>
+                <b>{value.toFixed(3)}</b>
+                <i style={{ width: `${100 * Math.max(0, value)}%` }} />
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      <p class="muted caption">
+        Unbiased linear CKA of the two heads’ outputs, averaged over the pieces of each word, over this text and the
+        viewer’s examples ({WORDS_MOST} words at most). 1 means the same up to rotation and scale.
+      </p>
+    </Disclosure>
+  );
+}
