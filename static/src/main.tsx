@@ -17,17 +17,16 @@ import { AppContext, useApp } from "./ui/context";
 import { Adopt } from "./ui/controls";
 import { Glossary } from "./ui/explain";
 import { Help, openHelp } from "./ui/help";
+import { lazy } from "./ui/lazy";
 import { Panel } from "./ui/panel";
 import { TokenGate } from "./ui/token-gate";
 import { CompareView } from "./views/compare/compare";
-import { CorpusView } from "./views/corpus/corpus";
 import { ExperimentView } from "./views/experiment/experiment";
 import { HeadView } from "./views/head/head";
 import { OverviewView } from "./views/overview/overview";
 import { Tour } from "./views/overview/tour";
 import { PairsView } from "./views/pairs/pairs";
 import { TextView } from "./views/text/text";
-import { TraceView } from "./views/trace/trace";
 import "./styles.css";
 
 const COMPONENTS: Record<View, FunctionComponent> = {
@@ -36,9 +35,9 @@ const COMPONENTS: Record<View, FunctionComponent> = {
   text: TextView,
   pairs: PairsView,
   compare: CompareView,
-  corpus: CorpusView,
+  corpus: lazy(async () => (await import("./views/corpus/corpus")).CorpusView),
   experiment: ExperimentView,
-  trace: TraceView,
+  trace: lazy(async () => (await import("./views/trace/trace")).TraceView),
 };
 
 // Each view is a tree of its own, which stays as it is while another one is shown.
