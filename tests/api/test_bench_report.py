@@ -23,7 +23,7 @@ EMPTY = "# Title\n\nBefore.\n\n<!-- bench: peers -->\n<!-- end -->\n\n<!-- bench
 
 
 def engines(ratio_int8=1.25):
-    return [{"cores": 1, "tokens": 128, "name": "ONNX Runtime, int8", "ms": 82.44, "best_ms": 80, "ratio": 0.4,
+    return [{"model": "BERT-base", "cores": 1, "tokens": 128, "name": "ONNX Runtime, int8", "ms": 82.44, "best_ms": 80, "ratio": 0.4,
              "ratio_int8": ratio_int8}]
 
 
@@ -41,7 +41,7 @@ def test_entries_of_other_machines_stay():
     first = report.put(EMPTY, "peers", epyc, "| old |\n")
     both = report.put(first, "peers", XEON, report.peers({"engines": engines()}))
     assert both.index("| old |") < both.index("**Xeon (family 6, model 85), avx512 + VNNI, 4 cores**, 2026-01-02")
-    assert "| 1 | 128 | ONNX Runtime, int8 | 82.4 | 80.0 | 0.40 | 1.25 |" in both
+    assert "| BERT-base | 1 | 128 | ONNX Runtime, int8 | 82.4 | 80.0 | 0.40 | 1.25 |" in both
     again = report.put(both, "peers", {**epyc, "date": "later"}, "| new |\n")
     assert "| old |" not in again and again.index("| new |") < again.index("**Xeon")
     assert re.sub(r"(?s)<!-- bench: peers -->\n.*?<!-- end -->", "<!-- bench: peers -->\n<!-- end -->", again) == EMPTY
@@ -63,7 +63,7 @@ def test_the_document_has_every_place(tmp_path):
     one = {"passes": [], "encoding": [], "throughput": {"rows": [], "resident_bytes_max": 3e6},
            "start": {"ready_ms": 5, "resident_bytes": 2e6}, "follow_up": {"overview_ms": 1, "head_ms": 1},
            "corpus": {"texts_per_second": 9, "of_ideal": 0.95}, "model": {"weight_bytes": 1e6}}
-    (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "families": {}}))
+    (tmp_path / "bench.json").write_text(json.dumps({"machine": XEON, "base": one, "mini": one, "minilm": one, "families": {}}))
     (tmp_path / "bench-peers.json").write_text(json.dumps({"machine": XEON, "engines": engines()}))
     document = tmp_path / "performance.md"
     document.write_text(text)

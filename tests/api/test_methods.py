@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import Server
 from corpus_runs import corpus, ndjson, texts
-from test_formats import npz, safetensors
+from test_formats import ask, npz, safetensors
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_deberta_v2  # noqa: E402
@@ -70,23 +70,35 @@ def server(tmp_path_factory):
     assert running.stop() == 0
 
 
+# Outputs of the unchanged pass only, or that need a text to patch from.
+UNCHANGED = ("contributions", "alti", "value_zeroing", "patch_map")
+
+
 @pytest.fixture(scope="module")
 def body(server):
-    """Everything there is to ask for but other heads' outputs: a checkpoint has one head."""
+    """A request for every output that goes with interventions, except for those of other heads: a checkpoint has one."""
     schema = server.get("/openapi.json").json()["components"]["schemas"]["AnalyzeRequest"]
-    outputs = schema["properties"]["outputs"]["items"]["enum"]
-    for other in ("next_sentence", "answer", "loss"):
-        outputs.remove(other)
+    outputs = [name for name in schema["properties"]["outputs"]["items"]["enum"]
+               if name not in ("next_sentence", "answer", "loss", *UNCHANGED)]
     return {"text": "The war ended. It was a war.", "text_pair": "A war?", "layers": LAYERS, "heads": [1, 5, 7],
             "outputs": outputs, "dtype": "f2", "interventions": [{"kind": "zero", "heads": [2]}],
             "predictions": {"positions": [1, 3, 4], "top_k": 4, "lens": True}}
 
 
+@pytest.fixture(scope="module")
+def unchanged(server, body):
+    """A request for the other outputs, with effects of a patch from another text."""
+    ids = ask(server, body).json()["input_ids"]
+    request = {name: value for name, value in body.items() if name not in ("interventions", "predictions")}
+    return {**request, "outputs": ["effects", *UNCHANGED],
+            "effects_of": {"kind": "patch", "from": {"input_ids": [ids[0], ids[2], *ids[2:]]}}}
+
+
 @pytest.mark.parametrize("read, is_told_apart", [(npz, False), (lambda *asked: safetensors(*asked)[1], True)])
-def test_answer_arrays(server, body, read, is_told_apart):
+def test_answer_arrays(server, body, unchanged, read, is_told_apart):
     described = {name: row for name, row in documented("Answer").items()
                  if not (is_told_apart and row[2]) and not re.search("next_sentence|answer_|(start|end)_logits|loss", name)}
-    arrays = dict(read(server, body))
+    arrays = {**read(server, body), **read(server, unchanged)}
     assert set(arrays) == set(described)
     assert_described(arrays, described, {
         "T": len(arrays["input_ids"]), "l": 2, "h": 3, "kv": 3, "l+1": 3, "L+1": 13, "17": 17, "l*h+1": 7, "d": 12, "D": 144, "2": 2,
