@@ -21,7 +21,10 @@ export const test = base.extend<{ watched: Page }, { home: string }>({
     const wrong: string[] = [];
     const open = new Set<Request>();
     pending.set(page, open);
-    page.on("request", (request) => void (request.url().endsWith("/events") || open.add(request)));
+    page.on("request", (request) => {
+      if (request.isNavigationRequest() && request.frame() === page.mainFrame()) open.clear(); // those of the page before may never end
+      if (!request.url().endsWith("/events")) open.add(request);
+    });
     for (const end of ["requestfinished", "requestfailed"] as const) page.on(end as "requestfinished", (request) => void open.delete(request));
     page.on("pageerror", (error) => wrong.push(error.message));
     page.on("console", (message) => {

@@ -51,7 +51,7 @@ static void table_end(FILE *out)
     fputs("</tbody></table></div>\n", out);
 }
 #define BEGIN(title, note, columns, out)                                                                     \
-    table_begin(title, note, columns, sizeof columns / sizeof *columns, out)
+    table_begin(title, note, columns, sizeof(columns) / sizeof *(columns), out)
 
 static size_t n_shown(const json_t *list)
 {

@@ -163,14 +163,14 @@ hs_status hs__corpus_worker_gather(hs__corpus_worker *worker, hs__corpus_worker 
 typedef struct hs__counted_text {
     const hs__block_line *line;
     char *reached; /* its beginning if it may become an example, else NULL */
-    bool sampled;  /* it may become one of the random sample */
-    bool searched; /* its pairs are kept for searches */
     hs_encoding encoding;
     hs__text_range range;    /* the tokens that are counted */
-    bool has_words;          /* of a sentence */
     hs_syntax_text syntax;   /* counted in the range; words owned */
     hs__token_label *labels; /* owned: of the range's tokens, or NULL */
     size_t label;            /* of labelled texts */
+    bool has_words;          /* of a sentence */
+    bool sampled;            /* it may become one of the random sample */
+    bool searched;           /* its pairs are kept for searches */
 } text;
 
 static hs_status bad(hs__corpus_shared *shared, const hs__block_line *line, const char *why, hs_error *err)

@@ -394,7 +394,7 @@ hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_
     hs_status st = head_open(dir, query, "strongest", "search_texts", &s, ret_wrong, err);
     if (!st)
         st = query_read(query, &s, ret_wrong, err);
-    s.kept = st ? NULL : calloc(s.limit, sizeof *s.kept);
+    s.kept = st ? NULL : calloc(s.limit + 1, sizeof *s.kept);
     if (!st && !s.kept)
         st = hs_fail(err, HS_NO_MEMORY, "no memory for the search");
     if (!st)
