@@ -113,8 +113,8 @@ void hs__text_record_head(const hs__text_record *record, const hs__recorded_head
 static void label_copy(const char *from, size_t n, char *to, size_t n_to)
 {
     n = n < n_to ? n : hs_utf8_whole(from, n_to - 1);
-    const bool sound = n > 0 && hs_utf8_valid(from, n) == n && !memchr(from, 0, n);
-    memcpy(to, from, sound ? n : 0);
+    if (n > 0 && hs_utf8_valid(from, n) == n && !memchr(from, 0, n))
+        memcpy(to, from, n);
 }
 
 hs__token_label *hs__token_labels_make(const hs__sentence *sentence, const int32_t *words, size_t n_tokens)
