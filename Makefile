@@ -242,7 +242,9 @@ sanitize sanitize-build: FLAVOUR := SANITIZER=address,undefined
 sanitize-thread sanitize-thread-build: FLAVOUR := SANITIZER=thread
 sanitize-build sanitize-thread-build: %-build:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' -j$(JOBS) all test-programs
-sanitize sanitize-thread: %: %-build
+sanitize: sanitize-build
+sanitize-thread: sanitize-thread-build
+sanitize sanitize-thread:
 	@$(MAKE) --no-print-directory $(FLAVOUR) CFLAGS='-O1 -g' unit fuzz-smoke api-test
 
 ## make soak MINUTES=60 the service at twice what it can take, among stalled, vanishing and slow clients
