@@ -304,7 +304,7 @@ enum { SEARCH_PARAMETERS_MAX = sizeof search_parameters / sizeof *search_paramet
 static void answer_search(hs_exchange *x, hs__run_reader *reader, const search_parameter *parameters,
                           size_t n)
 {
-    const char *names[SEARCH_PARAMETERS_MAX], *wrong = NULL;
+    const char *names[SEARCH_PARAMETERS_MAX] = {0}, *wrong = NULL;
     char id[HS_RUN_ID_MAX + 1];
     hs_query query = {0};
     hs__search_query search = {0};
