@@ -290,21 +290,28 @@ bench-peers: packages-test $(BINARY) build/bench/engine_peer $(PEERS)/node_modul
 
 ## make format          clang-format over all C; format-check only looks
 C_FILES = $(shell find $(FOLDERS) tests -name '*.[ch]' -not -path '*/node_modules/*')
-.PHONY: format format-check lint viewer-lint layers prose bench bench-peers clean help
+.PHONY: format format-check lint viewer-lint python-lint layers prose bench bench-peers clean help
 format:
 	clang-format -i $(C_FILES)
 format-check: packages-lint
 	clang-format --dry-run --Werror $(C_FILES)
 
-## make lint            compiler warnings as errors, clang-tidy, cppcheck; the viewer: TypeScript, ESLint, Prettier
+## make lint            compiler warnings as errors, clang-tidy, cppcheck; the viewer: TypeScript, ESLint, Prettier; Python: ruff
 # A tree of its own, so that no object compiled without -Werror is taken for a checked one. CI gives its own.
 LINT_BUILD ?= build/lint
-lint: packages-build packages-lint viewer-lint
+lint: packages-build packages-lint viewer-lint python-lint
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(LINT_BUILD) WERROR=-Werror objects
 	WARN='$(WARN)' deploy/lint.sh $(SOURCES:%.S=)
 # TypeScript needs the types that the build makes of openapi.json.
 viewer-lint: build/viewer/index.html
 	cd static && npm run --silent lint
+# Debian has no ruff: it comes from PyPI, and is left out where that cannot be reached.
+RUFF := build/ruff/bin/ruff
+$(RUFF):
+	$(PYTHON) -m venv build/ruff && build/ruff/bin/pip install --quiet ruff==0.17.6
+python-lint: packages-lint
+	@if $(MAKE) --no-print-directory $(RUFF); then $(RUFF) check --quiet .; \
+	else echo 'python-lint: ruff cannot be installed here, so Python is not checked'; fi
 
 # Every object of the program and of the tests in C.
 .PHONY: objects

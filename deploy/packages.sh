@@ -9,7 +9,7 @@ build="gcc libc6-dev make pkg-config libmicrohttpd-dev libjansson-dev libopenbla
        libsqlite3-dev zlib1g-dev libzstd-dev nettle-dev libcurl4-openssl-dev libhpdf-dev fonts-dejavu-core"
 test="check python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema python3-matplotlib jupyter-nbconvert
       python3-ipykernel chromium-headless-shell|chromium xz-utils zstd curl python3-yaml poppler-utils librsvg2-bin"
-lint="clang-format clang-tidy cppcheck clang libclang-rt-dev"
+lint="clang-format clang-tidy cppcheck clang libclang-rt-dev python3-venv"
 # For make test-arm64 on x86-64: the libraries of arm64 stand beside this machine's own.
 arm64="python3 python3-pytest python3-pytest-xdist python3-numpy python3-jsonschema gcc-aarch64-linux-gnu qemu-user
        libmicrohttpd-dev:arm64 libjansson-dev:arm64 libopenblas-dev:arm64 libuv1-dev:arm64

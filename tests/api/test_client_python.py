@@ -47,7 +47,7 @@ def test_arrays_are_those_of_the_contract(client, server):
     with pytest.raises(KeyError, match="layers holds"):
         answer.attention(5, 0)
     with pytest.raises(AttributeError, match="it has .*attentions"):
-        answer.regions_runs
+        _ = answer.regions_runs
 
 
 def test_fields_may_be_numpy_values(client):

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import numpy
 import pytest
-
 from conftest import PATIENCE
 from corpus_runs import corpus, ndjson, texts
 

@@ -7,7 +7,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-
 from corpus_runs import command, corpus, texts
 
 REASONS = ("damaged", "not a corpus run", "corpus statistics", "cannot read", "input changed", "has another", "checksum")

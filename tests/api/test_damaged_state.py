@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-
 from conftest import Server
 from corpus_runs import texts
 from test_corpora import body_of, send, wait

@@ -6,12 +6,10 @@ import os
 import random
 import re
 import signal
-import subprocess
-from pathlib import Path
 
 import pytest
 from conftest import HEADSCOPE, SANITIZED, Server, failing, unsanitized, until
-from corpus_runs import assert_same, command, corpus, ndjson, texts
+from corpus_runs import assert_same, corpus, ndjson, texts
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 OPTIONS = "layers=0,2&max_tokens=24"

@@ -17,7 +17,6 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
-
 from conftest import HEADSCOPE
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))

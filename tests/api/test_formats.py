@@ -240,7 +240,7 @@ def test_npz_keeps_regions_segments_and_summary(server):
     assert arrays["segments_tokens"].tolist() == [[s["start"], s["end"]] for _, s in segments]
     assert arrays["segments_chars"].tolist() == [s["chars"] or [-1, -1] for _, s in segments]
     assert arrays["segments_pair_chars"].tolist() == [s["pair_chars"] or [-1, -1] for _, s in segments]
-    for name, first in answer["summary"][0][0].items():
+    for name in answer["summary"][0][0]:
         if name == "focal_token":
             continue
         values = [[np.nan if h[name] is None else h[name] for h in layer] for layer in answer["summary"]]

@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from conftest import MINI
 from hub import Hub
 

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import HEADSCOPE, PATIENCE, Server
 from corpus_runs import ndjson, texts
 from hub import Hub

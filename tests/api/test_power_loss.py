@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
 from conftest import MINI, Server, preloading, until
 from corpus_runs import SMALL, assert_same, command, corpus, ndjson, texts
 from hub import Hub

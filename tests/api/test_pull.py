@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from hub import Hub, etag
 
 MINI = Path(__file__).parents[2] / "model" / "mini"

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest import HEADSCOPE
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "model" / "mini"

@@ -8,7 +8,7 @@ those of the reference over the program's pairs, so that all of them are compare
 import os
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +73,7 @@ def analyze(folders, tmp_path_factory):
     return run
 
 
-@lru_cache(maxsize=None)
+@cache
 def reference_heads(folder, ids, types):
     heads = family_bert.forward(checkpoint.load(folder), ids, types)
     return heads, analysis.similarity(heads.outputs)

@@ -93,7 +93,7 @@ def pairs_of(maps, layer, head, of):
 
 def pos_of(block, words):
     """The part of speech of each word of the text: that of its first part."""
-    tags, surface, joined = [], -1, None
+    tags, joined = [], None
     for line in block.split("\n"):
         columns = line.split("\t")
         if len(columns) != 10 or "." in columns[0]:
@@ -247,9 +247,9 @@ def kept(bank, tmp_path_factory):
 
 def test_http_gives_the_same_answers(kept, run):
     service, path = kept
-    for name, query, asked in [("search", {"layer": 1, "head": 5, "from": "pos=NOUN", "to": "pos=VERB", "distance": "-9..9"}, None),
-                               ("search", {"layer": 4, "head": 0, "of": "similarity", "min": 0.5, "limit": 3}, None),
-                               ("examples", {"layer": 4, "head": 2, "by": "previous", "limit": 2}, None)]:
+    for name, query in [("search", {"layer": 1, "head": 5, "from": "pos=NOUN", "to": "pos=VERB", "distance": "-9..9"}),
+                        ("search", {"layer": 4, "head": 0, "of": "similarity", "min": 0.5, "limit": 3}),
+                        ("examples", {"layer": 4, "head": 2, "by": "previous", "limit": 2})]:
         got = service.get(f"{path}/{name}?{urlencode(query)}")
         assert got.status == 200, got.body
         options = {key: value for key, value in query.items() if key not in ("layer", "head")}

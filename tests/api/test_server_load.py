@@ -7,12 +7,24 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 import urllib.parse
 from pathlib import Path
 
 import pytest
-from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, Clients, busy, endless, occupied, post_bytes, read_all, reserved_port, until
+from conftest import (
+    HEADSCOPE,
+    MINI,
+    PATIENCE,
+    SANITIZED,
+    Clients,
+    busy,
+    endless,
+    occupied,
+    post_bytes,
+    read_all,
+    reserved_port,
+    until,
+)
 
 BUSY = ("POST", "/analyze", json.dumps(busy()))
 

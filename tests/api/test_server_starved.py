@@ -1,6 +1,4 @@
 """A slow client, a slow disk or a signal does not delay the other clients."""
-import json
-import os
 import signal
 import socket
 import subprocess

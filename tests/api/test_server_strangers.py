@@ -2,10 +2,10 @@
 import json
 import re
 import socket
+import subprocess
 
 import pytest
 from conftest import HEADSCOPE, PATIENCE, read_all
-import subprocess
 
 AFTER = b"GET /models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 

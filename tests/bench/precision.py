@@ -23,7 +23,7 @@ MINI = Path(__file__).resolve().parents[2] / "model/mini"
 
 def normalised(similarities):
     """N of the pairs above the diagonal."""
-    upper = similarities.astype(np.float64)[..., *np.triu_indices(similarities.shape[-1], 1)]
+    upper = similarities.astype(np.float64)[(..., *np.triu_indices(similarities.shape[-1], 1))]
     return upper / upper.max(axis=-1, keepdims=True)
 
 

@@ -75,12 +75,15 @@ class Server:
         self.process.stdout.close()
 
 
+def run_passes(args, model, *options, **how):
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([args.passes, "--model", model or "mini", "--json", file.name, *options], check=True, **how)
+        return json.loads(Path(file.name).read_text())  # passes replaces the file
+
+
 def measure_passes(args, model, name):
     print(f"\n== {name}: passes\n", flush=True)
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([args.passes, "--model", model or "mini", "--json", file.name,
-                        *(["--quick"] if args.quick else [])], check=True)
-        return json.loads(Path(file.name).read_text())  # passes replaces the file
+    return run_passes(args, model, *(["--quick"] if args.quick else []))
 
 
 def measure_start(args, model):
@@ -168,7 +171,7 @@ def corpus_seconds(args, model, file, out, cores):
 
 def one_core_analysis_ms(args, model):
     """Of a text of 128 tokens, pairs included."""
-    passes = run_command(args, model, "--quick", "--cores", "1", capture=True)["passes"]
+    passes = run_passes(args, model, "--quick", "--cores", "1", stdout=subprocess.DEVNULL)["passes"]
     return next(row["analysis"]["ms"] for row in passes if row["tokens"] == 128)
 
 

@@ -18,7 +18,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import struct
 import subprocess
 import sys

@@ -11,10 +11,9 @@ of a bin's edge.
 
 from dataclasses import dataclass
 
-import numpy as np
-
 import analysis
 import experiments
+import numpy as np
 
 PROFILE = ("self", "previous", "next", "first", "separator", "punctuation", "same_token", "entropy", "entropy_first",
            "confidence", "mean_distance", "offsets", "same_sentence")

@@ -6,7 +6,8 @@ import html
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,13 +35,13 @@ class Tokens:
     def __init__(self, fields: Mapping[str, Any]):
         self.model: str = fields["model"]
         self.truncated: bool = fields["truncated"]
-        self.tokens: List[str] = fields["tokens"]
+        self.tokens: list[str] = fields["tokens"]
         self.input_ids = np.asarray(fields["input_ids"])
         self.token_type_ids = np.asarray(fields["token_type_ids"])
         self.special_tokens_mask = np.asarray(fields["special_tokens_mask"])
         self.offset_mapping = np.asarray(fields["offset_mapping"])
         self.sentence_ids = np.asarray(fields["sentence_ids"])
-        self.word_ids: List[Optional[int]] = fields["word_ids"]
+        self.word_ids: list[int | None] = fields["word_ids"]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -52,7 +53,7 @@ class Tokens:
 class Figure:
     """A figure of one text, drawn by the server. `data` are its bytes, SVG unless "pdf" was asked for."""
 
-    def __init__(self, client: "Client", request: Mapping[str, Any], format: str = "svg"):
+    def __init__(self, client: Client, request: Mapping[str, Any], format: str = "svg"):
         self._client = client
         self._request = dict(request)
         self.format = format
@@ -67,7 +68,7 @@ class Figure:
         with open(path, "wb") as file:
             file.write(data)
 
-    def _repr_svg_(self) -> Optional[str]:
+    def _repr_svg_(self) -> str | None:
         return self.data.decode() if self.format == "svg" else None
 
 
@@ -79,7 +80,7 @@ class Analysis:
     l and h count the selected `layers` and `heads`.
     """
 
-    def __init__(self, arrays: Dict[str, np.ndarray], client: "Optional[Client]" = None):
+    def __init__(self, arrays: dict[str, np.ndarray], client: Client | None = None):
         self.arrays = arrays
         self._client = client
 
@@ -90,12 +91,12 @@ class Analysis:
         np.savez_compressed(path, **self.arrays)
 
     @classmethod
-    def load(cls, path: Any) -> "Analysis":
+    def load(cls, path: Any) -> Analysis:
         """An answer from a file of save(), or of `headscope analyze -o FILE.npz`. It has no server: see view()."""
         with np.load(path, allow_pickle=False) as arrays:
             return cls({name: arrays[name] for name in arrays.files})
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         """A pickled or copied answer keeps its arrays, not its connection: view() then has no server to show."""
         return {"arrays": self.arrays, "_client": None}
 
@@ -111,7 +112,7 @@ class Analysis:
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
-    def __dir__(self) -> List[str]:
+    def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *self.arrays])
 
     def __repr__(self) -> str:
@@ -122,15 +123,15 @@ class Analysis:
         return len(self.arrays["input_ids"])
 
     @property
-    def tokens(self) -> List[str]:
+    def tokens(self) -> list[str]:
         return self.arrays["tokens"].tolist()
 
     @property
-    def word_ids(self) -> List[Optional[int]]:
+    def word_ids(self) -> list[int | None]:
         return [None if word < 0 else int(word) for word in self.arrays["word_ids"]]
 
     @property
-    def request(self) -> Dict[str, Any]:
+    def request(self) -> dict[str, Any]:
         """The request that this answers, as it was sent."""
         return json.loads(self.arrays["request"].item())
 
@@ -155,7 +156,7 @@ class Analysis:
 
     # ---- for other tools ----
 
-    def to_bertviz(self) -> Dict[str, Any]:
+    def to_bertviz(self) -> dict[str, Any]:
         """Keyword arguments of bertviz.head_view and model_view: head_view(**answer.to_bertviz()).
 
         Needs PyTorch. Layers are numbered by their place in the selection, so ask for layers="all".
@@ -165,14 +166,14 @@ class Analysis:
                                    for layer in self.arrays["attentions"]),
                 "tokens": self.tokens}
 
-    def to_circuitsvis(self, layer: int = -1) -> Dict[str, Any]:
+    def to_circuitsvis(self, layer: int = -1) -> dict[str, Any]:
         """Keyword arguments of circuitsvis.attention.attention_heads and attention_patterns for one layer.
 
         Give attention_heads also mask_upper_tri=False: it takes models for decoders.
         """
         return {"attention": self.arrays["attentions"][self._index("layers", layer)], "tokens": self.tokens}
 
-    def to_pandas(self, what: str = "pairs") -> "pandas.DataFrame":
+    def to_pandas(self, what: str = "pairs") -> pandas.DataFrame:
         """A table: "pairs", one row a pair with its tokens; or what is said of each head, one row a head: "summary",
         "profiles", "effects", "changes"."""
         import pandas
@@ -202,7 +203,7 @@ class Analysis:
 
     # ---- in a notebook ----
 
-    def view(self, view: Optional[str] = None, height: int = 600, **state: Any) -> View:
+    def view(self, view: str | None = None, height: int = 600, **state: Any) -> View:
         """The server's viewer at this text, in a frame: answer.view("text", layer=1, head=7, relation="to").
 
         view is overview, head, text, pairs or compare; without it the head where the answer is of one, else the
@@ -216,7 +217,7 @@ class Analysis:
             known = {"view": "head", "layer": int(layers[0]), "head": int(heads[0]), **known}
         return View(self._client.url, {**known, **({"view": view} if view else {}), **state}, height)
 
-    def widget(self, what: str = "attentions", layer: Optional[int] = None, head: Optional[int] = None) -> "HeadMap":
+    def widget(self, what: str = "attentions", layer: int | None = None, head: int | None = None) -> HeadMap:
         """A map of heads to click in, of this answer's attentions or similarities; needs anywidget, and no server.
 
         Its layer, head and pair follow what is clicked.
@@ -233,7 +234,7 @@ class Analysis:
         return (f"{self._picture()}<details><summary>Open this text in the viewer (while {url} runs)</summary>"
                 f"{self.view()._repr_html_()}</details>")
 
-    def _repr_png_(self) -> Optional[bytes]:
+    def _repr_png_(self) -> bytes | None:
         """The same picture for pages that show no HTML, and for papers."""
         return _sheet(self.arrays["attentions"])[0] if "attentions" in self.arrays else None
 
@@ -256,7 +257,7 @@ _BYTE_OF = {**{chr(byte): byte for byte in _BYTES},
             **{chr(0x100 + n): byte for n, byte in enumerate(byte for byte in range(256) if byte not in _BYTES)}}
 
 
-def readable(tokens: Iterable[str]) -> List[str]:
+def readable(tokens: Iterable[str]) -> list[str]:
     """Tokens as people read them: "\u2423the" for the "\u0120the" of a byte-level tokenizer and the "\u2581the" of a
     Unigram. A text's tokens are taken for byte-level ones when one begins with \u0120 and none is a word piece."""
     tokens = [token.replace("\u2581", "\u2423") for token in tokens]
@@ -272,7 +273,7 @@ def _span(numbers: np.ndarray) -> str:
     return f"{listed[0]} to {listed[-1]}" if whole else ", ".join(map(str, listed))
 
 
-def _sheet(maps: np.ndarray, width: int = 720, gap: int = 4) -> Tuple[bytes, int, int]:
+def _sheet(maps: np.ndarray, width: int = 720, gap: int = 4) -> tuple[bytes, int, int]:
     """All maps of [l][h][T][T] as one grey PNG of about that width, with its width and height. A pixel takes the
     largest weight under it, so that no thin line is lost."""
     n_layers, n_heads, n_tokens = maps.shape[:3]

@@ -7,8 +7,14 @@ import json
 import os
 import tempfile
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Optional,
+)
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -38,8 +44,8 @@ class Client:
     server   a server to use in place of url; close() stops it
     """
 
-    def __init__(self, url: Optional[str] = None, token: Optional[str] = None, timeout: float = 120,
-                 server: Optional[Server] = None):
+    def __init__(self, url: str | None = None, token: str | None = None, timeout: float = 120,
+                 server: Server | None = None):
         if url is None:
             server = server or Server()
             url = server.url
@@ -54,10 +60,10 @@ class Client:
         self._token = token
         self._timeout = timeout
         self._local = threading.local()
-        self._connections: List[http.client.HTTPConnection] = []
+        self._connections: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,7 +81,7 @@ class Client:
         if self._server:
             self._server.stop()
 
-    def analyze(self, text: Optional[str] = None, **fields: Unpack[AnalyzeFields]) -> Analysis:
+    def analyze(self, text: str | None = None, **fields: Unpack[AnalyzeFields]) -> Analysis:
         """One text analysed: POST /analyze, whose fields are the keyword arguments.
 
             client.analyze("a text", layers="all", outputs=["attentions", "pairs"], threshold=0.5)
@@ -91,8 +97,8 @@ class Client:
         """The figure of a whole request, as the bytes of an SVG or PDF file, or of a CSV file with its numbers."""
         return self._post(f"/analyze?format={format}", request)
 
-    def figure(self, text: Optional[str] = None, kind: str = "head", format: str = "svg",
-               options: Optional[Mapping[str, Any]] = None, **fields: Any) -> Figure:
+    def figure(self, text: str | None = None, kind: str = "head", format: str = "svg",
+               options: Mapping[str, Any] | None = None, **fields: Any) -> Figure:
         """A figure to print: shown by notebooks as SVG, written by save("fig.pdf").
 
             client.figure("a text", "layer", options={"width_mm": 170}, layers=[1])
@@ -103,7 +109,7 @@ class Client:
                    "figure": {**_plain(options or {}), "kind": kind}}
         return Figure(self, request, format)
 
-    def analyze_many(self, texts: Iterable[str], progress: Optional[Progress] = None, parallel: int = 4,
+    def analyze_many(self, texts: Iterable[str], progress: Progress | None = None, parallel: int = 4,
                      **fields: Unpack[AnalyzeFields]) -> Iterator[Analysis]:
         """Answers of many texts, in their order, computed `parallel` at a time and handed out as they are ready.
 
@@ -122,8 +128,8 @@ class Client:
                     progress(done, total)
                 yield answer
 
-    def analyze_batch(self, texts: Iterable[Union[str, Mapping[str, Any]]], progress: Optional[Progress] = None,
-                      **fields: Any) -> Iterator[Union[Dict[str, Any], HeadscopeError]]:
+    def analyze_batch(self, texts: Iterable[str | Mapping[str, Any]], progress: Progress | None = None,
+                      **fields: Any) -> Iterator[dict[str, Any] | HeadscopeError]:
         """Yields JSON answers for many short texts and small outputs. The texts are sent as lines and answered in
         order, as they are ready. Short ones share passes.
 
@@ -146,16 +152,16 @@ class Client:
                 answer = json.loads(line)
                 yield HeadscopeError.from_answer(answer["status"], line, {}) if "detail" in answer else answer
 
-    def tokenize(self, text: Optional[str] = None, **fields: Any) -> Tokens:
+    def tokenize(self, text: str | None = None, **fields: Any) -> Tokens:
         """The tokens of a text: POST /tokenize. input_ids=[...] instead gives the tokens of these ids."""
         request = {**({} if text is None else {"text": text}), **_plain(fields)}
         return Tokens(json.loads(self._post("/tokenize", request)))
 
-    def models(self) -> List[Dict[str, Any]]:
+    def models(self) -> list[dict[str, Any]]:
         """The answer of GET /models: one entry per model, the first is the default."""
         return json.loads(self.request("GET", "/models"))["models"]
 
-    def start_run(self, texts: Iterable[Union[str, Mapping[str, Any]]], **options: Any) -> Run:
+    def start_run(self, texts: Iterable[str | Mapping[str, Any]], **options: Any) -> Run:
         """Starts a corpus run over texts (strings, or objects with a `text`) and returns it at once.
 
         Options are those of POST /corpora: name, model, max_tokens, layers, thresholds, attention_threshold,
@@ -196,7 +202,7 @@ class Client:
                             {"Content-Type": "application/json"})
 
     def request(self, method: str, path: str, body: Any = None,
-                headers: Optional[Mapping[str, str]] = None) -> bytes:
+                headers: Mapping[str, str] | None = None) -> bytes:
         """The body of an answer of 2xx; HeadscopeError for every other one."""
         headers = {**({"Authorization": f"Bearer {self._token}"} if self._token else {}), **(headers or {})}
         status, data, answered = self._exchange(method, self._prefix + path, body, headers)
@@ -221,7 +227,7 @@ class Client:
         finally:
             connection.close()
 
-    def _exchange(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Tuple[int, bytes, Any]:
+    def _exchange(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes, Any]:
         """A kept connection may have been closed since; what can be sent twice is tried once more on a new one."""
         for fresh in (False, True):
             connection, used = self._connection(fresh)
@@ -247,7 +253,7 @@ class Client:
     def _unreachable(self, error: Exception) -> HeadscopeError:
         return HeadscopeError(0, f"no answer from {self.url} ({error}): is `headscope serve` running there?")
 
-    def _connection(self, fresh: bool) -> Tuple[http.client.HTTPConnection, bool]:
+    def _connection(self, fresh: bool) -> tuple[http.client.HTTPConnection, bool]:
         """This thread's connection, and whether it was used before."""
         kept = getattr(self._local, "connection", None)
         if kept is not None and kept.sock is not None and not fresh:
@@ -259,7 +265,7 @@ class Client:
         return connection, False
 
 
-def start(*options: str, binary: Optional[Union[str, "os.PathLike[str]"]] = None) -> Client:
+def start(*options: str, binary: str | os.PathLike[str] | None = None) -> Client:
     """Starts `headscope serve` with options of its command line and returns a client of it.
 
         with headscope.start("--model", "bert=/models/bert-base-uncased") as client: ...
@@ -281,7 +287,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(gathered)
 
 
-def _plain(fields: Mapping[str, Any]) -> Dict[str, Any]:
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Request fields as JSON has them: NumPy numbers, arrays, tuples and ranges become numbers and lists."""
     def convert(value: Any) -> Any:
         if isinstance(value, (np.generic, np.ndarray)):

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Optional, Tuple
+from collections.abc import Mapping
+from typing import Any
 
 
 class HeadscopeError(Exception):
@@ -15,8 +16,8 @@ class HeadscopeError(Exception):
     retry_after  seconds after which to try again, or None
     """
 
-    def __init__(self, status: int, detail: str, title: str = "", pointer: Optional[str] = None,
-                 position: Optional[Mapping[str, int]] = None, retry_after: Optional[float] = None):
+    def __init__(self, status: int, detail: str, title: str = "", pointer: str | None = None,
+                 position: Mapping[str, int] | None = None, retry_after: float | None = None):
         super().__init__(detail if not pointer else f"{pointer}: {detail}")
         self.status = status
         self.title = title
@@ -25,11 +26,11 @@ class HeadscopeError(Exception):
         self.position = position
         self.retry_after = retry_after
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.status, self.detail, self.title, self.pointer, self.position, self.retry_after)
 
     @classmethod
-    def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> "HeadscopeError":
+    def from_answer(cls, status: int, body: bytes, headers: Mapping[str, str]) -> HeadscopeError:
         try:
             problem: Any = json.loads(body)
         except ValueError:

@@ -1,7 +1,8 @@
 """The fields of POST /analyze, for type checkers and editors. openapi.json describes them; the server checks values."""
 from __future__ import annotations
 
-from typing import Any, Literal, Mapping, Sequence, TypedDict, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 Output = Literal[
     "attentions", "similarities", "head_outputs", "hidden_states", "queries", "keys", "values", "scores",
@@ -23,8 +24,8 @@ class AnalyzeFields(TypedDict, total=False):
     max_tokens: int
     split_special_tokens: bool
     sentence_ends: Sequence[str]
-    layers: Union[Literal["last", "all"], Sequence[int]]
-    heads: Union[Literal["all"], Sequence[int]]
+    layers: Literal["last", "all"] | Sequence[int]
+    heads: Literal["all"] | Sequence[int]
     outputs: Sequence[Output]
     interventions: Sequence[Mapping[str, Any]]
     predictions: Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable
 from urllib.parse import urlencode
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Run:
     """A corpus run. `fields` is what GET /corpora/{id} said last: state, texts_done, texts_total, eta_seconds, ..."""
 
-    def __init__(self, client: "Client", fields: Dict[str, Any]):
+    def __init__(self, client: Client, fields: dict[str, Any]):
         self._client = client
         self.fields = fields
 
@@ -34,11 +34,11 @@ class Run:
     def __repr__(self) -> str:
         return f"<headscope.Run {self.id}: {self.state}, {self.fields.get('texts_done', 0)} texts>"
 
-    def refresh(self) -> "Run":
+    def refresh(self) -> Run:
         self.fields = json.loads(self._client.request("GET", f"/corpora/{self.id}"))
         return self
 
-    def wait(self, progress: Optional[Callable[[int, Optional[int]], None]] = None, every: float = 0.5) -> "Run":
+    def wait(self, progress: Callable[[int, int | None], None] | None = None, every: float = 0.5) -> Run:
         """Returns when the run has ended; HeadscopeError when it failed. progress(texts_done, texts_total) is called
         at every look; texts_total is None until it is known."""
         while True:
@@ -51,17 +51,17 @@ class Run:
                 return self
             time.sleep(every)
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Figures and findings: report.json."""
         return json.loads(self._client.request("GET", f"/corpora/{self.id}/report"))
 
-    def arrays(self) -> Dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """Every sum of the run: report.npz."""
         body = self._client.request("GET", f"/corpora/{self.id}/report?format=npz")
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
-    def search(self, layer: int, head: int, **conditions: Any) -> Dict[str, Any]:
+    def search(self, layer: int, head: int, **conditions: Any) -> dict[str, Any]:
         """Pairs of tokens of a head, the strongest first. conditions: from_, to, of, min, distance, limit.
 
             run.search(5, 3, from_="pos=PRON", to="pos=NOUN", min=0.2)["pairs"]
@@ -70,16 +70,16 @@ class Run:
         """
         return self._ask("search", {"layer": layer, "head": head, **conditions})
 
-    def examples(self, layer: int, head: int, by: str, limit: int = 100) -> List[Dict[str, Any]]:
+    def examples(self, layer: int, head: int, by: str, limit: int = 100) -> list[dict[str, Any]]:
         """The texts where a figure of a head is highest: by="previous" and others. The run must have been started
         with examples=N."""
         return self._ask("examples", {"layer": layer, "head": head, "by": by, "limit": limit})["examples"]
 
-    def _ask(self, what: str, parameters: Dict[str, Any]) -> Dict[str, Any]:
+    def _ask(self, what: str, parameters: dict[str, Any]) -> dict[str, Any]:
         query = urlencode({name.rstrip("_"): value for name, value in parameters.items()})
         return json.loads(self._client.request("GET", f"/corpora/{self.id}/{what}?{query}"))
 
-    def cancel(self) -> "Run":
+    def cancel(self) -> Run:
         self._client.request("POST", f"/corpora/{self.id}/cancel")
         return self.refresh()
 

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import tempfile
-from typing import Optional, Union
 
 from .errors import HeadscopeError
 from .program import find_program
@@ -19,7 +18,7 @@ class Server:
     binary   the program; the default is find_program()
     """
 
-    def __init__(self, *options: str, binary: Optional[Union[str, "os.PathLike[str]"]] = None):
+    def __init__(self, *options: str, binary: str | os.PathLike[str] | None = None):
         program = str(binary or find_program() or "")
         if not program:
             raise HeadscopeError(0, "no server is given, this package came without the program, and no headscope is on the "

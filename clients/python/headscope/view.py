@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import html
-from typing import Any, Dict, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 # Fields of a request and what the viewer's address calls them. "layers" and "heads" choose among what the view shows
@@ -28,7 +29,7 @@ class View:
                 f'style="border:0" loading="lazy"></iframe>')
 
 
-def state_of(request: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+def state_of(request: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the fragment of the viewer's address that shows the request; None if there is no such fragment."""
     state = {}
     for name, value in request.items():

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from typing import TYPE_CHECKING
 
 import anywidget
 import numpy as np
@@ -36,8 +36,8 @@ class HeadMap(anywidget.AnyWidget):
         return proposal["value"]
 
 
-def head_map(answer: "Analysis", what: str = "attentions", layer: Optional[int] = None,
-             head: Optional[int] = None) -> HeadMap:
+def head_map(answer: Analysis, what: str = "attentions", layer: int | None = None,
+             head: int | None = None) -> HeadMap:
     maps, scales = _bytes_of(answer[what])
     layers, heads = answer["layers"].tolist(), answer["heads"].tolist()
     if maps.shape[1] != len(heads):
@@ -46,7 +46,7 @@ def head_map(answer: "Analysis", what: str = "attentions", layer: Optional[int] 
                    scales=scales, layer=layers[-1] if layer is None else layer, head=heads[0] if head is None else head)
 
 
-def _bytes_of(maps: np.ndarray) -> Tuple[np.ndarray, List[float]]:
+def _bytes_of(maps: np.ndarray) -> tuple[np.ndarray, list[float]]:
     """255 times the square root of each value over its map's largest; what is negative is 0."""
     values = np.clip(np.asarray(maps, np.float32), 0, None)
     scales = values.max((2, 3))

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import torch
-
 from torch_peer import Bert
 
 torch.set_num_threads(int(sys.argv[2]))
