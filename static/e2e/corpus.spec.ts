@@ -1,6 +1,6 @@
 // Corpus runs: from a file to a report, and two reports side by side.
-import type { Page } from "@playwright/test";
-import { expect, open, readout, reload, test, view } from "./viewer";
+import type { APIRequestContext, Page } from "@playwright/test";
+import { colours, expect, findings, looking, open, readout, reload, settled, test, view, type Place } from "./viewer";
 
 const jsonl = (texts: readonly string[]): Buffer =>
   Buffer.from(texts.map((text) => JSON.stringify({ text })).join("\n"));
@@ -131,6 +131,69 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   await expect(readout(page)).toContainText("layer 0 head 0");
   await expect(readout(page)).toContainText("stories.jsonl");
 });
+
+// A run by the API, done.
+async function made(request: APIRequestContext, home: string, query: string): Promise<string> {
+  const begun = await request.post(`${home}corpora?max_tokens=32&${query}`, {
+    headers: { "Content-Type": "application/x-ndjson" },
+    data: jsonl([...STORIES, ...RULES]),
+  });
+  const { id } = (await begun.json()) as { id: string };
+  await expect.poll(async () => (await (await request.get(`${home}corpora/${id}`)).json()).state).toBe("done");
+  return id;
+}
+
+test("one head on its twelve most typical texts: from the head, to the analysis of a text", async ({ watched: page, home, request }) => {
+  const id = await made(request, home, "name=typical&examples=12");
+  const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
+  await open(page, home, `view=head&layer=${layer}&head=${head}&run=${id}`);
+  await page.getByRole("button", { name: "Typical texts" }).click();
+  const texts = page.getByRole("list", { name: `Typical texts of layer ${layer} head ${head}` }).getByRole("listitem");
+  await expect(texts).toHaveCount(12);
+  await expect(texts.last()).toContainText("strongest");
+  await expect(page.getByLabel("Typical by")).toHaveValue("pattern");
+  await expect(page.getByLabel("Typical by").locator("option:checked")).toHaveText("its pattern (previous)");
+  const query = `layer=${layer}&head=${head}&by=previous&limit=12`;
+  const { examples } = await (await request.get(`${home}corpora/${id}/examples?${query}`)).json();
+  expect(await texts.locator("b").allTextContents()).toEqual(
+    examples.map(({ value }: { value: number }) => `${Math.round(100 * value)}\u00a0%`),
+  );
+  expect(await texts.locator(".text").allTextContents()).toEqual(examples.map(({ body }: { body: string }) => body));
+  await expect.poll(() => colours(page, ".multiples canvas")).toBeGreaterThan(5);
+  await texts.nth(2).getByRole("button").focus();
+  await page.keyboard.press("Enter");
+  await expect(view(page, "Head")).toBeVisible();
+  await expect(page.locator("#text")).toHaveValue(examples[2].body);
+  await expect(page).toHaveURL(new RegExp(`layer=${layer}&head=${head}`));
+  await expect(readout(page)).toContainText("→"); // the strongest cell is pinned
+  await page.goBack();
+  await expect(texts).toHaveCount(12);
+  await page.getByLabel("Typical by").selectOption("repeated_share");
+  await expect(page.locator(".colour-bar").filter({ hasText: "Normalised similarity N" })).toBeVisible();
+  await page.getByRole("combobox", { name: "Head", exact: true }).selectOption("3");
+  await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
+});
+
+test("a run without typical texts says how to keep them", async ({ watched: page, home, request }) => {
+  const id = await made(request, home, "name=untypical");
+  await open(page, home, `view=corpus&typical=1&run=${id}`);
+  await expect(page.locator(".comparison .notice")).toContainText("Start a run with “Typical texts a head” above 0.");
+});
+
+for (const [width, colorScheme] of [
+  [390, "dark"],
+  [1920, "light"],
+] as const)
+  test(`axe finds nothing serious or moderate in typical texts: ${width} px, ${colorScheme}`, async ({ watched: page, home, request }) => {
+    const id = await made(request, home, "name=accessible&examples=2");
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
+    await expect(page.locator(".multiples li")).toHaveCount(2);
+    await settled(page);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    expect(await findings(page)).toEqual([]);
+  });
 
 // This test puts known figures for every head into the report of a run.
 test("which head does what, over a run: label, sort, filter and search", async ({ watched: page, home }) => {

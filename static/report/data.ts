@@ -76,6 +76,7 @@ export interface Report {
       attention_threshold: number;
       parts: number;
       interventions?: unknown[];
+      split_special_tokens?: boolean;
       similarity_space?: string;
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };

@@ -166,6 +166,14 @@ export function lutOf(map: MapName, quantity: Quantity, theme: Theme): Lut {
   return lut;
 }
 
+// A square of colours by their indices, a pixel each.
+export function imageOf(indices: Uint8Array, side: number, lut: Lut): ImageData {
+  const image = new ImageData(side, side);
+  const rgba = new Uint32Array(image.data.buffer);
+  for (let k = 0; k < rgba.length; k++) rgba[k] = lut[indices[k]!]!;
+  return image;
+}
+
 export function cssOf(lut: Lut, at: number): string {
   const c = lut[Math.round(Math.min(1, Math.max(0, at)) * 255)]!;
   return `rgb(${c & 255} ${(c >> 8) & 255} ${(c >> 16) & 255})`;

@@ -4,7 +4,7 @@
 import { perFrame } from "../app/frame";
 import { h } from "../ui/dom";
 import { labelStep, type Viewport } from "./viewport";
-import type { Lut } from "./colour";
+import { imageOf, type Lut } from "./colour";
 
 export interface HeatmapContent {
   n: number;
@@ -62,11 +62,8 @@ export function strongest(
 }
 
 function coloured(indices: Uint8Array, side: number, lut: Lut): OffscreenCanvas {
-  const image = new ImageData(side, side);
-  const rgba = new Uint32Array(image.data.buffer);
-  for (let k = 0; k < rgba.length; k++) rgba[k] = lut[indices[k]!]!;
   const canvas = new OffscreenCanvas(side, side);
-  canvas.getContext("2d")!.putImageData(image, 0, 0);
+  canvas.getContext("2d")!.putImageData(imageOf(indices, side, lut), 0, 0);
   return canvas;
 }
 

@@ -114,6 +114,11 @@ const ABOUT = {
     text: "A tokenizer cuts rare words into pieces. Merged, attention to a word is the sum over its pieces, and attention from it their mean.",
     picture: (i, j) => (Math.floor(i / 2) === Math.floor(j / 2) ? 1 : 0.15),
   },
+  typical: {
+    name: "Typical texts",
+    text: "The texts of a corpus run in which a figure of the head is largest. A run keeps them if it was started with a number of typical texts a head.",
+    picture: (i, j) => (i === j + 1 && (i < 3 || i > 4) ? 1 : 0.1),
+  },
   segments: {
     name: "Segments",
     text: "Parts of the text between tokens that gather attention. Cohesion is the mean similarity of the tokens inside.",

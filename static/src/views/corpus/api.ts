@@ -1,5 +1,5 @@
 // Corpus runs as the server keeps them: POST /corpora and what belongs to it.
-import type { CorpusRun, CorpusRuns } from "../../../../build/openapi";
+import type { CorpusExamples, CorpusRun, CorpusRuns } from "../../../../build/openapi";
 import type { Report } from "../../../report/data";
 import { problemFrom, Problem, send } from "../../app/api";
 import { authorization } from "../../app/token";
@@ -17,7 +17,7 @@ export const LINES = [
 ] as const;
 export type Lines = (typeof LINES)[number];
 
-export const RUN_OPTIONS = ["name", "model", "max_tokens", "layers", "thresholds"] as const;
+export const RUN_OPTIONS = ["name", "model", "max_tokens", "layers", "thresholds", "examples"] as const;
 export type RunOption = (typeof RUN_OPTIONS)[number];
 type RunOptions = Partial<Record<RunOption, string>>;
 
@@ -55,6 +55,17 @@ export async function loadReport(id: string): Promise<Report> {
   const report = (await response.json()) as Report;
   report.thresholds = report.thresholds.map((tau) => Number(tau.toPrecision(6))); // single precision: 0.30000001
   return report;
+}
+
+// The texts of the run in which a figure of a head is highest.
+export async function loadExamples(
+  id: string,
+  of: { layer: number; head: number; by: string; limit: number },
+  signal: AbortSignal,
+): Promise<CorpusExamples> {
+  const query = new URLSearchParams(Object.entries(of).map(([name, value]) => [name, String(value)]));
+  const response = await send(path(id, `/examples?${query}`), { headers: { Accept: "application/json" }, signal });
+  return (await response.json()) as CorpusExamples;
 }
 
 // Options left empty take the server's default. Not by fetch(), which does not report how much is sent.

@@ -11,6 +11,7 @@ import { RunForm } from "./form";
 import { progressOf, RunList } from "./list";
 import { nameOfRun } from "./names";
 import { Runs } from "./runs";
+import { Typical } from "./typical";
 
 const NONE = "-"; // in place of a second run
 
@@ -108,7 +109,9 @@ function MissingRuns({ done }: { done: readonly Run[] }) {
 function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   const app = useApp();
   const { state } = app;
-  const first = done.find(({ id }) => id === state.run) ?? done[0];
+  // A head's texts are sought in the newest run of its model.
+  const ofModel = state.typical ? done.find(({ model }) => model === app.modelName()) : undefined;
+  const first = done.find(({ id }) => id === state.run) ?? ofModel ?? done[0];
   const second =
     state.run2 === NONE ? undefined : (done.find(({ id }) => id === state.run2) ?? done.find((run) => run !== first));
   // So that a link shows the same two, even after later runs.
@@ -148,6 +151,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
           Reading the reports…
         </p>
       )}
+      {ready && sides[0] && <Typical {...sides[0]} />}
       {ready && <RunCompare sides={sides} />}
     </section>
   );

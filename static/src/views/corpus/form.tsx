@@ -6,6 +6,7 @@ import { Field, Options } from "../../ui/controls";
 import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
 import { capital, waitNote } from "../../ui/status";
+import { TYPICAL_SHOWN } from "./typical";
 import { LINES, linesOf, RUN_OPTIONS, startRun, type Lines, type RunOption } from "./api";
 
 const BEGINNING = 64 << 10; // bytes that show what the lines are
@@ -149,6 +150,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       </div>
       {option("layers", "Layers: all, last, or numbers", "all")}
       {option("thresholds", "Similarity thresholds", "0.1,0.2,0.3,0.4,0.5")}
+      {option("examples", "Typical texts a head", String(TYPICAL_SHOWN))}
       <Guarded name={idOf("all")} problem={problem}>
         <div class="submit">
           <button type="submit" class="primary" id={idOf("all")} disabled={sending !== null}>

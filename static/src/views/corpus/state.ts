@@ -3,6 +3,24 @@ import { flag, fraction, oneOf, text } from "../../app/fields";
 import { ONLY } from "../../heads/figures";
 import { BYS, RUN_FIGURE_NAMES } from "./figures";
 
+// A text is typical of a head by the head's own pattern, or by a figure that the server keeps texts for.
+export const TYPICAL_BYS = [
+  "pattern",
+  "repeated_share",
+  "same_sentence_share",
+  "mean_distance",
+  "focal_share",
+  "high_pairs",
+  "separator_attention",
+  "self",
+  "previous",
+  "next",
+  "first",
+  "syntax_attention",
+  "syntax_similarity",
+] as const;
+export type TypicalBy = (typeof TYPICAL_BYS)[number];
+
 export const CORPUS_FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
@@ -14,4 +32,6 @@ export const CORPUS_FIELDS = {
   runonly: oneOf(ONLY, "all"),
   runseek: text(),
   runcolumn: text("-previous"),
+  typical: flag(), // one head on its most typical texts of the first run
+  typicalby: oneOf(TYPICAL_BYS, "pattern"),
 };

@@ -38,15 +38,21 @@ export function HeadView() {
   useExport(() => (head && entry.answer ? headExport(app, plates, head, entry.answer, selection) : null));
   const alike = (): void =>
     app.set({ view: "overview", seek: `like ${selection.layer}·${selection.head}`, only: "all" }, true);
+  const typical = (): void => app.set({ ...selection, view: "corpus", typical: true }, true);
   const shown = head && plates.of(head);
   return (
     <section class="view head" aria-label="Head">
       <div class="toolbar">
         <HeadPicker selection={selection} quantities={QUANTITIES} play />
         {head && selection.head !== SUM && (
-          <button type="button" onClick={alike}>
-            Heads like this one
-          </button>
+          <>
+            <button type="button" onClick={alike}>
+              Heads like this one
+            </button>
+            <button type="button" onClick={typical} title="This head on its most typical texts of a corpus run">
+              Typical texts
+            </button>
+          </>
         )}
         <Zoom plates={plates} />
       </div>

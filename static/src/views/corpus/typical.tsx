@@ -1,0 +1,241 @@
+// Small multiples: one head on the texts of a run that are most typical of it, each as a small map that leads to its
+// analysis.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { CorpusExamples } from "../../../../build/openapi";
+import { Problem } from "../../app/api";
+import type { App } from "../../app/app";
+import { escapeBidi } from "../../app/bidi";
+import type { Entry } from "../../app/cache";
+import { headRequest, type Asked } from "../../app/requests";
+import { FIGURES, onlyName } from "../../heads/figures";
+import type { State } from "../../app/state";
+import type { Head } from "../../maps/analysis";
+import { ColourBar } from "../../maps/colour-bar";
+import { imageOf } from "../../maps/colour";
+import { format, maximumOf, percent } from "../../maps/scale";
+import { shadeOf, type Shade } from "../../maps/shade";
+import { useApp } from "../../ui/context";
+import { Disclosure, Select } from "../../ui/controls";
+import { loadExamples, type Report, type Run } from "./api";
+import { headsOf, type Head as Profiled } from "./patterns";
+import { nameOfRun } from "./names";
+import { TYPICAL_BYS, type TypicalBy } from "./state";
+
+export const TYPICAL_SHOWN = 12;
+
+type Example = CorpusExamples["examples"][number];
+type By = Exclude<TypicalBy, "pattern">;
+
+const SYNTAX = { syntax_attention: "Syntactic heads by attention", syntax_similarity: "Syntactic heads by similarity" };
+const isSyntax = (by: By): by is keyof typeof SYNTAX => by in SYNTAX;
+const nameOfBy = (by: By): string => (isSyntax(by) ? SYNTAX[by] : FIGURES[by].name);
+const write = (by: By, value: number): string => (isSyntax(by) ? percent(value) : FIGURES[by].write(value));
+
+// Figures of attention; the others are of similarity, and the map shown is that of the figure.
+const OF_ATTENTION: readonly By[] = ["separator_attention", "self", "previous", "next", "first", "syntax_attention"];
+
+// The figure that is large in the texts where a head's own pattern is clear.
+const OF_PATTERN: Record<Profiled["pattern"], By> = {
+  previous: "previous",
+  next: "next",
+  self: "self",
+  first: "first",
+  separator: "separator_attention",
+  punctuation: "separator_attention",
+  repeated: "repeated_share",
+  sentence: "same_sentence_share",
+  broad: "repeated_share",
+  "": "repeated_share",
+};
+
+interface Loaded {
+  key: string;
+  examples: readonly Example[] | null;
+  problem: Problem | null;
+}
+
+function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
+  const key = [run.id, layer, head, by].join(" ");
+  const [loaded, setLoaded] = useState<Loaded>({ key: "", examples: null, problem: null });
+  useEffect(() => {
+    const controller = new AbortController();
+    loadExamples(run.id, { layer, head, by, limit: TYPICAL_SHOWN }, controller.signal).then(
+      ({ examples }) => setLoaded({ key, examples, problem: null }),
+      (error: unknown) => {
+        if (controller.signal.aborted) return;
+        const problem = error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
+        setLoaded({ key, examples: null, problem });
+      },
+    );
+    return () => controller.abort();
+  }, [key]);
+  return loaded.key === key ? loaded : { key, examples: null, problem: null };
+}
+
+// The text as the run took it.
+function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example): Partial<State> {
+  const { max_tokens, split_special_tokens } = provenance.options;
+  return { text: body, pair: "", model, max: max_tokens, literal: Boolean(split_special_tokens) };
+}
+
+function askedOf({ state }: App, run: Run, report: Report, example: Example): Asked {
+  const { interventions } = report.provenance.options;
+  return {
+    ...state,
+    ...inputOf(run, report, example),
+    ...(interventions?.length ? { interventions: interventions as NonNullable<Asked["interventions"]> } : {}),
+  };
+}
+
+interface Small {
+  example: Example;
+  entry: Entry;
+  head: Head | null;
+}
+
+// Normalised, so that the maps of several texts compare.
+const valuesOf = (head: Head, by: By): Float32Array => (OF_ATTENTION.includes(by) ? head.attention : head.normalized);
+
+// The strongest cell, a row and a column; of similarity, which is symmetric, its first.
+function strongestOf(values: Float32Array, n: number): [number, number] {
+  const at = Math.max(0, values.indexOf(maximumOf(values)));
+  return [Math.floor(at / n), at % n];
+}
+
+export function Typical({ run, report }: { run: Run; report: Report }) {
+  const app = useApp();
+  const { typical } = app.state;
+  const place = useRef<HTMLDivElement>(null);
+  // From another view, the part lies below the runs.
+  useEffect(() => {
+    const top = place.current?.getBoundingClientRect().top ?? 0;
+    if (typical && app.state.view === "corpus" && top > innerHeight / 2) place.current?.scrollIntoView();
+  }, [typical, app.state.view]);
+  return (
+    <div ref={place}>
+      <Disclosure
+        title={`One head on its most typical texts of ${nameOfRun(run)}`}
+        open={typical}
+        onToggle={() => app.set({ typical: !typical })}
+      >
+        <Multiples run={run} report={report} />
+      </Disclosure>
+    </div>
+  );
+}
+
+function Multiples({ run, report }: { run: Run; report: Report }) {
+  const app = useApp();
+  const { state, theme } = app;
+  const layer = report.layers.includes(state.layer) ? state.layer : (report.layers[0] ?? 0);
+  const head = Math.min(Math.max(0, state.head), report.heads - 1);
+  const pattern = headsOf(report).find((one) => one.layer === layer && one.head === head)?.pattern ?? "";
+  const by = state.typicalby === "pattern" ? OF_PATTERN[pattern] : state.typicalby;
+  const { examples, problem } = useExamples(run, layer, head, by);
+  const all = (examples ?? []).map((example): Small => {
+    const entry = app.cache.want(headRequest(askedOf(app, run, report, example), layer, head));
+    return { example, entry, head: entry.answer && app.exactHead(entry.answer) };
+  });
+  const reach = all.flatMap((one) => (one.head ? [valuesOf(one.head, by)] : []));
+  const quantity = OF_ATTENTION.includes(by) ? "attention" : "similarity";
+  const shadeFor = (one: Head): Shade => shadeOf(valuesOf(one, by), one.axis.n, quantity, { ...state, theme }, reach);
+  const bar = reach[0] ? shadeOf(reach[0], Math.sqrt(reach[0].length), quantity, { ...state, theme }, reach) : null;
+  const label = quantity === "attention" ? "Attention A" : "Normalised similarity N";
+  const numbers = (of: readonly number[]) => of.map((n) => [String(n), String(n)] as const);
+  return (
+    <>
+      <div class="with-legend">
+        <div class="toolbar">
+          <Select
+            label="Layer"
+            help="head"
+            value={String(layer)}
+            options={numbers(report.layers)}
+            onChange={(value) => app.set({ layer: Number(value) }, "merge")}
+          />
+          <Select
+            label="Head"
+            value={String(head)}
+            options={numbers([...Array(report.heads).keys()])}
+            onChange={(value) => app.set({ head: Number(value) }, "merge")}
+          />
+          <Select
+            label="Typical by"
+            help="typical"
+            value={state.typicalby}
+            options={TYPICAL_BYS.map((name) => [
+              name,
+              name === "pattern" ? `its pattern (${onlyName(pattern || "none")})` : nameOfBy(name),
+            ])}
+            onChange={(typicalby) => app.set({ typicalby })}
+          />
+        </div>
+        {bar && <ColourBar label={label} {...bar} />}
+      </div>
+      {problem && (
+        <p class="notice" role="status">
+          {problem.status === 404
+            ? "This run keeps no texts. Start a run with “Typical texts a head” above 0."
+            : problem.detail || problem.title}
+        </p>
+      )}
+      {!problem && !examples && (
+        <p class="muted" role="status">
+          Asking for the texts…
+        </p>
+      )}
+      {examples && (
+        <p class="muted" role="status">
+          {examples.length
+            ? `Layer ${layer} head ${head}: the ${examples.length} texts with the largest value of “${nameOfBy(by)}”, largest first.`
+            : "No text of this run has a value of this figure."}
+        </p>
+      )}
+      <ol class="multiples" aria-label={`Typical texts of layer ${layer} head ${head}`}>
+        {all.map((one) => (
+          <SmallMap
+            key={`${one.example.file} ${one.example.text}`}
+            of={one}
+            by={by}
+            shade={one.head && shadeFor(one.head)}
+            onOpen={(pin) => app.set({ ...inputOf(run, report, one.example), view: "head", layer, head, pin }, true)}
+          />
+        ))}
+      </ol>
+    </>
+  );
+}
+
+function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin: readonly number[]) => void }) {
+  const { example, entry, head } = props.of;
+  const { shade, by } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    if (!canvas.current || !head || !shade) return;
+    canvas.current.width = canvas.current.height = head.axis.n;
+    canvas.current.getContext("2d")?.putImageData(imageOf(shade.indices, head.axis.n, shade.lut), 0, 0);
+  });
+  const values = head && valuesOf(head, by);
+  const cell = head && values ? strongestOf(values, head.axis.n) : null;
+  const token = (t: number): string => `${head?.axis.labels[t] ?? ""} ${head?.axis.positions[t] ?? t}`;
+  const strongest =
+    head && values && cell
+      ? `${token(cell[0])} → ${token(cell[1])}: ${format(values[cell[0] * head.axis.n + cell[1]])}`
+      : "";
+  const words = escapeBidi(example.body);
+  return (
+    <li>
+      <button
+        type="button"
+        title="Open this text in Head"
+        onClick={() => props.onOpen(head && cell ? cell.map((t) => head.axis.groups[t]?.[0] ?? 0) : [])}
+      >
+        <canvas ref={canvas} aria-hidden="true" />
+        <b>{write(by, example.value)}</b> <span class="text">{words}</span>
+      </button>
+      <p class="muted">
+        {entry.problem ? entry.problem.detail || entry.problem.title : strongest && `strongest: ${strongest}`}
+      </p>
+    </li>
+  );
+}
