@@ -252,7 +252,7 @@ MINUTES ?= 60
 .PHONY: soak overload
 soak: packages-test $(BINARY)
 	$(PYTHON) tests/soak/soak.py $(BINARY) --minutes $(MINUTES) --json build/soak.json --plot build/soak.svg
-## make overload        how long /health takes while ten times too much is asked
+## make overload        how long /health takes under ten times the load it can answer
 overload: packages-test $(BINARY) build/bench/load
 	$(PYTHON) tests/bench/overload.py $(BINARY) build/bench/load
 

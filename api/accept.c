@@ -114,7 +114,7 @@ static int item_quality(const item *it)
 }
 
 /* Returns the rank of a media type in an Accept header: by q, then by precision; 0 if it is excluded. */
-static int wanted(const char *accept, const char *media_type)
+static int rank(const char *accept, const char *media_type)
 {
     int best_precision = 0, quality = 0;
     item it;
@@ -134,7 +134,7 @@ static int wanted(const char *accept, const char *media_type)
 
 int hs__json_accepted(const char *accept, hs__problem *problem)
 {
-    if (!accept || wanted(accept, formats[HS__JSON].media_type))
+    if (!accept || rank(accept, formats[HS__JSON].media_type))
         return 0;
     return hs__refuse(problem, 406, NULL,
                       "the answer of this path is always application/json: ask for that, or send no Accept");
@@ -183,7 +183,7 @@ static int choose(const char *query, const char *accept, const hs_format *among,
         return 0;
     int best = 0;
     for (size_t f = 0; f < n; f++) {
-        const int want = wanted(accept, among[f].media_type);
+        const int want = rank(accept, among[f].media_type);
         if (want > best) {
             best = want;
             *ret_format = f;
@@ -249,7 +249,7 @@ int hs__content_type_check(const char *content_type, hs__problem *problem)
     return charset_check(&it, problem);
 }
 
-bool hs_lines_asked(const hs_request *request)
+bool hs_request_is_lines(const hs_request *request)
 {
     item it;
     return request->operation == HS_ANALYZE &&

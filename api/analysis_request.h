@@ -37,7 +37,7 @@ typedef struct hs__prediction_request {
     size_t *positions; /* [n_positions], ascending, unique, owned: those listed */
     size_t n_positions, top_k;
     bool lens;
-    bool asked; /* for: by this field or among the outputs */
+    bool requested; /* by this field or among the outputs */
 } hs__prediction_request;
 
 /* The field head_scores: random sequences of `length` tokens, repeated once. */
@@ -50,7 +50,7 @@ typedef struct hs__effects_of {
     hs_intervention_kind kind; /* ZERO, SCALE, MEAN or PATCH */
     float factor;              /* of SCALE */
     uint8_t source;            /* of PATCH */
-    bool asked;
+    bool requested;
 } hs__effects_of;
 
 /* Outputs that run passes of their own, as bits. */
@@ -89,7 +89,7 @@ enum { HS__SCALE_OWN, HS__SCALE_SHARED };
 typedef struct hs__figure_request {
     unsigned kind, show, scale, labels;
     float width_mm, font_pt;
-    bool footer, asked;
+    bool footer, requested;
 } hs__figure_request;
 
 typedef struct hs__analysis_request {

@@ -30,11 +30,11 @@ void hs__answer_share(const hs__answer *a, size_t n_threads, size_t n_tasks,
 
 /* Finds the index of each requested number in the captured ones. Both lists ascend; the captured one contains
  * the other. */
-static void locate(const uint16_t *asked, size_t n_asked, const uint16_t *captured, uint16_t *ret_at)
+static void locate(const uint16_t *requested, size_t n_requested, const uint16_t *captured, uint16_t *ret_at)
 {
     uint16_t at = 0;
-    for (size_t i = 0; i < n_asked; i++) {
-        while (captured[at] != asked[i])
+    for (size_t i = 0; i < n_requested; i++) {
+        while (captured[at] != requested[i])
             at++;
         ret_at[i] = at;
     }

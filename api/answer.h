@@ -26,14 +26,14 @@ typedef struct hs__answer {
     const hs_capture *other; /* of the text that effects_of patches from; NULL if there is none */
 
     const hs_effect *effects;         /* [n_layers][n_heads]; NULL if not requested */
-    const hs_head_score *head_scores; /* likewise */
-    const float *patch_map;           /* [L + 1][T], likewise */
-    const float *value_zeroing;       /* [n_layers][T][T], likewise */
+    const hs_head_score *head_scores; /* the same */
+    const float *patch_map;           /* [L + 1][T] or NULL */
+    const float *value_zeroing;       /* [n_layers][T][T] or NULL */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
     float *rollouts;                /* owned: [l][T][T], or NULL */
-    float *contributions, *alti;    /* owned: likewise */
+    float *contributions, *alti;    /* owned: the same */
     char *scratch;                  /* owned: for parts of array outputs, by slot; see below */
     size_t n_slots;                 /* threads that may work on the answer at once */
     void *results[HS__OUTPUTS_MAX]; /* owned: results of structures by output; see outputs.h */

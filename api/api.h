@@ -153,7 +153,7 @@ size_t hs_format_choose(const hs_format *among, size_t n, const char *query, con
 
 /* Returns true if the Content-Type says that each line of the body is a request. Such a request is answered
  * by hs_lines_answer, not by hs_api_handle. */
-bool hs_lines_asked(const hs_request *request);
+bool hs_request_is_lines(const hs_request *request);
 
 /* Returns true if the whole body is refused; ret_response then has the problem. */
 bool hs_lines_refused(const hs_request *request, hs_response *ret_response);

@@ -47,7 +47,7 @@ int hs__effects_of_read(const hs__served_model *model, const json_t *value, hs__
         (kind != NULL) + (factor != NULL) + (from != NULL) != (int)json_object_size(value))
         return hs__refuse_value(problem, "/effects_of", value,
                                 "an object of kind, factor and from, and nothing else");
-    to->asked = true;
+    to->requested = true;
     if (read_kind(kind, to, problem) || read_factor(factor, to, problem))
         return problem->status;
     if (to->kind != HS_INTERVENE_PATCH)
@@ -65,7 +65,7 @@ int hs__effects_of_check(const hs__analysis_request *analysis, const hs_architec
                          hs__problem *problem)
 {
     const bool has_map = requests(analysis, "patch_map");
-    if (analysis->effects_of.asked && !has_map && !requests(analysis, "effects"))
+    if (analysis->effects_of.requested && !has_map && !requests(analysis, "effects"))
         return hs__refuse(problem, 422, "/effects_of",
                           "effects_of belongs to the outputs effects and patch_map: ask for one of them");
     if (has_map && analysis->effects_of.kind != HS_INTERVENE_PATCH)

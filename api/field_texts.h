@@ -12,6 +12,6 @@ int hs_choice_find(const char *choices, const char *text, size_t n);
  * what depends on the model. Returns NULL if the text is no such value; err says what was expected. */
 json_t *hs_field_json(const hs_field *field, const char *text, hs_error *err);
 
-/* Words a problem's detail as the continuation of the field's name, for messages that spell the name as an
- * option: " is 9999; it must be ..." or " 0/factor: only scale takes a factor". */
+/* Words a problem's detail as the continuation of the field's name. Messages that spell the name as an option
+ * need this: " is 9999; it must be ..." or " 0/factor: only scale takes a factor". */
 void hs_field_problem(const char *pointer, const char *detail, char *ret_text, size_t n_ret);

@@ -402,7 +402,7 @@ static int read_predictions(const reading *r)
     if (refuse_without_predictor(r))
         return r->problem->status;
     r->analysis->outputs |= HS__OUTPUT(hs__output_find("predictions", strlen("predictions")));
-    r->analysis->predictions.asked = true;
+    r->analysis->predictions.requested = true;
     return read_members(r, members, sizeof members / sizeof *members);
 }
 
@@ -465,7 +465,7 @@ static int read_figure(const reading *r)
         return refuse(r, "an object such as {\"kind\": \"layer\", \"width_mm\": 170}");
     if (read_members(r, figure_members, N_FIGURE_MEMBERS))
         return r->problem->status;
-    r->analysis->figure.asked = true;
+    r->analysis->figure.requested = true;
     return 0;
 }
 
@@ -514,7 +514,7 @@ static int read_outputs(const reading *r)
             return r->problem->status;
         if (refuse_without_term(r, hs__output_at(output)) || refuse_without_head(r, i, hs__output_at(output)))
             return r->problem->status;
-        r->analysis->predictions.asked |= hs__output_at(output)->needs_predictor;
+        r->analysis->predictions.requested |= hs__output_at(output)->needs_predictor;
         r->analysis->task_outputs |= hs__output_at(output)->task_output;
         r->analysis->outputs |= HS__OUTPUT(output);
     }

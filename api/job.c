@@ -396,10 +396,11 @@ static int figure_prepare(hs_job *job)
     hs__analysis_request *analysis = &job->analysis;
     const hs_model *model = job_model(job)->model;
     if (!is_figure(job))
-        return analysis->figure.asked ? hs__refuse(&job->problem, 422, "/figure",
-                                                   "figure is drawn as svg or pdf, and csv has its numbers: "
-                                                   "ask for ?format=svg, pdf or csv")
-                                      : 0;
+        return analysis->figure.requested
+                   ? hs__refuse(&job->problem, 422, "/figure",
+                                "figure is drawn as svg or pdf, and csv has its numbers: "
+                                "ask for ?format=svg, pdf or csv")
+                   : 0;
     const unsigned kind = analysis->figure.kind;
     if ((kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS) &&
         !hs_model_architecture(model)->predictor.decoder.data)
@@ -413,7 +414,7 @@ static int figure_prepare(hs_job *job)
         count_up(analysis->layers, analysis->n_layers);
     }
     analysis->predictions.lens = kind == HS__FIGURE_LENS;
-    analysis->predictions.asked = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
+    analysis->predictions.requested = kind == HS__FIGURE_PREDICTIONS || kind == HS__FIGURE_LENS;
     analysis->outputs = hs__figure_outputs(&analysis->figure);
     analysis->task_outputs = 0;
     if (analysis->n_interventions)

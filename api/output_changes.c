@@ -30,7 +30,7 @@ static const struct {
 #define N_TASK_OUTPUTS (sizeof task_outputs / sizeof *task_outputs)
 _Static_assert(N_TASK_OUTPUTS == sizeof((changes *)0)->of_heads / sizeof(void *), "one result for each");
 
-static bool is_asked(const hs__analysis_request *analysis, size_t i)
+static bool is_requested(const hs__analysis_request *analysis, size_t i)
 {
     return analysis->task_outputs & task_outputs[i].bit;
 }
@@ -99,10 +99,10 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     measure_maps(a, hs__answer_similarity(a), n_layers, n_heads, c->similarities);
     *ret_result = c;
     hs_status st = measure_target(a, c, err);
-    if (!st && a->analysis->predictions.asked)
+    if (!st && a->analysis->predictions.requested)
         st = hs__baseline_predict(a, &c->predictions, err);
     for (size_t i = 0; i < N_TASK_OUTPUTS && !st; i++)
-        if (is_asked(a->analysis, i))
+        if (is_requested(a->analysis, i))
             st = hs__baseline_compute(a, task_outputs[i].structure, &c->of_heads[i], err);
     return st;
 }
@@ -177,17 +177,17 @@ static size_t count(const hs__measures *m)
 
 static size_t json_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->analysis->predictions.asked ? hs__structure_predictions.json_bytes_max(m) : 0;
+    size_t of_heads = m->analysis->predictions.requested ? hs__structure_predictions.json_bytes_max(m) : 0;
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_asked(m->analysis, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
+        of_heads += is_requested(m->analysis, i) ? 32 + task_outputs[i].structure->json_bytes_max(m) : 0;
     return 192 + count(m) * m->number + 4 * (m->shape->n_layers + 1 + 2 * m->analysis->n_layers) + of_heads;
 }
 
 static size_t array_bytes_max(const hs__measures *m)
 {
-    size_t of_heads = m->analysis->predictions.asked ? hs__structure_predictions.array_bytes_max(m) : 0;
+    size_t of_heads = m->analysis->predictions.requested ? hs__structure_predictions.array_bytes_max(m) : 0;
     for (size_t i = 0; i < N_TASK_OUTPUTS; i++)
-        of_heads += is_asked(m->analysis, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
+        of_heads += is_requested(m->analysis, i) ? task_outputs[i].structure->array_bytes_max(m) : 0;
     return 4 * count(m) + of_heads;
 }
 

@@ -27,17 +27,17 @@ HS_MUST_USE hs_status hs__effects_run(const hs__answer *answer, hs_workspace *ws
 /* Returns an upper bound of the memory that hs__effects_run takes. Does not read the capture. */
 size_t hs__effects_bytes(const hs__answer *answer);
 
-/* Computes the patch map likewise; ret_map is [L + 1][T]. */
+/* Computes the patch map in the same way; ret_map is [L + 1][T]. */
 HS_MUST_USE hs_status hs__patch_map_run(const hs__answer *answer, hs_workspace *ws,
                                         const hs_run_control *control, float *ret_map, hs_error *err);
 size_t hs__patch_map_bytes(const hs__answer *answer);
 
-/* Computes value zeroing likewise; ret_maps is [n_layers][T][T]. */
+/* Computes value zeroing in the same way; ret_maps is [n_layers][T][T]. */
 HS_MUST_USE hs_status hs__value_zeroing_run(const hs__answer *answer, hs_workspace *ws,
                                             const hs_run_control *control, float *ret_maps, hs_error *err);
 size_t hs__value_zeroing_bytes(const hs__answer *answer);
 
-/* Computes the scores of the requested heads likewise. */
+/* Computes the scores of the requested heads in the same way; ret_scores is [n_layers][n_heads]. */
 HS_MUST_USE hs_status hs__head_scores_run(const hs__answer *answer, hs_workspace *ws,
                                           const hs_run_control *control, hs_head_score *ret_scores,
                                           hs_error *err);

@@ -90,9 +90,9 @@ HS_MUST_USE hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head
 /* Pools the last states [T][H] in one way; ret_row is [H]. */
 void hs_states_pool(hs_pool way, const float *states, size_t n_tokens, size_t hidden, float *ret_row);
 
-/* Returns the pooling of a sentence vector: the one asked for, or the checkpoint's own if that has n 0, or
+/* Returns the pooling of a sentence vector: the requested one, or the checkpoint's own if that has n 0, or
  * the mean if neither says. */
-const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *asked);
+const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested);
 
 /* Returns the width of a sentence vector; 0 if the dense layers of the checkpoint cannot read this pooling.
  */

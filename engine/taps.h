@@ -7,14 +7,14 @@
  *     VALUE          [l][h][T][d]
  *     VALUE_NORMS    [l][h][T]      of v W_O, what the head would write into the hidden state of each token
  *     SCORES         [l][h][T][T]   what the softmax reads: scaled, with biases; -inf where a key is hidden
- *     SCORES_C2C     [l][h][T][T]   q k' of them, scaled alike; -inf likewise
+ *     SCORES_C2C     [l][h][T][T]   q k' of them, scaled alike; -inf as in SCORES
  *     SCORES_C2P     [l][h][T][T]   q Kr' of them (hs_relative); 0 where a model has no such addend
- *     SCORES_P2C     [l][h][T][T]   Qr k' of them; 0 likewise
+ *     SCORES_P2C     [l][h][T][T]   Qr k' of them; 0 as in SCORES_C2P
  *     ATTENTION      [l][h][T][T]   A = softmax of them; rows are queries
  *     COLUMNS        [l][h][T]      sum over rows of A; kept whenever ATTENTION is
  *     HEAD_OUTPUT    [l][h][T][d]   O = A V
  *     SIMILARITY     [l][h][T][T]   S = O O', its diagonal 0
- *     RESIDUAL_SIMILARITY  likewise of O W_O, what the head does write
+ *     RESIDUAL_SIMILARITY  the same of O W_O, what the head writes into the state
  *     HIDDEN_STATE   [s][T][H]      s: the embeddings (0), then after each selected layer in order
  *     LAST_STATE     [T][H]         after the model's last layer, whichever are selected
  *     EVERY_STATE    [L + 1][T][H]  the embeddings (0), then after each of the model's layers

@@ -242,21 +242,21 @@ def same_names(root):
 
 def calls(root, objects, texts):
     """path -> {path of the .c that defines what it uses}, and what is missing or older than its source."""
-    wanted, missing = {}, []
+    objects, missing = {}, []
     for path in (path for path in texts if not path.endswith(".h")):
         made = objects / Path(path).with_suffix(".o")
         if made.exists() and made.stat().st_mtime >= (root / path).stat().st_mtime:
-            wanted[str(made)] = path
+            objects[str(made)] = path
         else:
             missing.append(path)
-    listed = subprocess.run(["nm", "-A", "-g", "-P", *wanted], capture_output=True, check=True, text=True).stdout \
-        if wanted else ""
+    listed = subprocess.run(["nm", "-A", "-g", "-P", *objects], capture_output=True, check=True, text=True).stdout \
+        if objects else ""
     defined, used = {}, []
     for file, name, kind in re.findall(r"^(\S+): (\S+) (\w)", listed, re.M):
         if kind in "Uvw":
-            used.append((wanted[file], name))
+            used.append((objects[file], name))
         else:
-            defined[name] = wanted[file]
+            defined[name] = objects[file]
     edges = defaultdict(set)
     for path, name in used:
         if name in defined:

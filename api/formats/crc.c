@@ -3,9 +3,8 @@
  *
  * A CRC is the remainder of the message, a polynomial over GF(2), modulo P. Folding (Gopal et al., "Fast CRC
  * Computation for Generic Polynomials Using PCLMULQDQ", Intel 2009) keeps a remainder's worth of message in
- * wide registers: the part D bits
- * ahead of the next piece is multiplied by x^D mod P and added to that piece. The
- * piece left at the end has the same remainder as all of the message had, and zlib finishes it. */
+ * wide registers. It multiplies the part D bits ahead of the next piece by x^D mod P and adds it to that
+ * piece. The piece left at the end has the same remainder as all of the message had, and zlib finishes it. */
 #include "api/formats/crc.h"
 
 #include <zlib.h>

@@ -58,9 +58,9 @@ static const uint64_t power_5[POWER_5_MAX + 1] = {
     7450580596923828125u,
 };
 
-/* mantissa 2^exponent 10^power to the nearest integer, ties to even, exactly. No float has more than 24 bits
- * of mantissa and 5^27 has 63, so both are shifted to the top of a word and their product holds everything:
- * the integer (below 2^30), the half and the rest. No branch: roundings cannot be predicted. */
+/* mantissa 2^exponent 10^power to the nearest integer, ties to even, exactly. A float has at most 24 bits of
+ * mantissa, and 5^27 has 63. So both are shifted to the top of a word. Their product holds the integer (below
+ * 2^30), the half and the rest. No branch: roundings cannot be predicted. */
 static inline uint32_t scale_up(uint32_t mantissa, int exponent, int power)
 {
     const int shift = __builtin_clzll(power_5[power]);
@@ -72,8 +72,8 @@ static inline uint32_t scale_up(uint32_t mantissa, int exponent, int power)
     return n + ((uint32_t)twice & ((rest != 0) | n) & 1);
 }
 
-/* Likewise below 1e-18, where 5^power has up to 124 bits and the product 148. Its 32 lowest go, but for
- * whether any was set, which is all that rounding can still ask of them. */
+/* Does the same below 1e-18, where 5^power has up to 124 bits and the product 148. Drops its 32 lowest bits
+ * but keeps whether any was set. Rounding needs no more of them. */
 static __attribute__((noinline)) uint32_t scale_up_far(uint32_t mantissa, int exponent, int power)
 {
     const wide five = (wide)power_5[POWER_5_MAX] * power_5[power - POWER_5_MAX];

@@ -75,9 +75,9 @@ lanes_read(const float *row, size_t T, const int32_t *unmasked, size_t j, hs__fl
     const hs__ints order = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const hs__ints none = (hs__ints)((hs__floats){0} - INFINITY);
     const size_t first = hs__min(j, T - HS__LANES);
-    const hs__ints wanted = (order >= (int32_t)(j - first)) & *(const hs__ints *)(unmasked + first);
+    const hs__ints selected = (order >= (int32_t)(j - first)) & *(const hs__ints *)(unmasked + first);
     const hs__floats values = *(const hs__floats *)(row + first);
-    *ret = (hs__floats)(((hs__ints)values & wanted) | (none & ~wanted));
+    *ret = (hs__floats)(((hs__ints)values & selected) | (none & ~selected));
     return first;
 }
 
@@ -265,12 +265,12 @@ static void levels_count(search *s, uint32_t low, uint32_t high, hs__task task, 
 
 /* Sets each map's number of pairs: all that reach the level. If these are too many and the next level is
  * the neighbouring float, all that reach the next level and the first of the ties. */
-static void starts_set(search *s, size_t level, size_t n_wanted, bool exactly)
+static void starts_set(search *s, size_t level, size_t n_pairs, bool exactly)
 {
     size_t start = 0, n_above = 0;
     for (size_t map = 0; exactly && map < s->n_maps; map++)
         n_above += s->maps[map].counts[level + 1];
-    size_t n_ties = exactly ? n_wanted - n_above : SIZE_MAX;
+    size_t n_ties = exactly ? n_pairs - n_above : SIZE_MAX;
     for (size_t map = 0; map < s->n_maps; map++) {
         map_facts *facts = &s->maps[map];
         const size_t above = exactly ? facts->counts[level + 1] : 0;
@@ -291,15 +291,15 @@ static size_t floor_find(search *s, float threshold, size_t pairs_max, uint64_t 
     uint64_t totals[LEVELS];
     levels_count(s, low, high, task_measure, totals);
     *ret_total = totals[0];
-    const size_t n_wanted = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
-    while (n_wanted > 0) {
+    const size_t n_pairs = totals[0] < pairs_max ? (size_t)totals[0] : pairs_max;
+    while (n_pairs > 0) {
         size_t l = LEVELS - 1;
-        while (l > 0 && totals[l] < n_wanted)
+        while (l > 0 && totals[l] < n_pairs)
             l--;
-        const bool enough = totals[l] / SPARE <= n_wanted, neighbours = high - low == 1;
+        const bool enough = totals[l] / SPARE <= n_pairs, neighbours = high - low == 1;
         if (enough || neighbours) {
-            starts_set(s, l, n_wanted, !enough);
-            return n_wanted;
+            starts_set(s, l, n_pairs, !enough);
+            return n_pairs;
         }
         low = bits_of(s->levels[l]);
         high = l + 1 < LEVELS ? bits_of(s->levels[l + 1]) : high;
@@ -379,7 +379,7 @@ static void pairs_sort(search *s, size_t n)
 }
 
 /* Collects the pairs; s->pairs is NULL if there is no memory. */
-static void pairs_make(search *s, size_t n_wanted)
+static void pairs_make(search *s, size_t n_pairs)
 {
     const size_t n_found = s->maps[s->n_maps].start;
     assert(n_found > 0);
@@ -387,14 +387,14 @@ static void pairs_make(search *s, size_t n_wanted)
     if (!s->pairs)
         return;
     hs__team_share(&s->team, s->n_maps, task_collect, s);
-    if (n_found > n_wanted)
-        weakest_drop(s->pairs, n_found, n_wanted);
-    if (n_found - n_wanted > SPARE_KEPT) {
-        hs_pair *fitting = realloc(s->pairs, n_wanted * sizeof *fitting);
+    if (n_found > n_pairs)
+        weakest_drop(s->pairs, n_found, n_pairs);
+    if (n_found - n_pairs > SPARE_KEPT) {
+        hs_pair *fitting = realloc(s->pairs, n_pairs * sizeof *fitting);
         if (fitting)
             s->pairs = fitting;
     }
-    pairs_sort(s, n_wanted);
+    pairs_sort(s, n_pairs);
 }
 
 hs_status hs_pairs_find(const hs_capture *capture, hs_tap similarity, const uint8_t *masked, float threshold,
@@ -418,17 +418,17 @@ hs_status hs_pairs_find(const hs_capture *capture, hs_tap similarity, const uint
     uint64_t total;
     hs__team_start(&s.team, capture->runtime,
                    s.n_maps * capture->n_tokens * capture->n_tokens < SHARED_MIN ? 1 : n_threads);
-    const size_t n_wanted = floor_find(&s, threshold, pairs_max, &total);
-    if (n_wanted > 0)
-        pairs_make(&s, n_wanted);
+    const size_t n_pairs = floor_find(&s, threshold, pairs_max, &total);
+    if (n_pairs > 0)
+        pairs_make(&s, n_pairs);
     hs__team_finish(&s.team);
     free(s.maps);
     free(s.row_maxima);
     free(s.unmasked);
-    if (n_wanted > 0 && !s.pairs)
-        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_wanted);
+    if (n_pairs > 0 && !s.pairs)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for %zu pairs", n_pairs);
     *ret_pairs = s.pairs;
-    *ret_n_pairs = n_wanted;
+    *ret_n_pairs = n_pairs;
     *ret_total = total;
     return HS_OK;
 }

@@ -80,14 +80,14 @@ void hs_prediction_read(const float *logits, size_t vocab_size, int32_t id, size
                         hs_prediction *ret_prediction)
 {
     hs_prediction *p = ret_prediction;
-    const float asked = logits[id];
-    *p = (hs_prediction){.rank = 1 + count_above(logits, vocab_size, asked)};
+    const float logit = logits[id];
+    *p = (hs_prediction){.rank = 1 + count_above(logits, vocab_size, logit)};
     top_find(p, logits, vocab_size, hs__max(top_k, 1));
     const float most = p->top_probabilities[0];
     p->n_top = hs__min(p->n_top, top_k);
     double sum = 0, weighted = 0; /* of e^(x - most), and of it times x - most */
     sums_find(logits, vocab_size, most, &sum, &weighted);
-    p->probability = (float)(exp((double)(asked - most)) / sum);
+    p->probability = (float)(exp((double)(logit - most)) / sum);
     p->entropy = (float)(log(fmax(sum, 1)) - weighted / sum); /* the largest counts 1 */
     for (size_t i = 0; i < p->n_top; i++)
         p->top_probabilities[i] = (float)(exp((double)(p->top_probabilities[i] - most)) / sum);

@@ -1,8 +1,8 @@
 /* contributions.h - how much each token contributes to each token in the attention block of a layer (ALTI,
  * Ferrando et al. 2022, arXiv 2203.04212).
  *
- * With x the input of the block, F[i][j] = sum over heads of A[i][j] v_j W_O, plus x_i where i = j, and y_i
- * the output of the block, residual and norm included:
+ * x is the input of the block, and y_i its output, residual and norm included. F[i][j] = sum over heads of
+ * A[i][j] v_j W_O, plus x_i where i = j:
  *
  *     T[i][j] = F[i][j] through the norm's weights, its mean and deviation those of row i
  *     C[i][j] = max(0, |y_i| - |y_i - T[i][j]|), 1-norms, divided by the row's sum

@@ -4,7 +4,7 @@
  *     text       = before r r after, with r [length] different ids drawn at random
  *     previous   = mean over i > 0 of A[i, i - 1]
  *     duplicate  = mean over the tokens i of the second r of A[i, i - length]: the same token
- *     induction  = likewise of A[i, i - length + 1]: the token after the same token
+ *     induction  = the same mean of A[i, i - length + 1]: the token after the same token
  *
  * The scores are means over texts. A head that attends evenly to n tokens has 1 / n. */
 #pragma once

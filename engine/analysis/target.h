@@ -1,4 +1,4 @@
-/* target.h - the number that heads are held responsible for: the logit of a class or a token, the score of a
+/* target.h - the number that effects are measured on. It is the logit of a class or a token, the score of a
  * span, the loss, or the direction of the sentence vector. */
 #pragma once
 
@@ -30,10 +30,10 @@ HS_MUST_USE hs_status hs_target_rows(const hs_engine *engine, const hs_target *t
                                      size_t n_tokens, size_t n_threads, float *ret_rows, hs_error *err);
 
 /* Computes the target of n_texts variants of a text, from their rows one after the other. ids [n_tokens] are
- * the text's. ret_values [n_texts]; ret_divergences [n_texts], which may be NULL: with CLASS sum p ln(p / p')
- * in nats between the first variant's probabilities p and each one's p', with several labels summed over
- * them; NAN if the classes are no probabilities. Fails with HS_NO_MEMORY, and with HS_UNSUPPORTED if the
- * checkpoint lacks the head. */
+ * the text's. ret_values has n_texts elements, and so has ret_divergences, which may be NULL. With CLASS a
+ * divergence is the sum of p ln(p / p') in nats, with p the first variant's probabilities and p' this one's.
+ * With several labels it is summed over them. It is NAN if the classes are no probabilities. Fails with
+ * HS_NO_MEMORY, and with HS_UNSUPPORTED if the checkpoint lacks the head. */
 HS_MUST_USE hs_status hs_target_values(const hs_engine *engine, const hs_target *target, const float *rows,
                                        size_t n_texts, const int32_t *ids, size_t n_tokens, size_t n_threads,
                                        double *ret_values, double *ret_divergences, hs_error *err);

@@ -280,9 +280,9 @@ static void add_picked_along(size_t n_rows, size_t n, const int32_t *rows, int32
         add_row_picked(n, rows - i, first, table + i * ld, ld, y + i * ldy);
 }
 
-/* Adds a block of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. The
- * diagonals are loaded as rows, and column j must move up by j: by 1 if j is odd, by 2 if its next bit is
- * set, and so on (a barrel shifter). Diagonals outside the block repeat their neighbours. */
+/* Adds a block of n_rows x n, both at most LANES, whose distances lie on 2 LANES - 1 diagonals. The diagonals
+ * are loaded as rows. Column j must move up by j: by 1 if j is odd, by 2 if its next bit is set, and so on (a
+ * barrel shifter). Diagonals outside the block repeat their neighbours. */
 INLINE void add_diagonals(size_t n_rows, size_t n, const int32_t *rows, int32_t first, const float *table,
                           size_t ld, float *y, size_t ldy)
 {

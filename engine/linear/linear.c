@@ -44,9 +44,9 @@ void hs__linear_read_biases(const hs__linear_source *source, float *ret)
 hs__linear_split hs__linear_split_panels(size_t n_out, size_t panel, size_t tile_rows, size_t n_rows,
                                          size_t n_threads)
 {
-    const size_t tasks_wanted = 12 * n_threads, rows_min = 2 * tile_rows;
+    const size_t n_tasks_target = 12 * n_threads, rows_min = 2 * tile_rows;
     const size_t n_panels = (n_out + panel - 1) / panel;
-    size_t n_row_chunks = n_threads > 1 ? (tasks_wanted + n_panels - 1) / n_panels : 1;
+    size_t n_row_chunks = n_threads > 1 ? (n_tasks_target + n_panels - 1) / n_panels : 1;
     if (n_row_chunks > n_rows / rows_min)
         n_row_chunks = n_rows / rows_min;
     if (n_row_chunks == 0)

@@ -67,8 +67,8 @@ size_t hs__attention_floats(const hs__cpu_engine *engine, size_t n_tokens)
     return n;
 }
 
-/* The larger of two needs: a few rows of a strip by all rows of the table that they use, or a panel of
- * keys by those that the whole strip uses. */
+/* The larger of two needs. One is a few rows of a strip by all rows of the table that they use. The other is
+ * a panel of keys by the rows that the whole strip uses. */
 size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 {
     const size_t R = engine->relative.n_rows, panel = engine->kernels->panel;
@@ -79,7 +79,7 @@ size_t hs__position_floats(const hs__cpu_engine *engine, size_t n_tokens)
 }
 
 /* Some rows of a head's map: queries [first, first + n) and the keys [from, to) that any of them sees, in
- * whole panels. values is that part of the map, where it is kept or in scratch. */
+ * whole panels. The values are that part of the map, in the capture or in scratch. */
 typedef struct strip {
     size_t first, n, from, to;
     float *values; /* [n][ld] */

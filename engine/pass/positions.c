@@ -19,8 +19,8 @@ static float frequency_scale(const hs_rotary *rotary, float frequency)
     return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
-/* Fills the table of angles in float32, as HuggingFace's models do; at position 8000 the rounding shows
- * in the fourth digit of a cosine. inv[m] = 1 / theta^(2m / d) is rounded, then t * inv[m] is. */
+/* Fills the table of angles in float32, as HuggingFace's models do. At position 8000 the rounding shows in
+ * the fourth digit of a cosine. It rounds inv[m] = 1 / theta^(2m / d), then t * inv[m]. */
 void hs__rotation_fill(hs__rotation *rotation, const hs_rotary *rotary, size_t n_positions, size_t width)
 {
     const size_t half = width / 2;

@@ -47,11 +47,11 @@ void hs_states_pool(hs_pool way, const float *states, size_t n_tokens, size_t hi
         ret_row[i] = pool_column(way, states + i, n_tokens, hidden);
 }
 
-const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *asked)
+const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested)
 {
     static const hs_pooling mean = {1, {HS_POOL_MEAN}};
-    if (asked->n > 0)
-        return asked;
+    if (requested->n > 0)
+        return requested;
     return architecture->sentence.pooling.n > 0 ? &architecture->sentence.pooling : &mean;
 }
 

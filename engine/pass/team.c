@@ -121,10 +121,10 @@ static hs__task_queue *queue_find(hs__thread_pool *pool)
 
 /* Raises the nice value of this thread (on Linux it is per thread). A thread may not lower it again, so a
  * helper keeps the highest value of the teams it served. */
-static void helper_yield(int *niceness, int wanted)
+static void helper_yield(int *niceness, int requested)
 {
-    if (wanted > *niceness && setpriority(PRIO_PROCESS, 0, wanted) == 0)
-        *niceness = wanted;
+    if (requested > *niceness && setpriority(PRIO_PROCESS, 0, requested) == 0)
+        *niceness = requested;
 }
 
 static void *helper_main(void *context)
@@ -145,9 +145,9 @@ static void *helper_main(void *context)
         queue->slots |= (uint64_t)1 << slot;
         queue->n_helpers++;
         atomic_fetch_add(&pool->n_busy, 1);
-        const int wanted = queue->niceness;
+        const int requested = queue->niceness;
         pthread_mutex_unlock(&pool->mutex);
-        helper_yield(&niceness, wanted);
+        helper_yield(&niceness, requested);
         queue_serve(pool, queue, slot);
         pthread_mutex_lock(&pool->mutex);
         atomic_fetch_sub(&pool->n_busy, 1);

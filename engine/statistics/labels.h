@@ -1,5 +1,5 @@
-/* labels.h - statistics of labelled texts: how often a classifier is right, what its heads show in the texts
- * of each label, and how much its logits depend on each head, over any number of texts.
+/* labels.h - statistics of labelled texts: how often a classifier is right, how its heads attend in the texts
+ * of each label, and how its logits depend on each head.
  *
  * Sums are integers and fixed-point numbers, as in statistics.h, so the order of texts does not matter. All
  * are int64 words in one block: a checkpoint saves the words. An hs_labels serves one thread. */

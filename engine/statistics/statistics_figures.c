@@ -195,7 +195,7 @@ hs_corpus_masked hs_corpus_masked_read(const hs_corpus_stats *stats)
 }
 
 /* Means over a layer's heads of where attention falls. */
-static void habits_read(const hs_corpus_stats *stats, size_t l, hs_corpus_layer *ret)
+static void head_profiles_read(const hs_corpus_stats *stats, size_t l, hs_corpus_layer *ret)
 {
     const double n = (double)stats->header->n_heads;
     ret->on_first = ret->on_self = ret->on_previous = ret->on_next = 0;
@@ -234,6 +234,6 @@ hs_corpus_layer hs_corpus_layer_read(const hs_corpus_stats *stats, size_t t, siz
         .mass_comma = share(mass_sum(stats, l, HS_ROLE_COMMA), mass),
         .mass_rest = share(mass_sum(stats, l, HS_ROLE_OTHER), mass),
     };
-    habits_read(stats, l, &layer);
+    head_profiles_read(stats, l, &layer);
     return layer;
 }

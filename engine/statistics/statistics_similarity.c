@@ -1,9 +1,10 @@
 /* statistics_similarity.c - one similarity map read for the corpus statistics.
  *
- * The map is read once. This computes the sums and writes three maps of bytes: the number of thresholds that
- * each N reaches, the same with each row moved to begin at its diagonal, and the histogram bin. The counts of
- * each threshold are sums over columns of the first two, 64 columns at a time. A column of the first, which
- * is symmetric, counts a token's pairs. A column of the second counts the pairs of a distance. */
+ * The map is read once. This computes the sums and writes three maps of bytes. The first has the number of
+ * thresholds that each N reaches. The second has the same with each row moved to begin at its diagonal. The
+ * third has the histogram bin. The counts of each threshold are sums over columns of the first two, 64
+ * columns at a time. A column of the first, which is symmetric, counts a token's pairs. A column of the
+ * second counts the pairs of a distance. */
 #include "engine/statistics/statistics_add.h"
 
 #include "engine/analysis/analysis.h"

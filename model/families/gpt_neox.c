@@ -1,5 +1,6 @@
-/* gpt_neox.c - GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023): norms before, rotary positions
- * of a part of each head, queries, keys and values packed per head, and usually a parallel residual. */
+/* gpt_neox.c - GPT-NeoX and Pythia (Black et al. 2022, Biderman et al. 2023). Norms come before, part of each
+ * head has rotary positions, and the residual is usually parallel. Queries, keys and values are packed per
+ * head. */
 #include "model/families/family.h"
 
 static const hs__shape_keys keys = {

@@ -180,12 +180,12 @@ static hs_status bind(hs__part *part, const hs__vocabulary *vocabulary, hs_error
 
 static const merge *find_merge(const bpe *self, int32_t left, int32_t right)
 {
-    const merge wanted = {.left = left, .right = right};
+    const merge searched = {.left = left, .right = right};
     const merge *low = self->merges;
     size_t n = self->n_merges;
     while (n > 0) {
         const merge *middle = low + n / 2;
-        const int order = compare_pairs(middle, &wanted);
+        const int order = compare_pairs(middle, &searched);
         if (order == 0)
             return middle;
         if (order < 0)

@@ -90,7 +90,7 @@ static const char *list_outputs(char *ret, size_t n_ret)
     if (to < end)
         snprintf(to, (size_t)(end - to),
                  ".\nThe answer is that of POST /analyze; on a terminal, unless outputs or a format are "
-                 "asked for,\na page to read.");
+                 "given,\na page to read.");
     return ret;
 }
 
@@ -179,7 +179,7 @@ static hs_status body_write(FILE *file, void *data, hs_error *err)
     return HS_OK;
 }
 
-/* Returns the format that was asked for, else that of the file's ending, else JSON. */
+/* Returns the requested format, else that of the file's ending, else JSON. */
 static const char *format_choose(const analyze_options *options)
 {
     const char *dot = options->output ? strrchr(options->output, '.') : NULL;

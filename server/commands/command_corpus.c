@@ -262,10 +262,10 @@ static void bad_lines_print(const json_t *bad, const char *const *inputs)
 static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
 {
     hs__requirements needs;
-    const size_t n_wanted = job->n_workers;
+    const size_t n_requested = job->n_workers;
     hs_status st = hs__requirements_measure(job, &needs, err);
     if (!st)
-        st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_wanted, &job->n_workers, err);
+        st = hs__corpus_workers_fit(&needs, hs__corpus_memory_free(), n_requested, &job->n_workers, err);
     if (st)
         return st;
     const uint64_t free_bytes = hs__disk_free(job->dir), there = hs__folder_bytes(job->dir);
@@ -274,9 +274,9 @@ static hs_status capacity_check(hs__corpus_job *job, hs_error *err)
                        "the run needs %llu MB in '%.200s'; %llu MB are free. Free some or choose another -o",
                        (unsigned long long)(needs.disk >> 20), job->dir,
                        (unsigned long long)(free_bytes >> 20));
-    if (job->n_workers < n_wanted)
+    if (job->n_workers < n_requested)
         fprintf(stderr, "headscope corpus: using %zu of %zu workers: memory is short\n", job->n_workers,
-                n_wanted);
+                n_requested);
     return HS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* commands.h - what the program can be told to do. */
+/* commands.h - the subcommands of the program. */
 #pragma once
 
 #include "server/commands/options.h"

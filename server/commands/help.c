@@ -1,5 +1,5 @@
 /* help.c - a command's table of options as a page, as a section of the manual and as a branch of the shell's
- * completion. Each is made when it is asked for, from the table that also reads the options, so none can lag
+ * completion. Each is made on request, from the table that also reads the options, so none can lag
  * behind. */
 #include "server/commands/help.h"
 

@@ -264,7 +264,7 @@ bool hs__options_parse(const hs_command *command, int argc, char **argv, void *r
                        int *ret_exit)
 {
     struct option longs[HS_OPTIONS_MAX + 2] = {0};
-    char letters[2 * HS_OPTIONS_MAX + 3] = ":"; /* missing arguments are told apart */
+    char letters[2 * HS_OPTIONS_MAX + 3] = ":"; /* missing arguments have their own code */
     bool given[HS_OPTIONS_MAX] = {0};
     *ret_exit = HS_EXIT_USAGE;
     getopt_tables(command, longs, letters + 1);

@@ -94,8 +94,8 @@ static void memory_share(hs_server_options *options)
 }
 
 /* glibc gives each thread a heap of its own and keeps freed memory there. The program has several times as
- * many threads as allocate at a time, so the number of heaps is limited. Large answers are kept out of the
- * heaps: by default glibc raises its mmap threshold to the largest freed block, up to 32 MiB, and the heaps
+ * many threads as allocate at a time, so the number of heaps is limited. Keeps large answers out of the
+ * heaps. By default glibc raises its mmap threshold to the largest freed block, up to 32 MiB, and the heaps
  * then fragment over an hour. */
 static void heaps_limit(size_t n_workers)
 {

@@ -40,10 +40,10 @@ size_t hs__batch_answer(hs_api *api, hs_api_worker *worker, hs_task *const *task
     const size_t n_shared = hs_job_run(worker, jobs, n, control);
     bool alone[HS_BATCH_MAX] = {0};
     for (size_t i = 0; i < n; i++) {
-        const bool wanted = !tasks[i]->lines && !atomic_load(&tasks[i]->cancelled);
-        if (wanted && jobs[i])
+        const bool batchable = !tasks[i]->lines && !atomic_load(&tasks[i]->cancelled);
+        if (batchable && jobs[i])
             hs_job_answer(jobs[i], &tasks[i]->response);
-        alone[i] = wanted && !jobs[i];
+        alone[i] = batchable && !jobs[i];
         hs_job_destroy(jobs[i]);
     }
     for (size_t i = 0; i < n; i++)

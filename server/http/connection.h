@@ -16,7 +16,7 @@ struct hs_connection {
     hs_peer *peer;
     uv_timer_t deadline;
     uv_poll_t departure;
-    bool asked;            /* a request line was read */
+    bool has_request;      /* a request line was read */
     bool too_slow;         /* cut for missing a deadline */
     bool departing;        /* the client closed its side */
     int n_unread;          /* bytes that libmicrohttpd had not read then */

@@ -188,22 +188,22 @@ static void on_fetched(uv_work_t *work, int status)
 }
 
 /* Finds the place of a model by its name of the hub, or by its name on the command line. */
-static hs_status place_find(const hs_catalog_options *options, const char *asked, hs_model_place *ret,
+static hs_status place_find(const hs_catalog_options *options, const char *name, hs_model_place *ret,
                             hs_error *err)
 {
     hs_hub_name hub;
-    const size_t known = hs__catalog_find(options, asked), n = strlen(asked);
+    const size_t known = hs__catalog_find(options, name), n = strlen(name);
     if (known != SIZE_MAX) {
         *ret = *hs__catalog_place(options, known);
         return HS_OK;
     }
-    if (!hs_hub_name_parse(asked, n, &hub) || n >= sizeof((hs_fetch_progress){0}).asked)
+    if (!hs_hub_name_parse(name, n, &hub) || n >= sizeof((hs_fetch_progress){0}).request)
         return hs_fail(
             err, HS_INVALID,
             "'%.100s' is no model of the command line and no name of the hub; expected ORG/NAME or "
             "ORG/NAME@REVISION",
-            asked);
-    *ret = (hs_model_place){.dir = asked, .n_dir = n};
+            name);
+    *ret = (hs_model_place){.dir = name, .n_dir = n};
     hs__place_name(hub.repository, strlen(hub.repository), ret->name);
     return HS_OK;
 }
@@ -215,24 +215,24 @@ static hs_status busy_check(const hs_fetch *fetch, hs_error *err)
                : HS_OK;
 }
 
-hs_status hs__fetch_start(hs_server *server, const char *asked, hs_error *err)
+hs_status hs__fetch_start(hs_server *server, const char *name, hs_error *err)
 {
     hs_fetch *fetch = &server->fetch;
     hs_model_place place;
-    hs_status st = place_find(&server->options->catalog, asked, &place, err);
+    hs_status st = place_find(&server->options->catalog, name, &place, err);
     if (!st)
         st = busy_check(fetch, err);
     if (st)
         return st;
     pthread_mutex_lock(&fetch->lock);
     fetch->progress = (hs_fetch_progress){.state = HS_FETCH_DOWNLOADING};
-    snprintf(fetch->progress.asked, sizeof fetch->progress.asked, "%s", asked);
+    snprintf(fetch->progress.request, sizeof fetch->progress.request, "%s", name);
     snprintf(fetch->progress.model, sizeof fetch->progress.model, "%s", place.name);
     pthread_mutex_unlock(&fetch->lock);
     fetch->server = server;
     fetch->place = place;
-    if (place.dir == asked)
-        fetch->place.dir = fetch->progress.asked; /* which stays until the next fetch */
+    if (place.dir == name)
+        fetch->place.dir = fetch->progress.request; /* which stays until the next fetch */
     fetch->before = 0;
     fetch->removed = NULL;
     fetch->running = true;

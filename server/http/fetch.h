@@ -14,7 +14,7 @@
 typedef struct hs_server hs_server;
 
 typedef enum hs_fetch_state {
-    HS_FETCH_NONE,        /* nothing was asked for since the start */
+    HS_FETCH_NONE,        /* no request since the start */
     HS_FETCH_DOWNLOADING, /* then loading; both can be cancelled */
     HS_FETCH_LOADING,
     HS_FETCH_DONE,
@@ -25,7 +25,7 @@ typedef enum hs_fetch_state {
 /* A copy of how far it is. */
 typedef struct hs_fetch_progress {
     hs_fetch_state state;
-    char asked[400];                 /* as the request named it */
+    char request[400];               /* the name in the request */
     char model[HS_MODEL_NAME_BYTES]; /* its name in GET /models */
     char file[256];                  /* under way, "" before the first and after the last */
     uint64_t n_bytes, n_bytes_all;   /* of this file */
@@ -42,7 +42,7 @@ typedef struct hs_fetch {
     hs_fetch_progress progress;
     uint64_t before; /* bytes received of finished files; the thread's */
     atomic_int cancelled;
-    hs_model_place place;   /* of the model under way; its dir points into progress.asked */
+    hs_model_place place;   /* of the model under way; its dir points into progress.request */
     hs_catalog_model model; /* the new one, then the one to free */
     hs_error error;         /* of the thread */
     void (*removed)(void *data, hs_status st, const hs_error *err); /* of a removal */
@@ -55,7 +55,7 @@ void hs__fetch_finish(hs_fetch *fetch);
 /* Starts to fetch "org/name[@revision]" of the hub, or to load the served model of this name again from
  * where it came. Returns HS_INVALID if the text is neither, or HS_CANCELLED while another change is under
  * way. Loop thread. */
-HS_MUST_USE hs_status hs__fetch_start(hs_server *server, const char *asked, hs_error *err);
+HS_MUST_USE hs_status hs__fetch_start(hs_server *server, const char *name, hs_error *err);
 /* Asks a fetch to stop; without effect if none is under way. Loop thread. */
 void hs__fetch_cancel(hs_fetch *fetch);
 /* Removes a model once no worker computes, then calls `removed` on the loop. Returns HS_CANCELLED while

@@ -6,9 +6,10 @@
 #include <stddef.h>
 
 /* Returns why another server on the way could read this head differently (request smuggling), or NULL if it
- * has one reading. Refuses malformed names, values with control characters, a missing, malformed or second
- * Host, a target of another host, a second Content-Length, and Transfer-Encoding beside Content-Length or
- * other than "chunked". method, target and version are those of libmicrohttpd's access handler. */
+ * has one reading. Refuses malformed names, values with control characters, a target of another host, a
+ * missing, malformed or second Host, and a second Content-Length. Refuses Transfer-Encoding beside
+ * Content-Length or other than "chunked". method, target and version are those of libmicrohttpd's access
+ * handler. */
 const char *hs__head_malformed(struct MHD_Connection *connection, const char *method, const char *target,
                                const char *version);
 
@@ -37,7 +38,7 @@ bool hs__bearer_matches(const char *authorization, const char *tokens);
  * brackets, followed by nothing or by ":" and a port. */
 bool hs__host_valid(const char *host);
 /* Returns true if a valid Host, with or without port, must be this machine: localhost, *.localhost,
- * 127.x.x.x, [::1], or a name without a dot, which has no public DNS entry that could be rebound. */
+ * 127.x.x.x, [::1], or a name without a dot. Such a name has no public DNS entry that could be rebound. */
 bool hs__host_is_local(const char *host);
 /* Returns true if the host's name is in the list "a.example,b.example" (may be NULL). */
 bool hs__host_is_among(const char *host, const char *names);

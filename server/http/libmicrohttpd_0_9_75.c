@@ -20,9 +20,10 @@ bool hs__mhd_0_9_75_runs(void)
 
 /* The library cuts a head into strings where it lies. It writes a NUL over each colon and over the CR and the
  * LF of each line. A head with one reading is therefore "method" NUL "target" ... "version" NUL NUL "name"
- * NUL blanks "value" NUL NUL ... NUL NUL without a gap. These leave a gap: a folded line (the library appends
- * it to a copy of the name), a bare LF, a NUL, a line without a name (it ends the head there), blanks before
- * the target. A version that did it otherwise would refuse every request, which the tests would show. */
+ * NUL blanks "value" NUL NUL ... NUL NUL without a gap. A folded line leaves a gap, because the library
+ * appends it to a copy of the name. So does a bare LF, a NUL, or a blank before the target. A line without a
+ * name leaves one too: it ends the head there. A version that did it otherwise would refuse every request,
+ * which the tests would show. */
 typedef struct head {
     const char *at, *end; /* where the next name must be; the end of the head */
     bool gap;

@@ -7,5 +7,5 @@
 
 #include "server/http/exchange.h"
 
-/* Answers a complete request for which hs_lines_asked returned true. */
+/* Answers a complete request for which hs_request_is_lines returned true. */
 void hs__line_stream_begin(hs_exchange *exchange);

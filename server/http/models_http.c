@@ -42,10 +42,10 @@ static char *progress_text(hs_fetch *fetch, bool *ret_over)
     hs__fetch_progress_read(fetch, &p);
     *ret_over = p.state != HS_FETCH_DOWNLOADING && p.state != HS_FETCH_LOADING;
     json_t *json = json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state],
-                             "name", *p.asked ? p.asked : NULL, "model", *p.model ? p.model : NULL, "file",
-                             *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes, "file_bytes",
-                             (json_int_t)p.n_bytes_all, "bytes_received", (json_int_t)p.n_received, "error",
-                             *p.error ? p.error : NULL);
+                             "name", *p.request ? p.request : NULL, "model", *p.model ? p.model : NULL,
+                             "file", *p.file ? p.file : NULL, "file_bytes_done", (json_int_t)p.n_bytes,
+                             "file_bytes", (json_int_t)p.n_bytes_all, "bytes_received",
+                             (json_int_t)p.n_received, "error", *p.error ? p.error : NULL);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
@@ -72,7 +72,7 @@ static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_e
 /* Reads {"name": "..."}. Returns NULL if it refused; else the caller frees the object. */
 static json_t *body_read(hs_exchange *x)
 {
-    static const char *const wanted = "expected a JSON object such as {\"name\": \"org/name\"}";
+    static const char *const expected = "expected a JSON object such as {\"name\": \"org/name\"}";
     const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
     json_error_t error;
     if (!type || strncasecmp(type, "application/json", 16) != 0) {
@@ -84,14 +84,14 @@ static json_t *body_read(hs_exchange *x)
                                                    : NULL;
     if (!body) {
         hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is no JSON of at most %d bytes: %s",
-                            BODY_BYTES_MAX, wanted);
+                            BODY_BYTES_MAX, expected);
         return NULL;
     }
     const json_t *name = json_object_get(body, "name");
     if (json_object_size(body) == 1 && json_is_string(name) &&
         strlen(json_string_value(name)) == json_string_length(name))
         return body;
-    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, name ? "/name" : "", "%s", wanted);
+    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, name ? "/name" : "", "%s", expected);
     json_decref(body);
     return NULL;
 }

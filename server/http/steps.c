@@ -33,7 +33,7 @@ void hs__step_connection(void *cls, struct MHD_Connection *mhd, void **socket_co
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *socket_context = hs__connection_open(cls, mhd);
     } else if (connection) {
-        if (!connection->asked && hs__socket_sent(connection->fd))
+        if (!connection->has_request && hs__socket_sent(connection->fd))
             hs__access_record_unread(connection, "", MHD_HTTP_BAD_REQUEST);
         hs__exchange_destroy(connection->exchange);
         hs__connection_close(connection);
@@ -50,7 +50,7 @@ void *hs__step_open(void *cls, const char *target, struct MHD_Connection *mhd)
         return NULL;
     hs__exchange_destroy(connection->exchange);
     connection->exchange = hs__exchange_create(connection, mhd, target);
-    connection->asked = true;
+    connection->has_request = true;
     hs__library_opens(connection->exchange, target);
     hs__connection_expect(connection, server->options->header_ms);
     return connection->exchange;
@@ -226,7 +226,7 @@ static enum MHD_Result on_worker(hs_exchange *x)
         .body = x->body ? x->body : "",
         .body_bytes = x->body_bytes,
     };
-    if (hs_lines_asked(&x->task.request)) {
+    if (hs_request_is_lines(&x->task.request)) {
         hs__line_stream_begin(x);
         return hs__reply(x);
     }

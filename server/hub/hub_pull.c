@@ -320,7 +320,7 @@ static hs_status ref_fill(FILE *file, void *data, hs_error *err)
     return fputs(p->commit, file) >= 0 ? HS_OK : hs_fail(err, HS_IO, "cannot write the ref");
 }
 
-/* A commit asked for by its name has no ref. */
+/* A commit requested by its hash has no ref. */
 static hs_status ref_write(pull *p, hs_error *err)
 {
     char path[PATH_MAX];

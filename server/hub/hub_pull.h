@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Is told how a download proceeds. Each function may be NULL and gets `data`. */
+/* Receives the progress of a download. Each function may be NULL and gets `data`. */
 typedef struct hs__pull_watch {
     /* Called now and then with the bytes of the file that are here, all its bytes, and those that came in
      * this transfer. A nonzero result ends the download with HS_CANCELLED. */

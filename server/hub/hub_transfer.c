@@ -35,7 +35,7 @@ typedef struct answer {
     uint64_t *written, *received; /* bytes in the file; bytes of this transfer */
     uint64_t n_expected;          /* the file's size */
     int write_error;
-    bool resumed;  /* a range was asked for */
+    bool resumed;  /* the request has a range */
     bool too_long; /* more than n_expected came */
     const hs__hub *hub;
     hs__hub_progress *progress;

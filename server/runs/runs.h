@@ -62,9 +62,10 @@ bool hs__runs_close(hs_runs *runs);
 
 typedef struct hs_upload hs_upload;
 
-/* Checks the request and begins its upload. Returns HS_INVALID, or HS_NOT_FOUND for a model, with *ret_option
- * naming the wrong option (else NULL); HS_TOO_LARGE if the run needs more memory than the machine has,
- * HS_NO_MEMORY if it needs more than is free; HS_NO_SPACE for the disk, --max-state or the number of runs. */
+/* Checks the request and begins its upload. Returns HS_INVALID, or HS_NOT_FOUND for a model; *ret_option then
+ * names the wrong option, and is NULL otherwise. Returns HS_TOO_LARGE if the run needs more memory than the
+ * machine has, and HS_NO_MEMORY if it needs more than is free. Returns HS_NO_SPACE for the disk, --max-state
+ * or the number of runs. */
 HS_MUST_USE hs_status hs__upload_begin(hs_runs *runs, const hs_run_request *request, uint64_t bytes_expected,
                                        hs_upload **ret_upload, const char **ret_option, hs_error *err);
 /* Appends bytes. Returns HS_NO_SPACE if the upload exceeds the disk or --max-state, or HS_IO. */

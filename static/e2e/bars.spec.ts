@@ -141,7 +141,7 @@ const openHeads = (page: Page): Promise<void> =>
     }
   }, STEPS);
 
-// From the moment the browser was told of the pointer to the end of the frame that shows it.
+// From the moment the browser got the pointer's event to the end of the frame that shows it.
 const hover = async (page: Page): Promise<void> => {
   const map = (await page.locator(".heatmap").first().boundingBox())!;
   await page.evaluate(() =>

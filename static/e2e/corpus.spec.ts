@@ -47,7 +47,7 @@ test("a file becomes a run, watched to its end, with a report", async ({ watched
   await expect(report.getByRole("heading", { level: 1 })).toHaveText("How this model pays attention");
 });
 
-test("bad lines are told by their numbers; a run can be deleted", async ({ watched: page, home }) => {
+test("bad lines are shown with their numbers; a run can be deleted", async ({ watched: page, home }) => {
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(
     `${JSON.stringify({ text: "One text." })}\nnot JSON\n${JSON.stringify({ text: "Another." })}\n`,

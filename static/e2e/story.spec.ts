@@ -4,7 +4,7 @@ import { expect, findings, open, settled, test, view } from "./viewer";
 
 const QUERY = "view=head&layer=1&head=4&pin=2.5&text=The+old+bridge+%5BMASK%5D+closed.";
 
-test("a story is told: added, edited, undone, presented, saved, opened", async ({ watched: page, home, context }) => {
+test("a story: added, edited, undone, presented, saved, opened", async ({ watched: page, home, context }) => {
   await open(page, home, QUERY);
   await expect(page.locator(".heatmap").first()).toBeVisible();
   await settled(page);

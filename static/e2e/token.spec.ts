@@ -26,7 +26,7 @@ test.beforeAll(async () => {
 });
 test.afterAll(() => void server.kill("SIGTERM"));
 
-test("a token is asked for, a wrong one is called wrong, the right one opens every view", async ({ page }) => {
+test("the page requests a token, a wrong one is called wrong, the right one opens every view", async ({ page }) => {
   await open(page, home, "view=head&layer=1&head=4");
   const form = page.getByRole("form", { name: "The server’s token" });
   await expect(form).toBeVisible();

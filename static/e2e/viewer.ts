@@ -48,11 +48,11 @@ export async function open(page: Page, home: string, fragment = "", tour = false
   await page.goto(`${home}${fragment ? `#${fragment}` : ""}`);
 }
 
-// Until what was asked for just now is on the screen.
+// Waits until the page shows its latest answers.
 export const drawn = (page: Page): Promise<void> =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
-// Waits until a watched page has every answer that it asked for, its fonts, and has drawn them.
+// Waits until a watched page has every answer that it requested, its fonts, and has drawn them.
 export async function settled(page: Page): Promise<void> {
   const asked = pending.get(page)!;
   await expect

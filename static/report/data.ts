@@ -100,7 +100,7 @@ export interface Report {
   unique_focal: number[][][];
   focal_share_sum: number[][][];
   attention_mass: number[][][];
-  // Not in reports of earlier versions, as the profiles below; masked where it was asked for.
+  // Not in reports of earlier versions, as the profiles below; masked if it was requested.
   profiles_entropy?: number[][];
   masked?: { tokens: number; accuracy: number | null; loss: number | null };
   normalized_hist: number[][][];

@@ -16,7 +16,7 @@ test("interventions in the address and back", () => {
   assert.deepEqual(parseState("#edits=q1&layer=3&view=nowhere").unread, ["view", "edits"]);
 });
 
-test("a press changes a head, changes it otherwise, releases it; a layer likewise", () => {
+test("a press changes a head, changes it otherwise, releases it; so for a layer", () => {
   const one = toggled([], edit("zero", 2, 1));
   assert.deepEqual(toggled(one, edit("zero", 2, 1)), []);
   assert.deepEqual(toggled(one, edit("mean", 2, 1)), [edit("mean", 2, 1)]);

@@ -1,5 +1,5 @@
-// Runs every *.test.mjs under node --test, after esbuild has bundled it with the TypeScript modules it tests:
-// works the same on Node 18, which has no glob patterns and no type stripping.
+// Runs every *.test.mjs under node --test, after esbuild has bundled it with the TypeScript modules it tests. This
+// works on Node 18, which has no glob patterns and no type stripping.
 import { spawnSync } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -5,7 +5,7 @@ import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/vi
 import { chooseHeads, headsOf, sortHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
-// One threshold of two, two heads a layer; figures told apart by layer and head.
+// One threshold of two, two heads a layer; figures that differ by layer and head.
 const head = (v) => ({ mean_distance: { value: v, spread: 0 }, repeated_share: { value: v / 10, spread: 0 } });
 const report = (layers, from) => ({
   thresholds: [0.1, 0.3],
@@ -22,7 +22,7 @@ const report = (layers, from) => ({
   ]),
 });
 
-test("runs: what a line is, is told from the file's beginning", () => {
+test("runs: the file's beginning decides what a line is", () => {
   assert.equal(linesOf('\n{"text": "a"}\n', "x"), "application/x-ndjson");
   assert.equal(linesOf('"a"\n"b"', "x.txt"), "application/x-ndjson");
   assert.equal(linesOf("A text.\nAnother.", "x.json"), "text/plain");

@@ -34,7 +34,7 @@ test("colour maps rise or fall from 0 in even steps of lightness", () => {
       }
 });
 
-test("attention, similarity and what is below 0 are told apart in every palette", () => {
+test("attention, similarity and what is below 0 differ in every palette", () => {
   for (const map of MAPS)
     for (const theme of THEMES) {
       const luts = ["attention", "similarity", "signed"].map((quantity) => lutOf(map, quantity, theme));

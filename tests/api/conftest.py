@@ -151,7 +151,7 @@ class Server:
     def requests(self, **labels):
         """The number of requests with these labels: requests(route="/analyze", status="499")."""
         return sum(value for key, value in self.metrics().items() if key.startswith("headscope_requests_total{")
-                   and all(f'{label}="{wanted}"' in key for label, wanted in labels.items()))
+                   and all(f'{label}="{text}"' in key for label, text in labels.items()))
 
     wait_for = staticmethod(until)
 

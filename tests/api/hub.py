@@ -1,6 +1,7 @@
-"""A stand-in for the HuggingFace hub on this machine, which answers as the real one does: listing of a revision, HEAD of
-a file with its commit, etag and size, small files from the hub itself, large ones by redirect to another host, ranges,
-gated and missing repositories by X-Error-Code. tests/api/test_pull.py also has huggingface_hub download from it.
+"""A stand-in for the HuggingFace hub on this machine, which answers as the real one does. It lists revisions and
+answers HEAD with a file's commit, etag and size. It sends small files itself and redirects to another host for large
+ones. It serves ranges, and names gated and missing repositories in X-Error-Code. tests/api/test_pull.py also has
+huggingface_hub download from it.
 
     hub = Hub({"org/model": {"config.json": b"{}", "model.safetensors": b"..."}})
     os.environ["HF_ENDPOINT"] = hub.url
@@ -142,11 +143,11 @@ class Hub:
         self._bytes(request, data, {"ETag": f'"{hashlib.md5(data).hexdigest()}"'}, cut)
 
     def _bytes(self, request, data, headers, cut=None):
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range") or "")
-        if not wanted or self.no_ranges:
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range") or "")
+        if not match or self.no_ranges:
             request.reply(200, data, {**headers, "Content-Length": str(len(data))}, cut)
             return
-        start, end = int(wanted[1]), int(wanted[2] or len(data) - 1)
+        start, end = int(match[1]), int(match[2] or len(data) - 1)
         part = data[start:end + 1]
         request.reply(206, part, {**headers, "Content-Length": str(len(part)),
                                   "Content-Range": f"bytes {start}-{start + len(part) - 1}/{len(data)}"}, cut)

@@ -108,7 +108,7 @@ def test_ids_have_spans_without_text(served):
     assert all(span["chars"] is None and span["text"] is None for span in best)
 
 
-@pytest.mark.parametrize("read", [npz, lambda *asked: safetensors(*asked)[1]])
+@pytest.mark.parametrize("read", [npz, lambda *request: safetensors(*request)[1]])
 def test_arrays_are_the_json(served, read):
     body = {"text": QUESTION, "text_pair": PASSAGE, "model": "bert", "outputs": ["answer"],
             "interventions": [{"kind": "zero", "layers": [0]}]}

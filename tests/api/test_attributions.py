@@ -45,9 +45,9 @@ def test_a_selection_of_layers_is_that_of_all(server):
 
 def test_json_says_what_npz_says(server):
     said = server.post("/analyze", {"text": "One cat.", "layers": [3], "outputs": OUTPUTS, "digits": 9}).json()
-    told = arrays(server, text="One cat.", layers=[3])
+    read = arrays(server, text="One cat.", layers=[3])
     for name in OUTPUTS:
-        np.testing.assert_array_equal(np.array(said[name], "f4"), told[name])
+        np.testing.assert_array_equal(np.array(said[name], "f4"), read[name])
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ SHARED = {"llama": 2, "mistral": 2, "gpt2": 1}  # heads that read one key-value 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_keys_and_values_are_by_key_value_head(served, name):
-    """Of the heads asked for: the key-value heads they read, and scores, outputs and norms that follow from these."""
+    """Of the requested heads: the key-value heads they read, and scores, outputs and norms that follow from these."""
     heads = [0, 1, 3]
     body = {"text": TEXT, "model": name, "layers": [0, 1], "heads": heads, "dtype": "f4",
             "outputs": ["queries", "keys", "values", "attentions", "scores", "head_outputs", "value_norms"]}
@@ -132,8 +132,8 @@ def test_keys_and_values_are_by_key_value_head(served, name):
     assert (hooks["blocks.1.attn.hook_k"] == got["keys"][1].swapaxes(0, 1)).all()
     for reduce, of in (("sum", np.sum), ("mean", np.mean)):
         assert npz(served, {**body, "reduce": reduce})["keys"] == pytest.approx(of(got["keys"], 1, keepdims=True), abs=1e-5)
-    told = served.post("/analyze", {**body, "digits": 9}).json()
-    assert np.array(told["values"]) == pytest.approx(got["values"], rel=1e-6)
+    listed = served.post("/analyze", {**body, "digits": 9}).json()
+    assert np.array(listed["values"]) == pytest.approx(got["values"], rel=1e-6)
 
 
 def test_scores_above_the_diagonal_are_hidden(served):

@@ -110,7 +110,7 @@ def test_next_sentence(served, folders):
     assert answer["next_sentence"]["probability"] == pytest.approx(encoder.softmax(expected)[0], rel=1e-5)
 
 
-@pytest.mark.parametrize("read", [npz, lambda *asked: safetensors(*asked)[1]])
+@pytest.mark.parametrize("read", [npz, lambda *request: safetensors(*request)[1]])
 @pytest.mark.parametrize("name", ["bert_S", "bert_T", "score"])
 def test_arrays_are_the_json(served, read, name):
     body = {"text": TEXT, "model": name, "outputs": ["classes"], "interventions": [{"kind": "zero", "layers": [0]}]}

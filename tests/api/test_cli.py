@@ -234,7 +234,7 @@ def on_a_terminal(*arguments):
     return process.wait(), shown.decode()
 
 
-def test_the_page_shows_what_was_asked_for(tmp_path):
+def test_the_page_shows_the_requested_outputs(tmp_path):
     text = tmp_path / "text"
     text.write_text("He was born in [MASK] York.")
     code, shown = on_a_terminal("analyze", str(text), "--layers", "0,1", "--heads", "2,3")

@@ -146,9 +146,9 @@ def test_without_an_address_it_starts_a_server(headscope, monkeypatch, tmp_path)
 def test_the_module_is_the_program(headscope):
     """`python -m headscope` becomes the program: its output, its exit status, and NumPy is not imported."""
     environment = {**os.environ, "HEADSCOPE": os.path.abspath(headscope), "PYTHONPATH": str(Path(package.__file__).parents[1])}
-    told = [subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, env=environment).stdout
+    versions = [subprocess.run([*command, "--version"], capture_output=True, text=True, check=True, env=environment).stdout
             for command in ([headscope], [sys.executable, "-m", "headscope"])]
-    assert told[0] == told[1]
+    assert versions[0] == versions[1]
     refused = subprocess.run([sys.executable, "-m", "headscope", "no-such-command"], capture_output=True, check=False, env=environment)
     assert refused.returncode == 2 and b"no-such-command" in refused.stderr
     code = "import sys, headscope.__main__; sys.exit('numpy' in sys.modules)"
@@ -267,9 +267,9 @@ def test_pandas_of_experiments(client):
 def test_predictions_become_words(client):
     answer = client.analyze(TEXT, outputs=[], predictions={"top_k": 2, "lens": True})
     assert answer.predictions_layers_top_ids.shape == (1, 13, 2)
-    told = client.tokenize(input_ids=answer.predictions_top_ids[0]).tokens
+    tokens = client.tokenize(input_ids=answer.predictions_top_ids[0]).tokens
     (entry,) = client.analyze_batch([TEXT], outputs=[], predictions={"top_k": 2})
-    assert told == [guess["token"] for guess in entry["predictions"][0]["top"]]
+    assert tokens == [guess["token"] for guess in entry["predictions"][0]["top"]]
 
 
 def test_widget(client):
@@ -312,7 +312,7 @@ def test_circuitsvis(client):
         assert "france" in str(shown)
 
 
-def test_layers_that_were_not_asked_for(client):
+def test_layers_outside_the_request(client):
     answer = client.analyze(TEXT, layers=[3, 5])
     np.testing.assert_array_equal(answer.to_circuitsvis(-1)["attention"], answer.to_circuitsvis(5)["attention"])
     for read in (answer.to_circuitsvis, lambda layer: answer.attention(layer, 0)):

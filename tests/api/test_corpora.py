@@ -170,7 +170,7 @@ def test_what_all_lines_are_is_not_looked_for_without_end(keeping):
     ("attention_threshold=0.5", "attention_threshold", 0.5), ("special_tokens=mask", "special_tokens", "mask"), ("split_special_tokens=true", "split_special_tokens", True),
     ("sentence_ends=of,the", "sentence_ends", ["the", "of"]),
 ])
-def test_settings_change_figures_and_are_told(keeping, query, key, value):
+def test_settings_change_figures_and_are_reported(keeping, query, key, value):
     body, said = body_of(texts(60, seed=30) + ["the [MASK] of the boat. and [MASK], the boat."] * 9), []
     for settings in (OPTIONS, f"{OPTIONS}&{query}"):
         run = wait(keeping, send(keeping, body, settings).headers["Location"])
@@ -443,7 +443,7 @@ def test_a_stop_does_not_wait_for_texts_that_are_still_to_be_counted(start_serve
     wait(server, path)
 
 
-def test_clients_are_not_told_where_the_server_keeps_its_files(keeping, tmp_path):
+def test_answers_hide_where_the_server_keeps_its_files(keeping, tmp_path):
     run = wait(keeping, send(keeping, gzip.compress(b'"a"\n' * 99)[:-6]).headers["Location"])
     assert run["state"] == "failed" and str(tmp_path) not in run["error"] and "'input'" in run["error"]
     problem = send(keeping, gzip.compress(b"no JSON\n" * 99)[:-6]).json()
@@ -567,7 +567,7 @@ def test_events_tell_the_run_to_its_end(keeping):
     assert done == sorted(done) and len({json.dumps(run) for run in runs}) == len(runs)
 
 
-def test_bad_lines_are_told_as_they_are_found(keeping):
+def test_bad_lines_are_reported_as_they_are_found(keeping):
     path = send(keeping, b"{}\n" * 1200 + body_of(texts(20000, seed=15))).headers["Location"]
     run = until(lambda: keeping.get(path).json(), lambda run: run["bad_lines_total"] >= 1200)
     assert run["state"] == "running" and run["bad_lines"] == list(range(1, 1001)) and run["bad_lines_total"] == 1200
@@ -591,7 +591,7 @@ def test_metrics_count_runs_and_their_texts(keeping):
     assert 0 < keeping.metric("state_bytes") < reserved < keeping.metric("state_limit_bytes")
 
 
-def test_what_was_counted_before_a_restart_is_told_after_it(start_server, tmp_path):
+def test_counts_survive_a_restart(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     path = send(server, b"{}\n" + body_of(texts(40))).headers["Location"]
     before = wait(server, path)

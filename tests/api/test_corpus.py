@@ -905,7 +905,7 @@ def limited(limit):
     return prepare
 
 
-def test_a_full_disk_is_told_as_it_is_and_the_last_save_stays(headscope, half_done, long_run):
+def test_a_full_disk_is_reported_and_the_last_save_stays(headscope, half_done, long_run):
     before = (half_done / "state").read_bytes()
     done = subprocess.run([headscope, "corpus", long_run / "texts.gz", "-o", half_done, "--resume", *SMALL], capture_output=True,
                           preexec_fn=limited(65536), check=False)

@@ -64,16 +64,16 @@ def test_a_scale_of_1_changes_no_count(headscope, tmp_path):
     assert_same(tmp_path / "plain", tmp_path / "same")
 
 
-def test_what_was_not_asked_for_is_not_there(headscope, tmp_path):
+def test_reports_hold_only_requested_figures(headscope, tmp_path):
     run_of(headscope, ndjson(tmp_path / "texts.jsonl", texts(5)), "-o", tmp_path / "run")
-    found, told = arrays(tmp_path / "run"), report(tmp_path / "run")
+    found, reported = arrays(tmp_path / "run"), report(tmp_path / "run")
     for name in ("head_distances", "masked_tokens", "masked_right", "masked_loss_sum"):
-        assert name not in found and name not in told
-    assert "masked" not in told and told["provenance"]["options"]["interventions"] == []
-    layer = told["layer_figures"][0][0]
-    assert layer["attention_first"] == pytest.approx(np.mean(told["profiles_first"][0]), rel=1e-5)
-    listed = {str(i) for ids in told["focal_ids"] for i in ids if i >= 0}
-    assert listed and listed <= set(told["focus_tokens"])
+        assert name not in found and name not in reported
+    assert "masked" not in reported and reported["provenance"]["options"]["interventions"] == []
+    layer = reported["layer_figures"][0][0]
+    assert layer["attention_first"] == pytest.approx(np.mean(reported["profiles_first"][0]), rel=1e-5)
+    listed = {str(i) for ids in reported["focal_ids"] for i in ids if i >= 0}
+    assert listed and listed <= set(reported["focus_tokens"])
 
 
 @pytest.mark.parametrize("text, why", [

@@ -29,9 +29,9 @@ def answer(server, text=TEXT, **options):
 
 @pytest.mark.parametrize("distance", ["cka", "js"])
 def test_a_selection_has_its_own_distances(server, distance):
-    asked = {"outputs": ["head_distances"], "head_distance": distance}
-    whole = answer(server, **asked)["head_distances"].reshape(12, 12, 12, 12)
-    part = answer(server, **asked, **{"layers": [2, 11], "heads": [0, 5, 7]})["head_distances"]
+    request = {"outputs": ["head_distances"], "head_distance": distance}
+    whole = answer(server, **request)["head_distances"].reshape(12, 12, 12, 12)
+    part = answer(server, **request, **{"layers": [2, 11], "heads": [0, 5, 7]})["head_distances"]
     chosen = np.ix_([2, 11], [0, 5, 7], [2, 11], [0, 5, 7])
     np.testing.assert_allclose(part, whole[chosen].reshape(6, 6), rtol=0, atol=1e-6)
 
@@ -50,9 +50,9 @@ def test_equal_maps_are_not_apart(server):
 
 
 def test_scaled_heads_keep_their_distances(server):
-    asked = {"layers": [11], "outputs": ["head_distances"]}
-    plain = answer(server, **asked)["head_distances"]
-    scaled = answer(server, **asked, interventions=[{"kind": "scale", "factor": -7, "layers": [11], "heads": [0, 4]}])
+    request = {"layers": [11], "outputs": ["head_distances"]}
+    plain = answer(server, **request)["head_distances"]
+    scaled = answer(server, **request, interventions=[{"kind": "scale", "factor": -7, "layers": [11], "heads": [0, 4]}])
     np.testing.assert_allclose(scaled["head_distances"], plain, rtol=0, atol=1e-5)
 
 
@@ -141,15 +141,15 @@ def test_the_residual_space_does_not_depend_on_a_heads_basis(start_server, tmp_p
 def test_the_cache_keeps_spaces_apart(server):
     body = {"text": TEXT + " So it was.", "outputs": ["similarities", "pairs"], "digits": 9}
     other = {**body, "similarity_space": "residual"}
-    first = [server.post("/analyze", asked).json() for asked in (body, other, body, other)]
+    first = [server.post("/analyze", request).json() for request in (body, other, body, other)]
     assert first[0] == first[2] and first[1] == first[3]
     assert first[0]["similarities"] != first[1]["similarities"] and first[0]["pairs"] != first[1]["pairs"]
 
 
 def test_changes_are_those_of_the_space(server):
-    asked = {"outputs": ["similarities"], "similarity_space": "residual"}
-    changed = answer(server, **asked, interventions=[{"kind": "scale", "factor": 2, "layers": [-1]}])
-    baseline = answer(server, **asked)["similarities"]
+    request = {"outputs": ["similarities"], "similarity_space": "residual"}
+    changed = answer(server, **request, interventions=[{"kind": "scale", "factor": 2, "layers": [-1]}])
+    baseline = answer(server, **request)["similarities"]
     np.testing.assert_allclose(changed["similarities"][-1], 4 * baseline[-1], rtol=1e-4, atol=1e-4 * np.abs(baseline[-1]).max())
     np.testing.assert_allclose(changed["changes_similarities"][-1], 3, rtol=1e-4)
 
@@ -189,9 +189,9 @@ def test_an_unknown_space_is_refused(server):
 
 
 def test_effects_are_those_of_the_space(server):
-    asked = {"outputs": ["effects", "similarities"], "similarity_space": "residual"}
-    got = answer(server, **asked)
-    off = answer(server, **asked, interventions=[{"kind": "zero", "layers": [9], "heads": [4]}])
+    request = {"outputs": ["effects", "similarities"], "similarity_space": "residual"}
+    got = answer(server, **request)
+    off = answer(server, **request, interventions=[{"kind": "zero", "layers": [9], "heads": [4]}])
     change = np.linalg.norm(off["similarities"][10:] - got["similarities"][10:], axis=(-1, -2))
     change /= np.linalg.norm(got["similarities"][10:], axis=(-1, -2))
     np.testing.assert_allclose(got["effects_similarity_change"][9, 4], change.mean(), rtol=1e-3)

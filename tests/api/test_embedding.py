@@ -124,7 +124,7 @@ def test_other_formats_hold_the_same_vector(served):
     fields = {"text": TEXT, "model": "two", "outputs": ["embedding"], "digits": 9,
               "interventions": [{"layers": [0], "kind": "zero"}]}
     answer = served.post("/analyze", fields).json()
-    for read in (npz, lambda *asked: safetensors(*asked)[1]):
+    for read in (npz, lambda *request: safetensors(*request)[1]):
         arrays = read(served, fields)
         assert np.allclose(arrays["embedding"], answer["embedding"]["vector"], rtol=1e-6)
         assert np.allclose(arrays["changes_embedding"], answer["changes"]["embedding"]["vector"], rtol=1e-6)

@@ -31,7 +31,7 @@ SETS = {
 }
 
 
-def told(interventions):
+def as_request(interventions):
     return [{name: value for name, value in change._asdict().items() if value is not None} for change in interventions]
 
 
@@ -53,7 +53,7 @@ def model():
 
 @pytest.mark.parametrize("name", SETS)
 def test_interventions_are_those_of_the_reference(server, model, name):
-    got = answer(server, told(SETS[name]))
+    got = answer(server, as_request(SETS[name]))
     ids, types = got["input_ids"], got["token_type_ids"]
     changed, baseline = forward(model, ids, types, SETS[name]), forward(model, ids, types, [])
     similarities = [analysis.similarity(heads.outputs) for heads in (changed, baseline)]
@@ -84,14 +84,14 @@ def test_the_last_layer_changes_no_map_but_its_own_similarities(server):
 
 
 def test_the_order_of_a_set_does_not_matter(server):
-    changes = told(SETS["together"])
+    changes = as_request(SETS["together"])
     first, second = answer(server, changes), answer(server, changes[::-1])
     for name in set(first) - {"request"}:
         np.testing.assert_array_equal(first[name], second[name])
 
 
 def test_a_selection_has_its_own_changes_and_all_hidden_ones(server):
-    changes = told(SETS["one head"])
+    changes = as_request(SETS["one head"])
     whole = answer(server, changes)
     part = answer(server, changes, layers=[3, 5], heads=[1, 7])
     assert part["changes_hidden"].shape == whole["changes_hidden"].shape
@@ -102,20 +102,20 @@ def test_a_selection_has_its_own_changes_and_all_hidden_ones(server):
 def test_the_cache_keeps_them_apart(server):
     body = {"text": TEXT + " Once more.", "outputs": ["similarities"], "digits": 9}
     changed = {**body, "interventions": [{"kind": "mean", "layers": [0]}]}
-    first = [server.post("/analyze", asked).json() for asked in (body, changed, body, changed)]
+    first = [server.post("/analyze", request).json() for request in (body, changed, body, changed)]
     assert first[0] == first[2] and first[1] == first[3]
     assert first[0]["similarities"] != first[1]["similarities"]
 
 
-def test_what_was_asked_before_changes_nothing(server):
+def test_earlier_requests_change_nothing(server):
     """Layers that a baseline shares come from whatever the cache holds of it; a server without one computes all."""
     text = {"text": TEXT + " Twice more."}
-    asked = [{}, {"outputs": ["hidden_states"], "layers": "all"}, {"interventions": told(SETS["one head"])},
-             {"interventions": told(SETS["maps"]), "layers": [1, 4], "heads": [2]}, {"outputs": ["effects"], "layers": [9]},
-             {"interventions": [{"kind": "mean", "layers": [11]}], "outputs": ["pairs"]},
-             {"interventions": [{"kind": "mean", "layers": [11]}, {"kind": "zero", "layers": [7]}], "layers": "all"}]
+    requests = [{}, {"outputs": ["hidden_states"], "layers": "all"}, {"interventions": as_request(SETS["one head"])},
+                {"interventions": as_request(SETS["maps"]), "layers": [1, 4], "heads": [2]}, {"outputs": ["effects"], "layers": [9]},
+                {"interventions": [{"kind": "mean", "layers": [11]}], "outputs": ["pairs"]},
+                {"interventions": [{"kind": "mean", "layers": [11]}, {"kind": "zero", "layers": [7]}], "layers": "all"}]
     fresh = Server("--cache", "0")
-    for body in [*asked, *asked[::-1]]:
+    for body in [*requests, *requests[::-1]]:
         whole = {**text, **body, "digits": 9}
         assert server.post("/analyze", whole).json() == fresh.post("/analyze", whole).json()
     assert fresh.stop() == 0
@@ -125,9 +125,9 @@ def test_what_was_asked_before_changes_nothing(server):
 def test_changes_tell_what_the_baseline_predicts(server, lens):
     body = {"text": TEXT, "outputs": [], "digits": 9, "predictions": {"positions": [1, 18], "top_k": 3, "lens": lens}}
     plain = server.post("/analyze", body).json()["predictions"]
-    changed = server.post("/analyze", {**body, "interventions": told(SETS["a layer"])}).json()
+    changed = server.post("/analyze", {**body, "interventions": as_request(SETS["a layer"])}).json()
     assert changed["changes"]["predictions"] == plain != changed["predictions"]
-    arrays = answer(server, told(SETS["a layer"]), outputs=[], predictions=body["predictions"])
+    arrays = answer(server, as_request(SETS["a layer"]), outputs=[], predictions=body["predictions"])
     names = [name for name in arrays if name.startswith("predictions_")]
     assert len(names) == (11 if lens else 6)
     expected = dict(np.load(io.BytesIO(server.post("/analyze?format=npz", body).body)))
@@ -136,7 +136,7 @@ def test_changes_tell_what_the_baseline_predicts(server, lens):
 
 
 def test_json_says_what_npz_says(server):
-    changes = told(SETS["scaled"])
+    changes = as_request(SETS["scaled"])
     arrays = answer(server, changes, outputs=[])
     said = server.post("/analyze", {"text": TEXT, "layers": "all", "outputs": [], "digits": 9,
                                     "interventions": changes}).json()["changes"]
@@ -207,12 +207,12 @@ SHORT = "the war of [MASK] was at the airport for [MASK] police"
 @pytest.mark.parametrize("name", [*CHECKPOINTS, "nomic_bert"])
 def test_effects_are_what_interventions_change(families, folders, name):
     has_head = name in CHECKPOINTS
-    asked = {"text": SHORT, "model": name, **({"predictions": {"positions": "all"}} if has_head else {})}
-    got = effects(families, **asked)
+    request = {"text": SHORT, "model": name, **({"predictions": {"positions": "all"}} if has_head else {})}
+    got = effects(families, **request)
     assert ("effects_prediction_kl" in got) == has_head
 
     def pass_with(**change):
-        arrays = answer(families, [change], outputs=["hidden_states", "similarities"], **asked)
+        arrays = answer(families, [change], outputs=["hidden_states", "similarities"], **request)
         return arrays["hidden_states"], arrays["similarities"]
 
     known = pass_with(kind="scale", factor=1)
@@ -237,7 +237,7 @@ def test_effects_of_a_selection_are_those_of_all(server):
 def test_effects_above_an_intervention(server, model):
     """A head that is off already does nothing; others are compared with the changed pass."""
     off = [Intervention([4, 5], [3], "zero"), Intervention([4], [4], "scale", 2.5)]
-    got = effects(server, interventions=told(off))
+    got = effects(server, interventions=as_request(off))
     ids, types = got["input_ids"], got["token_type_ids"]
     for name in EFFECTS[:3]:
         assert got["effects_" + name][4, 3] == got["effects_" + name][5, 3] == 0

@@ -44,7 +44,7 @@ MODELS = [(family, variant) for family, module in FAMILIES.items() for variant i
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory):
-    """folder_of(family, variant), made when it is first asked for."""
+    """folder_of(family, variant), made when it is first requested."""
     root = tmp_path_factory.mktemp("families")
 
     def make(family, variant):
@@ -177,7 +177,7 @@ def test_addends_of_some_heads_in_every_format(folder_of, start_server):
     body = {"text": TEXTS["pair"][0], "outputs": names, "layers": "all", "digits": 9}
     whole = {name: np.array(server.post("/analyze", body).json()[name], np.float32) for name in names}
     some = {**body, "layers": [0, -1], "heads": [1, 3]}
-    for read in (npz, lambda *asked: safetensors(*asked)[1]):
+    for read in (npz, lambda *request: safetensors(*request)[1]):
         arrays = dict(read(server, some))
         for name in names:
             np.testing.assert_array_equal(arrays[name], whole[name][[0, 2]][:, [1, 3]])

@@ -1,6 +1,6 @@
-"""Calls to the system that fail, one after the other, and kill -9 at each of them: nothing acknowledged is lost, nothing
-half is taken for whole, and a failure is told. tests/faults/failing_calls.c is preloaded. `make test` takes some of the calls,
-`make test-slow` each."""
+"""Calls to the system that fail, one after the other, and kill -9 at each of them. Nothing acknowledged is lost, no
+partial file counts as complete, and each failure is reported. tests/faults/failing_calls.c is preloaded. `make test`
+takes some of the calls, `make test-slow` each."""
 import errno
 import os
 import random

@@ -167,7 +167,7 @@ def test_a_shared_scale_has_one_bar(server):
     assert "max" in own.decode() and "max" not in shared.decode()
 
 
-def test_footer_only_when_asked(server):
+def test_footer_only_when_requested(server):
     assert not [text for text, _ in texts(draw(server, "svg", {})) if "headscope" in text]
     assert [text for text, _ in texts(draw(server, "svg", {"footer": True})) if "headscope" in text]
 

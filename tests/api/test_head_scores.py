@@ -54,8 +54,8 @@ def counted(attentions, length):
 
 
 def made_model(folder):
-    """A GPT-2 of two layers whose heads are known: 0.0 looks at the previous token and copies it, 1.0 looks for what
-    came after the same token (induction), 1.1 for the same token at an earlier position, 0.1 does nothing."""
+    """A GPT-2 of two layers with heads that are known. 0.0 looks at the previous token and copies it; 0.1 does nothing.
+    1.0 looks for the token after the same token (induction), and 1.1 for the same token at an earlier position."""
     tokens, places, hidden, d = 300, 64, 768, 384
     family_gpt2.write_random(folder, n_layers=2, n_heads=2, hidden=hidden, ffn=8, positions=places)
     config, weights = checkpoint.read(folder)
@@ -122,8 +122,8 @@ def test_induction_needs_the_previous_token_head(served):
 
 
 def test_the_seed_decides(served):
-    asked = [{"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 4}, {}]
-    one, same, other, usual = (ask(served, "gpt2", scores) for scores in asked)
+    requests = [{"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 4}, {}]
+    one, same, other, usual = (ask(served, "gpt2", scores) for scores in requests)
     assert (one == same).all() and (one != other).any()
     assert (usual == ask(served, "gpt2", {"length": 50, "sequences": 10, "seed": 0})).all()
 
@@ -184,7 +184,7 @@ def test_command(served, folders):
     assert list(map(float, first.split()[1::2])) == pytest.approx([expected[2, 1, 0], expected[1, 1, 1], expected[0, 0, 0]], abs=6e-4)
     rows = list(csv.DictReader(io.StringIO(scores("--model", folders["made"], *options, "--format", "csv").stdout)))
     assert [(int(row["layer"]), int(row["head"])) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    told = json.loads(scores(folders["made"], *options, "--format", "json").stdout)
+    printed = json.loads(scores(folders["made"], *options, "--format", "json").stdout)
     for k, name in enumerate(NAMES):
         assert [float(row[name]) for row in rows] == pytest.approx(expected[k].ravel(), rel=1e-6)
-        assert [head[name] for layer in told for head in layer] == pytest.approx(expected[k].ravel(), rel=1e-6)
+        assert [head[name] for layer in printed for head in layer] == pytest.approx(expected[k].ravel(), rel=1e-6)

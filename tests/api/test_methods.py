@@ -16,7 +16,7 @@ import predictor  # noqa: E402
 import task_head  # noqa: E402
 
 ARRAYS = (Path(__file__).parents[2] / "docs/reference/arrays.md").read_text(encoding="utf-8")
-# Lengths that differ wherever axes can be told apart by them.
+# Lengths that differ wherever they distinguish the axes.
 WINDOW, THRESHOLDS, LAYERS, HEADS, PARTS = 23, [0.2, 0.3, 0.7], [0, 3], 12, 4
 CLASSES = 6
 
@@ -29,11 +29,11 @@ def documented(section):
     return {name: (axes.split(), dtype, bool(star)) for name, star, axes, dtype in rows}
 
 
-def assert_described(arrays, described, lengths, asked=None):
+def assert_described(arrays, described, lengths, requested=None):
     for name, array in arrays.items():
         axes, dtype, _ = described[name]
         kind = "text" if array.dtype.kind == "U" else str(array.dtype)
-        assert kind == (asked if dtype == "asked" else dtype), name
+        assert kind == (requested if dtype == "requested" else dtype), name
         assert len(array.shape) == len(axes), name
         for axis, length in zip(axes, array.shape):
             assert lengths.get(axis, length) == length, (name, axis)
@@ -94,10 +94,10 @@ def unchanged(server, body):
             "effects_of": {"kind": "patch", "from": {"input_ids": [ids[0], ids[2], *ids[2:]]}}}
 
 
-@pytest.mark.parametrize("read, is_told_apart", [(npz, False), (lambda *asked: safetensors(*asked)[1], True)])
-def test_answer_arrays(server, body, unchanged, read, is_told_apart):
+@pytest.mark.parametrize("read, is_distinguished", [(npz, False), (lambda *request: safetensors(*request)[1], True)])
+def test_answer_arrays(server, body, unchanged, read, is_distinguished):
     described = {name: row for name, row in documented("Answer").items()
-                 if not (is_told_apart and row[2]) and not re.search("next_sentence|answer_|(start|end)_logits|loss", name)}
+                 if not (is_distinguished and row[2]) and not re.search("next_sentence|answer_|(start|end)_logits|loss", name)}
     arrays = {**read(server, body), **read(server, unchanged)}
     assert set(arrays) == set(described)
     assert_described(arrays, described, {
@@ -106,5 +106,5 @@ def test_answer_arrays(server, body, unchanged, read, is_told_apart):
 
 
 def test_safetensors_metadata(server, body):
-    told = {name for name, row in documented("Answer").items() if row[2]}
-    assert set(safetensors(server, body)[0]) == {"format", *told}
+    available = {name for name, row in documented("Answer").items() if row[2]}
+    assert set(safetensors(server, body)[0]) == {"format", *available}

@@ -127,7 +127,7 @@ def test_without_pull_nothing_changes(start_server, place, hub):
     assert len(hub.requests) == before
 
 
-def test_the_token_is_asked_for(start_server, place, tmp_path):
+def test_the_models_need_the_token(start_server, place, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text("a-secret-of-some-letters\n")
     server = start_server("--pull", "--token-file", str(tokens), environment=place)

@@ -80,11 +80,11 @@ def test_ids_name_the_other_text_too_and_the_cache_keeps_sources_apart(server):
 
 def test_a_server_without_a_cache_gives_the_same(server):
     from conftest import Server
-    asked = [patch(layers=[5], heads=[2]), patch(what="hidden", layers=[7], positions=[1])]
-    effects = {"outputs": ["effects"], "layers": [6], "heads": [0, 1], "interventions": asked, "text": TEXT, "digits": 9}
+    patches = [patch(layers=[5], heads=[2]), patch(what="hidden", layers=[7], positions=[1])]
+    effects = {"outputs": ["effects"], "layers": [6], "heads": [0, 1], "interventions": patches, "text": TEXT, "digits": 9}
     fresh = Server("--cache", "0")
     assert server.post("/analyze", effects).json() == fresh.post("/analyze", effects).json()
-    np.testing.assert_array_equal(answer(server, TEXT, asked)["hidden_states"], answer(fresh, TEXT, asked)["hidden_states"])
+    np.testing.assert_array_equal(answer(server, TEXT, patches)["hidden_states"], answer(fresh, TEXT, patches)["hidden_states"])
 
 
 REFUSALS = [
@@ -113,10 +113,10 @@ def test_what_no_patch_can_be_is_refused(server, intervention, pointer, detail):
 
 def test_the_texts_to_patch_from_are_bounded(server):
     texts = [f"The {word} lay on the rug." for word in ("dog", "cat", "man", "boy", "bird", "girl", "car", "king", "book")]
-    asked = {"text": TEXT, "outputs": ["summary"], "interventions": [patch(text) for text in texts]}
-    got = server.post("/analyze", asked)
+    request = {"text": TEXT, "outputs": ["summary"], "interventions": [patch(text) for text in texts]}
+    got = server.post("/analyze", request)
     assert got.status == 422 and got.json()["pointer"] == "/interventions/8/from" and "at most 8" in got.json()["detail"]
-    assert server.post("/analyze", {**asked, "interventions": asked["interventions"][:8] * 2}).status == 200
+    assert server.post("/analyze", {**request, "interventions": request["interventions"][:8] * 2}).status == 200
 
 
 def test_a_corpus_run_refuses_patches(tmp_path):

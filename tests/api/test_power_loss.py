@@ -1,5 +1,5 @@
-"""Acknowledged runs, saved states and pulled models last over a loss of power: each folder in which a name was made is
-synced after that, and a file system that drops what was not synced keeps all that was acknowledged.
+"""Acknowledged runs, saved states and pulled models survive a loss of power. Each folder is synced after a name was
+made in it. A file system that drops unsynced data keeps everything acknowledged.
 """
 import contextlib
 import fcntl

@@ -110,7 +110,7 @@ def test_a_run_tells_it(start_server, tmp_path, precision):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_a_run_under_way_keeps_to_one_and_is_told_by_its_id(start_server, tmp_path, precision):
+def test_a_run_keeps_its_precision_and_its_id_names_it(start_server, tmp_path, precision):
     maps(precision)
     server = start_server("--state", tmp_path / "state")
     path = send(server, 30000)

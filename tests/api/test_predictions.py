@@ -100,7 +100,7 @@ def test_masks_are_the_default_and_positions_can_be_listed(served):
     assert named["predictions"] == answer["predictions"]
 
 
-def test_layers_and_heads_asked_for_change_nothing(served):
+def test_requested_layers_and_heads_change_nothing(served):
     whole = ask(served, "bert", {"lens": True})["predictions"]
     part = ask(served, "bert", {"lens": True}, layers=[0], heads=[1], outputs=["attentions"])["predictions"]
     assert whole == part
@@ -112,7 +112,7 @@ def test_a_probability_is_one_of_all(served):
     assert len(entry["top"]) == 100 and len({top["id"] for top in entry["top"]}) == 100
 
 
-@pytest.mark.parametrize("read", [npz, lambda *asked: safetensors(*asked)[1]])
+@pytest.mark.parametrize("read", [npz, lambda *request: safetensors(*request)[1]])
 def test_arrays_are_the_json(served, read):
     body = {"text": TEXT, "model": "bert", "outputs": ["pairs"], "max_pairs": 0,
             "predictions": {"positions": [0, 4, 5], "top_k": 3, "lens": True}}

@@ -110,9 +110,9 @@ def test_penalty_and_decay_hold_attention_logits_down(data, tmp_path):
         out = tmp_path / f"with-{penalty}"
         python(RECIPE / "pretrain.py", data, out, *SMALL, "--from", tmp_path / "first", "--plan", "2:32:100",
                "--penalty", penalty, "--decay-query-key", decay, folder=tmp_path)
-        *asked, _ = read.batch(64, 32, torch.Generator().manual_seed(3), 0.2)
+        *inputs, _ = read.batch(64, 32, torch.Generator().manual_seed(3), 0.2)
         found = []
-        load(str(out))(*asked, 0, found)
+        load(str(out))(*inputs, 0, found)
         assert len(found) == 2
         sizes[penalty] = sum(size.item() for size in found)
     assert 0 < sizes[0.3] < 0.7 * sizes[0]

@@ -20,7 +20,7 @@ PROGRAM = os.environ.get("SCHEMATHESIS") or shutil.which("schemathesis")
 @pytest.mark.slow
 @pytest.mark.skipif(not PROGRAM, reason="schemathesis is not installed; SCHEMATHESIS may name it")
 def test_the_service_does_what_its_description_says(start_server, tmp_path):
-    # Models may be asked for, but the hub is not: every fetch fails at once.
+    # Models may be requested, but the hub is not: every fetch fails at once.
     server = start_server("--state", str(tmp_path / "state"), "--pull", environment={"HF_HUB_OFFLINE": "1"})
     done = subprocess.run(
         [PROGRAM, "--config-file", HERE / "schemathesis.toml", "run", f"{server.url}/openapi.json",

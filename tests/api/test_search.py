@@ -50,8 +50,8 @@ def run(bank, tmp_path_factory):
 
 
 def search(folder, head, **options):
-    asked = [f"--{name}={value}" for name, value in options.items()]
-    done = subprocess.run([HEADSCOPE, "search", folder, f"--head={head}", "--format=json", *asked], capture_output=True,
+    arguments = [f"--{name}={value}" for name, value in options.items()]
+    done = subprocess.run([HEADSCOPE, "search", folder, f"--head={head}", "--format=json", *arguments], capture_output=True,
                           text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -63,24 +63,24 @@ def group(request):
     folder.rmdir()
 
 
-@pytest.mark.parametrize("wanted", [
+@pytest.mark.parametrize("fields", [
     {"max_tokens": 512, "layers": "all", "outputs": ["attentions", "similarities"]},
     {"max_tokens": 512, "layers": [0], "outputs": ["attentions"]},
     {"max_tokens": 512, "layers": [0, 1, 2], "outputs": ["head_outputs", "queries", "keys"]},
     {"max_tokens": 128, "layers": "all", "outputs": ["attentions", "similarities"]},
 ], ids=["all maps", "maps of a layer", "vectors", "all maps of 128 tokens"])
-def test_a_control_group_is_never_too_small(group, tmp_path, wanted):
+def test_a_control_group_is_never_too_small(group, tmp_path, fields):
     """24 heavy requests at once. Each is answered or refused with a reason; the kernel ends no process."""
     program = tmp_path / "headscope"
     program.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec "{HEADSCOPE}" "$@"\n', encoding="ascii")
     program.chmod(0o755)
     server = Server("--workers", str(WORKERS), program=program)
     text = "war and peace the old bridge closed " * 100
-    answers = Clients(server, [("POST", "/analyze", json.dumps({**wanted, "text": f"{i} {text}"})) for i in range(24)]).join()
+    answers = Clients(server, [("POST", "/analyze", json.dumps({**fields, "text": f"{i} {text}"})) for i in range(24)]).join()
     for answer in answers:
         body = answer.json()
         assert answer.status in (200, 422, 503), body
-        assert len(body["tokens"]) == wanted["max_tokens"] if answer.status == 200 else body["detail"]
+        assert len(body["tokens"]) == fields["max_tokens"] if answer.status == 200 else body["detail"]
     assert "oom_kill 0\n" in (group / "memory.oom_control").read_text(encoding="ascii")
     assert server.post("/analyze", {"text": "hello"}).status == 200
     assert server.stop() == 0

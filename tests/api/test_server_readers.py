@@ -44,7 +44,7 @@ def test_a_steady_reader_of_lines_gets_them_all(start_server):
 
 
 def watched(server, run):
-    """A client that watches a run and was told of it once."""
+    """A client that watches a run and got one event of it."""
     client = server.socket()
     client.sendall(b"GET /corpora/%s/events HTTP/1.1\r\nHost: x\r\n\r\n" % run.encode())
     data = b""
@@ -54,7 +54,7 @@ def watched(server, run):
 
 
 def test_a_client_that_stops_watching_a_run_leaves_its_place(start_server, tmp_path):
-    """At once, not when it would be told something again. One that stays shows when that is: it watches for longer."""
+    """At once, not with the next event. A client that stays shows when that comes: it watches for longer."""
     server = start_server("--state", str(tmp_path))
     text = b"the war, the last war of the old bridge. " * 12 + b"\n"
     _, waiting = [server.request("POST", "/corpora", text * n, {"Content-Type": "text/plain"}).json()["id"]

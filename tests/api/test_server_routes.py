@@ -170,7 +170,7 @@ def test_hashed_assets_are_immutable(server):
         assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
 
 
-def test_viewer_files_are_compressed_when_wanted(server):
+def test_viewer_files_are_compressed_for_clients_that_accept_it(server):
     for path in viewer_paths(server):
         plain, packed = server.get(path), server.get(path, {"Accept-Encoding": "br, gzip;q=0.5"})
         assert "Content-Encoding" not in plain.headers

@@ -188,7 +188,7 @@ def test_cut_texts_and_masked_special_tokens(server, treebank, tmp_path):
     assert_counts(masked, expected)
 
 
-def test_sentences_without_their_words_are_told(tmp_path):
+def test_sentences_without_their_words_are_reported(tmp_path):
     row = "\t".join
     good = "\n".join([row(["1", "Dogs", *"____", "2", "nsubj", *"__"]), row(["2", "bark", *"____", "0", "root", *"__"])])
     (tmp_path / "few.conllu").write_text(f"# text = Cats sleep\n{good}\n\n# text = Dogs bark\n{good}\n\n# text = Quiet .\n# no words\n")

@@ -1,11 +1,11 @@
 /* load.c - clients that ask as fast as they are answered: load PORT PATH CLIENTS SECONDS [BODIES [RATE]]
  *
  * Each of CLIENTS connections to 127.0.0.1 sends a request, reads the answer, sends the next. BODIES is a
- * file with a JSON body a line, taken in turn; without it the requests are GET. With RATE requests are sent
- * at so many a second, whether or not others were answered, by a client that waits for no answer; those for
- * which there was none are `unsent`. The first fifth of the time warms up and is not counted. One thread and
- * one epoll, so that little is taken from the server that shares the machine; `own_cpu` tells how much of one
- * core it was. Prints one line of JSON. */
+ * file with a JSON body a line, taken in turn; without it the requests are GET. With RATE, so many requests
+ * are sent each second, whether or not others were answered. A client that waits for no answer sends them.
+ * Requests for which no client was free are `unsent`. The first fifth of the time warms up and is not
+ * counted. One thread and one epoll, so that little is taken from the server that shares the machine;
+ * `own_cpu` tells how much of one core it was. Prints one line of JSON. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -105,11 +105,11 @@ def main():
         taken = probe(port, end)
         writer.join()
         after = lag(port)
-        told = json.loads(clients.communicate()[0])
+        report = json.loads(clients.communicate()[0])
         server.terminate()
         code = server.wait()
-    print(f"can be answered: {able['per_second']:.0f}/s; sent {rate:.0f}/s: answered {told['per_second'] - told['failures'] / args.seconds:.0f}/s, "
-          f"refused {told['failures'] / args.seconds:.0f}/s, not sent {told['unsent'] / args.seconds:.0f}/s; clients took {told['own_cpu']:.0%} of a core")
+    print(f"can be answered: {able['per_second']:.0f}/s; sent {rate:.0f}/s: answered {report['per_second'] - report['failures'] / args.seconds:.0f}/s, "
+          f"refused {report['failures'] / args.seconds:.0f}/s, not sent {report['unsent'] / args.seconds:.0f}/s; clients took {report['own_cpu']:.0%} of a core")
     for name, values in (("at rest", idle), ("overloaded", taken)):
         print(f"/health {name}: p50 {statistics.median(values):.1f} ms, p99 {values[int(0.99 * len(values))]:.1f} ms, most {values[-1]:.1f} ms of {len(values)}")
     print("loop lag, up to s:", {bound: after[bound] - before[bound] for bound in after}, counts)

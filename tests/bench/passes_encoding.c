@@ -1,8 +1,8 @@
 /* passes_encoding.c - answers of every format beside a copy of the same bytes into memory of its own.
  *
- * All heads, attentions and similarities of one text; every layer, but for gzip the last one only: answers
- * that would take longer to compress than they took to compute are not compressed. The head cache has the
- * heads after the first request, so that those measured do nothing but encode. */
+ * All heads, attentions and similarities of one text, in every layer. gzip has the last layer only, because
+ * answers that take longer to compress than to compute are not compressed. The head cache has the heads after
+ * the first request, so that those measured do nothing but encode. */
 #include "tests/bench/passes.h"
 
 #include <stdio.h>

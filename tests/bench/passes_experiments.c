@@ -72,14 +72,14 @@ static hs_status effects(const experiment *e, hs_error *err)
 {
     const hs_shape *shape = hs_engine_shape(e->engine);
     const hs_sequence baseline = {.ids = e->ids, .n_tokens = e->T, .capture = e->baseline};
-    const hs_effects_options wanted = {.baseline = &baseline,
-                                       .layers = e->layers,
-                                       .heads = e->heads,
-                                       .n_layers = shape->n_layers,
-                                       .n_heads = shape->n_heads,
-                                       .mask_id = -1};
+    const hs_effects_options options = {.baseline = &baseline,
+                                        .layers = e->layers,
+                                        .heads = e->heads,
+                                        .n_layers = shape->n_layers,
+                                        .n_heads = shape->n_heads,
+                                        .mask_id = -1};
     hs_effect *ret = malloc(shape->n_layers * shape->n_heads * sizeof *ret);
-    const hs_status st = ret ? hs_effects_compute(e->engine, e->ws, &wanted, &(hs_run_control){0}, ret, err)
+    const hs_status st = ret ? hs_effects_compute(e->engine, e->ws, &options, &(hs_run_control){0}, ret, err)
                              : hs_fail(err, HS_NO_MEMORY, "no memory for effects");
     free(ret);
     return st;

@@ -1,7 +1,7 @@
 """Plots the cost of a text against its length, on one core: python3 tests/bench/plot.py build/bench.json OUT.svg
 
-Points are measured on the random BERT-base. The line is their floor, operations over peak; the dashed line the part
-of it that is linear in T, the matrix products with weights: what lies between the two is quadratic.
+Points are measured on the random BERT-base. The line is their floor, operations over peak. The dashed line is the part
+of it that is linear in T, the GEMMs with weights. The rest is quadratic.
 """
 import json
 import sys

@@ -1,9 +1,8 @@
 """Compares bf16 and int8 with fp32: python3 tests/bench/precision.py build/headscope
 
-Attention maps, normalised similarities N = S / max, and the pairs with N >= 0.3, over every layer and head of some
-texts, of the built-in model and of the random BERT-base: in bf16, in int8, and as ONNX Runtime computes in int8 with
-scales for whole tensors (peers/onnx_graph.py), where npm has installed it (`make bench-peers`).
-"""
+Compares attention maps, normalised similarities N = S / max, and the pairs with N >= 0.3, over every layer and head of
+some texts. The models are the built-in one and the random BERT-base. With ONNX Runtime (`make bench-peers` installs
+it), also compares its int8, which has scales for whole tensors (peers/onnx_graph.py). """
 import argparse
 import io
 import json

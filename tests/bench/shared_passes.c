@@ -1,8 +1,8 @@
 /* shared_passes.c - what texts of one length gain by sharing passes: shared_passes CHECKPOINT WORKERS ROUNDS
- * TOKENS. Each worker computes the same sixteen texts one by one, two in a pass, four, eight and sixteen;
- * all keep attentions and similarities and find the pairs, as a request does. The ways take turns within a
- * round, all workers in step. A gain is the time of the texts one by one over theirs in company, median over
- * rounds: by the clock, and by CPU time, which others on the machine stretch less. */
+ * TOKENS. Each worker computes the same sixteen texts one by one, two in a pass, four, eight and sixteen. All
+ * keep attentions and similarities and find the pairs, as a request does. The ways take turns within a round,
+ * all workers in step. A gain is the time of the texts one by one over their time in shared passes, median
+ * over rounds. It is given by the clock and by CPU time, which depends less on other programs. */
 #include "engine/analysis/analysis.h"
 #include "engine/engine.h"
 #include "model/model.h"

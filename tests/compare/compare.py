@@ -4,11 +4,11 @@
     python3 tests/compare/compare.py OLD NEW [--models mini,distilbert] [--keep DIR]
     python3 tests/compare/compare.py OLD NEW --time [--alternations 9] [--base DIR]
 
-The first form asks both the same of the built-in model and of random checkpoints of odd shapes
-(tests/reference/checkpoint.py): every output of several texts in every format, options one by one, refusals,
-tokens, models, other backends, and corpus runs. Numbers are compared as they are spelled and arrays byte for byte;
-VOLATILE lists what may differ, ADDED what the new one may say beside what the old one said. Every difference is
-printed; the exit status is 1 when there was one.
+The first form sends both the same requests, for the built-in model and for random checkpoints of odd shapes
+(tests/reference/checkpoint.py). They cover every output of several texts in every format, options one by one, refusals,
+tokens, models, other backends, and corpus runs. Numbers are compared as they are spelled and arrays byte for byte.
+VOLATILE lists fields that may differ, and ADDED fields that only the new build may have. Prints every difference, and
+exits with 1 if there is any.
 
 The second form, in timing.py, measures them alternating. Run by hand: it needs two builds.
 """

@@ -1,8 +1,8 @@
 """Compares the speed of two builds, with start-up and memory; see compare.py.
 
-The builds alternate, because the load of the machine changes: each alternation measures both, in turn first, and gives one
-ratio NEW / OLD; the median of the ratios is printed with its quartiles. Below 1 the new one is faster, or smaller. Beside
-the time on the clock stands the CPU time of the program, which neighbours disturb least.
+The builds alternate, because the load of the machine changes. Each alternation measures both, in turn first, and gives
+one ratio NEW / OLD. The median of the ratios is printed with its quartiles. Below 1 the new one is faster, or smaller.
+Beside the time on the clock stands the CPU time of the program, which neighbours disturb least.
 """
 import contextlib
 import itertools
@@ -22,7 +22,7 @@ from run import CORES, Server  # noqa: E402
 
 EVERYTHING = {"max_tokens": 128, "layers": "all", "outputs": ["pairs"], "max_pairs": 10}
 MAPS = {"max_tokens": 128, "layers": "all", "outputs": ["attentions", "similarities"]}
-# name, what is asked, query
+# name, path and body, query
 WORK = [("analysis", EVERYTHING, ""), ("maps, JSON", MAPS, ""), ("maps, npz", MAPS, "?format=npz")]
 
 
@@ -66,12 +66,12 @@ def compare_work(binaries, name, model, cores, alternations):
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(Server(binary, model, cores, "--cache", "0")) for binary in binaries]
         words = texts.make(alternations + 1, 128)
-        for work, *asked in WORK:
+        for work, *request in WORK:
             for server in servers:
-                take(server, *asked, words[-1], 1)
+                take(server, *request, words[-1], 1)
             left = [iter(words), iter(words)]
             alternate(f"{name}, {len(cores)} cores, {work}", alternations,
-                      lambda side: take(servers[side], *asked, next(left[side]), times))
+                      lambda side: take(servers[side], *request, next(left[side]), times))
         most = [server.memory("VmHWM") / 1e6 for server in servers]
         tell(f"{name}, {len(cores)} cores, most memory", "MB", [most] * 2)
 

@@ -27,12 +27,12 @@ static atomic_long calls;
 /* True with errno when this call of the group is the one. */
 static bool fails(const char *group)
 {
-    const char *wanted = getenv("FAILING_CALL"), *seen = getenv("FAILING_CALL_SEEN");
+    const char *chosen = getenv("FAILING_CALL"), *seen = getenv("FAILING_CALL_SEEN");
     const size_t n = strlen(group);
     char *rest;
-    if (!wanted || strncmp(wanted, group, n) != 0 || wanted[n] != ':')
+    if (!chosen || strncmp(chosen, group, n) != 0 || chosen[n] != ':')
         return false;
-    if (atomic_fetch_add(&calls, 1) != strtol(wanted + n + 1, &rest, 10))
+    if (atomic_fetch_add(&calls, 1) != strtol(chosen + n + 1, &rest, 10))
         return false;
     if (seen)
         syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, seen, O_CREAT | O_WRONLY, 0600));

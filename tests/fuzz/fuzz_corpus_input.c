@@ -51,18 +51,18 @@ static void line_read(const hs__record *line, const char *field)
     hs__record_text_finish(&value);
 }
 
-static hs_status all_read(const char *path, const hs__input_format *told, hs__stream_place *ret_place)
+static hs_status all_read(const char *path, const hs__input_format *settings, hs__stream_place *ret_place)
 {
     hs__record_stream *input;
     hs__record line;
     hs_error err = {0};
     uint64_t last = 0, number = 0;
-    require(hs__record_stream_open(&path, 1, told, NULL, &input, &err) == HS_OK);
+    require(hs__record_stream_open(&path, 1, settings, NULL, &input, &err) == HS_OK);
     hs_status st;
     while (!(st = hs__record_stream_next(input, &line, &err)) && line.bytes) {
         require(line.line >= last && line.number == number++);
         last = line.line;
-        line_read(&line, told->field);
+        line_read(&line, settings->field);
     }
     require(st == err.status && (st != HS_OK) == (*err.text != '\0'));
     hs__record_stream_place(input, ret_place);
@@ -73,7 +73,7 @@ static hs_status all_read(const char *path, const hs__input_format *told, hs__st
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    hs__input_format told = {0};
+    hs__input_format settings = {0};
     hs__stream_place first, second;
     hs__text_format format;
     bool packed;
@@ -81,15 +81,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int fd = memfd_create("texts", MFD_CLOEXEC);
     if (!size || fd < 0)
         return 0;
-    told.format = (hs__text_format)(data[0] % HS__FORMATS);
-    snprintf(told.field, sizeof told.field, "%s", data[0] & 0x80 ? "a.b" : "");
+    settings.format = (hs__text_format)(data[0] % HS__FORMATS);
+    snprintf(settings.field, sizeof settings.field, "%s", data[0] & 0x80 ? "a.b" : "");
     require(write(fd, data + 1, size - 1) == (ssize_t)(size - 1));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    const hs_status st = all_read(path, &told, &first);
-    require(all_read(path, &told, &second) == st);
+    const hs_status st = all_read(path, &settings, &first);
+    require(all_read(path, &settings, &second) == st);
     require(st || (first.n_bytes == second.n_bytes && strcmp(first.sha256, second.sha256) == 0));
     hs_error err = {0};
-    require(hs__record_stream_check(path, &told, &format, &packed, &err) == err.status);
+    require(hs__record_stream_check(path, &settings, &format, &packed, &err) == err.status);
     close(fd);
     return 0;
 }

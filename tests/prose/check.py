@@ -1,11 +1,12 @@
-"""Checks the prose of the project: spelling with codespell, and the phrases of phrases.txt.
+"""Checks the prose of the project: spelling, the phrases of phrases.txt, the length of sentences, and names.
 
     python3 tests/prose/check.py [FILE...]
 
-Reads documents, comments and docstrings. Without FILEs it reads every document and source. codespell is
-optional: from the PATH, or from a virtual environment in build/prose that has it. Prints each finding as
-FILE:LINE, and exits with 1 if there is any.
+Reads documents, comments and docstrings, and the names in C and Python code. Without FILEs it reads every
+document and source. codespell is optional: from the PATH, or from a virtual environment in build/prose that
+has it. Prints each finding as FILE:LINE, and exits with 1 if there is any.
 """
+import inspect
 import re
 import shutil
 import subprocess
@@ -19,6 +20,12 @@ SKIPPED = {"build", "node_modules", "__pycache__"}
 SUFFIXES = {".md", ".c", ".h", ".py", ".ts", ".tsx", ".mjs"}
 COMMENT = re.compile(r"/\*.*?\*/|(?:^[ \t]*//[^\n]*\n?)+|//[^\n]*", re.DOTALL | re.MULTILINE)
 DOCSTRING = re.compile(r'""".*?"""|(?:^[ \t]*#[^\n]*\n?)+', re.DOTALL | re.MULTILINE)
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
+NAME = re.compile(r"(?<![A-Za-z])(?:\w+_)?(?:asked|told|wanted|habits?)(?:_\w+)?\b")
+LAID_OUT = re.compile(r"\S {2,}\S|^ {2,}")  # columns, or deeper than the comment
+CODE = re.compile("^    ")
+ITEM = re.compile(r"(?:[-*] |\d+\. |#|>)")
+WORDS_MAX = 30
 CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -36,24 +43,63 @@ def files(names):
     return sorted(path for path in found if path.suffix in SUFFIXES and not SKIPPED & set(path.relative_to(ROOT).parts))
 
 
-def passages(path):
-    """(line, text) of each comment, docstring or paragraph; text is on one line, without comment marks."""
+def marks_off(raw, suffix):
+    """The lines of a comment or docstring without their marks, as far to the left as they belong."""
+    if suffix == ".py" and raw.startswith('"""'):
+        return inspect.cleandoc(raw.strip('"')).splitlines()
+    return [re.sub(r"^[ \t]*(?:/\*+|\*(?!/)|//+|#)[ \t]?|\*/", "", line) for line in raw.splitlines()]
+
+
+def blocks(path):
+    """(line, lines without marks) of each comment, docstring or document."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
-        text = CODE_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text)
-        yield from ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+        yield 1, CODE_BLOCK.sub(lambda found: "\n" * found[0].count("\n"), text).splitlines()
         return
     for found in (DOCSTRING if path.suffix == ".py" else COMMENT).finditer(text):
-        plain = re.sub(r'(?m)^[ \t]*(?:\*|//|#)?[ \t]?|/\*|\*/|"""', " ", found[0])
-        yield text.count("\n", 0, found.start()) + 1, re.sub(r"\s+", " ", plain).strip()
+        yield text.count("\n", 0, found.start()) + 1, marks_off(found[0], path.suffix)
+
+
+def passages(path):
+    """(line, text) of each paragraph, item of a list or part of a cell. Leaves out code, and tables of comments."""
+    for first, lines in blocks(path):
+        start, words = first, []
+        for number, line in enumerate([*lines, ""], first):
+            cells = line.strip("| ").split(" | ") if path.suffix == ".md" and line.startswith("|") else []
+            apart = not line.strip() or cells or (CODE if path.suffix == ".md" else LAID_OUT).search(line)
+            if (apart or ITEM.match(line.strip())) and words:
+                yield start, " ".join(words)
+                words = []
+            yield from ((number, part) for cell in cells for part in cell.split("; "))
+            if not apart:
+                start = start if words else number
+                words.append(line.strip())
+
+
+def sentences(text):
+    return re.split(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<! al\.)(?<!vs\.)[\"')*`\]]* +|(?<=:) +(?=[A-Z\"`*])", text)
+
+
+def names(path):
+    """(line, name) of each name in the code that phrases.txt has no use for."""
+    code = path.read_text(encoding="utf-8")
+    for pattern in (DOCSTRING if path.suffix == ".py" else COMMENT, STRING):
+        code = pattern.sub(lambda found: "\n" * found[0].count("\n"), code)
+    for number, line in enumerate(code.splitlines(), 1):
+        yield from ((number, found[0]) for found in NAME.finditer(line))
 
 
 def findings(path, rules):
     for line, text in passages(path):
-        for sentence in re.split(r"(?<=[.!?:]) +(?=[A-Z\"`*])", text):
+        for sentence in sentences(text):
+            length = len([word for word in sentence.split() if re.search("[A-Za-z]{2}|^[aAI]$", word)])
+            if length > WORDS_MAX:
+                yield f"{path.relative_to(ROOT)}:{line}: {length} words: split the sentence: {sentence[:60]}"
             for pattern, better in rules:
                 if found := pattern.search(sentence.lstrip('*-"` ')):
                     yield f"{path.relative_to(ROOT)}:{line}: '{found[0]}': {better}"
+    if path.suffix in {".c", ".h", ".py"}:
+        yield from (f"{path.relative_to(ROOT)}:{line}: the name '{name}': say request, options or expected" for line, name in names(path))
 
 
 def spelling(paths):

@@ -4,9 +4,9 @@
     c.add(number, ids, special, attentions, similarities)     [l][h][T][T] each
     c.arrays["repeated"], c.near["repeated"]
 
-A count is a product of E with a matrix of what the pairs are. `near` holds, under the same names and over an
-array's leading axes, how far the rest of it may differ in all because elements lie within 1e-5 of a threshold or
-of a bin's edge.
+A count is a product of E with a matrix of what the pairs are. `near` has the same names, and an array's leading axes.
+It holds how far the rest of the array may differ in all, because elements lie within 1e-5 of a threshold or of a bin's
+edge.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""DeBERTa-v2 and v3 (He et al. 2021; He et al. 2023): scores are the sum of three maps, content with content, content
-with position and position with content, where a position is the bucket of the distance between two tokens."""
+"""DeBERTa-v2 and v3 (He et al. 2021; He et al. 2023). Scores are the sum of three maps: content with content, content
+with position and position with content. A position is the bucket of the distance between two tokens."""
 
 import math
 

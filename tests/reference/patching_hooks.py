@@ -3,11 +3,11 @@
 
     HEADSCOPE=build/headscope DIR/bin/python tests/reference/patching_hooks.py
 
-A tiny checkpoint of each family gets the values of another text: heads' outputs at some positions, and the hidden
+A tiny checkpoint of each family gets values of another text. These are heads' outputs at some positions, and the hidden
 state after the embeddings, an inner layer and the last layer. Prints the largest differences of maps, and of hidden
 states as a part of their maximum. A language model then gets each head's output alone and each state at each position
-alone: prints the largest differences of what the target recovers, as a part of the maximum. Ends with 1 if a
-difference is over 1e-5, with 77 if torch or transformers is not installed.
+alone. Prints the largest differences of the recovered fractions, over the maximum. Ends with 1 if a difference is over
+1e-5, with 77 if torch or transformers is not installed.
 """
 import json
 import os

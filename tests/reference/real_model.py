@@ -2,9 +2,9 @@
 
     python3 tests/reference/real_model.py build/headscope MODEL_DIR TEXTS.jsonl [N]
 
-Needs torch and transformers, in a virtual environment say; prints their versions and, of N texts (20) cut at 128 and at
-256 tokens, the largest difference of any head's attention map and of any hidden state, over its maximum. Exits 1
-above 1e-5, or when a token differs.
+Needs torch and transformers, for example in a virtual environment, and prints their versions. Compares N texts (20),
+cut at 128 and at 256 tokens. Prints the largest difference of any head's attention map and of any hidden state, over
+its maximum. Exits 1 above 1e-5, or when a token differs.
 """
 import itertools
 import json

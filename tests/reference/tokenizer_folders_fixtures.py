@@ -5,11 +5,11 @@ tests/unit/test_tokenizer_oracle.c replays it.
     /tmp/oracle/bin/pip install transformers==4.57.1 tokenizers==0.22.1 sentencepiece==0.2.3 protobuf
     CORPUS=../shared/corpus/wiki-1.jsonl.xz /tmp/oracle/bin/python tests/reference/tokenizer_folders_fixtures.py
 
-Trains small vocabularies on the corpus's first texts, saves them as folders of every class of tokenizer in the
-form they had before tokenizer.json, and asks transformers what it converts them to. ESM's tokenizer is Python: its
-ids are compared with those of a pipeline that says the same, whose offsets are taken. This version of tokenizers
-differs from the 0.23.2 of the other oracles in truncation, in young letters' lower case and in some grapheme
-clusters, which are not in the cases.
+Trains small vocabularies on the corpus's first texts. Saves them as folders of every class of tokenizer, in the form
+from before tokenizer.json. Records the conversions of transformers. ESM's tokenizer is Python: its ids are compared
+with those of a pipeline that says the same, whose offsets are taken. This version of tokenizers differs from the 0.23.2
+of the other oracles in truncation, in young letters' lower case and in some grapheme clusters, which are not in the
+cases.
 
 Writes tests/unit/tokenizer_folders_oracle.xz, all numbers little-endian, a text being its length in bytes (u32) and
 its bytes:

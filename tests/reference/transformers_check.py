@@ -5,10 +5,10 @@
     HEADSCOPE=build/headscope DIR/bin/python tests/reference/transformers_check.py [FAMILY...]
 
 Every random checkpoint of every family is opened by AutoModel, in the layout it has, and by the program; the
-program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote, also
-with every head for classes, answers and next sentences that transformers has for it, and the loss of causal ones.
-Prints the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their maximum.
-Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
+program's token ids go through both. So do checkpoints of every supported model_type that save_pretrained wrote. They
+include every head for classes, answers and next sentences that transformers has, and the loss of causal models. Prints
+the versions and the largest differences, of maps as they are and of hidden states and logits as a part of their
+maximum. Ends with 1 if one is over 1e-5, with 77 if torch or transformers is not installed.
 
 --saved checks only the checkpoints of save_pretrained; tests/api/test_transformers.py runs that.
 """

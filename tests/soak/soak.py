@@ -109,7 +109,7 @@ class Load:
         self.port, self.end, self.rng = port, end, random.Random(seed)
         self.counts, self.faults = collections.Counter(), []
         self.held_up = -PATIENCE  # when these clients themselves last got no turn for a second
-        self.runs, self.doubtful = [], set()  # acknowledged; those whose deletion was asked for and not answered
+        self.runs, self.doubtful = [], set()  # acknowledged; those with an unanswered deletion
         self.kinds = {self.ask: 70, self.upload: 2, self.stall: 6, self.vanish: 8, self.read_slowly: 4, self.nonsense: 10}
 
     @contextlib.asynccontextmanager
@@ -362,32 +362,32 @@ def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def judge(samples, told, before, after, runs, runs_again, code):
+def judge(samples, report, before, after, runs, runs_again, code):
     late = samples[len(samples) // 4:]
     grown = {name: rise(late, name) for name in ("rss", "own_descriptors")}
     middle = statistics.median(s["rss"] for s in late)
     judged = STRICT and samples[-1]["at"] > 60 * MINUTES_LEAST - 10
-    lost = [run for run in told["runs"] if runs.get(run, {}).get("state") != "done"]
-    lost_again = [run for run in told["runs"] if runs_again.get(run, {}).get("state") != "done"]
+    lost = [run for run in report["runs"] if runs.get(run, {}).get("state") != "done"]
+    lost_again = [run for run in report["runs"] if runs_again.get(run, {}).get("state") != "done"]
     promises = {
-        "honest clients got answers or refusals": (not told["faults"], f"{len(told['faults'])} faults {told['faults'][:5]}"),
+        "honest clients got answers or refusals": (not report["faults"], f"{len(report['faults'])} faults {report['faults'][:5]}"),
         "memory does not grow": (not judged or grown["rss"] <= 0.05 * middle, f"{'' if judged else 'not judged: '}{grown['rss'] / 2**20:+.1f} MiB of {middle / 2**20:.1f}"),
         "descriptors do not grow": (not STRICT or grown["own_descriptors"] < 1, f"{grown['own_descriptors']:+.2f}"),
         "all descriptors are back": (after["process_open_fds"] <= before["process_open_fds"], f"{before['process_open_fds']:.0f}, then {after['process_open_fds']:.0f}"),
         "no byte is held": (after["headscope_held_bytes"] == 0, f"{after['headscope_held_bytes']:.0f}"),
         "nothing waits": (after["headscope_queue_depth"] == 0 and after["headscope_requests_in_flight"] == 1, f"{after['headscope_requests_in_flight'] - 1:.0f} under way"),
-        "every acknowledged run is done": (not lost and told["runs"], f"{len(told['runs'])} runs, missing {lost[:5]}"),
+        "every acknowledged run is done": (not lost and report["runs"], f"{len(report['runs'])} runs, missing {lost[:5]}"),
         "and after a restart": (not lost_again, f"missing {lost_again[:5]}"),
         "SIGTERM ends it with 0": (code == 0, f"{code}"),
     }
     return {name: {"kept": bool(kept), "seen": seen} for name, (kept, seen) in promises.items()}
 
 
-def summed_up(samples, told, promises):
+def summed_up(samples, report, promises):
     late = samples[len(samples) // 4:]
     lag = [1e3 * (b["lag"]["sum"] - a["lag"]["sum"]) / n for a, b in zip(late, late[1:]) if (n := b["lag"]["count"] - a["lag"]["count"])]
     seconds = samples[-1]["at"] - samples[0]["at"]
-    return {"minutes": seconds / 60, "cpu_share": (samples[-1]["cpu"] - samples[0]["cpu"]) / seconds, "counts": told["counts"],
+    return {"minutes": seconds / 60, "cpu_share": (samples[-1]["cpu"] - samples[0]["cpu"]) / seconds, "counts": report["counts"],
             "health_ms": {str(share): percentile([s["health_ms"] for s in late], share) for share in (0.5, 0.9, 0.99, 1)},
             "lag_ms": {str(share): percentile(lag, share) for share in (0.5, 0.9, 0.99, 1)},
             "rss_mib": {"median": statistics.median(s["rss"] for s in late) / 2**20, "most": max(s["rss"] for s in samples) / 2**20},
@@ -447,7 +447,7 @@ def main():
             if not clients.is_alive() and not ours.poll():
                 sys.exit("the clients broke down")
             time.sleep(max(0, start + len(samples) - time.monotonic()))
-        told = ours.recv()
+        report = ours.recv()
         clients.join()
         after, runs = server.at_rest(), server.runs()
         code = server.stop()
@@ -457,7 +457,7 @@ def main():
         log.seek(0)
         said = log.read()
     samples = [s for s in samples if s["at"] < 60 * options.minutes]
-    figures = summed_up(samples, told, judge(samples, told, before, after, runs, runs_again, code))
+    figures = summed_up(samples, report, judge(samples, report, before, after, runs, runs_again, code))
     if report := re.search(rb"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer)(?s:.{,6000})", said):
         figures["promises"]["no sanitizer's report"] = {"kept": False, "seen": report[0].decode(errors="replace")}
     if options.json:

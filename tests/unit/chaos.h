@@ -1,8 +1,8 @@
 /* chaos.h - makes one allocation after the other fail, to test what happens when memory runs out.
  *
  * The unit tests are linked with -Wl,--wrap for everything that hands out memory (see WRAPPED in the
- * Makefile), so every allocation of headscope and, once chaos_begin was called, of jansson passes through
- * here. Those inside other libraries do not.
+ * Makefile). So every allocation of headscope passes through here. Those of jansson do after chaos_begin.
+ * Those inside other libraries do not.
  *
  *     chaos_begin();
  *     size_t live = chaos_live();

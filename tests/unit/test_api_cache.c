@@ -26,7 +26,7 @@ static hs_capture *capture_of(hs_selection selection, size_t n_tokens)
     return capture;
 }
 
-/* A text of two tokens told apart by its number. */
+/* A text of two tokens distinguished by its number. */
 typedef struct text {
     int32_t ids[2];
     uint8_t types[2];

@@ -169,7 +169,7 @@ START_TEST(cancelled_requests_end_with_504)
 }
 END_TEST
 
-/* Told of progress: gives up after two layers. */
+/* Gets the progress: gives up after two layers. */
 typedef struct giving_up {
     atomic_int cancelled;
     size_t n_done;

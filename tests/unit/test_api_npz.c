@@ -77,7 +77,7 @@ START_TEST(numpy_reads_zip64)
 }
 END_TEST
 
-START_TEST(a_full_disk_is_told)
+START_TEST(a_full_disk_is_reported)
 {
     FILE *full = fopen("/dev/full", "w");
     ck_assert_ptr_nonnull(full);
@@ -99,7 +99,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_test(cases, numpy_reads_what_is_written);
     tcase_add_test(cases, numpy_reads_zip64);
-    tcase_add_test(cases, a_full_disk_is_told);
+    tcase_add_test(cases, a_full_disk_is_reported);
     Suite *suite = suite_create("api npz");
     suite_add_tcase(suite, cases);
     return tests_run(suite);

@@ -47,9 +47,9 @@ static void check_choices(const hs_field *field, json_t *list)
     ck_assert_msg(json_is_array(list), "%s has no enum", field->name);
     for (const char *choice = field->choices; choice; choice = strchr(choice, '|')) {
         choice += *choice == '|';
-        const char *told = json_string_value(json_array_get(list, i++));
+        const char *listed = json_string_value(json_array_get(list, i++));
         const size_t n = strcspn(choice, "|");
-        ck_assert_msg(told && strlen(told) == n && memcmp(told, choice, n) == 0, "%s: choice %zu",
+        ck_assert_msg(listed && strlen(listed) == n && memcmp(listed, choice, n) == 0, "%s: choice %zu",
                       field->name, i);
     }
     ck_assert_uint_eq(json_array_size(list), i);
@@ -109,12 +109,12 @@ static void check_field(const hs_field *field, json_t *schema)
 
 static void check_request(const char *schema, bool tokens_only)
 {
-    json_t *told = properties(schema), *value;
+    json_t *documented = properties(schema), *value;
     const char *name;
     for (size_t i = 0; hs_field_at(i); i++)
         if (hs_field_at(i)->tokenize || !tokens_only)
-            check_field(hs_field_at(i), member(told, hs_field_at(i)->name));
-    json_object_foreach(told, name, value)
+            check_field(hs_field_at(i), member(documented, hs_field_at(i)->name));
+    json_object_foreach(documented, name, value)
     {
         const hs_field *field = hs_field_find(name);
         ck_assert_msg(strcmp(name, "model") == 0 || (field && (field->tokenize || !tokens_only)),

@@ -226,8 +226,8 @@ static hs_response answer(hs_api *api, hs_api_worker *worker, size_t i)
     return response;
 }
 
-/* Checks the answer after a refused allocation: the right one, or a problem that blames us or says that the
- * body cannot be read (jansson calls a string that it could not allocate an invalid token). */
+/* Checks the answer after a refused allocation. It must be right, or a problem that blames the server or says
+ * that the body cannot be read. (jansson calls a string that it could not allocate an invalid token.) */
 static void check_answer(const hs_response *response, const hs_response *expected)
 {
     if (response->status == expected->status)

@@ -783,10 +783,11 @@ START_TEST(texts_that_do_not_fit_are_refused)
 }
 END_TEST
 
-static void assert_same_figure(float actual, float wanted)
+static void assert_same_figure(float actual, float correct)
 {
-    ck_assert_msg(isnan(wanted) ? isnan(actual) : fabsf(actual - wanted) <= 1e-5f * fmaxf(1, fabsf(wanted)),
-                  "%.9g != %.9g", (double)actual, (double)wanted);
+    ck_assert_msg(isnan(correct) ? isnan(actual)
+                                 : fabsf(actual - correct) <= 1e-5f * fmaxf(1, fabsf(correct)),
+                  "%.9g != %.9g", (double)actual, (double)correct);
 }
 
 /* The figures of a batch are those of each head's summary. */
@@ -873,9 +874,9 @@ END_TEST
 
 /* ---- figures ---- */
 
-static void assert_near(double actual, double wanted)
+static void assert_near(double actual, double correct)
 {
-    ck_assert_msg(fabs(actual - wanted) <= 1e-9 * fmax(1, fabs(wanted)), "%.12g != %.12g", actual, wanted);
+    ck_assert_msg(fabs(actual - correct) <= 1e-9 * fmax(1, fabs(correct)), "%.12g != %.12g", actual, correct);
 }
 
 START_TEST(figures_follow_from_the_arrays)

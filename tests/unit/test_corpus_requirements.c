@@ -145,7 +145,7 @@ START_TEST(workers_are_as_many_as_memory_is_enough_for)
 }
 END_TEST
 
-START_TEST(what_is_left_is_told_at_the_pace_of_this_session)
+START_TEST(the_time_left_follows_the_pace_of_this_session)
 {
     hs__corpus_progress p = {.seconds = 10, .share_before = 0.9, .share = 0.95};
     ck_assert_double_eq_tol(hs__corpus_seconds_left(&p), 10, 1e-6);
@@ -167,7 +167,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, a_run_takes_no_more_than_it_is_said_to_need, 0,
                         (int)(sizeof sizes / sizeof *sizes));
-    tcase_add_test(tests, what_is_left_is_told_at_the_pace_of_this_session);
+    tcase_add_test(tests, the_time_left_follows_the_pace_of_this_session);
     tcase_add_test(tests, a_wide_window_needs_memory_for_a_map_of_it);
     tcase_add_test(tests, workers_are_as_many_as_memory_is_enough_for);
     suite_add_tcase(suite, tests);

@@ -809,15 +809,15 @@ static void company_task(void *context, size_t index, size_t slot)
 /* On a thread of its own: being nice cannot be undone. */
 static void *nice_main(void *unused)
 {
-    const int before = getpriority(PRIO_PROCESS, 0), wanted = before + 3 < 19 ? before + 3 : 19;
+    const int before = getpriority(PRIO_PROCESS, 0), raised = before + 3 < 19 ? before + 3 : 19;
     company c = {0};
     hs__team team;
-    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, wanted), 0);
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, raised), 0);
     hs__team_start(&team, runtime, 2);
     hs__team_share(&team, 2, company_task, &c);
     hs__team_finish(&team);
-    ck_assert_int_eq(atomic_load(&c.niceness[0]), wanted);
-    ck_assert_int_eq(atomic_load(&c.niceness[1]), wanted);
+    ck_assert_int_eq(atomic_load(&c.niceness[0]), raised);
+    ck_assert_int_eq(atomic_load(&c.niceness[1]), raised);
     return unused;
 }
 

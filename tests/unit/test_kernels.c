@@ -445,8 +445,8 @@ START_TEST(bias_is_added_to_every_row)
 }
 END_TEST
 
-/* Rows of the table for distances -(n - 1) .. n - 1: every distance has its own up to `near`, beyond it each
- * `step` share one, or a row is left out at each where step is 0. */
+/* Rows of the table for distances -(n - 1) .. n - 1. Up to `near` every distance has its own row. Beyond it,
+ * `step` distances share one; with step 0, each leaves a row out. */
 static int32_t *make_rows(size_t n, int32_t near, int32_t step)
 {
     int32_t *rows = malloc((2 * n - 1) * sizeof *rows);

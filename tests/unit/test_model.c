@@ -434,7 +434,7 @@ END_TEST
 /* ---- the whole ---- */
 
 /* Computes the SHA-256 of files, one after another, with sha256sum. */
-static void sha256_told(const char *files, char ret_hex[HS_SHA256_HEX])
+static void sha256_print(const char *files, char ret_hex[HS_SHA256_HEX])
 {
     char command[256];
     snprintf(command, sizeof command, "cat %s | sha256sum", files);
@@ -462,7 +462,7 @@ START_TEST(embedded_model_is_the_one_in_the_tree)
     ck_assert_uint_eq(shape->n_layers, 12);
     ck_assert_uint_eq(shape->n_heads, 12);
     ck_assert_uint_eq(shape->hidden, 144);
-    sha256_told("model/mini/model.safetensors", mini_sha256);
+    sha256_print("model/mini/model.safetensors", mini_sha256);
     pthread_t threads[4];
     for (size_t i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_sha256, model), 0);
@@ -481,7 +481,7 @@ START_TEST(sha256_of_shards_is_that_of_their_concatenation)
     char shards[128], expected[HS_SHA256_HEX], hex[HS_SHA256_HEX];
     checkpoint_write(&(checkpoint){.n_shards = 3}, dir);
     path_of("model-*.safetensors", shards);
-    sha256_told(shards, expected);
+    sha256_print(shards, expected);
     hs_model *model = open_checked();
     hs_model_sha256(model, hex);
     ck_assert_str_eq(hex, expected);
@@ -505,8 +505,8 @@ START_TEST(sha256_of_a_file_truncated_meanwhile_is_empty)
 END_TEST
 
 /* jansson calls a string that it could not allocate an invalid token, so a refusal may also look like
- * HS_BAD_MODEL; and where its buffer for a token cannot grow it goes on with what is there, so that in names
- * which nobody asks for (config.json is read twice) few go unnoticed. */
+ * HS_BAD_MODEL. If its buffer for a token cannot grow, it continues with a shorter name. Few such names go
+ * unnoticed, because config.json is read twice. */
 #define UNNOTICED_MAX 16
 
 START_TEST(open_survives_every_refused_allocation)

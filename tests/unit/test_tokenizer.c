@@ -232,7 +232,7 @@ START_TEST(looks_up_tokens)
 END_TEST
 
 /* By the special token or the text, with the mark of a space or without; not by what stands in a word. */
-START_TEST(roles_are_told_by_texts)
+START_TEST(texts_determine_roles)
 {
     static const struct {
         const char *token;
@@ -742,7 +742,7 @@ int main(void)
     tcase_add_test(encoding, room_for_the_special_tokens_is_needed);
     tcase_add_test(encoding, nul_is_a_character_that_vanishes);
     tcase_add_test(encoding, looks_up_tokens);
-    tcase_add_test(encoding, roles_are_told_by_texts);
+    tcase_add_test(encoding, texts_determine_roles);
     suite_add_tcase(suite, encoding);
     TCase *reading = tcase_create("files");
     tcase_add_loop_test(reading, reads_vocab_txt_and_config, 0, COUNT(files));

@@ -51,7 +51,7 @@ class Tokens:
 
 
 class Figure:
-    """A figure of one text, drawn by the server. `data` are its bytes, SVG unless "pdf" was asked for."""
+    """A figure of one text, drawn by the server. `data` are its bytes, SVG unless the request says "pdf"."""
 
     def __init__(self, client: Client, request: Mapping[str, Any], format: str = "svg"):
         self._client = client

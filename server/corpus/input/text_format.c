@@ -71,7 +71,7 @@ static hs__text_format format_of_path(const char *path)
 typedef struct peek {
     const char *bytes;
     size_t n;
-    const char *field; /* wanted */
+    const char *field; /* of the text */
 } peek;
 
 /* Refuses files whose first bytes belong to no text. */

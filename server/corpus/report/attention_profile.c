@@ -41,7 +41,8 @@ static void layer_write(const hs__drawing *d, size_t l, FILE *out)
 
 void hs__attention_profile_write(const hs__drawing *d, FILE *out)
 {
-    fputs("<section id=\"habits\" aria-label=\"Habits\"><h2>Where heads attend</h2><p class=\"muted\">Shares "
+    fputs("<section id=\"profiles\" aria-label=\"Head profiles\"><h2>Where heads attend</h2><p "
+          "class=\"muted\">Shares "
           "of "
           "attention, means over texts; labels by Clark et al. (2019).</p>\n",
           out);

@@ -64,9 +64,9 @@ static bool wants(const hs__example_sample *sample, uint64_t number)
 bool hs__example_sample_wants(hs__example_sample *sample, uint64_t number)
 {
     pthread_mutex_lock(&sample->lock);
-    const bool wanted = wants(sample, number);
+    const bool is_sampled = wants(sample, number);
     pthread_mutex_unlock(&sample->lock);
-    return wanted;
+    return is_sampled;
 }
 
 void hs__example_sample_add(hs__example_sample *sample, hs__example *example)

@@ -1,8 +1,8 @@
 /* findings.c - the paper's claims, each beside what this run measured.
  *
- * The paper states most of them in words; the criterion that stands for a claim here is written beside it, so
- * that a reader can judge it as well as the model. Early, middle and last are layers 1, L / 2 and L - 1 of
- * those the run has, as in the paper's figures. */
+ * The paper states most of them in words. The criterion for a claim is written beside it, so a reader can
+ * judge it as well as the model. Early, middle and last are layers 1, L / 2 and L - 1 of those the run has,
+ * as in the paper's figures. */
 #include "server/corpus/report/report.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* one_text.h - the paper's figures 4, 5 and 9: maps and marked tokens of one text.
  *
- * The text is the first of the examples. A run analyses it at its end and keeps this as the member "one_text"
- * of report.json: {number, tokens, maps: [{kind, layer, head, values}], high: [tokens], heads: [{head, pairs:
+ * The text is the first of the examples. A run analyses it at its end. The member "one_text" of report.json
+ * has the result: {number, tokens, maps: [{kind, layer, head, values}], high: [tokens], heads: [{head, pairs:
  * [[i, j, N]]}]}. head is null for all heads of a layer. Runs of earlier versions lack it. */
 #pragma once
 

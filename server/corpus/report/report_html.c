@@ -149,7 +149,7 @@ static bool is_optional(const char *section)
 static void contents_write(const json_t *report, FILE *out)
 {
     static const char *const after[][2] = {{"heads", "Heads"},
-                                           {"habits", "Where heads attend"},
+                                           {"profiles", "Where heads attend"},
                                            {"syntax", "Heads and syntax"},
                                            {"labels", "Labelled texts"},
                                            {"examples", "Examples"}};

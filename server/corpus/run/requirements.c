@@ -128,7 +128,7 @@ hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *
     return HS_OK;
 }
 
-hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_wanted,
+hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_requested,
                                  size_t *ret_n, hs_error *err)
 {
     const uint64_t least = needs->memory + needs->memory_worker;
@@ -139,7 +139,7 @@ hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory,
             "max_tokens",
             (unsigned long long)(least / MB), (unsigned long long)(memory / MB));
     const uint64_t n = (memory - needs->memory) / needs->memory_worker;
-    *ret_n = n < n_wanted ? (size_t)n : n_wanted;
+    *ret_n = n < n_requested ? (size_t)n : n_requested;
     return HS_OK;
 }
 

@@ -18,10 +18,10 @@ typedef struct hs__requirements {
 HS_MUST_USE hs_status hs__requirements_measure(const hs__corpus_job *job, hs__requirements *ret_needs,
                                                hs_error *err);
 
-/* Sets *ret_n to the number of workers, at most n_wanted, that fit into memory bytes. HS_NO_MEMORY: not even
- * one. */
-HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory, size_t n_wanted,
-                                             size_t *ret_n, hs_error *err);
+/* Sets *ret_n to the number of workers, at most n_requested, that fit into memory bytes. HS_NO_MEMORY: not
+ * even one. */
+HS_MUST_USE hs_status hs__corpus_workers_fit(const hs__requirements *needs, uint64_t memory,
+                                             size_t n_requested, size_t *ret_n, hs_error *err);
 
 /* Return the bytes that a run may use now, and at most on this machine. A sixteenth is left to other
  * programs. */

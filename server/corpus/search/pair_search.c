@@ -1,5 +1,5 @@
-/* pair_search.c - reads the rows of one head and compares numbers only: names and tokens of the conditions
- * are looked up once, and texts are read for the pairs that are answered. */
+/* pair_search.c - reads the rows of one head and compares numbers only. It looks up names and tokens of the
+ * conditions once, and reads texts only for the pairs of the answer. */
 #include "server/corpus/search/pair_search.h"
 
 #include "model/architecture.h"

@@ -91,7 +91,7 @@ export class App {
     return this.known.of(overview, this.state, this.scores(overview));
   }
 
-  // Of causal models, and of others where a head's score is asked for.
+  // Of causal models, and of others if a head's score is requested.
   private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
     const { sort, tint, only } = this.state;
     if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;

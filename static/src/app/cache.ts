@@ -1,5 +1,5 @@
-// Answers by request: asked for while drawing, fetched once, dropped least recently used first. A request
-// still under way that nothing on screen wants any more is cancelled.
+// Answers by request: requested while drawing, fetched once, dropped least recently used first. A request still under
+// way that nothing on screen wants any more is cancelled.
 import { Problem, type Progress } from "./api";
 import type { Answer } from "./answer";
 import type { AnalyzeRequest } from "./requests";

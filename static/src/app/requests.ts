@@ -133,8 +133,8 @@ export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
   outputs: ["head_scores"],
 });
 
-// The effects of switching off each head of a layer, also on the prediction at a token or every [MASK] (null: the model
-// predicts nothing), and on what its own head says.
+// The effects of switching off each head of a layer. Includes the effect on the prediction at a token or every [MASK]
+// (null: the model predicts nothing), and on the result of its task head.
 export function effectsRequest(
   state: Asked,
   layer: number,

@@ -1,7 +1,7 @@
-// A token as people read it. Tokenizers write spaces and bytes in characters of their own: "Ġ" or "▁" for a space, and
-// byte-level ones every byte that is no printable Latin-1 as a letter from U+0100 on, so that "é" is "Ã©". The service
-// answers tokens so; here, and nowhere else, they become text, with a mark where a space is. A byte that is no whole
-// character is written out, ⟨E2⟩, until it meets the rest of it in a merged word.
+// A token as people read it. Tokenizers write spaces and bytes in characters of their own, such as "Ġ" or "▁" for a
+// space. Byte-level ones write every byte that is no printable Latin-1 as a letter from U+0100 on, so "é" is "Ã©". The
+// service answers tokens so; here, and nowhere else, they become text, with a mark where a space is. A byte that is no
+// whole character is written out, ⟨E2⟩, until it meets the rest of it in a merged word.
 import { tokenizerOf } from "./model-facts";
 
 const SPACE = "␣";

@@ -1,5 +1,5 @@
-// The change of a head's maps between two passes, over the entries of both: the norm of the difference over the norm
-// of the first (Frobenius, diagonals of S left out).
+// The change of a head's maps between two passes, over the entries of both. It is the norm of the difference over the
+// norm of the first (Frobenius, diagonals of S left out).
 
 // ‖S - S'‖ / ‖S‖ from the outputs: ⟨S, S'⟩ is ‖O'ᵀO‖², so no T x T array is made. Rows: those that correspond.
 export function similarityChange(

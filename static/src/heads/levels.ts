@@ -1,5 +1,5 @@
-// A head's figures at every threshold of the slider, counted in one sweep over its pairs from the strongest down:
-// a step of the slider is then a look into a table.
+// A head's figures at every threshold of the slider, counted in one sweep over its pairs from the strongest down. A
+// step of the slider then only reads a table.
 import type { Summary } from "../app/answer";
 
 const LEVELS = 100; // thresholds 0.00, 0.01 .. 1.00

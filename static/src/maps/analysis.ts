@@ -25,7 +25,7 @@ export const labelsOf = ({ labels, positions }: Axis, withPositions: boolean): r
 export interface Head {
   axis: Axis;
   attention: Float32Array; // [n][n]
-  weighted: Float32Array | null; // [n][n], attention weighed by norms, where it was asked for
+  weighted: Float32Array | null; // [n][n], attention weighed by norms, if requested
   similarity: Float32Array; // [n][n], diagonal 0
   own: Float32Array | null; // [n], the similarity's diagonal |O_i|^2; not known in the residual space
   normalized: Float32Array; // [n][n], diagonal 0

@@ -1,5 +1,5 @@
-// Colour maps. Every one rises (or falls) from 0 evenly in lightness, so it reads without colour vision and in
-// print; most exist for a light and a dark page, low values meeting the page.
+// Colour maps. Each rises (or falls) evenly in lightness from 0, so it reads without colour vision and in print. Most
+// exist for a light and a dark page; low values have the colour of the page.
 
 export const MAPS = ["ink", "viridis", "cividis", "grey"] as const;
 export type MapName = (typeof MAPS)[number];

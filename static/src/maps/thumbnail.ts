@@ -1,6 +1,6 @@
-// A head as a thumbnail: of each block of cells the value largest in size, so that a thin line survives; the square
-// root of attention and of S as a fraction of the head's largest |S|, the same for every head, so that faint structure
-// shows and heads compare.
+// A head as a thumbnail: of each block of cells the value largest in size, so that a thin line survives. It shows the
+// square root of attention, and of S as a fraction of the head's largest |S|. So faint structure shows, and heads can
+// be compared.
 import type { Answer } from "../app/answer";
 import { MIDDLE, type Lut } from "./colour";
 

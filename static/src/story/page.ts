@@ -1,5 +1,5 @@
-// A story as one HTML file that works offline: its slides, a script for the arrow keys, and the story itself, so that it can
-// be opened in the viewer again.
+// A story as one HTML file that works offline. It holds the slides, a script for the arrow keys, and the story itself,
+// which the viewer can open again.
 import { escapeBidi } from "../app/bidi";
 import { parseStory, type Step, type Story } from "./story";
 

@@ -2,9 +2,9 @@
 
     python3 onnx_graph.py CHECKPOINT OUT.onnx [int8]
 
-The graph is what a careful user would give ONNX Runtime: one product for query, key and value with the 1/sqrt(d)
-folded in, LayerNormalization and Gelu as single operators, no padding, batch of one. Protocol buffers are simple
-enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
+The graph is what a careful user would give ONNX Runtime. One product computes query, key and value with 1/sqrt(d)
+folded in. LayerNormalization and Gelu are single operators. There is no padding, and the batch is one. Protocol buffers
+are simple enough to be written here: a field is (number << 3 | kind), then a varint or a length and bytes.
 
 GPT-2's mask is made once for each text and added to the scores of every layer.
 

@@ -2,16 +2,17 @@
 
     make bench-peers        # or: peers.py ENGINE_PEER HEADSCOPE [--shapes base,minilm,gpt2] [--tokens 32,128,512] [--rounds 9]
 
-The checkpoints are random ones of the shapes in models.py; of GPT-2's only fp32 is compared with ONNX Runtime. Every program gets the same token ids, keeps all attentions and
-similarities, and is told how many threads to use, on as many cores as it is pinned to; what it keeps is compared, as
-two sums over all of it. Then rounds: in each, every program runs twice in a row at each length, one program after
-another, and the second run counts, so that all see the same machine with their own weights in the cache. A pause
-before lets the threads of the one before fall asleep. A ratio is the median over rounds of theirs / ours.
+The checkpoints are random ones of the shapes in models.py; of GPT-2's only fp32 is compared with ONNX Runtime. Every
+program gets the same token ids and keeps all attentions and similarities. It gets the number of threads, and is pinned
+to as many cores. The results are compared as two sums over all of them. Then rounds. In each, every program runs twice
+in a row at each length, one program after another. The second run counts, so all see the same machine with their own
+weights in the cache. A pause before lets the threads of the one before fall asleep. A ratio is the median over rounds
+of theirs / ours.
 
 Last the whole request, layers: "all" as JSON, against python_server.py, on texts never seen before.
 
-The protocol: a line "T" is answered with the milliseconds of a pass over T tokens with ids (7919 i + 13) mod 1000, a
-line "T check" with the sum of A squared and the sum of |S| off the diagonal.
+The protocol: a line "T" is answered with the milliseconds of a pass over T tokens with ids (7919 i + 13) mod 1000. A
+line "T check" is answered with the sum of A squared and the sum of |S| off the diagonal.
 """
 import argparse
 import json
@@ -153,7 +154,7 @@ def alike(ours, theirs):
 
 
 def measure_request(folder, args):
-    """The whole request over HTTP, all attentions and similarities as JSON, 128 tokens, each text asked for once."""
+    """The whole request over HTTP, all attentions and similarities as JSON, 128 tokens, each text once."""
     ours = subprocess.Popen([args.headscope, "serve", "--listen", "127.0.0.1:0", "--model", f"base={folder}"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     theirs = subprocess.Popen([sys.executable, "python_server.py", folder, str(len(CORES))], cwd=HERE,

@@ -220,7 +220,7 @@ function NoSecond() {
   );
 }
 
-// While the ranking is closed, nothing of the other side is asked for. Null if there is nothing to rank.
+// While the ranking is closed, nothing of the other side is requested. Null if there is nothing to rank.
 function rankedSides(
   app: App,
   { first, second }: Pair,

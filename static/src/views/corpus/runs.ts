@@ -1,4 +1,4 @@
-// The server's corpus runs, kept up to date while they are on screen, and the reports asked for.
+// The server's corpus runs, kept up to date while they are on screen, and the reports that were opened.
 import { isActive, listRuns, loadReport, loadRun, watchRun, type Report, type Run } from "./api";
 import { Problem } from "../../app/api";
 import { dateOfRun, nameOfRun } from "./names";

@@ -1,4 +1,4 @@
-// The effect of switching off each head alone, asked for one layer at a time. Rows are shown as soon as they are here,
+// The effect of switching off each head alone, requested one layer at a time. Rows are shown as soon as they are here,
 // and the rest can be cancelled.
 import type { Effect } from "../../../../build/openapi";
 import type { Answer, JsonAnswer } from "../../app/answer";

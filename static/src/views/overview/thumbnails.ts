@@ -141,7 +141,7 @@ export class Thumbnails {
     );
   }
 
-  // Milliseconds since the first thumbnails were asked for.
+  // Milliseconds since the first thumbnails were requested.
   private waited(answer: Answer): number {
     const now = performance.now();
     if (this.begun?.answer !== answer) {
