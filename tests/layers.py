@@ -242,21 +242,21 @@ def same_names(root):
 
 def calls(root, objects, texts):
     """path -> {path of the .c that defines what it uses}, and what is missing or older than its source."""
-    objects, missing = {}, []
+    by_object, missing = {}, []
     for path in (path for path in texts if not path.endswith(".h")):
         made = objects / Path(path).with_suffix(".o")
         if made.exists() and made.stat().st_mtime >= (root / path).stat().st_mtime:
-            objects[str(made)] = path
+            by_object[str(made)] = path
         else:
             missing.append(path)
-    listed = subprocess.run(["nm", "-A", "-g", "-P", *objects], capture_output=True, check=True, text=True).stdout \
-        if objects else ""
+    listed = subprocess.run(["nm", "-A", "-g", "-P", *by_object], capture_output=True, check=True, text=True).stdout \
+        if by_object else ""
     defined, used = {}, []
     for file, name, kind in re.findall(r"^(\S+): (\S+) (\w)", listed, re.M):
         if kind in "Uvw":
-            used.append((objects[file], name))
+            used.append((by_object[file], name))
         else:
-            defined[name] = objects[file]
+            defined[name] = by_object[file]
     edges = defaultdict(set)
     for path, name in used:
         if name in defined:
