@@ -4,7 +4,9 @@
 #include "server/base/cores.h"
 #include "server/base/printable.h"
 #include "server/commands/commands.h"
+#include "server/commands/compare_runs.h"
 #include "server/commands/corpus_paths.h"
+#include "server/corpus/report/comparison.h"
 #include "server/corpus/run/requirements.h"
 
 #include <errno.h>
@@ -37,7 +39,10 @@ typedef struct corpus_options {
 static const hs_option own_options[] = {
     {"output", 'o', "DIR", "folder for the checkpoint and the reports (required)", hs__set_string, AT(dir), 0,
      0, NULL},
-    {"model", 0, HS_MODEL_ARGUMENT, HS_MODEL_HELP, hs__set_model, AT(catalog), 0, 0, NULL},
+    {"model", 0, HS_MODEL_ARGUMENT,
+     "a folder, org/name of the hub, or " HS_EMBEDDED_NAME " (" HS_EMBEDDED_NAME
+     "); repeat it to compare several",
+     hs__add_model, AT(catalog), 0, 0, NULL},
     {"workers", 0, "N", "threads (one per core)", hs__set_count, AT(n_workers), 1, 1000, NULL},
     {"resume", 0, NULL, "continue the run in DIR", hs__set_count, AT(resume), 0, 1, NULL},
     {"shard", 0, "I/N", "count only shard I (from 0) of N; 'merge' joins shards", hs__set_string, AT(shard),
@@ -387,7 +392,9 @@ static int exit_code_of(const hs_command *command, hs_status st, const hs_error 
     return HS_EXIT_SIGNAL + atomic_load(&stop);
 }
 
-static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs)
+/* Runs one model: the only one of the options. */
+static int corpus_run(const hs_command *command, corpus_options *o, char *const *inputs, size_t n_inputs,
+                      size_t *ret_n_shards)
 {
     char dir[4096];
     hs_error err = {0};
@@ -414,11 +421,82 @@ static int corpus_run(const hs_command *command, corpus_options *o, char *const 
         st = job_run(o, &catalog, &job, &err);
     if (!st)
         outcome_print(&job, &t);
+    *ret_n_shards = job.n_shards;
     json_decref(t.bad);
     hs__corpus_settings_finish(&job.settings);
     hs__catalog_close(&catalog);
     hs_runtime_destroy(o->catalog.runtime);
     return exit_code_of(command, st, &err);
+}
+
+/* ---- several models ---- */
+
+/* Refuses names that cannot be folders of their own, and what only one run can use. */
+static int models_check(const hs_command *command, const corpus_options *o, char *const *inputs,
+                        size_t n_inputs)
+{
+    for (size_t i = 0; i < o->catalog.n_places; i++) {
+        const char *name = o->catalog.places[i].name;
+        if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            return hs__usage_error(command, "--model: '%s' cannot be a folder's name; use NAME=DIR", name);
+        if (hs__catalog_find(&o->catalog, name) < i)
+            return hs__usage_error(command, "--model: two models are called '%s'; give each a name, NAME=DIR",
+                                   name);
+    }
+    for (size_t i = 0; i < n_inputs; i++)
+        if (strcmp(inputs[i], "-") == 0)
+            return hs__usage_error(
+                command, "standard input can be read for one model only; write the texts to a file");
+    return o->pairs ? hs__usage_error(command, "--pairs writes one FILE: run each model by itself")
+                    : HS_EXIT_DONE;
+}
+
+/* Writes the comparison of the models' runs into their common folder. */
+static int models_compare(const hs_command *command, const corpus_options *o)
+{
+    char dirs[HS_CATALOG_MAX][4096];
+    const char *list[HS_CATALOG_MAX];
+    json_t *comparison = NULL;
+    hs_error err = {0};
+    for (size_t i = 0; i < o->catalog.n_places; i++) {
+        snprintf(dirs[i], sizeof dirs[i], "%s/%s", o->dir, o->catalog.places[i].name);
+        list[i] = dirs[i];
+    }
+    hs_status st = hs__folders_compare(list, o->catalog.n_places, &comparison, &err);
+    if (!st)
+        st = hs__comparison_write_all(comparison, o->dir, &err);
+    if (!st)
+        hs__comparison_warnings_print(comparison, command->name);
+    json_decref(comparison);
+    if (st)
+        return hs__command_failed(command, &err);
+    printf("%s/" HS__COMPARISON_HTML "\n", o->dir);
+    return HS_EXIT_DONE;
+}
+
+/* Runs the models one after the other, each in a folder of its own inside DIR, and compares them. */
+static int models_run(const hs_command *command, const corpus_options *o, char *const *inputs,
+                      size_t n_inputs)
+{
+    size_t n_shards = 1;
+    int exit_code = models_check(command, o, inputs, n_inputs);
+    for (size_t i = 0; !exit_code && i < o->catalog.n_places; i++) {
+        char dir[4096];
+        corpus_options one = *o;
+        one.catalog.places[0] = o->catalog.places[i];
+        one.catalog.n_places = 1;
+        one.dir = dir;
+        snprintf(dir, sizeof dir, "%s/%s", o->dir, one.catalog.places[0].name);
+        fprintf(stderr, "model %zu of %zu: %s\n", i + 1, o->catalog.n_places, one.catalog.places[0].name);
+        exit_code = corpus_run(command, &one, inputs, n_inputs, &n_shards);
+    }
+    if (exit_code)
+        return exit_code;
+    if (n_shards == 1)
+        return models_compare(command, o);
+    fprintf(stderr,
+            "headscope corpus: 'merge' joins each model's shards; 'report' then compares the models\n");
+    return HS_EXIT_DONE;
 }
 
 static int corpus_main(const hs_command *command, int argc, char **argv)
@@ -450,7 +528,11 @@ static int corpus_main(const hs_command *command, int argc, char **argv)
         return hs__usage_error(command, "the options --pairs-... select rows of --pairs; name its FILE");
     if (argc - operand > HS__INPUT_FILES_MAX)
         return hs__usage_error(command, "at most %d files", HS__INPUT_FILES_MAX);
-    return corpus_run(command, &options, argv + operand, (size_t)(argc - operand));
+    char *const *inputs = argv + operand;
+    const size_t n_inputs = (size_t)(argc - operand);
+    size_t n_shards;
+    return options.catalog.n_places > 1 ? models_run(command, &options, inputs, n_inputs)
+                                        : corpus_run(command, &options, inputs, n_inputs, &n_shards);
 }
 
 const hs_command hs__command_corpus = {
@@ -467,6 +549,8 @@ const hs_command hs__command_corpus = {
                "also after a\n"
                "crash. In Kubernetes indexed jobs, Slurm arrays and Open MPI each process counts one shard, "
                "in a folder\n"
-               "of its own inside DIR.",
+               "of its own inside DIR. With several models each has a folder inside DIR, and DIR receives "
+               "comparison.html,\n"
+               "comparison.json and comparison.csv.",
     .main = corpus_main,
 };

@@ -1,11 +1,10 @@
-/* merge.c - `headscope merge` joins shards; `headscope report` draws the page of a run again. */
+/* merge.c - `headscope merge` joins shards. */
 #include "server/base/atomic_files.h"
 #include "server/commands/commands.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/run/run_checkpoint.h"
 #include "server/corpus/search/text_index.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,70 +117,4 @@ const hs_command hs__command_merge = {
     .options = merge_table,
     .n_options = sizeof merge_table / sizeof *merge_table,
     .main = merge_main,
-};
-
-/* ---- report ---- */
-
-static const hs_option report_table[] = {
-    {"output", 'o', "FILE", "the page to write (DIR/report.html)", hs__set_string,
-     offsetof(merge_options, output), 0, 0, NULL},
-};
-
-static hs_status page_write(FILE *file, void *data, hs_error *err)
-{
-    hs__corpus_results *results = data;
-    json_t *report = hs__corpus_report_json(results);
-    const hs_status st = report ? hs__corpus_html_write(file, results->stats, report, err)
-                                : hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    json_decref(report);
-    return st;
-}
-
-/* Refuses to replace the checkpoint, from which the page is drawn. */
-static hs_status output_check(const char *path, const char *dir, hs_error *err)
-{
-    char state[PATH_MAX];
-    snprintf(state, sizeof state, "%s/" HS__RUN_CHECKPOINT_FILE, dir);
-    return hs__path_replaces(path, state)
-               ? hs_fail(err, HS_INVALID, "'%.200s' is the run's own checkpoint: choose another output", path)
-               : HS_OK;
-}
-
-static int report_main(const hs_command *command, int argc, char **argv)
-{
-    merge_options options = {0};
-    hs__corpus_results results = {0};
-    hs_error err = {0};
-    char path[4096];
-    int operand, exit_code;
-    if (!hs__options_parse(command, argc, argv, &options, &operand, &exit_code))
-        return exit_code;
-    if (argc - operand != 1)
-        return hs__usage_error(command, "name the folder of one run");
-    if (options.output && !hs__ending_is_known(options.output, "html|htm"))
-        return hs__usage_error(command, "-o '%s': the report is a page; name a file that ends in .html",
-                               options.output);
-    if (options.output)
-        snprintf(path, sizeof path, "%s", options.output);
-    else
-        snprintf(path, sizeof path, "%s/" HS__REPORT_HTML, argv[operand]);
-    hs_status st = output_check(path, argv[operand], &err);
-    if (!st)
-        st = hs__run_checkpoint_load(argv[operand], &results, &err);
-    if (!st)
-        st = hs__path_write(path, page_write, &results, &err);
-    hs__corpus_results_finish(&results);
-    if (st)
-        return hs__command_failed(command, &err);
-    printf("%s\n", path);
-    return HS_EXIT_DONE;
-}
-
-const hs_command hs__command_report = {
-    .name = "report",
-    .operands = "DIR",
-    .summary = "Draws a corpus run's report again, as one HTML file",
-    .options = report_table,
-    .n_options = sizeof report_table / sizeof *report_table,
-    .main = report_main,
 };

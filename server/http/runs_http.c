@@ -5,6 +5,7 @@
 #include "api/query.h"
 #include "model/clock.h"
 #include "server/base/log.h"
+#include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
 #include "server/http/stream.h"
 #include "server/runs/runs.h"
@@ -370,14 +371,16 @@ static void file_end(void *data)
     free(file);
 }
 
+/* Security policy of pages that hold their own script and styles, and load nothing. */
+static const char report_policy[] =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
+    "allow-popups-to-escape-sandbox";
+
 /* Answers with the content of a file, or refuses if memory is short. Closes fd. */
 static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)
 {
-    /* The report holds its own script and styles, and loads nothing. */
-    static const char policy[] = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-                                 "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
-                                 "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
-                                 "allow-popups-to-escape-sandbox";
     hs_stream_source source = {file_fill, file_end, malloc(sizeof(file_source))};
     if (!source.data) {
         close(fd);
@@ -388,7 +391,7 @@ static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *me
     hs__stream_begin(x, n_bytes, &source);
     if (!x->prepared)
         return;
-    x->security_policy = policy;
+    x->security_policy = report_policy;
     hs__exchange_answer(x, MHD_HTTP_OK, media_type, NULL, n_bytes, true);
 }
 
@@ -419,6 +422,83 @@ void hs__runs_answer_report(hs_exchange *x)
     else
         refuse_unknown(x, id);
     json_decref(run);
+}
+
+/* ---- comparisons ---- */
+
+enum { COMPARE_WITH, COMPARE_FORMAT, COMPARE_PARAMETERS };
+enum { COMPARISON_JSON, COMPARISON_HTML, COMPARISON_CSV, COMPARISON_FORMATS };
+
+static const hs_format comparison_formats[COMPARISON_FORMATS] = {
+    {"json", "application/json"}, {"html", "text/html"}, {"csv", "text/csv"}};
+
+/* Answers with a comparison in a format, or refuses if memory is short. */
+static void answer_compared(hs_exchange *x, const json_t *comparison, size_t format)
+{
+    char *text = NULL;
+    size_t n_text = 0;
+    hs_error err = {0};
+    FILE *file = open_memstream(&text, &n_text);
+    hs_status st = file ? HS_OK : hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
+    if (!st && format == COMPARISON_HTML)
+        st = hs__comparison_html_write(file, comparison, &err);
+    else if (!st && format == COMPARISON_CSV)
+        hs__comparison_csv_write(file, comparison);
+    else if (!st && json_dumpf(comparison, file, JSON_COMPACT | JSON_REAL_PRECISION(12)))
+        st = hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
+    if (file && fclose(file) && !st)
+        st = hs_fail(&err, HS_NO_MEMORY, "Out of memory.");
+    if (st) {
+        free(text);
+        refuse(x, st, NULL, &err);
+        return;
+    }
+    x->security_policy = format == COMPARISON_HTML ? report_policy : x->security_policy;
+    hs__exchange_answer(x, MHD_HTTP_OK, comparison_formats[format].media_type, text, n_text, false);
+}
+
+/* Compares the run of the path with those of the parameter `with`. */
+static void compare(hs_exchange *x, const char *with, size_t format)
+{
+    char id[HS_RUN_ID_MAX + 1], ids[HS_RUN_ID_MAX + 1 + HS_QUERY_VALUE_BYTES];
+    hs_error err = {0};
+    json_t *comparison = NULL, *run = hs__run_get(x->server->runs, id_of(x, id));
+    json_decref(run);
+    if (!run) {
+        refuse_unknown(x, id);
+        return;
+    }
+    snprintf(ids, sizeof ids, "%s,%s", id, with);
+    const hs_status st = hs__runs_compare(x->server->runs, ids, &comparison, &err);
+    if (st)
+        refuse(x, st, st == HS_NO_MEMORY || st == HS_IO ? NULL : "with", &err);
+    else
+        answer_compared(x, comparison, format);
+    json_decref(comparison);
+}
+
+void hs__runs_answer_comparison(hs_exchange *x)
+{
+    static const char *const names[COMPARE_PARAMETERS] = {"with", "format"};
+    hs_query query = {0};
+    char format_query[64];
+    if (!kept(x))
+        return;
+    x->answered = !hs_query_read(x->query, names, COMPARE_PARAMETERS, &query, &x->response);
+    if (!x->answered) {
+        const char *given_format = query.values[COMPARE_FORMAT];
+        snprintf(format_query, sizeof format_query, "format=%.50s", given_format ? given_format : "");
+        const size_t format =
+            hs_format_choose(comparison_formats, COMPARISON_FORMATS, given_format ? format_query : NULL,
+                             hs__header(x->mhd, MHD_HTTP_HEADER_ACCEPT), &x->response);
+        x->answered = format == COMPARISON_FORMATS;
+        if (!x->answered && !query.values[COMPARE_WITH])
+            hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, "/with",
+                                   "with must name the other runs: their ids, separated by commas");
+        else if (!x->answered)
+            compare(x, query.values[COMPARE_WITH], format);
+    }
+    hs_query_finish(&query);
 }
 
 /* ---- events ---- */

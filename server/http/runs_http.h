@@ -12,6 +12,7 @@ void hs__runs_answer_list(hs_exchange *x);
 void hs__runs_answer_run(hs_exchange *x);
 void hs__runs_answer_events(hs_exchange *x);
 void hs__runs_answer_report(hs_exchange *x);
+void hs__runs_answer_comparison(hs_exchange *x);
 void hs__runs_answer_examples(hs_exchange *x);
 void hs__runs_answer_search(hs_exchange *x);
 void hs__runs_answer_cancel(hs_exchange *x);

@@ -55,6 +55,26 @@ function select(
   return { element: h("label", { class: "field" }, h("span", {}, label), input), set };
 }
 
+const saveButton = (name: string, kind: string, make: () => Promise<Blob> | Blob): HTMLElement =>
+  h(
+    "button",
+    { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) },
+    kind.toUpperCase(),
+  );
+
+const pictureButtons = (name: string, figure: HTMLElement): HTMLElement[] => [
+  saveButton(name, "png", async () => pngOf(await together(figure))),
+  saveButton(name, "svg", async () => svgOf(await together(figure))),
+  saveButton(name, "pdf", async () => pdfOf(await together(figure))),
+];
+
+// A comparison of runs: all of it is in the page, and its figures can be saved.
+function beginComparison(): void {
+  document.title = `${document.querySelector("h1")?.textContent ?? ""} · headscope`;
+  for (const figure of document.querySelectorAll<HTMLElement>("figure"))
+    figure.append(h("p", { class: "save" }, pictureButtons(figure.id, figure)));
+}
+
 class Page {
   private readonly first: Choices;
   private readonly now: Choices;
@@ -174,25 +194,11 @@ class Page {
   private buttons(id: string, figure: HTMLElement): HTMLElement {
     const name = figure.tagName === "FIGURE" ? `figure-${id}` : id;
     const table = (): Table => tableOf(id, this.data, this.now, figure);
-    const save = (kind: string, make: () => Promise<Blob> | Blob): HTMLElement =>
-      h(
-        "button",
-        { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) },
-        kind.toUpperCase(),
-      );
-    const pictures =
-      figure.tagName !== "FIGURE"
-        ? []
-        : [
-            save("png", async () => pngOf(await together(figure))),
-            save("svg", async () => svgOf(await together(figure))),
-            save("pdf", async () => pdfOf(await together(figure))),
-          ];
     return h(
       "p",
       { class: "save" },
-      save("csv", () => csvOf(table())),
-      pictures,
+      saveButton(name, "csv", () => csvOf(table())),
+      figure.tagName === "FIGURE" ? pictureButtons(name, figure) : [],
     );
   }
 
@@ -244,9 +250,12 @@ class Page {
 follow();
 dark.addEventListener("change", follow);
 try {
-  const data = await unpack(document.getElementById("data")!.textContent);
-  document.title = `${data.report.provenance.model.name}, ${data.report.texts.toLocaleString("en")} texts · headscope`;
-  new Page(data).begin();
+  const packed = document.getElementById("data")!.textContent;
+  if (packed) {
+    const data = await unpack(packed);
+    document.title = `${data.report.provenance.model.name}, ${data.report.texts.toLocaleString("en")} texts · headscope`;
+    new Page(data).begin();
+  } else beginComparison();
 } catch (error) {
   document
     .getElementById("report")!

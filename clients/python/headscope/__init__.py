@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from .answer import Analysis as Analysis, Figure as Figure, Tokens as Tokens
     from .client import Client as Client, start as start
     from .errors import HeadscopeError as HeadscopeError
-    from .runs import Run as Run
+    from .runs import Comparison as Comparison, Run as Run
 
 _MODULES = {"Analysis": "answer", "Figure": "answer", "Tokens": "answer", "Client": "client",
-            "HeadscopeError": "errors", "Run": "runs", "start": "client"}
+            "Comparison": "runs", "HeadscopeError": "errors", "Run": "runs", "start": "client"}
 __all__ = list(_MODULES)
 
 

@@ -12,7 +12,44 @@ import numpy as np
 from .errors import HeadscopeError
 
 if TYPE_CHECKING:
+    import pandas
+
     from .client import Client
+
+
+class Comparison:
+    """Figures of several runs. `fields` is the service's answer; the first axis of every array is the run.
+
+        compared = runs[0].compare(*runs[1:])
+        compared.head_figures["attention_previous"][:, 2, 7]    # layer 2, head 7 over all runs
+    """
+
+    def __init__(self, fields: dict[str, Any]):
+        self.fields = fields
+        self.names: list[str] = [run["name"] for run in fields["runs"]]
+        self.warnings: list[str] = fields["warnings"]
+        self.layers = np.array(fields["layers"], int)
+        self.run_figures = _arrays(fields["run_figures"])
+        self.layer_figures = _arrays(fields["layer_figures"])
+        self.head_figures = _arrays(fields.get("head_figures", {}))
+
+    def __repr__(self) -> str:
+        return f"<headscope.Comparison of {', '.join(self.names)}>"
+
+    def to_pandas(self, figure: str) -> pandas.DataFrame:
+        """A figure with a column for each run and a row for each layer and head. Figures that heads do not have get
+        a row for each layer."""
+        import pandas
+        by_head = figure in self.head_figures
+        values = (self.head_figures if by_head else self.layer_figures)[figure]
+        rows = (pandas.MultiIndex.from_product([self.layers, range(values.shape[2])], names=["layer", "head"])
+                if by_head else pandas.Index(self.layers, name="layer"))
+        return pandas.DataFrame(values.reshape(len(self.names), -1).T, rows, self.names)
+
+
+def _arrays(figures: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Lists as arrays, null as NaN."""
+    return {name: np.array(values, float) for name, values in figures.items()}
 
 
 class Run:
@@ -60,6 +97,10 @@ class Run:
         body = self._client.request("GET", f"/corpora/{self.id}/report?format=npz")
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
+
+    def compare(self, *others: Run) -> Comparison:
+        """Figures of this run and others, in this order: checkpoints of one training, seeds, or models."""
+        return Comparison(self._ask("comparison", {"with": ",".join(run.id for run in others)}))
 
     def search(self, layer: int, head: int, **conditions: Any) -> dict[str, Any]:
         """Pairs of tokens of a head, the strongest first. conditions: from_, to, of, min, distance, limit.

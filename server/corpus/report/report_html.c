@@ -9,10 +9,10 @@
  *
  * The document is report.json with `maps` (report_maps.h), `figures` (the patterns of figures.h) and `pick`.
  */
-#include "server/base/viewer_files.h"
 #include "server/corpus/report/attention_profile.h"
 #include "server/corpus/report/figures.h"
 #include "server/corpus/report/label_table.h"
+#include "server/corpus/report/page_template.h"
 #include "server/corpus/report/report.h"
 #include "server/corpus/report/syntax_table.h"
 #include "server/corpus/report/tables.h"
@@ -201,49 +201,45 @@ static hs_status page_write(hs__drawing *d, const hs__pick *pick, FILE *out, hs_
 
 /* ---- the whole ---- */
 
-static const char page_marker[] = "HEADSCOPE-PAGE", data_marker[] = "HEADSCOPE-DATA";
+typedef struct whole {
+    hs__drawing *drawing;
+    hs__pick pick;
+    const char *document;
+} whole;
 
-/* Writes the page up to a marker; returns what follows it, NULL when it is not there. */
-static const char *until_marker(FILE *file, const char *at, const char *end, const char *marker)
+static hs_status body_part(FILE *file, void *data, hs_error *err)
 {
-    const char *found = at ? memmem(at, (size_t)(end - at), marker, strlen(marker)) : NULL;
-    if (!found)
-        return NULL;
-    fwrite(at, 1, (size_t)(found - at), file);
-    return found + strlen(marker);
+    const whole *w = data;
+    return page_write(w->drawing, &w->pick, file, err);
 }
 
-static hs_status whole_write(FILE *file, hs__drawing *d, const hs_viewer_file *page, hs_error *err)
+static hs_status data_part(FILE *file, void *data, hs_error *err)
 {
-    const char *begin = (const char *)page->data, *end = begin + page->size;
-    const hs__pick pick = hs__pick_default(&d->o);
-    char *document = document_make(d, &pick);
+    const whole *w = data;
+    return data_write(file, w->drawing, w->document, err);
+}
+
+static hs_status whole_write(FILE *file, hs__drawing *d, hs_error *err)
+{
+    whole w = {.drawing = d, .pick = hs__pick_default(&d->o)};
+    char *document = document_make(d, &w.pick);
     if (!document)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the report");
-    const char *at = until_marker(file, begin, end, page_marker);
-    hs_status st = at ? page_write(d, &pick, file, err) : HS_OK;
-    at = until_marker(file, at, end, data_marker);
-    if (!st)
-        st = at ? data_write(file, d, document, err)
-                : hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
-    if (!st)
-        fwrite(at, 1, (size_t)(end - at), file);
+    w.document = document;
+    const hs_status st = hs__page_fill(file, body_part, data_part, &w, err);
     free(document);
     return st;
 }
 
 hs_status hs__corpus_html_write(FILE *file, const hs_corpus_stats *stats, const json_t *report, hs_error *err)
 {
-    const hs_viewer_file *page = hs__viewer_find("/report.html");
     hs__report_maps maps;
     hs__drawing drawing;
-    if (!page)
-        return hs_fail(err, HS_UNSUPPORTED, "this build has no report page");
     hs_status st = hs__report_maps_init(&maps, stats, err);
     if (!st)
         st = hs__drawing_init(&drawing, stats, report, &maps, err);
     if (!st) {
-        st = whole_write(file, &drawing, page, err);
+        st = whole_write(file, &drawing, err);
         hs__drawing_finish(&drawing);
     }
     hs__report_maps_finish(&maps);

@@ -1,0 +1,88 @@
+/* compare_runs.c - reads the report of each folder, and writes the comparison by the ending of a file. */
+#include "server/commands/compare_runs.h"
+
+#include "server/base/atomic_files.h"
+#include "server/base/printable.h"
+#include "server/corpus/report/comparison.h"
+#include "server/corpus/report/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static hs_status run_add(hs__comparison *comparison, const char *dir, hs_error *err)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/" HS__REPORT_JSON, dir);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT
+                   ? hs_fail(err, HS_NOT_FOUND,
+                             "'%.250s' holds no finished run: there is no " HS__REPORT_JSON " in it", dir)
+                   : hs_fail(err, HS_IO, "cannot read '%.250s': %s", path, strerror(errno));
+    const hs_status st = hs__comparison_add_file(comparison, dir, fd, err);
+    close(fd);
+    return st;
+}
+
+hs_status hs__folders_compare(const char *const *dirs, size_t n, json_t **ret_comparison, hs_error *err)
+{
+    hs__comparison *comparison = hs__comparison_create();
+    hs_status st = comparison ? HS_OK : HS_NO_MEMORY;
+    for (size_t i = 0; !st && i < n; i++)
+        st = run_add(comparison, dirs[i], err);
+    *ret_comparison = st ? NULL : hs__comparison_json(comparison);
+    hs__comparison_destroy(comparison);
+    if (st == HS_NO_MEMORY || (!st && !*ret_comparison))
+        return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
+    return st;
+}
+
+static hs_status page_write(FILE *file, void *data, hs_error *err)
+{
+    return hs__comparison_html_write(file, data, err);
+}
+
+static hs_status rows_write(FILE *file, void *data, hs_error *err)
+{
+    (void)err; /* the caller checks the file */
+    hs__comparison_csv_write(file, data);
+    return HS_OK;
+}
+
+static hs_status json_write(FILE *file, void *data, hs_error *err)
+{
+    if (json_dumpf(data, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) || putc('\n', file) != '\n')
+        return hs_fail(err, HS_IO, "cannot write the comparison");
+    return HS_OK;
+}
+
+hs_status hs__comparison_write(const json_t *comparison, const char *path, hs_error *err)
+{
+    const char *ending = strrchr(path, '.');
+    const hs__file_write write = ending && strcmp(ending, ".json") == 0  ? json_write
+                                 : ending && strcmp(ending, ".csv") == 0 ? rows_write
+                                                                         : page_write;
+    return hs__path_write(path, write, (json_t *)comparison, err);
+}
+
+void hs__comparison_warnings_print(const json_t *comparison, const char *command)
+{
+    const json_t *warnings = json_object_get(comparison, "warnings");
+    for (size_t i = 0; i < json_array_size(warnings); i++) {
+        char text[512];
+        fprintf(stderr, "headscope %s: %s\n", command,
+                hs__printable(json_string_value(json_array_get(warnings, i)), text, sizeof text));
+    }
+}
+
+hs_status hs__comparison_write_all(const json_t *comparison, const char *dir, hs_error *err)
+{
+    json_t *data = (json_t *)comparison;
+    hs_status st = hs__file_replace(dir, HS__COMPARISON_JSON, NULL, json_write, data, err);
+    if (!st)
+        st = hs__file_replace(dir, HS__COMPARISON_CSV, NULL, rows_write, data, err);
+    return st ? st : hs__file_replace(dir, HS__COMPARISON_HTML, NULL, page_write, data, err);
+}

@@ -1,0 +1,567 @@
+/* comparison.c - takes figures out of reports, and lines up what the runs have in common. */
+#include "server/corpus/report/comparison.h"
+
+#include "model/architecture.h"
+#include "server/base/version.h"
+#include "server/corpus/report/results.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Paths of layers and heads begin with the member of report.json. "T", "L" and "H" are the indices of
+ * threshold, layer and head. */
+#define LAYER(name)   "layer_figures.T.L." name
+#define HEAD(name)    "head_figures.T.L.H." name
+#define PROFILE(name) "profiles_" name ".L.H"
+
+const hs__compared_figure hs__compared_figures[] = {
+    {"repeated_share", "High pairs of the same token", "share", LAYER("repeated_share"),
+     HEAD("repeated_share.value")},
+    {"same_sentence_share", "High pairs within one sentence", "share", LAYER("same_sentence_share"),
+     HEAD("same_sentence_share.value")},
+    {"repeated_same_sentence_share", "High pairs of the same token within one sentence", "share",
+     LAYER("repeated_same_sentence_share"), HEAD("repeated_same_sentence_share")},
+    {"mean_distance", "Mean distance of high pairs", "tokens", LAYER("mean_distance"),
+     HEAD("mean_distance.value")},
+    {"median_distance", "Median distance of high pairs", "tokens", LAYER("median_distance"),
+     HEAD("median_distance")},
+    {"focal_share", "High pairs with the focal token", "share", NULL, HEAD("focal_share.value")},
+    {"unique_focal", "Different focal tokens among a layer's heads", "tokens", LAYER("unique_focal"), NULL},
+    {"dprime", "Distance of signal from noise, d'", "standard deviations", NULL, HEAD("dprime")},
+    {"auc", "Chance that a signal pair is more similar than a noise pair", "share", NULL, HEAD("auc")},
+    {"precision", "Attention boundaries that are sentence ends", "share", LAYER("precision"), NULL},
+    {"recall", "Sentence ends that are attention boundaries", "share", LAYER("recall"), NULL},
+    {"f1", "F1 of attention boundaries against sentence ends", "share", LAYER("f1"), NULL},
+    {"attention_first", "Attention on the first token", "share", LAYER("attention_first"), PROFILE("first")},
+    {"attention_self", "Attention on the token itself", "share", LAYER("attention_self"), PROFILE("self")},
+    {"attention_previous", "Attention on the previous token", "share", LAYER("attention_previous"),
+     PROFILE("previous")},
+    {"attention_next", "Attention on the next token", "share", LAYER("attention_next"), PROFILE("next")},
+    {"attention_separator", "Attention on separators", "share", NULL, PROFILE("separator")},
+    {"attention_punctuation", "Attention on sentence ends and commas", "share", NULL, PROFILE("punctuation")},
+    {"attention_same_token", "Attention on other tokens of the same id", "share", NULL,
+     PROFILE("same_token")},
+    {"attention_same_sentence", "Attention within the sentence", "share", NULL, PROFILE("same_sentence")},
+    {"attention_entropy", "Entropy of attention", "nats", NULL, PROFILE("entropy")},
+    {"attention_distance", "Mean distance of attention", "tokens", NULL, PROFILE("mean_distance")},
+};
+const size_t hs__n_compared_figures = sizeof hs__compared_figures / sizeof *hs__compared_figures;
+
+const hs__compared_figure hs__compared_totals[] = {
+    {"texts", "Texts", "texts", "texts", NULL},
+    {"tokens", "Tokens", "tokens", "tokens", NULL},
+    {"masked_accuracy", "Masked tokens found", "share", "masked.accuracy", NULL},
+    {"masked_loss", "Loss of masked tokens", "nats", "masked.loss", NULL},
+    {"label_accuracy", "Labels found", "share", "labels.accuracy", NULL},
+    {"label_loss", "Loss of labels", "nats", "labels.loss", NULL},
+    {"chance_repeated_share", "Pairs of the same token, by chance", "share", "chance.repeated_share", NULL},
+    {"chance_same_sentence_share", "Pairs within one sentence, by chance", "share",
+     "chance.same_sentence_share", NULL},
+    {"chance_mean_distance", "Mean distance of pairs, by chance", "tokens", "chance.mean_distance", NULL},
+};
+const size_t hs__n_compared_totals = sizeof hs__compared_totals / sizeof *hs__compared_totals;
+
+enum {
+    N_FIGURES = sizeof hs__compared_figures / sizeof *hs__compared_figures,
+    N_TOTALS = sizeof hs__compared_totals / sizeof *hs__compared_totals,
+    RELATIONS_MAX = 64
+};
+
+typedef struct compared_run {
+    char *name;
+    json_t *provenance, *findings, *relations; /* owned; the last two may be NULL */
+    size_t n_layers, n_heads;
+    uint16_t layers[HS_LAYERS_MAX]; /* the model's numbers, ascending */
+    double totals[N_TOTALS];
+    double *of_layers; /* [figure][layer]; NAN: the report has none */
+    double *of_heads;  /* [figure][layer][head] */
+} compared_run;
+
+struct hs__comparison {
+    compared_run runs[HS__COMPARED_RUNS_MAX];
+    size_t n, n_heads; /* of all runs */
+    double threshold;
+};
+
+static void run_finish(compared_run *run)
+{
+    free(run->name);
+    json_decref(run->provenance);
+    json_decref(run->findings);
+    json_decref(run->relations);
+    free(run->of_layers);
+    free(run->of_heads);
+}
+
+hs__comparison *hs__comparison_create(void)
+{
+    return calloc(1, sizeof(hs__comparison));
+}
+
+void hs__comparison_destroy(hs__comparison *comparison)
+{
+    for (size_t r = 0; comparison && r < comparison->n; r++)
+        run_finish(&comparison->runs[r]);
+    free(comparison);
+}
+
+/* ---- one report ---- */
+
+/* Indices of threshold, layer and head for a path. */
+typedef struct place {
+    size_t t, l, h;
+} place;
+
+/* Returns the value at a path of members and indices; NULL if there is none. */
+static const json_t *found_at(const json_t *json, const char *path, place at)
+{
+    while (json && *path) {
+        char name[64];
+        const size_t n = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)n, path);
+        json = strcmp(name, "T") == 0   ? json_array_get(json, at.t)
+               : strcmp(name, "L") == 0 ? json_array_get(json, at.l)
+               : strcmp(name, "H") == 0 ? json_array_get(json, at.h)
+                                        : json_object_get(json, name);
+        path += n + (path[n] == '.');
+    }
+    return json;
+}
+
+static double number_at(const json_t *report, const char *path, place at)
+{
+    const json_t *value = path ? found_at(report, path, at) : NULL;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static bool layers_read(compared_run *run, const json_t *layers)
+{
+    run->n_layers = json_array_size(layers);
+    bool ok = run->n_layers >= 1 && run->n_layers <= HS_LAYERS_MAX;
+    for (size_t l = 0; ok && l < run->n_layers; l++) {
+        const json_t *number = json_array_get(layers, l);
+        const json_int_t value = json_integer_value(number);
+        ok = json_is_integer(number) && value >= (l ? run->layers[l - 1] + 1 : 0) && value < UINT16_MAX;
+        run->layers[l] = ok ? (uint16_t)value : 0;
+    }
+    return ok;
+}
+
+/* Reads shape and provenance. False: the JSON is no report of a run. */
+static bool run_begin(compared_run *run, const json_t *report)
+{
+    const json_int_t n_heads = json_integer_value(json_object_get(report, "heads"));
+    const place none = {0};
+    if (!layers_read(run, json_object_get(report, "layers")) || n_heads < 1 || n_heads > HS_HEADS_MAX ||
+        !json_is_string(found_at(report, "provenance.model.name", none)) ||
+        !json_is_string(found_at(report, "provenance.input.sha256", none)) ||
+        !json_is_object(found_at(report, "provenance.options", none)) ||
+        !json_is_array(json_object_get(report, "head_figures")))
+        return false;
+    run->n_heads = (size_t)n_heads;
+    run->provenance = json_incref(json_object_get(report, "provenance"));
+    run->findings = json_incref(json_object_get(report, "findings"));
+    run->relations = json_incref((json_t *)found_at(report, "syntax.relations", none));
+    return true;
+}
+
+/* Finds the index of a threshold; the first run chooses its main one. */
+static hs_status threshold_find(hs__comparison *c, const char *name, const json_t *report, size_t *ret_t,
+                                hs_error *err)
+{
+    const json_t *options = json_object_get(json_object_get(report, "provenance"), "options");
+    const json_t *thresholds = json_object_get(options, "thresholds");
+    const double wanted = c->n ? c->threshold : json_number_value(json_object_get(options, "threshold"));
+    for (size_t t = 0; t < json_array_size(thresholds); t++)
+        if (fabs(json_number_value(json_array_get(thresholds, t)) - wanted) < 1e-6) {
+            *ret_t = t;
+            c->threshold = wanted;
+            return HS_OK;
+        }
+    char *listed = json_dumps(thresholds, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    const hs_status st = hs_fail(err, HS_INVALID,
+                                 "the run '%.200s' has no threshold %g, at which the first run is shown; it "
+                                 "has %.100s. Run it again with --thresholds",
+                                 name, wanted, listed ? listed : "none");
+    free(listed);
+    return st;
+}
+
+/* A layer's figure is the report's own, or the mean of its heads if all have it. */
+static void layer_read(compared_run *run, const json_t *report, size_t f, place at)
+{
+    const hs__compared_figure *figure = &hs__compared_figures[f];
+    const double *heads = run->of_heads + (f * run->n_layers + at.l) * run->n_heads;
+    double value = number_at(report, figure->of_layer, at);
+    if (!figure->of_layer) {
+        value = 0;
+        for (size_t h = 0; h < run->n_heads; h++)
+            value += heads[h];
+        value /= (double)run->n_heads;
+    }
+    run->of_layers[f * run->n_layers + at.l] = value;
+}
+
+static hs_status figures_read(compared_run *run, const json_t *report, size_t t, hs_error *err)
+{
+    run->of_layers = calloc(N_FIGURES * run->n_layers, sizeof *run->of_layers);
+    run->of_heads = calloc(N_FIGURES * run->n_layers * run->n_heads, sizeof *run->of_heads);
+    if (!run->of_layers || !run->of_heads)
+        return hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
+    for (size_t k = 0; k < N_TOTALS; k++)
+        run->totals[k] = number_at(report, hs__compared_totals[k].of_layer, (place){0});
+    for (size_t f = 0; f < N_FIGURES; f++)
+        for (size_t l = 0; l < run->n_layers; l++) {
+            double *heads = run->of_heads + (f * run->n_layers + l) * run->n_heads;
+            for (size_t h = 0; h < run->n_heads; h++)
+                heads[h] = number_at(report, hs__compared_figures[f].of_head, (place){t, l, h});
+            layer_read(run, report, f, (place){t, l, 0});
+        }
+    return HS_OK;
+}
+
+static hs_status run_read(hs__comparison *c, compared_run *run, const char *name, const json_t *report,
+                          hs_error *err)
+{
+    size_t t = 0;
+    if (!run_begin(run, report))
+        return hs_fail(err, HS_INVALID,
+                       "the report of '%.200s' is damaged: it is no report.json of a corpus run", name);
+    if (c->n_heads + run->n_layers * run->n_heads > HS__COMPARED_HEADS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "the runs have over %zu heads together: compare fewer at a time",
+                       HS__COMPARED_HEADS_MAX);
+    run->name = strdup(name);
+    const hs_status st = threshold_find(c, name, report, &t, err);
+    if (st)
+        return st;
+    return run->name ? figures_read(run, report, t, err)
+                     : hs_fail(err, HS_NO_MEMORY, "no memory to compare runs");
+}
+
+hs_status hs__comparison_add(hs__comparison *c, const char *name, const char *bytes, size_t n_bytes,
+                             hs_error *err)
+{
+    json_error_t why;
+    compared_run run = {0};
+    if (c->n == HS__COMPARED_RUNS_MAX)
+        return hs_fail(err, HS_TOO_LARGE, "at most %d runs can be compared", HS__COMPARED_RUNS_MAX);
+    json_t *report = json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES, &why);
+    const hs_status st =
+        report ? run_read(c, &run, name, report, err)
+               : hs_fail(err, HS_INVALID, "the report of '%.200s' is damaged: %s", name, why.text);
+    json_decref(report);
+    if (st) {
+        run_finish(&run);
+        return st;
+    }
+    c->n_heads += run.n_layers * run.n_heads;
+    c->runs[c->n++] = run;
+    return HS_OK;
+}
+
+hs_status hs__comparison_add_file(hs__comparison *c, const char *name, int fd, hs_error *err)
+{
+    struct stat file;
+    size_t n = 0;
+    if (fstat(fd, &file) || !S_ISREG(file.st_mode))
+        return hs_fail(err, HS_IO, "cannot read the report of '%.200s'", name);
+    if ((uint64_t)file.st_size > HS__COMPARED_BYTES_MAX)
+        return hs_fail(err, HS_TOO_LARGE,
+                       "the report of '%.200s' has %lld bytes; at most %llu can be compared", name,
+                       (long long)file.st_size, (unsigned long long)HS__COMPARED_BYTES_MAX);
+    const size_t n_bytes = (size_t)file.st_size;
+    char *bytes = malloc(n_bytes + 1);
+    ssize_t now = 1;
+    while (bytes && n < n_bytes && now > 0) {
+        now = pread(fd, bytes + n, n_bytes - n, (off_t)n);
+        n += now > 0 ? (size_t)now : 0;
+    }
+    const hs_status st =
+        !bytes    ? hs_fail(err, HS_NO_MEMORY, "no memory to compare runs")
+        : now < 0 ? hs_fail(err, HS_IO, "cannot read the report of '%.200s': %s", name, strerror(errno))
+                  : hs__comparison_add(c, name, bytes, n, err);
+    free(bytes);
+    return st;
+}
+
+/* ---- what the runs have in common ---- */
+
+/* Indices into each run's layers of those that all runs have. */
+typedef struct common {
+    size_t n_layers, n_heads; /* n_heads: 0 if the runs differ */
+    uint16_t layers[HS_LAYERS_MAX];
+} common;
+
+/* Returns the index of a layer, or SIZE_MAX. */
+static size_t layer_find(const compared_run *run, uint16_t layer)
+{
+    for (size_t l = 0; l < run->n_layers; l++)
+        if (run->layers[l] == layer)
+            return l;
+    return SIZE_MAX;
+}
+
+static common common_of(const hs__comparison *c)
+{
+    common found = {.n_heads = c->n ? c->runs[0].n_heads : 0};
+    for (size_t l = 0; c->n && l < c->runs[0].n_layers; l++) {
+        bool all = true;
+        for (size_t r = 1; r < c->n; r++)
+            all &= layer_find(&c->runs[r], c->runs[0].layers[l]) != SIZE_MAX;
+        if (all)
+            found.layers[found.n_layers++] = c->runs[0].layers[l];
+    }
+    for (size_t r = 1; r < c->n; r++)
+        if (c->runs[r].n_heads != found.n_heads)
+            found.n_heads = 0;
+    return found;
+}
+
+static const char *model_of(const compared_run *run)
+{
+    return json_string_value(found_at(run->provenance, "model.name", (place){0}));
+}
+
+/* Returns true if every run has a model name of its own. */
+static bool models_differ(const hs__comparison *c)
+{
+    for (size_t r = 0; r < c->n; r++)
+        for (size_t q = 0; q < r; q++)
+            if (strcmp(model_of(&c->runs[r]), model_of(&c->runs[q])) == 0)
+                return false;
+    return true;
+}
+
+static bool run_is_complete(const compared_run *run)
+{
+    const place none = {0};
+    const json_t *shards = found_at(run->provenance, "shards.included", none);
+    const json_t *n = found_at(run->provenance, "shards.n", none);
+    return json_is_true(found_at(run->provenance, "input.complete", none)) &&
+           (json_int_t)json_array_size(shards) == json_integer_value(n);
+}
+
+/* ---- warnings ---- */
+
+static void warn(json_t *warnings, const char *format, ...) HS_PRINTF(2, 3);
+
+static void warn(json_t *warnings, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    json_array_append_new(warnings, json_string(text));
+}
+
+/* Warns if a member of the provenance differs between the first run and another. */
+static void difference_warn(json_t *warnings, const hs__comparison *c, const char *path, const char *what)
+{
+    const json_t *first = found_at(c->runs[0].provenance, path, (place){0});
+    for (size_t r = 1; r < c->n; r++) {
+        const json_t *other = found_at(c->runs[r].provenance, path, (place){0});
+        if (json_equal(first, other) || (!first && !other))
+            continue;
+        char *a = json_dumps(first, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        char *b = json_dumps(other, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        warn(warnings, "%s differs: %.80s in run 0, %.80s in run %zu.", what, a ? a : "none", b ? b : "none",
+             r);
+        free(a);
+        free(b);
+        return;
+    }
+}
+
+static void options_warn(json_t *warnings, const hs__comparison *c)
+{
+    const char *name;
+    json_t *value;
+    char path[96];
+    json_object_foreach(json_object_get(c->runs[0].provenance, "options"), name, value)
+    {
+        if (strcmp(name, "thresholds") == 0 || strcmp(name, "threshold") == 0 || strlen(name) > 60)
+            continue;
+        snprintf(path, sizeof path, "options.%s", name);
+        difference_warn(warnings, c, path, name);
+    }
+    difference_warn(warnings, c, "model.precision", "precision");
+    difference_warn(warnings, c, "model.tokenizer", "tokenizer");
+}
+
+static json_t *warnings_json(const hs__comparison *c, const common *shared)
+{
+    json_t *warnings = json_array();
+    const json_t *texts = found_at(c->runs[0].provenance, "input.sha256", (place){0});
+    bool same_texts = true, same_layers = true;
+    for (size_t r = 0; r < c->n; r++) {
+        same_texts &= json_equal(texts, found_at(c->runs[r].provenance, "input.sha256", (place){0})) == 1;
+        same_layers &= c->runs[r].n_layers == shared->n_layers;
+        if (!run_is_complete(&c->runs[r]))
+            warn(warnings, "Run %zu has not read all of its input.", r);
+    }
+    if (!same_texts)
+        warn(warnings, "The runs read different texts, so figures differ for that reason too.");
+    options_warn(warnings, c);
+    if (!shared->n_layers)
+        warn(warnings, "The runs have no layer in common, so layers and heads are not compared.");
+    else if (!same_layers)
+        warn(warnings, "The runs have different layers; %zu are common to all and shown.", shared->n_layers);
+    if (!shared->n_heads)
+        warn(warnings, "The models have different numbers of heads, so single heads are not compared.");
+    return warnings;
+}
+
+/* ---- the JSON ---- */
+
+static json_t *runs_json(const hs__comparison *c)
+{
+    json_t *runs = json_array();
+    const bool by_model = models_differ(c);
+    for (size_t r = 0; r < c->n; r++) {
+        const compared_run *run = &c->runs[r];
+        json_array_append_new(runs, json_pack("{ss sO}", "name", by_model ? model_of(run) : run->name,
+                                              "provenance", run->provenance));
+    }
+    return runs;
+}
+
+static json_t *totals_json(const hs__comparison *c)
+{
+    json_t *totals = json_object();
+    for (size_t k = 0; k < N_TOTALS; k++) {
+        json_t *values = json_array();
+        bool known = false;
+        for (size_t r = 0; r < c->n; r++) {
+            known |= isfinite(c->runs[r].totals[k]);
+            json_array_append_new(values, hs__report_number(c->runs[r].totals[k]));
+        }
+        if (known)
+            json_object_set(totals, hs__compared_totals[k].name, values);
+        json_decref(values);
+    }
+    return totals;
+}
+
+/* Returns n numbers as a list. */
+static json_t *numbers_json(const double *values, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, hs__report_number(values[i]));
+    return list;
+}
+
+/* Returns {figure: [run][layer]}, or with_heads {figure: [run][layer][head]}. */
+static json_t *figures_json(const hs__comparison *c, const common *shared, bool with_heads)
+{
+    json_t *figures = json_object();
+    for (size_t f = 0; f < N_FIGURES; f++) {
+        json_t *of_runs = json_array();
+        for (size_t r = 0; r < c->n; r++) {
+            const compared_run *run = &c->runs[r];
+            json_t *of_layers = json_array();
+            for (size_t k = 0; k < shared->n_layers; k++) {
+                const size_t at = f * run->n_layers + layer_find(run, shared->layers[k]);
+                json_array_append_new(
+                    of_layers, with_heads ? numbers_json(run->of_heads + at * run->n_heads, run->n_heads)
+                                          : hs__report_number(run->of_layers[at]));
+            }
+            json_array_append_new(of_runs, of_layers);
+        }
+        if (with_heads && !hs__compared_figures[f].of_head)
+            json_decref(of_runs);
+        else
+            json_object_set_new(figures, hs__compared_figures[f].name, of_runs);
+    }
+    return figures;
+}
+
+/* ---- findings and syntax ---- */
+
+/* Returns [{claim, holds: [run], measured: [run]}], in the order of the first run. */
+static json_t *findings_json(const hs__comparison *c)
+{
+    json_t *findings = json_array();
+    for (size_t k = 0; k < json_array_size(c->runs[0].findings) && k < 64; k++) {
+        json_t *claim = json_object_get(json_array_get(c->runs[0].findings, k), "claim");
+        json_t *holds = json_array(), *measured = json_array();
+        for (size_t r = 0; r < c->n; r++) {
+            const json_t *other = json_array_get(c->runs[r].findings, k);
+            const bool same = claim && json_equal(json_object_get(other, "claim"), claim);
+            json_t *verdict = same ? json_object_get(other, "holds") : NULL;
+            json_t *words = same ? json_object_get(other, "measured") : NULL;
+            json_array_append_new(holds, json_is_boolean(verdict) ? json_incref(verdict) : json_null());
+            json_array_append_new(measured, json_is_string(words) ? json_incref(words) : json_null());
+        }
+        json_array_append_new(findings,
+                              json_pack("{sO? so so}", "claim", claim, "holds", holds, "measured", measured));
+    }
+    return findings;
+}
+
+/* Returns how often the best head of a run is right about a relation; NAN if the run lacks the relation. */
+static double relation_right(const compared_run *run, const json_t *name, const char *kind)
+{
+    for (size_t k = 0; k < json_array_size(run->relations); k++) {
+        const json_t *row = json_array_get(run->relations, k);
+        const double count = json_number_value(json_object_get(row, "count"));
+        if (json_equal(json_object_get(row, "relation"), name) && count > 0)
+            return json_number_value(json_object_get(json_object_get(row, kind), "right")) / count;
+    }
+    return NAN;
+}
+
+/* Returns [{relation, attention_to_head: [run], attention_to_dependent: [run]}] of the first run's relations;
+ * NULL if it has none. */
+static json_t *syntax_json(const hs__comparison *c)
+{
+    static const char *const kinds[] = {"attention_to_head", "attention_to_dependent"};
+    const json_t *relations = c->runs[0].relations;
+    json_t *list = json_is_array(relations) ? json_array() : NULL;
+    for (size_t k = 0; list && k < json_array_size(relations) && k < RELATIONS_MAX; k++) {
+        json_t *name = json_object_get(json_array_get(relations, k), "relation"), *row;
+        if (!json_is_string(name))
+            continue;
+        row = json_pack("{sO}", "relation", name);
+        for (size_t kind = 0; kind < 2; kind++) {
+            double right[HS__COMPARED_RUNS_MAX];
+            for (size_t r = 0; r < c->n; r++)
+                right[r] = relation_right(&c->runs[r], name, kinds[kind]);
+            json_object_set_new(row, kinds[kind], numbers_json(right, c->n));
+        }
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+json_t *hs__comparison_json(const hs__comparison *c)
+{
+    const common shared = common_of(c);
+    json_t *layers = json_array();
+    if (!c->n) {
+        json_decref(layers);
+        return NULL;
+    }
+    for (size_t k = 0; k < shared.n_layers; k++)
+        json_array_append_new(layers, json_integer(shared.layers[k]));
+    json_t *json = json_pack("{ss so so sf so so so so}", "headscope", HS_VERSION, "runs", runs_json(c),
+                             "warnings", warnings_json(c, &shared), "threshold", c->threshold, "layers",
+                             layers, "run_figures", totals_json(c), "layer_figures",
+                             figures_json(c, &shared, false), "findings", findings_json(c));
+    if (!json)
+        return NULL;
+    json_object_set_new(json, "heads",
+                        shared.n_heads ? json_integer((json_int_t)shared.n_heads) : json_null());
+    if (shared.n_heads)
+        json_object_set_new(json, "head_figures", figures_json(c, &shared, true));
+    json_t *syntax = syntax_json(c);
+    if (syntax)
+        json_object_set_new(json, "syntax", syntax);
+    return json;
+}

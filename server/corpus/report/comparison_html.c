@@ -1,0 +1,420 @@
+/* comparison_html.c - comparison.html: for each figure a chart over the runs, maps of heads, and tables with
+ * a column for each run. */
+#include "api/figures/chart.h"
+#include "api/figures/figure.h"
+#include "server/corpus/report/comparison.h"
+#include "server/corpus/report/page_template.h"
+#include "server/corpus/report/tables.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FONT       8.0   /* points */
+#define CHART_WIDE 150.0 /* mm */
+#define MAPS_WIDE  200.0
+
+enum {
+    CELLS_MAX = 6000, /* of one figure's table of heads; comparison.csv has all */
+    NAME_BYTES = 24
+};
+
+/* The comparison being written. */
+typedef struct view {
+    const json_t *json, *runs, *layers;
+    size_t n_runs, n_layers, n_heads; /* n_heads: 0 without figures of heads */
+    char (*names)[NAME_BYTES];        /* of runs, then of layers: "0", "layer 3" */
+    const char **labels;              /* the same */
+    double *xs;                       /* [run] */
+    double *values;                   /* [layer][head][run], or less */
+    float *cells;                     /* [layer][head][run] */
+} view;
+
+static void view_finish(view *v)
+{
+    free(v->names);
+    free(v->labels);
+    free(v->xs);
+    free(v->values);
+    free(v->cells);
+}
+
+static hs_status view_init(view *v, const json_t *json, hs_error *err)
+{
+    *v = (view){.json = json,
+                .runs = json_object_get(json, "runs"),
+                .layers = json_object_get(json, "layers"),
+                .n_heads = (size_t)json_integer_value(json_object_get(json, "heads"))};
+    v->n_runs = json_array_size(v->runs);
+    v->n_layers = json_array_size(v->layers);
+    const size_t n_names = v->n_runs + v->n_layers;
+    const size_t n_values = v->n_runs * (v->n_layers + 1) * (v->n_heads + 1);
+    v->names = calloc(n_names, sizeof *v->names);
+    v->labels = calloc(n_names, sizeof *v->labels);
+    v->xs = calloc(v->n_runs, sizeof *v->xs);
+    v->values = calloc(n_values, sizeof *v->values);
+    v->cells = calloc(n_values, sizeof *v->cells);
+    if (!v->names || !v->labels || !v->xs || !v->values || !v->cells)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
+    for (size_t i = 0; i < n_names; i++) {
+        const size_t l = i - v->n_runs;
+        if (i < v->n_runs)
+            snprintf(v->names[i], NAME_BYTES, "%zu", i);
+        else
+            snprintf(v->names[i], NAME_BYTES, "layer %lld",
+                     (long long)json_integer_value(json_array_get(v->layers, l)));
+        v->labels[i] = v->names[i];
+    }
+    for (size_t r = 0; r < v->n_runs; r++)
+        v->xs[r] = (double)r;
+    return HS_OK;
+}
+
+static double number_of(const json_t *value)
+{
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* ---- drawing ---- */
+
+static hs_status svg_write(const hs__picture *picture, FILE *out, hs_error *err)
+{
+    hs__buffer svg = {0};
+    const hs_status st = hs__picture_svg(picture, &svg, err);
+    if (!st)
+        fwrite(svg.data, 1, svg.size, out);
+    hs__buffer_finish(&svg);
+    return st;
+}
+
+/* Draws n_series lines of v->values [series][run] over the runs. */
+static hs_status chart_write(const view *v, const hs__compared_figure *figure, size_t n_series,
+                             const char *const *names, FILE *out, hs_error *err)
+{
+    hs__picture picture = {0};
+    hs__chart chart = {.kind = HS__CHART_LINES,
+                       .title = figure->title,
+                       .x_title = "run",
+                       .y_title = figure->unit,
+                       .xs = v->xs,
+                       .values = v->values,
+                       .n = v->n_runs,
+                       .n_series = n_series,
+                       .names = names,
+                       .colour = HS__CHART_COLD,
+                       .mark_x = NAN,
+                       .mark_y = NAN,
+                       .width_mm = CHART_WIDE,
+                       .height_mm = 70,
+                       .font_pt = FONT};
+    for (size_t i = 0; i < n_series * v->n_runs; i++) {
+        chart.y_low = fmin(chart.y_low, v->values[i]); /* pass over NAN */
+        chart.y_high = fmax(chart.y_high, v->values[i]);
+    }
+    chart.y_high = chart.y_high > chart.y_low ? chart.y_high + 0.08 * (chart.y_high - chart.y_low) : 1;
+    hs_status st = hs__chart_draw(&chart, &picture, err);
+    if (!st)
+        st = svg_write(&picture, out, err);
+    hs__picture_finish(&picture);
+    return st;
+}
+
+/* Draws a map of heads x runs for each layer. */
+static hs_status maps_write(const view *v, const hs__compared_figure *about, FILE *out, hs_error *err)
+{
+    hs__picture picture = {0};
+    hs__panel *panels = calloc(v->n_layers, sizeof *panels);
+    float low = 0, high = 0;
+    if (!panels)
+        return hs_fail(err, HS_NO_MEMORY, "no memory for the comparison");
+    for (size_t i = 0; i < v->n_layers * v->n_heads * v->n_runs; i++) {
+        low = fminf(low, v->cells[i]);
+        high = fmaxf(high, v->cells[i]);
+    }
+    const float most = fmaxf(fmaxf(high, -low), 1e-6f);
+    for (size_t l = 0; l < v->n_layers; l++) {
+        panels[l] = (hs__panel){.n_rows = v->n_heads,
+                                .n_columns = v->n_runs,
+                                .values = v->cells + l * v->n_heads * v->n_runs,
+                                .row_title = "head",
+                                .column_title = "run",
+                                .unit = about->unit,
+                                .palette = low < 0 ? HS__PALETTE_SIGNED : HS__PALETTE_GREEN,
+                                .low = low < 0 ? -most : 0,
+                                .high = most};
+        snprintf(panels[l].title, sizeof panels[l].title, "%s", v->labels[v->n_runs + l]);
+    }
+    const hs__figure figure = {.title = about->title,
+                               .caption = "heads by runs",
+                               .panels = panels,
+                               .n_panels = v->n_layers,
+                               .n_across = v->n_layers < 4 ? v->n_layers : 4,
+                               .width_mm = MAPS_WIDE,
+                               .font_pt = FONT};
+    hs_status st = hs__figure_draw(&figure, &picture, err);
+    if (!st)
+        st = svg_write(&picture, out, err);
+    hs__picture_finish(&picture);
+    free(panels);
+    return st;
+}
+
+/* ---- tables ---- */
+
+static void text_cell(FILE *out, const char *element, const json_t *text)
+{
+    fprintf(out, "<%s>", element);
+    hs__html_text(out, json_is_string(text) ? json_string_value(text) : "–");
+    fprintf(out, "</%.2s>", element);
+}
+
+/* Begins a table with a column for each run. */
+static void runs_table_begin(const view *v, const char *first, FILE *out)
+{
+    fprintf(out, "<div class=\"wide\"><table class=\"numbers compared\"><thead><tr><th scope=\"col\">%s</th>",
+            first);
+    for (size_t r = 0; r < v->n_runs; r++)
+        text_cell(out, "th scope=\"col\"", json_object_get(json_array_get(v->runs, r), "name"));
+    fputs("</tr></thead><tbody>\n", out);
+}
+
+static void value_write(FILE *out, double value, const char *unit)
+{
+    const bool is_share = strcmp(unit, "share") == 0, is_count = strcmp(unit, "texts") == 0;
+    const double shown = is_share ? 100 * value : value;
+    hs__cell_write(out, fabs(shown) < 0.0005 ? 0 : shown,
+                   is_share   ? "%.1f %%"
+                   : is_count ? "%.0f"
+                              : "%.3f"); /* never -0 */
+}
+
+/* Writes a row of v->values from `at` on. */
+static void values_row(const view *v, const char *name, size_t at, const char *unit, FILE *out)
+{
+    fprintf(out, "<tr><th scope=\"row\">%s</th>", name);
+    for (size_t r = 0; r < v->n_runs; r++)
+        value_write(out, v->values[at + r], unit);
+    fputs("</tr>\n", out);
+}
+
+static void heads_table(const view *v, const hs__compared_figure *figure, FILE *out)
+{
+    fputs("<details><summary>Numbers of heads</summary>", out);
+    if (v->n_layers * v->n_heads * v->n_runs > CELLS_MAX) {
+        fputs(
+            "<p class=\"muted\">The table would be too long here. The CSV and JSON files of this comparison "
+            "have it.</p></details>\n",
+            out);
+        return;
+    }
+    runs_table_begin(v, "Layer, head", out);
+    for (size_t i = 0; i < v->n_layers * v->n_heads; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%lld, %zu",
+                 (long long)json_integer_value(json_array_get(v->layers, i / v->n_heads)), i % v->n_heads);
+        values_row(v, name, i * v->n_runs, figure->unit, out);
+    }
+    hs__table_end(out);
+    fputs("</details>\n", out);
+}
+
+/* ---- sections ---- */
+
+/* Fills v->values [layer][run] of a figure. */
+static void layers_fill(view *v, const json_t *of_runs)
+{
+    for (size_t l = 0; l < v->n_layers; l++)
+        for (size_t r = 0; r < v->n_runs; r++)
+            v->values[l * v->n_runs + r] = number_of(json_array_get(json_array_get(of_runs, r), l));
+}
+
+/* Fills v->values and v->cells [layer][head][run]. */
+static void heads_fill(view *v, const json_t *of_runs)
+{
+    for (size_t r = 0; r < v->n_runs; r++)
+        for (size_t l = 0; l < v->n_layers; l++) {
+            const json_t *heads = json_array_get(json_array_get(of_runs, r), l);
+            for (size_t h = 0; h < v->n_heads; h++) {
+                const size_t at = (l * v->n_heads + h) * v->n_runs + r;
+                v->values[at] = number_of(json_array_get(heads, h));
+                v->cells[at] = (float)v->values[at];
+            }
+        }
+}
+
+static hs_status figure_write(view *v, const hs__compared_figure *figure, FILE *out, hs_error *err)
+{
+    const json_t *of_layers = json_object_get(json_object_get(v->json, "layer_figures"), figure->name);
+    const json_t *of_heads = json_object_get(json_object_get(v->json, "head_figures"), figure->name);
+    fprintf(out, "<figure id=\"figure-%s\" aria-label=\"%s\"><h2>%s</h2><div class=\"panels\">\n",
+            figure->name, figure->title, figure->title);
+    layers_fill(v, of_layers);
+    hs_status st = chart_write(v, figure, v->n_layers, v->labels + v->n_runs, out, err);
+    if (!st && of_heads) {
+        heads_fill(v, of_heads);
+        st = maps_write(v, figure, out, err);
+    }
+    fprintf(out, "</div><figcaption>By layer%s%s.</figcaption><details><summary>Numbers of layers</summary>",
+            figure->of_layer ? "" : ": the mean of its heads",
+            of_heads ? "; below, heads from top to bottom and runs from left to right" : "");
+    layers_fill(v, of_layers);
+    runs_table_begin(v, "Layer", out);
+    for (size_t l = 0; l < v->n_layers; l++)
+        values_row(v, v->labels[v->n_runs + l] + strlen("layer "), l * v->n_runs, figure->unit, out);
+    hs__table_end(out);
+    fputs("</details>\n", out);
+    if (of_heads) {
+        heads_fill(v, of_heads);
+        heads_table(v, figure, out);
+    }
+    fputs("</figure>\n", out);
+    return st;
+}
+
+static void runs_write(const view *v, FILE *out)
+{
+    static const char *const columns[] = {
+        "Run", "Model", "Layers", "Precision", "Date", "Input", "SHA-256 of the weights"};
+    hs__table_begin(out, columns, sizeof columns / sizeof *columns);
+    for (size_t r = 0; r < v->n_runs; r++) {
+        const json_t *run = json_array_get(v->runs, r), *provenance = json_object_get(run, "provenance");
+        const json_t *model = json_object_get(provenance, "model"),
+                     *input = json_object_get(provenance, "input");
+        fprintf(out, "<tr><th scope=\"row\">%zu</th>", r);
+        text_cell(out, "td", json_object_get(run, "name"));
+        fprintf(out, "<td>%lld</td>", (long long)json_integer_value(json_object_get(model, "layers")));
+        text_cell(out, "td", json_object_get(model, "precision"));
+        text_cell(out, "td", json_object_get(provenance, "date"));
+        text_cell(out, "td", json_array_get(json_object_get(input, "files"), 0));
+        text_cell(out, "td", json_object_get(model, "sha256"));
+        fputs("</tr>\n", out);
+    }
+    hs__table_end(out);
+}
+
+static void header_write(const view *v, FILE *out)
+{
+    const json_t *warnings = json_object_get(v->json, "warnings");
+    fprintf(out,
+            "<header><h1>%zu runs compared</h1><p>Figures of each run at threshold %.6g, in the order given. "
+            "Made by headscope ",
+            v->n_runs, json_number_value(json_object_get(v->json, "threshold")));
+    hs__html_text(out, json_string_value(json_object_get(v->json, "headscope")));
+    fputs(".</p>\n", out);
+    for (size_t i = 0; i < json_array_size(warnings); i++) {
+        fputs("<p role=\"note\"><strong>Note:</strong> ", out);
+        hs__html_text(out, json_string_value(json_array_get(warnings, i)));
+        fputs("</p>\n", out);
+    }
+    runs_write(v, out);
+    fputs("</header>\n<nav class=\"contents\" aria-label=\"Contents\"><h2>Contents</h2><ul>\n"
+          "<li><a href=\"#findings\">Findings</a></li>\n<li><a href=\"#totals\">Whole runs</a></li>\n",
+          out);
+    if (json_object_get(v->json, "syntax"))
+        fputs("<li><a href=\"#syntax\">Heads and syntax</a></li>\n", out);
+    for (size_t f = 0; v->n_layers && f < hs__n_compared_figures; f++)
+        fprintf(out, "<li><a href=\"#figure-%s\">%s</a></li>\n", hs__compared_figures[f].name,
+                hs__compared_figures[f].title);
+    fputs("</ul></nav>\n", out);
+}
+
+static void findings_write(const view *v, FILE *out)
+{
+    const json_t *findings = json_object_get(v->json, "findings");
+    fputs("<section id=\"findings\" aria-label=\"Findings\"><h2>Findings</h2><p class=\"muted\">The paper's "
+          "claims, and whether each run has them. The run's own report has the values and criteria.</p>\n",
+          out);
+    runs_table_begin(v, "Claim", out);
+    for (size_t k = 0; k < json_array_size(findings); k++) {
+        const json_t *finding = json_array_get(findings, k), *holds = json_object_get(finding, "holds");
+        fputs("<tr>", out);
+        text_cell(out, "th scope=\"row\"", json_object_get(finding, "claim"));
+        for (size_t r = 0; r < v->n_runs; r++) {
+            const json_t *verdict = json_array_get(holds, r);
+            const char *word = json_is_true(verdict) ? "yes" : json_is_false(verdict) ? "no" : "–";
+            fprintf(out, "<td class=\"holds %s\">%s</td>", json_is_boolean(verdict) ? word : "unknown", word);
+        }
+        fputs("</tr>\n", out);
+    }
+    hs__table_end(out);
+    fputs("</section>\n", out);
+}
+
+/* Writes the figures of whole runs, with a chart of each that models differ in. */
+static hs_status totals_write(view *v, FILE *out, hs_error *err)
+{
+    const json_t *totals = json_object_get(v->json, "run_figures");
+    hs_status st = HS_OK;
+    fputs("<section id=\"totals\" aria-label=\"Whole runs\"><h2>Whole runs</h2>\n", out);
+    runs_table_begin(v, "Figure", out);
+    for (size_t k = 0; k < hs__n_compared_totals; k++) {
+        const hs__compared_figure *about = &hs__compared_totals[k];
+        const json_t *of_runs = json_object_get(totals, about->name);
+        for (size_t r = 0; r < v->n_runs; r++)
+            v->values[r] = number_of(json_array_get(of_runs, r));
+        if (of_runs)
+            values_row(v, about->title, 0, about->unit, out);
+    }
+    hs__table_end(out);
+    fputs("<div class=\"panels\">", out);
+    for (size_t k = 0; !st && k < hs__n_compared_totals; k++) {
+        const hs__compared_figure *about = &hs__compared_totals[k];
+        const json_t *of_runs = json_object_get(totals, about->name);
+        for (size_t r = 0; r < v->n_runs; r++)
+            v->values[r] = number_of(json_array_get(of_runs, r));
+        if (of_runs && (strncmp(about->name, "masked", 6) == 0 || strncmp(about->name, "label", 5) == 0))
+            st = chart_write(v, about, 1, (const char *const[]){about->title}, out, err);
+    }
+    fputs("</div></section>\n", out);
+    return st;
+}
+
+static void syntax_write(view *v, FILE *out)
+{
+    static const char *const kinds[][2] = {{"attention_to_head", "From the dependent to its head"},
+                                           {"attention_to_dependent", "From the head to its dependent"}};
+    const json_t *syntax = json_object_get(v->json, "syntax");
+    if (!syntax)
+        return;
+    fputs("<section id=\"syntax\" aria-label=\"Heads and syntax\"><h2>Heads and syntax</h2><p "
+          "class=\"muted\">How often the best head of each run is right about a relation.</p>\n",
+          out);
+    for (size_t k = 0; k < 2; k++) {
+        fprintf(out, "<h3>%s</h3>", kinds[k][1]);
+        runs_table_begin(v, "Relation", out);
+        for (size_t i = 0; i < json_array_size(syntax); i++) {
+            const json_t *row = json_array_get(syntax, i), *right = json_object_get(row, kinds[k][0]);
+            fputs("<tr>", out);
+            text_cell(out, "th scope=\"row\"", json_object_get(row, "relation"));
+            for (size_t r = 0; r < v->n_runs; r++)
+                value_write(out, number_of(json_array_get(right, r)), "share");
+            fputs("</tr>\n", out);
+        }
+        hs__table_end(out);
+    }
+    fputs("</section>\n", out);
+}
+
+static hs_status body_write(FILE *out, void *data, hs_error *err)
+{
+    view *v = data;
+    header_write(v, out);
+    fputs("<main>\n", out);
+    findings_write(v, out);
+    hs_status st = totals_write(v, out, err);
+    syntax_write(v, out);
+    for (size_t f = 0; !st && v->n_layers && f < hs__n_compared_figures; f++)
+        st = figure_write(v, &hs__compared_figures[f], out, err);
+    fputs("</main>\n", out);
+    return st;
+}
+
+hs_status hs__comparison_html_write(FILE *file, const json_t *comparison, hs_error *err)
+{
+    view v;
+    hs_status st = view_init(&v, comparison, err);
+    if (!st)
+        st = hs__page_fill(file, body_write, NULL, &v, err);
+    view_finish(&v);
+    return st;
+}

@@ -1,0 +1,66 @@
+/* run_comparison.c - compares runs by their ids. */
+#include "server/corpus/report/comparison.h"
+#include "server/corpus/report/report.h"
+#include "server/runs/runs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static hs_status run_add(hs_runs *runs, const char *id, hs__comparison *comparison, hs_error *err)
+{
+    json_t *run = hs__run_get(runs, id);
+    const char *state = json_string_value(json_object_get(run, "state"));
+    const char *name = json_string_value(json_object_get(run, "name"));
+    uint64_t n_bytes;
+    int fd = -1;
+    hs_status st = HS_OK;
+    if (!run)
+        st = hs_fail(err, HS_NOT_FOUND, "There is no run '%.32s'. GET /corpora lists all runs.", id);
+    else if (strcmp(state, "done") != 0)
+        st = hs_fail(err, HS_INVALID, "The run '%.32s' is %s; runs must be done to be compared.", id, state);
+    else if ((fd = hs__run_report_open(runs, id, HS__REPORT_JSON, &n_bytes)) < 0)
+        st = hs_fail(err, HS_IO, "the report of run %.32s cannot be read", id);
+    else
+        st = hs__comparison_add_file(comparison, name && *name ? name : id, fd, err);
+    if (fd >= 0)
+        close(fd);
+    json_decref(run);
+    return st;
+}
+
+/* Returns true if the list has the same id before `at`. */
+static bool is_named_before(const char *ids, const char *at, const char *id)
+{
+    const char *found = strstr(ids, id);
+    return found && found < at;
+}
+
+static hs_status runs_add(hs_runs *runs, const char *ids, hs__comparison *comparison, hs_error *err)
+{
+    hs_status st = HS_OK;
+    size_t n_runs = 0;
+    for (const char *at = ids; !st && *at;) {
+        const size_t n = strcspn(at, ",");
+        char id[40];
+        snprintf(id, sizeof id, "%.*s", (int)(n < sizeof id ? n : sizeof id - 1), at);
+        if (n && is_named_before(ids, at, id))
+            return hs_fail(err, HS_INVALID, "The run '%.32s' is named twice.", id);
+        st = run_add(runs, id, comparison, err);
+        at += n + (at[n] == ',');
+        n_runs++;
+    }
+    if (!st && n_runs < 2)
+        return hs_fail(err, HS_INVALID, "A comparison needs at least two runs.");
+    return st;
+}
+
+hs_status hs__runs_compare(hs_runs *runs, const char *ids, json_t **ret_comparison, hs_error *err)
+{
+    hs__comparison *comparison = hs__comparison_create();
+    hs_status st = comparison ? runs_add(runs, ids, comparison, err)
+                              : hs_fail(err, HS_NO_MEMORY, "No memory to compare runs.");
+    *ret_comparison = st ? NULL : hs__comparison_json(comparison);
+    hs__comparison_destroy(comparison);
+    return !st && !*ret_comparison ? hs_fail(err, HS_NO_MEMORY, "No memory to compare runs.") : st;
+}

@@ -1,0 +1,48 @@
+/* fuzz_comparison.c - a report.json is refused with a reason, or can be compared with itself. The comparison
+ * has every run, and can be written in every form.
+ *
+ * If the first byte of the input is odd, the page is drawn too, which takes most of the time. */
+#include "server/corpus/report/comparison.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void comparison_write(const json_t *json, bool with_page)
+{
+    FILE *out = fopen("/dev/null", "we");
+    hs_error err = {0};
+    require(out);
+    hs__comparison_csv_write(out, json);
+    require(!json_dumpf(json, out, JSON_COMPACT | JSON_REAL_PRECISION(12)));
+    if (with_page)
+        require(hs__comparison_html_write(out, json, &err) == err.status);
+    fclose(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (!size)
+        return 0;
+    const char *bytes = (const char *)data + 1;
+    hs__comparison *comparison = hs__comparison_create();
+    hs_error err = {0};
+    require(comparison);
+    const hs_status st = hs__comparison_add(comparison, "first", bytes, size - 1, &err);
+    require(st == err.status && (st != HS_OK) == (*err.text != '\0'));
+    require(hs__comparison_add(comparison, "second", bytes, size - 1, &err) == st);
+    json_t *json = hs__comparison_json(comparison);
+    require((json != NULL) == (st == HS_OK));
+    if (json) {
+        require(json_array_size(json_object_get(json, "runs")) == 2);
+        comparison_write(json, *data & 1);
+    }
+    json_decref(json);
+    hs__comparison_destroy(comparison);
+    return 0;
+}
