@@ -176,18 +176,18 @@ static hs_status threshold_find(hs__comparison *c, const char *name, const json_
 {
     const json_t *options = json_object_get(json_object_get(report, "provenance"), "options");
     const json_t *thresholds = json_object_get(options, "thresholds");
-    const double wanted = c->n ? c->threshold : json_number_value(json_object_get(options, "threshold"));
+    const double threshold = c->n ? c->threshold : json_number_value(json_object_get(options, "threshold"));
     for (size_t t = 0; t < json_array_size(thresholds); t++)
-        if (fabs(json_number_value(json_array_get(thresholds, t)) - wanted) < 1e-6) {
+        if (fabs(json_number_value(json_array_get(thresholds, t)) - threshold) < 1e-6) {
             *ret_t = t;
-            c->threshold = wanted;
+            c->threshold = threshold;
             return HS_OK;
         }
     char *listed = json_dumps(thresholds, JSON_COMPACT | JSON_REAL_PRECISION(6));
     const hs_status st = hs_fail(err, HS_INVALID,
                                  "the run '%.200s' has no threshold %g, at which the first run is shown; it "
                                  "has %.100s. Run it again with --thresholds",
-                                 name, wanted, listed ? listed : "none");
+                                 name, threshold, listed ? listed : "none");
     free(listed);
     return st;
 }
