@@ -1,6 +1,6 @@
 // Trace: the routes to a prediction or a class, and what the model says without their heads.
 import { readFileSync } from "node:fs";
-import { expect, findings, open, settled, test, view } from "./viewer";
+import { expect, findings, open, ranked, settled, test, view } from "./viewer";
 
 const TEXT = "He was born in [MASK] York.";
 const QUERY = `view=trace&text=${encodeURIComponent(TEXT)}`;
@@ -35,7 +35,47 @@ test("routes to a prediction; one is pruned, the prediction follows, the picture
   await expect(page).not.toHaveURL(/edits=/);
 });
 
+test("routes by patching from a second text, and what each token's state restores", async ({ watched: page, home, request }) => {
+  await open(page, home, QUERY);
+  await page.getByRole("radio", { name: "Attention × patching" }).check();
+  await expect(page.locator(".trace .notice")).toContainText("Write the second text above");
+  const second = page.getByLabel("Second text", { exact: true });
+  await second.fill("He was born in [MASK] Orleans, a town.");
+  await page.keyboard.press("Control+Enter");
+  await expect(page.locator(".trace .notice")).toContainText(/The second text has \d+ tokens, the first one 9\./);
+  await expect(page.locator(".routes svg")).toHaveCount(0);
+  await second.fill(TEXT);
+  await page.getByRole("button", { name: "Trace", exact: true }).last().click();
+  await expect(page.locator(".trace .notice")).toContainText("Both texts are the same");
+  const other = "He was born in [MASK] England.";
+  await second.fill(other);
+  await page.keyboard.press("Control+Enter");
+  await expect(page).toHaveURL(/weight=patch/);
+  const routes = page.locator(".route-list .route");
+  await expect(routes).toHaveCount(8);
+  await page.getByText("Restored by each token’s state").click();
+  const rows = page.getByRole("region", { name: "Restored by one token’s state" }).locator("tbody tr");
+  await expect(rows).toHaveCount(9);
+  // As the service answers for the tokens that both texts predict.
+  const predicted = async (text: string): Promise<number> => {
+    const asked = { text, layers: [0], heads: [0], outputs: ["predictions"], predictions: { positions: [5], top_k: 1 } };
+    return (await (await request.post(`${home}analyze`, { data: asked })).json()).predictions[0].top[0].id;
+  };
+  const [is, was] = [await predicted(TEXT), await predicted(other)];
+  const target = is === was ? { token: is, position: 5 } : { tokens: [was, is], position: 5 };
+  const patched = { text: TEXT, layers: "all", outputs: ["effects", "patch_map"], effects_of: { kind: "patch", from: { text: other } }, target };
+  const { effects, patch_map } = await (await request.post(`${home}analyze`, { data: patched })).json();
+  const expected = (patch_map as number[][]).map((row) => String(Math.round(100 * row[6]!)).replace("-", "−"));
+  expect(await rows.nth(6).locator("td").allTextContents()).toEqual(expected);
+  // The strongest route goes through one of the heads that restore most.
+  const strongest = ranked(effects as { recovered: number }[][], ({ recovered }) => Math.abs(recovered)).slice(0, 12);
+  const [, head] = / by (\d+·\d+)/.exec((await routes.first().textContent())!)!;
+  expect(strongest.map(({ name }) => name)).toContain(head);
+});
+
 for (const [name, width, fragment, colorScheme] of [
+  ["patching, light", 1920, `${QUERY}&weight=patch&patchmap=1&text2=${encodeURIComponent("He was born in [MASK] England.")}`, "light"],
+  ["patching, dark on a phone", 390, `${QUERY}&weight=patch&patchmap=1&text2=${encodeURIComponent("He was born in [MASK] England.")}`, "dark"],
   ["light", 1440, `${QUERY}&edits=z2.10&route=0`, "light"],
   ["dark on a phone", 390, `${QUERY}&weight=effect&routes=16`, "dark"],
 ] as const)

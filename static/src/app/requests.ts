@@ -151,6 +151,33 @@ export function effectsRequest(
   };
 }
 
+// The second text of a patch, and the number whose change is followed.
+export interface Patch {
+  from: { text: string; text_pair?: string };
+  target: NonNullable<AnalyzeRequest["target"]>;
+}
+
+const patchOf = (state: Asked, { from, target }: Patch): AnalyzeRequest => ({
+  ...inputOf({ ...state, special: true }),
+  heads: "all",
+  effects_of: { kind: "patch", from },
+  target,
+});
+
+// Each head of some layers alone, its output taken from the second text.
+export const patchedEffectsRequest = (state: Asked, layers: number[], patch: Patch): AnalyzeRequest => ({
+  ...patchOf(state, patch),
+  layers,
+  outputs: ["effects"],
+});
+
+// The state of each token after each layer alone, taken from the second text.
+export const patchMapRequest = (state: Asked, patch: Patch): AnalyzeRequest => ({
+  ...patchOf(state, patch),
+  layers: [0],
+  outputs: ["patch_map"],
+});
+
 // The distances between all heads.
 export function distancesRequest(state: Asked): AnalyzeRequest {
   return {

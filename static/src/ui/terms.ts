@@ -134,6 +134,11 @@ const ABOUT = {
     text: "A way from a token of the text, through heads of several layers, to the token where the result is read. Its strength is the product of the fractions that each step keeps: of attention times the norm of the vector handed on, or of attention times the effect of switching the head off.",
     picture: (i, j) => (i === j ? 0.25 : (i === 5 && j === 2) || (i === 3 && j === 5) ? 1 : 0.05),
   },
+  patching: {
+    name: "Patching",
+    text: "The pass of the text is computed again with one head’s output, or one token’s state, taken from a second text. It shows where the difference between the two results comes from: 100 % means that this part alone brings the second text’s result.",
+    picture: (i, j) => (i === 4 && j > 1 && j < 5 ? 1 : 0.15),
+  },
   scale: {
     name: "Scale",
     text: "Linear colours keep the proportions of the values; log also shows four decades below the largest. Per row colours each query’s row up to its own maximum.",

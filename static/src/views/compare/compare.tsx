@@ -1,5 +1,5 @@
 // Two heads, two texts or two models side by side, and their difference on a diverging scale.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { savedRequest, type AnalyzeRequest, type Asked } from "../../app/requests";
@@ -16,7 +16,8 @@ import { withHeads } from "../../saving/picture-heads";
 import { madeOf } from "../../saving/provenance";
 import { pictureOf } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, Field, isSubmit, Options, Segmented } from "../../ui/controls";
+import { Facts, Field, Options, Segmented } from "../../ui/controls";
+import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
 import { Match } from "./match";
@@ -98,7 +99,9 @@ export function CompareView() {
         <QuantityControl similarity="Similarity N" />
         <ScaleControl />
       </div>
-      {state.against === "text" && <SecondText />}
+      {state.against === "text" && (
+        <SecondText label="Second text: change a word of the first, for example" action="Compare" />
+      )}
       <Pickers sides={sides} />
       {waiting ? statusOf(app, waiting) : !second && <NoSecond />}
       <TrioPlates trio={trio} pair={pair} heading={heading} />
@@ -120,46 +123,6 @@ export function CompareView() {
       {state.against === "model" && second && <Match of={sides.selections[0]} other={sides.other} />}
       {pair && <Extremes pair={pair} />}
     </section>
-  );
-}
-
-function SecondText() {
-  const app = useApp();
-  const { text, pair, text2, pair2 } = app.state;
-  const [draft, setDraft] = useState<{ text?: string; pair?: string }>({});
-  const shown = text2 || text;
-  const shownPair = text2 ? pair2 : pair;
-  const compare = (e: Event): void => {
-    e.preventDefault();
-    app.set({ text2: draft.text ?? shown, pair2: draft.pair ?? shownPair }, true);
-    setDraft({});
-  };
-  return (
-    <form class="second-text" onSubmit={compare} onKeyDown={(e) => isSubmit(e) && compare(e)}>
-      <Field label="Second text: change a word of the first, for example">
-        <textarea
-          rows={4}
-          spellcheck={false}
-          aria-label="Second text"
-          value={draft.text ?? shown}
-          onInput={(e) => setDraft({ ...draft, text: e.currentTarget.value })}
-        />
-      </Field>
-      {(pair || pair2) && (
-        <Field label="Its second segment">
-          <textarea
-            rows={4}
-            spellcheck={false}
-            aria-label="Second segment of the second text"
-            value={draft.pair ?? shownPair}
-            onInput={(e) => setDraft({ ...draft, pair: e.currentTarget.value })}
-          />
-        </Field>
-      )}
-      <button type="submit" class="primary">
-        Compare
-      </button>
-    </form>
   );
 }
 

@@ -4,7 +4,7 @@ import type { Effect } from "../../../../build/openapi";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
-import { effectsRequest } from "../../app/requests";
+import { effectsRequest, type AnalyzeRequest } from "../../app/requests";
 import type { Target } from "./target";
 import type { EffectRows } from "./tones";
 
@@ -14,10 +14,15 @@ export interface Effects {
 }
 
 // `at` is the position whose prediction is watched, as in a prediction's request; null if the checkpoint predicts none.
-export function effectsOf(app: App, { layers }: Answer, at: number | null, target: Target | null): Effects {
+export function effectsOf(app: App, answer: Answer, at: number | null, target: Target | null): Effects {
+  return rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, at, target?.asked));
+}
+
+// One request a layer.
+export function rowsOf(app: App, { layers }: Answer, requestOf: (layer: number) => AnalyzeRequest): Effects {
   const rows: (readonly Effect[] | null)[] = layers.map(() => null);
   for (const [l, layer] of layers.entries()) {
-    const entry = app.jsonCache.want(effectsRequest(app.state, layer, at, target?.asked));
+    const entry = app.jsonCache.want(requestOf(layer));
     if (!entry.answer) return { rows, next: entry };
     rows[l] = entry.answer.effects?.[0] ?? [];
   }

@@ -9,6 +9,7 @@ import type { LayerHops } from "../../heads/routes";
 import { fromHalves } from "../../heads/similarity";
 import { effectsOf, type Effects } from "../experiment/effects";
 import type { Target } from "../experiment/target";
+import { patchedEffects, type Patching } from "./patching";
 
 const BLOCK_BYTES = 8e6; // of one request
 
@@ -69,13 +70,31 @@ function normHops(answer: Answer, layer: number, state: Float32Array): LayerHops
   return hops;
 }
 
-// `at`: the position whose prediction is traced, null if the model predicts none; `target`: of its own head.
-export function layersOf(app: App, overview: Answer, at: number | null, target: Target | null): Layers {
+// `at`: the position whose prediction is traced, null if the model predicts none; `target`: of its own head; `patching`:
+// null if heads are not patched.
+export function layersOf(
+  app: App,
+  overview: Answer,
+  at: number | null,
+  target: Target | null,
+  patching: Patching | null,
+): Layers {
   const norms = normsOf(app, overview);
   if (norms.waiting) return { hops: null, done: norms.answers.length, waiting: norms.waiting, ofEffects: false };
-  return app.state.weight === "norms"
-    ? layersByNorms(app, overview, norms.answers)
-    : layersByEffect(overview, norms.answers, effectsOf(app, overview, at, target), target !== null);
+  if (patching)
+    return layersByEffect(
+      overview,
+      norms.answers,
+      patchedEffects(app, overview, patching),
+      ({ recovered }) => recovered,
+    );
+  if (app.state.weight === "norms") return layersByNorms(app, overview, norms.answers);
+  return layersByEffect(
+    overview,
+    norms.answers,
+    effectsOf(app, overview, at, target),
+    ({ target_change, prediction_kl, hidden_change }) => (target ? target_change : prediction_kl) ?? hidden_change,
+  );
 }
 
 function layersByNorms(app: App, { layers }: Answer, answers: readonly Answer[]): Layers {
@@ -89,10 +108,9 @@ function layersByEffect(
   { layers, encoding }: Answer,
   answers: readonly Answer[],
   { rows, next }: Effects,
-  ofTarget: boolean,
+  valueOf: (effect: Effect) => number | null | undefined,
 ): Layers {
-  const sizeOf = ({ target_change, prediction_kl, hidden_change }: Effect): number =>
-    Math.abs((ofTarget ? target_change : prediction_kl) ?? hidden_change ?? 0);
+  const sizeOf = (effect: Effect): number => Math.abs(valueOf(effect) ?? 0);
   const here = rows.filter((row) => row !== null);
   if (next) return { hops: null, done: here.length, waiting: next, ofEffects: true };
   const most = Math.max(...here.flat().map(sizeOf)) || 1;

@@ -12,6 +12,7 @@ import { SvgSurface } from "../../saving/surface";
 import { normsRequest } from "../../app/requests";
 import { Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
+import { SecondText } from "../../ui/second-text";
 import { jsonStatusOf, Progressing, statusOf } from "../../ui/status";
 import { inShort, taskOf } from "../../ui/task-result";
 import { inWords, toggled, type Edit } from "../experiment/interventions";
@@ -20,6 +21,7 @@ import { PredictionCard } from "../experiment/prediction-card";
 import { targetOf, type Target } from "../experiment/target";
 import { TokenStrip } from "../experiment/token-strip";
 import { layersOf, type Layers } from "./layers";
+import { PatchMap, PatchNote, patchingOf } from "./patching";
 import { drawingOf, type Drawing } from "./picture";
 import { strongestRoutes, type Hop, type Route } from "../../heads/routes";
 import { ROUTES_MOST } from "./state";
@@ -57,6 +59,11 @@ function Toolbar() {
             value: "effect",
             label: "Attention × effect",
             title: "The change of the result with the head switched off",
+          },
+          {
+            value: "patch",
+            label: "Attention × patching",
+            title: "What the head restores of a second text’s result",
           },
         ]}
         onChange={(value) => app.set({ weight: value, route: -1 }, true)}
@@ -99,8 +106,10 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const at = positionOf(app, answer, task, target);
   const most = mostOf(app);
   const { outcome, waiting } = useOutcome(answer, edits, at);
-  const layers = layersOf(app, answer, most ? at : null, target);
-  const { hops } = layers;
+  const sought = patchingOf(app, answer, at, target);
+  const patching = sought && "patch" in sought ? sought : null;
+  const layers = !sought || patching ? layersOf(app, answer, most ? at : null, target, patching) : null;
+  const hops = layers?.hops ?? null;
   const routes = useMemo(() => hops && strongestRoutes(hops, at, state.routes), [hops?.at(-1), at, state.routes]);
   const axis = useMemo(() => axisOf(answer.encoding, { special: true, words: false }), [answer]);
   const words = resultOf(outcome, task);
@@ -109,6 +118,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   useExport(() => drawing && routes && exportOf(app, answer, routes, drawing, axis.labels));
   return (
     <>
+      {sought && <SecondText label="Second text: as many tokens, another result" action="Trace" help="patching" />}
       <TokenStrip
         label={answer.encoding.causal ? "Tokens: choose the one to predict after" : "Tokens: choose the one to trace"}
         axis={axis}
@@ -116,11 +126,23 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
         tint={null}
         onChoose={(t) => app.set({ at: t, route: -1 }, true)}
       />
+      {sought && "refusal" in sought && (
+        <p class="notice" role="status">
+          {sought.refusal}
+        </p>
+      )}
+      {sought && "waiting" in sought && jsonStatusOf(app, sought.waiting)}
+      {patching && <PatchNote of={patching} />}
+      {patching && routes?.length === 0 && (
+        <p class="notice" role="status">
+          Both texts give the same result here, so there is nothing to restore.
+        </p>
+      )}
       <div class="trace-body">
         {routes && drawing ? (
           <RoutePicture routes={routes} drawing={drawing} place={placeOf(answer, at)} />
         ) : (
-          <Waiting answer={answer} layers={layers} />
+          layers && <Waiting answer={answer} layers={layers} />
         )}
         <div class="trace-side">
           {waiting && waiting.status !== "loading" && jsonStatusOf(app, waiting)}
@@ -137,6 +159,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
           {routes && <RouteList routes={routes} labels={axis.labels} edits={edits} />}
         </div>
       </div>
+      {patching && <PatchMap of={patching} axis={axis} />}
       <p class="muted caption">
         Upwards: layers. A curve is a head that hands on what one token holds to another; its width is the strength of
         the routes through it. A route’s strength is the product of the fractions that it keeps; feed-forward parts act
@@ -150,7 +173,7 @@ function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
   const app = useApp();
   const { waiting, done, ofEffects } = layers;
   if (!waiting) return null;
-  const words = ofEffects ? "Heads switched off one by one" : "Norms of what heads hand on";
+  const words = ofEffects ? "Heads changed one by one" : "Norms of what heads hand on";
   if (waiting.status === "loading") return <Progressing words={words} done={done} of={answer.layers.length} />;
   return ofEffects ? jsonStatusOf(app, waiting as never) : statusOf(app, waiting as never);
 }

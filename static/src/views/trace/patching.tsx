@@ -1,0 +1,147 @@
+// Activation patching from a second text: how much of its result each head restores, or the state of each token after
+// each layer. The result is one number, a logit for example.
+import type { Answer, JsonAnswer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { escapeBidi } from "../../app/bidi";
+import type { Entry } from "../../app/cache";
+import { patchedEffectsRequest, patchMapRequest, predictionRequest, type Asked, type Patch } from "../../app/requests";
+import type { Axis } from "../../maps/analysis";
+import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { ColourBar } from "../../maps/colour-bar";
+import { percent, signedTicksOf, wordsOf } from "../../maps/scale";
+import { useApp } from "../../ui/context";
+import { Disclosure } from "../../ui/controls";
+import { jsonStatusOf } from "../../ui/status";
+import { rowsOf, type Effects } from "../experiment/effects";
+import { mostOf, placeOf } from "../experiment/outcome";
+import type { Target } from "../experiment/target";
+
+export interface Patching {
+  patch: Patch;
+  words: string; // the number followed
+}
+
+type Sought = Patching | { refusal: string } | { waiting: Entry<JsonAnswer> };
+
+const quoted = (token: string): string => `“${escapeBidi(token)}”`;
+
+// Null where patching is not what makes routes strong.
+export function patchingOf(app: App, answer: Answer, at: number, target: Target | null): Sought | null {
+  const { state } = app;
+  if (state.weight !== "patch") return null;
+  if (!state.text2)
+    return { refusal: "Write the second text above, then click Trace. It begins as a copy of the first." };
+  const from = { text: state.text2, ...(state.pair2 ? { text_pair: state.pair2 } : {}) };
+  if (from.text === state.text && (from.text_pair ?? "") === state.pair)
+    return { refusal: "Both texts are the same. Change a word of the second one." };
+  const other: Asked = { ...state, text: from.text, pair: state.pair2 };
+  const tokens = app.jsonCache.want(predictionRequest(other, -1, 0));
+  if (!tokens.answer) return { waiting: tokens };
+  const [here, there] = [answer.encoding.ids.length, tokens.answer.tokens.length];
+  if (here !== there)
+    return {
+      refusal: `The second text has ${there} tokens, the first one ${here}. Patching goes position by position, so both need the same number: replace words by others of as many tokens.`,
+    };
+  if (target) return { patch: { from, target: target.asked }, words: target.words };
+  return ofPredictions(app, answer, at, from, other);
+}
+
+// The difference of the two likeliest tokens; the logit of one if both texts agree on it.
+function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"], other: Asked): Sought {
+  const most = mostOf(app);
+  if (!most) return { refusal: "This model predicts no tokens or classes, so there is no result to restore." };
+  const asked = [app.state, other].map((state) => app.jsonCache.want(predictionRequest(state, at, most)));
+  const waiting = asked.find((entry) => !entry.answer);
+  if (waiting) return { waiting };
+  const [is, was] = asked.map((entry) => entry.answer?.predictions?.[0]?.top[0]);
+  if (!is || !was) return { refusal: "The model predicts nothing at this token." };
+  const place = placeOf(answer, at).replace(/^A/, "a");
+  return is.id === was.id
+    ? { patch: { from, target: { token: is.id, position: at } }, words: `the logit of ${quoted(is.token)} ${place}` }
+    : {
+        patch: { from, target: { tokens: [was.id, is.id], position: at } },
+        words: `the logit of ${quoted(was.token)} minus that of ${quoted(is.token)} ${place}`,
+      };
+}
+
+// Each head patched alone, layer by layer.
+export const patchedEffects = (app: App, answer: Answer, { patch }: Patching): Effects =>
+  rowsOf(app, answer, (layer) => patchedEffectsRequest(app.state, [layer], patch));
+
+const levelName = (level: number): string => (level ? `layer ${level - 1}` : "embeddings");
+
+export function PatchNote({ of }: { of: Patching }) {
+  return (
+    <p class="muted">
+      Followed: {of.words}. Each head’s output is replaced by that of the second text; 100 % restores the second text’s
+      result, below 0 leads away from it. Routes are strong by its size.
+    </p>
+  );
+}
+
+// The state of one token after one layer, patched alone: a row a token, a column a layer.
+export function PatchMap({ of, axis }: { of: Patching; axis: Axis }) {
+  const app = useApp();
+  const { patchmap } = app.state;
+  const entry = patchmap ? app.jsonCache.want(patchMapRequest(app.state, of.patch)) : null;
+  const map = entry?.answer?.patch_map;
+  return (
+    <Disclosure
+      title="Restored by each token’s state, layer by layer"
+      open={patchmap}
+      onToggle={() => app.set({ patchmap: !patchmap })}
+    >
+      {entry && !map && jsonStatusOf(app, entry)}
+      {map && <PatchTable map={map} axis={axis} />}
+    </Disclosure>
+  );
+}
+
+function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[]; axis: Axis }) {
+  const { state, theme } = useApp();
+  const top = Math.max(0, ...map.flat().map((v) => Math.abs(v ?? 0)));
+  const lut = lutOf(state.map, "difference", theme);
+  const cell = (value: number | null | undefined, level: number) => {
+    if (value === null || value === undefined) return <td key={level}>–</td>;
+    const place = (MIDDLE + (top > 0 ? value / top : 0) * (255 - MIDDLE)) / 255;
+    return (
+      <td key={level} style={{ background: cssOf(lut, place), color: inkOn(lut, place) }}>
+        {String(Math.round(100 * value)).replace("-", "−")}
+      </td>
+    );
+  };
+  return (
+    <>
+      <ColourBar lut={lut} label="Restored" ticks={signedTicksOf(top, "linear")} words={wordsOf("linear", -top, top)} />
+      <div class="scroll patch-map" tabIndex={0} role="region" aria-label="Restored by one token’s state">
+        <table>
+          <caption>
+            Part of the second text’s result that one state restores, in per cent: the state of one token after one
+            layer, replaced by the second text’s
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">Token</th>
+              {map.map((_, level) => (
+                <th key={level} scope="col" title={levelName(level)}>
+                  {level ? level - 1 : "emb."}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {axis.labels.map((label, t) => (
+              <tr key={t}>
+                <th scope="row">
+                  {label} <small>{t}</small>
+                </th>
+                {map.map((row, level) => cell(row[t], level))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        <p class="hidden">The strongest state restores {percent(top)}.</p>
+      </div>
+    </>
+  );
+}
