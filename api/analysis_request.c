@@ -126,6 +126,8 @@ static int check_input(const json_t *body, hs__problem *problem)
                           "the request has no input: one of 'text', 'words' and 'input_ids' is required");
     if (json_object_get(body, "text_pair") && strcmp(input, "text") != 0)
         return hs__refuse(problem, 422, "/text_pair", "'text_pair' is allowed with 'text' only");
+    if (json_object_get(body, "prompt_name") && strcmp(input, "text") != 0)
+        return hs__refuse(problem, 422, "/prompt_name", "'prompt_name' is allowed with 'text' only");
     if (json_object_get(body, "token_type_ids") && strcmp(input, "input_ids") != 0)
         return hs__refuse(problem, 422, "/token_type_ids",
                           "'token_type_ids' is allowed with 'input_ids' only");
@@ -149,6 +151,8 @@ int hs__analysis_request_read(const hs_api *api, const hs_request *request, bool
     hs__fields_default(model, ret_analysis);
     if (check_input(body, problem))
         return problem->status;
+    if (!json_object_get(body, "text"))
+        ret_analysis->prompt = NULL;
     return hs__fields_read(model, body, ret_analysis, problem);
 }
 
@@ -164,6 +168,7 @@ void hs__analysis_request_finish(hs__analysis_request *analysis)
     free(analysis->source_of);
     free(analysis->numbers);
     free(analysis->input_ids);
+    free(analysis->target_vector);
     free(analysis->token_type_ids);
     free(analysis->predictions.positions);
     *analysis = (hs__analysis_request){0};

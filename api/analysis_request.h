@@ -96,6 +96,7 @@ typedef struct hs__analysis_request {
     json_t *body; /* owns the texts */
     /* One of three inputs; the others are NULL. */
     hs_text text, text_pair; /* no pair: bytes NULL */
+    const hs_prompt *prompt; /* of the model, before the text; NULL: none */
     hs_text *words;          /* [n_words], owned */
     size_t n_words;
     int32_t *input_ids;      /* [n_ids], owned */
@@ -131,6 +132,7 @@ typedef struct hs__analysis_request {
     hs__effects_of effects_of;
     unsigned task_outputs; /* HS__TASK_... of the requested outputs */
     hs_target target;      /* kind NONE: not named; see api/field_target.h */
+    float *target_vector;  /* of a COSINE target, owned, or NULL */
     hs_pooling pooling;    /* n 0: the checkpoint's */
     hs__figure_request figure;
     bool has_layers; /* the request names layers */

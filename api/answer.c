@@ -40,6 +40,14 @@ static void locate(const uint16_t *requested, size_t n_requested, const uint16_t
     }
 }
 
+hs_pooling hs__answer_pooling(const hs__answer *a)
+{
+    const hs_architecture *architecture = hs_model_architecture(a->model->model);
+    hs_pooling pooling = *hs_sentence_pooling(architecture, &a->analysis->pooling);
+    pooling.first = architecture->sentence.without_prompt ? a->n_prompt : 0;
+    return pooling;
+}
+
 hs_tap hs__answer_similarity(const hs__answer *a)
 {
     return a->analysis->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY

@@ -17,6 +17,7 @@ typedef struct hs__answer {
     const hs_request *request;
     const hs__analysis_request *analysis;
     const hs_encoding *encoding;
+    size_t n_prompt;            /* tokens of the prompt and before it; see api/prompt.h */
     const int32_t *sentences;   /* [T] */
     const uint8_t *ends;        /* [T]: 1 where a sentence ends */
     const uint8_t *masked;      /* [T] or NULL */
@@ -41,6 +42,10 @@ typedef struct hs__answer {
 
 /* Finds the requested layers and heads in the captures and allocates scratch. HS_NO_MEMORY. */
 HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
+
+/* Returns the pooling of sentence vectors: the requested one or the checkpoint's, from the first token that
+ * counts on. */
+hs_pooling hs__answer_pooling(const hs__answer *answer);
 
 /* Returns the tap that holds similarities in the requested space. */
 hs_tap hs__answer_similarity(const hs__answer *answer);

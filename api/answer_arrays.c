@@ -42,6 +42,10 @@ static void add_tokens(hs__arrays *arrays, const hs__answer *a)
     add_integers(arrays, "input_ids", e->ids, T);
     add_bytes(arrays, "token_type_ids", e->types, T);
     add_bytes(arrays, "special_tokens_mask", e->special, T);
+    int64_t *n_prompt =
+        a->analysis->prompt ? hs__arrays_add(arrays, "prompt_tokens", HS__ELEMENT_I8, 0, 0, 0) : NULL;
+    if (n_prompt)
+        *n_prompt = (int64_t)a->n_prompt;
     int64_t *offsets = hs__arrays_add(arrays, "offset_mapping", HS__ELEMENT_I8, 2, T, 2);
     for (size_t i = 0; i < T && offsets; i++) {
         offsets[2 * i] = a->analysis->input_ids ? -1 : (int64_t)e->starts[i];
@@ -225,6 +229,8 @@ static void add_texts(hs__arrays *arrays, const hs__answer *a, hs_bytes *tokens)
     hs__arrays_add_texts(arrays, "model", &name, 1, true);
     hs__arrays_add_texts(arrays, "model_sha256", &sha256, 1, true);
     hs__arrays_add_texts(arrays, "request", &(hs_bytes){a->request->body, a->request->body_bytes}, 1, true);
+    if (a->analysis->prompt)
+        hs__arrays_add_texts(arrays, "prompt", (hs_bytes[]){bytes_of(a->analysis->prompt->name)}, 1, true);
     uint8_t *truncated = hs__arrays_add(arrays, "truncated", HS__ELEMENT_BOOL, 0, 0, 0);
     if (truncated)
         *truncated = a->encoding->truncated;
@@ -306,6 +312,8 @@ hs_status hs__answer_write_safetensors(hs__buffer *b, const hs__answer *a, hs_er
     metadata_add(&m, "model_sha256", bytes_of(model_sha256(a, hex)));
     metadata_add(&m, "request", (hs_bytes){a->request->body, a->request->body_bytes});
     metadata_add(&m, "truncated", bytes_of(a->encoding->truncated ? "true" : "false"));
+    if (a->analysis->prompt)
+        metadata_add(&m, "prompt", bytes_of(a->analysis->prompt->name));
     metadata_add(&m, "tokens", (hs_bytes){tokens.data, tokens.size});
     each_total(a, &m, metadata_add_total);
     add_tokens(arrays, a);

@@ -62,6 +62,18 @@ static void write_each(hs__buffer *b, const hs__answer *a, const char *name, siz
     hs__buffer_add(b, "]", 1);
 }
 
+static void write_prompt(hs__buffer *b, const hs__answer *a)
+{
+    const hs_prompt *prompt = a->analysis->prompt;
+    hs__buffer_text(b, ",\"prompt\":{\"name\":");
+    hs__json_string(b, prompt->name, strlen(prompt->name));
+    hs__json_key(b, "text");
+    hs__json_string(b, prompt->text, strlen(prompt->text));
+    hs__json_key(b, "tokens");
+    hs__json_integer(b, (int64_t)a->n_prompt);
+    hs__buffer_text(b, "}");
+}
+
 static void write_tokens(hs__buffer *b, const hs__answer *a)
 {
     const size_t T = a->encoding->n_tokens;
@@ -69,6 +81,8 @@ static void write_tokens(hs__buffer *b, const hs__answer *a)
     hs__json_string(b, a->model->name, strlen(a->model->name));
     hs__json_key(b, "truncated");
     hs__json_bool(b, a->encoding->truncated);
+    if (a->analysis->prompt)
+        write_prompt(b, a);
     write_each(b, a, "input_ids", T, write_id);
     write_each(b, a, "tokens", T, write_token);
     write_each(b, a, "token_type_ids", T, write_type);

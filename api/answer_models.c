@@ -56,6 +56,22 @@ static void write_task(hs__buffer *b, const hs_model *model)
     }
 }
 
+/* Writes the prompts of a sentence encoder in the order of its file, and the name of the default one. */
+static void write_prompts(hs__buffer *b, const hs_model *model)
+{
+    const hs_sentence_head *head = &hs_model_architecture(model)->sentence;
+    const bool has_default = head->default_prompt < head->n_prompts;
+    hs__buffer_text(b, ",\"prompts\":{");
+    for (size_t i = 0; i < head->n_prompts; i++) {
+        hs__buffer_text(b, i ? "," : "");
+        hs__json_string(b, head->prompts[i].name, strlen(head->prompts[i].name));
+        hs__buffer_text(b, ":");
+        hs__json_string(b, head->prompts[i].text, strlen(head->prompts[i].text));
+    }
+    hs__buffer_text(b, "}");
+    write_text(b, "default_prompt_name", has_default ? head->prompts[head->default_prompt].name : NULL);
+}
+
 /* Member names are those of HuggingFace's config.json if it has them. */
 void hs__models_write(hs__buffer *b, hs_api *api)
 {
@@ -85,6 +101,7 @@ void hs__models_write(hs__buffer *b, hs_api *api)
         write_positions(b, model->model);
         write_windows(b, hs_model_architecture(model->model));
         write_task(b, model->model);
+        write_prompts(b, model->model);
         hs__buffer_text(b, ",\"sha256\":");
         if (atomic_load(&model->hashed))
             hs__json_string(b, model->sha256, strlen(model->sha256));

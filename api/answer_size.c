@@ -71,6 +71,8 @@ size_t hs__answer_bytes_max(const hs__analysis_request *analysis, hs__answer_for
     size_t n_bytes = format == HS__JSON
                          ? 8192 + T * (96 + m.token)
                          : HS__NPZ_OVERHEAD * arrays_max(analysis) + 6 * body_bytes + T * (64 + 6 * longest);
+    if (analysis->prompt)
+        n_bytes += 128 + 6 * (strlen(analysis->prompt->name) + strlen(analysis->prompt->text));
     for (size_t i = 0; hs__output_at(i); i++)
         if (analysis->outputs >> i & 1)
             n_bytes += output_bytes_max(hs__output_at(i), format, &m);

@@ -3,6 +3,7 @@
 
 #include "api/field_values.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,13 +160,37 @@ static int read_embedding(const reading *r, const json_t *value)
     return 0;
 }
 
+static int read_cosine(const reading *r, const json_t *value)
+{
+    const hs_pooling *pooling = hs_sentence_pooling(r->architecture, &r->analysis->pooling);
+    const size_t n = hs_sentence_width(r->architecture, pooling);
+    char must[128];
+    snprintf(must, sizeof must, "a list of %zu numbers, not all 0: the sentence vector of another text", n);
+    if (json_array_size(value) != n)
+        return refuse(r, "cosine", value, must);
+    float *vector = r->analysis->target_vector = malloc(n * sizeof *vector);
+    if (!vector)
+        return hs__refuse(r->problem, 500, NULL, "no memory for a target");
+    bool points = false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *number = json_array_get(value, i);
+        vector[i] = (float)json_number_value(number);
+        if (!json_is_number(number) || !isfinite(vector[i]))
+            return refuse(r, "cosine", value, must);
+        points |= vector[i] != 0;
+    }
+    *r->target = (hs_target){.kind = HS_TARGET_COSINE, .pooling = *pooling, .vector = vector};
+    return points ? 0 : refuse(r, "cosine", value, must);
+}
+
 static const struct {
     const char *name;
     int (*read)(const reading *r, const json_t *value);
     bool positioned; /* "position" may stand beside it */
 } members[] = {
-    {"class", read_class, true}, {"token", read_token, true}, {"tokens", read_two_tokens, true},
-    {"span", read_span, false},  {"loss", read_loss, false},  {"embedding", read_embedding, false},
+    {"class", read_class, true},    {"token", read_token, true}, {"tokens", read_two_tokens, true},
+    {"span", read_span, false},     {"loss", read_loss, false},  {"embedding", read_embedding, false},
+    {"cosine", read_cosine, false},
 };
 #define N_MEMBERS (sizeof members / sizeof *members)
 
@@ -183,7 +208,8 @@ int hs__target_read(const hs__served_model *model, const json_t *value, hs__anal
         (has_position && !members[found].positioned))
         return hs__refuse(
             problem, 422, "/target",
-            "target must be an object with one of class, token, tokens, span, loss and embedding; "
+            "target must be an object with one of class, token, tokens, span, loss, embedding and "
+            "cosine; "
             "class of a token, token and tokens also take position");
     if (has_position && members[found].read == read_class &&
         r.architecture->task_head.task == HS_TASK_SEQUENCE)
@@ -235,6 +261,7 @@ static hs_status find_class(const hs__answer *a, const float *states, size_t *re
 hs_status hs__target_find(const hs__answer *a, const float *states, hs_target *ret_target, hs_error *err)
 {
     *ret_target = a->analysis->target;
+    ret_target->pooling.first = hs__answer_pooling(a).first;
     if (ret_target->kind || !hs__target_exists(a->analysis, hs_model_architecture(a->model->model)))
         return HS_OK;
     ret_target->kind = HS_TARGET_CLASS;

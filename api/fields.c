@@ -469,6 +469,37 @@ static int read_figure(const reading *r)
     return 0;
 }
 
+/* Writes the names of the model's prompts in quotes, and "" for none, as many as have room. */
+static void list_prompts(const hs_sentence_head *head, char *ret, size_t n_ret)
+{
+    size_t used = (size_t)snprintf(ret, n_ret, head->n_prompts ? "\"\" for no prompt, or one of" : "\"\"");
+    for (size_t i = 0; i < head->n_prompts; i++) {
+        if (used + strlen(head->prompts[i].name) + sizeof ", \"\", ..." >= n_ret) {
+            snprintf(ret + used, n_ret - used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(ret + used, n_ret - used, "%s \"%s\"", i ? "," : "", head->prompts[i].name);
+    }
+}
+
+static int read_prompt_name(const reading *r)
+{
+    const hs_sentence_head *head = &hs_model_architecture(r->model->model)->sentence;
+    const char *name = json_string_value(r->value);
+    r->analysis->prompt = NULL;
+    if (name && !name[0] && json_string_length(r->value) == 0)
+        return 0;
+    for (size_t i = 0; name && i < head->n_prompts; i++)
+        if (strcmp(head->prompts[i].name, name) == 0 && strlen(name) == json_string_length(r->value))
+            r->analysis->prompt = &head->prompts[i];
+    if (r->analysis->prompt)
+        return 0;
+    char names[400], must[500];
+    list_prompts(head, names, sizeof names);
+    snprintf(must, sizeof must, head->n_prompts ? "%s" : "%s: this model has no prompts", names);
+    return refuse(r, must);
+}
+
 /* The dense layers of a sentence encoder may fit its own pooling only. */
 static int read_pooling(const reading *r)
 {
@@ -476,7 +507,7 @@ static int read_pooling(const reading *r)
     const int choice = find_choice(r->value, r->row->field.choices);
     if (choice < 0)
         return refuse(r, "one of \"mean\", \"cls\", \"max\"");
-    r->analysis->pooling = (hs_pooling){1, {ways[choice]}};
+    r->analysis->pooling = (hs_pooling){.n = 1, .ways = {ways[choice]}};
     if (hs_sentence_width(hs_model_architecture(r->model->model), &r->analysis->pooling))
         return 0;
     return hs__refuse(
@@ -657,6 +688,11 @@ static int read_interventions(const reading *r)
 static const row rows[] = {
     {{"text", HS_FIELD_TEXT, "TEXT", "what to analyse", .tokenize = true}, read_text, AT(text)},
     {{"text_pair", HS_FIELD_TEXT, "TEXT", "second segment", .tokenize = true}, read_text, AT(text_pair)},
+    {{"prompt_name", HS_FIELD_TEXT, "NAME",
+      "prompt of a sentence encoder, put before the text; \"\": none (the model's default)",
+      .tokenize = true},
+     read_prompt_name,
+     0},
     {{"words", HS_FIELD_STRINGS, "LIST", "instead of a text: a list of its words", .tokenize = true},
      read_words,
      0},
@@ -773,6 +809,9 @@ const hs_field *hs_field_find(const char *name)
 void hs__fields_default(const hs__served_model *model, hs__analysis_request *ret_analysis)
 {
     const hs_shape *shape = model->shape;
+    const hs_sentence_head *sentence = &hs_model_architecture(model->model)->sentence;
+    if (sentence->default_prompt < sentence->n_prompts)
+        ret_analysis->prompt = &sentence->prompts[sentence->default_prompt];
     ret_analysis->max_tokens = shape->n_positions < 128 ? shape->n_positions : 128;
     ret_analysis->outputs = hs__outputs_default();
     ret_analysis->layers[0] = (uint16_t)(shape->n_layers - 1);

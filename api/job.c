@@ -11,6 +11,7 @@
 #include "api/field_target.h"
 #include "api/formats/gzip.h"
 #include "api/output_structures.h"
+#include "api/prompt.h"
 #include "model/clock.h"
 #include "model/memory.h"
 
@@ -21,6 +22,7 @@
 /* The tokens of one text. */
 typedef struct job_text {
     hs_encoding encoding;
+    size_t n_prompt;    /* tokens of the prompt and before it; 0: none */
     int32_t *sentences; /* [T]; the block holds ends too */
     uint8_t *ends;      /* [T]: 1 where a sentence ends */
 } job_text;
@@ -94,7 +96,8 @@ static bool ends_sentence(const hs__analysis_request *analysis, const hs_encodin
 }
 
 /* Encodes the request's text, words or ids. */
-static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_error *err)
+static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, size_t *ret_n_prompt,
+                              hs_error *err)
 {
     const hs__analysis_request *analysis = &job->analysis;
     const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
@@ -105,9 +108,9 @@ static hs_status encode_input(const hs_job *job, hs_encoding *ret_encoding, hs_e
     if (analysis->words)
         return hs_tokenizer_encode_words(tokenizer, analysis->words, analysis->n_words, &options,
                                          ret_encoding, err);
-    return hs_tokenizer_encode(tokenizer, &analysis->text,
-                               analysis->text_pair.bytes ? &analysis->text_pair : NULL, &options,
-                               ret_encoding, err);
+    return hs__prompt_encode(tokenizer, analysis->prompt, &analysis->text,
+                             analysis->text_pair.bytes ? &analysis->text_pair : NULL, &options, ret_encoding,
+                             ret_n_prompt, err);
 }
 
 static hs_status encode_source(const hs_job *job, const hs__source *source, hs_encoding *ret_encoding,
@@ -115,10 +118,12 @@ static hs_status encode_source(const hs_job *job, const hs__source *source, hs_e
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(job_model(job)->model);
     const hs_encode_options options = {job->analysis.max_tokens, job->analysis.split_special_tokens};
+    size_t n_prompt;
     if (source->input_ids)
         return hs_tokenizer_encode_ids(tokenizer, source->input_ids, NULL, source->n_ids, ret_encoding, err);
-    return hs_tokenizer_encode(tokenizer, &source->text, source->text_pair.bytes ? &source->text_pair : NULL,
-                               &options, ret_encoding, err);
+    return hs__prompt_encode(tokenizer, job->analysis.prompt, &source->text,
+                             source->text_pair.bytes ? &source->text_pair : NULL, &options, ret_encoding,
+                             &n_prompt, err);
 }
 
 /* Tokenizes a source, which must have as many tokens as the text, and adds its sequence. */
@@ -168,7 +173,7 @@ static int tokenize(hs_job *job)
 {
     const hs__analysis_request *analysis = &job->analysis;
     job_text *text = &job->text;
-    if (encode_input(job, &text->encoding, &job->error))
+    if (encode_input(job, &text->encoding, &text->n_prompt, &job->error))
         return refuse_error(job);
     const hs_encoding *e = &text->encoding;
     if (e->n_tokens == 0)
@@ -280,6 +285,7 @@ static hs__answer answer_describe(const hs_job *job)
                         .request = job->request,
                         .analysis = analysis,
                         .encoding = &text->encoding,
+                        .n_prompt = text->n_prompt,
                         .sentences = text->sentences,
                         .ends = text->ends,
                         .masked = masked_tokens(analysis, &text->encoding),
@@ -310,6 +316,22 @@ static size_t capture_bytes(const hs_job *job)
            (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0) +
            (by_passes & HS__PASSES_PATCH_MAP ? hs__patch_map_bytes(&answer) : 0) +
            (by_passes & HS__PASSES_VALUE_ZEROING ? hs__value_zeroing_bytes(&answer) : 0);
+}
+
+/* Refuses a sentence vector if nothing is left to pool beside the prompt. */
+static int check_pooling(hs_job *job)
+{
+    const hs__analysis_request *analysis = &job->analysis;
+    const bool pools = analysis->task_outputs & HS__TASK_EMBEDDING ||
+                       analysis->target.kind == HS_TARGET_VECTOR || analysis->target.kind == HS_TARGET_COSINE;
+    if (!pools || job->text.n_prompt < job->text.encoding.n_tokens ||
+        !hs_model_architecture(job_model(job)->model)->sentence.without_prompt)
+        return 0;
+    return hs__refuse(
+        &job->problem, 422, "/text",
+        "the sentence vector of %s leaves out the %zu tokens of the prompt, and the text has no "
+        "other; send a longer text, or prompt_name \"\"",
+        job_model(job)->name, job->text.n_prompt);
 }
 
 /* Refuses positions of predictions and of the target beyond the text's tokens. Positions ascend. */
@@ -437,7 +459,7 @@ static void prepare_analyze(hs_job *job)
         (job->format != HS__JSON && !is_figure(job) && hs__outputs_check_dtype(&job->analysis, problem)) ||
         hs__outputs_check_interventions(&job->analysis, problem) ||
         hs__effects_of_check(&job->analysis, hs_model_architecture(job_model(job)->model), problem) ||
-        tokenize(job) || check_positions(job))
+        tokenize(job) || check_pooling(job) || check_positions(job))
         return;
     job->analysis.hooks = hooks;
     plan(job);

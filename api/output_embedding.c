@@ -6,7 +6,7 @@
 
 typedef struct embedding {
     size_t width;
-    const hs_pooling *pooling;
+    hs_pooling pooling;
     bool of_baseline;
     float vector[]; /* [width] */
 } embedding;
@@ -14,8 +14,8 @@ typedef struct embedding {
 static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
 {
     const hs_architecture *architecture = hs_model_architecture(a->model->model);
-    const hs_pooling *pooling = hs_sentence_pooling(architecture, &a->analysis->pooling);
-    const size_t width = hs_sentence_width(architecture, pooling);
+    const hs_pooling pooling = hs__answer_pooling(a);
+    const size_t width = hs_sentence_width(architecture, &pooling);
     embedding *e = malloc(sizeof *e + width * sizeof *e->vector);
     if (!e)
         return hs_fail(err, HS_NO_MEMORY, "no memory for a sentence vector");
@@ -23,7 +23,7 @@ static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
     e->pooling = pooling;
     e->of_baseline = a->capture == a->baseline;
     *ret_result = e;
-    return hs_engine_embed(a->model->engine, pooling, hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0),
+    return hs_engine_embed(a->model->engine, &pooling, hs_capture_at(a->capture, HS_TAP_LAST_STATE, 0, 0),
                            a->capture->n_tokens, a->request->n_threads, e->vector, err);
 }
 
@@ -32,9 +32,9 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
     const embedding *e = result;
     const bool normalized = hs_model_architecture(a->model->model)->sentence.normalized;
     hs__buffer_text(b, "{\"pooling\":\"");
-    for (size_t i = 0; i < e->pooling->n; i++) {
+    for (size_t i = 0; i < e->pooling.n; i++) {
         hs__buffer_text(b, i > 0 ? "+" : "");
-        hs__buffer_text(b, hs_pool_name(e->pooling->ways[i]));
+        hs__buffer_text(b, hs_pool_name(e->pooling.ways[i]));
     }
     hs__buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
     hs__json_key(b, "vector");

@@ -223,6 +223,7 @@ typedef struct hs_task_head {
 typedef struct hs_pooling {
     size_t n; /* 0: none is named */
     hs_pool ways[HS_N_POOLS];
+    size_t first; /* the first token that counts; below T */
 } hs_pooling;
 
 /* act(x W' + b) after the pooling of a sentence encoder. */
@@ -234,13 +235,26 @@ typedef struct hs_sentence_dense {
 
 #define HS_SENTENCE_DENSE_MAX 4
 
+#define HS_PROMPTS_MAX           1024
+#define HS_PROMPT_NAME_BYTES_MAX 200
+#define HS_PROMPT_TEXT_BYTES_MAX 16384
+
+/* A text that a sentence encoder puts before its input, such as "query: ". */
+typedef struct hs_prompt {
+    const char *name, *text; /* the text may be empty */
+} hs_prompt;
+
 /* The modules behind the transformer of a sentence encoder: pooling, dense layers, and a norm. */
 typedef struct hs_sentence_head {
     hs_pooling pooling;  /* n 0: the checkpoint names no modules */
     bool without_prompt; /* the tokens of a prompt are left out of the pooling */
     hs_sentence_dense dense[HS_SENTENCE_DENSE_MAX];
     size_t n_dense;
-    bool normalized; /* the vector is divided by its length */
+    bool normalized;    /* the vector is divided by its length */
+    hs_prompt *prompts; /* [n_prompts], owned with their texts, in one block */
+    size_t n_prompts;
+    size_t
+        default_prompt; /* number of the one that applies unless a request says otherwise; n_prompts: none */
 } hs_sentence_head;
 
 /* Frequencies of rotary positions are theta^(-2m / R), for the first R columns of a head. With a factor they

@@ -28,10 +28,14 @@ static size_t n_rows_of(const hs_target *target, size_t n_tokens)
     }
 }
 
+static bool is_vector(const hs_target *target)
+{
+    return target->kind == HS_TARGET_VECTOR || target->kind == HS_TARGET_COSINE;
+}
+
 static size_t row_width(const hs_architecture *architecture, const hs_target *target)
 {
-    return target->kind == HS_TARGET_VECTOR ? hs_sentence_width(architecture, &target->pooling)
-                                            : architecture->shape.hidden;
+    return is_vector(target) ? hs_sentence_width(architecture, &target->pooling) : architecture->shape.hidden;
 }
 
 size_t hs_target_floats(const hs_architecture *architecture, const hs_target *target, size_t n_tokens)
@@ -44,7 +48,7 @@ hs_status hs_target_rows(const hs_engine *engine, const hs_target *target, const
 {
     const hs_architecture *architecture = hs_engine_architecture(engine);
     const size_t H = architecture->shape.hidden;
-    if (target->kind == HS_TARGET_VECTOR)
+    if (is_vector(target))
         return hs_engine_embed(engine, &target->pooling, states, n_tokens, n_threads, ret_rows, err);
     if (target->kind == HS_TARGET_CLASS && hs_task_head_is_pooled(head_of(architecture)))
         return hs_engine_pool(engine, head_of(architecture), states, n_tokens, n_threads, ret_rows, err);
@@ -94,7 +98,7 @@ static double divergence(const hs_task_head *head, const float *p, const float *
                                            : softmax_divergence(p, q, head->n_classes);
 }
 
-static double distance(const float *a, const float *b, size_t n)
+static double cosine(const float *a, const float *b, size_t n)
 {
     double dot = 0, aa = 0, bb = 0;
     for (size_t i = 0; i < n; i++) {
@@ -102,7 +106,7 @@ static double distance(const float *a, const float *b, size_t n)
         aa += (double)a[i] * (double)a[i];
         bb += (double)b[i] * (double)b[i];
     }
-    return 1 - dot / sqrt(aa * bb);
+    return dot / sqrt(aa * bb);
 }
 
 /* ---- logits ---- */
@@ -177,10 +181,11 @@ hs_status hs_target_values(const hs_engine *engine, const hs_target *target, con
         if (ret_divergences)
             ret_divergences[i] = NAN;
     }
-    if (target->kind == HS_TARGET_VECTOR) {
+    if (is_vector(target)) {
         const size_t D = row_width(architecture, target);
         for (size_t i = 0; i < n_texts; i++)
-            ret_values[i] = distance(rows, rows + i * D, D);
+            ret_values[i] = target->kind == HS_TARGET_COSINE ? cosine(target->vector, rows + i * D, D)
+                                                             : 1 - cosine(rows, rows + i * D, D);
         return HS_OK;
     }
     const size_t most = HS_LOGITS_BYTES_MAX / (W * sizeof(float)), n_all = n_texts * r.n_rows;

@@ -11,6 +11,7 @@ typedef enum hs_target_kind {
     HS_TARGET_SPAN,   /* logit of a start at token span[0] plus that of an end at span[1] */
     HS_TARGET_LOSS,   /* -ln p of every token after the first, nats, their mean; causal models */
     HS_TARGET_VECTOR, /* 1 - cosine between the sentence vector and the first text's */
+    HS_TARGET_COSINE, /* cosine between the sentence vector and `vector` */
 } hs_target_kind;
 
 typedef struct hs_target {
@@ -18,7 +19,8 @@ typedef struct hs_target {
     size_t class, position;
     int32_t tokens[2]; /* the second may be -1: none */
     size_t span[2];
-    hs_pooling pooling; /* of VECTOR; n > 0 */
+    hs_pooling pooling;  /* of VECTOR and COSINE; n > 0 */
+    const float *vector; /* of COSINE: as wide as the sentence vector */
 } hs_target;
 
 /* Returns the number of floats that hs_target_rows writes for a text of n_tokens tokens. */

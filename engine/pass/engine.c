@@ -104,14 +104,14 @@ hs_status hs_engine_pool(const hs_engine *engine, const hs_task_head *head, cons
 {
     const size_t H = engine->architecture->shape.hidden;
     if (!head->pools_late) {
-        hs_states_pool(head->pool, states, n_tokens, H, ret_row);
+        hs_states_pool(head->pool, states, 0, n_tokens, H, ret_row);
         return HS_OK;
     }
     float *rows = malloc(n_tokens * H * sizeof *rows);
     if (!rows)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for classes");
     engine->backend->head_dense(engine, head, states, n_tokens, n_threads, rows);
-    hs_states_pool(head->pool, rows, n_tokens, H, ret_row);
+    hs_states_pool(head->pool, rows, 0, n_tokens, H, ret_row);
     free(rows);
     return HS_OK;
 }

@@ -5,51 +5,53 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the sum of a column over the tokens, each times its number from 1 if weighted. */
-static double sum_of(const float *column, size_t n_tokens, size_t step, bool weighted)
+/* Returns the sum of a column over tokens first to n_tokens - 1, each times its number from 1 if weighted. */
+static double sum_of(const float *column, size_t first, size_t n_tokens, size_t step, bool weighted)
 {
     double sum = 0;
-    for (size_t t = 0; t < n_tokens; t++)
+    for (size_t t = first; t < n_tokens; t++)
         sum += (double)column[t * step] * (weighted ? (double)(t + 1) : 1);
     return sum;
 }
 
-static float largest(const float *column, size_t n_tokens, size_t step)
+static float largest(const float *column, size_t first, size_t n_tokens, size_t step)
 {
-    float most = column[0];
-    for (size_t t = 1; t < n_tokens; t++)
+    float most = column[first * step];
+    for (size_t t = first + 1; t < n_tokens; t++)
         most = column[t * step] > most ? column[t * step] : most;
     return most;
 }
 
-static float pool_column(hs_pool way, const float *column, size_t n_tokens, size_t step)
+static float pool_column(hs_pool way, const float *column, size_t first, size_t n_tokens, size_t step)
 {
-    const double n = (double)n_tokens;
+    const double n = (double)n_tokens, n_left_out = (double)first;
     switch (way) {
     case HS_POOL_CLS:
-        return column[0];
+        return column[first * step];
     case HS_POOL_LAST:
         return column[(n_tokens - 1) * step];
     case HS_POOL_MAX:
-        return largest(column, n_tokens, step);
+        return largest(column, first, n_tokens, step);
     case HS_POOL_MEAN:
-        return (float)(sum_of(column, n_tokens, step, false) / n);
+        return (float)(sum_of(column, first, n_tokens, step, false) / (n - n_left_out));
     case HS_POOL_MEAN_SQRT:
-        return (float)(sum_of(column, n_tokens, step, false) / sqrt(n));
+        return (float)(sum_of(column, first, n_tokens, step, false) / sqrt(n - n_left_out));
     default: /* HS_POOL_WEIGHTED */
-        return (float)(sum_of(column, n_tokens, step, true) / (n * (n + 1) / 2));
+        return (float)(sum_of(column, first, n_tokens, step, true) /
+                       ((n * (n + 1) - n_left_out * (n_left_out + 1)) / 2));
     }
 }
 
-void hs_states_pool(hs_pool way, const float *states, size_t n_tokens, size_t hidden, float *ret_row)
+void hs_states_pool(hs_pool way, const float *states, size_t first, size_t n_tokens, size_t hidden,
+                    float *ret_row)
 {
     for (size_t i = 0; i < hidden; i++)
-        ret_row[i] = pool_column(way, states + i, n_tokens, hidden);
+        ret_row[i] = pool_column(way, states + i, first, n_tokens, hidden);
 }
 
 const hs_pooling *hs_sentence_pooling(const hs_architecture *architecture, const hs_pooling *requested)
 {
-    static const hs_pooling mean = {1, {HS_POOL_MEAN}};
+    static const hs_pooling mean = {.n = 1, .ways = {HS_POOL_MEAN}};
     if (requested->n > 0)
         return requested;
     return architecture->sentence.pooling.n > 0 ? &architecture->sentence.pooling : &mean;
@@ -69,7 +71,7 @@ static void pool(const hs_pooling *pooling, const float *states, size_t n_tokens
                  float *ret_row)
 {
     for (size_t i = 0; i < pooling->n; i++)
-        hs_states_pool(pooling->ways[i], states, n_tokens, hidden, ret_row + i * hidden);
+        hs_states_pool(pooling->ways[i], states, pooling->first, n_tokens, hidden, ret_row + i * hidden);
 }
 
 static void normalize(float *vector, size_t n)

@@ -142,6 +142,7 @@ static hs_status read_architecture(hs__config *config, const hs__family **ret_fa
 void hs__family_release(hs_architecture *architecture)
 {
     free(architecture->task_head.labels);
+    free(architecture->sentence.prompts);
     free(architecture->layers);
 }
 

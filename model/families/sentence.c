@@ -2,6 +2,7 @@
 #include "model/families/sentence.h"
 
 #include "model/families/config.h"
+#include "model/families/prompts.h"
 #include "model/families/weights.h"
 #include "model/files/json.h"
 
@@ -278,6 +279,8 @@ hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *re
     free((void *)file.data);
     for (size_t i = 1; i < modules.n && !st; i++)
         st = open_module(&modules, i, (opening){.dir = dir, .weights = ret_weights}, &head, &width, err);
+    if (!st)
+        st = hs__prompts_open(dir, &head, err);
     if (!st)
         *ret_head = head;
     return st;

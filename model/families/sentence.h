@@ -3,7 +3,8 @@
  *     modules.json           the list: Transformer, Pooling, any Dense, perhaps Normalize
  *     1_Pooling/config.json  how one vector is made of the tokens' states
  *     2_Dense/config.json    in_features, out_features, bias, activation_function
- *     2_Dense/model.safetensors  linear.weight, linear.bias */
+ *     2_Dense/model.safetensors  linear.weight, linear.bias
+ *     config_sentence_transformers.json  prompts, see prompts.h; optional */
 #pragma once
 
 #include "model/architecture.h"
@@ -40,6 +41,6 @@ HS_MUST_USE hs_status hs__dense_parse(const hs_bytes *file, hs__dense_shape *ret
 
 /* Reads the modules of the checkpoint in folder dir. Without modules.json *ret_head and *ret_weights stay as
  * they are. ret_weights [HS_SENTENCE_DENSE_MAX] holds the weights of the Dense modules, which the head points
- * into. The caller finishes them, even after an error. */
+ * into. The caller finishes them, even after an error, and frees ret_head->prompts. */
 HS_MUST_USE hs_status hs__sentence_open(const char *dir, size_t hidden, hs_sentence_head *ret_head,
                                         hs__shards *ret_weights, hs_error *err);

@@ -2,7 +2,9 @@
 #include "server/base/catalog.h"
 #include "server/commands/commands.h"
 
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const hs_option models_table[] = {
     {"model", 0, HS_MODEL_ARGUMENT, "look at this one, repeatable (" HS_EMBEDDED_NAME ", built in)",
@@ -30,6 +32,27 @@ static void window_write(const hs_model *model, char ret[32])
     snprintf(ret, 32, window ? "%zu" : "-", window);
 }
 
+/* Prints the prompts of a sentence encoder, a line each. JSON strings keep control characters off the
+ * terminal.
+ */
+static hs_status prompts_print(const hs_sentence_head *head, hs_error *err)
+{
+    for (size_t i = 0; i < head->n_prompts; i++) {
+        json_t *pair[] = {json_string(head->prompts[i].name), json_string(head->prompts[i].text)};
+        char *name = json_dumps(pair[0], JSON_ENCODE_ANY), *text = json_dumps(pair[1], JSON_ENCODE_ANY);
+        if (name && text)
+            printf("  prompt %s%s: %s\n", name, i == head->default_prompt ? " (default)" : "", text);
+        const bool done = name && text;
+        free(name);
+        free(text);
+        json_decref(pair[0]);
+        json_decref(pair[1]);
+        if (!done)
+            return hs_fail(err, HS_NO_MEMORY, "out of memory");
+    }
+    return HS_OK;
+}
+
 /* Without an engine: nothing is packed, so this is quick for any model. */
 static hs_status model_print(const hs_model_place *place, hs_error *err)
 {
@@ -49,8 +72,9 @@ static hs_status model_print(const hs_model_place *place, hs_error *err)
                                                           : 0,
            s->vocab_size, (double)hs_model_bytes(model) / 1e6, place->n_dir ? (int)place->n_dir : 10,
            place->n_dir ? place->dir : "(built in)");
+    st = prompts_print(&hs_model_architecture(model)->sentence, err);
     hs_model_close(model);
-    return HS_OK;
+    return st;
 }
 
 static hs_status folder_print(const char *folder, hs_error *err)

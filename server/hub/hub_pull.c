@@ -267,11 +267,12 @@ static hs_status modules_pull(pull *p, hs_error *err)
     return st ? st : file_pull(p, "modules.json", err);
 }
 
-/* Downloads the files of which a tokenizer of any family may consist. */
+/* Downloads the configs, and the files of which a tokenizer of any family may consist. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {
         "config.json",
+        "config_sentence_transformers.json",
         "tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",

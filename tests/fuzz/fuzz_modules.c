@@ -1,5 +1,6 @@
 /* fuzz_modules.c - the files of a sentence encoder's modules are refused, or give values within their
  * limits. The first byte chooses the file. */
+#include "model/families/prompts.h"
 #include "model/families/sentence.h"
 
 #include <stdint.h>
@@ -44,20 +45,36 @@ static void parse_dense(const hs_bytes *file)
                    shape.n_out <= HS_HIDDEN_MAX));
 }
 
+static void parse_prompts(const hs_bytes *file)
+{
+    hs_sentence_head head = {0};
+    hs_error err = {0};
+    const hs_status st = hs__prompts_parse(file, &head, &err);
+    require(st == err.status && head.n_prompts <= HS_PROMPTS_MAX && head.default_prompt <= head.n_prompts);
+    require(!st || !head.prompts);
+    for (size_t i = 0; i < head.n_prompts; i++)
+        require(head.prompts[i].name[0] && strlen(head.prompts[i].name) <= HS_PROMPT_NAME_BYTES_MAX &&
+                strlen(head.prompts[i].text) <= HS_PROMPT_TEXT_BYTES_MAX);
+    free(head.prompts);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
     const hs_bytes file = {data + 1, size - 1};
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
         parse_modules(&file);
         break;
     case 1:
         parse_pooling(&file);
         break;
-    default:
+    case 2:
         parse_dense(&file);
+        break;
+    default:
+        parse_prompts(&file);
     }
     return 0;
 }

@@ -17,6 +17,7 @@ class AnalyzeFields(TypedDict, total=False):
     """Keyword arguments of Client.analyze."""
 
     text_pair: str
+    prompt_name: str
     words: Sequence[str]
     input_ids: Sequence[int]
     token_type_ids: Sequence[int]
