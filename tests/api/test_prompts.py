@@ -183,8 +183,8 @@ for name, ways, include in (("a", "mean", False), ("b", ["cls", "max", "weighted
     model.save(f"{root}/{name}")
     model = SentenceTransformer(f"{root}/{name}", device="cpu").double()
     for prompt in (None, "", *prompts):
-        asked = {} if prompt is None else {"prompt": ""} if prompt == "" else {"prompt_name": prompt}
-        vectors[f"{name} {prompt}"] = [model.encode(text, **asked).tolist() for text in texts]
+        named = {} if prompt is None else {"prompt": ""} if prompt == "" else {"prompt_name": prompt}
+        vectors[f"{name} {prompt}"] = [model.encode(text, **named).tolist() for text in texts]
 print(json.dumps(vectors))
 """
 
@@ -203,8 +203,8 @@ def compare_with_sentence_transformers(base, root):
     for key, expected in vectors.items():
         name, _, prompt = key.partition(" ")
         for text, vector in zip(texts, expected):
-            asked = {} if prompt == "None" else {"prompt_name": prompt}
-            check(server.analyze({"text": text, "model": name, "outputs": ["embedding"], "digits": 9, **asked})["embedding"]["vector"],
+            options = {} if prompt == "None" else {"prompt_name": prompt}
+            check(server.analyze({"text": text, "model": name, "outputs": ["embedding"], "digits": 9, **options})["embedding"]["vector"],
                   np.array(vector))
     next(servers, None)
 
