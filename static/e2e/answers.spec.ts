@@ -1,7 +1,6 @@
 // Questions about heads: which has a pattern, which connects two tokens, which changed.
-import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { expect, firstText, looking, open, type Place, ranked, readout, reload, test } from "./viewer";
+import { expect, firstText, looking, open, type Place, ranked, readout, reload, test, saved } from "./viewer";
 
 const names = (page: Page): Promise<string[]> => page.locator(".thumb .figure b").allTextContents();
 
@@ -193,15 +192,11 @@ test("lines of several heads at once: kept, coloured apart, in the address and i
   await expect.poll(() => page.locator(".arc").count()).toBeLessThan(8);
   await reload(page);
   await expect.poll(lanes).toEqual(["0", "1"]);
-  await page.locator(".menu summary").click();
-  const saved = async (name: string): Promise<string> => {
-    const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
-    return readFileSync(await file.path(), "utf8");
-  };
-  const picture = await saved("SVG");
-  for (const colour of colours.map((c) => c.slice(2))) expect(picture).toContain(`stroke="${colour}"`);
+  const picture = (await saved(page, "SVG")).bytes.toString();
+  const hex = (colour: string): string => `#${colour.match(/\d+/g)!.map((v) => Number(v).toString(16).padStart(2, "0")).join("")}`;
+  for (const colour of colours.map((c) => c.slice(2))) expect(picture).toContain(`stroke="${hex(colour)}"`);
   expect(picture).toMatch(new RegExp(`>${back.name}<[^]*>${ahead.name}<`));
-  expect(await saved("CSV")).toContain(`,attends_to,attended_by,similar_to,attends_to_l${back.layer}_h${back.head}`);
+  expect((await saved(page, "CSV")).bytes.toString()).toContain(`,attends_to,attended_by,similar_to,attends_to_l${back.layer}_h${back.head}`);
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: `Remove the lines of ${back.name}` }).click();
   await expect.poll(lanes).toEqual(["0"]);

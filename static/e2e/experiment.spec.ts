@@ -1,7 +1,6 @@
 // Change heads, see what follows: what the view shows is what the service answers.
-import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { colours, drawn, expect, open, readout, reload, test, view } from "./viewer";
+import { colours, drawn, expect, open, readout, reload, test, view, saved } from "./viewer";
 
 const TEXT = "The old bridge [MASK] closed after the war.";
 const QUERY = `view=experiment&text=${encodeURIComponent(TEXT)}`;
@@ -132,20 +131,12 @@ test("what is saved: both passes, the switches and the figures", async ({ watche
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await open(page, home, `${QUERY}&edits=z1.7_x4.3.0.5&layer=5&head=3`);
   await expect(page.locator(".plates .heatmap")).toHaveCount(3);
-  const save = async (name: string): Promise<Buffer> => {
-    await page.locator(".menu summary").click();
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("button", { name: new RegExp(`^${name}`) }).click(),
-    ]);
-    await page.keyboard.press("Escape");
-    return readFileSync((await download.path())!);
-  };
+  const save = async (name: string): Promise<Buffer> => (await saved(page, name)).bytes;
   const vector = (await save("SVG")).toString();
   expect(vector).toContain(">1 head switched off, 1 scaled by 0.5</text>");
   expect(vector).toContain(">off</text>");
-  expect(vector).toContain(">At [MASK] 4: before → after</text>");
-  expect(vector.match(/<image/g)).toHaveLength(3);
+  expect(vector).toContain(">At [MASK] 4</text>");
+  expect(vector.match(/<image/g)).toHaveLength(6); // three maps and their cross-hairs
   const table = (await save("CSV")).toString();
   expect(table).toContain("intervention: switched off,1,7");
   expect(table).toMatch(/probability,,,4,was,0\.\d+,0\.\d+/);

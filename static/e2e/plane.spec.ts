@@ -1,7 +1,6 @@
 // Similar heads: as points of the plane, and sorted by distance from one.
-import { readFileSync } from "node:fs";
 import type { APIRequestContext, Page } from "@playwright/test";
-import { expect, open, readout, reload, test, view } from "./viewer";
+import { expect, open, readout, reload, test, view, saved } from "./viewer";
 
 const TEXT = "The cat sat on the mat. The dog saw the cat, and ran.";
 const QUERY = `text=${encodeURIComponent(TEXT)}`;
@@ -66,17 +65,12 @@ test("the filter dims the other points; picture and table have the places", asyn
   await expect(page.locator(".plane button")).toHaveCount(144);
   await expect.poll(() => page.locator(".plane button:not(.faint)").count()).toBeLessThan(20);
   expect(await page.locator(".plane button:not(.faint)").count()).toBeGreaterThan(0);
-  const save = async (name: string): Promise<string> => {
-    await page.locator(".menu summary").click();
-    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: new RegExp(`^${name}`) }).click()]);
-    await page.keyboard.press("Escape");
-    return readFileSync((await download.path())!).toString();
-  };
+  const save = async (name: string): Promise<string> => (await saved(page, name)).bytes.toString();
   await expect(page.locator(".plane button.dot").first()).toBeAttached(); // or all had their names still
   const labelled = await page.locator(".plane button:not(.dot)").count();
   const svg = await save("SVG");
   expect(svg.match(/>\d+·\d+<\/text>/g)).toHaveLength(labelled);
-  expect(svg.match(/<rect[^>]* width="8" height="8"/g)).toHaveLength(144 - labelled); // the others are dots
+  expect(svg.match(/<rect[^>]* width="10" height="10"/g)).toHaveLength(144 - labelled); // the others are dots
   expect((await save("CSV")).trim().split("\r\n")).toHaveLength(1 + 144);
 });
 

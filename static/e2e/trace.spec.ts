@@ -1,6 +1,5 @@
 // Trace: the routes to a prediction or a class, and what the model says without their heads.
-import { readFileSync } from "node:fs";
-import { expect, findings, open, ranked, settled, test, view } from "./viewer";
+import { expect, findings, open, ranked, saved, settled, test, view } from "./viewer";
 
 const TEXT = "He was born in [MASK] York.";
 const QUERY = `view=trace&text=${encodeURIComponent(TEXT)}`;
@@ -23,9 +22,7 @@ test("routes to a prediction; one is pruned, the prediction follows, the picture
   const edits = [...new URL(page.url()).hash.matchAll(/z(\d+)\.(\d+)/g)].map(([, l, h]) => ({ layers: [Number(l)], heads: [Number(h)], kind: "zero" }));
   const answer = await (await request.post(`${home}analyze`, { data: { text: TEXT, outputs: ["predictions"], interventions: edits } })).json();
   await expect(page.locator(".prediction tbody tr").first()).toContainText(`${Math.round(100 * answer.predictions[0].top[0].probability)} %`);
-  await page.locator(".menu summary").click();
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: /^SVG/ }).click()]);
-  const drawing = readFileSync((await download.path())!).toString();
+  const drawing = (await saved(page, "SVG")).bytes.toString();
   expect(drawing).toContain(">embeddings</text>");
   expect(drawing).toContain(`>${layer}·${head}</text>`);
   await page.keyboard.press("Escape");

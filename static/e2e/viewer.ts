@@ -72,6 +72,16 @@ export async function reload(page: Page): Promise<void> {
   await page.reload();
 }
 
+// Saves by an item of the menu Export, whose name begins like this.
+export async function saved(page: Page, name: string): Promise<{ bytes: Buffer; file: string }> {
+  const item = page.getByRole("button", { name: new RegExp(`^${name}`) });
+  if (!(await item.isVisible())) await page.locator(".menu summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), item.click()]);
+  const bytes = readFileSync(await download.path());
+  await page.keyboard.press("Escape");
+  return { bytes, file: download.suggestedFilename() };
+}
+
 export const readout = (page: Page) => page.locator(".readout .line");
 export const view = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 

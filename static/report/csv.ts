@@ -1,7 +1,7 @@
 // The numbers behind a figure as it is shown.
 import { titleOf } from "./maps";
 import type { Data, Head, Pick, Report } from "./data";
-import type { Table } from "./save";
+import type { Table } from "../src/saving/files";
 
 const sum = (v: readonly number[]): number => v.reduce((a, b) => a + b, 0);
 const shares = (v: readonly number[]): number[] => {

@@ -8,7 +8,8 @@ import { inert } from "./inert";
 import { unpack, type Data, type Pick } from "./data";
 import { noteDrawn, paint, tellUnder } from "./maps";
 import { pdfOf } from "./pdf";
-import { csvOf, offer, pngOf, svgOf, together, type Table } from "./save";
+import { csvBlob, pngBlob, save, svgBlob, type Table } from "../src/saving/files";
+import { together } from "./save";
 
 type Choices = Pick & { range: number };
 const RANGES = [
@@ -58,13 +59,13 @@ function select(
 const saveButton = (name: string, kind: string, make: () => Promise<Blob> | Blob): HTMLElement =>
   h(
     "button",
-    { onclick: () => void Promise.resolve(make()).then((blob) => offer(`${name}.${kind}`, blob)) },
+    { onclick: () => void Promise.resolve(make()).then((blob) => save(blob, `${name}.${kind}`)) },
     kind.toUpperCase(),
   );
 
 const pictureButtons = (name: string, figure: HTMLElement): HTMLElement[] => [
-  saveButton(name, "png", async () => pngOf(await together(figure))),
-  saveButton(name, "svg", async () => svgOf(await together(figure))),
+  saveButton(name, "png", async () => pngBlob(await together(figure))),
+  saveButton(name, "svg", async () => svgBlob(await together(figure))),
   saveButton(name, "pdf", async () => pdfOf(await together(figure))),
 ];
 
@@ -197,7 +198,7 @@ class Page {
     return h(
       "p",
       { class: "save" },
-      saveButton(name, "csv", () => csvOf(table())),
+      saveButton(name, "csv", () => csvBlob(table())),
       figure.tagName === "FIGURE" ? pictureButtons(name, figure) : [],
     );
   }

@@ -1,22 +1,5 @@
-// Figures as files: numbers as CSV, pictures as SVG and PNG (pdf.ts makes the PDF).
+// A figure of several panels as one picture.
 import { svg } from "../src/ui/dom";
-
-export type Table = (string | number | null)[][];
-
-export function offer(name: string, data: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(data);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-const field = (v: string | number | null): string => {
-  const text = v === null ? "" : String(v);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-};
-export const csvOf = (table: Table): Blob =>
-  new Blob([table.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n"], { type: "text/csv" });
 
 const ROW = 930; // points of a row of panels
 const SHARP = 600; // pixels across a map, so that readers which blur pictures show its cells
@@ -62,21 +45,4 @@ export async function together(figure: Element): Promise<SVGSVGElement> {
   root.prepend(svg("rect", { width: right, height: y + row, fill: "#ffffff" }));
   await Promise.all(Array.from(root.querySelectorAll<SVGImageElement>("image[data-name]"), enlarge));
   return root;
-}
-
-const textOf = (picture: SVGSVGElement): string => new XMLSerializer().serializeToString(picture);
-export const svgOf = (picture: SVGSVGElement): Blob => new Blob([textOf(picture)], { type: "image/svg+xml" });
-
-// Twice the size on the page, for slides.
-export async function pngOf(picture: SVGSVGElement): Promise<Blob> {
-  const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(textOf(picture))}`;
-  await image.decode();
-  const target = document.createElement("canvas");
-  target.width = 2 * image.width;
-  target.height = 2 * image.height;
-  const context = target.getContext("2d")!;
-  context.imageSmoothingEnabled = false;
-  context.drawImage(image, 0, 0, target.width, target.height);
-  return new Promise((done, fail) => target.toBlob((blob) => (blob ? done(blob) : fail(new Error("no picture")))));
 }

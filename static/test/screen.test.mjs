@@ -5,7 +5,8 @@ import { hueOf, inkOn, lutOf, luminance, MAPS, toOklab } from "../src/maps/colou
 import { format, indicesOf, percent, position, signedIndicesOf, signedTicksOf, ticksOf, wordsOf } from "../src/maps/scale.ts";
 import { formatState, INITIAL, parseState, VIEWS } from "../src/app/state.ts";
 import { METRICS } from "../src/heads/figures.ts";
-import { csvText, curlOf, pythonOf } from "../src/saving/export.ts";
+import { curlOf, pythonOf } from "../src/saving/export.ts";
+import { csvText } from "../src/saving/files.ts";
 import { addSide, npzOf } from "../src/saving/npz.ts";
 import { crc32, withText } from "../src/saving/png.ts";
 import { strongest } from "../src/maps/heatmap.ts";

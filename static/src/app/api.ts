@@ -115,7 +115,10 @@ export function timingOf(header: string): Timing {
 }
 
 // The same request in another format, for saving.
-export async function download(request: AnalyzeRequest, format: "npz" | "safetensors" | "json"): Promise<Blob> {
+export async function download(
+  request: AnalyzeRequest,
+  format: "npz" | "safetensors" | "json" | "svg" | "pdf",
+): Promise<Blob> {
   const response = await send(`analyze?format=${format}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },

@@ -2,6 +2,7 @@
 // overlays. Two canvases: the map below, redrawn when data or viewport change; the cross-hair above, redrawn
 // while the pointer moves.
 import { perFrame } from "../app/frame";
+import { FINENESS } from "../ui/fineness";
 import { h } from "../ui/dom";
 import { labelStep, type Viewport } from "./viewport";
 import { imageOf, type Lut } from "./colour";
@@ -84,6 +85,7 @@ export class Heatmap {
   private picked: Cell | null = null;
   private size = 0; // of the square element, CSS px
   private margin = 0;
+  private fineness = devicePixelRatio; // pixels in a CSS pixel
   private palette!: Palette;
   private readonly draw = perFrame(() => {
     this.drawBase();
@@ -107,6 +109,7 @@ export class Heatmap {
     viewport.watch(this.draw);
     document.fonts.addEventListener("loadingdone", this.draw); // labels drawn before are another typeface's
     new ResizeObserver(() => this.resize()).observe(this.square);
+    this.base.addEventListener(FINENESS, (e) => this.refine((e as CustomEvent<number>).detail));
     this.listen();
   }
 
@@ -142,12 +145,21 @@ export class Heatmap {
     const size = Math.floor(this.square.clientWidth);
     if (!size) return;
     this.size = size;
+    this.fineness = devicePixelRatio;
     this.margin = Math.round(Math.min(84, Math.max(48, size * 0.16)));
     for (const canvas of [this.base, this.overlay]) {
-      canvas.width = canvas.height = Math.round(size * devicePixelRatio);
+      canvas.width = canvas.height = Math.round(size * this.fineness);
       canvas.style.width = canvas.style.height = `${size}px`;
     }
     this.draw();
+  }
+
+  // Draws at once, for a picture that is saved.
+  private refine(fineness: number): void {
+    this.fineness = fineness;
+    for (const canvas of [this.base, this.overlay]) canvas.width = canvas.height = Math.round(this.size * fineness);
+    this.drawBase();
+    this.drawOverlay();
   }
 
   private get plot(): number {
@@ -162,7 +174,7 @@ export class Heatmap {
 
   private begin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
     const g = canvas.getContext("2d")!;
-    g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    g.setTransform(this.fineness, 0, 0, this.fineness, 0, 0);
     g.clearRect(0, 0, this.size, this.size);
     g.font = FONT;
     return g;
@@ -202,7 +214,7 @@ export class Heatmap {
 
   // Several cells share a device pixel.
   private get crowded(): boolean {
-    return this.cell * devicePixelRatio < 1;
+    return this.cell * this.fineness < 1;
   }
 
   private image({ n, indices, lut }: HeatmapContent): OffscreenCanvas {
@@ -212,7 +224,7 @@ export class Heatmap {
   // Each pixel shows the cell furthest from 0, as thumbnails do: a thin line survives.
   private pooled({ n, indices, lut, middle }: HeatmapContent): OffscreenCanvas {
     const { x, y, span } = this.viewport;
-    const side = Math.floor(this.plot * devicePixelRatio);
+    const side = Math.floor(this.plot * this.fineness);
     return coloured(strongest(indices, n, { x, y, span }, side, middle), side, lut);
   }
 

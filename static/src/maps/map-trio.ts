@@ -1,6 +1,5 @@
 // Two maps of one kind and their difference under one cross-hair. Cells correspond through the tokens of both sides.
 import type { App } from "../app/app";
-import type { Plate } from "../saving/surface";
 import { align, difference, SIDES, type Alignment, type Side } from "./align";
 import { labelsOf, type Axis, type Head } from "./analysis";
 import { entryOf } from "./axis";
@@ -161,16 +160,6 @@ export class MapTrio {
       `${short.second} ${value(second, on(pair, "second", at))}`,
       `${short.both} ${both ? format(delta[both[0] * shared.first.length + both[1]]) : "–"}`,
     ].join("   ");
-  }
-
-  // The maps on screen, for saving.
-  plates(pair: Pair, titles: Record<Side, string>): Plate[] {
-    const pinned = this.pinned(pair);
-    return SIDES.filter((side) => pair.contents[side].n).map((side) => {
-      const { x, y, span } = this.views[side];
-      const held = pinned?.side === side ? pinned.cell : null;
-      return { ...pair.contents[side], held, title: titles[side], window: { x, y, span } };
-    });
   }
 
   // Both values and their difference, cell by cell.

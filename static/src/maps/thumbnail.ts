@@ -158,10 +158,3 @@ function fillStrip(
   }
   for (let y = top + 1; y < top + height; y++) picture.copyWithin(y * width, top * width, (top + 1) * width);
 }
-
-// A strip alone, a pixel an offset.
-export function paintStrip(offsets: readonly number[], lut: Lut): ImageData {
-  const image = new ImageData(offsets.length, 1);
-  fillStrip(new Uint32Array(image.data.buffer), offsets.length, 0, 1, offsets, lut);
-  return image;
-}

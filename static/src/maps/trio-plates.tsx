@@ -22,9 +22,3 @@ export function TrioPlates({ trio, pair, heading }: { trio: MapTrio; pair: Pair 
     </div>
   );
 }
-
-export const titlesOf = (heading: Heading): Record<Side, string> => ({
-  first: heading.first.title,
-  second: heading.second.title,
-  both: heading.both.title,
-});

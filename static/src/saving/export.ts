@@ -1,11 +1,13 @@
-// Saving what is seen: PNG, SVG, CSV, npz, each with where it came from; and the request as curl or Python.
+// Saving what is seen: PNG, SVG, CSV, npz, each with where it came from; figures to print; and the request as curl or
+// Python.
 import { download } from "../app/api";
 import type { HeadNumbers } from "../heads/head-map";
 import { addSide, npyOfRows, npzOf, type Arrays } from "./npz";
 import type { AnalyzeRequest } from "../app/requests";
 import { withText } from "./png";
 import { parseSafetensors } from "../app/safetensors";
-import { CanvasSurface, SvgSurface, type Ink, type Picture } from "./surface";
+import { csvBlob, pngBlob, svgBlob } from "./files";
+import { snapshotOf } from "./snapshot";
 
 interface Provenance {
   tool: string;
@@ -22,51 +24,27 @@ export interface Exportable {
   name: string; // of the file, without its ending
   title: string; // one line, under a picture
   provenance: Provenance;
-  picture?: Picture;
+  part?: string; // selects what of the view is in its picture; else all of it
+  figure?: AnalyzeRequest | false; // of the same as a figure to print, which the server draws
   rows: () => (string | number)[][]; // the first is the header
-  heads?: HeadNumbers; // a number a head, below the view's picture
+  heads?: HeadNumbers | null; // a number a head, below the view's own
 }
 
-export function inkOf(): Ink {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
-  return {
-    ink: read("--ink"),
-    muted: read("--muted"),
-    page: read("--surface"),
-    line: read("--line"),
-    accent: read("--accent"),
-  };
+// Draws the view on screen, or the part of it that makes the picture.
+function drawingOf({ part, title, provenance }: Exportable): SVGSVGElement {
+  const view = document.querySelector("#stage .view")!;
+  return snapshotOf((part && view.querySelector(part)) || view, title, provenance);
 }
 
-export async function pngOf({ picture, provenance }: Exportable): Promise<Blob> {
-  const surface = new CanvasSurface(picture!.width, picture!.height, 2);
-  picture!.draw(surface, inkOf());
-  const blob = await new Promise<Blob | null>((done) => surface.canvas.toBlob(done, "image/png"));
-  if (!blob) throw new Error("The picture is too large for this browser.");
-  const bytes = new Uint8Array(await blob.arrayBuffer());
-  return new Blob([withText(bytes, "headscope", JSON.stringify(provenance))], { type: "image/png" });
+export async function pngOf(of: Exportable): Promise<Blob> {
+  const bytes = new Uint8Array(await (await pngBlob(drawingOf(of))).arrayBuffer());
+  return new Blob([withText(bytes, "headscope", JSON.stringify(of.provenance))], { type: "image/png" });
 }
 
-export function svgOf({ picture, provenance }: Exportable): Blob {
-  const surface = new SvgSurface(picture!.width, picture!.height);
-  const metadata = document.createElementNS("http://www.w3.org/2000/svg", "metadata");
-  metadata.textContent = JSON.stringify(provenance);
-  surface.root.append(metadata);
-  picture!.draw(surface, inkOf());
-  return new Blob([new XMLSerializer().serializeToString(surface.root)], { type: "image/svg+xml" });
-}
-
-export function csvText(rows: (string | number)[][]): string {
-  const cell = (value: string | number): string => {
-    const text = String(value);
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
-}
+export const svgOf = (of: Exportable): Blob => svgBlob(drawingOf(of));
 
 // Readers of CSV take no comments, so a table says in a second file where it comes from.
-export const csvOf = ({ rows }: Exportable): Blob => new Blob([csvText(rows())], { type: "text/csv;charset=utf-8" });
+export const csvOf = ({ rows }: Exportable): Blob => csvBlob(rows());
 export const originOf = ({ provenance }: Exportable): Blob =>
   new Blob([`${JSON.stringify(provenance, null, 2)}\n`], { type: "application/json" });
 
@@ -92,14 +70,6 @@ export const headRowsOf = ({ name, values }: HeadNumbers): (string | number)[][]
   ["layer", "head", name],
   ...values.flatMap((row, l) => row.map((value, k) => [l, k, value ?? ""])),
 ];
-
-export function save(blob: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 

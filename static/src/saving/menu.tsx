@@ -1,9 +1,16 @@
 // The menu that saves and shares what is on screen.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { download } from "../app/api";
 import { frameOf } from "../app/embed";
+import type { AnalyzeRequest } from "../app/requests";
 import { token } from "../app/token";
 import { useApp } from "../ui/context";
-import { arraysOf, csvOf, curlOf, headRowsOf, originOf, pngOf, pythonOf, save, svgOf, type Exportable } from "./export";
+import type * as Exports from "./export";
+import { save } from "./files";
+
+type Exportable = Exports.Exportable;
+type Files = typeof Exports;
+const files = (): Promise<Files> => import("./export"); // fetched with the first use: the first page needs none
 
 interface Item {
   label: string;
@@ -11,20 +18,20 @@ interface Item {
   act: () => Promise<string>; // returns what was done
 }
 
-const saved = (label: string, does: string, file: string, make: () => Blob | Promise<Blob>): Item => ({
+const saved = (label: string, does: string, file: string, make: (files: Files) => Blob | Promise<Blob>): Item => ({
   label,
   does,
   act: async () => {
-    save(await make(), file);
+    save(await make(await files()), file);
     return `Saved ${file}`;
   },
 });
 
-const copied = (label: string, does: string, what: string, text: () => string): Item => ({
+const copied = (label: string, does: string, what: string, text: (files: Files) => string): Item => ({
   label,
   does,
   act: async () => {
-    await navigator.clipboard.writeText(text());
+    await navigator.clipboard.writeText(text(await files()));
     return `Copied ${what}`;
   },
 });
@@ -37,30 +44,33 @@ function requestItems(of: Exportable): Item[] {
   const address = new URL("analyze", location.href.split("#")[0]).href;
   const withToken = token() !== "";
   return [
-    saved("npz", "arrays for NumPy", `${of.name}.npz`, () => arraysOf(of)),
-    copied("curl", "copy the request", "the curl command", () => curlOf(requests, address, withToken)),
-    copied("Python", "copy the request", "the Python program", () => pythonOf(requests, address, withToken)),
+    saved("npz", "arrays for NumPy", `${of.name}.npz`, ({ arraysOf }) => arraysOf(of)),
+    copied("curl", "copy the request", "the curl command", ({ curlOf }) => curlOf(requests, address, withToken)),
+    copied("Python", "copy the request", "the Python program", ({ pythonOf }) =>
+      pythonOf(requests, address, withToken),
+    ),
   ];
 }
 
 function fileItems(of: Exportable): Item[] {
-  const { name, picture, heads } = of;
+  const { name, figure, heads } = of;
+  const drawn = (format: "pdf" | "svg"): Item =>
+    saved(`Figure ${format.toUpperCase()}`, "to print, 170 mm", `${name}.figure.${format}`, () =>
+      download(figure as AnalyzeRequest, format),
+    );
   return [
-    ...(picture
-      ? [
-          saved("PNG", "picture, 2 ×", `${name}.png`, () => pngOf(of)),
-          saved("SVG", "picture, vector labels", `${name}.svg`, () => svgOf(of)),
-        ]
-      : []),
-    saved("CSV", "table", `${name}.csv`, () => csvOf(of)),
+    saved("PNG", "the view, 2 ×", `${name}.png`, ({ pngOf }) => pngOf(of)),
+    saved("SVG", "the view", `${name}.svg`, ({ svgOf }) => svgOf(of)),
+    ...(figure ? [drawn("pdf"), drawn("svg")] : []),
+    saved("CSV", "table", `${name}.csv`, ({ csvOf }) => csvOf(of)),
     ...(heads
       ? [
-          saved("CSV of heads", "table of all heads", `${name}.heads.csv`, () =>
+          saved("CSV of heads", "table of all heads", `${name}.heads.csv`, ({ csvOf, headRowsOf }) =>
             csvOf({ ...of, rows: () => headRowsOf(heads) }),
           ),
         ]
       : []),
-    saved("JSON", "model and request of the table", `${name}.json`, () => originOf(of)),
+    saved("JSON", "model and request of the table", `${name}.json`, ({ originOf }) => originOf(of)),
     ...requestItems(of),
   ];
 }

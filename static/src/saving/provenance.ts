@@ -14,7 +14,7 @@ export function madeOf(
   { model, sha256 }: Answer,
   name: string,
   request: AnalyzeRequest,
-): Omit<Exportable, "picture" | "rows"> {
+): Omit<Exportable, "rows"> {
   const precision = app.model(model)?.precision ?? "fp32";
   const rounded = precision === "fp32" ? "" : `, ${precision}`;
   const { text = "" } = request;
@@ -25,6 +25,12 @@ export function madeOf(
     provenance: { tool: "headscope", model, model_sha256: sha256, request, page: app.address.href() },
   };
 }
+
+// The same request for a figure to print, as wide as two columns.
+export const figureRequest = (request: AnalyzeRequest, figure: AnalyzeRequest["figure"]): AnalyzeRequest => ({
+  ...request,
+  figure: { width_mm: 170, footer: true, ...figure },
+});
 
 // A request for several heads. It names layers and heads apart, so it asks for all of those layers' heads.
 export function headsRequest(

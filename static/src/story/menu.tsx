@@ -4,7 +4,7 @@ import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import { parseState } from "../app/state";
 import { titleOf } from "../heads/selection";
-import { save, svgOf } from "../saving/export";
+import { save } from "../saving/files";
 import { useApp } from "../ui/context";
 import { capital } from "../ui/status";
 import { pageOf, storyIn } from "./page";
@@ -27,7 +27,7 @@ function placeOf(app: App): string {
 
 async function stepOf(app: App, caption: string): Promise<Step> {
   const seen = app.state.view === "corpus" ? null : app.exportable();
-  const picture = seen?.picture ? await svgOf(seen).text() : "";
+  const picture = seen ? await (await import("../saving/export")).svgOf(seen).text() : "";
   return { view: new URL(app.address.href()).hash.slice(1), title: placeOf(app), caption, picture };
 }
 

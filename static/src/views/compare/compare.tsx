@@ -10,11 +10,9 @@ import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
 import { ScaleControl } from "../../maps/scale-control";
 import { format } from "../../maps/scale";
-import { titlesOf, TrioPlates, type Heading } from "../../maps/trio-plates";
+import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import type { Exportable } from "../../saving/export";
-import { withHeads } from "../../saving/picture-heads";
 import { madeOf } from "../../saving/provenance";
-import { pictureOf } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Facts, Field, Options, Segmented } from "../../ui/controls";
 import { SecondText } from "../../ui/second-text";
@@ -85,7 +83,7 @@ export function CompareView() {
   const heading = pair && headingOf(app, pair, sides);
   const ranked = pair ? rankedSides(app, pair, sides.other) : null;
   if (!ranked) numbers.current = null;
-  useExport(() => (pair && heading ? compareExport(app, trio, pair, heading, sides, numbers.current) : null));
+  useExport(() => (pair ? compareExport(app, trio, pair, sides, numbers.current) : null));
   return (
     <section class="view compare" aria-label="Compare">
       <div class="toolbar">
@@ -309,7 +307,6 @@ function compareExport(
   app: App,
   trio: MapTrio,
   pair: Pair,
-  heading: Heading,
   { first, selections, other }: Sides,
   numbers: HeadNumbers | null,
 ): Exportable | null {
@@ -318,11 +315,10 @@ function compareExport(
     savedRequest(asked, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
   const name = `compare-${selections.map(nameOf).join("-")}`;
   const made = madeOf(app, first.answer, name, ask(app.state, selections[0]));
-  const seen = {
+  return {
     ...made,
     provenance: { ...made.provenance, second: ask(other, selections[1]) },
-    picture: pictureOf(trio.plates(pair, titlesOf(heading)), made.title),
     rows: () => trio.rows(pair),
+    heads: numbers,
   };
-  return withHeads(seen, numbers);
 }

@@ -4,8 +4,6 @@ import type uPlot from "uplot";
 import type { App } from "../../app/app";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
-import { withHeads } from "../../saving/picture-heads";
-import { chartsPicture } from "../../saving/surface";
 import { Chart, chartsOf, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Select } from "../../ui/controls";
@@ -105,12 +103,11 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
   const app = useApp();
   const { by } = app.state;
   const shown = shownOf(app, sides);
-  const element = useRef<HTMLDivElement>(null);
   const cursor = useRef(-1); // index into the places; the charts share it
-  useExport(() => runsExport(app, shown, element.current));
+  useExport(() => runsExport(app, shown));
   const [first] = sides;
   return (
-    <div class="run-compare" ref={element}>
+    <div class="run-compare">
       <div class="toolbar">
         <Segmented legend="Show" value={by} choices={BY_CHOICES} onChange={(value) => app.set({ by: value })} />
         {by === "layer" && (
@@ -337,10 +334,10 @@ function FigureTable({ shown }: { shown: Shown }) {
   );
 }
 
-function runsExport(app: App, shown: Shown, element: HTMLElement | null): Exportable | null {
+function runsExport(app: App, shown: Shown): Exportable | null {
   const { sides, places, level } = shown;
   const [first] = sides;
-  if (!first || !element) return null;
+  if (!first) return null;
   const rows = (): (string | number)[][] => [
     ["figure", "threshold", "layer", "head", "first", "second", "difference"],
     ...RUN_FIGURE_NAMES.flatMap((name) =>
@@ -351,17 +348,7 @@ function runsExport(app: App, shown: Shown, element: HTMLElement | null): Export
     ),
   ];
   const names = sides.map(({ run }) => nameOfRun(run));
-  const charts = [...element.querySelectorAll(".plot")].flatMap((plot) => {
-    const canvas = plot.querySelector("canvas");
-    return canvas ? [{ title: plot.querySelector("button")?.textContent ?? "", canvas }] : [];
-  });
-  const style = getComputedStyle(element);
-  const keys = STYLES.slice(0, sides.length).map(({ colour, dash }, n) => ({
-    name: names[n] ?? "",
-    colour: style.getPropertyValue(colour).trim(),
-    dash,
-  }));
-  const seen = {
+  return {
     name: `headscope-runs-${names.join("-").replaceAll(/[^\w.-]+/g, "_")}`,
     title: `headscope · ${names.join(" and ")}`,
     provenance: {
@@ -369,8 +356,8 @@ function runsExport(app: App, shown: Shown, element: HTMLElement | null): Export
       runs: sides.map(({ report }) => report.provenance),
       page: app.address.href(),
     },
-    picture: chartsPicture(charts, keys),
+    part: ".run-compare",
     rows,
+    heads: patternNumbers(app, first.report),
   };
-  return withHeads(seen, patternNumbers(app, first.report));
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { embedded } from "../../app/embed";
 import { token } from "../../app/token";
-import { save } from "../../saving/export";
+import { save } from "../../saving/files";
 import { PrecisionBadge } from "../../ui/precision";
 import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } from "./api";
 import { dateOfRun, nameOfRun } from "./names";

@@ -13,7 +13,6 @@ import { axisOf, entryOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { ticksOf, wordsOf } from "../../maps/scale";
-import type { Plate } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
 import { jsonStatusOf, statusOf } from "../../ui/status";
@@ -129,12 +128,10 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   const tint = values && tintOf(state.tone, values, state.map, theme);
   const moved = movedTokens(app, outcome?.after?.changes, axis);
   const selection = app.selection(answer);
-  const plates = useRef<() => Plate[]>(() => []);
   useExport(() => {
     if (!outcome) return null;
-    const shown = edits.length ? plates.current() : [];
     const lens = state.lens ? readings(app, outcome, edits).flatMap((entry) => entry.answer?.predictions ?? []) : [];
-    const parts = { answer, outcome, selection, tint, lens, plates: shown };
+    const parts = { answer, outcome, selection, tint, lens };
     return experimentExport(app, parts, changedState(app, edits), { at, most }, `experiment-${nameOf(selection)}`);
   });
   return (
@@ -178,13 +175,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
           )}
         </div>
         {outcome?.before.predictions?.[0] && <Lens answer={answer} outcome={outcome} edits={edits} />}
-        <ExperimentMaps
-          answer={answer}
-          edits={edits}
-          selection={selection}
-          changed={changedState(app, edits)}
-          plates={plates}
-        />
+        <ExperimentMaps answer={answer} edits={edits} selection={selection} changed={changedState(app, edits)} />
       </div>
     </>
   );

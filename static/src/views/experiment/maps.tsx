@@ -1,5 +1,5 @@
 // One head's maps before and after an experiment's change, and their difference.
-import { useLayoutEffect, useMemo } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import { headRequest, type Asked } from "../../app/requests";
 import { HeadPicker } from "../../heads/picker";
@@ -8,8 +8,7 @@ import type { Head } from "../../maps/analysis";
 import { MapTrio, type Pair } from "../../maps/map-trio";
 import { ScaleControl } from "../../maps/scale-control";
 import { format } from "../../maps/scale";
-import { titlesOf, TrioPlates, type Heading } from "../../maps/trio-plates";
-import type { Plate } from "../../saving/surface";
+import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import { useApp } from "../../ui/context";
 import { statusOf } from "../../ui/status";
 import { QuantityControl } from "../compare/quantity-control";
@@ -26,10 +25,9 @@ export function ExperimentMaps(props: {
   edits: readonly Edit[];
   selection: Selection;
   changed: Asked; // the state with the change
-  plates: { current: () => Plate[] }; // those on screen, for saving
 }) {
   const app = useApp();
-  const { answer, edits, selection, changed, plates } = props;
+  const { answer, edits, selection, changed } = props;
   // S itself: N hides a change of size, which a scaled head has.
   const trio = useMemo(
     () =>
@@ -48,9 +46,6 @@ export function ExperimentMaps(props: {
   last.pair = now ?? (waiting?.status === "loading" ? last.pair : null);
   const { pair } = last;
   const heading = pair && headingOf(pair, edits, selection, app.state.what === "similarity");
-  useLayoutEffect(() => {
-    plates.current = () => (pair && heading ? trio.plates(pair, titlesOf(heading)) : []);
-  });
   return (
     <div class="experiment-maps" id="experiment-maps">
       {edits.length === 0 && <p class="muted">Change a head to see its maps before and after, and their difference.</p>}

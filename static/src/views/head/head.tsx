@@ -13,13 +13,12 @@ import { TWO_SIDED_MOST, TwoSided } from "../../heads/two-sided";
 import { columnProfile, highTokens, type Head } from "../../maps/analysis";
 import { countAbove, figuresOf, pairsOf } from "../../maps/pairs";
 import { Plate } from "../../maps/plate";
+import type { Viewport } from "../../maps/viewport";
 import { ScaleControl } from "../../maps/scale-control";
 import { format, percent } from "../../maps/scale";
 import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
-import { withHeads } from "../../saving/picture-heads";
-import { madeOf } from "../../saving/provenance";
-import { pictureOf, type Plate as SavedPlate } from "../../saving/surface";
+import { figureRequest, madeOf } from "../../saving/provenance";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Facts, Select, Toggle, type Fact } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
@@ -292,7 +291,7 @@ function PinnedRow({ head, row }: { head: Head; row: number }) {
 }
 
 // Rows and columns in the window, row by row.
-function cellsIn(n: number, { x, y, span }: SavedPlate["window"]): [number, number][] {
+function cellsIn(n: number, { x, y, span }: Pick<Viewport, "x" | "y" | "span">): [number, number][] {
   const visible = (from: number): number[] =>
     Array.from({ length: n }, (_, t) => t).filter((t) => t + 1 > from && t < from + span);
   const columns = visible(x);
@@ -302,16 +301,9 @@ function cellsIn(n: number, { x, y, span }: SavedPlate["window"]): [number, numb
 function headExport(app: App, plates: Plates, head: Head, answer: Answer, selection: Selection): Exportable {
   const { state } = app;
   const { axis, weighted } = head;
-  const { x, y, span } = plates.viewport;
-  const window = { x, y, span };
-  const shown = plates.of(head);
-  const saved = QUANTITIES.map((quantity): SavedPlate => {
-    const { title, note, ...content } = shown[quantity];
-    return { ...content, marks: content, held: pinnedIn(head, state), title: `${title}: ${note}`, window };
-  });
   const rows = (): (string | number)[][] => [
     ["i", "j", "token_i", "token_j", "attention", ...(weighted ? ["weighted_norms"] : []), "similarity", "normalized"],
-    ...cellsIn(axis.n, window).map(([i, j]) => [
+    ...cellsIn(axis.n, plates.viewport).map(([i, j]) => [
       ...[i, j].map((t) => axis.positions[t] ?? t),
       ...[i, j].map((t) => axis.labels[t] ?? ""),
       ...[head.attention, ...(weighted ? [weighted] : []), head.similarity, head.normalized].map(
@@ -322,6 +314,7 @@ function headExport(app: App, plates: Plates, head: Head, answer: Answer, select
   const outputs = ["attentions", "similarities", "head_outputs", "summary"] as const;
   const request = measuredRequest(savedRequest(state, [selection.layer], selection.head, [...outputs]), state);
   const made = madeOf(app, answer, `head-${nameOf(selection)}`, request);
-  const numbers = pairNumbers(app, axis, pinnedIn(head, state));
-  return withHeads({ ...made, picture: pictureOf(saved, made.title), rows }, numbers);
+  const heads = pairNumbers(app, axis, pinnedIn(head, state));
+  const figure = selection.head !== SUM && figureRequest(request, { kind: "head", show: "both" });
+  return { ...made, rows, heads, figure };
 }

@@ -1,6 +1,7 @@
 // All heads at once: thumbnails as a grid or points in the plane, filtered, sorted and coloured by a figure.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
+import { distancesRequest } from "../../app/requests";
 import { Planner } from "../../heads/distances";
 import {
   FIGURES,
@@ -24,9 +25,8 @@ import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
 import { FiguresTable } from "./figures-table";
 import { Grid, type Captions } from "./grid";
-import { HeadPlane, type DrawnPlane } from "./plane";
-import { planeExport } from "./plane-saved";
-import { overviewExport } from "./saved";
+import { HeadPlane } from "./plane";
+import { overviewExport, planeExport } from "./saved";
 import { Thumbnails } from "./thumbnails";
 
 const ARRANGEMENTS = [
@@ -52,7 +52,6 @@ export function OverviewView() {
   const thumbs = useMemo(() => new Thumbnails(app), [app]);
   const planner = useMemo(() => new Planner(app.draw), [app]);
   const grid = useRef<HTMLDivElement>(null);
-  const plane = useRef<DrawnPlane | null>(null);
   const known = useRef<Answer | null>(null);
   if (answer && known.current !== answer) performance.mark("overview-answered");
   known.current = answer;
@@ -91,8 +90,10 @@ export function OverviewView() {
   }, [app, hasGrid]);
   useExport(() => {
     if (!answer || !summary) return null;
-    if (state.plane) return plane.current && planeExport(app, answer, summary, plane.current);
-    return overviewExport(app, answer, summary, order, near);
+    if (!state.plane) return overviewExport(app, answer, summary, order);
+    const distances = app.cache.peek(distancesRequest(state));
+    const placed = distances && planner.of(distances);
+    return placed && planeExport(app, answer, summary, placed);
   });
 
   const announce = (l: number, head: number, aloud: boolean): void => {
@@ -111,14 +112,7 @@ export function OverviewView() {
       {found?.entry ? statusOf(app, found.entry) : statusOf(app, entry)}
       {answer && chosen.length === 0 && <NoHead />}
       {answer && summary && state.plane && (
-        <HeadPlane
-          overview={answer}
-          known={summary}
-          chosen={chosen}
-          planner={planner}
-          drawn={plane}
-          announce={announce}
-        />
+        <HeadPlane overview={answer} known={summary} chosen={chosen} planner={planner} announce={announce} />
       )}
       {hasGrid && (
         <Grid

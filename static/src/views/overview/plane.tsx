@@ -1,6 +1,6 @@
 // The heads as points of the plane: similar heads are near each other. Coloured by pattern or by layer; a click opens
 // one. One stop for the Tab key, arrows go to the next head in their direction.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { distancesRequest } from "../../app/requests";
@@ -37,15 +37,6 @@ interface Key {
   name: string;
   ground: string;
   title: string;
-}
-
-// The points on screen, for saving.
-export interface DrawnPlane {
-  placed: Placed;
-  points: readonly (Point & { ground: string; ink: string; dot: boolean })[];
-  shape: number; // of the frame: width to height
-  keys: readonly Key[];
-  about: string;
 }
 
 const spanOf = (v: Float64Array): { middle: number; size: number } => {
@@ -122,11 +113,10 @@ export function HeadPlane(props: {
   known: Known[][];
   chosen: readonly Place[]; // the heads that are looked for
   planner: Planner;
-  drawn: { current: DrawnPlane | null };
   announce: (l: number, head: number, aloud: boolean) => void;
 }) {
   const app = useApp();
-  const { overview, known, drawn } = props;
+  const { overview, known } = props;
   const { state } = app;
   const entry = app.cache.want(distancesRequest(state));
   const placed = entry.answer && props.planner.of(entry.answer);
@@ -171,9 +161,6 @@ export function HeadPlane(props: {
     ...groundOf(app, patterns[n] ?? "", point.l, layers),
     dot: !labelled.has(n),
   }));
-  useLayoutEffect(() => {
-    drawn.current = placed && { placed, points: painted, shape, keys, about };
-  });
 
   const point = (n: number, aloud = false): void => {
     setOver(n);

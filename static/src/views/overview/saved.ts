@@ -1,37 +1,16 @@
-// Saves the overview: its thumbnails in the order on screen, with their figures and colour bars.
+// Saves the overview: the figures of its heads in the order on screen, or their places as points.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { cssOf, inkOn, lutOf } from "../../maps/colour";
+import { distancesRequest, savedRequest } from "../../app/requests";
+import type { Placed } from "../../heads/distances";
+import { FIGURE_NAMES, patternOf, valueOf, type Known } from "../../heads/figures";
+import type { Place } from "../../heads/order";
 import type { Exportable } from "../../saving/export";
-import { figureOf, type Nearness, type Place } from "../../heads/order";
-import {
-  FIGURE_NAMES,
-  patternName,
-  placeIn,
-  rangeOf,
-  soundValueOf,
-  valueOf,
-  writeFigure,
-  type Known,
-} from "../../heads/figures";
-import { overviewBars } from "./bars";
-import { savedRequest } from "../../app/requests";
-import { format } from "../../maps/scale";
-import { gridPicture, type Picture } from "../../saving/surface";
-import { madeOf } from "../../saving/provenance";
-import { nearOffsets } from "./thumbnails";
-import { paint, paintStrip, pool, visibleTokens } from "../../maps/thumbnail";
+import { figureRequest, madeOf } from "../../saving/provenance";
 
-const SAVED = 128; // pixels of a map in the saved picture, at most
 const ANSWER_MOST = 200e6; // bytes; the service refuses answers not much larger
 
-export function overviewExport(
-  app: App,
-  answer: Answer,
-  known: Known[][],
-  order: readonly Place[],
-  near: Nearness | null,
-): Exportable {
+export function overviewExport(app: App, answer: Answer, known: Known[][], order: readonly Place[]): Exportable {
   const rows = (): (string | number)[][] => [
     ["layer", "head", ...FIGURE_NAMES],
     ...order.map(({ l, h: k }) => [
@@ -49,68 +28,25 @@ export function overviewExport(
     numbers * 4 > ANSWER_MOST,
   );
   const made = madeOf(app, answer, "overview", request);
-  return { ...made, rows, picture: picture(app, answer, known, order, near, made.title) };
+  return { ...made, rows, figure: figureRequest(request, { kind: "overview", show: app.state.show }) };
 }
 
-function picture(
+export function planeExport(
   app: App,
-  answer: Answer,
+  overview: Answer,
   known: Known[][],
-  order: readonly Place[],
-  near: Nearness | null,
-  footer: string,
-): Picture {
-  const { state, theme } = app;
-  const figure = near ? null : figureOf(state);
-  const range = figure ? rangeOf(known, figure, state.least) : null;
-  const lut = lutOf(state.map, "figure", theme);
-  const quantities = state.show === "both" ? (["attention", "similarity"] as const) : [state.show];
-  const cells = order.flatMap(({ l, h: k }) => {
-    const head = known[l]?.[k];
-    if (!head) return [];
-    const sound = figure && soundValueOf(head, figure, state.least);
-    const place = range && sound !== null ? placeIn(range, sound) : null;
-    const distance = near?.get(l * answer.heads.length + k);
-    return {
-      name: `${l}·${k}`,
-      written:
-        distance !== undefined ? `at ${format(distance)}` : figure ? writeFigure(head, figure) : patternName(head),
-      ground: place === null ? null : cssOf(lut, place),
-      ink: place === null ? null : inkOn(lut, place),
-      maps: quantities.map((quantity) => savedMap(app, answer, l, k, quantity)),
-      strip:
-        state.show !== "similarity" && head.profile
-          ? drawn(paintStrip(nearOffsets(head.profile), lutOf(state.map, "attention", theme)))
-          : null,
-    };
-  });
-  return gridPicture(cells, answer.heads.length, overviewBars(app, figure, range), footer);
-}
-
-function drawn(image: ImageData): HTMLCanvasElement {
-  const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
-  canvas.getContext("2d")?.putImageData(image, 0, 0);
-  return canvas;
-}
-
-function savedMap(
-  app: App,
-  answer: Answer,
-  l: number,
-  head: number,
-  quantity: "attention" | "similarity",
-): HTMLCanvasElement | null {
-  const { state, theme } = app;
-  const signed = quantity === "similarity";
-  const map = signed
-    ? app.derived(answer).similarity[l * answer.heads.length + head]
-    : app.attention(answer, l)?.[head];
-  if (!map) return null;
-  const pooled = pool<Uint8Array | Int8Array>(
-    map,
-    answer.encoding.ids.length,
-    SAVED,
-    visibleTokens(answer, state.special),
-  );
-  return pooled.side ? drawn(paint(pooled, lutOf(state.map, signed ? "signed" : "attention", theme))) : null;
+  { heads, plane: { x, y } }: Placed,
+): Exportable {
+  const wide = overview.heads.length;
+  const request = distancesRequest(app.state);
+  const rows = (): (string | number)[][] => [
+    ["layer", "head", "x", "y", "pattern"],
+    ...heads.map((at, n) => {
+      const [l, h] = [Math.floor(at / wide), at % wide];
+      const head = known[l]?.[h];
+      return [l, h, x[n] ?? NaN, y[n] ?? NaN, head ? patternOf(head) : ""];
+    }),
+  ];
+  const made = madeOf(app, overview, "map-of-heads", request);
+  return { ...made, rows, part: ".plane-body", figure: figureRequest(request, { kind: "distances" }) };
 }

@@ -1,5 +1,5 @@
 // High-similarity pairs of one head as a table, in the text beside it, and by distance.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { savedRequest } from "../../app/requests";
@@ -25,14 +25,12 @@ import {
 import { describeCell } from "../../maps/readout";
 import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
-import { withHeads } from "../../saving/picture-heads";
 import { madeOf } from "../../saving/provenance";
-import { textPicture } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Facts, Field, Input, Segmented } from "../../ui/controls";
 import { Explained } from "../../ui/explain";
 import { capital, statusOf } from "../../ui/status";
-import { TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
+import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { pinnedIn } from "../head/plates";
 import { Histogram } from "./histogram";
 import { entriesOf, PairTable, type Listed } from "./table";
@@ -119,7 +117,6 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   const { axis } = head;
   const { tau, find, near, far, same, within, order: sorted } = state;
   const [pointed, setPointed] = useState(-1);
-  const side = useRef<HTMLDivElement>(null);
   const filters = [head, tau, find, near, far, same, within];
   const { pairs, count, kept } = useMemo(() => {
     const all = pairsOf(head);
@@ -131,7 +128,7 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
   const pinnedCell = pinnedIn(head, state);
   const [a, b] = pinnedCell ?? [-1, -1];
   const pinned = useMemo(() => order.findIndex((k) => pairs.i[k] === a && pairs.j[k] === b), [order, a, b]);
-  useExport(() => (answer && side.current ? pairsExport(app, listed, answer, selection, side.current) : null));
+  useExport(() => (answer ? pairsExport(app, listed, answer, selection) : null));
 
   const pin = (n: number): void => {
     const cell = entriesOf(pairs, order[n] ?? 0);
@@ -170,7 +167,6 @@ function Body(props: { head: Head; answer: Answer | null; selection: Selection }
       <div class="side-by">
         <div
           class="text-side"
-          ref={side}
           onPointerOver={(e) => point(tokenAt(e.target))}
           onPointerLeave={() => point(-1)}
           onClick={(e) => {
@@ -253,13 +249,7 @@ const COLUMNS = [
   ...["normalized", "distance", "same_token", "same_sentence"],
 ];
 
-function pairsExport(
-  app: App,
-  { head, pairs, order }: Listed,
-  answer: Answer,
-  selection: Selection,
-  side: HTMLElement,
-): Exportable {
+function pairsExport(app: App, { head, pairs, order }: Listed, answer: Answer, selection: Selection): Exportable {
   const { axis } = head;
   const { layer, head: k } = selection;
   const row = (p: number): (string | number)[] => {
@@ -277,11 +267,8 @@ function pairsExport(
     ];
   };
   const made = madeOf(app, answer, `pairs-${nameOf(selection)}`, requestOf(app.state, selection));
-  const canvas = side.parentElement?.querySelector("canvas");
-  const charts = canvas ? [{ title: "Distances of the pairs shown; dashed: expected by chance", canvas }] : [];
-  const picture = textPicture(side, tokensIn(side), { charts }, made.title);
   const rows = (): (string | number)[][] => [COLUMNS, ...Array.from(order, row)];
-  return withHeads({ ...made, picture, rows }, pairNumbers(app, axis, pinnedIn(head, app.state)));
+  return { ...made, rows, heads: pairNumbers(app, axis, pinnedIn(head, app.state)) };
 }
 
 const requestOf = (state: State, { layer, head }: Selection) =>

@@ -3,7 +3,6 @@
 import type { Segment } from "../../maps/analysis";
 import { cssOf, inkOn, type Lut } from "../../maps/colour";
 import { format } from "../../maps/scale";
-import type { Band, Stroke } from "../../saving/surface";
 import { svg } from "../../ui/dom";
 import { tokensIn } from "../../ui/text-flow";
 import { arcPath, linesOf, type Box, type End } from "./arcs";
@@ -60,28 +59,3 @@ function bandsOf({ segments, lut }: Drawing, boxes: readonly Box[]): SVGElement[
     });
   });
 }
-
-// The lines on screen, for saving.
-export const strokesOf = (overlay: SVGElement): Stroke[] =>
-  [...overlay.querySelectorAll<SVGPathElement>(".arc")].map((arc) => ({
-    d: arc.getAttribute("d") ?? "",
-    colour: getComputedStyle(arc).stroke,
-    width: parseFloat(arc.style.strokeWidth),
-    opacity: Number(arc.style.opacity),
-  }));
-
-// The bands on screen, for saving.
-export const shownBands = (overlay: SVGElement): Band[] =>
-  [...overlay.querySelectorAll("rect")].map((rect) => {
-    const words = rect.nextElementSibling?.matches("text") ? rect.nextElementSibling : null;
-    const read = (name: string): number => Number(rect.getAttribute(name));
-    return {
-      x: read("x"),
-      y: read("y"),
-      width: read("width"),
-      height: read("height"),
-      fill: rect.getAttribute("fill") ?? "",
-      text: words?.textContent ?? "",
-      ink: words?.getAttribute("fill") ?? "",
-    };
-  });

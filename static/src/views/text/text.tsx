@@ -17,19 +17,17 @@ import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
 import { ColourBar, type Bar } from "../../maps/colour-bar";
 import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
-import { withHeads } from "../../saving/picture-heads";
 import { headsRequest, madeOf } from "../../saving/provenance";
-import { textPicture } from "../../saving/surface";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
-import { moveFocus, TextFlow, tokenAt, tokensIn, type TokenLook } from "../../ui/text-flow";
+import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
 import { ARCS_MAX, attentionEnds, drawnEnds, LINE_LEAST, pairEnds, type End } from "./arcs";
-import { laneColour, lineHeads, LineHeads, type LineHead } from "./line-heads";
+import { lineHeads, LineHeads, type LineHead } from "./line-heads";
 import { TextLists } from "./lists";
 import { lossesOf, notesOf, type Note } from "./notes";
-import { drawOverlay, shownBands, strokesOf, type Drawing } from "./overlay";
+import { drawOverlay, type Drawing } from "./overlay";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";
 
 const RELATION_CHOICES = [
@@ -233,16 +231,7 @@ function Body(props: BodyProps) {
     };
   }, [redraw]);
   const pair: EntryPair | null = chosen.length === 2 ? [chosen[0] ?? 0, chosen[1] ?? 0] : null;
-  useExport(() =>
-    answer && paper.current && overlay.current
-      ? textExport(
-          app,
-          { head, answer, selection, lines, chosen, pair, bar: colours.bar },
-          paper.current,
-          overlay.current,
-        )
-      : null,
-  );
+  useExport(() => (answer ? textExport(app, { head, answer, selection, lines, chosen, pair }) : null));
 
   const choose = (t: number, more: boolean): void => {
     const next = chosen.includes(t) ? chosen.filter((u) => u !== t) : more ? [...chosen, t] : [t];
@@ -379,11 +368,10 @@ interface Saved {
   lines: readonly LineHead[];
   chosen: readonly number[];
   pair: EntryPair | null;
-  bar: Bar;
 }
 
-function textExport(app: App, saved: Saved, paper: HTMLElement, overlay: SVGElement): Exportable {
-  const { head, answer, selection, lines, chosen, pair, bar } = saved;
+function textExport(app: App, saved: Saved): Exportable {
+  const { head, answer, selection, lines, chosen, pair } = saved;
   const { state } = app;
   const { axis } = head;
   const columns = columnsOf(saved, state.relation);
@@ -400,12 +388,7 @@ function textExport(app: App, saved: Saved, paper: HTMLElement, overlay: SVGElem
   const outputs = ["attentions", "similarities", "pairs", ...(state.bands ? (["segments"] as const) : [])] as const;
   const request = measuredRequest(headsRequest(app, [selection, ...lines], [...outputs]), state);
   const made = madeOf(app, answer, `text-${nameOf(selection)}`, request);
-  const style = getComputedStyle(paper);
-  const named = lines.length > 1 ? lines : [];
-  const keys = named.map(({ name, lane }) => ({ name, colour: style.getPropertyValue(laneColour(lane)).trim() }));
-  const around = { strokes: strokesOf(overlay), bands: shownBands(overlay), bars: [bar], keys };
-  const picture = textPicture(paper, tokensIn(paper), around, made.title);
-  return withHeads({ ...made, picture, rows }, pairNumbers(app, axis, pair));
+  return { ...made, rows, heads: pairNumbers(app, axis, pair) };
 }
 
 // A token's relations in the head on screen, and in the heads whose lines are drawn as well.

@@ -1,7 +1,6 @@
-// Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong. The same drawing
-// is on screen and in saved files.
-import type { Ink, Surface } from "../../saving/surface";
+// Draws routes: tokens across, layers upwards, each hop a curve that is as wide as its routes are strong.
 import type { Hop, Route } from "../../heads/routes";
+import { svg } from "../../ui/dom";
 
 const SIDE = 84, // beside the columns, for the layers' names
   TOP = 64,
@@ -16,9 +15,7 @@ const SIDE = 84, // beside the columns, for the layers' names
 export interface Drawing {
   tokens: readonly number[]; // the columns
   hops: readonly Hop[]; // in the order of their paths
-  width: number;
-  height: number;
-  draw: (surface: Surface, ink: Ink) => void;
+  root: SVGSVGElement;
 }
 
 interface Drawn {
@@ -58,61 +55,59 @@ export function drawingOf(
   const width = SIDE + tokens.length * column + 24;
   const height = TOP + layers * ROW + FOOT;
   const most = Math.max(...drawn.map(({ strength }) => strength), Number.MIN_VALUE);
-  const draw = (surface: Surface, ink: Ink): void => {
-    for (const { hop, strength, chosen, off } of drawn) {
-      const [x0, x1, y0, y1] = [x(hop.from), x(hop.to), y(hop.layer), y(hop.layer + 1)];
-      const middle = (y0 + y1) / 2;
-      const curve = `M${x0} ${y0}C${x0} ${middle} ${x1} ${middle} ${x1} ${y1}`;
-      const wide = Math.max(1.5, (WIDEST * strength) / most);
-      surface.path(curve, off ? ink.muted : ink.accent, wide, off ? 0.3 : chosen ? 1 : 0.5);
-    }
-    drawFrame(surface, ink, { layers, width, column, x, y }, tokens, labels);
-    surface.rect(x(target) - 5, y(layers) - 5, 10, 10, ink.accent, null);
-    const right = x(target) > width / 2;
-    surface.text(words, x(target) + (right ? 6 : -6), y(layers) - 22, {
-      size: 14,
-      colour: ink.ink,
-      bold: true,
-      anchor: right ? "end" : "start",
-    });
-    for (const { hop, chosen } of drawn) if (chosen || drawn.length <= NAMED) drawName(surface, ink, hop, x, y, chosen);
-  };
-  return { tokens, hops: drawn.map(({ hop }) => hop), width, height, draw };
+  const curves = drawn.map(({ hop, strength, chosen, off }) => {
+    const [x0, x1, y0, y1] = [x(hop.from), x(hop.to), y(hop.layer), y(hop.layer + 1)];
+    const middle = (y0 + y1) / 2;
+    const wide = Math.max(1.5, (WIDEST * strength) / most);
+    const d = `M${x0} ${y0}C${x0} ${middle} ${x1} ${middle} ${x1} ${y1}`;
+    return svg("path", { d, class: off ? "off" : chosen ? "chosen" : null, "stroke-width": wide });
+  });
+  const right = x(target) > width / 2;
+  const root = svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, width, height },
+    curves,
+    frame({ layers, width, column, x, y }, tokens, labels),
+    svg("rect", { class: "target", x: x(target) - 5, y: y(layers) - 5, width: 10, height: 10 }),
+    text(words, x(target) + (right ? 6 : -6), y(layers) - 22, 14, right ? "end" : "start", "bold"),
+    drawn.filter(({ chosen }) => chosen || drawn.length <= NAMED).map(({ hop, chosen }) => nameOf(hop, x, y, chosen)),
+  );
+  return { tokens, hops: drawn.map(({ hop }) => hop), root };
 }
 
 type Place = (value: number) => number;
+type Anchor = "start" | "middle" | "end";
 
-function drawName(surface: Surface, ink: Ink, { layer, head, from, to }: Hop, x: Place, y: Place, bold: boolean): void {
+const text = (words: string, x: number, y: number, size: number, anchor: Anchor, kind: string | null = null) =>
+  svg("text", { x, y: y + 0.36 * size, "font-size": size, "text-anchor": anchor, class: kind }, words);
+
+function nameOf({ layer, head, from, to }: Hop, x: Place, y: Place, chosen: boolean): SVGElement[] {
   // On the curve, a quarter of its height above its start, where curves to one token have not met yet.
   const along = 0.75;
   const bend = along * along * (3 - 2 * along);
   const [left, top] = [x(to) + (x(from) - x(to)) * bend, y(layer + 1) + (y(layer) - y(layer + 1)) * along];
-  surface.rect(left - 14, top - 7, 28, 14, ink.page, null, 0.85);
-  surface.text(`${layer}·${head}`, left, top, { size: 10, colour: ink.ink, anchor: "middle", bold });
+  return [
+    svg("rect", { class: "behind", x: left - 14, y: top - 7, width: 28, height: 14 }),
+    text(`${layer}·${head}`, left, top, 10, "middle", chosen ? "bold" : null),
+  ];
 }
 
-function drawFrame(
-  surface: Surface,
-  ink: Ink,
+function frame(
   { layers, width, column, x, y }: { layers: number; width: number; column: number; x: Place; y: Place },
   tokens: readonly number[],
   labels: readonly string[],
-): void {
-  for (let level = 0; level <= layers; level++) {
-    surface.path(`M${SIDE} ${y(level)}H${width - 24}`, ink.line, 1, 0.7);
-    const name = level ? `layer ${level - 1}` : "embeddings";
-    surface.text(name, SIDE - 8, y(level), { size: 10, colour: ink.muted, anchor: "end" });
-  }
-  for (const t of tokens) {
-    surface.path(`M${x(t)} ${y(0)}V${y(layers)}`, ink.line, 1.5, 1);
-    surface.rect(x(t) - 2.5, y(0) - 2.5, 5, 5, ink.muted, null);
-    surface.text(short(labels[t] ?? "", column), x(t), y(0) + 20, {
-      size: column < COLUMN_MOST ? 11 : 13,
-      colour: ink.ink,
-      anchor: "middle",
-    });
-    surface.text(String(t), x(t), y(0) + 38, { size: 10, colour: ink.muted, anchor: "middle" });
-  }
+): SVGElement[] {
+  const levels = Array.from({ length: layers + 1 }, (_, level) => [
+    svg("path", { class: "level", d: `M${SIDE} ${y(level)}H${width - 24}` }),
+    text(level ? `layer ${level - 1}` : "embeddings", SIDE - 8, y(level), 10, "end", "muted"),
+  ]);
+  const columns = tokens.map((t) => [
+    svg("path", { class: "column", d: `M${x(t)} ${y(0)}V${y(layers)}` }),
+    svg("rect", { x: x(t) - 2.5, y: y(0) - 2.5, width: 5, height: 5 }),
+    text(short(labels[t] ?? "", column), x(t), y(0) + 20, column < COLUMN_MOST ? 11 : 13, "middle"),
+    text(String(t), x(t), y(0) + 38, 10, "middle", "muted"),
+  ]);
+  return [...levels, ...columns].flat();
 }
 
 // As much of a token as its column has space for.

@@ -6,9 +6,8 @@ import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import { axisOf } from "../../maps/axis";
 import { percent } from "../../maps/scale";
-import { inkOf, type Exportable } from "../../saving/export";
+import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
-import { SvgSurface } from "../../saving/surface";
 import { normsRequest } from "../../app/requests";
 import { Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
@@ -115,7 +114,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
   const words = resultOf(outcome, task);
   const isOff = ({ layer, head }: Hop): boolean => edits.some((edit) => edit.layer === layer && edit.head === head);
   const drawing = routes && drawingOf(routes, { layers: answer.layers.length, target: at, labels: axis.labels, words }, state.route, isOff); // prettier-ignore
-  useExport(() => drawing && routes && exportOf(app, answer, routes, drawing, axis.labels));
+  useExport(() => drawing && routes && exportOf(app, answer, routes, axis.labels));
   return (
     <>
       {sought && <SecondText label="Second text: as many tokens, another result" action="Trace" help="patching" />}
@@ -180,9 +179,7 @@ function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
 
 function RoutePicture({ routes, drawing, place }: { routes: readonly Route[]; drawing: Drawing; place: string }) {
   const app = useApp();
-  const surface = new SvgSurface(drawing.width, drawing.height);
-  const { root } = surface;
-  drawing.draw(surface, inkOf());
+  const { root } = drawing;
   root.setAttribute("aria-hidden", "true"); // the list beside says the same
   root.querySelectorAll<SVGPathElement>("path").forEach((path, n) => {
     const hop = drawing.hops[n];
@@ -263,25 +260,11 @@ function switched(edits: readonly Edit[], { hops }: Route, off: boolean): readon
   }, edits);
 }
 
-function exportOf(
-  app: App,
-  answer: Answer,
-  routes: readonly Route[],
-  { width, height, draw }: Drawing,
-  labels: readonly string[],
-): Exportable {
+function exportOf(app: App, answer: Answer, routes: readonly Route[], labels: readonly string[]): Exportable {
   const made = madeOf(app, answer, "trace", normsRequest(app.state, answer.layers));
   return {
     ...made,
-    picture: {
-      width: Math.max(width, 480),
-      height: height + 24,
-      draw: (surface, ink) => {
-        surface.rect(0, 0, Math.max(width, 480), height + 24, ink.page, null);
-        draw(surface, ink);
-        surface.text(made.title, 20, height + 8, { size: 9, colour: ink.muted });
-      },
-    },
+    part: ".routes",
     rows: () => [
       ["route", "strength", "layer", "head", "from", "from_token", "to", "to_token"],
       ...routes.flatMap(

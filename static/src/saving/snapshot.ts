@@ -1,0 +1,218 @@
+// A part of the page as one SVG, as it is on screen: its texts, grounds, borders and drawings at their places, its canvases
+// as images. Inkscape and rsvg-convert know no CSS, so colours are written as #rrggbb, and each line of a text is placed.
+import { svg } from "../ui/dom";
+import { FINENESS } from "../ui/fineness";
+
+const EDGE = 20; // around the picture
+const FOOT = 24; // below it, for its title
+const SANS = "IBM Plex Sans, Plex Sans, Helvetica, Arial, sans-serif";
+const MONO = "IBM Plex Mono, Plex Mono, Menlo, DejaVu Sans Mono, monospace";
+const BASELINE = 0.36; // below the middle of a line, in font sizes
+const FINE = 3; // pixels of a map in each CSS pixel
+
+const SIDES = ["Top", "Right", "Bottom", "Left"] as const;
+const KEPT = { "stroke-width": "1px", "stroke-dasharray": "none", opacity: "1", "font-size": "", "font-weight": "400", "text-anchor": "start" }; // prettier-ignore
+
+let pen: OffscreenCanvasRenderingContext2D | null = null;
+const colours = new Map<string, { hex: string; opacity: number }>();
+
+// Any colour of CSS, also those that only browsers read.
+function colourOf(css: string): { hex: string; opacity: number } {
+  let colour = colours.get(css);
+  if (!colour) {
+    pen ??= new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true })!;
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = css;
+    pen.fillRect(0, 0, 1, 1);
+    const [r = 0, g = 0, b = 0, a = 0] = pen.getImageData(0, 0, 1, 1).data;
+    const hex = `#${[r, g, b].map((v) => v.toString(16).padStart(2, "0")).join("")}`;
+    colours.set(css, (colour = { hex, opacity: +(a / 255).toFixed(3) }));
+  }
+  return colour;
+}
+
+// An attribute of a colour, and its opacity if it is not full.
+function painted(name: "fill" | "stroke", css: string): Record<string, string | number | null> {
+  const { hex, opacity } = colourOf(css);
+  return opacity ? { [name]: hex, [`${name}-opacity`]: opacity < 1 ? opacity : null } : { [name]: "none" };
+}
+
+interface Line {
+  words: string;
+  left: number;
+  right: number;
+  middle: number;
+}
+
+// The lines of texts that follow each other on the page.
+function linesOf(texts: readonly Text[]): Line[] {
+  const data = texts.map((text) => text.data).join("");
+  const [from, to] = [data.search(/\S/), data.trimEnd().length];
+  const range = document.createRange();
+  const locate = (at: number): [Text, number] => {
+    let [n, left] = [0, at];
+    while (left > texts[n]!.length) left -= texts[n++]!.length;
+    return [texts[n]!, left];
+  };
+  const placed = (start: number, end: number): Line[] => {
+    range.setStart(...locate(start));
+    range.setEnd(...locate(end));
+    const boxes = [...range.getClientRects()].filter(({ width }) => width > 0);
+    const [box, last] = [boxes[0], boxes.at(-1)];
+    if (!box || !last) return [];
+    if (boxes.every(({ top }) => top === box.top))
+      return [{ words: data.slice(start, end), left: box.left, right: last.right, middle: (box.top + box.bottom) / 2 }];
+    if (end - start < 2) return [];
+    // Halves, until each lies in one line. The two sides of a cut within a line are joined again.
+    const half = Math.ceil((start + end) / 2);
+    const [first, second] = [placed(start, half), placed(half, end)];
+    const [before, after] = [first.at(-1), second[0]];
+    if (!before || before.middle !== after?.middle) return [...first, ...second];
+    const joined = { ...before, words: before.words + after.words, right: after.right };
+    return [...first.slice(0, -1), joined, ...second.slice(1)];
+  };
+  return from < 0 ? [] : placed(from, to);
+}
+
+function drawTexts(into: Element, texts: readonly Text[], style: CSSStyleDeclaration): void {
+  const size = parseFloat(style.fontSize);
+  for (const { words, left, right, middle } of linesOf(texts))
+    into.append(
+      svg(
+        "text",
+        {
+          x: left,
+          y: middle + BASELINE * size,
+          "font-size": size,
+          "font-weight": Number(style.fontWeight) > 400 ? 600 : null,
+          "font-style": style.fontStyle === "italic" ? "italic" : null,
+          "font-family": style.fontFamily.includes("Mono") ? MONO : null,
+          // Fitted to its place, whatever font the reader has.
+          textLength: words.length > 1 ? right - left : null,
+          lengthAdjust: words.length > 1 ? "spacingAndGlyphs" : null,
+          ...painted("fill", style.color),
+        },
+        words.replace(/\s+/g, " "),
+      ),
+    );
+}
+
+// Ground and borders of an element; of one that is broken into lines, of each.
+function drawBox(into: Element, element: Element, style: CSSStyleDeclaration): void {
+  const stops = style.backgroundImage.match(/rgba?\([^)]*\)/g);
+  const borders = SIDES.map((side) => ({
+    width: style[`border${side}Style`] === "none" ? 0 : parseFloat(style[`border${side}Width`]),
+    colour: style[`border${side}Color`],
+  }));
+  const ground = painted("fill", style.backgroundColor);
+  const alike = borders.every(({ width, colour }) => width === borders[0]?.width && colour === borders[0]?.colour);
+  if (!stops && ground.fill === "none" && borders.every(({ width }) => width === 0)) return;
+  for (const { left: x, top: y, width, height, right, bottom } of element.getClientRects()) {
+    const rx = Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2);
+    const outline = alike && borders[0]?.width ? { ...painted("stroke", borders[0].colour), "stroke-width": borders[0].width } : {}; // prettier-ignore
+    if (ground.fill !== "none" || "stroke" in outline)
+      into.append(svg("rect", { x, y, width, height, rx: rx || null, ...ground, ...outline }));
+    stops?.forEach((stop, n) => {
+      const step = width / stops.length;
+      into.append(svg("rect", { x: x + n * step, y, width: step + 0.5, height, ...painted("fill", stop) }));
+    });
+    const ends = [[x, y, right, y], [right, y, right, bottom], [x, bottom, right, bottom], [x, y, x, bottom]]; // prettier-ignore
+    if (!alike)
+      borders.forEach(({ width: wide, colour }, n) => {
+        const [x1, y1, x2, y2] = ends[n] ?? [];
+        if (wide) into.append(svg("line", { x1, y1, x2, y2, "stroke-width": wide, ...painted("stroke", colour) }));
+      });
+  }
+}
+
+// A drawing of the page with the styles that its classes give it.
+function drawDrawing(into: Element, drawing: SVGSVGElement): void {
+  const { left: x, top: y, width, height } = drawing.getBoundingClientRect();
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const copies = [copy, ...copy.querySelectorAll<SVGElement>("*")];
+  [drawing, ...drawing.querySelectorAll("*")].forEach((from, n) => {
+    const style = getComputedStyle(from);
+    const to = copies[n]!;
+    const set = (values: Record<string, string | number | null>): void => {
+      for (const [name, value] of Object.entries(values)) if (value !== null) to.setAttribute(name, String(value));
+    };
+    for (const name of ["class", "style", "tabindex"]) to.removeAttribute(name);
+    for (const name of ["fill", "stroke"] as const) set(style[name] === "none" ? { [name]: "none" } : painted(name, style[name])); // prettier-ignore
+    for (const [name, usual] of Object.entries(KEPT)) {
+      const value = style.getPropertyValue(name);
+      if (value !== usual) set({ [name]: value });
+    }
+    if (style.dominantBaseline !== "auto") set({ dy: BASELINE * parseFloat(style.fontSize), "dominant-baseline": "auto" }); // prettier-ignore
+  });
+  for (const [name, value] of Object.entries({ x, y, width, height, overflow: "visible" }))
+    copy.setAttribute(name, String(value));
+  into.append(copy);
+}
+
+// The link that readers of SVG 1.1 know too.
+function linked(image: SVGImageElement, address: string): SVGImageElement {
+  image.setAttributeNS("http://www.w3.org/1999/xlink", "xlink:href", address);
+  return image;
+}
+
+function drawElement(into: Element, element: Element): void {
+  const style = getComputedStyle(element);
+  if (style.display === "none" || style.visibility !== "visible" || style.clipPath !== "none") return;
+  const { left: x, top: y, width, height } = element.getBoundingClientRect();
+  let place = into;
+  const within = (group: SVGElement): void => void (place = place.appendChild(group));
+  if (style.opacity !== "1") within(svg("g", { opacity: style.opacity }));
+  if (element instanceof SVGSVGElement) return drawDrawing(place, element);
+  drawBox(place, element, style);
+  if (element instanceof HTMLCanvasElement) {
+    const href = width ? element.toDataURL("image/png") : "";
+    const shape = { x, y, width, height, preserveAspectRatio: "none", "image-rendering": "pixelated" };
+    if (href) place.append(linked(svg("image", shape), href));
+    return;
+  }
+  if (
+    style.overflowX !== "visible" &&
+    (element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight)
+  )
+    // prettier-ignore
+    within(svg("svg", { x, y, width, height, viewBox: `${x} ${y} ${width} ${height}` }));
+  const closed = element instanceof HTMLDetailsElement && !element.open;
+  let texts: Text[] = [];
+  for (const child of closed ? [] : element.childNodes) {
+    if (child instanceof Text) texts.push(child);
+    if (child instanceof Text && child.nextSibling instanceof Text) continue;
+    drawTexts(place, texts, style);
+    texts = [];
+    if (child instanceof Element) drawElement(place, child);
+  }
+}
+
+// Draws what `part` shows, without its controls, above a title. `origin` is kept as its metadata.
+export function snapshotOf(part: Element, title: string, origin: object): SVGSVGElement {
+  const fineness = (detail: number): void => {
+    for (const canvas of part.querySelectorAll("canvas")) canvas.dispatchEvent(new CustomEvent(FINENESS, { detail }));
+  };
+  // The controls are away only while the places are read, before the next frame.
+  part.classList.add("saving");
+  fineness(Math.max(FINE, devicePixelRatio));
+  const { left, top, width, height } = part.getBoundingClientRect();
+  const [x, y, w, h] = [left - EDGE, top - EDGE, width + 2 * EDGE, height + 2 * EDGE + FOOT];
+  const root = svg("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    viewBox: `${x} ${y} ${w} ${h}`,
+    width: w,
+    height: h,
+    "font-family": SANS,
+  });
+  const page = getComputedStyle(document.documentElement);
+  const line = { x: left, y: y + h - EDGE + 4, "font-size": 9, ...painted("fill", page.getPropertyValue("--muted")) };
+  root.append(
+    svg("metadata", {}, JSON.stringify(origin)),
+    svg("rect", { x, y, width: w, height: h, ...painted("fill", page.getPropertyValue("--page")) }),
+  );
+  drawElement(root, part);
+  root.append(svg("text", line, title));
+  part.classList.remove("saving");
+  fineness(devicePixelRatio);
+  return root;
+}
