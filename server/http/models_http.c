@@ -2,8 +2,7 @@
  * runs. Only servers started with --pull take these requests. */
 #include "server/http/models_http.h"
 
-#include "model/clock.h"
-#include "server/http/stream.h"
+#include "server/http/events.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { BODY_BYTES_MAX = 4096, EVENT_MS = 250, HEARTBEAT_MS = 15000 };
+enum { BODY_BYTES_MAX = 4096 };
 
 static const char *const state_names[] = {"none", "downloading", "loading", "done", "failed", "cancelled"};
 
@@ -36,10 +35,11 @@ static bool allowed(hs_exchange *x)
 }
 
 /* Returns the progress as JSON, or NULL if memory is short. */
-static char *progress_text(hs_fetch *fetch, bool *ret_over)
+static char *progress_text(hs_server *server, const char *id, bool *ret_over)
 {
     hs_fetch_progress p;
-    hs__fetch_progress_read(fetch, &p);
+    (void)id; /* there is one fetch at most */
+    hs__fetch_progress_read(&server->fetch, &p);
     *ret_over = p.state != HS_FETCH_DOWNLOADING && p.state != HS_FETCH_LOADING;
     json_t *json = json_pack("{s:s, s:s?, s:s?, s:s?, s:I, s:I, s:I, s:s?}", "state", state_names[p.state],
                              "name", *p.request ? p.request : NULL, "model", *p.model ? p.model : NULL,
@@ -54,7 +54,7 @@ static char *progress_text(hs_fetch *fetch, bool *ret_over)
 static void answer_progress(hs_exchange *x, int status)
 {
     bool over;
-    char *text = progress_text(&x->server->fetch, &over);
+    char *text = progress_text(x->server, "", &over);
     if (text)
         hs__exchange_answer(x, status, "application/json", text, strlen(text), false);
     else
@@ -154,59 +154,8 @@ void hs__models_answer_cancel(hs_exchange *x)
     answer_progress(x, MHD_HTTP_OK);
 }
 
-/* State of one client that watches a fetch. */
-typedef struct watcher {
-    hs_fetch *fetch;
-    char *last; /* last event; NULL: none yet */
-    uint64_t sent_ns;
-    bool over;
-} watcher;
-
-/* Writes the next event if the progress changed and the last event is EVENT_MS ago. */
-static ssize_t event_fill(void *data, char *to, size_t n_max)
-{
-    watcher *w = data;
-    const uint64_t now = hs_clock_ns(), quiet_ms = (now - w->sent_ns) / 1000000;
-    if (w->over)
-        return HS_STREAM_END;
-    if (w->last && quiet_ms < EVENT_MS)
-        return 0;
-    char *text = progress_text(w->fetch, &w->over);
-    int n = 0;
-    if (text && (!w->last || strcmp(text, w->last) != 0))
-        n = snprintf(to, n_max, "data: %s\n\n", text);
-    else if (!text || w->over)
-        n = HS_STREAM_END;
-    else if (quiet_ms >= HEARTBEAT_MS) /* detects clients that left */
-        n = snprintf(to, n_max, ":\n\n");
-    free(w->last);
-    w->last = text;
-    if (n > 0)
-        w->sent_ns = now;
-    return n < (int)n_max ? n : HS_STREAM_END;
-}
-
-static void watcher_end(void *data)
-{
-    watcher *w = data;
-    free(w->last);
-    free(w);
-}
-
 void hs__models_answer_events(hs_exchange *x)
 {
-    if (!allowed(x))
-        return;
-    hs_stream_source source = {event_fill, watcher_end, calloc(1, sizeof(watcher))};
-    watcher *w = source.data;
-    if (!w) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-        return;
-    }
-    w->fetch = &x->server->fetch;
-    hs__stream_begin(x, MHD_SIZE_UNKNOWN, &source);
-    if (!x->prepared)
-        return;
-    x->close = true; /* the stream ends with the connection */
-    hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
+    if (allowed(x))
+        hs__events_answer(x, progress_text, "");
 }

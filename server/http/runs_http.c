@@ -3,10 +3,10 @@
 #include "server/http/runs_http.h"
 
 #include "api/query.h"
-#include "model/clock.h"
 #include "server/base/log.h"
 #include "server/corpus/report/comparison.h"
 #include "server/corpus/report/report.h"
+#include "server/http/events.h"
 #include "server/http/stream.h"
 #include "server/runs/runs.h"
 
@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { EVENT_MS = 250, HEARTBEAT_MS = 15000 };
 
 /* Returns true if this server keeps runs; else refuses the exchange. */
 static bool kept(hs_exchange *x)
@@ -503,73 +501,15 @@ void hs__runs_answer_comparison(hs_exchange *x)
 
 /* ---- events ---- */
 
-/* State of one client that watches a run. */
-typedef struct watcher {
-    hs_runs *runs;
-    char id[HS_RUN_ID_MAX + 1];
-    char *last; /* last event; NULL: none yet */
-    uint64_t sent_ns;
-    bool over;
-} watcher;
-
-/* Returns the run as JSON, or NULL if it was deleted. */
-static char *run_text(watcher *w)
+/* Returns the run as JSON, or NULL if it was deleted or memory is short. */
+static char *run_text(hs_server *server, const char *id, bool *ret_over)
 {
-    json_t *run = hs__run_get(w->runs, w->id);
+    json_t *run = hs__run_get(server->runs, id);
     const char *state = run ? json_string_value(json_object_get(run, "state")) : "";
     char *text = run ? json_dumps(run, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    w->over = !text || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
+    *ret_over = strcmp(state, "queued") != 0 && strcmp(state, "running") != 0;
     json_decref(run);
     return text;
-}
-
-/* Writes the next event if the run changed and the last event is EVENT_MS ago. */
-static ssize_t event_fill(void *data, char *to, size_t n_max)
-{
-    watcher *w = data;
-    const uint64_t now = hs_clock_ns(), quiet_ms = (now - w->sent_ns) / 1000000;
-    if (w->over)
-        return HS_STREAM_END;
-    if (w->last && quiet_ms < EVENT_MS)
-        return 0;
-    char *text = run_text(w);
-    int n = 0;
-    if (text && (!w->last || strcmp(text, w->last) != 0))
-        n = snprintf(to, n_max, "data: %s\n\n", text);
-    else if (w->over)
-        n = HS_STREAM_END;
-    else if (quiet_ms >= HEARTBEAT_MS) /* detects clients that left */
-        n = snprintf(to, n_max, ":\n\n");
-    free(w->last);
-    w->last = text;
-    if (n > 0)
-        w->sent_ns = now;
-    return n < (int)n_max ? n : HS_STREAM_END;
-}
-
-static void watcher_end(void *data)
-{
-    watcher *w = data;
-    free(w->last);
-    free(w);
-}
-
-/* Answers with a run's events, or refuses if memory is short. */
-static void watch(hs_exchange *x, const char *id)
-{
-    hs_stream_source source = {event_fill, watcher_end, calloc(1, sizeof(watcher))};
-    watcher *w = source.data;
-    if (!w) {
-        hs__exchange_refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "Out of memory.");
-        return;
-    }
-    w->runs = x->server->runs;
-    snprintf(w->id, sizeof w->id, "%s", id);
-    hs__stream_begin(x, MHD_SIZE_UNKNOWN, &source);
-    if (!x->prepared)
-        return;
-    x->close = true; /* the stream ends with the connection */
-    hs__exchange_answer(x, MHD_HTTP_OK, "text/event-stream", NULL, 0, true);
 }
 
 void hs__runs_answer_events(hs_exchange *x)
@@ -583,5 +523,5 @@ void hs__runs_answer_events(hs_exchange *x)
         refuse_unknown(x, id);
         return;
     }
-    watch(x, id);
+    hs__events_answer(x, run_text, id);
 }
