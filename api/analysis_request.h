@@ -53,14 +53,6 @@ typedef struct hs__effects_of {
     bool requested;
 } hs__effects_of;
 
-/* Outputs that run passes of their own, as bits. */
-enum {
-    HS__PASSES_EFFECTS = 1,
-    HS__PASSES_HEAD_SCORES = 2,
-    HS__PASSES_PATCH_MAP = 4,
-    HS__PASSES_VALUE_ZEROING = 8
-};
-
 /* A set of rows of api/outputs.h, as bits. */
 typedef uint64_t hs__outputs;
 #define HS__OUTPUT(i) ((hs__outputs)1 << (i))

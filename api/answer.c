@@ -48,6 +48,16 @@ hs_pooling hs__answer_pooling(const hs__answer *a)
     return pooling;
 }
 
+hs_sequence hs__answer_sequence(const hs__answer *a)
+{
+    return (hs_sequence){.ids = a->encoding->ids,
+                         .types = a->model->shape->n_types ? a->encoding->types : NULL,
+                         .n_tokens = a->encoding->n_tokens,
+                         .capture = (hs_capture *)a->capture,
+                         .interventions = a->analysis->interventions,
+                         .n_interventions = a->analysis->n_interventions};
+}
+
 hs_tap hs__answer_similarity(const hs__answer *a)
 {
     return a->analysis->similarity_space == HS__SPACE_RESIDUAL ? HS_TAP_RESIDUAL_SIMILARITY

@@ -12,6 +12,9 @@
 
 #define HS__OUTPUTS_MAX 64 /* a set of them is an hs__outputs */
 
+/* Outputs that run passes of their own (api/outputs.h), in the order in which they run. */
+enum { HS__OWN_EFFECTS, HS__OWN_HEAD_SCORES, HS__OWN_PATCH_MAP, HS__OWN_VALUE_ZEROING, HS__OWN_COUNT };
+
 typedef struct hs__answer {
     const hs__served_model *model;
     const hs_request *request;
@@ -26,10 +29,7 @@ typedef struct hs__answer {
 
     const hs_capture *other; /* of the text that effects_of patches from; NULL if there is none */
 
-    const hs_effect *effects;         /* [n_layers][n_heads]; NULL if not requested */
-    const hs_head_score *head_scores; /* the same */
-    const float *patch_map;           /* [L + 1][T] or NULL */
-    const float *value_zeroing;       /* [n_layers][T][T] or NULL */
+    const void *own[HS__OWN_COUNT]; /* results of own passes; NULL if not requested */
 
     uint16_t layer_at[HS_LAYERS_MAX], head_at[HS_HEADS_MAX];
     uint16_t baseline_layer_at[HS_LAYERS_MAX], baseline_head_at[HS_HEADS_MAX];
@@ -46,6 +46,9 @@ HS_MUST_USE hs_status hs__answer_init(hs__answer *answer, hs_error *err);
 /* Returns the pooling of sentence vectors: the requested one or the checkpoint's, from the first token that
  * counts on. */
 hs_pooling hs__answer_pooling(const hs__answer *answer);
+
+/* Returns the text with its capture and interventions, as further passes over it need it. */
+hs_sequence hs__answer_sequence(const hs__answer *answer);
 
 /* Returns the tap that holds similarities in the requested space. */
 hs_tap hs__answer_similarity(const hs__answer *answer);

@@ -207,6 +207,22 @@ static void write_array(hs__buffer *b, const hs__answer *a, const hs__output *ou
     hs__buffer_add(b, "]", 1);
 }
 
+static void write_heads(hs__buffer *b, const hs__answer *a, const hs__structure *structure,
+                        const void *result)
+{
+    hs__buffer_add(b, "[", 1);
+    for (size_t l = 0; l < a->analysis->n_layers; l++) {
+        hs__json_comma(b, l);
+        hs__buffer_add(b, "[", 1);
+        for (size_t h = 0; h < a->analysis->n_heads; h++) {
+            hs__json_comma(b, h);
+            structure->write_head(b, a, result, l * a->analysis->n_heads + h);
+        }
+        hs__buffer_add(b, "]", 1);
+    }
+    hs__buffer_add(b, "]", 1);
+}
+
 static void write_output(hs__buffer *b, const hs__answer *a, size_t i)
 {
     const hs__output *output = hs__output_at(i);
@@ -214,6 +230,8 @@ static void write_output(hs__buffer *b, const hs__answer *a, size_t i)
     hs__json_key(b, output->name);
     if (!structure)
         write_array(b, a, output);
+    else if (structure->write_head)
+        write_heads(b, a, structure, a->results[i]);
     else
         structure->write_json(b, a, a->results[i]);
     if (structure && structure->total) {

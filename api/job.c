@@ -53,16 +53,13 @@ struct hs_job {
     hs_selection source_selection;
     uint16_t source_layers[HS_LAYERS_MAX], source_heads[HS_HEADS_MAX];
     uint16_t all_layers[HS_LAYERS_MAX], all_heads[HS_HEADS_MAX];
-    hs_effect *effects;         /* owned; NULL until computed */
-    hs_head_score *head_scores; /* owned; NULL until computed */
-    float *patch_map;           /* owned; NULL until computed */
-    float *value_zeroing;       /* owned; NULL until computed */
-    hs_selection selection;     /* of all sequences but sources */
-    bool over_budget;           /* refused because its answer is over the memory budget */
-    bool crowded;               /* refused because it would have had to wait for memory */
-    bool shared;                /* a pass computed it with another job */
-    size_t capture_bytes;       /* taken from the api's budget */
-    double waited_ms;           /* for capture_bytes */
+    void *own[HS__OWN_COUNT]; /* owned: results of own passes; NULL until computed */
+    hs_selection selection;   /* of all sequences but sources */
+    bool over_budget;         /* refused because its answer is over the memory budget */
+    bool crowded;             /* refused because it would have had to wait for memory */
+    bool shared;              /* a pass computed it with another job */
+    size_t capture_bytes;     /* taken from the api's budget */
+    double waited_ms;         /* for capture_bytes */
     size_t n_tokens_computed;
     double stage_ms[HS_STAGE_COUNT];
 };
@@ -281,21 +278,19 @@ static hs__answer answer_describe(const hs_job *job)
                     *other = analysis->effects_of.kind == HS_INTERVENE_PATCH
                                  ? job->sequences[job->first_source + analysis->effects_of.source].heads
                                  : NULL;
-    return (hs__answer){.model = job_model(job),
-                        .request = job->request,
-                        .analysis = analysis,
-                        .encoding = &text->encoding,
-                        .n_prompt = text->n_prompt,
-                        .sentences = text->sentences,
-                        .ends = text->ends,
-                        .masked = masked_tokens(analysis, &text->encoding),
-                        .capture = heads ? heads->capture : NULL,
-                        .baseline = baseline ? baseline->capture : NULL,
-                        .other = other ? other->capture : NULL,
-                        .effects = job->effects,
-                        .head_scores = job->head_scores,
-                        .patch_map = job->patch_map,
-                        .value_zeroing = job->value_zeroing};
+    hs__answer answer = {.model = job_model(job),
+                         .request = job->request,
+                         .analysis = analysis,
+                         .encoding = &text->encoding,
+                         .n_prompt = text->n_prompt,
+                         .sentences = text->sentences,
+                         .ends = text->ends,
+                         .masked = masked_tokens(analysis, &text->encoding),
+                         .capture = heads ? heads->capture : NULL,
+                         .baseline = baseline ? baseline->capture : NULL,
+                         .other = other ? other->capture : NULL};
+    memcpy(answer.own, job->own, sizeof answer.own);
+    return answer;
 }
 
 static size_t answer_bytes_max(const hs_job *job)
@@ -311,11 +306,10 @@ static size_t capture_bytes(const hs_job *job)
         n_bytes += hs_capture_bytes(job_model(job)->shape, job->sequences[i].selection,
                                     job->sequences[i].encoding->n_tokens);
     const hs__answer answer = answer_describe(job);
-    const unsigned by_passes = hs__outputs_by_passes(job->analysis.outputs);
-    return n_bytes + (by_passes & HS__PASSES_EFFECTS ? hs__effects_bytes(&answer) : 0) +
-           (by_passes & HS__PASSES_HEAD_SCORES ? hs__head_scores_bytes(&answer) : 0) +
-           (by_passes & HS__PASSES_PATCH_MAP ? hs__patch_map_bytes(&answer) : 0) +
-           (by_passes & HS__PASSES_VALUE_ZEROING ? hs__value_zeroing_bytes(&answer) : 0);
+    const unsigned requested = hs__outputs_own(job->analysis.outputs);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
+        n_bytes += requested >> kind & 1 ? hs__own_passes_by_kind[kind]->bytes_max(&answer) : 0;
+    return n_bytes;
 }
 
 /* Refuses a sentence vector if nothing is left to pool beside the prompt. */
@@ -517,30 +511,27 @@ void hs_job_destroy(hs_job *job)
         hs_encoding_finish(&job->source_encodings[k]);
     free(job->text.sentences);
     hs__analysis_request_finish(&job->analysis);
-    free(job->effects);
-    free(job->head_scores);
-    free(job->patch_map);
-    free(job->value_zeroing);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
+        free(job->own[kind]);
     if (job->capture_bytes)
         hs__budget_give_back(&job->api->captures, job->capture_bytes);
     free(job);
 }
 
-/* Returns the outputs whose own passes still have to run: HS__PASSES_... */
-static unsigned passes_pending(const hs_job *job)
+/* Returns the own passes that still have to run, as bits by HS__OWN_... */
+static unsigned own_pending(const hs_job *job)
 {
-    const unsigned by_passes = job->problem.status ? 0 : hs__outputs_by_passes(job->analysis.outputs);
-    return (job->effects ? 0 : by_passes & HS__PASSES_EFFECTS) |
-           (job->head_scores ? 0 : by_passes & HS__PASSES_HEAD_SCORES) |
-           (job->patch_map ? 0 : by_passes & HS__PASSES_PATCH_MAP) |
-           (job->value_zeroing ? 0 : by_passes & HS__PASSES_VALUE_ZEROING);
+    unsigned pending = job->problem.status ? 0 : hs__outputs_own(job->analysis.outputs);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++)
+        pending &= ~((job->own[kind] ? 1U : 0U) << kind);
+    return pending;
 }
 
 /* Returns true if a pass must compute the sequence. Sources are computed for other passes only. */
 static bool is_pending(const hs_job *job, const job_sequence *s)
 {
     if (s >= &job->sequences[job->first_source] && job->sequences[0].heads &&
-        !(passes_pending(job) & (HS__PASSES_EFFECTS | HS__PASSES_PATCH_MAP)))
+        !(own_pending(job) & (1U << HS__OWN_EFFECTS | 1U << HS__OWN_PATCH_MAP)))
         return false;
     return !job->problem.status && s->selection->taps && !s->heads;
 }
@@ -555,7 +546,7 @@ size_t hs__job_tokens(const hs_job *job)
     size_t n_tokens = 0;
     for (size_t i = 0; i < job->n_sequences; i++)
         n_tokens += is_pending(job, &job->sequences[i]) ? job->sequences[i].encoding->n_tokens : 0;
-    return passes_pending(job) ? tokens_max(job) : n_tokens;
+    return own_pending(job) ? tokens_max(job) : n_tokens;
 }
 
 size_t hs__job_bytes(const hs_job *job)
@@ -719,46 +710,6 @@ static void run_one_pass(const pass_part *parts, size_t n, hs_api_worker *worker
     }
 }
 
-static void effects_run(hs_job *job, const hs__answer *answer, hs_workspace *ws, const hs_run_control *own)
-{
-    job->effects = malloc(job->analysis.n_layers * job->analysis.n_heads * sizeof *job->effects);
-    if (!job->effects)
-        refuse_memory(job, "effects");
-    else if (hs__effects_run(answer, ws, own, job->effects, &job->error))
-        refuse_error(job);
-}
-
-static void head_scores_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
-                            const hs_run_control *own)
-{
-    job->head_scores = malloc(job->analysis.n_layers * job->analysis.n_heads * sizeof *job->head_scores);
-    if (!job->head_scores)
-        refuse_memory(job, "head scores");
-    else if (hs__head_scores_run(answer, ws, own, job->head_scores, &job->error))
-        refuse_error(job);
-}
-
-static void patch_map_run(hs_job *job, const hs__answer *answer, hs_workspace *ws, const hs_run_control *own)
-{
-    job->patch_map =
-        malloc((job_model(job)->shape->n_layers + 1) * job->text.encoding.n_tokens * sizeof *job->patch_map);
-    if (!job->patch_map)
-        refuse_memory(job, "a patch map");
-    else if (hs__patch_map_run(answer, ws, own, job->patch_map, &job->error))
-        refuse_error(job);
-}
-
-static void value_zeroing_run(hs_job *job, const hs__answer *answer, hs_workspace *ws,
-                              const hs_run_control *own)
-{
-    const size_t T = job->text.encoding.n_tokens;
-    job->value_zeroing = malloc(job->analysis.n_layers * T * T * sizeof *job->value_zeroing);
-    if (!job->value_zeroing)
-        refuse_memory(job, "value zeroing");
-    else if (hs__value_zeroing_run(answer, ws, own, job->value_zeroing, &job->error))
-        refuse_error(job);
-}
-
 /* Runs the job's own passes, which stop when its client disconnects. */
 static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_control *control)
 {
@@ -769,14 +720,16 @@ static void own_passes_run(hs_job *job, hs_api_worker *worker, const hs_run_cont
                                 .n_threads = control->n_threads};
     sources_bind(job);
     hs_workspace *ws = worker->workspaces[job->analysis.model];
-    if (passes_pending(job) & HS__PASSES_EFFECTS)
-        effects_run(job, &answer, ws, &own);
-    if (passes_pending(job) & HS__PASSES_HEAD_SCORES)
-        head_scores_run(job, &answer, ws, &own);
-    if (passes_pending(job) & HS__PASSES_PATCH_MAP)
-        patch_map_run(job, &answer, ws, &own);
-    if (passes_pending(job) & HS__PASSES_VALUE_ZEROING)
-        value_zeroing_run(job, &answer, ws, &own);
+    for (unsigned kind = 0; kind < HS__OWN_COUNT; kind++) {
+        const hs__own_passes *passes = hs__own_passes_by_kind[kind];
+        if (!(own_pending(job) >> kind & 1))
+            continue;
+        job->own[kind] = malloc(passes->result_bytes(&answer));
+        if (!job->own[kind])
+            refuse_memory(job, passes->result);
+        else if (passes->run(&answer, ws, &own, job->own[kind], &job->error))
+            refuse_error(job);
+    }
     job->stage_ms[HS_STAGE_FORWARD] += hs_clock_ms() - start;
 }
 
@@ -803,7 +756,7 @@ size_t hs_job_run(hs_api_worker *worker, hs_job *const *jobs, size_t n_jobs, con
     for (size_t n; (n = pass_fill(jobs, n_jobs, parts)); cancelled_refuse(jobs, n_jobs))
         run_one_pass(parts, n, worker, control);
     for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i] && passes_pending(jobs[i]))
+        if (jobs[i] && own_pending(jobs[i]))
             own_passes_run(jobs[i], worker, control);
         n_shared += jobs[i] && jobs[i]->shared;
     }

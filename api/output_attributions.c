@@ -1,5 +1,4 @@
-/* output_attributions.c - ALTI and value zeroing: attributions without gradients. hs__value_zeroing_run
- * computes the latter after the pass, with the worker's workspace. */
+/* output_attributions.c - ALTI and value zeroing: attributions without gradients. */
 #include "api/output_maps.h"
 #include "api/output_structures.h"
 #include "engine/analysis/contributions.h"
@@ -61,26 +60,30 @@ const float *hs__part_alti(const hs__answer *a, size_t l, size_t h, float *into)
 
 /* ---- value zeroing ---- */
 
-size_t hs__value_zeroing_bytes(const hs__answer *a)
+static size_t result_bytes(const hs__answer *a)
 {
-    const size_t T = a->encoding->n_tokens;
-    return a->analysis->n_layers * T * T * sizeof(float) + hs_value_zeroing_bytes(a->model->engine, T);
+    return a->analysis->n_layers * a->encoding->n_tokens * a->encoding->n_tokens * sizeof(float);
 }
 
-hs_status hs__value_zeroing_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
-                                float *ret_maps, hs_error *err)
+static size_t bytes_max(const hs__answer *a)
 {
-    const hs_sequence text = {.ids = a->encoding->ids,
-                              .types = a->model->shape->n_types ? a->encoding->types : NULL,
-                              .n_tokens = a->encoding->n_tokens,
-                              .capture = (hs_capture *)a->capture};
-    return hs_value_zeroing_compute(a->model->engine, ws, &text, a->analysis->layers, a->analysis->n_layers,
-                                    control, ret_maps, err);
+    return result_bytes(a) + hs_value_zeroing_bytes(a->model->engine, a->encoding->n_tokens);
 }
+
+static hs_status run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control, void *ret_result,
+                     hs_error *err)
+{
+    const hs_sequence text = hs__answer_sequence(a);
+    return hs_value_zeroing_compute(a->model->engine, ws, &text, a->analysis->layers, a->analysis->n_layers,
+                                    control, ret_result, err);
+}
+
+const hs__own_passes hs__own_value_zeroing = {HS__OWN_VALUE_ZEROING, "value zeroing", result_bytes, bytes_max,
+                                              run};
 
 const float *hs__part_value_zeroing(const hs__answer *a, size_t l, size_t h, float *into)
 {
     (void)h;
     (void)into;
-    return a->value_zeroing + l * a->encoding->n_tokens * a->encoding->n_tokens;
+    return (const float *)a->own[HS__OWN_VALUE_ZEROING] + l * a->encoding->n_tokens * a->encoding->n_tokens;
 }

@@ -247,9 +247,9 @@ static void destroy(void *result)
 }
 
 const hs__structure hs__structure_classes = {
-    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };
 
 const hs__structure hs__structure_next_sentence = {
-    compute_next, destroy, write_next_json, add_next_arrays, next_bytes_max, next_bytes_max, NULL, NULL,
+    compute_next, destroy, write_next_json, NULL, add_next_arrays, next_bytes_max, next_bytes_max, NULL, NULL,
 };

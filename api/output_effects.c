@@ -1,5 +1,4 @@
-/* output_effects.c - the effect of changing each requested head. hs__effects_run computes the effects after
- * the baseline pass, with the worker's workspace. */
+/* output_effects.c - the effect of changing each requested head. The passes follow the baseline pass. */
 #include "api/field_target.h"
 #include "api/head_figures.h"
 #include "api/output_structures.h"
@@ -42,7 +41,7 @@ static const hs__head_figure figures[] = {
 
 /* ---- computing ---- */
 
-size_t hs__effects_bytes(const hs__answer *a)
+static size_t bytes_max(const hs__answer *a)
 {
     const hs_sequence baseline = {.n_tokens = a->encoding->n_tokens};
     hs_target target;
@@ -57,16 +56,11 @@ size_t hs__effects_bytes(const hs__answer *a)
     return hs_effects_bytes(a->model->engine, &options, a->request->n_threads);
 }
 
-hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
-                          hs_effect *ret_effects, hs_error *err)
+static hs_status run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control, void *ret_result,
+                     hs_error *err)
 {
     const hs__analysis_request *analysis = a->analysis;
-    const hs_sequence baseline = {.ids = a->encoding->ids,
-                                  .types = a->model->shape->n_types ? a->encoding->types : NULL,
-                                  .n_tokens = a->encoding->n_tokens,
-                                  .capture = (hs_capture *)a->capture,
-                                  .interventions = analysis->interventions,
-                                  .n_interventions = analysis->n_interventions};
+    const hs_sequence baseline = hs__answer_sequence(a);
     size_t *positions = NULL, n_positions = 0;
     hs_target target;
     const float *last = hs_capture_at(a->capture, HS_TAP_EVERY_STATE, a->model->shape->n_layers, 0);
@@ -91,18 +85,17 @@ hs_status hs__effects_run(const hs__answer *a, hs_workspace *ws, const hs_run_co
         .context = a->request->progress_data,
     };
     if (!st)
-        st = hs_effects_compute(a->model->engine, ws, &options, control, ret_effects, err);
+        st = hs_effects_compute(a->model->engine, ws, &options, control, ret_result, err);
     free(positions);
     return st;
 }
 
-/* The job owns the effects. */
-static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+static size_t result_bytes(const hs__answer *a)
 {
-    (void)err;
-    *ret_result = (void *)a->effects;
-    return HS_OK;
+    return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_effect);
 }
+
+const hs__own_passes hs__own_effects = {HS__OWN_EFFECTS, "effects", result_bytes, bytes_max, run};
 
 /* ---- writing ---- */
 
@@ -111,11 +104,6 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     hs__buffer_text(b, "{");
     hs__head_figures_write(b, a, figures, N_FIGURES, (const hs_effect *)result + at);
     hs__buffer_text(b, "}");
-}
-
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
-{
-    hs__json_heads(b, a, result, write_head);
 }
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
@@ -134,5 +122,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_effects = {
-    compute, NULL, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    NULL, NULL, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

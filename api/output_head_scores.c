@@ -54,7 +54,7 @@ static hs_head_scores_options describe(const hs__answer *a, const int32_t *frame
                                     .n_heads = analysis->n_heads};
 }
 
-size_t hs__head_scores_bytes(const hs__answer *a)
+static size_t bytes_max(const hs__answer *a)
 {
     int32_t frame[HS_FRAME_MAX];
     size_t n_before;
@@ -85,8 +85,8 @@ static hs_status check(const hs__answer *a, const hs_head_scores_options *option
     return HS_OK;
 }
 
-hs_status hs__head_scores_run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control,
-                              hs_head_score *ret_scores, hs_error *err)
+static hs_status run(const hs__answer *a, hs_workspace *ws, const hs_run_control *control, void *ret_result,
+                     hs_error *err)
 {
     const hs_tokenizer *tokenizer = hs_model_tokenizer(a->model->model);
     int32_t frame[HS_FRAME_MAX];
@@ -100,18 +100,17 @@ hs_status hs__head_scores_run(const hs__answer *a, hs_workspace *ws, const hs_ru
     options.n_choices = find_choices(tokenizer, choices);
     hs_status st = check(a, &options, err);
     if (!st)
-        st = hs_head_scores_compute(a->model->engine, ws, &options, control, ret_scores, err);
+        st = hs_head_scores_compute(a->model->engine, ws, &options, control, ret_result, err);
     free(choices);
     return st;
 }
 
-/* The job owns the scores. */
-static hs_status compute(const hs__answer *a, void **ret_result, hs_error *err)
+static size_t result_bytes(const hs__answer *a)
 {
-    (void)err;
-    *ret_result = (void *)a->head_scores;
-    return HS_OK;
+    return a->analysis->n_layers * a->analysis->n_heads * sizeof(hs_head_score);
 }
+
+const hs__own_passes hs__own_head_scores = {HS__OWN_HEAD_SCORES, "head scores", result_bytes, bytes_max, run};
 
 /* ---- writing ---- */
 
@@ -120,11 +119,6 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     hs__buffer_text(b, "{");
     hs__head_figures_write(b, a, figures, N_FIGURES, (const hs_head_score *)result + at);
     hs__buffer_text(b, "}");
-}
-
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
-{
-    hs__json_heads(b, a, result, write_head);
 }
 
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
@@ -143,5 +137,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_head_scores = {
-    compute, NULL, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    NULL, NULL, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -333,5 +333,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_predictions = {
-    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, destroy, write_json, NULL, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

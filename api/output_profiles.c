@@ -64,11 +64,6 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     hs__buffer_text(b, "}");
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
-{
-    hs__json_heads(b, a, result, write_head);
-}
-
 static void add_offsets(hs__arrays *arrays, const hs_head_profile *profiles, size_t n_layers, size_t n_heads)
 {
     const size_t shape[] = {n_layers, n_heads, N_OFFSETS};
@@ -100,5 +95,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_profiles = {
-    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, free, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -89,11 +89,6 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     hs__buffer_add(b, "}", 1);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
-{
-    hs__json_heads(b, a, result, write_head);
-}
-
 /* Adds flat arrays, each with offsets: the part of head l * n_heads + h starts at its offset. A last offset
  * is the end. */
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
@@ -140,5 +135,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_regions = {
-    compute, destroy, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, destroy, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -77,11 +77,6 @@ static void write_head(hs__buffer *b, const hs__answer *a, const void *result, s
     hs__buffer_add(b, "}", 1);
 }
 
-static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
-{
-    hs__json_heads(b, a, result, write_head);
-}
-
 static void add_arrays(hs__arrays *arrays, const hs__answer *a, const void *result)
 {
     const hs_head_summary *summaries = result;
@@ -106,5 +101,5 @@ static size_t array_bytes_max(const hs__measures *m)
 }
 
 const hs__structure hs__structure_summary = {
-    compute, free, write_json, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
+    compute, free, NULL, write_head, add_arrays, json_bytes_max, array_bytes_max, NULL, NULL,
 };

@@ -131,7 +131,7 @@ static const hs__output rows[] = {
      HS__RANGE_UNIT,
      .every_head = true,
      .every_layer = true,
-     .by_passes = HS__PASSES_VALUE_ZEROING,
+     .own = &hs__own_value_zeroing,
      .unchanged_only = true},
     {"pairs", HS_KEEP(SIMILARITY), .structure = &hs__structure_pairs, .is_default = true},
     {"regions", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_regions},
@@ -140,14 +140,14 @@ static const hs__output rows[] = {
     {"summary", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_summary},
     {"profiles", HS_KEEP(ATTENTION), .structure = &hs__structure_profiles},
     {"effects", HS_EFFECTS_TAPS, .structure = &hs__structure_effects, .every_head = true, .every_layer = true,
-     .by_passes = HS__PASSES_EFFECTS},
+     .own = &hs__own_effects},
     {"patch_map",
      HS_KEEP(EVERY_STATE),
      {DEPTH, TOKEN},
      hs__part_patch_map,
      HS__RANGE_ANY,
-     .by_passes = HS__PASSES_PATCH_MAP},
-    {"head_scores", .structure = &hs__structure_head_scores, .by_passes = HS__PASSES_HEAD_SCORES},
+     .own = &hs__own_patch_map},
+    {"head_scores", .structure = &hs__structure_head_scores, .own = &hs__own_head_scores},
     {"head_distances", HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY), .structure = &hs__structure_head_distances,
      .choose_taps = hs__head_distances_taps},
     {"classes", HS_KEEP(LAST_STATE), .structure = &hs__structure_classes, .has_head = has_classes,
@@ -239,13 +239,20 @@ bool hs__outputs_every_layer(hs__outputs outputs)
     return every;
 }
 
-unsigned hs__outputs_by_passes(hs__outputs outputs)
+unsigned hs__outputs_own(hs__outputs outputs)
 {
-    unsigned by_passes = 0;
+    unsigned own = 0;
     for (size_t i = 0; i < N_ROWS; i++)
-        by_passes |= holds(outputs, i) ? rows[i].by_passes : 0;
-    return by_passes;
+        own |= holds(outputs, i) && rows[i].own ? 1U << rows[i].own->kind : 0;
+    return own;
 }
+
+const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT] = {
+    &hs__own_effects,
+    &hs__own_head_scores,
+    &hs__own_patch_map,
+    &hs__own_value_zeroing,
+};
 
 hs__outputs hs__outputs_implied(const char *field)
 {
@@ -294,7 +301,9 @@ hs_status hs__outputs_compute(hs__answer *a, hs_error *err)
     for (size_t i = 0; i < N_ROWS && !st; i++) {
         if (!holds(a->analysis->outputs, i))
             continue;
-        if (rows[i].structure)
+        if (rows[i].structure && rows[i].own)
+            a->results[i] = (void *)a->own[rows[i].own->kind];
+        else if (rows[i].structure)
             st = rows[i].structure->compute(a, &a->results[i], err);
         else if (rows[i].prepare)
             st = rows[i].prepare(a, err);

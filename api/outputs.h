@@ -3,9 +3,9 @@
  * The reader of requests, the choice of taps, the bound on an answer's size, all three writers, the command
  * line's help and the tests use this table. There are two kinds of rows:
  *
- *     arrays      have axes: the array of a tap, or `part`, which finds or computes the block of one layer
- * and head; written as nested lists, or as one array of the requested dtype structures  are more than an
- * array (pairs, segments, ...); computed and written by their hs__structure
+ * - Arrays have axes. They are the array of a tap, or `part` finds or computes the block of one layer and
+ *   head. They are written as nested lists, or as one array of the requested dtype.
+ * - Structures are more than an array (pairs, segments, ...). Their hs__structure computes and writes them.
  *
  * Adding an output is a row in outputs.c and its functions; docs/explanation/tour.md shows how. */
 #pragma once
@@ -28,11 +28,15 @@ typedef struct hs__measures {
     size_t token;             /* longest JSON token and its comma */
 } hs__measures;
 
-/* The functions that compute and write a structure. `result` is the one that compute returned. */
+/* The functions that compute and write a structure. `result` is the one that compute returned, or that of the
+ * output's own passes. */
 typedef struct hs__structure {
-    hs_status (*compute)(const hs__answer *answer, void **ret_result, hs_error *err);
-    void (*destroy)(void *result); /* NULL: the job owns the result */
+    hs_status (*compute)(const hs__answer *answer, void **ret_result,
+                         hs_error *err); /* NULL: own passes do */
+    void (*destroy)(void *result);       /* NULL: the job owns the result */
     void (*write_json)(hs__buffer *buffer, const hs__answer *answer, const void *result);
+    /* Instead of write_json: writes the element of head l * n_heads + h, of `[l][h]` lists. */
+    void (*write_head)(hs__buffer *buffer, const hs__answer *answer, const void *result, size_t at);
     void (*add_arrays)(hs__arrays *arrays, const hs__answer *answer, const void *result);
     size_t (*json_bytes_max)(const hs__measures *measures);
     size_t (*array_bytes_max)(const hs__measures *measures);
@@ -40,6 +44,18 @@ typedef struct hs__structure {
     const char *total_name;
     uint64_t (*total)(const void *result);
 } hs__structure;
+
+/* Passes that an output runs by itself: after the capture and before the other outputs, with the worker's
+ * workspace. The job owns their result. */
+typedef struct hs__own_passes {
+    unsigned kind;      /* HS__OWN_... */
+    const char *result; /* its name in messages */
+    size_t (*result_bytes)(const hs__answer *answer);
+    /* Returns an upper bound of the memory that run takes. Does not read the capture. */
+    size_t (*bytes_max)(const hs__answer *answer);
+    hs_status (*run)(const hs__answer *answer, hs_workspace *ws, const hs_run_control *control,
+                     void *ret_result, hs_error *err);
+} hs__own_passes;
 
 typedef struct hs__output {
     const char *name;
@@ -62,8 +78,8 @@ typedef struct hs__output {
     bool every_layer;       /* needs all layers */
     const char *implied_by; /* field that requests this output, which has then no name of its own; or NULL */
     bool unchanged_only;    /* not computed with interventions */
-    unsigned by_passes;     /* HS__PASSES_... if it runs passes of its own after the capture: see job.c */
-    bool needs_predictor;   /* needs the checkpoint's masked-language-model head */
+    const hs__own_passes *own; /* NULL: it runs no passes of its own */
+    bool needs_predictor;      /* needs the checkpoint's masked-language-model head */
     /* Returns true if the checkpoint has the task head that the output reads; NULL: it reads none. */
     bool (*has_head)(const hs_architecture *architecture);
     unsigned task_output; /* its HS__TASK_..., for changes */
@@ -84,10 +100,13 @@ hs__outputs hs__outputs_default(void);
 unsigned hs__outputs_taps(const hs__analysis_request *analysis);
 bool hs__outputs_every_head(hs__outputs outputs);
 bool hs__outputs_every_layer(hs__outputs outputs);
-/* Returns the HS__PASSES_... of these outputs. */
-unsigned hs__outputs_by_passes(hs__outputs outputs);
+/* Returns which own passes these outputs have, as bits by HS__OWN_... */
+unsigned hs__outputs_own(hs__outputs outputs);
 /* Returns the outputs that the field of this name requests. */
 hs__outputs hs__outputs_implied(const char *field);
+
+/* The own passes by HS__OWN_... */
+extern const hs__own_passes *const hs__own_passes_by_kind[HS__OWN_COUNT];
 
 /* Refuses with 422 if dtype is u1 and a requested array may leave [0, 1]. */
 int hs__outputs_check_dtype(const hs__analysis_request *analysis, hs__problem *problem);

@@ -64,6 +64,15 @@ OPTIONS = [
     {"layers": [0], "outputs": ["hidden_states"]}, {"outputs": ["segments"]}, {"outputs": ["pairs"]}, {"outputs": []},
     {"max_tokens": 2}, {"model": None},
 ]
+# Outputs of passes of their own, of figures of heads, and of predictions.
+EXPERIMENTS = [
+    {"outputs": ["profiles", "effects", "head_scores", "value_zeroing"]},
+    {"outputs": ["contributions", "alti", "rollout", "head_distances", "weighted_norms"]},
+    {"outputs": ["effects", "changes"], "interventions": [{"kind": "zero", "layers": [0], "heads": [0]}]},
+    {"outputs": ["effects", "patch_map"], "effects_of": {"kind": "patch", "from": {"text": SENTENCES.replace("war", "city")}},
+     "target": {"tokens": ["city", "war"], "position": 2}, "layers": [0]},
+    {"predictions": {"positions": "all", "lens": True}}, {"outputs": ["effects", "changes"]},
+]
 BINARY_OPTIONS = [
     {"dtype": "f2"}, {"dtype": "u1"}, {"dtype": "u1", "normalize": "max"}, {"dtype": "f2", "normalize": "max"},
     {"dtype": "f2", "reduce": "mean"}, {"dtype": "u1", "special_tokens": "mask", "normalize": "max"},
@@ -100,6 +109,9 @@ def analyses(model):
     for option in BINARY_OPTIONS:
         for query in ("?format=npz", "?format=safetensors"):
             yield one(option, query, **{**TEXTS["sentences"], **few, "outputs": OUTPUTS, **option})
+    for option in EXPERIMENTS:
+        for query in ("", "?format=npz"):
+            yield one(option, query, **{**TEXTS["sentences"], "layers": "all", "outputs": [], **option})
 
 
 def others():

@@ -239,12 +239,12 @@ START_TEST(every_row_is_whole)
         const hs__structure *s = output->structure;
         ck_assert_uint_eq(hs__output_find(output->name, strlen(output->name)),
                           output->implied_by ? HS__OUTPUTS_MAX : i);
-        ck_assert_msg(output->taps || output->by_passes, "%s", output->name);
+        ck_assert_msg(output->taps || output->own, "%s", output->name);
         ck_assert_msg(s ? !output->part : output->axes[0] != HS_AXIS_NONE, "%s", output->name);
         ck_assert_msg(s || output->part || __builtin_popcount(output->taps) == 1, "%s", output->name);
-        ck_assert_msg(!s || (s->compute && !s->destroy == (output->by_passes != 0) && s->write_json &&
-                             s->add_arrays && s->json_bytes_max && s->array_bytes_max &&
-                             !s->total == !s->total_name),
+        ck_assert_msg(!s || (!s->compute == (output->own != NULL) && !s->compute == !s->destroy &&
+                             !s->write_json != !s->write_head && s->add_arrays && s->json_bytes_max &&
+                             s->array_bytes_max && !s->total == !s->total_name),
                       "%s", output->name);
     }
 }
