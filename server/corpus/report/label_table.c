@@ -3,6 +3,8 @@
 
 #include "server/corpus/report/tables.h"
 
+#include <math.h>
+
 enum { ROWS_MAX = 30 }; /* labels shown; report.json and report.npz have all */
 
 static json_int_t count_of(const json_t *object, const char *name)
@@ -14,12 +16,7 @@ static json_int_t count_of(const json_t *object, const char *name)
 static void number_write(const json_t *object, const char *name, double factor, const char *format, FILE *out)
 {
     const json_t *value = json_object_get(object, name);
-    fputs("<td>", out);
-    if (json_is_number(value))
-        fprintf(out, format, factor * json_number_value(value));
-    else
-        fputs("&ndash;", out);
-    fputs("</td>", out);
+    hs__cell_write(out, json_is_number(value) ? factor * json_number_value(value) : NAN, format);
 }
 
 static void count_write(const json_t *object, const char *name, FILE *out)
@@ -38,18 +35,10 @@ static void name_write(const json_t *name, FILE *out)
 
 static void table_begin(const char *title, const char *note, const char *const *columns, size_t n, FILE *out)
 {
-    fprintf(out,
-            "<h3>%s</h3><p class=\"muted\">%s</p><div class=\"wide\"><table class=\"numbers\"><thead><tr>",
-            title, note);
-    for (size_t k = 0; k < n; k++)
-        fprintf(out, "<th scope=\"col\">%s</th>", columns[k]);
-    fputs("</tr></thead><tbody>\n", out);
+    fprintf(out, "<h3>%s</h3><p class=\"muted\">%s</p>", title, note);
+    hs__table_begin(out, columns, n);
 }
 
-static void table_end(FILE *out)
-{
-    fputs("</tbody></table></div>\n", out);
-}
 #define BEGIN(title, note, columns, out)                                                                     \
     table_begin(title, note, columns, sizeof(columns) / sizeof *(columns), out)
 
@@ -73,7 +62,7 @@ static void classes_write(const json_t *classes, FILE *out)
         number_write(class, "loss", 1, "%.3f", out);
         fputs("</tr>\n", out);
     }
-    table_end(out);
+    hs__table_end(out);
 }
 
 static void confusion_write(const json_t *names, const json_t *confusion, FILE *out)
@@ -98,7 +87,7 @@ static void confusion_write(const json_t *names, const json_t *confusion, FILE *
         }
         fputs("</tr>\n", out);
     }
-    table_end(out);
+    hs__table_end(out);
 }
 
 static void calibration_write(const json_t *bins, FILE *out)
@@ -120,7 +109,7 @@ static void calibration_write(const json_t *bins, FILE *out)
         number_write(bin, "accuracy", 100, "%.1f %%", out);
         fputs("</tr>\n", out);
     }
-    table_end(out);
+    hs__table_end(out);
 }
 
 static void heads_write(const json_t *classes, FILE *out)
@@ -145,7 +134,7 @@ static void heads_write(const json_t *classes, FILE *out)
         }
         fputs("</td></tr>\n", out);
     }
-    table_end(out);
+    hs__table_end(out);
 }
 
 static void groups_write(const json_t *groups, long long layer, FILE *out)
@@ -172,7 +161,7 @@ static void groups_write(const json_t *groups, long long layer, FILE *out)
         number_write(last, "separator_attention", 100, "%.1f %%", out);
         fputs("</tr>\n", out);
     }
-    table_end(out);
+    hs__table_end(out);
 }
 
 static void summary_write(const json_t *labels, FILE *out)

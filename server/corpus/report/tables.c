@@ -45,7 +45,7 @@ void hs__table_begin(FILE *out, const char *const *columns, size_t n_columns)
 
 void hs__table_end(FILE *out)
 {
-    fputs("</tbody></table></div>", out);
+    fputs("</tbody></table></div>\n", out);
 }
 
 void hs__cell_write(FILE *out, double value, const char *format)
@@ -294,7 +294,6 @@ void hs__heads_write(const hs__drawing *d, size_t l, size_t t, FILE *out)
     }
     chance_write(hs_corpus_chance_read(d->stats), out);
     hs__table_end(out);
-    fputs("\n", out);
 }
 
 /* ---- examples ---- */
