@@ -195,6 +195,43 @@ for (const [width, colorScheme] of [
     expect(await findings(page)).toEqual([]);
   });
 
+test("three runs: a column for each, and figures over the runs", async ({ watched: page, home, request, context }) => {
+  await withRuns(page, home);
+  for (const n of [1, 2]) {
+    await begin(page, `later-${n}.txt`, "text/plain", Buffer.from(RULES.slice(n).join("\n")));
+    await expect(card(page, `later-${n}.txt`)).toContainText("Done");
+  }
+  const { corpora } = await (await request.get(`${home}corpora`)).json();
+  const names = ["stories.jsonl", "later-1.txt", "later-2.txt"]; // as they were started
+  const ids = names.map((name) => corpora.find((run: { name: string }) => run.name === name).id);
+  const reports = await Promise.all(ids.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()));
+  await open(page, home, `view=corpus&run=${ids[2]}&run2=${ids[0]}&figure=mean_distance`);
+  await reload(page);
+  await page.getByText("More runs").click();
+  await page.getByRole("checkbox", { name: "later-1.txt" }).check();
+  await expect(page).toHaveURL(new RegExp(`runs=${ids[1]}`));
+  await expect(page.locator(".run-legend strong")).toHaveText(names);
+  const rows = page.locator(".run-table tbody tr");
+  await expect(page.locator(".run-table thead th")).toHaveText(["Place", ...names, "Last − first"]);
+  const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
+  const expected = reports.map((r) => r.layer_figures[2][4].mean_distance);
+  expected.forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.006 * value));
+  expect(Math.abs(cells[3]! - (expected[2] - expected[0]))).toBeLessThan(0.02);
+  await page.getByRole("radio", { name: "Layers over runs" }).check();
+  await expect(page).toHaveURL(/by=runs/);
+  await page.getByLabel("Chart of Mean distance").focus();
+  await page.keyboard.press("End");
+  await expect(readout(page)).toContainText("run 2 later-2.txt");
+  await expect(readout(page)).toContainText("layer 11");
+  await page.getByRole("radio", { name: "Heads over runs" }).check();
+  await expect(rows).toHaveCount(12);
+  const opened = context.waitForEvent("page");
+  await page.getByRole("link", { name: "Open the comparison" }).click();
+  const comparison = await opened;
+  await expect(comparison.getByRole("heading", { level: 1 })).toHaveText("3 runs compared");
+  await expect(comparison.locator("#findings thead th")).toHaveText(["Claim", ...names]);
+});
+
 // This test puts known figures for every head into the report of a run.
 test("which head does what, over a run: label, sort, filter and search", async ({ watched: page, home }) => {
   const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { linesOf } from "../src/views/corpus/api.ts";
-import { commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/views/corpus/figures.ts";
+import { columnOfRun, commonThresholds, placesOf, rankRows, rowsOf, valueAt } from "../src/views/corpus/figures.ts";
 import { chooseHeads, headsOf, sortHeads } from "../src/views/corpus/patterns.tsx";
 import { duration, progressOf } from "../src/views/corpus/list.tsx";
 
@@ -68,7 +68,7 @@ test("runs: two beside each other, ranked by difference, what one lacks last", (
   );
   const rows = rowsOf(both, "mean_distance", 0.3, placesOf(both, "layers", 0));
   assert.deepEqual(
-    rows.map(({ first, second, difference }) => [first, second, difference]),
+    rows.map(({ values, difference }) => [...values, difference]),
     [
       [3, 5, -2],
       [null, 6, null],
@@ -80,6 +80,16 @@ test("runs: two beside each other, ranked by difference, what one lacks last", (
   assert.deepEqual(order("difference"), [0, 11, 5]);
   assert.deepEqual(order("-place"), [11, 5, 0]);
   assert.deepEqual(order("second"), [0, 5, 11]);
+});
+
+test("runs: more than two, with the last minus the first", () => {
+  const three = [report([0, 11], 3), report([0, 11], 9), report([0, 11], 5)];
+  const rows = rowsOf(three, "mean_distance", 0.3, placesOf(three, "runs", 0));
+  assert.deepEqual(rows.map(({ values, difference }) => [...values, difference]), [[3, 9, 5, 2], [4, 10, 6, 2]]);
+  const heads = rowsOf(three, "mean_distance", 0.3, placesOf(three, "runheads", 11));
+  assert.deepEqual(heads.map(({ place, values }) => [place.head, ...values]), [[0, 4, 10, 6], [1, 4.5, 10.5, 6.5]]);
+  assert.deepEqual(rankRows(rows, "-run3").map(({ place }) => place.layer), [11, 0]);
+  assert.deepEqual([0, 1, 2].map(columnOfRun), ["first", "second", "run3"]);
 });
 
 test("runs: progress in words", () => {

@@ -27,6 +27,9 @@ const path = (id: string, rest = ""): string => `corpora/${encodeURIComponent(id
 export const reportAddress = (id: string, format: "html" | "json" | "npz"): string =>
   path(id, `/report?format=${format}`);
 
+export const comparisonAddress = (ids: readonly string[], format: "html" | "json" | "csv"): string =>
+  path(ids[0] ?? "", `/comparison?with=${ids.slice(1).map(encodeURIComponent).join(",")}&format=${format}`);
+
 export async function listRuns(): Promise<Run[]> {
   const runs: Run[] = [];
   for (let at: string | null = "corpora?limit=200"; at;) {
@@ -135,10 +138,8 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
   }
 }
 
-// A report as a file, for a server whose token a link cannot carry.
-export async function fetchReport(id: string, format: "html" | "json" | "npz"): Promise<Blob> {
-  return (await send(reportAddress(id, format), {})).blob();
-}
+// A file of the server, for one whose token a link cannot carry.
+export const fetchFile = async (address: string): Promise<Blob> => (await send(address, {})).blob();
 
 // The format of a file, by its name and its beginning: a line that reads as JSON with a text makes it NDJSON. The server
 // detects packed files and CoNLL-U.

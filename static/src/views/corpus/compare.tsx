@@ -1,4 +1,4 @@
-// The key figures of a run, or of two runs side by side, as linked charts and as a table.
+// The key figures of runs side by side, as linked charts and as a table.
 import { useMemo, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import type { App } from "../../app/app";
@@ -8,19 +8,25 @@ import { Chart, chartsOf, labelledAxis, type ChartOptions, type ChartStyle } fro
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Select } from "../../ui/controls";
 import { Sortable, type Column } from "../../ui/sortable";
-import type { Report, Run } from "./api";
+import { comparisonAddress, type Report, type Run } from "./api";
 import {
+  columnOfRun,
   commonThresholds,
+  isOfHeads,
+  isOfOneLayer,
+  isOverRuns,
   placesOf,
   rankRows,
   rowsOf,
   RUN_FIGURE_NAMES,
   RUN_FIGURES,
   tickOf,
+  type By,
   type Place,
   type Row,
   type RunFigure,
 } from "./figures";
+import { FileLink, messageOf } from "./list";
 import { nameOfRun } from "./names";
 import { patternNumbers, RunPatterns } from "./patterns";
 
@@ -29,10 +35,20 @@ export interface Side {
   report: Report;
 }
 
-const STYLES = [
-  { colour: "--similarity", dash: undefined, word: "first" },
-  { colour: "--attention", dash: [6, 3], word: "second" },
-] as const;
+interface LineStyle {
+  colour: string; // a custom property's name, or a colour
+  dash: readonly number[] | undefined;
+  hollow: boolean; // its points
+}
+
+// Two lines differ in colour, dashes and points; more go from blue to red in their order.
+function styleOf(n: number, count: number): LineStyle {
+  if (count <= 2)
+    return n
+      ? { colour: "--attention", dash: [6, 3], hollow: true }
+      : { colour: "--similarity", dash: undefined, hollow: false };
+  return { colour: `hsl(${220 - (220 * n) / (count - 1)} 62% 48%)`, dash: undefined, hollow: false };
+}
 const GROUP = "runs"; // of charts that share their cursor
 
 const BY_CHOICES = [
@@ -40,6 +56,11 @@ const BY_CHOICES = [
   { value: "heads", label: "Every head" },
   { value: "layer", label: "One layer’s heads" },
 ] as const;
+const OVER_CHOICES = [
+  { value: "runs", label: "Layers over runs" },
+  { value: "runheads", label: "Heads over runs" },
+] as const;
+const OVER_LEAST = 3; // runs
 
 const placeName = ({ layer, head }: Place): string =>
   head === null ? `layer ${layer}` : `layer ${layer} head ${head}`;
@@ -72,6 +93,7 @@ function optionsOf(report: Report): string {
 // The choices that all charts and the table share.
 interface Shown {
   sides: readonly Side[];
+  by: By;
   layers: number[];
   layer: number;
   thresholds: number[];
@@ -87,8 +109,9 @@ function shownOf({ state, theme }: App, sides: readonly Side[]): Shown {
   const thresholds = commonThresholds(reports);
   const middle = thresholds[Math.floor(thresholds.length / 2)] ?? NaN;
   const level = thresholds.includes(state.level) ? state.level : middle;
-  const key = JSON.stringify([sides.map(({ run }) => run.id), state.by, layer, level, theme]);
-  return { sides, layers, layer, thresholds, level, places: placesOf(reports, state.by, layer), key };
+  const by = isOverRuns(state.by) && sides.length < OVER_LEAST ? "layers" : state.by;
+  const key = JSON.stringify([sides.map(({ run }) => run.id), by, layer, level, theme]);
+  return { sides, by, layers, layer, thresholds, level, places: placesOf(reports, by, layer), key };
 }
 
 const rowsIn = ({ sides, level }: Shown, name: RunFigure, places: readonly Place[]): Row[] =>
@@ -101,16 +124,21 @@ const rowsIn = ({ sides, level }: Shown, name: RunFigure, places: readonly Place
 
 export function RunCompare({ sides }: { sides: readonly Side[] }) {
   const app = useApp();
-  const { by } = app.state;
   const shown = shownOf(app, sides);
+  const { by } = shown;
   const cursor = useRef(-1); // index into the places; the charts share it
   useExport(() => runsExport(app, shown));
   const [first] = sides;
   return (
     <div class="run-compare">
       <div class="toolbar">
-        <Segmented legend="Show" value={by} choices={BY_CHOICES} onChange={(value) => app.set({ by: value })} />
-        {by === "layer" && (
+        <Segmented
+          legend="Show"
+          value={by}
+          choices={sides.length < OVER_LEAST ? BY_CHOICES : [...BY_CHOICES, ...OVER_CHOICES]}
+          onChange={(value) => app.set({ by: value })}
+        />
+        {isOfOneLayer(by) && (
           <Select
             label="Layer"
             value={String(shown.layer)}
@@ -125,9 +153,10 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
           onChange={(level) => app.set({ level: Number(level) })}
         />
       </div>
-      <Legend sides={sides} />
+      <Legend shown={shown} />
+      {sides.length > 1 && <ComparisonLinks sides={sides} />}
       <div class="plots">
-        {RUN_FIGURE_NAMES.filter((name) => by === "layers" || RUN_FIGURES[name].head).map((name) => (
+        {RUN_FIGURE_NAMES.filter((name) => !isOfHeads(by) || RUN_FIGURES[name].head).map((name) => (
           <Plot key={name} name={name} shown={shown} cursor={cursor} />
         ))}
       </div>
@@ -137,23 +166,31 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
   );
 }
 
-function Legend({ sides }: { sides: readonly Side[] }) {
-  const [a, b] = sides.map(({ report }) => report);
-  const doubts =
-    a && b
-      ? [
-          a.provenance.options.max_tokens !== b.provenance.options.max_tokens &&
-            "They cut texts at different lengths, which moves distances and chance.",
-          a.layers.length !== b.layers.length && "Layers are side by side by number, not by depth.",
-        ]
-      : ["A second finished run is drawn beside this one: another model, or another kind of text."];
-  const note = doubts.filter(Boolean).join(" ");
+// Why figures may differ that should not be compared.
+function doubtsOf(reports: readonly Report[]): string {
+  const lengths = new Set(reports.map((r) => r.provenance.options.max_tokens));
+  const layers = new Set(reports.map((r) => r.layers.length));
+  if (reports.length < 2)
+    return "A second finished run is drawn beside this one: another model, or another kind of text.";
+  return [
+    lengths.size > 1 && "They cut texts at different lengths, which moves distances and chance.",
+    layers.size > 1 && "Layers are side by side by number, not by depth.",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+function Legend({ shown }: { shown: Shown }) {
+  const { sides, by, places } = shown;
+  const over = isOverRuns(by);
+  const note = doubtsOf(sides.map(({ report }) => report));
+  const ends = [places[0], places.at(-1)].map((place) => (place ? placeName(place) : ""));
   return (
     <>
       <div class="run-legend">
         {sides.map(({ run, report }, n) => (
-          <div class={`key ${n ? "second" : "first"}`} key={run.id}>
-            <i aria-hidden="true" />
+          <div class={`key ${sides.length > 2 ? "" : n ? "second" : "first"}`} key={run.id}>
+            {over ? <b>{n}</b> : <i aria-hidden="true" style={swatch(n, sides.length)} />}
             <strong>{nameOfRun(run)}</strong>
             <span class="muted">
               {`${report.provenance.model.name} · ${report.texts.toLocaleString("en")} texts · `}
@@ -166,10 +203,50 @@ function Legend({ sides }: { sides: readonly Side[] }) {
           <span class="muted">chance</span>
         </div>
       </div>
+      {over && (
+        <p class="muted">{`Runs from left to right in this order. Lines from ${ends.join(" (blue) to ")} (red).`}</p>
+      )}
       {note && <p class="muted">{note}</p>}
     </>
   );
 }
+
+const swatch = (n: number, count: number): { borderTopColor: string } | undefined =>
+  count > 2 ? { borderTopColor: styleOf(n, count).colour } : undefined;
+
+// The server's own comparison of these runs, as files.
+function ComparisonLinks({ sides }: { sides: readonly Side[] }) {
+  const [failure, setFailure] = useState("");
+  const ids = sides.map(({ run }) => run.id);
+  const attempt = (act: () => Promise<void>): void => {
+    setFailure("");
+    act().catch((error: unknown) => setFailure(messageOf(error)));
+  };
+  return (
+    <div class="comparison-links">
+      {COMPARISON_FORMATS.map(([format, text]) => (
+        <FileLink
+          key={format}
+          text={text}
+          file={`comparison.${format}`}
+          address={comparisonAddress(ids, format)}
+          attempt={attempt}
+        />
+      ))}
+      {failure && (
+        <p class="error" role="alert">
+          {failure}
+        </p>
+      )}
+    </div>
+  );
+}
+
+const COMPARISON_FORMATS = [
+  ["html", "Open the comparison"],
+  ["json", "JSON"],
+  ["csv", "CSV"],
+] as const;
 
 // From 0, so that heights compare; with space above.
 const reach = (low: number | null, high: number | null): [number, number] => {
@@ -177,35 +254,31 @@ const reach = (low: number | null, high: number | null): [number, number] => {
   return [Math.min(0, low ?? 0), top > 0 ? top * 1.08 : 1];
 };
 
-interface Line {
+interface Line extends LineStyle {
   values: (number | null)[];
-  colour: string; // a custom property's name
-  dash?: readonly number[] | undefined;
-  hollow?: boolean; // its points
   faint?: boolean; // without points
 }
 
-// The levels of chance, one if the runs agree, and a line a run.
+// The levels of chance, one if the runs agree, and a line for each run, or for each place over the runs.
 function linesOf(shown: Shown, name: RunFigure): Line[] {
   const rows = rowsIn(shown, name, shown.places);
-  const chances = shown.sides.map(({ report }) => RUN_FIGURES[name].chance(report));
+  const { sides, by } = shown;
+  const of = isOverRuns(by)
+    ? rows.map(({ values }) => values)
+    : sides.map((_, n) => rows.map(({ values }) => values[n] ?? null));
+  const chances = sides.map(({ report }) => RUN_FIGURES[name].chance(report));
   const one = chances.every((v) => v === chances[0]);
-  const faint = chances.slice(0, one ? 1 : 2).flatMap((chance, n): Line[] => {
-    if (chance === null) return [];
-    const colour = one ? "--muted" : (STYLES[n]?.colour ?? "--muted");
-    return [{ values: rows.map(() => chance), colour, dash: [2, 3], faint: true }];
+  const faint = chances.slice(0, one ? 1 : sides.length).flatMap((chance, n): Line[] => {
+    if (chance === null || (isOverRuns(by) && n)) return [];
+    const colour = one || isOverRuns(by) ? "--muted" : styleOf(n, sides.length).colour;
+    const values = isOverRuns(by) ? chances : rows.map(() => chance);
+    return [{ values, colour, dash: [2, 3], hollow: false, faint: true }];
   });
-  const lines = STYLES.slice(0, shown.sides.length).map(({ colour, dash }, n) => ({
-    values: rows.map((row) => (n ? row.second : row.first)),
-    colour,
-    dash,
-    hollow: n > 0,
-  }));
-  return [...faint, ...lines];
+  return [...faint, ...of.map((values, n) => ({ values, ...styleOf(n, of.length) }))];
 }
 
 function seriesOf({ colour, dash, hollow, faint }: Line, style: ChartStyle, dots: boolean): uPlot.Series {
-  const stroke = style.colour(colour);
+  const stroke = colour.startsWith("--") ? style.colour(colour) : colour;
   const fill = hollow ? style.colour("--page") : stroke;
   return {
     stroke,
@@ -220,25 +293,21 @@ function seriesOf({ colour, dash, hollow, faint }: Line, style: ChartStyle, dots
 function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number } }) {
   const app = useApp();
   const { name, shown, cursor } = props;
-  const { by, figure } = app.state;
+  const { figure } = app.state;
   const about = RUN_FIGURES[name];
-  const { places, key } = shown;
+  const { sides, by, places, key } = shown;
+  const over = isOverRuns(by);
+  const xs = over ? sides.map((_, n) => n) : places.map(({ x }) => x);
   const [index, setIndex] = useState<number | null>(null);
   const lines = useMemo(() => linesOf(shown, name), [key]);
-  const data = useMemo(
-    (): uPlot.AlignedData => [places.map(({ x }) => x), ...lines.map(({ values }) => values)],
-    [lines],
-  );
-  const words = (at: number): string[] => {
-    const place = places[at];
-    const [row] = place ? rowsIn(shown, name, [place]) : [];
-    return row ? [row.first, row.second].slice(0, shown.sides.length).map((v) => about.write(v)) : [];
-  };
+  const data = useMemo((): uPlot.AlignedData => [xs, ...lines.map(({ values }) => values)], [lines]);
+  const solid = lines.filter(({ faint }) => !faint);
+  const words = (at: number): string[] => solid.map(({ values }) => about.write(values[at] ?? null));
   const describe = (at: number): string => {
     const place = places[at];
-    if (!place) return "";
-    const values = words(at).map((value, n) => `${shown.sides[n] ? nameOfRun(shown.sides[n].run) : ""} ${value}`);
-    return [placeName(place), about.name, ...values].join("   ");
+    const names = over ? places.map(placeName) : sides.map(({ run }) => nameOfRun(run));
+    const where = over ? sides[at] && `run ${at} ${nameOfRun(sides[at].run)}` : place && placeName(place);
+    return where ? [where, about.name, ...words(at).map((value, n) => `${names[n]} ${value}`)].join("   ") : "";
   };
   // The cursor of one chart is that of all; the one under the pointer announces.
   const point = useRef<(chart: uPlot) => void>(() => {});
@@ -253,20 +322,25 @@ function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number 
     legend: { show: false },
     scales: { x: { time: false }, y: { range: (_, low, high) => reach(low, high) } },
     axes: [
-      { ...labelledAxis(style, by === "layer" ? "Head" : "Layer"), size: 20, gap: 2, incrs: [1, 2, 4, 5, 10, 20, 50] },
+      {
+        ...labelledAxis(style, over ? "Run" : by === "layer" ? "Head" : "Layer"),
+        size: 20,
+        gap: 2,
+        incrs: [1, 2, 4, 5, 10, 20, 50],
+      },
       { ...style.axis, grid: style.grid, size: 46, space: 28, values: (_, ticks) => ticks.map((v) => tickOf(name, v)) },
     ],
     series: [{}, ...lines.map((line) => seriesOf(line, style, by === "heads"))],
     hooks: { setCursor: [(chart) => point.current(chart)] },
   });
   const onKeyDown = (e: KeyboardEvent): void => {
-    const last = places.length - 1;
+    const last = xs.length - 1;
     const to = { ArrowLeft: cursor.current - 1, ArrowRight: cursor.current + 1, Home: 0, End: last }[e.key];
-    const place = to === undefined ? undefined : places[Math.min(last, Math.max(0, to))];
-    if (!place) return;
+    if (to === undefined) return;
+    const at = Math.min(last, Math.max(0, to));
     e.preventDefault();
-    for (const chart of chartsOf(GROUP)) chart.setCursor({ left: chart.valToPos(place.x, "x"), top: 1 });
-    app.announce(describe(places.indexOf(place)), true);
+    for (const chart of chartsOf(GROUP)) chart.setCursor({ left: chart.valToPos(xs[at] ?? 0, "x"), top: 1 });
+    app.announce(describe(at), true);
   };
   return (
     <figure class="plot">
@@ -281,7 +355,7 @@ function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number 
           {about.name}
         </button>
         <span class="at" aria-hidden="true">
-          {index !== null && words(index).join(" · ")}
+          {index !== null && words(index).slice(0, 4).join(" · ")}
         </span>
       </figcaption>
       <Chart
@@ -296,22 +370,31 @@ function Plot(props: { name: RunFigure; shown: Shown; cursor: { current: number 
   );
 }
 
+const differenceName = (count: number): string => (count > 2 ? "Last − first" : "First − second");
+
 function FigureTable({ shown }: { shown: Shown }) {
   const app = useApp();
   const { figure, rank } = app.state;
   const about = RUN_FIGURES[figure];
   const places = about.head ? shown.places : shown.places.filter(({ head }) => head === null);
   const names = shown.sides.map(({ run }) => nameOfRun(run));
-  const [a = "", b] = names[0] === names[1] ? ["First", "Second"] : names;
+  const alike = new Set(names).size < names.length;
   const columns: Column<Row>[] = [
     { key: "place", name: "Place", words: true, cell: ({ place }) => placeName(place) },
-    { key: "first", name: a, number: true, cell: ({ first }) => about.write(first) },
+    ...names.map((name, n) => ({
+      key: columnOfRun(n),
+      name: alike ? `${n + 1}. ${name}` : name,
+      number: true,
+      cell: ({ values }: Row) => about.write(values[n] ?? null),
+    })),
   ];
-  if (b !== undefined)
-    columns.push(
-      { key: "second", name: b, number: true, cell: ({ second }) => about.write(second) },
-      { key: "difference", name: "First − second", number: true, cell: (row) => signed(row.difference, about.write) },
-    );
+  if (names.length > 1)
+    columns.push({
+      key: "difference",
+      name: differenceName(names.length),
+      number: true,
+      cell: (row) => signed(row.difference, about.write),
+    });
   return (
     <div class="run-table">
       <Select
@@ -339,11 +422,11 @@ function runsExport(app: App, shown: Shown): Exportable | null {
   const [first] = sides;
   if (!first) return null;
   const rows = (): (string | number)[][] => [
-    ["figure", "threshold", "layer", "head", "first", "second", "difference"],
+    ["figure", "threshold", "layer", "head", ...sides.map((_, n) => columnOfRun(n)), "difference"],
     ...RUN_FIGURE_NAMES.flatMap((name) =>
-      rowsIn(shown, name, places).map(({ place, first: a, second: b, difference }) => [
+      rowsIn(shown, name, places).map(({ place, values, difference }) => [
         ...[name, level, place.layer, place.head ?? ""],
-        ...[a, b, difference].map((value) => value ?? ""),
+        ...[...values, difference].map((value) => value ?? ""),
       ]),
     ),
   ];

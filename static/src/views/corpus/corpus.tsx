@@ -1,4 +1,4 @@
-// Corpus runs: start one, watch it, open its report, and show two side by side.
+// Corpus runs: start one, watch it, open its report, and show several side by side.
 import { useMemo } from "preact/hooks";
 import type { Problem } from "../../app/api";
 import { embedded } from "../../app/embed";
@@ -10,7 +10,7 @@ import { RunCompare, type Side } from "./compare";
 import { RunForm } from "./form";
 import { progressOf, RunList } from "./list";
 import { nameOfRun } from "./names";
-import { Runs } from "./runs";
+import { Runs, RUNS_MOST } from "./runs";
 import { Typical } from "./typical";
 
 const NONE = "-"; // in place of a second run
@@ -91,13 +91,15 @@ const NothingYet = () => (
       Drop a file of texts, one a line, plain or NDJSON, and start the run. It counts the paper’s statistics over all of
       them and ends with a report of its figures.
     </p>
-    <p class="muted">Two finished runs, of two models or of two kinds of text, can be shown side by side here.</p>
+    <p class="muted">Finished runs, of checkpoints, models or kinds of text, can be shown side by side here.</p>
   </Notice>
 );
 
 function MissingRuns({ done }: { done: readonly Run[] }) {
-  const { run, run2 } = useApp().state;
-  const missing = [run, run2].filter((id) => id && id !== NONE && !done.some((known) => known.id === id));
+  const { run, run2, runs } = useApp().state;
+  const missing = [run, run2, ...runs.split(".")].filter(
+    (id) => id && id !== NONE && !done.some((known) => known.id === id),
+  );
   if (!missing.length) return null;
   return (
     <div class="notice" role="status">
@@ -118,14 +120,16 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
   if (!state.run && first) app.commit({ run: first.id });
   if (!state.run2 && second) app.commit({ run2: second.id });
   const options = done.map((run) => [run.id, runs.title(run)] as const);
-  const loaded = [first, second]
-    .filter((run) => run !== undefined)
-    .map((run) => ({ run: { ...run, name: runs.title(run) }, ...runs.report(run.id) }));
+  const two = [first, second].filter((run) => run !== undefined);
+  const ids = state.runs.split(".");
+  const more = done.filter((run) => ids.includes(run.id) && !two.includes(run)).slice(0, RUNS_MOST - 2);
+  const chosen = more.length ? done.filter((run) => two.includes(run) || more.includes(run)).reverse() : two;
+  const loaded = chosen.map((run) => ({ run: { ...run, name: runs.title(run) }, ...runs.report(run.id) }));
   const failed = loaded.find(({ problem }) => problem);
   const sides = loaded.flatMap(({ run, report }): Side[] => (report ? [{ run, report }] : []));
   const ready = sides.length === loaded.length;
   return (
-    <section class="comparison" aria-label="Two runs side by side">
+    <section class="comparison" aria-label="Runs side by side">
       <h2>Side by side</h2>
       <div class="toolbar">
         <Select
@@ -141,6 +145,14 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
           onChange={(run2) => app.set({ run2 }, true)}
         />
       </div>
+      {second && done.length > 2 && (
+        <MoreRuns
+          runs={done.filter((run) => !two.includes(run))}
+          chosen={more}
+          titleOf={(run) => runs.title(run)}
+          onChange={(chosen) => app.set({ runs: chosen.map(({ id }) => id).join(".") }, true)}
+        />
+      )}
       {failed?.problem && (
         <p class="error" role="alert">
           {nameOfRun(failed.run)}: {failed.problem.detail || failed.problem.title}
@@ -154,5 +166,41 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
       {ready && sides[0] && <Typical {...sides[0]} />}
       {ready && <RunCompare sides={sides} />}
     </section>
+  );
+}
+
+function MoreRuns(props: {
+  runs: readonly Run[];
+  chosen: readonly Run[];
+  titleOf: (run: Run) => string;
+  onChange: (chosen: Run[]) => void;
+}) {
+  const { runs, chosen, titleOf, onChange } = props;
+  const full = chosen.length >= RUNS_MOST - 2;
+  return (
+    <details class="more-runs">
+      <summary>{chosen.length ? `More runs: ${chosen.length}` : "More runs"}</summary>
+      <p class="muted">
+        {`Up to ${RUNS_MOST} runs, with the first and second one, in the order in which they were started.`}
+      </p>
+      <ul>
+        {runs.map((run) => {
+          const on = chosen.includes(run);
+          return (
+            <li key={run.id}>
+              <label>
+                <input
+                  type="checkbox"
+                  checked={on}
+                  disabled={full && !on}
+                  onChange={() => onChange(on ? chosen.filter((one) => one !== run) : [...chosen, run])}
+                />
+                {titleOf(run)}
+              </label>
+            </li>
+          );
+        })}
+      </ul>
+    </details>
   );
 }

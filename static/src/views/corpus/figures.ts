@@ -1,4 +1,4 @@
-// The key figures of a run's report, and of two reports side by side: by layer, by head, or by one layer's heads.
+// The key figures of reports side by side: by layer, by head, by one layer's heads, or over the runs.
 import type { Head, Layer, Report } from "../../../report/data";
 import { format, percent } from "../../maps/scale";
 
@@ -136,8 +136,12 @@ export const tickOf = (figure: RunFigure, v: number): string =>
   RUN_FIGURES[figure].share ? `${+(v * 100).toPrecision(3)} %` : String(+v.toPrecision(3));
 export const RUN_FIGURE_NAMES = Object.keys(FIGURES) as RunFigure[];
 
-export const BYS = ["layers", "heads", "layer"] as const; // layers, every head, the heads of one layer
+// Layers, every head, the heads of one layer; layers over the runs, and one layer's heads over the runs.
+export const BYS = ["layers", "heads", "layer", "runs", "runheads"] as const;
 export type By = (typeof BYS)[number];
+export const isOverRuns = (by: By): boolean => by === "runs" || by === "runheads";
+export const isOfHeads = (by: By): boolean => by !== "layers" && by !== "runs";
+export const isOfOneLayer = (by: By): boolean => by === "layer" || by === "runheads";
 
 // One place in a model; x is where a chart shows it. head: null for a whole layer.
 export interface Place {
@@ -146,7 +150,7 @@ export interface Place {
   x: number;
 }
 
-// Thresholds both runs counted at.
+// Thresholds all runs counted at.
 export const commonThresholds = (reports: readonly Report[]): number[] =>
   (reports[0]?.thresholds ?? []).filter((tau) => reports.every((r) => r.thresholds.includes(tau)));
 
@@ -155,8 +159,8 @@ export function placesOf(reports: readonly Report[], by: By, layer: number): Pla
   const layers = [...new Set(reports.flatMap((r) => r.layers))].sort((a, b) => a - b);
   const heads = Math.max(0, ...reports.map((r) => r.heads));
   const every = Array.from({ length: heads }, (_, k) => k);
-  if (by === "layers") return layers.map((at) => ({ layer: at, head: null, x: at }));
-  if (by === "layer") return every.map((head) => ({ layer, head, x: head }));
+  if (!isOfHeads(by)) return layers.map((at) => ({ layer: at, head: null, x: at }));
+  if (isOfOneLayer(by)) return every.map((head) => ({ layer, head, x: head }));
   return layers.flatMap((at) => every.map((head) => ({ layer: at, head, x: at + head / heads })));
 }
 
@@ -171,27 +175,33 @@ export function valueAt(report: Report, figure: RunFigure, tau: number, { layer,
 
 export interface Row {
   place: Place;
-  first: number | null;
-  second: number | null;
-  difference: number | null; // first - second
+  values: (number | null)[]; // of each run
+  difference: number | null; // of two runs the first - the second, of more the last - the first
+}
+
+function differenceOf(values: readonly (number | null)[]): number | null {
+  const [from, to] = values.length > 2 ? [values.at(-1), values[0]] : values;
+  return typeof from === "number" && typeof to === "number" ? from - to : null;
 }
 
 export function rowsOf(reports: readonly Report[], figure: RunFigure, tau: number, places: readonly Place[]): Row[] {
   return places.map((place) => {
-    const [first = null, second = null] = reports.map((r) => valueAt(r, figure, tau, place));
-    return { place, first, second, difference: first === null || second === null ? null : first - second };
+    const values = reports.map((r) => valueAt(r, figure, tau, place));
+    return { place, values, difference: differenceOf(values) };
   });
 }
 
-export type Rank = "place" | "first" | "second" | "difference";
+// The key of a run's column: "first", "second", "run3".
+export const columnOfRun = (n: number): string => ["first", "second"][n] ?? `run${n + 1}`;
 
 // rank: a column, with "-" before it from the largest down; differences by their size. Missing values come last.
 export function rankRows(rows: readonly Row[], rank: string): Row[] {
   const down = rank.startsWith("-");
-  const column = rank.replace("-", "") as Rank;
-  const key = (row: Row): number | null => {
-    if (column === "difference") return row.difference === null ? null : Math.abs(row.difference);
-    return column === "first" || column === "second" ? row[column] : row.place.x;
+  const column = rank.replace("-", "");
+  const key = ({ place, values, difference }: Row): number | null => {
+    if (column === "difference") return difference === null ? null : Math.abs(difference);
+    const run = values.findIndex((_, n) => columnOfRun(n) === column);
+    return run < 0 ? place.x : (values[run] ?? null);
   };
   return [...rows].sort((a, b) => {
     const [p, q] = [key(a), key(b)];

@@ -5,7 +5,7 @@ import { embedded } from "../../app/embed";
 import { token } from "../../app/token";
 import { save } from "../../saving/files";
 import { PrecisionBadge } from "../../ui/precision";
-import { cancelRun, deleteRun, fetchReport, isActive, reportAddress, type Run } from "./api";
+import { cancelRun, deleteRun, fetchFile, isActive, reportAddress, type Run } from "./api";
 import { dateOfRun, nameOfRun } from "./names";
 
 const STATES: Record<Run["state"], string> = {
@@ -50,7 +50,8 @@ function badLines({ bad_lines: bad = [], bad_lines_total: total = bad.length }: 
   return `Left out ${count(total, "line")}${some && `: ${some}`}${some && total > BAD_SHOWN ? ", …" : ""}`;
 }
 
-const messageOf = (error: unknown): string => (error instanceof Problem ? error.detail || error.title : String(error));
+export const messageOf = (error: unknown): string =>
+  error instanceof Problem ? error.detail || error.title : String(error);
 
 export function RunList(props: {
   runs: readonly Run[];
@@ -128,29 +129,39 @@ const Progress = ({ run, label }: { run: Run; label: string }) =>
     <progress key="unknown" aria-label={label} />
   );
 
+export type Attempt = (act: () => Promise<void>) => void;
+
 const FORMATS = [
   ["html", "Open the report"],
   ["json", "JSON"],
   ["npz", "npz"],
 ] as const;
 
-// A link cannot carry a token: then the report is fetched and saved.
-function ReportLinks({ run, attempt }: { run: Run; attempt: (act: () => Promise<void>) => void }) {
-  const name = nameOfRun(run);
-  return FORMATS.map(([format, text]) => {
-    const file = `${name}.${format}`;
-    const fetchIt = async (): Promise<void> => save(await fetchReport(run.id, format), file);
-    if (token())
-      return (
-        <button key={format} type="button" class="link" onClick={() => attempt(fetchIt)}>
-          {text} (save)
-        </button>
-      );
-    const page = { target: "_blank", rel: "noopener" };
+const ReportLinks = ({ run, attempt }: { run: Run; attempt: Attempt }) =>
+  FORMATS.map(([format, text]) => (
+    <FileLink
+      key={format}
+      text={text}
+      file={`${nameOfRun(run)}.${format}`}
+      address={reportAddress(run.id, format)}
+      attempt={attempt}
+    />
+  ));
+
+// Pages are opened, other files saved. A link cannot carry a token: then the file is fetched and saved.
+export function FileLink(props: { text: string; file: string; address: string; attempt: Attempt }) {
+  const { text, file, address, attempt } = props;
+  const fetchIt = async (): Promise<void> => save(await fetchFile(address), file);
+  if (token())
     return (
-      <a key={format} href={reportAddress(run.id, format)} {...(format === "html" ? page : { download: file })}>
-        {text}
-      </a>
+      <button type="button" class="link" onClick={() => attempt(fetchIt)}>
+        {text} (save)
+      </button>
     );
-  });
+  const page = { target: "_blank", rel: "noopener" };
+  return (
+    <a href={address} {...(file.endsWith(".html") ? page : { download: file })}>
+      {text}
+    </a>
+  );
 }

@@ -4,7 +4,8 @@ import { Problem } from "../../app/api";
 import { dateOfRun, nameOfRun } from "./names";
 
 const AGAIN_MS = 3000; // the list is fetched this often while a run is active
-const REPORTS_MOST = 6;
+export const RUNS_MOST = 12; // side by side
+const REPORTS_MOST = RUNS_MOST + 4;
 
 interface Loaded {
   report: Report | null;

@@ -1,4 +1,4 @@
-// The corpus view's part of the state: two runs and what is shown of them.
+// The corpus view's part of the state: the runs compared and what is shown of them.
 import { flag, fraction, oneOf, text } from "../../app/fields";
 import { ONLY } from "../../heads/figures";
 import { BYS, RUN_FIGURE_NAMES } from "./figures";
@@ -24,6 +24,7 @@ export type TypicalBy = (typeof TYPICAL_BYS)[number];
 export const CORPUS_FIELDS = {
   run: text(), // default: the newest that is done
   run2: text(), // default: the one before; "-": none
+  runs: text(), // more runs, separated by dots
   level: fraction(0.3), // one of the runs' thresholds
   by: oneOf(BYS, "layers"),
   figure: oneOf(RUN_FIGURE_NAMES, "repeated_share"),
