@@ -6,36 +6,7 @@
 #include "api/field_values.h"
 #include "api/outputs.h"
 
-#include <math.h>
 #include <string.h>
-
-static const char *const kinds[] = {"zero", "scale", "mean", "patch"};
-static const hs_intervention_kind kind_of[] = {HS_INTERVENE_ZERO, HS_INTERVENE_SCALE, HS_INTERVENE_MEAN,
-                                               HS_INTERVENE_PATCH};
-#define N_KINDS (sizeof kinds / sizeof *kinds)
-
-static int read_kind(const json_t *value, hs__effects_of *ret, hs__problem *problem)
-{
-    const char *name = json_string_value(value);
-    for (size_t i = 0; name && i < N_KINDS; i++)
-        if (strcmp(kinds[i], name) == 0) {
-            ret->kind = kind_of[i];
-            return 0;
-        }
-    return hs__refuse(problem, 422, "/effects_of/kind",
-                      "the kind of effects_of must be \"zero\", \"scale\", \"mean\" or \"patch\"");
-}
-
-static int read_factor(const json_t *value, hs__effects_of *ret, hs__problem *problem)
-{
-    ret->factor = (float)json_number_value(value);
-    if (ret->kind == HS_INTERVENE_SCALE && !(json_is_number(value) && isfinite(ret->factor)))
-        return hs__refuse(problem, 422, "/effects_of/factor",
-                          "scale requires a factor: a number in the range of floats");
-    if (ret->kind != HS_INTERVENE_SCALE && value)
-        return hs__refuse(problem, 422, "/effects_of/factor", "only scale takes a factor");
-    return 0;
-}
 
 int hs__effects_of_read(const hs__served_model *model, const json_t *value, hs__analysis_request *analysis,
                         hs__problem *problem)
@@ -47,13 +18,15 @@ int hs__effects_of_read(const hs__served_model *model, const json_t *value, hs__
         (kind != NULL) + (factor != NULL) + (from != NULL) != (int)json_object_size(value))
         return hs__refuse_value(problem, "/effects_of", value,
                                 "an object of kind, factor and from, and nothing else");
+    const hs__patch_reading reading = {value, "/effects_of", model, analysis, problem};
     to->requested = true;
-    if (read_kind(kind, to, problem) || read_factor(factor, to, problem))
+    if (hs__kind_read(&reading, "zero|scale|mean|patch",
+                      "the kind of effects_of must be \"zero\", \"scale\", \"mean\" or \"patch\"", &to->kind,
+                      &to->factor))
         return problem->status;
     if (to->kind != HS_INTERVENE_PATCH)
         return from ? hs__refuse(problem, 422, "/effects_of/from", "only patch takes 'from'") : 0;
-    return hs__patch_source(&(hs__patch_reading){value, "/effects_of", model, analysis, problem},
-                            &to->source);
+    return hs__patch_source(&reading, &to->source);
 }
 
 static bool requests(const hs__analysis_request *analysis, const char *output)

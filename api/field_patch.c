@@ -1,8 +1,10 @@
-/* field_patch.c - reads what a patch takes, from where, and at which positions. */
+/* field_patch.c - reads how heads change, and what a patch takes, from where, and at which positions. */
 #include "api/field_patch.h"
 
+#include "api/field_texts.h"
 #include "api/field_values.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +16,32 @@ static const json_t *member(const hs__patch_reading *r, const char *name, char p
     return json_object_get(r->object, name);
 }
 
-static int refuse_memory(const hs__patch_reading *r)
-{
-    return hs__refuse(r->problem, 500, NULL, "no memory for a patch");
-}
-
-/* Refuses element i of a list. */
-static int refuse_element(const hs__patch_reading *r, const char *pointer, size_t i, const json_t *element,
-                          const char *must)
-{
-    char at[96];
-    snprintf(at, sizeof at, "%s/%zu", pointer, i);
-    return hs__refuse_value(r->problem, at, element, must);
-}
-
 bool hs__patch_is_hidden(const json_t *object)
 {
     const char *what = json_string_value(json_object_get(object, "what"));
     return what && strcmp(what, "hidden") == 0;
+}
+
+/* ---- kind and factor ---- */
+
+int hs__kind_read(const hs__patch_reading *r, const char *kinds, const char *must,
+                  hs_intervention_kind *ret_kind, float *ret_factor)
+{
+    static const char all[] = "zero|scale|mean|uniform|identity|patch"; /* as hs_intervention_kind */
+    char pointer[64];
+    const json_t *kind = member(r, "kind", pointer);
+    const char *name = json_string_value(kind);
+    if (!name || hs_choice_find(kinds ? kinds : all, name, json_string_length(kind)) < 0)
+        return hs__refuse(r->problem, 422, pointer, "%s", must);
+    *ret_kind = (hs_intervention_kind)hs_choice_find(all, name, json_string_length(kind));
+    const json_t *factor = member(r, "factor", pointer);
+    *ret_factor = (float)json_number_value(factor);
+    if (*ret_kind == HS_INTERVENE_SCALE && !(json_is_number(factor) && isfinite(*ret_factor)))
+        return hs__refuse(r->problem, 422, pointer,
+                          "scale requires a factor: a number in the range of floats");
+    if (*ret_kind != HS_INTERVENE_SCALE && factor)
+        return hs__refuse(r->problem, 422, pointer, "only scale takes a factor");
+    return 0;
 }
 
 /* ---- from ---- */
@@ -50,26 +60,12 @@ static int read_source_text(const hs__patch_reading *r, const char *name, hs_tex
 
 static int read_source_ids(const hs__patch_reading *r, hs__source *source)
 {
-    char pointer[64], must[96];
+    char pointer[64];
     const json_t *value = member(r, "input_ids", pointer);
     const hs_shape *shape = r->model->shape;
-    const size_t n = json_array_size(value);
-    if (!value)
-        return 0;
-    snprintf(must, sizeof must, "a list of 1 to %zu token ids", shape->n_positions);
-    if (n < 1 || n > shape->n_positions)
-        return hs__refuse_value(r->problem, pointer, value, must);
-    source->input_ids = malloc(n * sizeof *source->input_ids);
-    if (!source->input_ids)
-        return refuse_memory(r);
-    snprintf(must, sizeof must, "an integer from 0 to %zu", shape->vocab_size - 1);
-    for (; source->n_ids < n; source->n_ids++) {
-        const json_t *id = json_array_get(value, source->n_ids);
-        if (!hs__is_integer(id, 0, (double)shape->vocab_size - 1))
-            return refuse_element(r, pointer, source->n_ids, id, must);
-        source->input_ids[source->n_ids] = (int32_t)json_number_value(id);
-    }
-    return 0;
+    return value ? hs__ids_read(r->problem, pointer, value, shape->n_positions, shape->vocab_size,
+                                &source->input_ids, &source->n_ids)
+                 : 0;
 }
 
 static int read_source(const hs__patch_reading *r, hs__source *source)
@@ -113,33 +109,6 @@ int hs__patch_source(const hs__patch_reading *r, uint8_t *ret_source)
 
 /* ---- positions and states ---- */
 
-/* Reads integers from low to high as ascending unique numbers, counted from low. ret has high - low + 1
- * elements. */
-static int read_list(const hs__patch_reading *r, const char *pointer, const json_t *value, long low,
-                     long high, size_t *ret, size_t *ret_n)
-{
-    char must[64];
-    const size_t n = (size_t)(high - low + 1);
-    bool *chosen = calloc(n, sizeof *chosen);
-    if (!chosen)
-        return refuse_memory(r);
-    snprintf(must, sizeof must, "an integer from %ld to %ld", low, high);
-    int status = 0;
-    for (size_t i = 0; i < json_array_size(value) && !status; i++) {
-        const json_t *element = json_array_get(value, i);
-        if (hs__is_integer(element, (double)low, (double)high))
-            chosen[(size_t)((long)json_number_value(element) - low)] = true;
-        else
-            status = refuse_element(r, pointer, i, element, must);
-    }
-    *ret_n = 0;
-    for (size_t i = 0; i < n && !status; i++)
-        if (chosen[i])
-            ret[(*ret_n)++] = i;
-    free(chosen);
-    return status;
-}
-
 static int read_positions(const hs__patch_reading *r, hs_intervention *patch)
 {
     char pointer[64];
@@ -151,9 +120,9 @@ static int read_positions(const hs__patch_reading *r, hs_intervention *patch)
         return hs__refuse_value(r->problem, pointer, value, "\"all\" or a list of at least one position");
     size_t *positions = malloc(n * sizeof *positions);
     if (!positions)
-        return refuse_memory(r);
+        return hs__refuse(r->problem, 500, NULL, "no memory for a patch");
     patch->positions = positions;
-    return read_list(r, pointer, value, 0, (long)n - 1, positions, &patch->n_positions);
+    return hs__numbers_read(r->problem, pointer, value, 0, (long)n - 1, positions, &patch->n_positions);
 }
 
 /* Reads layers as numbers of states: -1, the embeddings, is state 0. */
@@ -169,7 +138,7 @@ static int read_states(const hs__patch_reading *r, uint16_t *ret_states, size_t 
                           "a patch of hidden states requires layers: a list of numbers from 0 to %zu, and -1 "
                           "for the embeddings",
                           r->model->shape->n_layers - 1);
-    if (read_list(r, pointer, value, -1, (long)r->model->shape->n_layers - 1, states, ret_n))
+    if (hs__numbers_read(r->problem, pointer, value, -1, (long)r->model->shape->n_layers - 1, states, ret_n))
         return r->problem->status;
     for (size_t i = 0; i < *ret_n; i++)
         ret_states[i] = (uint16_t)states[i];

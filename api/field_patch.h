@@ -1,9 +1,10 @@
-/* field_patch.h - reads the members of an intervention that only patches have: what, from and positions. */
+/* field_patch.h - reads how an object changes heads: kind and factor, and for patches what, from and
+ * positions. */
 #pragma once
 
 #include "api/analysis_request.h"
 
-/* One object that says what to patch. */
+/* One object that says how to change heads. */
 typedef struct hs__patch_reading {
     const json_t *object;
     const char *pointer; /* to the object */
@@ -11,6 +12,10 @@ typedef struct hs__patch_reading {
     hs__analysis_request *analysis;
     hs__problem *problem;
 } hs__patch_reading;
+
+/* Reads the members kind, one of "a|b" (NULL: of all), and factor. must is the refusal of another kind. */
+int hs__kind_read(const hs__patch_reading *r, const char *kinds, const char *must,
+                  hs_intervention_kind *ret_kind, float *ret_factor);
 
 /* Reads the member `from` and finds or adds its source. */
 int hs__patch_source(const hs__patch_reading *r, uint8_t *ret_source);

@@ -50,9 +50,7 @@ static int refuse(const reading *r, const char *must)
 
 static int refuse_element(const reading *r, size_t i, const char *must)
 {
-    char at[64];
-    snprintf(at, sizeof at, "%s/%zu", r->pointer, i);
-    return hs__refuse_value(r->problem, at, json_array_get(r->value, i), must);
+    return hs__refuse_element(r->problem, r->pointer, r->value, i, must);
 }
 
 /* Refuses the object at a pointer for a member that it must not have. */
@@ -176,37 +174,16 @@ static int read_words(const reading *r)
     return 0;
 }
 
-/* Refuses a list with an element that is no integer from 0 to last. */
-static int check_ids(const reading *r, size_t last)
-{
-    char must[64];
-    snprintf(must, sizeof must, "an integer from 0 to %zu", last);
-    for (size_t i = 0; i < json_array_size(r->value); i++)
-        if (!hs__is_integer(json_array_get(r->value, i), 0, (double)last))
-            return refuse_element(r, i, must);
-    return 0;
-}
-
 static int read_input_ids(const reading *r)
 {
     const hs_shape *shape = r->model->shape;
     const size_t n = json_array_size(r->value);
-    if (n < 1 || n > shape->n_positions) {
-        char must[96];
-        snprintf(must, sizeof must, "a list of 1 to %zu token ids", shape->n_positions);
-        return json_is_array(r->value) ? hs__refuse(r->problem, 422, r->pointer,
-                                                    "input_ids has %zu elements; it must be %s", n, must)
-                                       : refuse(r, must);
-    }
-    if (check_ids(r, shape->vocab_size - 1))
-        return r->problem->status;
-    r->analysis->input_ids = malloc(n * sizeof *r->analysis->input_ids);
-    if (!r->analysis->input_ids)
-        return refuse_memory(r);
-    for (size_t i = 0; i < n; i++)
-        r->analysis->input_ids[i] = (int32_t)json_number_value(json_array_get(r->value, i));
-    r->analysis->n_ids = n;
-    return 0;
+    if (json_is_array(r->value) && (n < 1 || n > shape->n_positions))
+        return hs__refuse(r->problem, 422, r->pointer,
+                          "input_ids has %zu elements; it must be a list of 1 to %zu token ids", n,
+                          shape->n_positions);
+    return hs__ids_read(r->problem, r->pointer, r->value, shape->n_positions, shape->vocab_size,
+                        &r->analysis->input_ids, &r->analysis->n_ids);
 }
 
 /* Models without token types accept types 0 and 1 too: a sentence ends where the type changes. */
@@ -216,13 +193,15 @@ static int read_token_type_ids(const reading *r)
     if (!json_is_array(r->value) || json_array_size(r->value) != n)
         return hs__refuse(r->problem, 422, r->pointer,
                           "token_type_ids must be a list of %zu integers, one for each of input_ids", n);
-    if (check_ids(r, n_types == 1 ? 0 : 1))
-        return r->problem->status;
-    r->analysis->token_type_ids = malloc(n);
-    if (!r->analysis->token_type_ids)
+    uint8_t *types = r->analysis->token_type_ids = malloc(n);
+    if (!types)
         return refuse_memory(r);
-    for (size_t i = 0; i < n; i++)
-        r->analysis->token_type_ids[i] = (uint8_t)json_number_value(json_array_get(r->value, i));
+    for (size_t i = 0; i < n; i++) {
+        const json_t *type = json_array_get(r->value, i);
+        if (!hs__is_integer(type, 0, n_types == 1 ? 0 : 1))
+            return refuse_element(r, i, n_types == 1 ? "an integer from 0 to 0" : "an integer from 0 to 1");
+        types[i] = (uint8_t)json_number_value(type);
+    }
     return 0;
 }
 
@@ -342,18 +321,10 @@ static int read_positions(const reading *r)
         return refuse(r, "\"all\" or a list of positions: this model is causal and predicts the next token");
     if (choice >= 0)
         return 0;
-    if (check_ids(r, last))
-        return r->problem->status;
-    bool *chosen = calloc(last + 1, sizeof *chosen);
     analysis->positions = malloc((last + 1) * sizeof *analysis->positions);
-    for (size_t i = 0; chosen && i < n; i++)
-        chosen[(size_t)json_number_value(json_array_get(r->value, i))] = true;
-    for (size_t i = 0; chosen && analysis->positions && i <= last; i++)
-        if (chosen[i])
-            analysis->positions[analysis->n_positions++] = i;
-    const bool read = chosen && analysis->positions;
-    free(chosen);
-    return read ? 0 : refuse_memory(r);
+    return analysis->positions ? hs__numbers_read(r->problem, r->pointer, r->value, 0, (long)last,
+                                                  analysis->positions, &analysis->n_positions)
+                               : refuse_memory(r);
 }
 
 /* ---- members of an object ---- */
@@ -609,27 +580,6 @@ static int read_which(const reading *r, size_t i, const char *name, size_t n, ui
     return read_numbers(&m, what, n, ret_numbers, ret_n);
 }
 
-static int read_kind(const reading *r, size_t i, hs_intervention *ret)
-{
-    static const char kinds[] = "zero|scale|mean|uniform|identity|patch"; /* as hs_intervention_kind */
-    char pointer[64], factor_pointer[64];
-    const reading m = member_reading(r, i, "kind", pointer);
-    const reading factor = member_reading(r, i, "factor", factor_pointer);
-    const int kind = m.value ? find_choice(m.value, kinds) : -1;
-    if (kind < 0)
-        return hs__refuse(r->problem, 422, pointer,
-                          "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\", "
-                          "\"identity\" or \"patch\"");
-    ret->kind = (hs_intervention_kind)kind;
-    ret->factor = (float)json_number_value(factor.value);
-    if (ret->kind == HS_INTERVENE_SCALE && !(json_is_number(factor.value) && isfinite(ret->factor)))
-        return hs__refuse(r->problem, 422, factor_pointer,
-                          "scale requires a factor: a number in the range of floats");
-    if (ret->kind != HS_INTERVENE_SCALE && factor.value)
-        return hs__refuse(r->problem, 422, factor_pointer, "only scale takes a factor");
-    return 0;
-}
-
 static int read_intervention(const reading *r, size_t i)
 {
     hs__analysis_request *analysis = r->analysis;
@@ -648,12 +598,16 @@ static int read_intervention(const reading *r, size_t i)
         if (hs_choice_find("layers|heads|kind|factor|what|from|positions", name, strlen(name)) < 0)
             return refuse_member(r, pointer, name, "layers, heads, kind, factor, what, from, positions");
     }
+    const hs__patch_reading change = {object, pointer, r->model, analysis, r->problem};
     const bool hidden = hs__patch_is_hidden(object);
     if (!hidden && read_which(r, i, "layers", r->model->shape->n_layers, layers, &intervention->n_layers))
         return r->problem->status;
     if (read_which(r, i, "heads", r->model->shape->n_heads, heads, &intervention->n_heads) ||
-        read_kind(r, i, intervention) ||
-        hs__patch_read(&(hs__patch_reading){object, pointer, r->model, analysis, r->problem}, i))
+        hs__kind_read(&change, NULL,
+                      "the kind of an intervention must be \"zero\", \"scale\", \"mean\", \"uniform\", "
+                      "\"identity\" or \"patch\"",
+                      &intervention->kind, &intervention->factor) ||
+        hs__patch_read(&change, i))
         return r->problem->status;
     intervention->layers = layers;
     intervention->heads = heads;
