@@ -10,6 +10,7 @@ import type { Head } from "../maps/analysis";
 import { headOf, roughHeadOf } from "../maps/axis";
 import type { Theme } from "../maps/colour";
 import type { Exportable } from "../saving/export";
+import { StoryKeeper } from "../story/story";
 import { Address } from "./address";
 import type { Answer, JsonAnswer } from "./answer";
 import type { HeadScore } from "../../../build/openapi";
@@ -30,6 +31,7 @@ export class App {
   readonly jsonCache: Cache<JsonAnswer>;
   readonly deriver: Deriver;
   readonly attentionMaps: AttentionMaps;
+  readonly story: StoryKeeper;
   private readonly known: KnownHeads;
   announcer: (text: string, aloud: boolean) => void = () => {};
   exportable: () => Exportable | null = () => null; // of the view on screen
@@ -47,6 +49,7 @@ export class App {
     this.jsonCache = new Cache(readJson, this.draw);
     this.deriver = new Deriver(this.draw);
     this.attentionMaps = new AttentionMaps(this.cache, this.deriver);
+    this.story = new StoryKeeper(this.draw);
     this.known = new KnownHeads(this.cache, this.deriver, this.draw);
   }
 

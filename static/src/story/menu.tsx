@@ -2,20 +2,22 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
-import { parseState } from "../app/state";
+import { formatState, parseState } from "../app/state";
 import { titleOf } from "../heads/selection";
 import { save } from "../saving/files";
 import { useApp } from "../ui/context";
 import { capital } from "../ui/status";
 import { pageOf, storyIn } from "./page";
 import { Presentation } from "./present";
-import { StoryKeeper, type Step } from "./story";
+import { notesOn, type Note, type Step } from "./story";
 
-// The place that a note is about, in words: the view, its head and its cell.
+const counted = (n: number, one: string): string => `${n} ${one}${n === 1 ? "" : "s"}`;
+
+// The place that a step is about, in words: the view, its head and its cell.
 function placeOf(app: App): string {
   const { state } = app;
   const { answer } = app.overview();
-  const head = ["head", "text", "pairs"].includes(state.view) && answer ? titleOf(app.selection(answer)) : "";
+  const head = OF_ONE_HEAD.includes(state.view) && answer ? titleOf(app.selection(answer)) : "";
   const tokens = answer?.encoding.tokens ?? [];
   const [i, j] = state.pin;
   const cell =
@@ -28,21 +30,28 @@ function placeOf(app: App): string {
 async function stepOf(app: App, caption: string): Promise<Step> {
   const seen = app.state.view === "corpus" ? null : app.exportable();
   const picture = seen ? await (await import("../saving/export")).svgOf(seen).text() : "";
-  return { view: new URL(app.address.href()).hash.slice(1), title: placeOf(app), caption, picture };
+  // With the head by its number, so that its notes are found.
+  const { answer } = app.overview();
+  const chosen = answer && app.state.view !== "corpus" ? app.selection(answer) : {};
+  return { view: formatState({ ...app.state, ...chosen }), title: placeOf(app), caption, picture };
+}
+
+const OF_ONE_HEAD: readonly string[] = ["head", "text", "pairs"];
+
+// The notes on the head that a step shows.
+function notesOf(app: App, { view }: Step): Note[] {
+  const { state } = parseState(view);
+  const model = app.modelName(state.model);
+  return OF_ONE_HEAD.includes(state.view) ? notesOn(app.story.story, { ...state, model }) : [];
 }
 
 export function StoryMenu() {
   const app = useApp();
   const menu = useRef<HTMLDetailsElement>(null);
-  const [story] = useState(() => new StoryKeeper());
-  const [, draw] = useState(0);
+  const { story } = app;
   const [caption, setCaption] = useState("");
   const [presented, setPresented] = useState(-1);
   const [note, setNote] = useState("");
-  const changed = (words: string): void => {
-    setNote(words);
-    draw((n) => n + 1);
-  };
   const close = (): void => {
     if (menu.current) menu.current.open = false;
   };
@@ -50,13 +59,18 @@ export function StoryMenu() {
   const add = async (): Promise<void> => {
     story.add(await stepOf(app, caption));
     setCaption("");
-    changed(`Added step ${story.steps.length}`);
+    setNote(`Added step ${story.story.steps.length}`);
   };
   const load = async (file: File | undefined): Promise<void> => {
     if (!file) return;
-    const steps = storyIn(await file.text());
-    if (steps.length) story.set(steps);
-    changed(steps.length ? `Opened ${steps.length} steps` : "This file holds no story");
+    const opened = storyIn(await file.text());
+    const some = opened.steps.length + opened.notes.length > 0;
+    if (some) story.set(opened);
+    setNote(
+      some
+        ? `Opened ${counted(opened.steps.length, "step")} and ${counted(opened.notes.length, "note")}`
+        : "This file holds no story",
+    );
   };
   const onKeyDown = (e: KeyboardEvent): void => {
     if (e.key !== "Escape" || presented >= 0) return;
@@ -71,7 +85,8 @@ export function StoryMenu() {
     document.addEventListener("pointerdown", closeOutside);
     return () => document.removeEventListener("pointerdown", closeOutside);
   }, []);
-  const { steps } = story;
+  const { steps, notes } = story.story;
+  const empty = steps.length + notes.length === 0;
   return (
     <>
       <details class="story-menu" ref={menu} onKeyDown={onKeyDown}>
@@ -85,7 +100,7 @@ export function StoryMenu() {
             <button type="button" class="primary" onClick={() => void add()}>
               Add this view
             </button>
-            <button type="button" disabled={!story.canUndo} onClick={() => (story.undo(), changed("Undone"))}>
+            <button type="button" disabled={!story.canUndo} onClick={() => (story.undo(), setNote("Undone"))}>
               Undo
             </button>
           </div>
@@ -96,13 +111,13 @@ export function StoryMenu() {
                   type="text"
                   aria-label={`Title of step ${n + 1}`}
                   value={step.title}
-                  onChange={(e) => (story.edit(n, { title: e.currentTarget.value }), changed(""))}
+                  onChange={(e) => story.edit(n, { title: e.currentTarget.value })}
                 />
                 <textarea
                   rows={2}
                   aria-label={`Caption of step ${n + 1}`}
                   value={step.caption}
-                  onChange={(e) => (story.edit(n, { caption: e.currentTarget.value }), changed(""))}
+                  onChange={(e) => story.edit(n, { caption: e.currentTarget.value })}
                 />
                 <div class="row">
                   <button
@@ -116,7 +131,7 @@ export function StoryMenu() {
                   <button
                     type="button"
                     disabled={!n}
-                    onClick={() => (story.swap(n - 1), changed(""))}
+                    onClick={() => story.swap(n - 1)}
                     aria-label={`Move step ${n + 1} up`}
                   >
                     ↑
@@ -124,14 +139,14 @@ export function StoryMenu() {
                   <button
                     type="button"
                     disabled={n + 1 === steps.length}
-                    onClick={() => (story.swap(n), changed(""))}
+                    onClick={() => story.swap(n)}
                     aria-label={`Move step ${n + 1} down`}
                   >
                     ↓
                   </button>
                   <button
                     type="button"
-                    onClick={() => (story.remove(n), changed(`Removed step ${n + 1}`))}
+                    onClick={() => (story.remove(n), setNote(`Removed step ${n + 1}`))}
                     aria-label={`Remove step ${n + 1}`}
                   >
                     ×
@@ -146,10 +161,21 @@ export function StoryMenu() {
             </button>
             <button
               type="button"
-              disabled={!steps.length}
+              disabled={empty}
               onClick={() => {
-                save(new Blob([pageOf(steps)], { type: "text/html;charset=utf-8" }), "headscope-story.html");
-                changed("Saved headscope-story.html");
+                save(
+                  new Blob(
+                    [
+                      pageOf(
+                        story.story,
+                        steps.map((step) => notesOf(app, step)),
+                      ),
+                    ],
+                    { type: "text/html;charset=utf-8" },
+                  ),
+                  "headscope-story.html",
+                );
+                setNote("Saved headscope-story.html");
               }}
             >
               Save as HTML
@@ -166,12 +192,16 @@ export function StoryMenu() {
               <span>Open…</span>
             </label>
           </div>
+          {notes.length > 0 && (
+            <p class="muted">{`Saved with the story: ${counted(notes.length, "note")} on heads and cells.`}</p>
+          )}
           <p role="status">{note}</p>
         </div>
       </details>
       {presented >= 0 && (
         <Presentation
           story={steps}
+          notes={steps[presented] ? notesOf(app, steps[presented]) : []}
           at={presented}
           onMove={setPresented}
           onOpen={() => {

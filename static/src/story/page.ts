@@ -1,7 +1,7 @@
 // A story as one HTML file that works offline. It holds the slides, a script for the arrow keys, and the story itself,
 // which the viewer can open again.
 import { escapeBidi } from "../app/bidi";
-import { parseStory, type Step, type Story } from "./story";
+import { parseStory, type Note, type Step, type Story } from "./story";
 
 const escapeHtml = (text: string): string =>
   escapeBidi(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
@@ -19,6 +19,7 @@ section { display: grid; grid-template-rows: auto 1fr auto; gap: 2vh; box-sizing
 h1 { margin: 0; font-size: clamp(26px, 4vw, 48px); line-height: 1.15; }
 img { width: 100%; height: 100%; min-height: 0; object-fit: contain; background: #fff; border-radius: 8px; }
 p { margin: 0; font-size: clamp(19px, 2.2vw, 30px); white-space: pre-wrap; }
+ul { margin: 1vh 0 0; padding-left: 1.2em; font-size: clamp(16px, 1.6vw, 22px); }
 footer { position: fixed; right: 2vw; bottom: 1.5vh; font-size: 15px; color: var(--muted); }
 `;
 
@@ -40,24 +41,36 @@ addEventListener("click", (e) => show(at + (e.clientX < innerWidth / 4 ? -1 : 1)
 show(at);
 `;
 
-const slide = ({ title, caption, picture }: Step): string =>
+const listOf = (notes: readonly Note[]): string =>
+  notes.length
+    ? `<ul>${notes.map(({ about, words }) => `<li><b>${escapeHtml(about)}:</b> ${escapeHtml(words)}</li>`).join("")}</ul>`
+    : "";
+
+const slide = ({ title, caption, picture }: Step, notes: readonly Note[]): string =>
   `<section><h1>${escapeHtml(title)}</h1>` +
   (picture ? `<img src="${pictureAddress(picture)}" alt="${escapeHtml(title)}">` : "<div></div>") +
-  `<p>${escapeHtml(caption)}</p></section>`;
+  `<div><p>${escapeHtml(caption)}</p>${listOf(notes)}</div></section>`;
 
 const OPENING = '<script type="application/json" id="story">';
 const CLOSING = "</script>";
 
-export const pageOf = (story: Story): string =>
-  `<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
-  `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'">` +
-  `<title>${escapeHtml(story[0]?.title ?? "headscope")}</title><style>${STYLE}</style></head><body>\n` +
-  `${story.map(slide).join("\n")}\n<footer></footer>\n` +
-  `${OPENING}${JSON.stringify(story).replaceAll("<", "\\u003c")}${CLOSING}\n<script>${SCRIPT}${CLOSING}\n</body></html>\n`;
+// `shown`: the notes of each step. The others come last.
+export function pageOf(story: Story, shown: readonly (readonly Note[])[]): string {
+  const others = story.notes.filter((note) => !shown.some((notes) => notes.includes(note)));
+  const slides = story.steps.map((step, n) => slide(step, shown[n] ?? []));
+  if (others.length) slides.push(`<section><h1>Notes</h1><div>${listOf(others)}</div></section>`);
+  return (
+    `<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
+    `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'">` +
+    `<title>${escapeHtml(story.steps[0]?.title ?? "headscope")}</title><style>${STYLE}</style></head><body>\n` +
+    `${slides.join("\n")}\n<footer></footer>\n` +
+    `${OPENING}${JSON.stringify(story).replaceAll("<", "\\u003c")}${CLOSING}\n<script>${SCRIPT}${CLOSING}\n</body></html>\n`
+  );
+}
 
-// The story in a saved file; [] if there is none.
-export function storyIn(page: string): Step[] {
+// The story in a saved file; an empty one if there is none.
+export function storyIn(page: string): Story {
   const from = page.indexOf(OPENING);
   const to = page.indexOf(CLOSING, from);
-  return from < 0 || to < 0 ? [] : parseStory(page.slice(from + OPENING.length, to));
+  return parseStory(from < 0 || to < 0 ? "" : page.slice(from + OPENING.length, to));
 }

@@ -2,16 +2,17 @@
 import { useEffect, useRef } from "preact/hooks";
 import { escapeBidi } from "../app/bidi";
 import { pictureAddress } from "./page";
-import type { Story } from "./story";
+import type { Note, Step } from "./story";
 
 export function Presentation(props: {
-  story: Story;
+  story: readonly Step[];
+  notes: readonly Note[]; // of the step
   at: number;
   onMove: (at: number) => void;
   onOpen: () => void; // the view itself
   onEnd: () => void;
 }) {
-  const { story, at, onMove, onOpen, onEnd } = props;
+  const { story, notes, at, onMove, onOpen, onEnd } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const element = dialog.current;
@@ -40,7 +41,18 @@ export function Presentation(props: {
       ) : (
         <p class="muted">This step has no picture. Open its view.</p>
       )}
-      <p class="caption">{escapeBidi(step.caption)}</p>
+      <div>
+        <p class="caption">{escapeBidi(step.caption)}</p>
+        {notes.length > 0 && (
+          <ul>
+            {notes.map(({ about, words }, n) => (
+              <li key={n}>
+                <b>{escapeBidi(about)}:</b> {escapeBidi(words)}
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
       <div class="ways-on">
         <button type="button" disabled={at === 0} onClick={() => go(-1)}>
           ← Back

@@ -1,5 +1,5 @@
-// A story: views in an order, each with a title, a caption and the picture of the moment when it was added. It is kept in
-// this browser, and leaves it only in the file that is saved.
+// A story: views in an order, each with a title, a caption and the picture of the moment when it was added, and notes on
+// heads and cells. It is kept in this browser, and leaves it only in the file that is saved.
 import { keep, kept } from "../app/storage";
 
 export interface Step {
@@ -9,15 +9,42 @@ export interface Step {
   picture: string; // SVG; "" if the view has none
 }
 
-export type Story = readonly Step[];
+// The head of a model, and for a cell the text and the positions of its tokens.
+export interface Place {
+  model: string;
+  layer: number;
+  head: number;
+  cell: Cell | null;
+}
+
+export interface Cell {
+  text: string;
+  pair: string;
+  at: readonly [query: number, key: number];
+}
+
+export interface Note extends Place {
+  about: string; // the place in words
+  words: string;
+}
+
+export interface Story {
+  readonly steps: readonly Step[];
+  readonly notes: readonly Note[];
+}
 
 const KEY = "headscope-story";
-export const STEPS_MOST = 60;
+const STEPS_MOST = 60;
+const NOTES_MOST = 300;
 const PICTURE_MOST = 1_500_000; // characters; a larger one is left out
-const TEXT_MOST = 4000; // characters of a title or caption
+const TEXT_MOST = 4000; // characters of a title, caption or note
+const CELL_TEXT_MOST = 1_000_000; // characters of a text
+
+type Fields = Record<string, unknown>;
+const fieldsOf = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
 
 function stepOf(value: unknown): Step | null {
-  const { view, title, caption, picture } = (value ?? {}) as Record<string, unknown>;
+  const { view, title, caption, picture } = fieldsOf(value);
   if (typeof view !== "string" || typeof title !== "string" || typeof caption !== "string") return null;
   const drawn = typeof picture === "string" && picture.startsWith("<svg") && picture.length <= PICTURE_MOST;
   return {
@@ -28,38 +55,79 @@ function stepOf(value: unknown): Step | null {
   };
 }
 
-// The steps of a JSON text; [] if it holds no story.
-export function parseStory(text: string): Step[] {
+function cellOf(value: unknown): Cell | null {
+  const { text, pair, at } = fieldsOf(value);
+  const [query, key] = Array.isArray(at) ? (at as unknown[]) : [];
+  if (typeof text !== "string" || typeof pair !== "string" || text.length + pair.length > CELL_TEXT_MOST) return null;
+  return Number.isInteger(query) && Number.isInteger(key) ? { text, pair, at: [Number(query), Number(key)] } : null;
+}
+
+function noteOf(value: unknown): Note | null {
+  const { model, layer, head, cell, about, words } = fieldsOf(value);
+  if (typeof model !== "string" || typeof about !== "string" || typeof words !== "string") return null;
+  const known = cellOf(cell);
+  if (!Number.isInteger(layer) || !Number.isInteger(head) || (cell && !known)) return null;
+  return {
+    model,
+    layer: Number(layer),
+    head: Number(head),
+    cell: known,
+    about: about.slice(0, TEXT_MOST),
+    words: words.slice(0, TEXT_MOST),
+  };
+}
+
+function listOf<T>(value: unknown, read: (one: unknown) => T | null, most: number): T[] {
+  return Array.isArray(value) ? value.map(read).filter((one) => one !== null).slice(0, most) : []; // prettier-ignore
+}
+
+// The story in a JSON text; an empty one if it holds none. A list alone is that of the steps.
+export function parseStory(text: string): Story {
   try {
     const value: unknown = JSON.parse(text);
-    return Array.isArray(value) ? value.map(stepOf).filter((step) => step !== null).slice(0, STEPS_MOST) : []; // prettier-ignore
+    const { steps, notes } = Array.isArray(value) ? { steps: value as unknown[], notes: [] } : fieldsOf(value);
+    return { steps: listOf(steps, stepOf, STEPS_MOST), notes: listOf(notes, noteOf, NOTES_MOST) };
   } catch {
-    return [];
+    return { steps: [], notes: [] };
   }
 }
+
+// The notes on a head and, of one text, on its cells. Those on the head itself come first.
+export const notesOn = (
+  { notes }: Story,
+  of: { model: string; layer: number; head: number; text: string; pair: string },
+): Note[] =>
+  notes
+    .filter(({ model, layer, head }) => model === of.model && layer === of.layer && head === of.head)
+    .filter(({ cell }) => !cell || (cell.text === of.text && cell.pair === of.pair))
+    .sort((a, b) => Number(a.cell !== null) - Number(b.cell !== null));
 
 // Every edit gives a new story and remembers the one before.
 export class StoryKeeper {
   private now: Story = parseStory(kept("localStorage", KEY) ?? "[]");
   private readonly before: Story[] = [];
 
-  get steps(): Story {
+  constructor(private readonly changed: () => void) {}
+
+  get story(): Story {
     return this.now;
   }
   get canUndo(): boolean {
     return this.before.length > 0;
   }
 
-  private put(story: Story): void {
-    this.now = story.slice(0, STEPS_MOST);
-    // Pictures may not fit into the browser's storage; then the views alone are kept.
-    keep("localStorage", KEY, JSON.stringify(this.now.map((step) => ({ ...step, picture: "" }))));
+  private put({ steps, notes }: Story): void {
+    this.now = { steps: steps.slice(0, STEPS_MOST), notes: notes.slice(0, NOTES_MOST) };
+    // Pictures may not fit into the browser's storage; then the views and the notes alone are kept.
+    const bare = this.now.steps.map((step) => ({ ...step, picture: "" }));
+    keep("localStorage", KEY, JSON.stringify({ ...this.now, steps: bare }));
     keep("localStorage", KEY, JSON.stringify(this.now));
+    this.changed();
   }
 
-  set(story: Story): void {
+  set(patch: Partial<Story>): void {
     this.before.push(this.now);
-    this.put(story);
+    this.put({ ...this.now, ...patch });
   }
   undo(): void {
     const last = this.before.pop();
@@ -67,17 +135,28 @@ export class StoryKeeper {
   }
 
   add(step: Step): void {
-    this.set([...this.now, step]);
+    this.set({ steps: [...this.now.steps, step] });
   }
   edit(n: number, patch: Partial<Step>): void {
-    this.set(this.now.map((step, k) => (k === n ? { ...step, ...patch } : step)));
+    this.set({ steps: this.now.steps.map((step, k) => (k === n ? { ...step, ...patch } : step)) });
   }
   remove(n: number): void {
-    this.set(this.now.filter((_, k) => k !== n));
+    this.set({ steps: this.now.steps.filter((_, k) => k !== n) });
   }
   // Exchanges a step with the next one.
   swap(n: number): void {
-    const [first, second] = this.now.slice(n, n + 2);
-    if (first && second) this.set([...this.now.slice(0, n), second, first, ...this.now.slice(n + 2)]);
+    const { steps } = this.now;
+    const [first, second] = steps.slice(n, n + 2);
+    if (first && second) this.set({ steps: [...steps.slice(0, n), second, first, ...steps.slice(n + 2)] });
+  }
+
+  addNote(note: Note): void {
+    this.set({ notes: [...this.now.notes, note] });
+  }
+  editNote(note: Note, words: string): void {
+    this.set({ notes: this.now.notes.map((one) => (one === note ? { ...one, words } : one)) });
+  }
+  removeNote(note: Note): void {
+    this.set({ notes: this.now.notes.filter((one) => one !== note) });
   }
 }

@@ -114,6 +114,11 @@ const ABOUT = {
     text: "A tokenizer cuts rare words into pieces. Merged, attention to a word is the sum over its pieces, and attention from it their mean.",
     picture: (i, j) => (Math.floor(i / 2) === Math.floor(j / 2) ? 1 : 0.15),
   },
+  note: {
+    name: "Note",
+    text: "Words of yours on a head, or on one cell of its maps. Notes are kept with the story: shown again with the head, presented and saved with it.",
+    picture: (i, j) => (i === 2 && j === 4 ? 1 : 0.1),
+  },
   typical: {
     name: "Typical texts",
     text: "The texts of a corpus run in which a figure of the head is largest. A run keeps them if it was started with a number of typical texts a head.",

@@ -19,6 +19,7 @@ import { format, percent } from "../../maps/scale";
 import { savedRequest } from "../../app/requests";
 import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
+import { Notes, type PinnedCell } from "../../story/notes";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Facts, Select, Toggle, type Fact } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
@@ -70,11 +71,19 @@ export function HeadView() {
         ))}
       </div>
       {head && <HeadFacts head={head} selection={selection} />}
+      {head && <Notes selection={selection} cell={pinned && cellOf(head, pinned)} />}
       {head && <PairRanking axis={head.axis} pair={pinned} />}
       {head && <Sided head={head} />}
       {head && <PinnedRow head={head} row={pinned?.[0] ?? 0} />}
     </section>
   );
+}
+
+// The pinned cell by its token positions and in words.
+function cellOf({ axis }: Head, pinned: readonly [number, number]): PinnedCell {
+  const [i, j] = pinned;
+  const name = (t: number): string => `${axis.labels[t]} ${axis.positions[t]}`;
+  return { at: [axis.groups[i]?.[0] ?? 0, axis.groups[j]?.[0] ?? 0], about: `${name(i)} → ${name(j)}` };
 }
 
 function Zoom({ plates: { viewport } }: { plates: Plates }) {

@@ -10,6 +10,7 @@ import { describeCell } from "../../maps/readout";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { Viewport } from "../../maps/viewport";
 import type { State } from "../../app/state";
+import { notesOn } from "../../story/story";
 
 export const QUANTITIES = ["attention", "similarity"] as const;
 export type Quantity = (typeof QUANTITIES)[number];
@@ -75,7 +76,8 @@ export class Plates {
     const { state, theme } = this.app;
     const { scale, overlay, diag, map, lines, tau, atau, positions } = state;
     const threshold = overlay === "pairs" ? tau : overlay === "none" ? 0 : atau;
-    return [scale, overlay, diag, map, lines, positions, threshold, theme].join(" ");
+    const noted = notedCells(this.app).join(";");
+    return [scale, overlay, diag, map, lines, positions, threshold, theme, noted].join(" ");
   }
 
   // The contents of both maps; made once as long as nothing changes.
@@ -100,7 +102,7 @@ export class Plates {
       labels: labelsOf(axis, state.positions),
       faint: axis.special,
       lower: axis.causal && quantity === "attention",
-      ...marksOf(head, quantity, state),
+      ...marksOf(head, quantity, state, notedCells(this.app)),
       title,
       note: formulaOf[quantity](state) + unknown,
       bar: { ...shade, label: title },
@@ -114,14 +116,24 @@ export function pinnedIn({ axis }: Head, { pin }: State): [number, number] | nul
   return row >= 0 && column >= 0 ? [row, column] : null;
 }
 
-function marksOf(head: Head, quantity: Quantity, state: State): Partial<HeatmapContent> {
+// The cells with a note, as token positions.
+function notedCells(app: App): Cell[] {
+  const { state } = app;
+  const of = { ...state, ...app.selection(app.overview().answer), model: app.modelName() };
+  return notesOn(app.story.story, of).flatMap(({ cell }) => (cell ? [cell.at] : []));
+}
+
+function marksOf(head: Head, quantity: Quantity, state: State, noted: readonly Cell[]): Partial<HeatmapContent> {
   const { overlay, lines, atau, tau } = state;
   const { axis } = head;
   const marks: Partial<HeatmapContent> = {};
   if (lines) marks.boundaries = axis.sentences.flatMap((s, t) => (t && s !== axis.sentences[t - 1] ? [t] : []));
   if (overlay === "mask" || (overlay === "regions" && quantity === "attention"))
     marks.mask = new Set(highTokens(columnProfile(head.attention, axis.n), atau));
-  if (overlay === "pairs" && quantity === "similarity") marks.cells = highCells(head, tau);
+  const high = overlay === "pairs" && quantity === "similarity" ? highCells(head, tau) : [];
+  const known = noted.map((cell) => cell.map((t) => entryOf(axis, t))) as unknown as Cell[];
+  const cells = [...high, ...known.filter(([i, j]) => i >= 0 && j >= 0)];
+  if (cells.length) marks.cells = cells;
   return marks;
 }
 

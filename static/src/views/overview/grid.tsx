@@ -75,6 +75,10 @@ export function Grid(props: {
   const stop = focused.current ?? (order[0] && keyOf(chosenThumb ?? order[0]));
   const lut = lutOf(map, "figure", app.theme);
 
+  const model = app.modelName();
+  const noted = new Set(
+    app.story.story.notes.flatMap((note) => (note.model === model ? [`${note.layer}.${note.head}`] : [])),
+  );
   const cell = (t: Thumb) => {
     const { written, kind, sound, place: at } = captionOf(t, heads, captions, least);
     const name = sorted ? `${t.l}·${t.h}` : "";
@@ -86,12 +90,13 @@ export function Grid(props: {
           class={`thumb${t === chosenThumb ? " chosen" : ""}`}
           data-head={keyOf(t)}
           tabIndex={keyOf(t) === stop ? 0 : -1}
-          aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}`}
+          aria-label={`${label}${label ? ", layer" : "Layer"} ${t.l}, head ${t.h}${kind}${noted.has(keyOf(t)) ? ", with a note" : ""}`}
           onClick={() => app.open(t.l, t.h)}
           onFocus={() => props.announce(t.l, t.h, true)}
           onPointerEnter={() => props.announce(t.l, t.h, false)}
         >
           <Adopt element={t.canvas} />
+          {noted.has(keyOf(t)) && <i class="noted" title="Has a note" />}
           <span class="figure" style={at === null ? {} : { background: cssOf(lut, at), color: inkOn(lut, at) }}>
             {name && <b>{name}</b>}
             {name && " "}

@@ -1,0 +1,109 @@
+// The notes on the head on screen and on cells of its maps: written, edited, removed, and shown again with the head.
+import { useState } from "preact/hooks";
+import { escapeBidi } from "../app/bidi";
+import { titleOf, type Selection } from "../heads/selection";
+import { useApp } from "../ui/context";
+import { Disclosure, Field, isSubmit, Segmented } from "../ui/controls";
+import { notesOn, type Note } from "./story";
+
+export interface PinnedCell {
+  at: readonly [query: number, key: number]; // token positions
+  about: string;
+}
+
+export function Notes({ selection, cell }: { selection: Selection; cell: PinnedCell | null }) {
+  const app = useApp();
+  const { text, pair } = app.state;
+  const [words, setWords] = useState("");
+  const [open, setOpen] = useState<boolean | null>(null); // null: if there are notes
+  const [onCell, setOnCell] = useState(true);
+  const of = { ...selection, model: app.modelName(), text, pair };
+  const notes = notesOn(app.story.story, of);
+  const place = titleOf(selection);
+  const about = cell && onCell ? `${place}, ${cell.about}` : place;
+  const add = (e: Event): void => {
+    e.preventDefault();
+    if (!words.trim()) return;
+    const { model, layer, head } = of;
+    app.story.addNote({ model, layer, head, cell: cell && onCell ? { text, pair, at: cell.at } : null, about, words });
+    setWords("");
+    app.announce(`Added a note on ${about}`, true);
+  };
+  return (
+    <Disclosure
+      title={notes.length ? `Notes (${notes.length})` : "Write a note"}
+      open={open ?? notes.length > 0}
+      onToggle={() => setOpen(!(open ?? notes.length > 0))}
+    >
+      <section class="notes" aria-label="Notes">
+        <ul>
+          {notes.map((note, n) => (
+            <OneNote key={n} note={note} />
+          ))}
+        </ul>
+        <form onSubmit={add} onKeyDown={(e) => isSubmit(e) && add(e)}>
+          {cell && (
+            <Segmented
+              legend="Note on"
+              value={onCell ? "cell" : "head"}
+              choices={[
+                { value: "cell", label: escapeBidi(cell.about) },
+                { value: "head", label: "the head" },
+              ]}
+              onChange={(value) => setOnCell(value === "cell")}
+            />
+          )}
+          <Field label="New note" help="note">
+            <textarea rows={2} value={words} onInput={(e) => setWords(e.currentTarget.value)} />
+          </Field>
+          <div class="row">
+            <button type="submit" disabled={!words.trim()}>
+              Add the note
+            </button>
+            <button
+              type="button"
+              disabled={!app.story.canUndo}
+              onClick={() => app.story.undo()}
+              title="Undo the last edit of the story or its notes"
+            >
+              Undo
+            </button>
+          </div>
+        </form>
+      </section>
+    </Disclosure>
+  );
+}
+
+function OneNote({ note }: { note: Note }) {
+  const app = useApp();
+  const about = escapeBidi(note.about);
+  const { cell } = note;
+  return (
+    <li>
+      <div class="row">
+        {cell ? (
+          <button type="button" class="link" onClick={() => app.set({ pin: cell.at })}>
+            {about}
+          </button>
+        ) : (
+          <strong>{about}</strong>
+        )}
+        <button
+          type="button"
+          class="icon"
+          aria-label={`Remove the note on ${about}`}
+          onClick={() => app.story.removeNote(note)}
+        >
+          ×
+        </button>
+      </div>
+      <textarea
+        rows={2}
+        aria-label={`Note on ${about}`}
+        value={note.words}
+        onChange={(e) => app.story.editNote(note, e.currentTarget.value)}
+      />
+    </li>
+  );
+}
