@@ -1,6 +1,7 @@
 /* linear.c - functions that all implementations share: reading weights from the model's file. */
 #include "engine/linear/linear.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
@@ -10,6 +11,28 @@ void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__
     linear->n_in = source->parts[0]->weight.n_columns;
     for (size_t p = 0; p < source->n_parts; p++)
         linear->n_out += source->parts[p]->weight.n_rows;
+}
+
+hs_status hs__linear_build(hs__linear *plan, size_t panel, const hs__linear_source *source,
+                           hs__linear **ret_linear, hs_error *err)
+{
+    const hs__linear_kind *kind = plan->kind;
+    hs__arena arena = {0};
+    hs__arena_take(&arena, kind->bytes);
+    kind->layout(plan, &arena);
+    arena = (hs__arena){.base = hs_memory_create(arena.used)};
+    float *rows = malloc((panel * plan->n_in + 1) * sizeof *rows); /* of one panel, as in the file */
+    if (!arena.base || !rows) {
+        free(arena.base);
+        free(rows);
+        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan->n_out, plan->n_in);
+    }
+    hs__linear *linear = *ret_linear = hs__arena_take(&arena, kind->bytes);
+    memcpy(linear, plan, kind->bytes);
+    kind->layout(linear, &arena);
+    kind->fill(linear, source, rows);
+    free(rows);
+    return HS_OK;
 }
 
 void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret)
@@ -73,6 +96,5 @@ void hs__linear_run(const hs__linear *linear, size_t n_rows, size_t n_threads, c
 
 void hs__linear_destroy(hs__linear *linear)
 {
-    if (linear)
-        linear->kind->destroy(linear);
+    free(linear);
 }

@@ -9,6 +9,7 @@
  *         hs__linear_run(linear, n_rows, 1, x, y, t); */
 #pragma once
 
+#include "engine/arena.h"
 #include "engine/engine.h"
 #include "engine/kernels/kernels.h"
 
@@ -39,7 +40,10 @@ typedef struct hs__linear_kind {
     const char *name;
     hs_status (*create)(const hs__linear_source *source, const hs__kernels *kernels, hs_precision precision,
                         hs__linear **ret_linear, hs_error *err);
-    void (*destroy)(hs__linear *linear);
+    size_t bytes; /* of its struct, whose first member is an hs__linear */
+    /* For hs__linear_build: takes the arrays, then fills them. rows holds a panel of weights. */
+    void (*layout)(hs__linear *linear, hs__arena *arena);
+    void (*fill)(hs__linear *linear, const hs__linear_source *source, float *rows);
     hs__linear_split (*split)(const hs__linear *linear, size_t n_rows, size_t n_threads);
     void (*run)(const hs__linear *linear, hs__linear_split split, size_t n_rows, const void *x, float *y,
                 size_t row_chunk, size_t column_chunk);
@@ -58,6 +62,11 @@ struct hs__linear {
 /* Sets the common members from the source. */
 void hs__linear_init(hs__linear *linear, const hs__linear_kind *kind, const hs__linear_source *source,
                      const hs__kernels *kernels);
+
+/* Creates a copy of plan, with its arrays in the same block of memory. panel is the number of weight rows
+ * that fill reads at a time, or 0. Fails with HS_NO_MEMORY. */
+HS_MUST_USE hs_status hs__linear_build(hs__linear *plan, size_t panel, const hs__linear_source *source,
+                                       hs__linear **ret_linear, hs_error *err);
 
 /* Reads rows [first, first + n_rows) of the stacked weights to ret [n_rows][n_in]. */
 void hs__linear_read_weights(const hs__linear_source *source, size_t first, size_t n_rows, float *ret);

@@ -3,7 +3,6 @@
  * Weights are quantised per output when they are packed, rows of x when a pass converts them. Otherwise
  * it is as linear_native.c and has the same name, "native": the precision differs, not the
  * implementation. */
-#include "engine/arena.h"
 #include "engine/kernels/int8.h"
 #include "engine/linear/linear.h"
 
@@ -24,8 +23,9 @@ static size_t columns_end(const int8_linear *linear)
     return (linear->base.n_out + lanes - 1) / lanes * lanes;
 }
 
-static void layout(int8_linear *linear, hs__arena *arena)
+static void layout(hs__linear *base, hs__arena *arena)
 {
+    int8_linear *linear = (int8_linear *)base;
     const size_t n = columns_end(linear);
     linear->panels = hs__arena_take(arena, linear->depth * n * sizeof *linear->panels);
     linear->scales = hs__arena_floats(arena, n);
@@ -33,9 +33,10 @@ static void layout(int8_linear *linear, hs__arena *arena)
     linear->sums = hs__arena_take(arena, n * sizeof *linear->sums);
 }
 
-static void fill(int8_linear *linear, const hs__linear_source *source, float *rows)
+static void fill(hs__linear *base, const hs__linear_source *source, float *rows)
 {
-    const size_t K = linear->base.n_in, n_out = linear->base.n_out, panel = linear->int8->panel;
+    int8_linear *linear = (int8_linear *)base;
+    const size_t K = base->n_in, n_out = base->n_out, panel = linear->int8->panel;
     for (size_t first = 0; first < n_out; first += panel) {
         const size_t n = n_out - first < panel ? n_out - first : panel;
         hs__linear_read_weights(source, first, n, rows);
@@ -57,29 +58,7 @@ static hs_status int8_create(const hs__linear_source *source, const hs__kernels 
     if (plan.base.n_in > HS_INT8_DEPTH_MAX)
         return hs_fail(err, HS_UNSUPPORTED, "sums of %zu products are too long for int8: use fp32",
                        plan.base.n_in);
-    hs__arena arena = {0};
-    hs__arena_take(&arena, sizeof plan);
-    layout(&plan, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
-    float *rows = malloc(plan.int8->panel * plan.base.n_in * sizeof *rows); /* of one panel, as in the file */
-    if (!arena.base || !rows) {
-        free(arena.base);
-        free(rows);
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
-                       plan.base.n_in);
-    }
-    int8_linear *linear = hs__arena_take(&arena, sizeof plan);
-    *linear = plan;
-    layout(linear, &arena);
-    fill(linear, source, rows);
-    free(rows);
-    *ret_linear = &linear->base;
-    return HS_OK;
-}
-
-static void int8_destroy(hs__linear *linear)
-{
-    free(linear);
+    return hs__linear_build(&plan.base, plan.int8->panel, source, ret_linear, err);
 }
 
 static hs__linear_split int8_split(const hs__linear *base, size_t n_rows, size_t n_threads)
@@ -110,7 +89,9 @@ static void int8_run(const hs__linear *base, hs__linear_split split, size_t n_ro
 const hs__linear_kind hs__linear_int8 = {
     .name = "native",
     .create = int8_create,
-    .destroy = int8_destroy,
+    .bytes = sizeof(int8_linear),
+    .layout = layout,
+    .fill = fill,
     .split = int8_split,
     .run = int8_run,
 };

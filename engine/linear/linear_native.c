@@ -6,7 +6,6 @@
  *
  * If the rows of x and two panels exceed the second-level cache, some rows go through all panels before
  * the next rows do. */
-#include "engine/arena.h"
 #include "engine/linear/linear.h"
 
 typedef struct native_linear {
@@ -19,17 +18,18 @@ typedef struct native_linear {
     size_t x_step, y_step;        /* operands and floats from a row to the next */
 } native_linear;
 
-static void layout(native_linear *linear, hs__arena *arena)
+static void layout(hs__linear *base, hs__arena *arena)
 {
-    const hs__linear *base = &linear->base;
+    native_linear *linear = (native_linear *)base;
     linear->panels = hs__arena_floats(arena, hs__panels_floats(base->kernels, linear->depth, base->n_out));
     linear->bias = hs__arena_floats(arena, hs__panels_floats(base->kernels, 1, base->n_out));
 }
 
-static void fill(native_linear *linear, const hs__linear_source *source, float *rows)
+static void fill(hs__linear *base, const hs__linear_source *source, float *rows)
 {
-    const hs__kernels *kernels = linear->base.kernels;
-    const size_t K = linear->base.n_in, n_out = linear->base.n_out;
+    native_linear *linear = (native_linear *)base;
+    const hs__kernels *kernels = base->kernels;
+    const size_t K = base->n_in, n_out = base->n_out;
     for (size_t first = 0; first < n_out; first += kernels->panel) {
         const size_t n = n_out - first < kernels->panel ? n_out - first : kernels->panel;
         hs__linear_read_weights(source, first, n, rows);
@@ -53,29 +53,7 @@ static hs_status native_create(const hs__linear_source *source, const hs__kernel
     plan.cache_bytes = source->cache_bytes > 0 ? source->cache_bytes : 512 << 10;
     plan.x_step = source->x_step > 0 ? source->x_step : plan.depth;
     plan.y_step = source->y_step > 0 ? source->y_step : plan.base.n_out;
-    hs__arena arena = {0};
-    hs__arena_take(&arena, sizeof plan);
-    layout(&plan, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
-    float *rows = malloc(kernels->panel * plan.base.n_in * sizeof *rows); /* of one panel, as in the file */
-    if (!arena.base || !rows) {
-        free(arena.base);
-        free(rows);
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
-                       plan.base.n_in);
-    }
-    native_linear *linear = hs__arena_take(&arena, sizeof plan);
-    *linear = plan;
-    layout(linear, &arena);
-    fill(linear, source, rows);
-    free(rows);
-    *ret_linear = &linear->base;
-    return HS_OK;
-}
-
-static void native_destroy(hs__linear *linear)
-{
-    free(linear);
+    return hs__linear_build(&plan.base, kernels->panel, source, ret_linear, err);
 }
 
 static size_t divide_up(size_t n, size_t by)
@@ -132,7 +110,9 @@ static void native_run(const hs__linear *base, hs__linear_split split, size_t n_
 const hs__linear_kind hs__linear_native = {
     .name = "native",
     .create = native_create,
-    .destroy = native_destroy,
+    .bytes = sizeof(native_linear),
+    .layout = layout,
+    .fill = fill,
     .split = native_split,
     .run = native_run,
 };

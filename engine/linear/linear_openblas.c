@@ -1,6 +1,5 @@
 /* linear_openblas.c - linear with CBLAS: weights are rows in our own memory, bias and activation a second
  * loop. */
-#include "engine/arena.h"
 #include "engine/linear/linear.h"
 
 #include <cblas.h>
@@ -11,10 +10,19 @@ typedef struct openblas_linear {
     float *bias;   /* [n_out] */
 } openblas_linear;
 
-static void layout(openblas_linear *linear, hs__arena *arena)
+static void layout(hs__linear *base, hs__arena *arena)
 {
-    linear->weight = hs__arena_floats(arena, linear->base.n_out * linear->base.n_in);
-    linear->bias = hs__arena_floats(arena, linear->base.n_out);
+    openblas_linear *linear = (openblas_linear *)base;
+    linear->weight = hs__arena_floats(arena, base->n_out * base->n_in);
+    linear->bias = hs__arena_floats(arena, base->n_out);
+}
+
+static void fill(hs__linear *base, const hs__linear_source *source, float *rows)
+{
+    openblas_linear *linear = (openblas_linear *)base;
+    (void)rows;
+    hs__linear_read_weights(source, 0, base->n_out, linear->weight);
+    hs__linear_read_biases(source, linear->bias);
 }
 
 static hs_status openblas_create(const hs__linear_source *source, const hs__kernels *kernels,
@@ -23,25 +31,7 @@ static hs_status openblas_create(const hs__linear_source *source, const hs__kern
     (void)precision; /* always fp32 here: the engine checks it */
     openblas_linear plan = {0};
     hs__linear_init(&plan.base, &hs__linear_openblas, source, kernels);
-    hs__arena arena = {0};
-    hs__arena_take(&arena, sizeof plan);
-    layout(&plan, &arena);
-    arena = (hs__arena){.base = hs_memory_create(arena.used)};
-    if (!arena.base)
-        return hs_fail(err, HS_NO_MEMORY, "out of memory for weights of %zu x %zu", plan.base.n_out,
-                       plan.base.n_in);
-    openblas_linear *linear = hs__arena_take(&arena, sizeof plan);
-    *linear = plan;
-    layout(linear, &arena);
-    hs__linear_read_weights(source, 0, linear->base.n_out, linear->weight);
-    hs__linear_read_biases(source, linear->bias);
-    *ret_linear = &linear->base;
-    return HS_OK;
-}
-
-static void openblas_destroy(hs__linear *linear)
-{
-    free(linear);
+    return hs__linear_build(&plan.base, 0, source, ret_linear, err);
 }
 
 /* Divides by rows only: the library blocks the rest. */
@@ -71,7 +61,9 @@ static void openblas_run(const hs__linear *base, hs__linear_split split, size_t 
 const hs__linear_kind hs__linear_openblas = {
     .name = "openblas",
     .create = openblas_create,
-    .destroy = openblas_destroy,
+    .bytes = sizeof(openblas_linear),
+    .layout = layout,
+    .fill = fill,
     .split = openblas_split,
     .run = openblas_run,
 };
