@@ -37,6 +37,8 @@ static void write_json(hs__buffer *b, const hs__answer *a, const void *result)
         hs__buffer_text(b, hs_pool_name(e->pooling.ways[i]));
     }
     hs__buffer_text(b, normalized ? "\",\"normalized\":true" : "\",\"normalized\":false");
+    hs__json_key(b, "first_token");
+    hs__json_integer(b, (int64_t)e->pooling.first);
     hs__json_key(b, "vector");
     hs__json_block(b, e->vector, 1, &e->width, (int)a->analysis->digits);
     hs__buffer_text(b, "}");

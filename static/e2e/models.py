@@ -1,6 +1,7 @@
-"""Writes into a folder the checkpoints that the browser tests need beside mini: mini with random task heads, and a random
-causal model with mini's vocabulary."""
+"""Writes into a folder the checkpoints that the browser tests need beside mini: mini with random task heads, mini as a
+sentence encoder, and a random causal model with mini's vocabulary."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -19,6 +20,18 @@ HEADS = {
 }
 
 
+def encoder(folder):
+    """Writes mini as a sentence encoder whose prompts are left out of the mean."""
+    (folder / "1_Pooling").mkdir(parents=True)
+    for file in FILES:
+        shutil.copy(MINI / file, folder)
+    (folder / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean", "include_prompt": False}))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(
+        {"prompts": {"query": "find this: ", "passage": "read this: "}, "default_prompt_name": "query"}))
+
+
 def main(target):
     for name, (task, labels) in HEADS.items():
         folder = target / name
@@ -26,6 +39,7 @@ def main(target):
         for file in FILES:
             shutil.copy(MINI / file, folder)
         task_head.add(folder, task, len(labels), id2label=dict(enumerate(labels)))
+    encoder(target / "encoder")
     vocabulary = (MINI / "vocab.txt").read_text().splitlines()
     causal = family_gpt2.write_random(target / "causal", n_layers=4, n_heads=4, vocab=len(vocabulary), positions=512)
     shutil.copy(MINI / "vocab.txt", causal)

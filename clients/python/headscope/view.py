@@ -35,6 +35,8 @@ def state_of(request: Mapping[str, Any]) -> dict[str, Any] | None:
     for name, value in request.items():
         if name == "special_tokens":
             state["special"] = value == "keep"
+        elif name == "prompt_name":
+            state["prompt"] = f"={value}"
         elif name in NAMES:
             state[NAMES[name]] = value
         elif name not in UNSEEN:

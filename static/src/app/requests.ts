@@ -8,7 +8,14 @@ export type { AnalyzeRequest };
 
 type Input = Pick<
   AnalyzeRequest,
-  "text" | "text_pair" | "model" | "max_tokens" | "split_special_tokens" | "special_tokens" | "interventions"
+  | "text"
+  | "text_pair"
+  | "prompt_name"
+  | "model"
+  | "max_tokens"
+  | "split_special_tokens"
+  | "special_tokens"
+  | "interventions"
 >;
 
 // A state, and the interventions of its pass.
@@ -20,6 +27,7 @@ function inputOf(state: Asked): Input {
     ...(state.interventions ? { interventions: state.interventions } : {}),
     ...(state.pair ? { text_pair: state.pair } : {}),
     ...(state.model ? { model: state.model } : {}),
+    ...(state.prompt ? { prompt_name: state.prompt.slice(1) } : {}),
     max_tokens: state.max,
     ...(state.literal ? { split_special_tokens: true } : {}),
     ...(state.special ? {} : { special_tokens: "mask" as const }),
@@ -123,6 +131,23 @@ export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" |
   const predictions = causal ? { predictions: { positions: "all" as const, top_k: NEXT_TOP } } : {};
   return { ...inputOf({ ...state, special: true }), layers: [0], heads: [0], outputs, ...predictions };
 }
+
+// The sentence vector of a text.
+export const vectorRequest = (state: Asked): AnalyzeRequest => ({
+  ...inputOf({ ...state, special: true }),
+  layers: [-1],
+  heads: [0],
+  outputs: ["embedding"],
+  digits: 9,
+});
+
+// The last state of every token, which the sentence vector is pooled from.
+export const lastStatesRequest = (state: Asked): AnalyzeRequest => ({
+  ...inputOf({ ...state, special: true }),
+  layers: [-1],
+  heads: [0],
+  outputs: ["hidden_states"],
+});
 
 // Asks for the scores of heads on repeated random sequences. The text does not matter.
 export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
@@ -228,11 +253,11 @@ const PAIRS_MOST = 1_000_000;
 
 // The second side of a comparison, as a state of its own: what it does not replace it shares. `model2`: the second model.
 export function secondState(state: State, model2: string): Asked {
-  const { against, layer2, head2 } = state;
+  const { against, layer2, head2, prompt, prompt2 } = state;
   return {
     ...state,
-    ...(against === "text" ? { text: state.text2, pair: state.pair2 } : {}),
-    ...(against === "model" ? { model: model2 } : {}),
+    ...(against === "text" ? { text: state.text2, pair: state.pair2, prompt: prompt2 || prompt } : {}),
+    ...(against === "model" ? { model: model2, prompt: "" } : {}),
     ...(against === "off" ? { interventions: [switchedOff(layer2, head2)] } : {}),
   };
 }

@@ -24,6 +24,7 @@ const FIELDS = {
   sha: text(), // the beginning of its checksum when the link was made
   max: integer(128, 2, 1 << 20),
   literal: flag(), // split_special_tokens
+  prompt: text(), // "": the model's default, "=": none, "=query": the one of this name
   layer: integer(-1, -1, 9999), // -1: that of the most telling head
   head: integer(0, SUM, 9999),
   tau: fraction(0.3),

@@ -1,6 +1,8 @@
 // A dialog of the served models: fetch one by its name on the hub, load one again, remove one.
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Model } from "../../../build/openapi";
 import { models, Problem } from "../app/api";
+import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
 import { Field } from "./controls";
@@ -31,6 +33,11 @@ export function ModelsButton() {
       </dialog>
     </>
   );
+}
+
+function promptsOf({ prompts }: Model): string {
+  const names = Object.keys(prompts);
+  return names.length ? `, prompts: ${names.map(escapeBidi).join(", ")}` : "";
 }
 
 function Models() {
@@ -71,7 +78,7 @@ function Models() {
   const remove = (model: string): void =>
     void run(async () => {
       await removeModel(model);
-      if (app.modelName() === model) app.set({ model: "", sha: "" }, true);
+      if (app.modelName() === model) app.set({ model: "", prompt: "", sha: "" }, true);
       await learn();
     });
   if (pull === undefined) return problem ? <p class="error">{problem}</p> : <p class="muted">…</p>;
@@ -80,11 +87,16 @@ function Models() {
       <ul class="model-list">
         {app.models.map((model, n) => (
           <li key={model.name}>
-            <button type="button" class="link" onClick={() => app.set({ model: model.name, sha: "" }, true)}>
+            <button
+              type="button"
+              class="link"
+              onClick={() => app.set({ model: model.name, prompt: "", sha: "" }, true)}
+            >
               {model.name}
             </button>
             <span class="muted">
               {model.type}, {model.num_layers} × {model.num_heads} heads, {(model.weight_bytes / 1e6).toFixed(0)} MB
+              {promptsOf(model)}
             </span>
             {pull && n > 0 && (
               <button

@@ -14,6 +14,7 @@ import { Field, isSubmit, Options, Select, Slider, Toggle } from "./controls";
 import { guardOf, Guarded } from "./guarded";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
+import { PromptSelect } from "./prompt-select";
 import { capital } from "./status";
 import { inShort, TaskCard, taskOf } from "./task-result";
 
@@ -58,7 +59,7 @@ function keptDraft(key: string): Draft | null {
 }
 
 type Refused = NonNullable<ReturnType<typeof useProblem>>;
-type Input = Pick<State, "text" | "pair" | "max" | "literal" | "model">;
+type Input = Pick<State, "text" | "pair" | "max" | "literal" | "model" | "prompt">;
 
 // Typed input that is not analysed yet.
 interface Draft {
@@ -85,8 +86,8 @@ function TextForm({ hidden }: { hidden: boolean }) {
   const good = useRef<Input | null>(null);
   const isGood = !hidden && app.overview().answer !== null;
   useLayoutEffect(() => {
-    const { text, pair, max, literal, model } = state;
-    if (isGood) good.current = { text, pair, max, literal, model };
+    const { text, pair, max, literal, model, prompt } = state;
+    if (isGood) good.current = { text, pair, max, literal, model, prompt };
     else if (answered && good.current) {
       const { text, pair, max, literal } = good.current;
       last.current = { key: JSON.stringify({ text, pair, max: String(max), literal }), draft };
@@ -99,11 +100,11 @@ function TextForm({ hidden }: { hidden: boolean }) {
     keep("sessionStorage", DRAFT, JSON.stringify([key, last.current.draft]));
     app.draw();
   };
-  const analyse = (model = state.model): void => {
+  const analyse = (model = state.model, prompt = state.prompt): void => {
     const { text, pair, max, literal } = last.current.draft;
-    const same = text === state.text && pair === state.pair;
+    const same = text === state.text && pair === state.pair && prompt === state.prompt;
     setRefused(null);
-    const next = { text, pair, model, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
+    const next = { text, pair, model, prompt, sha: "", max: max.trim() === "" ? state.max : Number(max), literal };
     app.set({ ...next, ...(same ? {} : { pin: [], sel: [], zoom: [], at: -1 }) }, true);
   };
   const onKeyDown = (e: KeyboardEvent): void => {
@@ -164,7 +165,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
               <select
                 id="model"
                 value={app.modelName()}
-                onChange={(e) => analyse(e.currentTarget.value)}
+                onChange={(e) => analyse(e.currentTarget.value, "")}
                 {...guardOf("model", problem)}
               >
                 <Options of={models.map(({ name }) => [name, name])} />
@@ -187,6 +188,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
           </Field>
         </Guarded>
       </div>
+      <PromptSelect value={state.prompt} onChange={(prompt) => analyse(state.model, prompt)} />
       <Toggle
         label="Treat [MASK] as ordinary text"
         help="literal"

@@ -18,6 +18,7 @@ import { Facts, Field, Options, Segmented } from "../../ui/controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
+import { Cosine } from "./cosine";
 import { Match } from "./match";
 import { QuantityControl } from "./quantity-control";
 
@@ -99,6 +100,9 @@ export function CompareView() {
       </div>
       {state.against === "text" && (
         <SecondText label="Second text: change a word of the first, for example" action="Compare" />
+      )}
+      {state.against === "text" && state.text2 !== "" && app.model()?.task === "sentence-similarity" && (
+        <Cosine other={sides.other} />
       )}
       <Pickers sides={sides} />
       {waiting ? statusOf(app, waiting) : !second && <NoSecond />}

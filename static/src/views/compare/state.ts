@@ -11,6 +11,8 @@ export const COMPARE_FIELDS = {
   what: oneOf(QUANTITIES, "similarity"),
   text2: text(),
   pair2: text(),
+  prompt2: text(), // of the second text, as state.prompt; "": the first text's
+  causes: flag(), // the heads that bring about the cosine of two texts
   model2: text(),
   matches: flag(), // heads of the other model like this one
   changes: flag(), // all heads ranked by their change

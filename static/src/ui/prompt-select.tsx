@@ -1,0 +1,21 @@
+// Chooses the prompt that a sentence encoder puts before a text. Nothing for models without prompts.
+import { escapeBidi } from "../app/bidi";
+import { useApp } from "./context";
+import { Field, Options } from "./controls";
+
+export function PromptSelect(props: { label?: string; value: string; onChange: (prompt: string) => void }) {
+  const model = useApp().model();
+  const names = Object.keys(model?.prompts ?? {});
+  if (!model || !names.length) return null;
+  const byDefault = model.default_prompt_name;
+  const shown = props.value || `=${byDefault ?? ""}`;
+  const label = (name: string): string =>
+    `${escapeBidi(name)}${name === byDefault ? " (default)" : ""}: “${escapeBidi(model.prompts[name] ?? "")}”`;
+  return (
+    <Field label={props.label ?? "Prompt before the text"}>
+      <select value={shown} onChange={(e) => props.onChange(e.currentTarget.value)}>
+        <Options of={[["=", "None"], ...names.map((name) => [`=${name}`, label(name)] as [string, string])]} />
+      </select>
+    </Field>
+  );
+}

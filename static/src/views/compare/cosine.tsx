@@ -1,0 +1,162 @@
+// For two texts of a sentence encoder: their cosine, what each token adds to it, and the heads that bring it about.
+import { useMemo } from "preact/hooks";
+import type { Answer } from "../../app/answer";
+import type { App } from "../../app/app";
+import { effectsRequest, lastStatesRequest, vectorRequest, type Asked } from "../../app/requests";
+import { contributionsOf, cosineOf } from "../../heads/cosine";
+import { HeadMap } from "../../heads/head-map";
+import { axisOf } from "../../maps/axis";
+import type { Axis } from "../../maps/analysis";
+import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { format } from "../../maps/scale";
+import { useApp } from "../../ui/context";
+import { Disclosure, Facts } from "../../ui/controls";
+import { PromptSelect } from "../../ui/prompt-select";
+import { jsonStatusOf, statusOf } from "../../ui/status";
+import { TextFlow, type TokenLook } from "../../ui/text-flow";
+import { rowsOf } from "../experiment/effects";
+import { tintOf, valuesOf } from "../experiment/tones";
+
+const TOP = 5; // tokens listed for a text
+const WHOLE = { special: true, words: false };
+
+export function Cosine({ other }: { other: Asked }) {
+  return (
+    <section class="cosine" aria-label="Cosine">
+      <SecondPrompt />
+      <Result other={other} />
+    </section>
+  );
+}
+
+function SecondPrompt() {
+  const app = useApp();
+  const { prompt, prompt2 } = app.state;
+  const choose = (chosen: string): void => app.set({ prompt2: chosen }, true);
+  return <PromptSelect label="Prompt before the second text" value={prompt2 || prompt} onChange={choose} />;
+}
+
+function Result({ other }: { other: Asked }) {
+  const app = useApp();
+  const sides = [app.state, other] as const;
+  const entries = sides.map((asked) => app.jsonCache.want(vectorRequest(asked)));
+  const waiting = entries.find((entry) => !entry.answer);
+  if (waiting) return jsonStatusOf(app, waiting);
+  const [first = [], second = []] = entries.map((entry) => (entry.answer?.embedding?.vector ?? []).map(Number));
+  return (
+    <>
+      <Facts of={[{ name: "Cosine of the sentence vectors", value: format(cosineOf(first, second)) }]} />
+      <Tokens sides={sides} vectors={[first, second]} />
+      <Heads vector={second} />
+    </>
+  );
+}
+
+function Tokens({ sides, vectors }: { sides: readonly [Asked, Asked]; vectors: readonly [number[], number[]] }) {
+  const app = useApp();
+  const entries = sides.map((asked) => app.cache.want(lastStatesRequest(asked)));
+  const waiting = entries.find((entry) => !entry.answer);
+  const [one, two] = entries.map((entry) => entry.answer);
+  const shares = useMemo(
+    () => one && two && ([sharesOf(app, sides[0], one, vectors[1]), sharesOf(app, sides[1], two, vectors[0])] as const),
+    [one, two, vectors[0].join(), vectors[1].join()],
+  );
+  if (waiting) return statusOf(app, waiting);
+  if (!one || !two || !shares) return null;
+  const [first, second] = shares;
+  if (!first || !second)
+    return (
+      <p class="muted">Dense layers follow the pooling of this model, so its tokens have no share of the cosine.</p>
+    );
+  const top = Math.max(...[...first, ...second].map(Math.abs));
+  return (
+    <>
+      <p class="muted">
+        Each token’s share of the cosine. The shares of a text sum to it. Amber raises the cosine, blue lowers it.
+      </p>
+      <div class="cosine-texts">
+        <Side name="First text" asked={sides[0]} of={one} values={first} top={top} />
+        <Side name="Second text" asked={sides[1]} of={two} values={second} top={top} />
+      </div>
+    </>
+  );
+}
+
+function sharesOf(
+  app: App,
+  asked: Asked,
+  { hiddenStates, encoding }: Answer,
+  other: readonly number[],
+): number[] | null {
+  const embedding = app.jsonCache.peek(vectorRequest(asked))?.embedding;
+  const states = hiddenStates as Float32Array | null;
+  if (!embedding || !states) return null;
+  return contributionsOf(embedding, states.subarray(states.length / 2), encoding.ids.length, other); // [embeddings, last]
+}
+
+function Side(props: { name: string; asked: Asked; of: Answer; values: readonly number[]; top: number }) {
+  const { state, theme } = useApp();
+  const { name, asked, of, values, top } = props;
+  const axis: Axis = axisOf(of.encoding, WHOLE);
+  const lut = lutOf(state.map, "difference", theme);
+  const lookOf = (t: number): TokenLook => {
+    const share = values[t] ?? 0;
+    const place = (MIDDLE + (top > 0 ? share / top : 0) * (255 - MIDDLE)) / 255;
+    return { title: format(share), style: { background: cssOf(lut, place), color: inkOn(lut, place) } };
+  };
+  const strongest = values
+    .map((value, t) => ({ value, t }))
+    .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
+    .slice(0, TOP);
+  return (
+    <div>
+      <h3>{name}</h3>
+      <TextFlow axis={axis} text={asked.text} pair={asked.pair} lookOf={lookOf} />
+      <ol class="ranked" aria-label={`Tokens of the ${name.toLowerCase()}, largest share first`}>
+        {strongest.map(({ value, t }) => (
+          <li key={t}>
+            <span>
+              {axis.labels[t]} {axis.positions[t]}
+            </span>
+            <b>{format(value)}</b>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function Heads({ vector }: { vector: readonly number[] }) {
+  const app = useApp();
+  const { causes } = app.state;
+  return (
+    <Disclosure title="Which heads bring it about?" open={causes} onToggle={() => app.set({ causes: !causes })}>
+      <HeadEffects vector={vector} />
+    </Disclosure>
+  );
+}
+
+// Switches each head of the first text's pass off alone.
+function HeadEffects({ vector }: { vector: readonly number[] }) {
+  const app = useApp();
+  const { answer } = app.overview();
+  if (!answer) return null;
+  const target = { cosine: [...vector] };
+  const { rows, next } = rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, null, target));
+  const changes = valuesOf("target_change", undefined, rows, answer.heads.length) ?? [];
+  const values = changes.map((row) => row.map((change) => change && -change));
+  const tint = tintOf("target_change", values, app.state.map, app.theme);
+  const numbers = {
+    ...tint,
+    bar: { ...tint.bar, label: "Cosine lost" },
+    name: "cosine_lost",
+    write: format,
+    caption: "Cosine lost with each head of the first text switched off alone: above 0 the head had raised it",
+  };
+  return (
+    <>
+      {next && jsonStatusOf(app, next)}
+      <HeadMap of={numbers} onOpen={(layer, head) => app.set({ layer, head }, true)} />
+    </>
+  );
+}
