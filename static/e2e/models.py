@@ -1,5 +1,5 @@
-"""Writes into a folder the checkpoints that the browser tests need beside mini: mini with random task heads, mini as a
-sentence encoder, and a random causal model with mini's vocabulary."""
+"""Writes checkpoints for the browser tests into a folder. Most are mini with a random task head or as a sentence encoder.
+One is a random causal model with mini's vocabulary."""
 
 import json
 import shutil

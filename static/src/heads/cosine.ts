@@ -1,4 +1,4 @@
-// What each token adds to the cosine of two sentence vectors. Pooling is a sum over tokens, and so is the cosine.
+// Splits the cosine of two sentence vectors into a share for each token. Pooling is a sum over tokens, so the cosine is too.
 import type { Embedding } from "../../../build/openapi";
 
 type Weigh = (t: number, column: number) => number;

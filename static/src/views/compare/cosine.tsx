@@ -1,4 +1,4 @@
-// For two texts of a sentence encoder: their cosine, what each token adds to it, and the heads that bring it about.
+// Shows the cosine of two texts of a sentence encoder, the tokens’ shares of it, and the heads that bring it about.
 import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
