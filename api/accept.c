@@ -1,5 +1,5 @@
-/* accept.c - reads header lists element by element (RFC 9110 section 5.6). Of an Accept header's ranges the
- * most precise one applies to a type; the type with the highest q is chosen. */
+/* accept.c - reads header lists element by element (RFC 9110 section 5.6). The most precise range of an
+ * Accept header applies to a type. The type with the highest q is chosen. */
 #include "api/accept.h"
 
 #include "api/query.h"

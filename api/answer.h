@@ -74,6 +74,6 @@ bool hs__answer_cancelled(const hs__answer *answer);
 
 /* Returns how many threads should share the work on n_numbers: 1 for few numbers, else n_slots. */
 size_t hs__answer_threads(const hs__answer *answer, size_t n_numbers);
-/* As hs_runtime_share. */
+/* Shares tasks among threads as hs_runtime_share does. */
 void hs__answer_share(const hs__answer *answer, size_t n_threads, size_t n_tasks,
                       void (*task)(void *context, size_t i, size_t slot), void *context);

@@ -39,7 +39,7 @@ static void mark_passage(const hs__answer *a, uint8_t *ret_inside)
         ret_inside[i] = !e->special[i] && (!is_second || second[i] == 1);
 }
 
-/* Keeps a span if it is among the best. Of equal spans the first stays ahead. */
+/* Keeps a span if it is among the best. Among equal spans the first stays ahead. */
 static void offer(spans *s, span offered)
 {
     size_t at = s->n_best;

@@ -339,8 +339,8 @@ static bool has_heads(const hs__output *output)
     return output->axes[1] == HS_AXIS_HEAD || output->axes[1] == HS_AXIS_KV_HEAD;
 }
 
-/* Lists the requested heads that the output has parts for, as places in the request. Of the heads that share
- * keys and values, only the first one has a part with these. Returns their number. */
+/* Lists the requested heads that the output has parts for, as places in the request. Only the first of the
+ * heads that share keys and values has a part with these. Returns their number. */
 static size_t heads_find(const hs__output *output, const hs__analysis_request *analysis,
                          const hs_shape *shape, uint16_t ret_at[HS_HEADS_MAX])
 {

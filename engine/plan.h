@@ -44,7 +44,7 @@ typedef struct hs_intervention {
     size_t n_heads;
     hs_intervention_kind kind;
     float factor; /* of SCALE, finite; 1 changes no bit */
-    /* Of PATCH and PATCH_STATE: another sequence with as many tokens, which a pass has computed. Its capture
+    /* For PATCH and PATCH_STATE: another sequence with as many tokens, which a pass has computed. Its capture
      * keeps HEAD_OUTPUT of these layers and heads, or HIDDEN_STATE of these states. */
     const struct hs_sequence *from;
     const size_t *positions; /* ascending, unique; none: all */

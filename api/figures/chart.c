@@ -20,7 +20,7 @@
 #define NAMED_MAX     16 /* names beside a plot */
 #define RANKING_SHARE 0.28
 
-/* Of even darkness, so that each reads on white, and distinguished without red or green. */
+/* Colours of even darkness, so that each reads on white. They differ without red or green. */
 static const uint32_t colours[] = {0x1b62b5, 0xb8460e, 0x0f7a5a, 0x8b4a9c, 0x7a5a00, 0x0e7490};
 static const uint32_t fills[] = {0x0a2a5c, 0x1b62b5, 0x7fb0e2, 0xd57f27, 0xd8dad8};
 enum { N_COLOURS = sizeof colours / sizeof *colours, N_FILLS = sizeof fills / sizeof *fills };

@@ -1,4 +1,5 @@
-/* figure.c - lays panels out: sizes first, which are the same for all panels, then marks. */
+/* figure.c - lays panels out. It first computes sizes, which are the same for all panels, then draws
+ * marks. */
 #include "api/figures/figure.h"
 
 #include "api/figures/font.h"
@@ -36,7 +37,7 @@ typedef struct layout {
 
 enum { STOPS = 6 };
 
-/* The viewer's on a light page (static/src/maps/colour.ts). The last runs downwards from 0. */
+/* The viewer's colour maps on a light page (static/src/maps/colour.ts). The last runs downwards from 0. */
 static const unsigned char stops[][STOPS][3] = {
     [HS__PALETTE_BLUE] =
         {{246, 248, 251}, {195, 216, 240}, {127, 176, 226}, {58, 124, 200}, {21, 80, 154}, {10, 42, 92}},
@@ -394,7 +395,7 @@ static void scale_number_draw(hs__picture *d, const layout *y, int k, double lef
     hs__draw_text(d, &where, hs__figure_number(scale_value(p, k / 2.0), number), 20 * y->font);
 }
 
-/* The bar of the colours, its highest value at the top. */
+/* Draws the bar of the colours, with its highest value at the top. */
 static void scale_draw(hs__picture *d, const layout *y, double left, double top)
 {
     const hs__panel *p = &y->figure->panels[0];
@@ -418,7 +419,7 @@ static void scale_draw(hs__picture *d, const layout *y, double left, double top)
         text(d, d->width - GAP + 2, top + height / 2, y->font, HS__ANCHOR_MIDDLE, true, INK, p->unit, height);
 }
 
-/* Refuses if labels that all have to be shown are not. */
+/* Refuses the figure if all labels are requested and some do not fit. */
 static hs_status labels_check(const layout *y, hs_error *err)
 {
     const hs__figure *f = y->figure;

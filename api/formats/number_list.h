@@ -31,6 +31,6 @@ extern const uint8_t hs__number_layouts[HS__LAYOUTS * HS__LAYOUT_ROWS][16];
 #define HS__NUMBERS_BY_CPU
 #endif
 
-/* As hs_floats_print; for a CPU that has the instructions. */
+/* Do the same as hs_floats_print, for a CPU with these instructions. */
 char *hs__floats_print_avx512(char *to, const float *values, size_t n, int digits);
 char *hs__floats_print_avx2(char *to, const float *values, size_t n, int digits);

@@ -1,5 +1,5 @@
-/* analysis_profile.c - the attention profile of a head, from its map: each row is read once for where its
- * attention falls, once for its entropy. */
+/* analysis_profile.c - the attention profile of a head, from its map. It reads each row once for the sums of
+ * attention and once for the entropy. */
 #include "engine/analysis/analysis.h"
 #include "engine/analysis/analysis_maps.h"
 #include "model/clones.h"

@@ -3,7 +3,8 @@
  *
  *     effect of head h of layer l = pass with another O[l][h] compared with the pass without
  *
- * The other O is 0, factor O, the mean of O over the text's tokens, or O of another text (patching).
+ * The changed head's O becomes 0, factor O, the mean of O over the text's tokens, or O of another text
+ * (patching).
  *
  * Layers below l do not change, and in layer l only the outputs of heads do. So a variant starts after
  * the heads of layer l, with the baseline's state and outputs (hs_start of engine/plan.h). All n heads of
@@ -35,11 +36,11 @@ typedef struct hs_effect {
 } hs_effect;
 
 typedef struct hs_effects_options {
-    /* The baseline: its capture is filled, its interventions apply to all variants. start is not read. */
+    /* The baseline, with a filled capture. Its interventions apply to all variants. start is not read. */
     const hs_sequence *baseline;
     hs_intervention_kind kind; /* ZERO, SCALE, MEAN or PATCH */
     float factor;              /* of SCALE */
-    /* Of PATCH: another text with as many tokens. Keeps HEAD_OUTPUT and EVERY_STATE of all layers and heads.
+    /* For PATCH: another text with as many tokens. Keeps HEAD_OUTPUT and EVERY_STATE of all layers and heads.
      */
     const hs_capture *other;
     /* Heads to change; ascending, 0-based, unique. */

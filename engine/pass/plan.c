@@ -158,7 +158,7 @@ static hs_status starts_check(const hs_shape *shape, hs_plan *plan, hs_error *er
 }
 
 /* Finds the last layer to compute: the last one that a capture selects, or all layers if the last state
- * is kept. Of that layer only the heads are computed, unless a state after it is kept. */
+ * is kept. Only the heads of that layer are computed, unless a state after it is kept. */
 static void depth_find(hs_plan *plan)
 {
     plan->heads_only = true;

@@ -34,7 +34,7 @@
 #define HS_CORPUS_SHARE_BINS     20                  /* of a text's fraction, on [0, 1] */
 #define HS_CORPUS_FOCUS_MAX      50                  /* vocabulary ids listed a layer */
 
-/* Of heads, as in engine/analysis/distances.h. */
+/* Distances of heads, as in engine/analysis/distances.h. */
 typedef enum hs_corpus_distance { HS_CORPUS_NO_DISTANCE, HS_CORPUS_CKA, HS_CORPUS_JS } hs_corpus_distance;
 
 typedef struct hs_corpus_options {

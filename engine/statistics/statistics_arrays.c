@@ -106,7 +106,7 @@ static const struct array_source {
 enum { N_ARRAYS = sizeof sources / sizeof *sources };
 _Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX has room for all");
 
-/* Of what is counted: a field without words has no arrays. */
+/* Only fields that are counted have arrays: a field without words has none. */
 static size_t arrays_list(const hs__corpus_header *header, hs_corpus_array *ret_arrays)
 {
     size_t n_arrays = 0;

@@ -14,7 +14,8 @@ static inline uint32_t fixed_of(float a)
     return (uint32_t)(int32_t)(clipped * (float)(1 << HS__ATTENTION_BITS) + 0.5f);
 }
 
-/* sums[j] += A_ij, high[j] += A_ij where j is in H; the first text begins them, columns it lacks included. */
+/* Computes sums[j] += A_ij, and high[j] += A_ij where j is in H. The first text begins the sums, also of
+ * columns that it lacks. */
 static inline __attribute__((always_inline)) void row_add(size_t n_tokens, size_t window,
                                                           const float *restrict row,
                                                           const uint32_t *restrict mask, bool first,

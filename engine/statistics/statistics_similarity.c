@@ -213,7 +213,7 @@ static void map_histogram(hs__corpus_map *map, const hs__corpus_facts *facts)
 
 /* ---- per threshold ---- */
 
-/* Of 64 columns in n_rows <= ROWS_MAX rows: where the level is reached. */
+/* Counts in 64 columns how many of n_rows <= ROWS_MAX rows reach the level. */
 static inline __attribute__((always_inline)) void columns_count(const uint8_t *levels, size_t stride,
                                                                 size_t n_rows, uint8_t level, bytes *ret_all)
 {
@@ -223,7 +223,7 @@ static inline __attribute__((always_inline)) void columns_count(const uint8_t *l
     *ret_all = count;
 }
 
-/* The same altogether and within sentences. */
+/* Counts the same for all rows, and for rows of the same sentence. */
 static inline __attribute__((always_inline)) void signal_count(const uint8_t *levels, size_t stride,
                                                                size_t n_rows, uint8_t level, bytes *ret_all,
                                                                bytes *ret_signal)

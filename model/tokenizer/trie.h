@@ -32,8 +32,8 @@ typedef struct hs__entry {
 #define HS__TRIE_ROOT 0
 #define HS__TRIE_NONE UINT32_MAX
 
-/* Sorts the entries and builds a trie. Of equal strings the highest id counts. The lengths must sum to less
- * than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
+/* Sorts the entries and builds a trie. Among equal strings the highest id counts. The lengths must sum to
+ * less than 2^32 - 1. Fails with HS_NO_MEMORY. The caller finishes *ret_trie, even after an error. */
 HS_MUST_USE hs_status hs__trie_build(hs__entry *entries, size_t n_entries, hs__trie *ret_trie, hs_error *err);
 void hs__trie_finish(hs__trie *trie); /* zeroed or finished twice is fine */
 

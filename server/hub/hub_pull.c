@@ -200,7 +200,7 @@ static hs_status file_pull(pull *p, const char *name, hs_error *err)
 
 /* ---- which files ---- */
 
-/* Name of a file of the list; NULL when the entry has none. */
+/* Returns the name of a file of the list; NULL if the entry has none. */
 static const char *name_at(const pull *p, size_t i)
 {
     const json_t *siblings = json_object_get(p->list, "siblings");
@@ -267,7 +267,7 @@ static hs_status modules_pull(pull *p, hs_error *err)
     return st ? st : file_pull(p, "modules.json", err);
 }
 
-/* Downloads the configs, and the files of which a tokenizer of any family may consist. */
+/* Downloads the configs, and all files that a tokenizer of any family may have. */
 static hs_status small_files_pull(pull *p, hs_error *err)
 {
     static const char *const names[] = {

@@ -107,7 +107,7 @@ HS_MUST_USE hs_status hs__run_folders_open(hs_runs *c, hs_error *err);
  * too large. */
 HS_MUST_USE hs_status hs__run_plan_make(const hs_runs *c, const hs__run_row *row, hs__run_plan *ret_plan,
                                         hs__setting *ret_wrong, hs_error *err);
-/* Also after hs__run_plan_make failed: the model may be removed again. */
+/* Call it also after hs__run_plan_make failed: the model may be removed again. */
 void hs__run_plan_finish(hs__run_plan *plan);
 /* Returns the memory for runs: the free bytes, minus what requests and the head cache may still take. */
 uint64_t hs__runs_memory(const hs_runs *c);

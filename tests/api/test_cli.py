@@ -142,7 +142,7 @@ def test_a_corpus_names_wrong_interventions_once(tmp_path, interventions, says):
 
 
 def test_advice_is_of_the_command_line(tmp_path):
-    """Beside a server's, which names its own requests."""
+    """Runs beside a server, which names its own requests."""
     folder = checkpoint.write_random(tmp_path / "bert")
     done = headscope("analyze", "--model", str(folder), "--predictions", "{}", text=b"a")
     assert done.returncode == 2 and b"'headscope models [DIR...]' shows" in done.stderr and b"GET" not in done.stderr
@@ -512,7 +512,7 @@ def test_pipes_and_devices_are_written_to_as_they_are(tmp_path):
 
 
 def test_a_file_that_lost_its_name_is_written_to_and_the_link_to_it_stays(tmp_path):
-    """As /dev/stdout is one when standard output goes into a file of tempfile's."""
+    """/dev/stdout is such a file if standard output goes into a temporary file."""
     link = tmp_path / "link"
     link.symlink_to("/proc/self/fd/1")
     with tempfile.TemporaryFile(dir=tmp_path) as file:

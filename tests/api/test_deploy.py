@@ -59,7 +59,7 @@ def test_a_network_policy_covers_every_pod():
 
 
 def arguments_of(command, tmp_path):
-    """As the container gets them, with its folders in tmp_path."""
+    """The options of the container, with its folders in tmp_path."""
     (tmp_path / "token").write_text("0123456789abcdef" * 4 + "\n")
     (tmp_path / "token").chmod(0o600)
     return [re.sub(r"^/.*/(token|headscope)$", lambda path: str(tmp_path / path[1]), argument) for argument in command]

@@ -131,7 +131,7 @@ def test_short_texts_and_pairs(folder_of, tmp_path, family, text):
 
 
 def last_row(folder, ids):
-    """Of the first layer's map of a ModernBERT of one head: what the last token attends to."""
+    """Returns what the last token attends to in the first layer of a ModernBERT with one head."""
     config, weights = checkpoint.read(folder)
     x = encoder.layer_norm(weights, "embeddings.norm", weights["embeddings.tok_embeddings.weight"][ids], config["norm_eps"])
     query, key, _ = np.split(encoder.dense(weights, "layers.0.attn.Wqkv", x)[None], 3, -1)

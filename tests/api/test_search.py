@@ -59,7 +59,7 @@ def search(folder, head, **options):
 
 @pytest.fixture(scope="module")
 def maps(server, bank):
-    """Of each text: tokens, special, attention and similarity [l][h][T][T], and the words of the tokens."""
+    """For each text: tokens, special, attention and similarity [l][h][T][T], and the words of the tokens."""
     found = []
     for text, words in zip(bank[2], bank[3]):
         got = server.post("/analyze?format=npz", {"text": text, "layers": LAYERS, "outputs": ["attentions", "similarities"]})

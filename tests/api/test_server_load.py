@@ -78,7 +78,7 @@ def test_health_overtakes_busy_workers(start_server):
 
 
 def short_requests():
-    """Of several models, depths and kinds; among them some that are refused, and a longer text."""
+    """Bodies of several models, depths and kinds. Some are refused, and one has a longer text."""
     bodies = [{"text": f"request {i} of many, each a little longer {'than the last ' * (i % 4)}",
                "layers": [[0], [3], "all"][i % 3], "outputs": ["pairs", "summary", "attentions", "similarities"]}
               for i in range(18)]

@@ -1,5 +1,5 @@
-/* passes_experiments.c - what experiments cost beside a whole pass of a text, which keeps every map and the
- * last state:
+/* passes_experiments.c - the cost of experiments next to a whole pass of a text, which keeps every map and
+ * the last state:
  *
  *     predictions  of 5 positions, top 5
  *     lens         of one position, after every layer
@@ -7,8 +7,8 @@
  *     residual     the pass, with similarities in the residual space instead
  *     effects      every head switched off alone
  *
- * Counted is the CPU time of one core, which neighbours stretch little; a round runs the pass before and
- * after each, and ratios are taken within a round. */
+ * It counts the CPU time of one core, which other programs change little. A round runs the pass before and
+ * after each step, and ratios are taken within a round. */
 #include "engine/analysis/effects.h"
 #include "engine/analysis/predictions.h"
 #include "tests/bench/passes.h"
@@ -126,7 +126,7 @@ static hs_status round_run(experiment *e, hs_error *err)
     return st;
 }
 
-/* Of norms and residual what they add to the pass, of the others what they take beside it. */
+/* Prints what norms and residual add to the pass, and the time of the other steps. */
 static json_t *tell(experiment *e)
 {
     json_t *figures = json_object();

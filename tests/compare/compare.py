@@ -213,7 +213,7 @@ def fields(kind, body):
 
 
 def answer_differences(old, new):
-    """Of two answers of ask()."""
+    """Yields the differences of two answers of ask()."""
     if old[0] != new[0]:
         yield f"status: {old[0]} | {new[0]}"
         return

@@ -2,9 +2,9 @@
  *
  * FAILING_CALL=write:12:28 lets the twelfth call (from 0, over all threads) of the group "write" fail with
  * errno 28; write:12:kill ends the process there as kill -9 does, before the call does anything. A file of
- * the name FAILING_CALL_SEEN is made when it comes to that; write:12:wait goes on once that is removed. Of
- * reads and writes those of regular files count: a loop's own pipes cannot fail, and libuv aborts when they
- * do. Of opens those count whose path has FAILING_CALL_PATH in it, all without that. */
+ * the name FAILING_CALL_SEEN is made when it comes to that; write:12:wait goes on once that is removed. Only
+ * reads and writes of regular files count: a loop's own pipes cannot fail, and libuv aborts when they do.
+ * Only opens of paths with FAILING_CALL_PATH in them count; all count without that variable. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

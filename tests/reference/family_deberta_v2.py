@@ -74,7 +74,8 @@ def span_of(buckets, distances, positions):
 
 
 def bucket(r, buckets, distances):
-    """Of the distance r: itself up to buckets / 2, then logarithmic up to `distances`; float32, as HuggingFace has it."""
+    """The bucket of the distance r: itself up to buckets / 2, then logarithmic up to `distances`. float32, as
+    HuggingFace has it."""
     middle = buckets // 2
     if buckets <= 0 or abs(r) <= middle:
         return r

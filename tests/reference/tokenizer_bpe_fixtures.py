@@ -52,7 +52,7 @@ def added(content, id, **flags):
 
 
 ROBERTA_ADDED = [added(text, i, special=True, lstrip=text == "<mask>") for i, text in enumerate(SPECIAL)]
-# As people add them, and a few that get into each other's way.
+# Tokens as people add them, and a few that overlap.
 def more(first):
     return ROBERTA_ADDED + [
         added("covid", first, single_word=True, normalized=True), added("<left>", first + 1, lstrip=True),

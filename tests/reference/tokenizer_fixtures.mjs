@@ -133,7 +133,7 @@ for (let i = 0; i < codePoints.length; i += 256) {
     add(block.join(' '));
     add(block.map((c) => `a${c}b`).join(' '));
 }
-// Each behind an accent and before another, where NFD may put them in another order.
+// Each character follows an accent and precedes another one. NFD may change their order.
 const combining = codePoints.filter((c) => /\p{M}/u.test(c));
 for (let i = 0; i < combining.length; i += 64)
     add(combining.slice(i, i + 64).map((c) => `x\u0301${c}\u0323\u302ey`).join(' '));
@@ -186,7 +186,7 @@ for (let i = 0; i < 2400; i++)
     add(recipes[i % recipes.length](), null, random(3) ? 100000 : between(2, 40), random(8) === 0 ? 1 : 0);
 for (let i = 0; i < 1200; i++)
     add(pick(recipes)(), pick(recipes)(), random(4) ? between(3, 40) : 100000, random(8) === 0 ? 1 : 0);
-// Pairs of plain words of every length around the room there is.
+// Pairs of plain words of every length around the limit.
 for (let first = 0; first <= 7; first++)
     for (let second = 0; second <= 7; second++)
         for (let max = 3; max <= 14; max++)

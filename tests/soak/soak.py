@@ -81,7 +81,7 @@ def lines(rng):
 
 
 def follow_up(rng):
-    """Of few texts, so that the cache has something to do."""
+    """Uses few texts, so that the cache has something to do."""
     return analyze(random.Random(rng.randrange(30)), layers=[rng.randrange(4)], outputs=["pairs"])
 
 
@@ -352,7 +352,7 @@ def parts_of(samples, name, n=60, middle=statistics.median):
 
 
 def rise(samples, name):
-    """Of the median slope, over the time of the samples; in the unit of the thing."""
+    """The growth by the median slope over the time of the samples, in the unit of the samples."""
     parts = parts_of(samples, name)
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for i, a in enumerate(parts) for b in parts[i + 1:]]
     return statistics.median(slopes) * (samples[-1]["at"] - samples[0]["at"])

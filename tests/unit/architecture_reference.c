@@ -227,7 +227,7 @@ static double score_bias(const hs_architecture *architecture, size_t i, size_t j
     return bias;
 }
 
-/* Of a and b [..][H], row i and row j: their product in one head, scaled as scores are. */
+/* Returns the product of row i of a and row j of b, both [..][H], in one head, scaled as scores are. */
 static double product(const hs_architecture *architecture, const double *a, size_t i, const double *b,
                       size_t j, size_t h)
 {

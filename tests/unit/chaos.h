@@ -26,7 +26,7 @@ void chaos_begin(void);
 /* From now on the nth allocation, counted from 0 and over all threads, fails; those after it succeed again.
  */
 void chaos_refuse(size_t nth);
-/* No more refusals. True when there was one since chaos_refuse. */
+/* No more refusals. Returns true if there was one since chaos_refuse. */
 bool chaos_stop(void);
 /* Blocks and mappings now in use, and file descriptors now open. */
 size_t chaos_live(void);

@@ -45,7 +45,7 @@ static hs_engine *engine_make(const hs_architecture *architecture, hs_products p
     return engine;
 }
 
-/* Of all layers and heads of a text of T tokens under these interventions. */
+/* Computes a capture of all layers and heads of a text of T tokens under these interventions. */
 static hs_capture *pass(const hs_engine *engine, size_t T, unsigned taps,
                         const hs_intervention *interventions, size_t n_interventions, size_t n_threads)
 {
@@ -264,7 +264,7 @@ static hs_architecture architecture_rotated(void)
     return architecture;
 }
 
-/* Of none of the lengths, of some, of a single neighbour. */
+/* Windows: one neighbour in the first layer, 16 in the second, and none in the others. */
 static hs_architecture architecture_windows(void)
 {
     hs_architecture architecture = architecture_plain();

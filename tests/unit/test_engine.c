@@ -152,7 +152,7 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, TEXTS = 4 };
 /* 0, 1, 2, ...; filled in by main. */
 static uint16_t numbers[HS_LAYERS_MAX];
 
-/* Of the test that runs: four threads, more than this machine may have. */
+/* The runtime of the test that runs: four threads, more than this machine may have. */
 static hs_runtime *runtime;
 
 static void runtime_setup(void)

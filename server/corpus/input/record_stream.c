@@ -43,7 +43,7 @@ struct hs__record_stream {
     uint64_t n_newlines;   /* passed in the open file */
     hs__stream_place place;
     hs_digest *digest;
-    uint64_t bytes_most;              /* HS_CANCELLED when so many are passed; 0: never */
+    uint64_t bytes_most;              /* HS_CANCELLED after so many; 0: never */
     double bytes_total, bytes_before; /* of all files as they lie; of those done; total 0: not known */
     uint64_t bytes_in_file;           /* passed in the open file, unpacked */
 };
@@ -323,7 +323,7 @@ double hs__record_stream_progress(const hs__record_stream *input)
 
 /* ---- checks before a run ---- */
 
-/* Checks that a record has a text. HS_BAD_REQUEST: it has none; why is the reason. */
+/* Checks that a record has a text. Fails with HS_BAD_REQUEST if it has none; why is the reason. */
 static hs_status record_check(const hs__record *line, const char *field, char why[128])
 {
     hs__record_text value = {0};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all maps; with base64 and what gzip gains on them, this keeps the page below 8 MB. */
+/* Bound of all maps together. With base64 and gzip it keeps the page below 8 MB. */
 #define MAP_BYTES_MAX 5e6
 
 /* One kind of map in the page. */

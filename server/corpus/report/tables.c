@@ -356,7 +356,7 @@ void hs__examples_write(const hs__drawing *d, size_t l, FILE *out)
     }
 }
 
-/* As a query's value is written. */
+/* Writes a text as the value of a query. */
 static void percent_write(FILE *out, const char *text)
 {
     for (; *text; text++)

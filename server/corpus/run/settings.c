@@ -41,7 +41,7 @@ static hs_status read_thresholds(const char *text, const hs_model *model, hs__co
     }
 }
 
-/* As hs_corpus_distance. */
+/* In the order of hs_corpus_distance. */
 #define DISTANCE_NAMES "none|cka|js"
 static const char *const distance_names[] = {"none", "cka", "js"};
 

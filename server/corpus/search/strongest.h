@@ -11,7 +11,7 @@ typedef struct hs__strong_pair {
     float value;
 } hs__strong_pair;
 
-/* Inserts a pair into a list sorted by descending value that holds at most n_most. Of equal values the
+/* Inserts a pair into a list sorted by descending value that holds at most n_most. Among equal values the
  * earlier one stays first. */
 void hs__strongest_insert(hs__strong_pair *list, size_t *n, size_t n_most, hs__strong_pair pair);
 

@@ -94,7 +94,7 @@ export class App {
     return this.known.of(overview, this.state, this.scores(overview));
   }
 
-  // Of causal models, and of others if a head's score is requested.
+  // Scores of causal models, and of others if a head's score is requested.
   private scores({ encoding }: Answer): readonly (readonly HeadScore[])[] | undefined {
     const { sort, tint, only } = this.state;
     if (!encoding.causal && only !== "induction" && ![sort, tint].some(isScore)) return undefined;

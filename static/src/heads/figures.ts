@@ -193,7 +193,7 @@ export function likeOf(sought: string): [number, number] | null {
   return k === undefined ? null : [Number(l), Number(k)];
 }
 
-// None also where it is about fewer high pairs than `least`.
+// Returns none also if the figure counts fewer high pairs than `least`.
 export const soundValueOf = (summary: Known, figure: Figure, least: number): number | null =>
   FIGURES[figure].ofPairs && summary.high_pairs < least ? null : valueOf(summary, figure);
 

@@ -1,5 +1,6 @@
-// How alike two heads of different models are: unbiased linear CKA (Nguyen, Raghu and Kornblith 2020) of their outputs over
-// the words of several texts. Words are separated by white space, so that models with other tokenizers can be compared.
+// The likeness of two heads of different models: unbiased linear CKA (Nguyen, Raghu and Kornblith 2020) of their
+// outputs over the words of several texts. Words are separated by white space, so that models with other tokenizers can
+// be compared.
 import type { Encoding } from "../app/answer";
 
 export const WORDS_MOST = 192; // of all texts together: the work grows with the square

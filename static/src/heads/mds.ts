@@ -1,4 +1,4 @@
-// Classical multidimensional scaling (Torgerson 1952): points of the plane whose distances are as near as can be to the
+// Classical multidimensional scaling (Torgerson 1952): points of the plane with distances as near as possible to the
 // given ones. The two leading eigenvectors of B = -½ J D² J, by power iteration and deflation.
 
 export interface Plane {

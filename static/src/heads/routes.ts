@@ -4,7 +4,7 @@
 // product of the fractions that it keeps at each step. The search is exact: best first, with the largest strength that
 // a state can still reach as the bound (A*, Hart et al. 1968).
 
-// One layer's fractions. Of two tokens, the head that hands on most is kept.
+// One layer's fractions. Keeps the head that hands on most between two tokens.
 export interface LayerHops {
   stay: Float32Array; // [T]
   share: Float32Array; // [to][from], 0 on the diagonal

@@ -315,7 +315,7 @@ export class Heatmap {
     );
   }
 
-  // A strong label takes the place of its neighbours, which would otherwise look out beneath it.
+  // A strong label replaces its neighbours, which would otherwise show beneath it.
   private drawLabel(
     g: CanvasRenderingContext2D,
     content: HeatmapContent,

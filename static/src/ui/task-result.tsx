@@ -28,7 +28,7 @@ export function taskOf(app: App, asked: Asked = app.state): Entry<JsonAnswer> | 
 
 export const headingOf = (app: App): string => HEADINGS[app.model()?.task ?? "fill-mask"] ?? "";
 
-// Beside the text, in every view. `of`: the overview's answer, which is requested first.
+// Shown beside the text, in every view. `of`: the overview's answer, which is requested first.
 export function TaskCard({ of }: { of: Answer | null }) {
   const app = useApp();
   const entry = of && taskOf(app);

@@ -62,7 +62,7 @@ function factsOf(before: Prediction, after: Prediction | null, causal: boolean):
   return `${there}Entropy ${both(({ entropy }) => format(entropy))} nats.`;
 }
 
-// A token that is not among those answered has less than the last of them.
+// A token outside the answer's list is less probable than the last one in it.
 function below({ top }: Prediction): string {
   const least = percent(top.at(-1)?.probability);
   return least.startsWith("<") ? least : `<\u00a0${least}`;

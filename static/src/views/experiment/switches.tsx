@@ -135,7 +135,7 @@ function Switch(
   );
 }
 
-// As many digits as fit into a switch.
+// Returns as many digits as fit into a switch.
 function short(value: number): string {
   const size = Math.abs(value);
   const sign = value < 0 ? "−" : "";

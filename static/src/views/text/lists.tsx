@@ -1,4 +1,4 @@
-// Beside the text: the tokens most related to the chosen ones, and the layer's segments.
+// The lists beside the text: the tokens most related to the chosen ones, and the layer's segments.
 import type { Head, Segment } from "../../maps/analysis";
 import { format } from "../../maps/scale";
 import { ABOUT, relationOf, RELATIONS, type Relation } from "./relation";

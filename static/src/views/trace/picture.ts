@@ -110,7 +110,7 @@ function frame(
   return [...levels, ...columns].flat();
 }
 
-// As much of a token as its column has space for.
+// Returns as much of a token as its column has space for.
 const short = (label: string, column: number): string => {
   const [letters, most] = [[...label], Math.floor(column / 7.5)];
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : label;

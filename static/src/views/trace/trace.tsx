@@ -1,5 +1,5 @@
-// How a prediction or a class comes about: the strongest routes through the layers, token to token. Shows the result
-// with the heads of a route switched off.
+// The view Trace, on the origin of a prediction or a class: the strongest routes through the layers, token to token.
+// Shows the result with the heads of a route switched off.
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
