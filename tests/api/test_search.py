@@ -1,8 +1,11 @@
 """Searches and typical texts of a corpus run, beside an own reading of the maps of /analyze."""
+import contextlib
 import io
 import json
+import math
 import random
 import sqlite3
+import struct
 import subprocess
 from urllib.parse import urlencode
 
@@ -282,6 +285,8 @@ REFUSALS = [
     ("search", "layer=1&head=1&distance=99999999999999999999", 422, "/distance", "a range like -5..-1"),
     ("search", "layer=1&head=1&from=noun", 422, "/from", "pos=NAME, rel=NAME or text=TOKEN"),
     ("search", "layer=1&head=1&to=lemma%3Dgo", 422, "/to", "pos=NAME, rel=NAME or text=TOKEN"),
+    ("search", "layer=1&head=1&from=pos%3DNOUN,pos%3DVERB", 422, "/from", "each kind once"),
+    ("search", "layer=1&head=1&distance=-9223372036854775808", 422, "/distance", "a range like -5..-1"),
     ("search", "layer=1&head=1&limit=1001", 422, "/limit", "an integer from 1 to 1000"),
     ("search", "layer=1&head=1&by=self", 422, "/by", "unknown"),
     ("examples", "layer=1&head=1", 422, "/by", "one of repeated_share, same_sentence_share"),
@@ -305,3 +310,95 @@ def test_runs_without_such_texts_say_so(kept):
     for query, name in [("examples=65", "/examples"), ("search_texts=10001", "/search_texts"), ("examples=-1", "/examples")]:
         got = send(service, b'"x"\n', query)
         assert got.status == 422 and got.json()["pointer"] == name, got.body
+
+
+# ---- databases that are damaged or forged ----
+
+def ask(folder, *arguments):
+    """(exit code, errors) of a search in a folder; a crash or a sanitizer's report fails the test."""
+    done = subprocess.run([HEADSCOPE, "search", folder, "--head=1.1", *arguments], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode in (0, 1) and "Sanitizer" not in done.stderr and "runtime error" not in done.stderr, done.stderr
+    assert done.returncode == 0 or done.stderr.startswith("headscope search: "), done.stderr
+    return done.returncode, done.stderr
+
+
+SEARCHES = [["--from", "pos=NOUN", "--to", "text=war"], ["--of", "similarity", "--limit", "1000"], ["--by", "previous"]]
+
+
+@pytest.fixture
+def copied(run, tmp_path):
+    """The database of the run, to be damaged, in a folder of its own."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "search.sqlite").write_bytes((run / "search.sqlite").read_bytes())
+    return tmp_path / "run" / "search.sqlite"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_flipped_bytes_of_the_database_crash_nothing(copied, seed):
+    choose, data = random.Random(seed), bytearray(copied.read_bytes())
+    for _ in range(1 << seed):
+        data[choose.randrange(len(data))] = choose.randrange(256)
+    copied.write_bytes(data)
+    for arguments in SEARCHES:
+        ask(copied.parent, *arguments)
+
+
+@pytest.mark.parametrize(("content", "why"), [
+    (lambda data: b"", "start one with"), (lambda data: b"no database at all" * 100, "file is not a database"),
+    (lambda data: data[:len(data) // 2], "malformed"), (lambda data: data[:4096], "malformed"),
+    (lambda data: b"\0" * len(data), "file is not a database")], ids=["empty", "text", "half", "page", "zeros"])
+def test_a_database_that_is_none_is_named(copied, content, why):
+    copied.write_bytes(content(copied.read_bytes()))
+    answers = [ask(copied.parent, *arguments) for arguments in SEARCHES]
+    assert all(code == 1 and ("search.sqlite cannot be read" in errors or "start one with" in errors) for code, errors in answers), answers
+    assert any(why in errors or "no such table" in errors for _, errors in answers), answers
+
+
+def sql(path, *statements):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA ignore_check_constraints = 1")
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 1 AS layer, 1 AS head, i AS text,"
+
+
+@pytest.mark.parametrize("statements", [
+    ["DROP TABLE strongest", f"CREATE VIEW strongest AS {ENDLESS} x'00' AS attention, x'00' AS similarity FROM n"],
+    ["DROP TABLE texts"], ["DROP TABLE names", "DROP TABLE vocabulary"],
+    ["ALTER TABLE strongest RENAME COLUMN attention TO other"]], ids=["view", "texts", "names", "column"])
+def test_a_database_of_other_tables_is_refused(copied, statements):
+    sql(copied, *statements)
+    code, errors = ask(copied.parent, "--from", "text=war")
+    assert code == 1 and "search.sqlite cannot be read" in errors
+
+
+def test_pairs_that_no_text_has_are_passed_over(copied):
+    pairs = b"".join(struct.pack("<HHf", i, j, w) for i, j, w in [
+        (1, 2, math.inf), (2, 1, math.nan), (60000, 1, 0.9), (1, 65535, 0.8), (1, 2, -1.0), (1, 2, 0.5)])
+    with sqlite3.connect(copied) as db:
+        db.execute("UPDATE strongest SET attention = ?", (pairs + b"xyz",))
+    db.close()
+    got = search(copied.parent, "1.1", limit=1000)
+    assert got["pairs"] and {pair["weight"] for pair in got["pairs"]} == {0.5}
+    assert {(pair["from"]["position"], pair["to"]["position"]) for pair in got["pairs"]} == {(1, 2)}
+
+
+@pytest.mark.parametrize("change", ["UPDATE examples SET value = 9e999", "UPDATE examples SET text = -5",
+                                    "UPDATE texts SET tokens = NULL"], ids=["infinite", "no-text", "no-tokens"])
+def test_examples_that_are_damaged_are_not_left_out_in_silence(copied, change):
+    with contextlib.suppress(sqlite3.IntegrityError):
+        sql(copied, change)
+    if "NULL" in change:
+        sql(copied, "UPDATE texts SET tokens = zeroblob(0)")
+    code, errors = ask(copied.parent, "--by", "previous")
+    assert code == 1 and "damaged" in errors
+
+
+def test_texts_of_a_forged_database_change_no_terminal(copied):
+    sql(copied, "UPDATE texts SET body = char(27) || '[2J' || char(155) || 'x' || char(7), file = char(27) || ']0;title'")
+    done = subprocess.run([HEADSCOPE, "search", copied.parent, "--head=1.1"], capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0 and b"->" in done.stdout
+    assert not set(done.stdout) & {0x1b, 0x07} and b"\xc2\x9b" not in done.stdout

@@ -55,6 +55,11 @@ static hs_status failed(sqlite3 *db, hs_error *err)
     return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " cannot be read: %s", sqlite3_errmsg(db));
 }
 
+static hs_status damaged(hs_error *err)
+{
+    return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " is damaged, or memory is short");
+}
+
 /* ---- parameters ---- */
 
 static bool integer_read(const char *text, const char **ret_end, long *ret)
@@ -63,7 +68,8 @@ static bool integer_read(const char *text, const char **ret_end, long *ret)
     errno = 0;
     *ret = strtol(text, &end, 10);
     *ret_end = end;
-    return end != text && (*text == '-' || (*text >= '0' && *text <= '9')) && !errno && labs(*ret) <= INT_MAX;
+    return end != text && (*text == '-' || (*text >= '0' && *text <= '9')) && !errno && *ret >= -INT_MAX &&
+           *ret <= INT_MAX;
 }
 
 /* Reads an integer from low to high. */
@@ -112,32 +118,50 @@ static hs_status distance_read(const char *text, search *s, const char **ret_wro
                : wrong(ret_wrong, "distance", text, "an integer, j - i, or a range like -5..-1", err);
 }
 
-/* Returns the one number that a statement answers for a string; -1 if there is none. */
-static int name_find(sqlite3 *db, const char *string)
+/* Reads the number of a name; -1 if there is none. */
+static hs_status name_find(sqlite3 *db, const char *string, int *ret_name, hs_error *err)
 {
     sqlite3_stmt *s = NULL;
-    int name = -1;
-    if (sqlite3_prepare_v2(db, "SELECT name FROM names WHERE string = ?", -1, &s, NULL) == SQLITE_OK) {
+    int code = sqlite3_prepare_v2(db, "SELECT name FROM names WHERE string = ?", -1, &s, NULL);
+    if (!code) {
         sqlite3_bind_text(s, 1, string, -1, SQLITE_STATIC);
-        name = sqlite3_step(s) == SQLITE_ROW ? sqlite3_column_int(s, 0) : -1;
+        code = sqlite3_step(s);
     }
+    *ret_name = code == SQLITE_ROW ? sqlite3_column_int(s, 0) : -1;
+    const hs_status st = code == SQLITE_ROW || code == SQLITE_DONE ? HS_OK : failed(db, err);
     sqlite3_finalize(s);
-    return name;
+    return st;
 }
 
-static void ids_find(sqlite3 *db, const char *token, condition *ret)
+static hs_status ids_find(sqlite3 *db, const char *token, condition *ret, hs_error *err)
 {
     sqlite3_stmt *s = NULL;
-    ret->has_ids = true;
     /* Byte-level and Unigram tokenizers write a space before a word as one of these characters. */
     static const char sql[] = "SELECT id FROM vocabulary WHERE token COLLATE NOCASE IN"
                               " (?1, '\u0120' || ?1, '\u2581' || ?1)";
-    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
+    int code = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    if (!code)
         sqlite3_bind_text(s, 1, token, -1, SQLITE_STATIC);
-        while (ret->n_ids < IDS_MAX && sqlite3_step(s) == SQLITE_ROW)
-            ret->ids[ret->n_ids++] = sqlite3_column_int(s, 0);
-    }
+    while (s && ret->n_ids < IDS_MAX && (code = sqlite3_step(s)) == SQLITE_ROW)
+        ret->ids[ret->n_ids++] = sqlite3_column_int(s, 0);
+    const hs_status st = code == SQLITE_ROW || code == SQLITE_DONE ? HS_OK : failed(db, err);
     sqlite3_finalize(s);
+    return st;
+}
+
+/* Adds one condition, "pos" and "NOUN". HS_NOT_FOUND: there is no such kind, or it was given before. */
+static hs_status part_add(sqlite3 *db, const char *kind, const char *value, condition *ret, hs_error *err)
+{
+    bool *has = strcmp(kind, "text") == 0  ? &ret->has_ids
+                : strcmp(kind, "pos") == 0 ? &ret->has_pos
+                : strcmp(kind, "rel") == 0 ? &ret->has_relation
+                                           : NULL;
+    if (!has || *has)
+        return HS_NOT_FOUND;
+    *has = true;
+    return has == &ret->has_ids
+               ? ids_find(db, value, ret, err)
+               : name_find(db, value, has == &ret->has_pos ? &ret->pos : &ret->relation, err);
 }
 
 /* Reads "pos=NOUN,text=war". */
@@ -147,28 +171,19 @@ static hs_status condition_read(sqlite3 *db, const char *name, const char *text,
     char copy[CONDITION_BYTES], *rest = copy;
     if (!text)
         return HS_OK;
-    bool ok = snprintf(copy, sizeof copy, "%s", text) < (int)sizeof copy && *text;
-    for (char *part; ok && (part = strsep(&rest, ","));) {
+    hs_status st = snprintf(copy, sizeof copy, "%s", text) < (int)sizeof copy && *text ? HS_OK : HS_NOT_FOUND;
+    for (char *part; !st && (part = strsep(&rest, ","));) {
         char *value = strchr(part, '=');
-        ok = value && value[1];
-        if (!ok)
-            break;
-        *value++ = '\0';
-        if (strcmp(part, "text") == 0) {
-            ids_find(db, value, ret);
-        } else if (strcmp(part, "pos") == 0) {
-            ret->has_pos = true;
-            ret->pos = name_find(db, value);
-        } else if (strcmp(part, "rel") == 0) {
-            ret->has_relation = true;
-            ret->relation = name_find(db, value);
-        } else {
-            ok = false;
-        }
+        if (value)
+            *value++ = '\0';
+        st = value && *value ? part_add(db, part, value, ret, err) : HS_NOT_FOUND;
     }
-    return ok ? HS_OK
-              : wrong(ret_wrong, name, text,
-                      "pos=NAME, rel=NAME or text=TOKEN, or several with commas between", err);
+    return st == HS_NOT_FOUND
+               ? wrong(ret_wrong, name, text,
+                       "pos=NAME, rel=NAME or text=TOKEN, or several with commas between, each "
+                       "kind once",
+                       err)
+               : st;
 }
 
 static hs_status query_read(const hs__search_query *q, search *s, const char **ret_wrong, hs_error *err)
@@ -189,18 +204,30 @@ static hs_status query_read(const hs__search_query *q, search *s, const char **r
 
 /* ---- the database ---- */
 
-/* Returns true if the statement has a row for layer and head. */
-static bool has_row(sqlite3 *db, const char *sql, int layer, int head)
+/* Says whether the statement has a row for layer and head. */
+static hs_status row_find(sqlite3 *db, const char *sql, int layer, int head, bool *ret_found, hs_error *err)
 {
     sqlite3_stmt *s = NULL;
-    bool found = sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK;
-    if (found) {
+    int code = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    if (!code) {
         sqlite3_bind_int(s, 1, layer);
         sqlite3_bind_int(s, 2, head);
-        found = sqlite3_step(s) == SQLITE_ROW;
+        code = sqlite3_step(s);
     }
+    *ret_found = code == SQLITE_ROW;
+    const hs_status st = code == SQLITE_ROW || code == SQLITE_DONE ? HS_OK : failed(db, err);
     sqlite3_finalize(s);
-    return found;
+    return st;
+}
+
+/* Opens the database for reading. Views are off: a view of a forged file could make a query endless. */
+static hs_status database_open(const char *path, sqlite3 **ret_db, hs_error *err)
+{
+    if (sqlite3_open_v2(path, ret_db, SQLITE_OPEN_READONLY, vfs) ||
+        sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL) ||
+        sqlite3_db_config(*ret_db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL))
+        return failed(*ret_db, err);
+    return HS_OK;
 }
 
 /* Opens the database and reads layer and head. `table` is the one that must have rows; `option` starts a run
@@ -210,15 +237,19 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
 {
     char path[PATH_BYTES], sql[128];
     long layer = 0, head = 0;
+    bool found = false;
     snprintf(path, sizeof path, "%s/" HS__TEXT_INDEX_FILE, dir);
     if (access(path, R_OK))
         return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
-    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, vfs))
-        return failed(s->db, err);
+    hs_status st = database_open(path, &s->db, err);
     snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL LIMIT 1", table);
-    if (!has_row(s->db, sql, 0, 0))
+    if (!st)
+        st = row_find(s->db, sql, 0, 0, &found, err);
+    if (st)
+        return st;
+    if (!found)
         return hs_fail(err, HS_NOT_FOUND, "The run keeps no texts for this: start one with %s.", option);
-    hs_status st = number_read("layer", q->layer, 0, HS_LAYERS_MAX - 1, &layer, ret_wrong, err);
+    st = number_read("layer", q->layer, 0, HS_LAYERS_MAX - 1, &layer, ret_wrong, err);
     if (!st)
         st = number_read("head", q->head, 0, HS_HEADS_MAX - 1, &head, ret_wrong, err);
     if (st)
@@ -226,8 +257,9 @@ static hs_status head_open(const char *dir, const hs__search_query *q, const cha
     s->layer = (int)layer;
     s->head = (int)head;
     snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE layer = ? AND head = ? LIMIT 1", table);
-    return has_row(s->db, sql, s->layer, s->head)
-               ? HS_OK
+    st = row_find(s->db, sql, s->layer, s->head, &found, err);
+    return st || found
+               ? st
                : wrong(ret_wrong, "head", q->head, "a head that the run has counted in this layer", err);
 }
 
@@ -273,8 +305,8 @@ static void pairs_compare(search *s, sqlite3_int64 number, const text *t, const 
         hs__index_pair pair;
         memcpy(&pair, blob + k * sizeof pair, sizeof pair);
         const long distance = (long)pair.j - (long)pair.i;
-        if (!((double)pair.weight >= s->least) || distance < s->distance_low || distance > s->distance_high ||
-            pair.i >= t->n_tokens || pair.j >= t->n_tokens)
+        if (!((double)pair.weight >= s->least) || isinf(pair.weight) || distance < s->distance_low ||
+            distance > s->distance_high || pair.i >= t->n_tokens || pair.j >= t->n_tokens)
             continue;
         const hs__index_token i = token_at(t, pair.i), j = token_at(t, pair.j);
         if (meets(&s->from, &i) && meets(&s->to, &j))
@@ -380,7 +412,7 @@ static hs_status found_answer(const search *s, json_t **ret_answer, hs_error *er
     for (size_t k = 0; k < s->n_kept; k++)
         if (json_array_append_new(pairs, found_json(s->db, &s->kept[k]))) {
             json_decref(pairs);
-            return hs_fail(err, HS_IO, "the run's " HS__TEXT_INDEX_FILE " is damaged, or memory is short");
+            return damaged(err);
         }
     *ret_answer = json_pack("{so sI sI}", "pairs", pairs, "total", (json_int_t)s->n_found, "texts",
                             (json_int_t)s->n_texts);
@@ -409,7 +441,7 @@ hs_status hs__pairs_search(const char *dir, const hs__search_query *query, json_
 static json_t *example_json(sqlite3 *db, sqlite3_int64 number, double value)
 {
     const text t = text_read(db, number);
-    json_t *json = t.tokens ? text_json(&t, number) : NULL;
+    json_t *json = t.tokens && isfinite(value) ? text_json(&t, number) : NULL;
     if (json)
         json_object_set_new(json, "value", json_real(value));
     sqlite3_finalize(t.row);
@@ -431,10 +463,17 @@ static hs_status examples_answer(const search *s, const char *by, json_t **ret_a
     sqlite3_bind_int(row, 2, s->head);
     sqlite3_bind_text(row, 3, by, -1, SQLITE_STATIC);
     sqlite3_bind_int64(row, 4, (sqlite3_int64)s->limit);
-    while (sqlite3_step(row) == SQLITE_ROW)
-        json_array_append_new(
+    int code;
+    bool sound = true;
+    while (sound && (code = sqlite3_step(row)) == SQLITE_ROW)
+        sound = !json_array_append_new(
             list, example_json(s->db, sqlite3_column_int64(row, 0), sqlite3_column_double(row, 1)));
+    const hs_status st = !sound ? damaged(err) : code == SQLITE_DONE ? HS_OK : failed(s->db, err);
     sqlite3_finalize(row);
+    if (st) {
+        json_decref(list);
+        return st;
+    }
     *ret_answer = json_pack("{ss so}", "by", by, "examples", list);
     return *ret_answer ? HS_OK : hs_fail(err, HS_NO_MEMORY, "no memory for the answer");
 }
