@@ -17,7 +17,16 @@ export const LINES = [
 ] as const;
 export type Lines = (typeof LINES)[number];
 
-export const RUN_OPTIONS = ["name", "model", "max_tokens", "layers", "thresholds", "examples"] as const;
+export const RUN_OPTIONS = [
+  "name",
+  "model",
+  "max_tokens",
+  "layers",
+  "thresholds",
+  "examples",
+  "label_field",
+  "effects_share",
+] as const;
 export type RunOption = (typeof RUN_OPTIONS)[number];
 type RunOptions = Partial<Record<RunOption, string>>;
 

@@ -28,6 +28,7 @@ import {
 } from "./figures";
 import { FileLink, messageOf } from "./list";
 import { nameOfRun } from "./names";
+import { RunLabels } from "./labels";
 import { patternNumbers, RunPatterns } from "./patterns";
 
 export interface Side {
@@ -160,6 +161,7 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
           <Plot key={name} name={name} shown={shown} cursor={cursor} />
         ))}
       </div>
+      {first && <RunLabels run={first.run} report={first.report} />}
       {first && <RunPatterns run={first.run} report={first.report} />}
       <FigureTable shown={shown} />
     </div>

@@ -151,6 +151,10 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       {option("layers", "Layers: all, last, or numbers", "all")}
       {option("thresholds", "Similarity thresholds", "0.1,0.2,0.3,0.4,0.5")}
       {option("examples", "Typical texts a head", String(TYPICAL_SHOWN))}
+      <div class="two">
+        {option("label_field", "Label field, if any", "", "label")}
+        {option("effects_share", "Share for effects", "", "0")}
+      </div>
       <Guarded name={idOf("all")} problem={problem}>
         <div class="submit">
           <button type="submit" class="primary" id={idOf("all")} disabled={sending !== null}>

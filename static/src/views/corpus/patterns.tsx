@@ -121,7 +121,7 @@ export function patternNumbers(app: App, report: Report): HeadNumbers | null {
 }
 
 // Opens a head on the text of the state, in the run's model if the server has it.
-function open(app: App, { model }: Run, layer: number, head: number): void {
+export function openInRun(app: App, { model }: Run, layer: number, head: number): void {
   const at = app.models.findIndex(({ name }) => name === model);
   const name = at < 0 ? app.state.model : at ? (app.models[at]?.name ?? "") : "";
   app.set({ view: "head", layer, head, pin: [], model: name }, true);
@@ -133,7 +133,7 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
   if (!headsOf(report).length) return null;
   const numbers = patternNumbers(app, report);
   const rows = runheads ? chosenOf(app, report) : [];
-  const openHead = (layer: number, head: number): void => open(app, run, layer, head);
+  const openHead = (layer: number, head: number): void => openInRun(app, run, layer, head);
   const columns: Column<Head>[] = [
     {
       key: "head",

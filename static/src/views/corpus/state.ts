@@ -33,6 +33,8 @@ export const CORPUS_FIELDS = {
   runonly: oneOf(ONLY, "all"),
   runseek: text(),
   runcolumn: text("-previous"),
+  runlabels: flag(true), // what a run of labelled texts found
+  runlabel: text(), // the label whose heads are mapped; "": the first with effects
   typical: flag(), // one head on its most typical texts of the first run
   typicalby: oneOf(TYPICAL_BYS, "pattern"),
 };

@@ -1,0 +1,54 @@
+// Corpus runs of labelled texts: started on the page, and what the model got right, as in the run's report.
+import { serve, taskModels } from "./server";
+import { expect, findings, open, settled, test as base, view } from "./viewer";
+
+const test = base.extend<object, { home: string }>({
+  home: [
+    async ({}, use, { parallelIndex }) => {
+      const models = taskModels(parallelIndex);
+      const moods = models.find((model) => model.startsWith("moods="))!;
+      const server = await serve(parallelIndex, [moods, ...models.filter((model) => model !== moods)]);
+      await use(server.home);
+      await server.stop();
+    },
+    { scope: "worker" },
+  ],
+});
+
+const LABELS = ["angry", "calm", "merry"];
+const TEXTS = Array.from({ length: 18 }, (_, n) => ({ text: `The dog ${n} saw the cat. It ran ${"on ".repeat(n % 5)}.`, mood: LABELS[n % 3] }));
+
+test("a run of labelled texts shows what its report says", async ({ watched: page, home, request }) => {
+  await open(page, home, "view=corpus");
+  const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
+  await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });
+  await page.getByLabel("Label field, if any").fill("mood");
+  await page.getByLabel("Share for effects").fill("2");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await expect(page.locator("#error-run-effects_share")).toContainText("1");
+  await page.getByLabel("Share for effects").fill("0.5");
+  await page.getByRole("button", { name: "Start the run" }).click();
+  await expect(page.locator(".run", { hasText: "moods.jsonl" })).toContainText("Done", { timeout: 30_000 });
+  await settled(page);
+
+  const { corpora } = await (await request.get(`${home}corpora`)).json();
+  const report = await (await request.get(`${home}corpora/${corpora[0].id}/report`)).json();
+  const { labels, label_confusion: confusion } = report;
+  const box = view(page, "Corpus").locator(".labels");
+  await expect(box.locator(".facts")).toContainText(`${labels.right} of 18 texts`);
+  const cells = await box.locator(".confusion td").allTextContents();
+  expect(cells.map(Number)).toEqual(confusion.flat());
+  await expect(box.getByRole("region", { name: /^Labels:/ }).locator("tbody tr")).toHaveCount(3);
+  const bins = labels.calibration.filter((bin: { texts: number }) => bin.texts > 0).length;
+  await expect(box.getByRole("region", { name: /^Calibration/ }).locator("tbody tr")).toHaveCount(bins);
+  await expect(box.getByRole("region", { name: /by label and outcome/ }).locator("tbody tr")).toHaveCount(labels.groups.length);
+
+  const merry = labels.classes[2];
+  await box.getByLabel("Heads of the label").selectOption("merry");
+  const [best] = merry.heads;
+  await expect(box.locator(".head-map .ranked button").first()).toHaveText(`Layer ${best.layer} head ${best.head}`);
+  await expect(page).toHaveURL(/runlabel=merry/);
+  expect(await findings(page)).toEqual([]);
+  await box.getByRole("button", { name: `L${best.layer} H${best.head}`, exact: true }).last().click();
+  await expect(page).toHaveURL(new RegExp(`view=head.*layer=${best.layer}`));
+});
