@@ -180,11 +180,11 @@ static void runs_table_begin(const view *v, const char *first, FILE *out)
 
 static void value_write(FILE *out, double value, const char *unit)
 {
-    const bool is_share = strcmp(unit, "share") == 0, is_count = strcmp(unit, "texts") == 0;
+    const bool is_share = strcmp(unit, "share") == 0, is_whole = value == trunc(value);
     const double shown = is_share ? 100 * value : value;
     hs__cell_write(out, fabs(shown) < 0.0005 ? 0 : shown,
                    is_share   ? "%.1f %%"
-                   : is_count ? "%.0f"
+                   : is_whole ? "%.0f"
                               : "%.3f"); /* never -0 */
 }
 
