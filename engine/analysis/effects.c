@@ -7,6 +7,7 @@
 
 #include "engine/analysis/analysis_maps.h"
 #include "engine/analysis/predictions.h"
+#include "engine/analysis/variants.h"
 #include "engine/arena.h"
 #include "model/clones.h"
 
@@ -14,16 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER_MAX 32 /* variants of a pass */
-
-/* The data of a call. A variant is one head changed. n counts those of a layer, `capacity` those of a
- * pass. */
+/* The data of a call. A variant is one head changed. n counts those of a layer, `capacity` of
+ * `variants` those of a pass. */
 typedef struct sweep {
-    const hs_engine *engine;
-    hs_workspace *ws;
+    hs__variants variants;
     const hs_effects_options *options;
     const hs_capture *baseline;
-    size_t T, H, V, n_layers, n_heads, capacity, n_threads;
+    size_t T, H, V, n_layers, n_heads, n_threads;
     size_t layer;         /* whose heads are changed */
     uint16_t *all;        /* [max(n_layers, n_heads)] 0, 1, ... */
     double *norms;        /* [n_layers][n_heads]: norm of the baseline's S above the diagonal */
@@ -36,7 +34,6 @@ typedef struct sweep {
     size_t n_target;      /* floats that the target reads of a variant */
     float *targets;       /* [2 + n][n_target], the baseline's first, the other text's last */
     float *outputs;       /* [capacity][T][d]: O of the changed heads, for SCALE and MEAN */
-    hs_capture *captures[TOGETHER_MAX];
 } sweep;
 
 /* ---- similarities ---- */
@@ -135,7 +132,7 @@ static hs_status states_keep(sweep *s, const float *last, size_t row, hs_error *
                last + s->options->positions[p] * s->H, s->H * sizeof *last);
     if (s->n_target == 0)
         return HS_OK;
-    return hs_target_rows(s->engine, &s->options->target, last, s->T, s->n_threads,
+    return hs_target_rows(s->variants.engine, &s->options->target, last, s->T, s->n_threads,
                           s->targets + row * s->n_target, err);
 }
 
@@ -172,45 +169,22 @@ static const float *variant_output(const sweep *s, size_t i, size_t head)
     return to;
 }
 
-static hs_status captures_make(sweep *s, hs_error *err)
-{
-    const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
-                                    HS_KEEP(LAST_STATE)};
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < s->capacity && !st; i++) {
-        hs_capture_destroy(s->captures[i]);
-        s->captures[i] = NULL;
-        st = hs_capture_create(hs_engine_runtime(s->engine), hs_engine_shape(s->engine), &selection, s->T,
-                               &s->captures[i], err);
-    }
-    return st;
-}
-
 static hs_status pass_run(sweep *s, const uint16_t *heads, size_t n, const hs_run_control *control,
                           hs_error *err)
 {
-    hs_start starts[TOGETHER_MAX];
-    hs_sequence sequences[TOGETHER_MAX];
     const hs_observer observer = {.similarity = s->maps,
                                   .show = similarity_compare,
                                   .context = s,
                                   .n_threads = s->n_threads,
                                   .residual = s->options->residual};
-    for (size_t i = 0; i < n; i++) {
-        starts[i] = (hs_start){.layer = s->layer,
-                               .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
-                               .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
-                               .head_off = heads[i],
-                               .head_new = variant_output(s, i, heads[i])};
-        sequences[i] = *s->options->baseline;
-        sequences[i].capture = s->captures[i];
-        sequences[i].start = &starts[i];
-    }
-    hs_plan plan;
-    hs_status st = hs_plan_make(hs_engine_architecture(s->engine), sequences, n, &observer, &plan, err);
-    if (!st)
-        st = hs_engine_prepare(s->engine, &plan, err);
-    return st ? st : hs_engine_run(s->engine, s->ws, &plan, control, err);
+    for (size_t i = 0; i < n; i++)
+        s->variants.starts[i] =
+            (hs_start){.layer = s->layer,
+                       .state = hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->layer, 0),
+                       .head_outputs = hs_capture_at(s->baseline, HS_TAP_HEAD_OUTPUT, s->layer, 0),
+                       .head_off = heads[i],
+                       .head_new = variant_output(s, i, heads[i])};
+    return hs__variants_run(&s->variants, n, &observer, control, err);
 }
 
 /* Compares heads [first, first + n) of the request. ret is the first one's effect. */
@@ -219,7 +193,7 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 {
     hs_status st = pass_run(s, s->options->heads + first, n, control, err);
     for (size_t i = 0; i < n && !st; i++) {
-        const float *last = hs_capture_at(s->captures[i], HS_TAP_LAST_STATE, 0, 0);
+        const float *last = hs_capture_at(s->variants.captures[i], HS_TAP_LAST_STATE, 0, 0);
         ret[i] = (hs_effect){hidden_change(s, last), similarity_change(s, i), NAN, NAN, NAN, NAN, NAN};
         st = states_keep(s, last, 1 + first + i, err);
     }
@@ -233,7 +207,7 @@ static hs_status heads_compare(sweep *s, size_t first, size_t n, const hs_run_co
 static int32_t token_at(const sweep *s, size_t position)
 {
     const hs_effects_options *options = s->options;
-    if (hs_engine_architecture(s->engine)->causal)
+    if (hs_engine_architecture(s->variants.engine)->causal)
         return position + 1 < s->T ? options->baseline->ids[position + 1] : -1;
     const int32_t id = options->baseline->ids[position];
     return id == options->mask_id ? -1 : id;
@@ -270,8 +244,8 @@ static hs_status predictions_compare(const sweep *s, const hs_run_control *contr
         if (control->cancelled && atomic_load_explicit(control->cancelled, memory_order_relaxed))
             return hs_fail(err, HS_CANCELLED, "cancelled at the predictions of layer %zu", s->layer);
         n = hs__min(s->n_at_once, options->n_positions - p);
-        const hs_status st = hs_engine_predict(s->engine, s->states + p * n_rows * s->H, n * n_rows, 0,
-                                               s->n_threads, s->logits, err);
+        const hs_status st = hs_engine_predict(s->variants.engine, s->states + p * n_rows * s->H, n * n_rows,
+                                               0, s->n_threads, s->logits, err);
         if (st)
             return st;
         for (size_t i = 0; i < n; i++) {
@@ -294,7 +268,7 @@ static hs_status targets_compare(const sweep *s, hs_effect *ret, hs_error *err)
     const bool patched = options->kind == HS_INTERVENE_PATCH;
     double values[2 + HS_HEADS_MAX], divergences[2 + HS_HEADS_MAX];
     const hs_status st =
-        hs_target_values(s->engine, &options->target, s->targets, 1 + options->n_heads + patched,
+        hs_target_values(s->variants.engine, &options->target, s->targets, 1 + options->n_heads + patched,
                          options->baseline->ids, s->T, s->n_threads, values, divergences, err);
     for (size_t h = 0; h < options->n_heads && !st; h++) {
         ret[h].target_change = (float)(values[1 + h] - values[0]);
@@ -311,9 +285,11 @@ static hs_status layer_compare(sweep *s, size_t n_done, const hs_run_control *co
                                hs_error *err)
 {
     const hs_effects_options *options = s->options;
-    hs_status st = captures_make(s, err);
+    const hs_selection selection = {s->all + s->layer + 1, s->n_layers - s->layer - 1, s->all, s->n_heads,
+                                    HS_KEEP(LAST_STATE)};
+    hs_status st = hs__variants_select(&s->variants, &selection, err);
     for (size_t h = 0, n; h < options->n_heads && !st; h += n) {
-        n = hs__min(s->capacity, options->n_heads - h);
+        n = hs__min(s->variants.capacity, options->n_heads - h);
         st = heads_compare(s, h, n, control, ret + h, err);
         if (!st && options->progress)
             options->progress(options->context, n_done + h + n);
@@ -330,7 +306,7 @@ static void sweep_layout(sweep *s, hs__arena *arena)
                  n_rows = 1 + s->options->n_heads;
     s->all = hs__arena_take(arena, hs__max(s->n_layers, s->n_heads) * sizeof *s->all);
     s->norms = hs__arena_take(arena, n_maps * sizeof *s->norms);
-    s->ratios = hs__arena_take(arena, s->capacity * n_maps * sizeof *s->ratios);
+    s->ratios = hs__arena_take(arena, s->variants.capacity * n_maps * sizeof *s->ratios);
     s->maps = hs__arena_floats(arena, s->n_threads * s->T * s->T);
     s->states = hs__arena_floats(arena, P * n_rows * s->H);
     s->logits = hs__arena_floats(arena, s->n_at_once * n_rows * s->V);
@@ -338,7 +314,8 @@ static void sweep_layout(sweep *s, hs__arena *arena)
     s->targets = hs__arena_floats(arena, (1 + n_rows) * s->n_target);
     const hs_intervention_kind kind = s->options->kind;
     if (kind == HS_INTERVENE_SCALE || kind == HS_INTERVENE_MEAN)
-        s->outputs = hs__arena_floats(arena, s->capacity * s->T * hs_engine_shape(s->engine)->head_width);
+        s->outputs = hs__arena_floats(arena, s->variants.capacity * s->T *
+                                                 hs_engine_shape(s->variants.engine)->head_width);
 }
 
 static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *options, size_t tokens_max,
@@ -348,7 +325,9 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
     const size_t T = options->baseline->n_tokens, n_rows = 1 + options->n_heads;
     const size_t held = HS_LOGITS_BYTES_MAX / (n_rows * shape->vocab_size * sizeof(float));
     return (sweep){
-        .engine = engine,
+        .variants = {.engine = engine,
+                     .text = options->baseline,
+                     .capacity = hs__variants_capacity(T, tokens_max, options->n_heads)},
         .options = options,
         .baseline = options->baseline->capture,
         .T = T,
@@ -356,7 +335,6 @@ static sweep sweep_describe(const hs_engine *engine, const hs_effects_options *o
         .V = shape->vocab_size,
         .n_layers = shape->n_layers,
         .n_heads = shape->n_heads,
-        .capacity = hs__min(hs__min(hs__max(tokens_max / T, 1), options->n_heads), TOGETHER_MAX),
         .n_threads = hs__max(n_threads, 1),
         .n_at_once = hs__min(hs__max(held, 1), options->n_positions),
         .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T),
@@ -384,7 +362,7 @@ static hs_status layers_compare(sweep *s, const hs_run_control *control, hs_effe
     norms_find(s);
     st = states_keep(s, hs_capture_at(s->baseline, HS_TAP_EVERY_STATE, s->n_layers, 0), 0, err);
     if (!st && s->n_target > 0 && options->kind == HS_INTERVENE_PATCH)
-        st = hs_target_rows(s->engine, &options->target,
+        st = hs_target_rows(s->variants.engine, &options->target,
                             hs_capture_at(options->other, HS_TAP_EVERY_STATE, s->n_layers, 0), s->T,
                             s->n_threads, s->targets + (1 + options->n_heads) * s->n_target, err);
     for (size_t l = 0; l < options->n_layers && !st; l++) {
@@ -401,11 +379,10 @@ hs_status hs_effects_compute(const hs_engine *engine, hs_workspace *ws, const hs
     hs__arena arena = {.base = hs_memory_create(sweep_bytes(s))};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for effects");
-    s.ws = ws;
+    s.variants.ws = ws;
     sweep_layout(&s, &arena);
     const hs_status st = layers_compare(&s, control, ret_effects, err);
-    for (size_t i = 0; i < s.capacity; i++)
-        hs_capture_destroy(s.captures[i]);
+    hs__variants_finish(&s.variants);
     free(arena.base);
     return st;
 }

@@ -2,23 +2,20 @@
 #include "engine/analysis/patch_map.h"
 
 #include "engine/analysis/analysis_maps.h"
+#include "engine/analysis/variants.h"
 #include "engine/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER_MAX 32 /* variants of a pass */
-
 /* The data of a call. A variant is one position patched. */
 typedef struct walk {
-    const hs_engine *engine;
-    hs_workspace *ws;
+    hs__variants variants;
     const hs_patch_map_options *options;
-    size_t T, H, n_layers, capacity, n_target, n_threads;
+    size_t T, H, n_layers, n_target, n_threads;
     float *states;  /* [capacity][T][H]: patched */
     float *targets; /* [2 + T][n_target]: of the clean text, of each position, of the other text */
     double *values; /* [2 + T] */
-    hs_capture *captures[TOGETHER_MAX];
 } walk;
 
 static const float *state_of(const hs_capture *capture, size_t state)
@@ -35,24 +32,8 @@ static void state_patch(const walk *w, size_t state, size_t position, float *to)
 
 static hs_status target_keep(const walk *w, const float *last, size_t row, hs_error *err)
 {
-    return hs_target_rows(w->engine, &w->options->target, last, w->T, w->n_threads,
+    return hs_target_rows(w->variants.engine, &w->options->target, last, w->T, w->n_threads,
                           w->targets + row * w->n_target, err);
-}
-
-/* Runs the layers above the patched state for positions [first, first + n). */
-static hs_status pass_run(walk *w, size_t state, size_t n, const hs_run_control *control, hs_error *err)
-{
-    hs_start starts[TOGETHER_MAX];
-    hs_sequence sequences[TOGETHER_MAX];
-    for (size_t i = 0; i < n; i++) {
-        starts[i] = (hs_start){.layer = state, .state = w->states + i * w->T * w->H};
-        sequences[i] = *w->options->clean;
-        sequences[i].capture = w->captures[i];
-        sequences[i].start = &starts[i];
-    }
-    hs_plan plan;
-    const hs_status st = hs_plan_make(hs_engine_architecture(w->engine), sequences, n, NULL, &plan, err);
-    return st ? st : hs_engine_run(w->engine, w->ws, &plan, control, err);
 }
 
 /* Keeps the targets of positions [first, first + n) patched in a state. Nothing is above the last state. */
@@ -60,13 +41,16 @@ static hs_status positions_run(walk *w, size_t state, size_t first, size_t n, co
                                hs_error *err)
 {
     hs_status st = HS_OK;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        w->variants.starts[i] = (hs_start){.layer = state, .state = w->states + i * w->T * w->H};
         state_patch(w, state, first + i, w->states + i * w->T * w->H);
+    }
     if (state < w->n_layers)
-        st = pass_run(w, state, n, control, err);
+        st = hs__variants_run(&w->variants, n, NULL, control, err);
     for (size_t i = 0; i < n && !st; i++) {
-        const float *last = state < w->n_layers ? hs_capture_at(w->captures[i], HS_TAP_LAST_STATE, 0, 0)
-                                                : w->states + i * w->T * w->H;
+        const float *last = state < w->n_layers
+                                ? hs_capture_at(w->variants.captures[i], HS_TAP_LAST_STATE, 0, 0)
+                                : w->states + i * w->T * w->H;
         st = target_keep(w, last, 1 + first + i, err);
     }
     return st;
@@ -77,12 +61,12 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
     const hs_patch_map_options *options = w->options;
     hs_status st = HS_OK;
     for (size_t t = 0, n; t < w->T && !st; t += n) {
-        n = hs__min(w->capacity, w->T - t);
+        n = hs__min(w->variants.capacity, w->T - t);
         st = positions_run(w, state, t, n, control, err);
     }
     if (!st)
-        st = hs_target_values(w->engine, &options->target, w->targets, 2 + w->T, options->clean->ids, w->T,
-                              w->n_threads, w->values, NULL, err);
+        st = hs_target_values(w->variants.engine, &options->target, w->targets, 2 + w->T, options->clean->ids,
+                              w->T, w->n_threads, w->values, NULL, err);
     for (size_t t = 0; t < w->T && !st; t++)
         ret[t] = hs_recovered(w->values[0], w->values[1 + t], w->values[1 + w->T]);
     return st;
@@ -91,10 +75,7 @@ static hs_status state_run(walk *w, size_t state, const hs_run_control *control,
 static hs_status map_run(walk *w, const hs_run_control *control, float *ret, hs_error *err)
 {
     const hs_selection selection = {.taps = HS_KEEP(LAST_STATE)};
-    hs_status st = HS_OK;
-    for (size_t i = 0; i < w->capacity && !st; i++)
-        st = hs_capture_create(hs_engine_runtime(w->engine), hs_engine_shape(w->engine), &selection, w->T,
-                               &w->captures[i], err);
+    hs_status st = hs__variants_select(&w->variants, &selection, err);
     if (!st)
         st = target_keep(w, state_of(w->options->clean->capture, w->n_layers), 0, err);
     if (!st)
@@ -107,7 +88,7 @@ static hs_status map_run(walk *w, const hs_run_control *control, float *ret, hs_
 /* Measures (base NULL) or carves the memory of a call. */
 static void walk_layout(walk *w, hs__arena *arena)
 {
-    w->states = hs__arena_floats(arena, w->capacity * w->T * w->H);
+    w->states = hs__arena_floats(arena, w->variants.capacity * w->T * w->H);
     w->targets = hs__arena_floats(arena, (2 + w->T) * w->n_target);
     w->values = hs__arena_take(arena, (2 + w->T) * sizeof *w->values);
 }
@@ -116,12 +97,13 @@ static walk walk_describe(const hs_engine *engine, const hs_patch_map_options *o
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const size_t T = options->clean->n_tokens;
-    return (walk){.engine = engine,
+    return (walk){.variants = {.engine = engine,
+                               .text = options->clean,
+                               .capacity = hs__variants_capacity(T, tokens_max, T)},
                   .options = options,
                   .T = T,
                   .H = shape->hidden,
                   .n_layers = shape->n_layers,
-                  .capacity = hs__min(hs__min(hs__max(tokens_max / T, 1), T), TOGETHER_MAX),
                   .n_target = hs_target_floats(hs_engine_architecture(engine), &options->target, T)};
 }
 
@@ -136,7 +118,7 @@ size_t hs_patch_map_bytes(const hs_engine *engine, const hs_patch_map_options *o
 {
     const hs_shape *shape = hs_engine_shape(engine);
     const walk w = walk_describe(engine, options, shape->n_positions);
-    return walk_bytes(w) + w.capacity * w.T * w.H * sizeof(float); /* and the captures */
+    return walk_bytes(w) + w.variants.capacity * w.T * w.H * sizeof(float); /* and the captures */
 }
 
 hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const hs_patch_map_options *options,
@@ -146,12 +128,11 @@ hs_status hs_patch_map_compute(const hs_engine *engine, hs_workspace *ws, const 
     hs__arena arena = {.base = hs_memory_create(walk_bytes(w))};
     if (!arena.base)
         return hs_fail(err, HS_NO_MEMORY, "out of memory for a patch map");
-    w.ws = ws;
+    w.variants.ws = ws;
     w.n_threads = hs__max(control->n_threads, 1);
     walk_layout(&w, &arena);
     const hs_status st = map_run(&w, control, ret_map, err);
-    for (size_t i = 0; i < w.capacity; i++)
-        hs_capture_destroy(w.captures[i]);
+    hs__variants_finish(&w.variants);
     free(arena.base);
     return st;
 }
