@@ -2,6 +2,7 @@
 installed."""
 import copy
 import html
+import io
 import json
 import os
 import pickle
@@ -10,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -333,6 +335,89 @@ def test_answers_are_saved_and_loaded(client, tmp_path, headscope):
         answer.save(tmp_path / "answer.json")
     subprocess.run([headscope, "analyze", "--layers", "1", "-o", tmp_path / "own.npz", "-"], input=TEXT, text=True, check=True)
     np.testing.assert_array_equal(package.Analysis.load(tmp_path / "own.npz")["attentions"], answer["attentions"])
+
+
+class Hostile:
+    """An object whose pickle makes the file `touched` when it is read."""
+
+    def __init__(self, touched):
+        self.touched = touched
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.touched}'",)
+
+
+def npz_of(**members):
+    file = io.BytesIO()
+    np.savez(file, **members)
+    return file.getvalue()
+
+
+def npy_of(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def zip_of(header):
+    """An archive whose member input_ids has this header in place of NumPy's."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        text = header.encode().ljust(117) + b"\n"
+        archive.writestr("input_ids.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text)
+    return file.getvalue()
+
+
+FORGED = {
+    "empty": lambda saved, arrays, hostile: b"",
+    "text": lambda saved, arrays, hostile: b"no answer",
+    "half": lambda saved, arrays, hostile: saved[:len(saved) // 2],
+    "end": lambda saved, arrays, hostile: saved[:-30],
+    "flipped": lambda saved, arrays, hostile: saved[:len(saved) // 2] + bytes([saved[len(saved) // 2] ^ 255]) + saved[len(saved) // 2 + 1:],
+    "pickle": lambda saved, arrays, hostile: pickle.dumps(hostile),
+    "one array": lambda saved, arrays, hostile: npy_of(np.arange(3)),
+    "one object": lambda saved, arrays, hostile: npy_of(np.array([hostile], object)),
+    "objects": lambda saved, arrays, hostile: npz_of(**{**arrays, "attentions": np.array([hostile], object)}),
+    "code": lambda saved, arrays, hostile: zip_of(f"{{'descr': __import__('os').system('touch {hostile.touched}'), 'shape': (1,)}}"),
+    "huge": lambda saved, arrays, hostile: zip_of("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,)}"),
+    "other arrays": lambda saved, arrays, hostile: npz_of(x=np.arange(3)),
+    "no tokens": lambda saved, arrays, hostile: npz_of(**{name: array for name, array in arrays.items() if name != "tokens"}),
+    "fewer tokens": lambda saved, arrays, hostile: npz_of(**{**arrays, "tokens": arrays["tokens"][1:]}),
+    "numbers": lambda saved, arrays, hostile: npz_of(**{**arrays, "tokens": np.arange(len(arrays["tokens"]))}),
+    "shape": lambda saved, arrays, hostile: npz_of(**{**arrays, "attentions": arrays["attentions"][:, :, 1:]}),
+    "request": lambda saved, arrays, hostile: npz_of(**{**arrays, "request": np.array("{")}),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_files_that_hold_no_answer_are_named_and_run_nothing(client, tmp_path, name):
+    answer = client.analyze(TEXT, layers=[1])
+    answer.save(tmp_path / "answer.npz")
+    hostile = Hostile(tmp_path / "touched")
+    (tmp_path / "forged.npz").write_bytes(FORGED[name]((tmp_path / "answer.npz").read_bytes(), answer.arrays, hostile))
+    with pytest.raises(ValueError, match="forged.npz is no saved answer: "):
+        package.Analysis.load(tmp_path / "forged.npz")
+    assert not hostile.touched.exists()
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        package.Analysis.load(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_reduced_answers_are_loaded(client, tmp_path, reduce):
+    answer = client.analyze(TEXT, layers=[1, 2], reduce=reduce)
+    answer.save(tmp_path / "answer.npz")
+    assert package.Analysis.load(tmp_path / "answer.npz").attentions.shape == answer.attentions.shape
+
+
+def test_words_of_a_loaded_answer_are_no_html(client, tmp_path):
+    arrays = client.analyze(TEXT, layers=[1]).arrays
+    words = np.array(["<script>"] * len(arrays["tokens"]))
+    (tmp_path / "answer.npz").write_bytes(npz_of(**{**arrays, "tokens": words, "model": np.array("<img onerror=x>")}))
+    page = package.Analysis.load(tmp_path / "answer.npz")._repr_html_()
+    assert "&lt;script&gt;" in page and "<script" not in page and "<img onerror" not in page
 
 
 def test_the_typed_fields_are_those_of_the_service(client):

@@ -5,6 +5,7 @@ import base64
 import html
 import json
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -92,9 +93,21 @@ class Analysis:
 
     @classmethod
     def load(cls, path: Any) -> Analysis:
-        """An answer from a file of save(), or of `headscope analyze -o FILE.npz`. It has no server: see view()."""
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls({name: arrays[name] for name in arrays.files})
+        """An answer from a file of save(), or of `headscope analyze -o FILE.npz`. It has no server: see view().
+
+        Runs nothing that is in the file. ValueError says what is wrong with a file that holds no answer.
+        """
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(f"{path} is no saved answer: it is no npz file, or its end is missing")
+            file.seek(0)
+            try:
+                with np.load(file, allow_pickle=False) as members:
+                    arrays = {name: members[name] for name in members.files}
+                _check(arrays)
+            except (ValueError, KeyError, EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+                raise ValueError(f"{path} is no saved answer: {error}") from error
+        return cls(arrays)
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickled or copied answer keeps its arrays, not its connection: view() then has no server to show."""
@@ -250,6 +263,25 @@ class Analysis:
         return (f'<figure style="margin:0"><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}" '
                 f'width="{width}" height="{height}" style="image-rendering:pixelated;background:#fff">'
                 f"<figcaption>{html.escape(caption)}<br>{html.escape(' '.join(readable(self.tokens)))}</figcaption></figure>")
+
+
+def _check(arrays: dict[str, Any]) -> None:
+    """Raises ValueError for arrays that are no answer's: a member that every answer has is missing, or shapes differ."""
+    for name, kinds, axes in (("input_ids", "iu", 1), ("tokens", "U", 1), ("layers", "iu", 1), ("heads", "iu", 1),
+                              ("model", "U", 0), ("request", "U", 0)):
+        array = arrays.get(name)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds or array.ndim != axes:
+            raise ValueError(f"it has no array {name!r} of an answer")
+    n_tokens = len(arrays["input_ids"])
+    if len(arrays["tokens"]) != n_tokens:
+        raise ValueError(f"it has {n_tokens} ids and {len(arrays['tokens'])} tokens")
+    n_layers, n_heads = len(arrays["layers"]), len(arrays["heads"])
+    shapes = [(n_layers, n, n_tokens, n_tokens) for n in (n_heads, 1)]  # 1: reduced over the heads
+    for name in ("attentions", "similarities"):
+        if name in arrays and arrays[name].shape not in shapes:
+            raise ValueError(f"{name!r} has the shape {arrays[name].shape}, not {shapes[0]}")
+    if not isinstance(json.loads(arrays["request"].item()), dict):
+        raise ValueError("its request is no JSON object")
 
 
 _BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # that stand for themselves
