@@ -3,12 +3,11 @@
 #include "server/http/models_http.h"
 
 #include "server/http/events.h"
+#include "server/http/json_body.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { BODY_BYTES_MAX = 4096 };
 
@@ -69,37 +68,12 @@ static void refuse(hs_exchange *x, hs_status st, const char *pointer, const hs_e
                            pointer, "%s", err->text);
 }
 
-/* Reads {"name": "..."}. Returns NULL if it refused; else the caller frees the object. */
-static json_t *body_read(hs_exchange *x)
-{
-    static const char *const expected = "expected a JSON object such as {\"name\": \"org/name\"}";
-    const char *type = hs__header(x->mhd, MHD_HTTP_HEADER_CONTENT_TYPE);
-    json_error_t error;
-    if (!type || strncasecmp(type, "application/json", 16) != 0) {
-        hs__exchange_refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/json.");
-        return NULL;
-    }
-    json_t *body = x->body_bytes <= BODY_BYTES_MAX ? json_loadb(x->body_bytes ? x->body : "", x->body_bytes,
-                                                                JSON_REJECT_DUPLICATES, &error)
-                                                   : NULL;
-    if (!body) {
-        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is no JSON of at most %d bytes: %s",
-                            BODY_BYTES_MAX, expected);
-        return NULL;
-    }
-    const json_t *name = json_object_get(body, "name");
-    if (json_object_size(body) == 1 && json_is_string(name) &&
-        strlen(json_string_value(name)) == json_string_length(name))
-        return body;
-    hs__exchange_refuse_at(x, MHD_HTTP_UNPROCESSABLE_CONTENT, name ? "/name" : "", "%s", expected);
-    json_decref(body);
-    return NULL;
-}
-
 void hs__models_answer_fetch(hs_exchange *x)
 {
     hs_error err = {0};
-    json_t *body = allowed(x) ? body_read(x) : NULL;
+    json_t *body = allowed(x) ? hs__json_body_read(x, "name", BODY_BYTES_MAX,
+                                                   "expected a JSON object such as {\"name\": \"org/name\"}")
+                              : NULL;
     if (!body)
         return;
     const hs_status st = hs__fetch_start(x->server, json_string_value(json_object_get(body, "name")), &err);

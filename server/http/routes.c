@@ -2,6 +2,7 @@
  * compute. docs/explanation/tour.md follows the first row from socket to reply. */
 #include "server/http/routes.h"
 
+#include "server/http/links_http.h"
 #include "server/http/models_http.h"
 #include "server/http/probes.h"
 #include "server/http/runs_http.h"
@@ -123,6 +124,16 @@ static const hs_route rows[] = {
      .place = HS_PLACE_DISK,
      .answer = hs__runs_answer_cancel,
      .about = "ends it"},
+    {.method = "POST",
+     .path = "/links",
+     .place = HS_PLACE_DISK,
+     .answer = hs__links_answer_add,
+     .about = "keeps a view under a short name"},
+    {.method = "GET",
+     .path = "/links/{id}",
+     .place = HS_PLACE_DISK,
+     .answer = hs__links_answer_read,
+     .about = "the view of a short name"},
     {.method = "GET",
      .path = "/*",
      .place = HS_PLACE_LOOP,

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "server/base/catalog.h"
+#include "server/base/link_store.h"
 #include "server/http/disk.h"
 #include "server/http/fetch.h"
 #include "server/http/metrics.h"
@@ -74,6 +75,7 @@ struct hs_server {
     hs_loading loading;
     hs_catalog catalog; /* empty until it is loaded */
     hs_runs *runs;      /* NULL without a state folder */
+    hs_links *links;    /* NULL without a state folder, or if it cannot keep them */
     hs_tasks tasks;
     hs_fetch fetch;
     hs_disk disk;

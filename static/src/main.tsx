@@ -51,7 +51,8 @@ const TOUR_SEEN = "headscope-tour-seen";
 function Missing() {
   const app = useApp();
   const answer = app.state.view === "corpus" ? null : app.overview().answer;
-  const words = answer ? missingIn(app.state, app.address.unread, answer) : "";
+  const missing = answer ? missingIn(app.state, app.address.unread, answer) : "";
+  const words = [app.address.problem, missing].filter(Boolean).join(" ");
   // Links name the checksum of the weights that they show.
   useLayoutEffect(() => {
     if (answer && app.state.model && !app.state.sha) app.commit({ sha: answer.sha256.slice(0, CHECKSUM) });
@@ -134,10 +135,14 @@ document.documentElement.classList.toggle("embedded", embedded);
 watchTheme(app);
 for (const kind of ["dragover", "drop"] as const) addEventListener(kind, (e) => refuseFile(e));
 bindKeys(app);
-// The text is analysed without waiting for the first frame or the list of models.
-if (app.state.view !== "corpus") app.overview();
-models()
-  .then((list) => app.learn(list))
-  .catch(() => {}) // a view that needs the list reports why it is missing
-  .finally(app.draw);
-app.draw();
+function begin(): void {
+  // The text is analysed without waiting for the first frame or the list of models.
+  if (app.state.view !== "corpus") app.overview();
+  models()
+    .then((list) => app.learn(list))
+    .catch(() => {}) // a view that needs the list reports why it is missing
+    .finally(app.draw);
+  app.draw();
+}
+if (app.address.following) void app.address.following.then(begin);
+else begin();
