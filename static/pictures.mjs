@@ -1,5 +1,6 @@
-// Pictures, taken in Chromium. Of the viewer, from a server of their own: those of README, into docs/; or every view at
-// three widths, light and dark, into a folder, to be looked at. Of a corpus report: the figures of docs/findings.md.
+// Takes pictures in Chromium. Those of the viewer come from a server of their own. Makes those of README into docs/,
+// or every view at three widths, light and dark, into a folder. From a corpus report it takes the figures of
+// docs/findings.md.
 //   npm run pictures
 //   npm run pictures -- FOLDER
 //   npm run pictures -- RESULTS/report.html

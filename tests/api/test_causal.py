@@ -115,7 +115,8 @@ SHARED = {"llama": 2, "mistral": 2, "gpt2": 1}  # heads that read one key-value 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_keys_and_values_are_by_key_value_head(served, name):
-    """Of the requested heads: the key-value heads they read, and scores, outputs and norms that follow from these."""
+    """Checks the requested heads: the key-value heads they read, and scores, outputs and norms that follow from
+    these."""
     heads = [0, 1, 3]
     body = {"text": TEXT, "model": name, "layers": [0, 1], "heads": heads, "dtype": "f4",
             "outputs": ["queries", "keys", "values", "attentions", "scores", "head_outputs", "value_norms"]}

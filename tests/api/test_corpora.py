@@ -452,7 +452,7 @@ def test_answers_hide_where_the_server_keeps_its_files(keeping, tmp_path):
 
 @pytest.mark.parametrize("n_path", [180, 300, 440, 480])
 def test_nor_where_that_is_so_far_down_that_messages_are_cut(start_server, tmp_path, n_path):
-    """Of SQLite's, 512 bytes are the longest path."""
+    """SQLite's longest path has 512 bytes."""
     state = str(tmp_path)
     while len(state) < n_path:
         state += "/" + "d" * min(200, max(1, n_path - len(state) - 1))

@@ -42,7 +42,7 @@ def test_equal_maps_are_not_apart(server):
                  interventions=same)
     n = len(got["input_ids"])
     ln = np.log
-    # Of 1/n everywhere and 1 in one place.
+    # The divergence of 1/n everywhere and 1 in one place.
     apart = -(n - 1) / (2 * n) * ln(1 / (2 * n)) - (n + 1) / (2 * n) * ln((n + 1) / (2 * n)) - ln(n) / 2
     expected = np.kron([[0, 1], [1, 0]], np.ones((2, 2))) * apart
     np.testing.assert_allclose(got["head_distances"], expected, rtol=0, atol=2e-6)

@@ -72,7 +72,7 @@ def check_heads(answer, heads):
     assert_close(answer["hidden_states"], heads.hidden_states, 1e-5 * max(1, np.abs(heads.hidden_states).max()))
     for name, expected in (("head_outputs", heads.outputs), ("similarities", analysis.similarity(heads.outputs))):
         for l, h in np.ndindex(expected.shape[:2]):
-            # Of two tokens the only similarity may be small beside the squares that its products are as large as.
+            # With two tokens there is one similarity. It may be small next to the terms that it is the sum of.
             squares = (heads.outputs[l, h] ** 2).sum(-1).max() / 10 if name == "similarities" else 0
             scale = max(np.abs(expected[l, h]).max(), squares)
             assert_close(answer[name][l, h], expected[l, h], 1e-5 * scale)

@@ -61,7 +61,7 @@ def test_report_arrays(headscope, tmp_path):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Of a model of mini's shape that has everything: a head, and scores that are a sum."""
+    """Arrays of a model of mini's shape that has everything: a head, and scores that are a sum."""
     folder = tmp_path_factory.mktemp("model") / "deberta"
     family_deberta_v2.write_random(folder, n_layers=12, n_heads=HEADS, hidden=144)
     task_head.add(predictor.add(folder), "SequenceClassification", CLASSES)

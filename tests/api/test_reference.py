@@ -264,7 +264,7 @@ def check_all(case):
 MODELS = [*checkpoint.VARIANTS, "mini"]
 
 
-# Of these also by the portable backend; of all others in `make test-slow`.
+# The portable backend computes these, too, and all others in `make test-slow`.
 PORTABLE = ["distilbert", "no_prefix"]
 # The reference takes seconds for their many heads; `make test-slow` runs what smaller models show as well.
 LARGE = ["mini", "deep"]

@@ -174,7 +174,7 @@ def test_an_answer_that_is_ready_at_the_deadline_arrives(start_server):
 
 
 def heaps(pid):
-    """Of the C library, beside its first: 64 MiB of addresses each, of which the last part was not used yet."""
+    """Heaps of the C library after its first: 64 MiB of addresses each, with a last part that was not used yet."""
     rows = [re.match(r"\w+-(\w+) (\S+)", line).groups() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
     return [end for end, may in rows if may == "---p" and int(end, 16) % HEAP_BYTES == 0]
 

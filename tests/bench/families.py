@@ -27,7 +27,7 @@ STEPS = ("products", "plain", "capture", "analysis")
 
 
 def measure(passes, folder):
-    """Of a text of 128 tokens on one core: how many times its floor each step took."""
+    """Returns how many times its floor each step took, for a text of 128 tokens on one core."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         subprocess.run([passes, "--model", folder, "--quick", "--cores", "1", "--json", file.name],
                        check=True, capture_output=True)

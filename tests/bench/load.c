@@ -56,7 +56,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of this process, in seconds. */
+/* Returns the CPU time of this process in seconds. */
 static double cpu_used(void)
 {
     struct rusage usage;

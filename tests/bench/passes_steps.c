@@ -21,7 +21,7 @@ static const char *const step_names[N_STEPS] = {"products", "plain", "capture", 
 
 enum { ROUNDS_MIN_QUICK = 3, ROUNDS_MIN = 9, ROUNDS_MAX = 25, TOKENS_MAX = 512 };
 
-/* Of one length on some cores, by round. */
+/* Times of one length on some cores, by round. */
 typedef struct rounds {
     size_t n, n_tokens, n_cores;
     double peak[ROUNDS_MAX]; /* operations a second */

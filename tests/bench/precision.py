@@ -61,7 +61,7 @@ class OnnxRuntime:
 
 
 class Changes:
-    """Of attention, N and pairs, over texts."""
+    """Sums the changes of attention, N and pairs over texts."""
 
     def __init__(self):
         self.attention, self.similarity, self.changed, self.pairs = [], [], 0, 0

@@ -170,7 +170,7 @@ def corpus_seconds(args, model, file, out, cores):
 
 
 def one_core_analysis_ms(args, model):
-    """Of a text of 128 tokens, pairs included."""
+    """Milliseconds of a text of 128 tokens, pairs included."""
     passes = run_passes(args, model, "--quick", "--cores", "1", stdout=subprocess.DEVNULL)["passes"]
     return next(row["analysis"]["ms"] for row in passes if row["tokens"] == 128)
 

@@ -2,8 +2,7 @@
 
 The builds alternate, because the load of the machine changes. Each alternation measures both, in turn first, and gives
 one ratio NEW / OLD. The median of the ratios is printed with its quartiles. Below 1 the new one is faster, or smaller.
-Beside the time on the clock stands the CPU time of the program, which neighbours disturb least.
-"""
+The CPU time of the program stands beside the time on the clock: other programs disturb it least. """
 import contextlib
 import itertools
 import os

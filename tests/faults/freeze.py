@@ -21,7 +21,7 @@ LONGEST = 3  # s
 
 
 def children():
-    """Of every process, by its number: (name, number) of each child."""
+    """The children of every process: number -> (name, number) of each."""
     known = {}
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{number}/stat") as file:

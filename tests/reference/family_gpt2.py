@@ -67,7 +67,7 @@ def forward(folder, ids, types=None):
 
 
 def logits(folder, states):
-    """Of hidden states [L + 1][T][H], whose last are behind the final norm."""
+    """Logits of hidden states [L + 1][T][H]; the last ones are behind the final norm."""
     config, weights = read(folder, "transformer.")
     return next_logits(states, lambda x: layer_norm(weights, "ln_f", x, config["layer_norm_epsilon"]),
                        weights.get("lm_head.weight", weights["wte.weight"]))

@@ -28,7 +28,7 @@ except ImportError as missing:
 import checkpoint
 from transformers_check import LIMIT, SAVED, difference
 
-# Of each family: the layers, and the product in a layer that reads the outputs of all heads side by side.
+# For each family, the layers, and the product in a layer that reads the outputs of all heads side by side.
 PARTS = {
     "bert": ("encoder.layer", "attention.output.dense"),
     "modernbert": ("layers", "attn.Wo"),

@@ -4,7 +4,7 @@
 
 #include "engine/plan.h"
 
-/* Of one sequence of T tokens; everything of every layer and head. */
+/* Arrays of one sequence of T tokens, of every layer and head. */
 typedef struct reference {
     size_t T;
     double *states;              /* [L + 1][T][H] */
@@ -24,7 +24,7 @@ void reference_free(reference *r);
 hs_architecture random_architecture(const hs_shape *shape, size_t E);
 void random_architecture_free(void); /* every tensor made so far */
 
-/* Of random weights too. */
+/* Fills weights with random values in the same way. */
 hs_dense random_dense(size_t n_out, size_t n_in);
 hs_norm random_norm(size_t n);
 

@@ -198,7 +198,7 @@ START_TEST(effects_end_between_passes)
 }
 END_TEST
 
-/* Of at least 512 tokens. */
+/* Writes a body with a text of at least 512 tokens. */
 static void long_text(char ret_body[4096], const char *rest)
 {
     strcpy(ret_body, "{\"text\":\"");

@@ -188,7 +188,7 @@ static hs_architecture architecture_projected_from_wide(void)
     return random_architecture(shape, 200);
 }
 
-/* Neither positions nor types, nor a bias anywhere. */
+/* An architecture without positions, types or biases. */
 static hs_architecture architecture_bare(void)
 {
     hs_architecture architecture = architecture_plain();

@@ -127,10 +127,10 @@ static const struct described {
      "divergence of all labels' probabilities without the head, summed over these texts"},
 };
 
-/* Of labelled texts, in report.npz; report.json has the names in `labels`. */
+/* Arrays of labelled texts, in report.npz; report.json has the names in `labels`. */
 static const struct described label_names = {"label_names", "label", "name", "names of the labels"};
 
-/* Of CoNLL-U input, in report.npz alone. */
+/* Arrays of CoNLL-U input, in report.npz alone. */
 static const struct described syntax_rows[] = {
     {"syntax_relations", "relation", "name",
      "all relations but punct together, then each, most frequent first"},

@@ -15,13 +15,13 @@
 
 typedef struct hs__search_query {
     const char *layer, *head; /* numbers of the model; required */
-    /* Of a search. */
+    /* Members of a search. */
     const char *from,
         *to;              /* conditions with commas between: pos=NOUN, rel=nsubj, text=war; NULL: any token */
     const char *of;       /* "attention" or "similarity"; NULL: attention */
     const char *min;      /* smallest weight; NULL: 0 */
     const char *distance; /* j - i: "2" or "-5..-1"; NULL: any */
-    /* Of examples. */
+    /* Members of examples. */
     const char *by;    /* one of hs__top_names */
     const char *limit; /* NULL: HS__SEARCH_LIMIT */
 } hs__search_query;

@@ -11,7 +11,7 @@ export interface Tokens {
   sentences: ArrayLike<number>;
 }
 
-// Of the pairs with N >= level / LEVELS, one number a level.
+// Counts of the pairs with N >= level / LEVELS, one number a level.
 export interface Levels {
   count: Uint32Array;
   repeated: Uint32Array;

@@ -44,7 +44,7 @@ static hs_selection select_all(const hs_shape *shape)
                           .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
 }
 
-/* Of A squared, and of |S| off the diagonal, which is 0 here, over all layers and heads. */
+/* Sums A squared, and |S| off the diagonal, which is 0 here, over all layers and heads. */
 static void print_sums(const hs_capture *capture)
 {
     const size_t n = capture->n_layers * capture->n_heads * capture->n_tokens * capture->n_tokens;

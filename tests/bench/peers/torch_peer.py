@@ -50,7 +50,7 @@ class Bert:
 
 
 def sums(attentions, similarities):
-    """Of A squared, and of |S| off the diagonal, over all layers and heads."""
+    """Sums A squared, and |S| off the diagonal, over all layers and heads."""
     attention, similarity = torch.stack(attentions).double(), torch.stack(similarities).double()
     similarity.diagonal(dim1=-2, dim2=-1).zero_()
     return f"{(attention * attention).sum().item()} {similarity.abs().sum().item()}"
