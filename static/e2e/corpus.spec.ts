@@ -21,6 +21,7 @@ const card = (page: Page, name: string) => page.locator(".run", { hasText: name 
 // The runs of these names, done; made when the server has none of them yet.
 async function withRuns(page: Page, home: string, fragment = ""): Promise<void> {
   await open(page, home, `view=corpus${fragment}`);
+  await settled(page);
   await expect(page.locator(".corpus .muted[role=status]")).toHaveCount(0);
   if (await card(page, "rules.txt").count()) return;
   await begin(page, "stories.jsonl", "application/x-ndjson", jsonl(STORIES));
