@@ -1,7 +1,7 @@
 // The corpus report: whole without a script, another choice with one, and figures as files for a paper.
 import { expect, test, type Locator, type Page } from "@playwright/test";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync, inflateSync } from "node:zlib";
@@ -52,6 +52,30 @@ test("figures, findings and tables are there without a script, inside their boxe
     expect(await page.locator("image:not([*|href^='data:image/png'])").count()).toBe(0);
   }
   await context.close();
+});
+
+test("a comparison of runs reads without a script at every width; with one its figures can be saved", async ({ browser, page }) => {
+  const copy = join(folder, "copy"), compared = join(folder, "comparison.html");
+  cpSync(join(folder, "out"), copy, { recursive: true });
+  execFileSync(process.env.HEADSCOPE!, ["report", join(folder, "out"), copy, "-o", compared], { stdio: "pipe" });
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const plain = await context.newPage();
+  for (const width of [390, 1280]) {
+    await plain.setViewportSize({ width, height: 800 });
+    await plain.goto(`file://${compared}`);
+    expect(await plain.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    await expect(plain.getByRole("heading", { level: 1 })).toHaveText("2 runs compared");
+    await expect(plain.locator("figure")).toHaveCount(22);
+    for (const figure of await plain.locator("figure").all()) await expect(figure.locator("svg").first()).toBeVisible();
+  }
+  await context.close();
+  await page.goto(`file://${compared}`);
+  await expect(page).toHaveTitle("2 runs compared · headscope");
+  const download = page.waitForEvent("download");
+  await page.locator("#figure-mean_distance").getByRole("button", { name: "SVG" }).click();
+  const saved = await download;
+  expect(saved.suggestedFilename()).toBe("figure-mean_distance.svg");
+  expect(readFileSync(await saved.path(), "utf8")).toContain("Mean distance of high pairs");
 });
 
 test("what is chosen is shown, and is in the address", async ({ page }) => {
