@@ -55,7 +55,7 @@ static int read_position(const reading *r)
     return 0;
 }
 
-/* Writes "one of \"a\", \"b\", ..., or a number from 0 to n - 1", with as many labels as have room. */
+/* Writes "one of \"a\", \"b\", ..., or a number from 0 to n - 1", with as many labels as fit. */
 static void list_labels(const hs_task_head *head, char *ret, size_t n_ret)
 {
     size_t used = (size_t)snprintf(ret, n_ret, "an integer from 0 to %zu", head->n_classes - 1);

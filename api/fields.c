@@ -440,7 +440,7 @@ static int read_figure(const reading *r)
     return 0;
 }
 
-/* Writes the names of the model's prompts in quotes, and "" for none, as many as have room. */
+/* Writes the names of the model's prompts in quotes, and "" for none, as many as fit. */
 static void list_prompts(const hs_sentence_head *head, char *ret, size_t n_ret)
 {
     size_t used = (size_t)snprintf(ret, n_ret, head->n_prompts ? "\"\" for no prompt, or one of" : "\"\"");

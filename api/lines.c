@@ -40,9 +40,9 @@ static bool line_next(const hs_request *body, size_t *at, size_t *number, hs_req
 static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line lines[HS_LINES_MAX],
                          size_t *ret_n_bytes)
 {
-    size_t n = 0, at = 0, number = body->line, n_held = 0, n_tokens = 0;
+    size_t n = 0, at = 0, number = body->line, n_job_bytes = 0, n_tokens = 0;
     *ret_n_bytes = 0;
-    while (n < HS_LINES_MAX && n_held < HS_LINES_BYTES && n_tokens < HS_LINES_TOKENS &&
+    while (n < HS_LINES_MAX && n_job_bytes < HS_LINES_BYTES && n_tokens < HS_LINES_TOKENS &&
            line_next(body, &at, &number, &lines[n].request)) {
         lines[n].request.beside = n > 0;
         lines[n].job = hs_job_create(api, &lines[n].request);
@@ -51,7 +51,7 @@ static size_t lines_take(hs_api *api, const hs_request *body, bool patient, line
             hs_job_destroy(lines[n].job);
             return n;
         }
-        n_held += lines[n].job ? hs__job_bytes(lines[n].job) : 0;
+        n_job_bytes += lines[n].job ? hs__job_bytes(lines[n].job) : 0;
         n_tokens += lines[n].job ? hs__job_tokens(lines[n].job) : 0;
         n++;
         *ret_n_bytes = at;

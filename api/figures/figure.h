@@ -1,7 +1,7 @@
 /* figure.h - a figure as data: panels of coloured cells, written as SVG or PDF.
  *
  * Every kind of figure is a set of panels: a map of a head, distances between heads, predictions with a token
- * in each cell. The layout chooses the size of labels. Labels are at least 5 pt; if there is no room for
+ * in each cell. The layout chooses the size of labels. Labels are at least 5 pt; if there is no space for
  * all of an axis, it has numbers at some positions instead. */
 #pragma once
 

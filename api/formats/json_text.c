@@ -1,4 +1,4 @@
-/* json_text.c - every writer makes room once and prints into it. */
+/* json_text.c - every writer reserves space once and prints into it. */
 #include "api/formats/json_text.h"
 
 #include "api/formats/number.h"

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ROWS_FLOATS: 20 KB of a map at a time leave room for panels in the first-level cache. With relative
+/* ROWS_FLOATS: 20 KB of a map at a time leave space for panels in the first-level cache. With relative
  * positions each panel of keys also multiplies n rows of the table and a panel's more, so RELATIVE_ROWS
  * is large. In the other direction n queries multiply n rows more than the text has, so MEETING_ROWS is
  * small. */

@@ -53,7 +53,7 @@ enum {
     N_FIELDS
 };
 _Static_assert(sizeof fields / sizeof *fields == N_FIELDS, "one name for each field");
-_Static_assert(N_FIELDS <= HS_LABELS_ARRAYS_MAX, "HS_LABELS_ARRAYS_MAX has room for all");
+_Static_assert(N_FIELDS <= HS_LABELS_ARRAYS_MAX, "HS_LABELS_ARRAYS_MAX is too small");
 
 struct hs_labels {
     hs_labels_shape shape;

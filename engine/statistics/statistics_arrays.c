@@ -104,7 +104,7 @@ static const struct array_source {
     {"masked_loss_sum", "", FROM_MASKED_LOSS, HS__F_MASKED, true},
 };
 enum { N_ARRAYS = sizeof sources / sizeof *sources };
-_Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX has room for all");
+_Static_assert(N_ARRAYS <= HS_CORPUS_ARRAYS_MAX, "HS_CORPUS_ARRAYS_MAX is too small");
 
 /* Only fields that are counted have arrays: a field without words has none. */
 static size_t arrays_list(const hs__corpus_header *header, hs_corpus_array *ret_arrays)

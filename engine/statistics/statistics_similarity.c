@@ -24,7 +24,7 @@ typedef int64_t longs __attribute__((vector_size(64), aligned(8), may_alias));
 typedef float half __attribute__((vector_size(32), aligned(4), may_alias));
 
 enum {
-    ROWS_MAX = 255, /* that counts in bytes have room for */
+    ROWS_MAX = 255, /* the largest count in a byte */
     CHUNK = sizeof(bytes),
 };
 

@@ -1,7 +1,7 @@
 /* bert.c - BERT (Devlin et al. 2018): learned positions and token types, norms after each sublayer. */
 #include "model/families/family.h"
 
-const hs__shape_keys hs__bert_keys = {HS__USUAL_KEYS};
+const hs__shape_keys hs__bert_keys = {HS__DEFAULT_KEYS};
 
 static const hs__module modules[] = {
     {.name = "attention.self.query", .parts = {HS__QUERY}},

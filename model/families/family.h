@@ -104,7 +104,7 @@ void hs__bert_configure(hs__config *config, hs_architecture *architecture);
 /* clang-format off */
 
 /* The keys of sizes that BERT, GPT-NeoX and Llama share. */
-#define HS__USUAL_KEYS                                                                                       \
+#define HS__DEFAULT_KEYS                                                                                     \
     .n_layers = "num_hidden_layers", .n_heads = "num_attention_heads", .hidden = "hidden_size",              \
     .ffn = "intermediate_size", .n_positions = "max_position_embeddings", .vocab_size = "vocab_size"
 

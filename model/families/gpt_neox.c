@@ -4,7 +4,7 @@
 #include "model/families/family.h"
 
 static const hs__shape_keys keys = {
-    HS__USUAL_KEYS,
+    HS__DEFAULT_KEYS,
     .long_texts = true,
 };
 

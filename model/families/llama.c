@@ -5,7 +5,7 @@
 #include <string.h>
 
 const hs__shape_keys hs__llama_keys = {
-    HS__USUAL_KEYS,
+    HS__DEFAULT_KEYS,
     .n_kv_heads = "num_key_value_heads",
     .head_width = "head_dim",
     .long_texts = true,

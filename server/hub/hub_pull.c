@@ -82,7 +82,7 @@ static hs_status lock_take(pull *p, int *ret_fd, hs_error *err)
     return st;
 }
 
-static hs_status room_check(const char *path, uint64_t n_bytes, const char *file, hs_error *err)
+static hs_status space_check(const char *path, uint64_t n_bytes, const char *file, hs_error *err)
 {
     const uint64_t left = hs__disk_free(path);
     return left >= n_bytes ? HS_OK
@@ -153,7 +153,7 @@ static hs_status blob_get(pull *p, hs_error *err)
         char *slash = strrchr(blob, '/');
         *slash = '\0';
         const uint64_t had = stat(incomplete, &info) == 0 ? (uint64_t)info.st_size : 0;
-        st = room_check(blob, p->file->n_bytes - (had < p->file->n_bytes ? had : 0), p->file->name, err);
+        st = space_check(blob, p->file->n_bytes - (had < p->file->n_bytes ? had : 0), p->file->name, err);
         *slash = '/';
         if (!st)
             st = blob_fill(p, incomplete, blob, err);

@@ -227,7 +227,7 @@ test("how far a head moved is the norm of the difference over the norm", () => {
   );
 });
 
-test("lines: attention worth one, from or to the chosen, each head with its share of the room", () => {
+test("lines: attention worth one, from or to the chosen, each head with its share of the width", () => {
   const axis = { n: 3 };
   const A = Float32Array.of(0.9, 0.05, 0.05, 0.2, 0.3, 0.5, 0.6, 0.4, 0);
   const ends = (chosen, relation) => attentionEnds(axis, A, 2, new Set(chosen), relation).map(({ i, j }) => [i, j]);

@@ -213,7 +213,7 @@ def test_limits_leave_nothing_behind(start_server, tmp_path):
     assert server.get("/corpora").json() == NO_RUNS and not list((tmp_path / "state" / "runs").iterdir())
 
 
-def test_room_is_reserved_for_all_that_a_run_will_write(start_server, tmp_path):
+def test_space_is_reserved_for_all_files_of_a_run(start_server, tmp_path):
     state = tmp_path / "state"
     server = start_server("--state", str(state), "--max-state", "1M")
     answer = send(server, b'"a"\n')
@@ -234,7 +234,7 @@ def test_room_is_reserved_for_all_that_a_run_will_write(start_server, tmp_path):
         assert size == on_disk <= needed << 20
 
 
-def test_uploads_at_the_same_time_share_the_room(start_server, tmp_path):
+def test_uploads_at_the_same_time_share_the_space(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
     needed = int(re.search(r"takes up to (\d+) MB", send(server, b"", "", {"Content-Type": "text/plain"}).json()["detail"])[1])
     server.stop()
@@ -299,7 +299,7 @@ def test_the_thread_that_reads_a_run_gives_way(start_server, tmp_path):
     assert [fields[16] for fields in stats].count("10") == 1
 
 
-def test_uploads_that_send_nothing_take_no_room_from_others(start_server, tmp_path):
+def test_uploads_that_send_nothing_take_no_space_from_others(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"), "--max-state", "1M")
     needed = int(re.search(r"takes up to (\d+) MB", send(server, b"", "", {"Content-Type": "text/plain"}).json()["detail"])[1])
     server.stop()

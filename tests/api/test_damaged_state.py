@@ -62,7 +62,7 @@ def test_a_link_in_place_of_a_runs_folder_is_not_followed(start_server, kept):
     assert (victim / "precious").read_text() == "still here"
 
 
-def test_numbers_of_a_damaged_row_take_no_room(start_server, kept):
+def test_numbers_of_a_damaged_row_take_no_space(start_server, kept):
     with contextlib.closing(sqlite3.connect(kept / "corpora.db")) as db, db:
         db.execute("UPDATE runs SET bytes = -5, reserved = -1, texts_total = -9, texts_done = 9223372036854775807")
     server = start_server("--state", str(kept))

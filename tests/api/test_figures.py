@@ -149,7 +149,7 @@ def test_labels_of_any_characters(server):
             assert "\u202e" not in body.decode() and "\u2028" not in body.decode()
 
 
-def test_labels_have_room_or_are_numbers(server):
+def test_labels_fit_or_are_numbers(server):
     long = {"text": TEXT * 20, "max_tokens": 128, "layers": [0], "heads": [0]}
     shown = texts(draw(server, "svg", {"width_mm": 85}, **long))
     assert "[CLS]" not in [text for text, _ in shown] and "20" in [text for text, _ in shown]

@@ -123,9 +123,9 @@ def test_induction_needs_the_previous_token_head(served):
 
 def test_the_seed_decides(served):
     requests = [{"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 3}, {"sequences": 1, "seed": 4}, {}]
-    one, same, other, usual = (ask(served, "gpt2", scores) for scores in requests)
+    one, same, other, default = (ask(served, "gpt2", scores) for scores in requests)
     assert (one == same).all() and (one != other).any()
-    assert (usual == ask(served, "gpt2", {"length": 50, "sequences": 10, "seed": 0})).all()
+    assert (default == ask(served, "gpt2", {"length": 50, "sequences": 10, "seed": 0})).all()
 
 
 def test_chosen_heads_in_every_format(served):

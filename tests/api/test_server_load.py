@@ -363,7 +363,7 @@ def test_clients_that_do_not_read(start_server):
     server = start_server("--max-answer", "16M", "--max-held", "64M", "--cache", "0")
     size = len(server.post("/analyze?format=npz", LARGE).body)
     assert size > 12 << 20
-    slow = unread(server)  # it reads, but slowly; the first, or there might be no room left for it
+    slow = unread(server)  # it reads, but slowly; the first, or there might be no memory left for it
     server.wait_metric("held_bytes", lambda n: n >= size)
     clients = [unread(server) for _ in range(11)]
     server.wait_metric("held_bytes", lambda n: n >= 2 * size)

@@ -56,7 +56,7 @@ def test_uploads_at_full_speed_leave_turns_to_others(start_server, tmp_path):
     for thread in uploads:
         thread.start()
     try:
-        # The more is answered before the room for uploads is used up the better; one at a time was the defect.
+        # Many answers must come before the space for uploads is used up. One at a time was the defect.
         for _ in range(20):
             assert server.send(TOKENIZE).startswith(b"HTTP/1.1 200")
         beside = [thread.is_alive() for thread in uploads]

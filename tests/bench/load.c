@@ -34,7 +34,7 @@ typedef struct load {
     char *requests[REQUESTS_MAX];
     size_t n_requests, next;
     double *latencies_ms; /* of answers within the measured time */
-    size_t n_latencies, room;
+    size_t n_latencies, capacity;
     uint64_t bytes, failures; /* failures: answers that are not 200 */
     double measure_from;
     double rate, due;          /* 0: as fast as they are answered; when the next one is to be sent */
@@ -83,13 +83,13 @@ static void add_request(load *l, const char *path, const char *body)
 static void read_requests(load *l, const char *path, const char *file_name)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *file = file_name ? fopen(file_name, "re") : NULL;
     if (!file_name)
         add_request(l, path, NULL);
     else if (!file)
         die(file_name);
-    while (file && getline(&line, &room, file) > 0) {
+    while (file && getline(&line, &capacity, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         add_request(l, path, line);
     }
@@ -155,9 +155,9 @@ static void client_answered(load *l, client *c)
     const double end = now();
     if (end >= l->measure_from) {
         l->failures += strncmp(c->headers, "HTTP/1.1 200 ", 13) != 0;
-        if (l->n_latencies == l->room) {
-            l->room = l->room ? 2 * l->room : 1024;
-            l->latencies_ms = realloc(l->latencies_ms, l->room * sizeof *l->latencies_ms);
+        if (l->n_latencies == l->capacity) {
+            l->capacity = l->capacity ? 2 * l->capacity : 1024;
+            l->latencies_ms = realloc(l->latencies_ms, l->capacity * sizeof *l->latencies_ms);
             if (!l->latencies_ms)
                 die("memory");
         }

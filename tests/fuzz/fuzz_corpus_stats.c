@@ -73,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hs_corpus_stats *stats = NULL;
     if (hs_corpus_stats_create(&options, &stats, NULL))
         return 0;
-    const size_t room = stats->header->n_words * sizeof(int64_t);
-    memcpy(stats->header + 1, data, size < room ? size : room);
+    const size_t capacity = stats->header->n_words * sizeof(int64_t);
+    memcpy(stats->header + 1, data, size < capacity ? size : capacity);
     size_t n_bytes;
     const void *saved = hs_corpus_stats_save(stats, &n_bytes);
     try_bytes(saved, n_bytes);

@@ -21,7 +21,7 @@ SUFFIXES = {".md", ".c", ".h", ".py", ".ts", ".tsx", ".mjs"}
 COMMENT = re.compile(r"/\*.*?\*/|(?:^[ \t]*//[^\n]*\n?)+|//[^\n]*", re.DOTALL | re.MULTILINE)
 DOCSTRING = re.compile(r'""".*?"""|(?:^[ \t]*#[^\n]*\n?)+', re.DOTALL | re.MULTILINE)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
-NAME = re.compile(r"(?<![A-Za-z])(?:\w+_)?(?:asked|told|wanted|habits?)(?:_\w+)?\b")
+NAME = re.compile(r"(?<![A-Za-z])(?:\w+_)?(?:asked|told|wanted|habits?|usual|room)(?:_\w+)?\b")
 LAID_OUT = re.compile(r"\S {2,}\S|^ {2,}")  # columns, or deeper than the comment
 CODE = re.compile("^    ")
 ITEM = re.compile(r"(?:[-*] |\d+\. |#|>)")
@@ -99,7 +99,7 @@ def findings(path, rules):
                 if found := pattern.search(sentence.lstrip('*-"` ')):
                     yield f"{path.relative_to(ROOT)}:{line}: '{found[0]}': {better}"
     if path.suffix in {".c", ".h", ".py"}:
-        yield from (f"{path.relative_to(ROOT)}:{line}: the name '{name}': say request, options or expected" for line, name in names(path))
+        yield from (f"{path.relative_to(ROOT)}:{line}: the name '{name}': say request, options, expected, default, capacity or space" for line, name in names(path))
 
 
 def spelling(paths):

@@ -317,11 +317,11 @@ def put_encoding(encoding):
 
 texts = [json.dumps(tokenizer, ensure_ascii=False) for tokenizer in tokenizers.values()]
 file = [struct.pack("<I", len(texts)), *map(put_text, texts), struct.pack("<I", len(cases))]
-for room, text, pair in cases:
-    file += [struct.pack("<IBB", room, 0, pair is not None), put_text(text), put_text(pair)]
+for tokens_max, text, pair in cases:
+    file += [struct.pack("<IBB", tokens_max, 0, pair is not None), put_text(text), put_text(pair)]
 for tokenizer in map(Tokenizer.from_str, texts):
-    for room, text, pair in cases:
-        tokenizer.enable_truncation(room)
+    for tokens_max, text, pair in cases:
+        tokenizer.enable_truncation(tokens_max)
         file.append(put_encoding(tokenizer.encode(text, pair)))
 packed = subprocess.run(["xz", "-9e", "--stdout"], input=b"".join(file), stdout=subprocess.PIPE, check=True)
 open("tests/unit/unigram_oracle.xz", "wb").write(packed.stdout)

@@ -113,11 +113,11 @@ class Load:
         self.kinds = {self.ask: 70, self.upload: 2, self.stall: 6, self.vanish: 8, self.read_slowly: 4, self.nonsense: 10}
 
     @contextlib.asynccontextmanager
-    async def connection(self, room=None):
+    async def connection(self, buffer_bytes=None):
         client = socket.socket()
         client.setblocking(False)
-        if room:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        if buffer_bytes:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         try:
             await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self.port))
             yield client
@@ -208,7 +208,7 @@ class Load:
             self.counts["vanish ended"] += 1
 
     async def read_slowly(self):
-        async with self.connection(room=4096) as client:
+        async with self.connection(buffer_bytes=4096) as client:
             await asyncio.get_running_loop().sock_sendall(client, maps(self.rng))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.until_cut(client, self.rng.choice([0.2, 1, 5])), self.rng.uniform(1, SLOW_MOST))

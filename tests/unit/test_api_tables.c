@@ -198,10 +198,10 @@ static bool is_output(const char *name)
 START_TEST(every_output_is_documented)
 {
     json_t *outputs = member(properties("AnalyzeRequest"), "outputs");
-    json_t *names = member(member(outputs, "items"), "enum"), *usual = member(outputs, "default");
+    json_t *names = member(member(outputs, "items"), "enum"), *defaults = member(outputs, "default");
     json_t *answer = properties("AnalyzeAnswer"), *tokens = properties("Tokens"), *value;
     const char *name;
-    size_t n_named = 0, n_usual = 0;
+    size_t n_named = 0, n_default = 0;
     for (size_t i = 0; hs__output_at(i); i++) {
         const hs__output *output = hs__output_at(i);
         json_t *schema = member(answer, output->name);
@@ -218,11 +218,11 @@ START_TEST(every_output_is_documented)
             break;
         }
         if (output->is_default)
-            ck_assert_str_eq(json_string_value(json_array_get(usual, n_usual++)), output->name);
+            ck_assert_str_eq(json_string_value(json_array_get(defaults, n_default++)), output->name);
     }
     ck_assert_uint_eq(json_array_size(names), n_named);
     ck_assert_ptr_null(hs_output_name(n_named));
-    ck_assert_uint_eq(json_array_size(usual), n_usual);
+    ck_assert_uint_eq(json_array_size(defaults), n_default);
     json_object_foreach(answer, name, value)
     {
         const bool known = json_object_get(tokens, name) || strcmp(name, "layers") == 0 ||

@@ -443,9 +443,9 @@ static hs_status parse_with(size_t which, const char *value, hs_error *err)
     size_t length = strlen(config);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         /* One head fits every width; as many wide heads as there may be need a width of as many. */
-        const char *usual = strcmp(limits[i].key, "num_attention_heads") == 0 ? "1" : "256";
+        const char *fallback = strcmp(limits[i].key, "num_attention_heads") == 0 ? "1" : "256";
         length += (size_t)snprintf(config + length, sizeof config - length, ",\"%s\":%s", limits[i].key,
-                                   i == which ? value : usual);
+                                   i == which ? value : fallback);
     }
     snprintf(config + length, sizeof config - length, "}");
     hs_architecture architecture;

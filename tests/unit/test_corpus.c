@@ -523,7 +523,7 @@ static double value_of(const hs_corpus_stats *stats, const char *name, size_t in
     return array->is_float ? value : (double)count;
 }
 
-/* Rows are counted in bytes, which have room for 255. */
+/* Rows are counted in bytes, which hold 255 at most. */
 START_TEST(long_texts_are_counted)
 {
     enum { LONG = 600 };
@@ -646,15 +646,15 @@ static double distance_expected(hs_corpus_distance kind, size_t a, size_t b)
     const float *maps[N];
     for (size_t k = 0; k < n_texts; k++) {
         const size_t T = texts[k].n_tokens;
-        void *room = malloc(hs_heads_hsic_bytes(N, T));
+        void *scratch = malloc(hs_heads_hsic_bytes(N, T));
         for (size_t i = 0; i < N; i++)
             maps[i] = hs_capture_at(captures[k], kind == HS_CORPUS_JS ? HS_TAP_ATTENTION : HS_TAP_SIMILARITY,
                                     i / N_HEADS, i % N_HEADS);
         for (size_t row = 0; row < T && kind == HS_CORPUS_JS; row++)
             hs_heads_js_add(maps, N, T, row, entropies, sums);
         if (kind == HS_CORPUS_CKA)
-            hs_heads_hsic_add(maps, N, T, room, sums);
-        free(room);
+            hs_heads_hsic_add(maps, N, T, scratch, sums);
+        free(scratch);
     }
     if (kind == HS_CORPUS_CKA)
         hs_heads_cka_distance(sums, N);

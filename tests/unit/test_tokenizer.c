@@ -184,7 +184,7 @@ START_TEST(invalid_utf8_is_refused_with_its_byte)
 }
 END_TEST
 
-START_TEST(room_for_the_special_tokens_is_needed)
+START_TEST(special_tokens_need_space)
 {
     hs_tokenizer *tokenizer = must_create(plain_vocab, NULL, NULL);
     const hs_text text = {"a", 1};
@@ -739,7 +739,7 @@ int main(void)
     tcase_add_loop_test(encoding, encodes, 0, COUNT(encodings));
     tcase_add_test(encoding, long_words_are_unknown);
     tcase_add_loop_test(encoding, invalid_utf8_is_refused_with_its_byte, 0, COUNT(invalid_utf8));
-    tcase_add_test(encoding, room_for_the_special_tokens_is_needed);
+    tcase_add_test(encoding, special_tokens_need_space);
     tcase_add_test(encoding, nul_is_a_character_that_vanishes);
     tcase_add_test(encoding, looks_up_tokens);
     tcase_add_test(encoding, texts_determine_roles);

@@ -118,7 +118,7 @@ static caption title_of(const hs__drawing *d, const hs__report_panel *p, hs__pla
 #define MEDIUM 116.0
 #define WIDE   200.0
 
-/* Returns a chart of the usual size over the first n of d->places and d->values. */
+/* Returns a chart of the default size over the first n of d->places and d->values. */
 static hs__chart chart_of(const hs__drawing *d, hs__chart_kind kind, const char *title, const char *x_title,
                           size_t n)
 {
