@@ -64,6 +64,20 @@ const told = (what: string, spans: readonly Span[]): string =>
   `${median(spans.map((s) => s.beside)).toFixed(0)} of the worker; ` +
   `by the clock ${median(spans.map((s) => s.wall)).toFixed(0)} (least ${Math.min(...spans.map((s) => s.wall)).toFixed(0)}, most ${most(spans.map((s) => s.wall)).toFixed(0)})`;
 
+test("the first page has at most 200 kB, compressed", async ({ watched: page, home }) => {
+  await open(page, home);
+  await settled(page);
+  const files = await page.evaluate(() => {
+    const entries = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+    const sizes = entries.map((e) => [e.name, (e as PerformanceResourceTiming).encodedBodySize] as const);
+    return [...new Map(sizes.filter(([name]) => !/\/(analyze|models|events)$/.test(name)))];
+  });
+  expect(files.some(([name, size]) => name.endsWith(".js") && size > 50_000)).toBe(true);
+  const total = files.reduce((sum, [, size]) => sum + size, 0);
+  console.log(`  ${(total / 1000).toFixed(0)} kB in ${files.length} files`);
+  expect(total).toBeLessThanOrEqual(200_000);
+});
+
 // The most that is received before anything is opened, and the largest heap after everything, in MB.
 for (const { tokens, receivedMax, heapMax } of [
   { tokens: 128, receivedMax: 5, heapMax: 60 },

@@ -268,6 +268,6 @@ test("the cache counts the maps that are derived from an answer", () => {
   const encoding = { ids: [1, 2], sentences: [0, 0], special: [false, false] };
   const overview = { encoding, layers: [0], heads: [0], headOutputs: new Uint16Array(4), bytes: 100 };
   deriver.similarities(overview, true, [0], true);
-  deriver.worker.onmessage({ data: { kind: "similarity", key: posted[0].key, heads: [new Int8Array(4)] } });
+  deriver.worker.onmessage({ data: { kind: "similarity", key: posted[0].key, heads: [new Int8Array(4)], small: [] } });
   assert.equal(overview.bytes, 104);
 });

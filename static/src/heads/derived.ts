@@ -2,15 +2,24 @@
 import type { Answer } from "../app/answer";
 import type { Levels } from "./levels";
 import { kindsOf, type Profile } from "./patterns";
-import type { Order, Reply } from "./worker";
+import { visibleTokens, type Pooled } from "../maps/thumbnail";
+import type { Order, Pooling, Reply } from "./worker";
 
 // Indexed by layer * heads + head; undefined until it is made.
 export interface Derived {
   similarity: (Int8Array | undefined)[]; // [T][T], in 127ths of the head's largest |S|
+  small: Small; // copies of the maps for thumbnails of this side
   levels: (Levels | undefined)[];
   profiles: (Profile | undefined)[];
   made: number; // replies so far
   asked: Set<string>;
+}
+
+interface Small {
+  side: number; // pixels; 0: no thumbnails are shown
+  special: boolean; // with special tokens
+  attention: (Pooled<Uint8Array> | undefined)[];
+  similarity: (Pooled<Int8Array> | undefined)[];
 }
 
 const ANNOUNCE_MS = 120; // between two drawings while replies come in
@@ -23,6 +32,7 @@ export class Deriver {
     { kind: Order["kind"]; overview: Answer; derived: Derived; from: number }
   >();
   private orders = 0;
+  thumbnails = { side: 0, special: true }; // those on screen
   onprogress = (): void => {}; // a layer's maps came and others are still being made
 
   constructor(private readonly changed: () => void) {
@@ -32,7 +42,8 @@ export class Deriver {
   of(overview: Answer): Derived {
     let derived = this.known.get(overview);
     if (!derived) {
-      derived = { similarity: [], levels: [], profiles: [], made: 0, asked: new Set() };
+      const small = { side: 0, special: true, attention: [], similarity: [] };
+      derived = { similarity: [], small, levels: [], profiles: [], made: 0, asked: new Set() };
       this.known.set(overview, derived);
     }
     return derived;
@@ -64,11 +75,20 @@ export class Deriver {
     if (this.begun(overview, `attention ${l}`)) return;
     const kinds = kindsOf(overview.encoding);
     const shape = { key: this.orders++, T: overview.encoding.ids.length, H: overview.heads.length };
-    this.order(overview, l, { kind: "attention", maps: maps.slice(), kinds, ...shape });
+    const pooling = this.poolingOf(overview);
+    this.order(overview, l, { kind: "attention", maps: maps.slice(), kinds, pooling, ...shape });
+  }
+
+  private poolingOf(overview: Answer): Pooling {
+    const { small } = this.of(overview);
+    if (!small.side) Object.assign(small, this.thumbnails);
+    const { side, special } = small;
+    return { side, seen: visibleTokens(overview, special), lower: overview.encoding.causal };
   }
 
   // A text of special tokens alone has no pairs.
-  private outputsOf({ encoding, layers, heads, headOutputs }: Answer, l: number, withSpecial: boolean) {
+  private outputsOf(overview: Answer, l: number, withSpecial: boolean) {
+    const { encoding, layers, heads, headOutputs } = overview;
     const { ids, special } = encoding;
     const stack = headOutputs as Uint16Array;
     const size = stack.length / layers.length;
@@ -78,6 +98,7 @@ export class Deriver {
       T: ids.length,
       H: heads.length,
       outputs: stack.slice(l * size, (l + 1) * size),
+      pooling: this.poolingOf(overview),
       out: special.map((s) => none || (s && !withSpecial)),
     };
   }
@@ -103,10 +124,15 @@ export class Deriver {
     if (reply.kind === "similarity")
       reply.heads.forEach((bytes, h) => {
         derived.similarity[from + h] = bytes;
+        derived.small.similarity[from + h] = reply.small[h];
         order.overview.bytes += bytes.byteLength; // they live as long: the cache counts both
       });
     else if (reply.kind === "levels") reply.heads.forEach((levels, h) => (derived.levels[from + h] = levels));
-    else reply.heads.forEach((profile, h) => (derived.profiles[from + h] = profile));
+    else
+      reply.heads.forEach((profile, h) => {
+        derived.profiles[from + h] = profile;
+        derived.small.attention[from + h] = reply.small[h];
+      });
     derived.made++;
     if (this.mapsAreMade(reply)) return this.announce();
     if (reply.kind !== "levels") this.onprogress();

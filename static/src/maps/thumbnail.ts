@@ -11,7 +11,7 @@ export const visibleTokens = ({ encoding }: Answer, withSpecial: boolean): numbe
   encoding.special.flatMap((special, t) => (special && !withSpecial ? [] : [t]));
 
 // Blocks of a map, [side][side].
-interface Pooled<B extends Bytes = Bytes> {
+export interface Pooled<B extends Bytes = Bytes> {
   values: B;
   side: number;
   lower: boolean; // blocks above the diagonal stay clear

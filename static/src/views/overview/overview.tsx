@@ -54,6 +54,7 @@ export function OverviewView() {
   const grid = useRef<HTMLDivElement>(null);
   const known = useRef<Answer | null>(null);
   if (answer && known.current !== answer) performance.mark("overview-answered");
+  if (answer && !state.plane) thumbs.ask(answer);
   known.current = answer;
 
   const shape = app.shape(answer, state.model);
@@ -72,7 +73,8 @@ export function OverviewView() {
   const chosen = summary && state.plane ? chosenHeads(thumbs.all, summary, state, near) : order;
 
   useLayoutEffect(() => {
-    if (answer) thumbs.fill(answer, needsMaps(state) || (state.plane && state.paint === "pattern"));
+    if (!answer) thumbs.look();
+    else thumbs.fill(answer, needsMaps(state) || (state.plane && state.paint === "pattern"));
   });
   useEffect(() => {
     const onScroll = (): void => {
@@ -100,6 +102,24 @@ export function OverviewView() {
     const one = summary?.[l]?.[head];
     if (one) app.announce(`Layer ${l} · Head ${head}   ${wordsOf(one).join("   ")}`, aloud);
   };
+  // The same tree as long as it shows the same: each map that comes is a drawing.
+  const chosenHead = app.selection(answer);
+  const drawnGrid = useMemo(
+    () =>
+      shape && (
+        <Grid
+          order={order}
+          heads={shape.heads}
+          sorted={answer !== null && isMixed(state)}
+          captions={captions}
+          chosen={chosenHead}
+          early={!answer}
+          place={grid}
+          announce={announce}
+        />
+      ),
+    [order.map(({ l, h }) => `${l}.${h}`).join(), shape?.heads, summary, near, state, app.theme, chosenHead.layer, chosenHead.head, entry.status], // prettier-ignore
+  );
   return (
     <section class="view overview" aria-label="Overview">
       <p class="intro">
@@ -114,18 +134,7 @@ export function OverviewView() {
       {answer && summary && state.plane && (
         <HeadPlane overview={answer} known={summary} chosen={chosen} planner={planner} announce={announce} />
       )}
-      {hasGrid && (
-        <Grid
-          order={order}
-          heads={shape.heads}
-          sorted={answer !== null && isMixed(state)}
-          captions={captions}
-          chosen={app.selection(answer)}
-          early={!answer}
-          place={grid}
-          announce={announce}
-        />
-      )}
+      {hasGrid && drawnGrid}
       {answer && summary && <Alternative answer={answer} summary={summary} />}
     </section>
   );

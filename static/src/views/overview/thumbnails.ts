@@ -2,11 +2,12 @@
 // worker makes the next; they are shown together once all visible ones are there. Only then are the others fetched.
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
+import type { Derived } from "../../heads/derived";
 import type { Place } from "../../heads/order";
 import { REACH, type Profile } from "../../heads/patterns";
 import type { Shape } from "../../heads/selection";
 import { lutOf } from "../../maps/colour";
-import { heightOf, paintParts, pool, visibleTokens } from "../../maps/thumbnail";
+import { heightOf, paintParts, pool, visibleTokens, type Pooled } from "../../maps/thumbnail";
 
 export interface Thumb extends Place {
   canvas: HTMLCanvasElement;
@@ -26,6 +27,7 @@ interface Has {
   attention: Uint8Array | undefined;
   profile: Profile | undefined;
   similarity: Int8Array | undefined;
+  small: { attention?: Pooled<Uint8Array> | undefined; similarity?: Pooled<Int8Array> | undefined };
 }
 
 // The properties that all pictures of one drawing share.
@@ -46,7 +48,7 @@ const GIVEN_UP_MS = 3000; // and then also the parts that are there: the rest ma
 const AT_ONCE = 12e6; // bytes of attention maps fetched before they are scrolled to
 
 const NOTHING_TO_DO = (): void => {};
-const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined };
+const NOTHING: Has = { attention: undefined, profile: undefined, similarity: undefined, small: {} };
 
 // Attention to the neighbours before, to the token itself and to those after it: one step beside the diagonal is too
 // fine for a thumbnail.
@@ -58,6 +60,8 @@ export class Thumbnails {
   private begun: { answer: Answer; at: number } | null = null;
   private painted: Answer | null = null; // its first thumbnails are painted
   private shown: Answer | null = null; // and on the screen
+  private side = 0; // of a thumbnail, in device pixels
+  private sight: Thumb[] = []; // those in sight when the grid was laid out last
 
   constructor(private readonly app: App) {}
 
@@ -71,36 +75,59 @@ export class Thumbnails {
     });
   }
 
+  // Notes which thumbnails are in sight, while the server computes.
+  look(): void {
+    const width = this.all.find(({ canvas }) => canvas.clientWidth)?.canvas.clientWidth ?? 0;
+    this.side = Math.round(width * devicePixelRatio);
+    this.sight = this.all.filter(({ canvas }) => canvas.isConnected && isVisible(canvas));
+  }
+
+  // Asks for the maps in sight, before the page is drawn with the answer.
+  ask(answer: Answer): void {
+    if (this.shown !== answer && this.sight.length) this.want(answer, new Set(this.sight.map(({ l }) => l)));
+  }
+
+  private want(answer: Answer, visible: ReadonlySet<number>): Derived {
+    const { app } = this;
+    app.deriver.thumbnails = { side: this.side, special: app.state.special };
+    app.attentionMaps.together(answer, [...visible]);
+    if (app.state.show !== "similarity") for (const l of visible) app.attention(answer, l);
+    return app.derived(answer, visible, this.shown !== answer);
+  }
+
   // Fetches the visible maps, then the rest if it is little or `every` map is needed. Draws those that are there.
   fill(answer: Answer, every: boolean): void {
     const { app } = this;
     const layers = [...answer.layers.keys()];
-    const width = this.all.find(({ canvas }) => canvas.clientWidth)?.canvas.clientWidth;
-    if (!width) {
+    this.look();
+    if (!this.side) {
       if (every) for (const l of layers) app.attention(answer, l);
       return;
     }
-    const near = this.all.filter(({ canvas }) => canvas.isConnected && isVisible(canvas));
+    const near = this.sight;
+    const look = this.lookOf(answer, this.side);
     const first = this.shown !== answer;
     const visible = new Set(near.map(({ l }) => l));
     const { length: T } = answer.encoding.ids;
     const fetched = every || (!first && T * T * this.all.length <= AT_ONCE) ? layers : [...visible];
     const { show } = app.state;
     const [above, below] = [show !== "similarity", show !== "attention"];
-    app.attentionMaps.together(answer, [...visible]);
+    const derived = this.want(answer, visible);
     const attention = new Map(fetched.map((l) => [l, above || every ? app.attention(answer, l) : null]));
-    const derived = app.derived(answer, visible, first);
+    const { small } = derived;
+    const fits = small.side === look.side && small.special === app.state.special;
     const has = (t: Thumb): Has => {
       const at = t.l * answer.heads.length + t.h;
       return {
-        attention: above ? attention.get(t.l)?.[t.h] : undefined,
+        small: fits ? { attention: small.attention[at], similarity: small.similarity[at] } : {},
+        // With its profile comes its smaller copy.
+        attention: above && derived.profiles[at] ? attention.get(t.l)?.[t.h] : undefined,
         profile: above ? derived.profiles[at] : undefined,
         similarity: below ? derived.similarity[at] : undefined,
       };
     };
     const isComplete = ({ attention, profile, similarity }: Has): boolean =>
       (!above || Boolean(attention && profile)) && (!below || Boolean(similarity));
-    const look = this.lookOf(answer, Math.round(width * devicePixelRatio));
     const complete = near.every((t) => isComplete(has(t)));
     // Once all are here nothing more comes, and no maps are kept.
     app.deriver.onprogress = complete
@@ -186,9 +213,9 @@ export class Thumbnails {
     paintParts(
       image,
       {
-        attention: attention ? pool(attention, T, side, tokens, causal) : undefined,
+        attention: attention ? (known.small.attention ?? pool(attention, T, side, tokens, causal)) : undefined,
         offsets: profile ? nearOffsets(profile) : undefined,
-        similarity: similarity ? pool(similarity, T, side, tokens) : undefined,
+        similarity: similarity ? (known.small.similarity ?? pool(similarity, T, side, tokens)) : undefined,
       },
       { attention: lutOf(state.map, "attention", theme), similarity: lutOf(state.map, "signed", theme) },
     );
