@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* Returns prompt and text side by side, owned by the caller; bytes NULL: no memory. */
-static hs_text join(const char *prompt, const hs_text *text)
+static hs_text join(const hs_text *prompt, const hs_text *text)
 {
-    const size_t n_prompt = strlen(prompt), n_bytes = n_prompt + text->n_bytes;
+    const size_t n_bytes = prompt->n_bytes + text->n_bytes;
     char *bytes = malloc(n_bytes);
     if (bytes) {
-        memcpy(bytes, prompt, n_prompt);
-        memcpy(bytes + n_prompt, text->bytes, text->n_bytes);
+        memcpy(bytes, prompt->bytes, prompt->n_bytes);
+        memcpy(bytes + prompt->n_bytes, text->bytes, text->n_bytes);
     }
     return (hs_text){bytes, n_bytes};
 }
@@ -52,7 +52,7 @@ hs_status hs__prompt_encode(const hs_tokenizer *tokenizer, const hs_prompt *prom
     *ret_n_prompt = 0;
     if (!prompt || !prompt->text[0])
         return hs_tokenizer_encode(tokenizer, text, pair, options, ret_encoding, err);
-    const hs_text before = {prompt->text, strlen(prompt->text)}, whole = join(prompt->text, text);
+    const hs_text before = {prompt->text, strlen(prompt->text)}, whole = join(&before, text);
     if (!whole.bytes)
         return hs_fail(err, HS_NO_MEMORY, "no memory for the prompt");
     hs_status st = count(tokenizer, &before, options, ret_n_prompt, err);
