@@ -52,7 +52,7 @@ const NOTHING: Has = { attention: undefined, profile: undefined, similarity: und
 
 // Attention to the neighbours before, to the token itself and to those after it: one step beside the diagonal is too
 // fine for a thumbnail.
-export const nearOffsets = ({ offsets }: Profile): number[] => offsets.slice(REACH - NEAR, REACH + NEAR + 1);
+const nearOffsets = ({ offsets }: Profile): number[] => offsets.slice(REACH - NEAR, REACH + NEAR + 1);
 
 export class Thumbnails {
   all: readonly Thumb[] = [];

@@ -14,7 +14,7 @@ export interface LineHead extends Selection {
 
 const nameOf = ({ layer, head }: Selection): string => `${layer}·${head === SUM ? "sum" : head}`;
 const isSame = (a: Selection, b: Selection): boolean => a.layer === b.layer && a.head === b.head;
-export const laneColour = (lane: number): string => `--line-${lane}`;
+const laneColour = (lane: number): string => `--line-${lane}`;
 
 // The added heads that the model has.
 function addedHeads({ state }: App, shape: { layers: number; heads: number }): Selection[] {
