@@ -22,7 +22,7 @@ test("a run of labelled texts shows what its report says", async ({ watched: pag
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
   await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });
-  await page.getByLabel("Label field, if any").fill("mood");
+  await page.getByLabel("Label field").fill("mood");
   await page.getByLabel("Share for effects").fill("2");
   await page.getByRole("button", { name: "Start the run" }).click();
   await expect(page.locator("#error-run-effects_share")).toContainText("1");

@@ -2,6 +2,7 @@
 import { Deriver } from "../src/heads/derived.ts";
 import { tellingHead } from "../src/heads/selection.ts";
 import { haveCounterparts } from "../src/views/compare/changes.tsx";
+import { isSought } from "../src/heads/figures.ts";
 import assert from "node:assert/strict";
 import test from "node:test";
 import { figuresAt, levelsOf, tokensOf } from "../src/heads/levels.ts";
@@ -270,4 +271,13 @@ test("the cache counts the maps that are derived from an answer", () => {
   deriver.similarities(overview, true, [0], true);
   deriver.worker.onmessage({ data: { kind: "similarity", key: posted[0].key, heads: [new Int8Array(4)], small: [] } });
   assert.equal(overview.bytes, 104);
+});
+
+test("a search finds heads by place, by words of their pattern, and those without one as mixed", () => {
+  assert.ok(isSought(7, 5, "previous", "7·5"));
+  assert.ok(isSought(7, 5, "previous", "token before"));
+  assert.ok(isSought(7, 5, "", "mixed"));
+  assert.ok(isSought(7, 5, "", "Mixed layer"));
+  assert.ok(!isSought(7, 5, "previous", "mixed"));
+  assert.ok(!isSought(7, 5, "", "previous"));
 });

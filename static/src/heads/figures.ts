@@ -167,7 +167,9 @@ export const patternName = (head: Known): string => {
 
 // True if a search means this head: "7·5", "L7 H5", "layer 7" or words of its pattern.
 export function isSought(l: number, h: number, pattern: Label | "", sought: string): boolean {
-  const about = pattern && `${pattern} ${PATTERN_NAMES[pattern]} ${FIGURES[pattern].title}`;
+  const about = pattern
+    ? `${pattern} ${PATTERN_NAMES[pattern]} ${FIGURES[pattern].title}`
+    : `${PATTERN_NAMES.none} no one strong target`;
   const words = `${l}·${h} l${l} h${h} l${l}h${h} layer head ${about}`;
   const numbered = /^(?:layer |l)?(\d+)(?:[·., ]*(?:head |h)?(\d+))?$/.exec(sought.trim().toLowerCase());
   if (numbered) return Number(numbered[1]) === l && (numbered[2] === undefined || Number(numbered[2]) === h);

@@ -73,7 +73,13 @@ export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null
       open={ties}
       onToggle={() => app.set({ ties: !ties })}
     >
-      <Segmented legend="By" value={tie} choices={CHOICES} onChange={(value) => app.set({ tie: value })} />
+      <Segmented
+        legend="By"
+        help="chance"
+        value={tie}
+        choices={CHOICES}
+        onChange={(value) => app.set({ tie: value })}
+      />
       {waiting && (
         <p class="muted" role="status">
           Fetching the maps of all layers…

@@ -45,6 +45,7 @@ export function Notes({ selection, cell }: { selection: Selection; cell: PinnedC
           {cell && (
             <Segmented
               legend="Note on"
+              help="note"
               value={onCell ? "cell" : "head"}
               choices={[
                 { value: "cell", label: escapeBidi(cell.about) },

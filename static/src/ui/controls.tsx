@@ -17,7 +17,7 @@ export function Segmented<T extends string>(props: {
   value: T;
   choices: readonly Choice<T>[];
   onChange: (value: T) => void;
-  help?: Term;
+  help: Term | null; // null: explained beside it
 }) {
   const [name] = useState(() => `choice-${groups++}`);
   return (
@@ -48,7 +48,7 @@ export function Field(props: {
   children: ComponentChildren;
   class?: string;
   title?: string;
-  help?: Term;
+  help: Term | null; // null: explained beside it
 }) {
   return (
     <Explained term={props.help}>
@@ -67,7 +67,7 @@ export function Select<T extends string>(props: {
   onChange: (value: T) => void;
   title?: string;
   id?: string;
-  help?: Term;
+  help: Term | null; // null: explained beside it
 }) {
   return (
     <Field label={props.label} title={props.title} help={props.help}>
@@ -90,7 +90,7 @@ export function Toggle(props: {
   title: string;
   on: boolean;
   onChange: (on: boolean) => void;
-  help?: Term;
+  help: Term | null; // null: explained beside it
 }) {
   return (
     <Explained term={props.help}>
@@ -111,7 +111,7 @@ export function Slider(props: {
   title: string;
   value: number;
   onChange: (value: number) => void;
-  help?: Term;
+  help: Term | null; // null: explained beside it
 }) {
   return (
     <Explained term={props.help}>

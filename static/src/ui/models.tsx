@@ -119,7 +119,7 @@ function Models() {
             ask(name.trim());
           }}
         >
-          <Field label="Name on the HuggingFace hub, or of a model to load again">
+          <Field label="Name on the HuggingFace hub, or of a model to load again" help="model">
             <input
               type="text"
               value={name}

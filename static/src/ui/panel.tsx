@@ -133,7 +133,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
         </select>
       </div>
       <Guarded name="text" problem={problem}>
-        <Field label="Text" class="bare">
+        <Field label="Text" class="bare" help={null}>
           <textarea
             id="text"
             rows={9}
@@ -161,7 +161,7 @@ function TextForm({ hidden }: { hidden: boolean }) {
       <div class="two">
         <div class="badged">
           <Guarded name="model" problem={problem}>
-            <Field label="Model">
+            <Field label="Model" help="model">
               <select
                 id="model"
                 value={app.modelName()}

@@ -12,7 +12,7 @@ export function PromptSelect(props: { label?: string; value: string; onChange: (
   const label = (name: string): string =>
     `${escapeBidi(name)}${name === byDefault ? " (default)" : ""}: “${escapeBidi(model.prompts[name] ?? "")}”`;
   return (
-    <Field label={props.label ?? "Prompt before the text"}>
+    <Field label={props.label ?? "Prompt before the text"} help="prompt">
       <select value={shown} onChange={(e) => props.onChange(e.currentTarget.value)}>
         <Options of={[["=", "None"], ...names.map((name) => [`=${name}`, label(name)] as [string, string])]} />
       </select>

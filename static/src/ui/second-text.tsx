@@ -4,7 +4,7 @@ import { useApp } from "./context";
 import { Field, isSubmit } from "./controls";
 import type { Term } from "./explain";
 
-export function SecondText({ label, action, help }: { label: string; action: string; help?: Term }) {
+export function SecondText({ label, action, help }: { label: string; action: string; help: Term }) {
   const app = useApp();
   const { text, pair, text2, pair2 } = app.state;
   const [draft, setDraft] = useState<{ text?: string; pair?: string }>({});
@@ -27,7 +27,7 @@ export function SecondText({ label, action, help }: { label: string; action: str
         />
       </Field>
       {(pair || pair2) && (
-        <Field label="Its second segment">
+        <Field label="Its second segment" help="segment">
           <textarea
             rows={4}
             spellcheck={false}

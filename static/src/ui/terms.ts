@@ -114,6 +114,31 @@ const ABOUT = {
     text: "A tokenizer cuts rare words into pieces. Merged, attention to a word is the sum over its pieces, and attention from it their mean.",
     picture: (i, j) => (Math.floor(i / 2) === Math.floor(j / 2) ? 1 : 0.15),
   },
+  model: {
+    name: "Model",
+    text: "The transformer that reads the text. “More models…” below the text lists those that are served.",
+    picture: (i, j) => near(i, j) * (i % 2 ? 0.5 : 1),
+  },
+  segment: {
+    name: "Second segment",
+    text: "A text behind the first one and a separator, such as the answer to a question. Models that were trained on pairs tell the two apart.",
+    picture: (i, j) => (i < 4 === j < 4 ? 0.7 : 0.1),
+  },
+  prompt: {
+    name: "Prompt",
+    text: "Words that a sentence encoder was trained to read before a text, such as “query: ”. They are part of what the model sees.",
+    picture: (_, j) => (j === 0 ? 1 : 0.15),
+  },
+  result: {
+    name: "Result",
+    text: "The answer of the model’s own head: a class, labels, a part of the text or the next token. Effects follow one number of it, the logit of a class for example.",
+    picture: (i, j) => (i === 0 ? (j + 1) / SIDE : 0.1),
+  },
+  corpus: {
+    name: "Corpus run",
+    text: "Statistics of all heads over a file of texts, one text a line: plain, NDJSON, a JSON array or a table. Two finished runs can be compared.",
+    picture: block,
+  },
   note: {
     name: "Note",
     text: "Words of yours on a head, or on one cell of its maps. Notes are kept with the story: shown again with the head, presented and saved with it.",

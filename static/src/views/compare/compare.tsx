@@ -99,7 +99,7 @@ export function CompareView() {
         <ScaleControl />
       </div>
       {state.against === "text" && (
-        <SecondText label="Second text: change a word of the first, for example" action="Compare" />
+        <SecondText label="Second text: change a word of the first, for example" action="Compare" help="against" />
       )}
       {state.against === "text" && state.text2 !== "" && app.model()?.task === "sentence-similarity" && (
         <Cosine other={sides.other} />
@@ -143,7 +143,7 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
         onPick={(layer, head) => app.set({ layer, head }, true)}
       />
       {against === "model" && (
-        <Field label="Second model">
+        <Field label="Second model" help="model">
           <select value={app.modelName(other.model)} onChange={(e) => app.set({ model2: e.currentTarget.value }, true)}>
             <Options of={app.models.map(({ name }) => [name, name])} />
           </select>

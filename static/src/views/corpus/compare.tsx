@@ -135,6 +135,7 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
       <div class="toolbar">
         <Segmented
           legend="Show"
+          help="head"
           value={by}
           choices={sides.length < OVER_LEAST ? BY_CHOICES : [...BY_CHOICES, ...OVER_CHOICES]}
           onChange={(value) => app.set({ by: value })}
@@ -142,6 +143,7 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
         {isOfOneLayer(by) && (
           <Select
             label="Layer"
+            help="head"
             value={String(shown.layer)}
             options={shown.layers.map((l) => [String(l), String(l)] as const)}
             onChange={(layer) => app.set({ layer: Number(layer) })}
@@ -149,6 +151,7 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
         )}
         <Select
           label="Threshold"
+          help="tau"
           value={String(shown.level)}
           options={shown.thresholds.map((tau) => [String(tau), String(tau)] as const)}
           onChange={(level) => app.set({ level: Number(level) })}
@@ -401,6 +404,7 @@ function FigureTable({ shown }: { shown: Shown }) {
     <div class="run-table">
       <Select
         label="Figure in the table"
+        help="figure"
         id="run-figure"
         value={figure}
         options={RUN_FIGURE_NAMES.map((name) => [name, RUN_FIGURES[name].name] as const)}

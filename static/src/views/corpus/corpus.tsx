@@ -134,12 +134,14 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
       <div class="toolbar">
         <Select
           label="First run"
+          help="corpus"
           value={first?.id ?? ""}
           options={options}
           onChange={(run) => app.set({ run }, true)}
         />
         <Select
           label="Second run"
+          help="corpus"
           value={second?.id ?? NONE}
           options={[...options, [NONE, "none"]]}
           onChange={(run2) => app.set({ run2 }, true)}

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { useApp } from "../../ui/context";
 import { Field, Options } from "../../ui/controls";
+import type { Term } from "../../ui/explain";
 import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
 import { capital, waitNote } from "../../ui/status";
@@ -21,6 +22,17 @@ const HOLDS: Record<Lines, string> = {
 };
 
 const TYPES = ".jsonl,.ndjson,.json,.txt,.csv,.tsv,.conllu,.gz,.zst,text/plain";
+
+const HELP: Record<RunOption, Term> = {
+  name: "corpus",
+  model: "model",
+  max_tokens: "limit",
+  layers: "head",
+  thresholds: "tau",
+  examples: "typical",
+  label_field: "result",
+  effects_share: "effect",
+};
 
 type Place = RunOption | "file" | "all";
 
@@ -95,7 +107,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
   };
   const option = (name: RunOption, label: string, value: string, placeholder = value) => (
     <Guarded name={idOf(name)} problem={problem}>
-      <Field label={label}>
+      <Field label={label} help={HELP[name]}>
         <input
           id={idOf(name)}
           name={name}
@@ -136,7 +148,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
           <span class="chosen">{file && `${file.name} · ${bytes(file.size)}`}</span>
         </label>
       </Guarded>
-      <Field label="The file holds">
+      <Field label="The file holds" help="corpus">
         <select value={lines} onChange={(e) => setLines(e.currentTarget.value as Lines)}>
           <Options of={LINES.map((type) => [type, HOLDS[type]])} />
         </select>
@@ -152,7 +164,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       {option("thresholds", "Similarity thresholds", "0.1,0.2,0.3,0.4,0.5")}
       {option("examples", "Typical texts a head", String(TYPICAL_SHOWN))}
       <div class="two">
-        {option("label_field", "Label field, if any", "", "label")}
+        {option("label_field", "Label field", "", "label")}
         {option("effects_share", "Share for effects", "", "0")}
       </div>
       <Guarded name={idOf("all")} problem={problem}>
@@ -184,7 +196,7 @@ function ModelOption({ problem }: { problem: { name: string; text: string } | nu
   return (
     <>
       <Guarded name={id} problem={problem}>
-        <Field label="Model">
+        <Field label="Model" help="model">
           <select
             id={id}
             name="model"

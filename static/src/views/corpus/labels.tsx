@@ -242,6 +242,7 @@ function Heads({ report, open }: { report: Labelled; open: Open }) {
       />
       <Select
         label="Heads of the label"
+        help="effect"
         value={chosen.label}
         options={known.map(({ label }) => [label, escapeBidi(label)] as const)}
         onChange={(runlabel) => app.set({ runlabel })}

@@ -161,11 +161,12 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
       <div class="toolbar">
         <Select
           label="Pattern"
+          help="pattern"
           value={runonly}
           options={ONLY.filter((name) => name !== "induction").map((name) => [name, onlyName(name)] as const)}
           onChange={(only) => app.set({ runonly: only })}
         />
-        <Field label="Find heads" class="seek">
+        <Field label="Find heads" help="seek" class="seek">
           <Input
             type="search"
             placeholder="7·5, layer 3, previous …"

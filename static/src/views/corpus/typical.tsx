@@ -75,7 +75,7 @@ function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
 // The text as the run took it.
 function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example): Partial<State> {
   const { max_tokens, split_special_tokens } = provenance.options;
-  return { text: body, pair: "", model, max: max_tokens, literal: Boolean(split_special_tokens) };
+  return { text: body, pair: "", prompt: "", model, max: max_tokens, literal: Boolean(split_special_tokens) };
 }
 
 function askedOf({ state }: App, run: Run, report: Report, example: Example): Asked {
@@ -155,6 +155,7 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
           />
           <Select
             label="Head"
+            help="head"
             value={String(head)}
             options={numbers([...Array(report.heads).keys()])}
             onChange={(value) => app.set({ head: Number(value) }, "merge")}

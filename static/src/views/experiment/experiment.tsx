@@ -84,7 +84,7 @@ function Toolbar({ edits }: { edits: readonly Edit[] }) {
         onChange={(value) => app.set({ kind: value })}
       />
       {kind === "scale" && (
-        <Field label="Factor" class="factor">
+        <Field label="Factor" help="change" class="factor">
           <Input
             type="number"
             step={0.1}
@@ -213,6 +213,7 @@ function HeadLab(props: {
         {ofResult && target.labels.length > 0 && (
           <Select
             label="Class watched"
+            help="result"
             value={app.state.watched}
             options={[["", "the predicted one"], ...target.labels.map((label) => [label, label] as const)]}
             onChange={(watched) => app.set({ watched })}
@@ -438,6 +439,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
         {edits.length > 0 && (
           <Segmented
             legend="Shown"
+            help="lens"
             value={app.state.lensSide}
             choices={[
               { value: "before", label: "Before" },
@@ -449,6 +451,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
         {starts.length > 1 && (
           <Select
             label="Tokens"
+            help="lens"
             value={String(from)}
             options={starts.map((n) => [String(n), `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
             onChange={(n) => app.set({ lensFrom: Number(n) })}

@@ -63,7 +63,7 @@ function Filters() {
   };
   return (
     <div class="toolbar">
-      <Field label="Token">
+      <Field label="Token" help="pairs">
         <Input
           type="search"
           placeholder="any token"

@@ -73,7 +73,13 @@ export function TextView() {
             onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
           />
           {says && (
-            <Toggle label={says.label} title={says.title} on={state.notes} onChange={(notes) => app.set({ notes })} />
+            <Toggle
+              help="result"
+              label={says.label}
+              title={says.title}
+              on={state.notes}
+              onChange={(notes) => app.set({ notes })}
+            />
           )}
           <Toggle
             label="Lines"
@@ -281,6 +287,7 @@ function Body(props: BodyProps) {
           <p class="muted caption">{captionOf(head, chosen, relation, lines, state.loss && Boolean(task?.loss))}</p>
           <Toggle
             label="Choose several"
+            help="lines"
             title="Each click adds a token to the chosen ones, as Shift and click does"
             on={several}
             onChange={setSeveral}

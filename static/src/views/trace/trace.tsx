@@ -69,6 +69,7 @@ function Toolbar() {
       />
       <Select
         label="Routes"
+        help="route"
         value={String(routes)}
         options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [String(n), `the ${n} strongest`])}
         onChange={(n) => app.set({ routes: Number(n), route: -1 })}
