@@ -52,7 +52,8 @@ static void parse_prompts(const hs_bytes *file)
     const hs_status st = hs__prompts_parse(file, &head, &err);
     require(st == err.status && head.n_prompts <= HS_PROMPTS_MAX && head.default_prompt <= head.n_prompts);
     require(!st || !head.prompts);
-    for (size_t i = 0; i < head.n_prompts; i++)
+    require(!head.prompts == (head.n_prompts == 0));
+    for (size_t i = 0; head.prompts && i < head.n_prompts; i++)
         require(head.prompts[i].name[0] && strlen(head.prompts[i].name) <= HS_PROMPT_NAME_BYTES_MAX &&
                 strlen(head.prompts[i].text) <= HS_PROMPT_TEXT_BYTES_MAX);
     free(head.prompts);
