@@ -42,23 +42,20 @@ test("head: overlay and held cell are in the picture as on screen, only finer", 
 });
 
 const VIEWS = ["", "plane=1", "view=head&layer=1&head=4", "view=experiment&edits=z1.2&at=2"];
-test("figures to print come from the server, with labels as text", async ({ watched: page, home }) => {
-  for (const fragment of VIEWS) {
+for (const fragment of VIEWS)
+  test(`figures to print come from the server, with labels as text: ${fragment || "overview"}`, async ({ watched: page, home }) => {
     await open(page, home, `${fragment}&${TEXT}`);
-    await page.reload();
     await settled(page);
     expect((await save(page, "Figure PDF")).subarray(0, 5).toString()).toBe("%PDF-");
     const figure = (await save(page, "Figure SVG")).toString();
     expect(figure.slice(0, 200)).toContain('width="170.00mm"');
     if (fragment.includes("head=4")) expect(count(figure, />cat<\/text>/g)).toEqual(8); // two cats, two maps, both ways
-  }
-});
+  });
 
-test("other programs read the pictures", async ({ watched: page, home }) => {
-  test.skip(spawnSync("rsvg-convert", ["--version"]).status !== 0, "rsvg-convert is not installed");
-  for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=4&arcs=1", "view=trace"]) {
+for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=4&arcs=1", "view=trace"])
+  test(`other programs read the picture: ${fragment || "overview"}`, async ({ watched: page, home }) => {
+    test.skip(spawnSync("rsvg-convert", ["--version"]).status !== 0, "rsvg-convert is not installed");
     await open(page, home, `${fragment}&${TEXT}`);
-    await page.reload();
     await settled(page);
     const input = await save(page, "SVG");
     const png = execFileSync("rsvg-convert", ["--width", "400"], { input });
@@ -72,8 +69,7 @@ test("other programs read the pictures", async ({ watched: page, home }) => {
     }, png.toString("base64"));
     expect(found).toBeGreaterThan(100); // colours
     expect(input.toString()).not.toMatch(/(oklch|color|var)\(/);
-  }
-});
+  });
 
 test("overview: the order on screen, in picture and table", async ({ watched: page, home }) => {
   await open(page, home, `sort=attention_entropy&down=0&${TEXT}`);
