@@ -442,7 +442,7 @@ def test_a_page_does_not_replace_the_state_that_it_is_drawn_from(headscope, tmp_
     assert corpus(headscope, tmp_path / "t.txt", "-o", tmp_path / "out").returncode == 0
     before = (tmp_path / "out" / "state").read_bytes()
     done = subprocess.run([headscope, "report", tmp_path / "out", "-o", tmp_path / "out" / "state"], capture_output=True, text=True)
-    assert done.returncode == 1 and "own checkpoint" in done.stderr and (tmp_path / "out" / "state").read_bytes() == before
+    assert done.returncode == 1 and "is a file of the run itself" in done.stderr and (tmp_path / "out" / "state").read_bytes() == before
 
 
 def test_pairs_are_whole_or_not_there(headscope, start_standing, long_run, tmp_path):
