@@ -45,6 +45,7 @@ test("a file dropped anywhere leaves the page where it is", async ({ watched: pa
   for (const fragment of [`view=text&${query}`, "view=corpus"]) {
     await open(page, home, fragment);
     await drawn(page);
+    if (fragment === "view=corpus") await expect(page.locator(".drop")).toBeVisible(); // the view is loaded
     const kept = await page.evaluate(() =>
       ["dragover", "drop"].map((kind) => {
         const dataTransfer = new DataTransfer();
