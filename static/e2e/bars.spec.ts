@@ -59,7 +59,7 @@ async function traced(browser: Browser, page: Page, names: readonly string[], ac
   );
 }
 
-const told = (what: string, spans: readonly Span[]): string =>
+const described = (what: string, spans: readonly Span[]): string =>
   `    ${what}: ${median(spans.map((s) => s.work)).toFixed(0)} ms of the main thread (most ${most(spans.map((s) => s.work)).toFixed(0)}), ` +
   `${median(spans.map((s) => s.beside)).toFixed(0)} of the worker; ` +
   `by the clock ${median(spans.map((s) => s.wall)).toFixed(0)} (least ${Math.min(...spans.map((s) => s.wall)).toFixed(0)}, most ${most(spans.map((s) => s.wall)).toFixed(0)})`;
@@ -116,10 +116,10 @@ for (const { tokens, receivedMax, heapMax } of [
     console.log(
       [
         `  ${tokens} tokens: ${receivedMB.toFixed(1)} MB before anything is opened; heap ${heapMB.toFixed(0)} MB after it`,
-        told("figures to thumbnails in sight", first.thumbnails!),
-        told("a step of the threshold", steps.step!),
-        told("another head", opened.open!),
-        told("a pointer's move over a map", hovered.hover!),
+        described("figures to thumbnails in sight", first.thumbnails!),
+        described("a step of the threshold", steps.step!),
+        described("another head", opened.open!),
+        described("a pointer's move over a map", hovered.hover!),
       ].join("\n"),
     );
     expect(receivedMB).toBeLessThan(receivedMax);

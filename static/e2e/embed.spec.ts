@@ -16,8 +16,8 @@ const VIEWS = {
 // A page of another origin that frames an address.
 let framer: Server;
 test.beforeAll(async () => {
-  framer = createServer((asked, answer) => {
-    const src = new URL(asked.url!, "http://x").searchParams.get("src") ?? "";
+  framer = createServer((incoming, answer) => {
+    const src = new URL(incoming.url!, "http://x").searchParams.get("src") ?? "";
     answer.setHeader("Content-Type", "text/html; charset=utf-8");
     answer.end(`<!doctype html><title>A notebook</title><iframe src="${src.replaceAll("&", "&amp;")}" width="900" height="420"></iframe>`);
   });

@@ -104,9 +104,9 @@ test("text and pairs: legend, bands and histogram are in the picture", async ({ 
 test("arrays for NumPy: floats, negatives kept; both sides of a comparison", async ({ watched: page, home }) => {
   await open(page, home, `${TEXT}&tau=0.5`);
   await expect(page.locator(".thumb")).toHaveCount(144);
-  const asked = page.waitForRequest((r) => r.url().endsWith("format=npz"));
+  const requested = page.waitForRequest((r) => r.url().endsWith("format=npz"));
   await save(page, "npz");
-  const body = (await asked).postDataJSON();
+  const body = (await requested).postDataJSON();
   expect(body).toMatchObject({ dtype: "f4", layers: "all", threshold: 0.5 });
   expect(body.normalize).toBeUndefined();
   expect(body.outputs).toEqual(["attentions", "similarities", "summary"]);
@@ -164,9 +164,9 @@ test("a menu that is opened before the answer is filled by it", async ({ watched
     await new Promise<void>((done) => (answer = done));
     await route.continue();
   });
-  const asked = page.waitForRequest("**/analyze");
+  const requested = page.waitForRequest("**/analyze");
   await open(page, home, `view=head&layer=1&head=4&${TEXT}`);
-  await asked;
+  await requested;
   await menu.locator("summary").click();
   await expect(menu.getByRole("status")).toHaveText("There is nothing to save yet.");
   answer();

@@ -67,9 +67,9 @@ for (const [what, fragment, target, words] of [
   ["an answer", `${of("reader", "experiment")}&pair=${encodeURIComponent(TEXT)}`, { span: [expect.any(Number), expect.any(Number)] }, /Watched: the score of the answer/],
 ] as const)
   test(`effects follow ${what}`, async ({ watched: page, home }) => {
-    const asked = page.waitForRequest((request) => (request.postData() ?? "").includes('"target"'));
+    const requested = page.waitForRequest((request) => (request.postData() ?? "").includes('"target"'));
     await open(page, home, `${fragment}&tone=target_change`);
-    expect((await asked).postDataJSON().target).toEqual(target);
+    expect((await requested).postDataJSON().target).toEqual(target);
     await expect(page.getByText(words)).toBeVisible();
     await expect(page.locator(".effects-progress")).toHaveCount(0);
   });

@@ -55,8 +55,8 @@ test("routes by patching from a second text, and what each token's state restore
   await expect(rows).toHaveCount(9);
   // As the service answers for the tokens that both texts predict.
   const predicted = async (text: string): Promise<number> => {
-    const asked = { text, layers: [0], heads: [0], outputs: ["predictions"], predictions: { positions: [5], top_k: 1 } };
-    return (await (await request.post(`${home}analyze`, { data: asked })).json()).predictions[0].top[0].id;
+    const requested = { text, layers: [0], heads: [0], outputs: ["predictions"], predictions: { positions: [5], top_k: 1 } };
+    return (await (await request.post(`${home}analyze`, { data: requested })).json()).predictions[0].top[0].id;
   };
   const [is, was] = [await predicted(TEXT), await predicted(other)];
   const target = is === was ? { token: is, position: 5 } : { tokens: [was, is], position: 5 };

@@ -114,8 +114,8 @@ test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail
 });
 
 test("512 tokens: little is fetched before anything is opened", async ({ watched: page, home }) => {
-  const asked: string[] = [];
-  page.on("request", (r) => asked.push(r.postData() ?? ""));
+  const requested: string[] = [];
+  page.on("request", (r) => requested.push(r.postData() ?? ""));
   await open(page, home, `max=512&text=${encodeURIComponent(LONG)}`);
   await expect
     .poll(() => page.evaluate(() => performance.getEntriesByName("thumbnails-visible").length))
@@ -126,9 +126,9 @@ test("512 tokens: little is fetched before anything is opened", async ({ watched
   );
   expect(bytes).toBeGreaterThan(3e6); // 24 maps of 512 x 512 bytes are 6.3e6
   expect(bytes).toBeLessThan(20e6);
-  expect(asked.some((body) => body.includes('"similarities"'))).toBe(false);
+  expect(requested.some((body) => body.includes('"similarities"'))).toBe(false);
   const layers = (): Set<string> =>
-    new Set(asked.filter((body) => body.includes('"attentions"')).flatMap((body) => /"layers":\[([\d,]+)/.exec(body)![1]!.split(",")));
+    new Set(requested.filter((body) => body.includes('"attentions"')).flatMap((body) => /"layers":\[([\d,]+)/.exec(body)![1]!.split(",")));
   expect(layers().has("11")).toBe(false);
   await page.locator(".thumb").last().scrollIntoViewIfNeeded();
   await expect.poll(() => layers().has("11")).toBe(true);

@@ -54,12 +54,12 @@ export const drawn = (page: Page): Promise<void> =>
 
 // Waits until a watched page has every answer that it requested, its fonts, and has drawn them.
 export async function settled(page: Page): Promise<void> {
-  const asked = pending.get(page)!;
+  const requested = pending.get(page)!;
   await expect
     .poll(async () => {
       await page.evaluate(() => document.fonts.ready);
       await drawn(page);
-      return asked.size;
+      return requested.size;
     })
     .toBe(0);
   await drawn(page);

@@ -33,14 +33,14 @@ const MASSES = ["mass_cls", "mass_sep", "mass_end", "mass_comma", "mass_rest"] a
 
 // Maps of one text, of one kind or of all of one head.
 const ofMaps =
-  (wanted: (map: NonNullable<Report["one_text"]>["maps"][number], last: number) => boolean): Make =>
+  (selected: (map: NonNullable<Report["one_text"]>["maps"][number], last: number) => boolean): Make =>
   (r) => {
     const { tokens, maps } = r.one_text!;
     const last = maps.at(-1)!.layer;
     return [
       ["kind", "layer", "head", "from", "to", "from_token", "to_token", "value"],
       ...maps
-        .filter((map) => wanted(map, last))
+        .filter((map) => selected(map, last))
         .flatMap(({ kind, layer, head, values }) =>
           values.map((v, k) => {
             const [i, j] = [Math.floor(k / tokens.length), k % tokens.length];

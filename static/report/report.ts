@@ -211,10 +211,10 @@ class Page {
       const chosen = (event.target as Element).closest<HTMLElement>("a[data-head]");
       const link = chosen && document.querySelector<HTMLAnchorElement>(`${chosen.getAttribute("href")!} a.viewer`);
       if (!link) return;
-      const wanted = new URLSearchParams(link.hash.slice(1));
-      wanted.set("layer", String(report.layers[this.now.layer]));
-      wanted.set("head", chosen.dataset.head!);
-      link.hash = wanted.toString();
+      const parameters = new URLSearchParams(link.hash.slice(1));
+      parameters.set("layer", String(report.layers[this.now.layer]));
+      parameters.set("head", chosen.dataset.head!);
+      link.hash = parameters.toString();
     });
   }
 

@@ -48,10 +48,10 @@ test("runs: figures of layers and heads, by the layers' numbers", () => {
   assert.equal(valueAt(a, "separator_attention", 0.3, at(0, null)), 0.375);
   assert.equal(valueAt(a, "unique_focal", 0.3, at(0, 0)), null);
   assert.equal(valueAt(a, "attention_previous", 0.3, at(0, 0)), null); // of an earlier version
-  const told = { ...a, profiles_previous: [[0.5, 0.25], [null, 1]] };
-  assert.equal(valueAt(told, "attention_previous", 0.3, at(0, null)), 0.375);
-  assert.equal(valueAt(told, "attention_previous", 0.3, at(0, 1)), 0.25);
-  assert.equal(valueAt(told, "attention_previous", 0.3, at(11, null)), null);
+  const withProfiles = { ...a, profiles_previous: [[0.5, 0.25], [null, 1]] };
+  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(0, null)), 0.375);
+  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(0, 1)), 0.25);
+  assert.equal(valueAt(withProfiles, "attention_previous", 0.3, at(11, null)), null);
 });
 
 test("runs: two beside each other, ranked by difference, what one lacks last", () => {

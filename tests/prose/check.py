@@ -2,7 +2,7 @@
 
     python3 tests/prose/check.py [FILE...]
 
-Reads documents, comments and docstrings, and the names in C and Python code. Without FILEs it reads every
+Reads documents, comments and docstrings, and the names in code. Without FILEs it reads every
 document and source. codespell is optional: from the PATH, or from a virtual environment in build/prose that
 has it. Prints each finding as FILE:LINE, and exits with 1 if there is any.
 """
@@ -98,7 +98,7 @@ def findings(path, rules):
             for pattern, better in rules:
                 if found := pattern.search(sentence.lstrip('*-"` ')):
                     yield f"{path.relative_to(ROOT)}:{line}: '{found[0]}': {better}"
-    if path.suffix in {".c", ".h", ".py"}:
+    if path.suffix != ".md":
         yield from (f"{path.relative_to(ROOT)}:{line}: the name '{name}': say request, options, expected, default, capacity or space" for line, name in names(path))
 
 

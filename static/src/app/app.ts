@@ -17,7 +17,7 @@ import type { HeadScore } from "../../../build/openapi";
 import { analyze, readJson, type Model } from "./api";
 import { Cache, type Entry } from "./cache";
 import { perFrame } from "./frame";
-import { headRequest, overviewRequest, scoresRequest, secondState, type Asked } from "./requests";
+import { headRequest, overviewRequest, scoresRequest, secondState, type Requested } from "./requests";
 import { INITIAL, type State } from "./state";
 
 const HEADS_MOST = 8; // kept of one answer
@@ -78,16 +78,16 @@ export class App {
     this.announcer(text, aloud);
   }
 
-  overview(asked: Asked = this.state): Entry {
-    return this.cache.want(overviewRequest(asked, INITIAL.tau));
+  overview(requested: Requested = this.state): Entry {
+    return this.cache.want(overviewRequest(requested, INITIAL.tau));
   }
 
   derived(overview: Answer, first: Iterable<number> = [], alone = false): Derived {
     return this.deriver.similarities(overview, this.state.special, first, alone);
   }
 
-  attention(overview: Answer, l: number, asked: Asked = this.state): Uint8Array[] | null {
-    return this.attentionMaps.of(overview, l, asked);
+  attention(overview: Answer, l: number, requested: Requested = this.state): Uint8Array[] | null {
+    return this.attentionMaps.of(overview, l, requested);
   }
 
   figures(overview: Answer): Known[][] {
@@ -125,7 +125,7 @@ export class App {
   }
 
   // The second side of a comparison. Its model is another one than the first's until one is chosen.
-  secondState(): Asked {
+  secondState(): Requested {
     const first = this.modelName();
     const other = this.models.find(({ name }) => name !== first)?.name ?? first;
     return secondState(this.state, this.state.model2 || other);
@@ -142,10 +142,10 @@ export class App {
   }
 
   // One head in single precision. Until the model's shape is known, the overview's entry, which has no answer then.
-  exactly(asked: Asked, { layer, head }: Selection, measures: Measures = PLAIN): Entry {
-    const overview = overviewRequest(asked, INITIAL.tau);
-    const known = this.shape(this.cache.peek(overview), asked.model);
-    return this.cache.want(known && layer >= 0 ? headRequest(asked, layer, head, measures) : overview);
+  exactly(requested: Requested, { layer, head }: Selection, measures: Measures = PLAIN): Entry {
+    const overview = overviewRequest(requested, INITIAL.tau);
+    const known = this.shape(this.cache.peek(overview), requested.model);
+    return this.cache.want(known && layer >= 0 ? headRequest(requested, layer, head, measures) : overview);
   }
 
   // The chosen head, exact if its answer is here. Until then from the overview's bytes, with plain measures only.

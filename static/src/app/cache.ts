@@ -15,11 +15,11 @@ export interface Entry<A = Answer> {
 
 interface Held<A> extends Entry<A> {
   controller: AbortController;
-  wanted: boolean;
+  inUse: boolean;
 }
 
 const BYTES_MAX = 100e6;
-const TOLD_MS = 100; // between two words about progress: each is a drawing
+const REPORT_MS = 100; // between two reports of progress: each redraws the page
 
 type Ask<A> = (request: AnalyzeRequest, signal: AbortSignal, onprogress: (progress: Progress) => void) => Promise<A>;
 
@@ -47,7 +47,7 @@ export class Cache<A extends { bytes: number }> {
   want(request: AnalyzeRequest): Entry<A> {
     const key = this.keyOf(request);
     const entry = this.entries.get(key) ?? this.start(request);
-    entry.wanted = true;
+    entry.inUse = true;
     this.entries.delete(key);
     this.entries.set(key, entry);
     return entry;
@@ -67,7 +67,7 @@ export class Cache<A extends { bytes: number }> {
       progress: { received: 0, total: 0 },
       started: performance.now(),
       controller: new AbortController(),
-      wanted: true,
+      inUse: true,
     };
     void this.fetch(entry);
     return entry;
@@ -75,12 +75,12 @@ export class Cache<A extends { bytes: number }> {
 
   private async fetch(entry: Held<A>): Promise<void> {
     const { signal } = entry.controller;
-    let told = entry.started;
+    let reported = entry.started;
     try {
       entry.answer = await this.ask(entry.request, signal, (progress) => {
         entry.progress = progress;
-        if (performance.now() - told < TOLD_MS) return;
-        told = performance.now();
+        if (performance.now() - reported < REPORT_MS) return;
+        reported = performance.now();
         this.changed();
       });
       entry.status = "ready";
@@ -110,15 +110,15 @@ export class Cache<A extends { bytes: number }> {
   sweep(): void {
     let bytes = 0;
     for (const [key, entry] of [...this.entries].reverse()) {
-      if (!entry.wanted && entry.status === "loading") entry.controller.abort();
+      if (!entry.inUse && entry.status === "loading") entry.controller.abort();
       bytes += entry.answer?.bytes ?? 0;
-      const dead = entry.status !== "ready" && !entry.wanted;
-      if (dead || (bytes > BYTES_MAX && !entry.wanted)) this.entries.delete(key);
+      const dead = entry.status !== "ready" && !entry.inUse;
+      if (dead || (bytes > BYTES_MAX && !entry.inUse)) this.entries.delete(key);
     }
   }
 
   // Before each drawing.
   begin(): void {
-    for (const entry of this.entries.values()) entry.wanted = false;
+    for (const entry of this.entries.values()) entry.inUse = false;
   }
 }

@@ -12,8 +12,8 @@ export function missingIn(
 ): string {
   const { layer, head, layer2, head2, view, against, beside, edits, at, depth } = state;
   const second = view === "compare" && (against === "head" || against === "off");
-  const lacks = (name: string, asked: readonly number[], has: number, owner: string, then: string): string[] => {
-    const beyond = asked.find((n) => n >= has);
+  const lacks = (name: string, requested: readonly number[], has: number, owner: string, then: string): string[] => {
+    const beyond = requested.find((n) => n >= has);
     return beyond === undefined
       ? []
       : [`The link names ${name} ${beyond}; ${owner} has ${has} ${name}s, counted from 0. ${then}`];

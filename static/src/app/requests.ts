@@ -19,9 +19,9 @@ type Input = Pick<
 >;
 
 // A state, and the interventions of its pass.
-export type Asked = State & Pick<AnalyzeRequest, "interventions">;
+export type Requested = State & Pick<AnalyzeRequest, "interventions">;
 
-function inputOf(state: Asked): Input {
+function inputOf(state: Requested): Input {
   return {
     text: state.text,
     ...(state.interventions ? { interventions: state.interventions } : {}),
@@ -35,7 +35,7 @@ function inputOf(state: Asked): Input {
 }
 
 // Every head's outputs, which give its similarities, and its figures: the first request of the overview.
-export function overviewRequest(state: Asked, threshold: number): AnalyzeRequest {
+export function overviewRequest(state: Requested, threshold: number): AnalyzeRequest {
   return {
     ...inputOf(state),
     layers: "all",
@@ -47,25 +47,25 @@ export function overviewRequest(state: Asked, threshold: number): AnalyzeRequest
 }
 
 // Some layers' attention maps as bytes.
-export function attentionRequest(state: Asked, layers: number[]): AnalyzeRequest {
+export function attentionRequest(state: Requested, layers: number[]): AnalyzeRequest {
   return { ...inputOf({ ...state, special: true }), layers, heads: "all", outputs: ["attentions"], dtype: "u1" };
 }
 
 // Some layers' attention maps with the digits that ranking by a single cell needs.
-export const fineAttentionRequest = (state: Asked, layers: number[]): AnalyzeRequest => ({
+export const fineAttentionRequest = (state: Requested, layers: number[]): AnalyzeRequest => ({
   ...attentionRequest(state, layers),
   dtype: "f2",
 });
 
 // Attention times the norm of the vector handed on, for all heads of some layers.
-export const normsRequest = (state: Asked, layers: number[]): AnalyzeRequest => ({
+export const normsRequest = (state: Requested, layers: number[]): AnalyzeRequest => ({
   ...attentionRequest(state, layers),
   outputs: ["weighted_norms"],
   dtype: "f2",
 });
 
 // Every token's state before each layer.
-export const statesRequest = (state: Asked): AnalyzeRequest => ({
+export const statesRequest = (state: Requested): AnalyzeRequest => ({
   ...inputOf({ ...state, special: true }),
   layers: "all",
   heads: [0],
@@ -74,12 +74,12 @@ export const statesRequest = (state: Asked): AnalyzeRequest => ({
 });
 
 // The figures alone, at the threshold of the moment.
-export function summaryRequest(state: Asked): AnalyzeRequest {
+export function summaryRequest(state: Requested): AnalyzeRequest {
   return { ...inputOf(state), layers: "all", heads: "all", outputs: ["summary"], threshold: state.tau };
 }
 
 // One head exactly, or the layer's heads summed.
-export function headRequest(state: Asked, layer: number, head: number, measures: Measures = PLAIN): AnalyzeRequest {
+export function headRequest(state: Requested, layer: number, head: number, measures: Measures = PLAIN): AnalyzeRequest {
   const summed = head === SUM;
   // Outputs are of the head's own space.
   const maps: AnalyzeRequest["outputs"] = ["attentions", "similarities"];
@@ -96,7 +96,7 @@ export function headRequest(state: Asked, layer: number, head: number, measures:
 
 // The predictions at a token, or at every [MASK] (at < 0), `most` tokens deep; 0: it has no head for that. With
 // what interventions changed, where there are any.
-export function predictionRequest(state: Asked, at: number, most: number, lens = false): AnalyzeRequest {
+export function predictionRequest(state: Requested, at: number, most: number, lens = false): AnalyzeRequest {
   const changed = Boolean(state.interventions);
   const positions = at < 0 ? ("masked" as const) : [at];
   return {
@@ -109,7 +109,7 @@ export function predictionRequest(state: Asked, at: number, most: number, lens =
 }
 
 // The predictions at some tokens after every layer.
-export const lensRequest = (state: Asked, positions: number[], most: number): AnalyzeRequest => ({
+export const lensRequest = (state: Requested, positions: number[], most: number): AnalyzeRequest => ({
   ...predictionRequest(state, -1, most),
   layers: [0],
   heads: [0],
@@ -125,7 +125,7 @@ const OF_TASK: Partial<Record<string, NonNullable<AnalyzeRequest["outputs"]>>> =
 const NEXT_TOP = 5; // next tokens at each position
 
 // Asks the model's own head about the text; null if it has none that says something about every text.
-export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" | "causal">): AnalyzeRequest | null {
+export function taskRequest(state: Requested, { task, causal }: Pick<Model, "task" | "causal">): AnalyzeRequest | null {
   const outputs = OF_TASK[task ?? ""];
   if (!outputs) return null;
   const predictions = causal ? { predictions: { positions: "all" as const, top_k: NEXT_TOP } } : {};
@@ -133,7 +133,7 @@ export function taskRequest(state: Asked, { task, causal }: Pick<Model, "task" |
 }
 
 // The sentence vector of a text.
-export const vectorRequest = (state: Asked): AnalyzeRequest => ({
+export const vectorRequest = (state: Requested): AnalyzeRequest => ({
   ...inputOf({ ...state, special: true }),
   layers: [-1],
   heads: [0],
@@ -142,7 +142,7 @@ export const vectorRequest = (state: Asked): AnalyzeRequest => ({
 });
 
 // The last state of every token, which the sentence vector is pooled from.
-export const lastStatesRequest = (state: Asked): AnalyzeRequest => ({
+export const lastStatesRequest = (state: Requested): AnalyzeRequest => ({
   ...inputOf({ ...state, special: true }),
   layers: [-1],
   heads: [0],
@@ -161,7 +161,7 @@ export const scoresRequest = ({ model }: State): AnalyzeRequest => ({
 // The effects of switching off each head of a layer. Includes the effect on the prediction at a token or every [MASK]
 // (null: the model predicts nothing), and on the result of its task head.
 export function effectsRequest(
-  state: Asked,
+  state: Requested,
   layer: number,
   at: number | null,
   target: AnalyzeRequest["target"],
@@ -182,7 +182,7 @@ export interface Patch {
   target: NonNullable<AnalyzeRequest["target"]>;
 }
 
-const patchOf = (state: Asked, { from, target }: Patch): AnalyzeRequest => ({
+const patchOf = (state: Requested, { from, target }: Patch): AnalyzeRequest => ({
   ...inputOf({ ...state, special: true }),
   heads: "all",
   effects_of: { kind: "patch", from },
@@ -190,21 +190,21 @@ const patchOf = (state: Asked, { from, target }: Patch): AnalyzeRequest => ({
 });
 
 // Each head of some layers alone, its output taken from the second text.
-export const patchedEffectsRequest = (state: Asked, layers: number[], patch: Patch): AnalyzeRequest => ({
+export const patchedEffectsRequest = (state: Requested, layers: number[], patch: Patch): AnalyzeRequest => ({
   ...patchOf(state, patch),
   layers,
   outputs: ["effects"],
 });
 
 // The state of each token after each layer alone, taken from the second text.
-export const patchMapRequest = (state: Asked, patch: Patch): AnalyzeRequest => ({
+export const patchMapRequest = (state: Requested, patch: Patch): AnalyzeRequest => ({
   ...patchOf(state, patch),
   layers: [0],
   outputs: ["patch_map"],
 });
 
 // The distances between all heads.
-export function distancesRequest(state: Asked): AnalyzeRequest {
+export function distancesRequest(state: Requested): AnalyzeRequest {
   return {
     ...inputOf({ ...state, special: true }),
     layers: "all",
@@ -215,7 +215,7 @@ export function distancesRequest(state: Asked): AnalyzeRequest {
 }
 
 // The layer's heads averaged, N in place of S: what segments are made of.
-export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
+export function layerRequest(state: Requested, layer: number): AnalyzeRequest {
   return {
     ...inputOf(state),
     layers: [layer],
@@ -230,7 +230,7 @@ export function layerRequest(state: Asked, layer: number): AnalyzeRequest {
 // The request of saved arrays, and the one that is copied: floats as the service has them, negatives kept, and the figures at
 // the thresholds of the moment.
 export function savedRequest(
-  state: Asked,
+  state: Requested,
   layers: number[] | "all",
   head: number | readonly number[] | "all",
   outputs: AnalyzeRequest["outputs"],
@@ -252,7 +252,7 @@ export function savedRequest(
 const PAIRS_MOST = 1_000_000;
 
 // The second side of a comparison, as a state of its own: what it does not replace it shares. `model2`: the second model.
-export function secondState(state: State, model2: string): Asked {
+export function secondState(state: State, model2: string): Requested {
   const { against, layer2, head2, prompt, prompt2 } = state;
   return {
     ...state,

@@ -1,7 +1,7 @@
 // Attention maps of all heads as bytes. Several layers share a request: for a long text each request is a pass.
 import { partAt, type Answer } from "../app/answer";
 import type { Cache } from "../app/cache";
-import { attentionRequest, type Asked } from "../app/requests";
+import { attentionRequest, type Requested } from "../app/requests";
 import type { Deriver } from "./derived";
 
 const BLOCK_BYTES = 1e6; // of one request
@@ -18,7 +18,7 @@ export class AttentionMaps {
   ) {}
 
   // A layer's maps, one a head, and orders its profiles; null until they are here.
-  of(overview: Answer, l: number, state: Asked): Uint8Array[] | null {
+  of(overview: Answer, l: number, state: Requested): Uint8Array[] | null {
     const { layers, heads, encoding } = overview;
     const later = [...layers.keys()].slice(l);
     const block = this.blocks(overview).get(l) ?? this.together(overview, later, BLOCK_BYTES).get(l) ?? [l];
@@ -39,10 +39,10 @@ export class AttentionMaps {
   }
 
   // Divides layers that have no request yet among as few as possible.
-  together(overview: Answer, wanted: readonly number[], bytes = VISIBLE_BYTES): Blocks {
+  together(overview: Answer, layers: readonly number[], bytes = VISIBLE_BYTES): Blocks {
     const blocks = this.blocks(overview);
     const most = Math.max(1, Math.floor(bytes / (overview.heads.length * overview.encoding.ids.length ** 2)));
-    const free = wanted.filter((l) => !blocks.has(l));
+    const free = layers.filter((l) => !blocks.has(l));
     for (let from = 0; from < free.length; from += most) {
       const block = free.slice(from, from + most);
       for (const l of block) blocks.set(l, block);

@@ -12,7 +12,7 @@ export interface Derived {
   levels: (Levels | undefined)[];
   profiles: (Profile | undefined)[];
   made: number; // replies so far
-  asked: Set<string>;
+  requested: Set<string>;
 }
 
 interface Small {
@@ -43,7 +43,7 @@ export class Deriver {
     let derived = this.known.get(overview);
     if (!derived) {
       const small = { side: 0, special: true, attention: [], similarity: [] };
-      derived = { similarity: [], small, levels: [], profiles: [], made: 0, asked: new Set() };
+      derived = { similarity: [], small, levels: [], profiles: [], made: 0, requested: new Set() };
       this.known.set(overview, derived);
     }
     return derived;
@@ -104,9 +104,9 @@ export class Deriver {
   }
 
   private begun(overview: Answer, name: string): boolean {
-    const { asked } = this.of(overview);
-    const known = asked.has(name);
-    asked.add(name);
+    const { requested } = this.of(overview);
+    const known = requested.has(name);
+    requested.add(name);
     return known;
   }
 

@@ -14,7 +14,7 @@ const COMMIT_MS = 250; // the server counts exactly once the slider has rested t
 
 export class KnownHeads {
   private joined: { counted: Summary[][]; made: number; scores: Scores | undefined; heads: Known[][] } | null = null;
-  private committed = INITIAL.tau; // the threshold the server was asked about last
+  private committed = INITIAL.tau; // the threshold the server answered last
   private committing = { tau: INITIAL.tau, timer: 0 };
   private rough: { answer: Answer; tau: number; made: number; figures: Summary[][] } | null = null;
 

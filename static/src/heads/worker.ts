@@ -5,7 +5,7 @@ import { profileOf, type Kinds, type Profile } from "./patterns";
 import { pool, type Pooled } from "../maps/thumbnail";
 import { fromHalves, leaveOut, signedBytes, similarityOf } from "./similarity";
 
-// The thumbnails that are wanted of the maps; side 0: none.
+// The thumbnails that are requested of the maps; side 0: none.
 export interface Pooling {
   side: number;
   seen: number[]; // tokens

@@ -66,7 +66,7 @@ export const sameSentence = (pairs: Pairs, k: number, axis: Axis): boolean =>
 
 // Indices into pairs, within the first `count`, that pass.
 export function filterPairs(pairs: Pairs, count: number, axis: Axis, filter: PairFilter): Uint32Array {
-  const wanted = filter.find.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const words = filter.find.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const labels = axis.labels.map((l) => l.toLowerCase());
   const agrees = (wish: Wish, is: boolean): boolean => wish === "any" || (wish === "yes") === is;
   const kept = new Uint32Array(count);
@@ -78,7 +78,7 @@ export function filterPairs(pairs: Pairs, count: number, axis: Axis, filter: Pai
     if (!agrees(filter.within, sameSentence(pairs, k, axis))) continue;
     const a = labels[pairs.i[k]!]!,
       b = labels[pairs.j[k]!]!;
-    if (wanted.length && !wanted.every((w) => a.includes(w) || b.includes(w))) continue;
+    if (words.length && !words.every((w) => a.includes(w) || b.includes(w))) continue;
     kept[n++] = k;
   }
   return kept.subarray(0, n);

@@ -58,8 +58,8 @@ export async function arraysOf({ provenance: { request, second }, heads }: Expor
         ["second_", second],
       ] as const)
     : ([["", request!]] as const);
-  for (const [side, asked] of sides) {
-    const bytes = await (await download(asked, "safetensors")).arrayBuffer();
+  for (const [side, requested] of sides) {
+    const bytes = await (await download(requested, "safetensors")).arrayBuffer();
     addSide(arrays, side, parseSafetensors(new Uint8Array(bytes)));
   }
   if (heads) arrays.set(heads.name, npyOfRows(heads.values));

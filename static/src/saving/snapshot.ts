@@ -138,9 +138,9 @@ function drawDrawing(into: Element, drawing: SVGSVGElement): void {
     };
     for (const name of ["class", "style", "tabindex"]) to.removeAttribute(name);
     for (const name of ["fill", "stroke"] as const) set(style[name] === "none" ? { [name]: "none" } : painted(name, style[name])); // prettier-ignore
-    for (const [name, usual] of Object.entries(KEPT)) {
+    for (const [name, initial] of Object.entries(KEPT)) {
       const value = style.getPropertyValue(name);
-      if (value !== usual) set({ [name]: value });
+      if (value !== initial) set({ [name]: value });
     }
     if (style.dominantBaseline !== "auto") set({ dy: BASELINE * parseFloat(style.fontSize), "dominant-baseline": "auto" }); // prettier-ignore
   });

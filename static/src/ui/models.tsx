@@ -74,7 +74,7 @@ function Models() {
     }, POLL_MS);
     return () => clearInterval(timer);
   }, [active]);
-  const ask = (wanted: string): void => void run(async () => setPull(await fetchModel(wanted)));
+  const ask = (name: string): void => void run(async () => setPull(await fetchModel(name)));
   const remove = (model: string): void =>
     void run(async () => {
       await removeModel(model);

@@ -4,7 +4,7 @@ import type { Answer, JsonAnswer } from "../app/answer";
 import type { App } from "../app/app";
 import { escapeBidi } from "../app/bidi";
 import type { Entry } from "../app/cache";
-import { taskRequest, type Asked } from "../app/requests";
+import { taskRequest, type Requested } from "../app/requests";
 import { format, percent } from "../maps/scale";
 import { BarTable } from "./bars";
 import { useApp } from "./context";
@@ -20,9 +20,9 @@ const HEADINGS: Partial<Record<NonNullable<Model["task"]>, string>> = {
 };
 
 // The result for one side of an experiment; null if the model has no such head.
-export function taskOf(app: App, asked: Asked = app.state): Entry<JsonAnswer> | null {
-  const model = app.model(asked.model);
-  const request = model && taskRequest(asked, model);
+export function taskOf(app: App, requested: Requested = app.state): Entry<JsonAnswer> | null {
+  const model = app.model(requested.model);
+  const request = model && taskRequest(requested, model);
   return request ? app.jsonCache.want(request) : null;
 }
 

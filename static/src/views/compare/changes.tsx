@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import type { Asked } from "../../app/requests";
+import type { Requested } from "../../app/requests";
 import { attentionChange, similarityChange } from "../../heads/change";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { fromHalves } from "../../heads/similarity";
@@ -15,7 +15,7 @@ import { Disclosure } from "../../ui/controls";
 
 export interface ChangedSide {
   overview: Answer;
-  asked: Asked;
+  requested: Requested;
   axis: Axis;
 }
 
@@ -39,7 +39,7 @@ function changesOf(
   const rows = [tokensOf(first.axis, shared.first), tokensOf(second.axis, shared.second)] as const;
   const T = [first.overview.encoding.ids.length, second.overview.encoding.ids.length] as const;
   if (app.state.what === "attention") {
-    const [a, b] = [first, second].map(({ overview, asked }) => app.attention(overview, l, asked));
+    const [a, b] = [first, second].map(({ overview, requested }) => app.attention(overview, l, requested));
     if (!a || !b) return null;
     return a.map((map, k) => attentionChange(map, b[k] ?? [], T, rows));
   }

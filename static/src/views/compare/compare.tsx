@@ -2,7 +2,7 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
-import { savedRequest, type AnalyzeRequest, type Asked } from "../../app/requests";
+import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 import type { HeadNumbers } from "../../heads/head-map";
 import { HeadPicker } from "../../heads/picker";
 import { nameOf, SUM, titleOf, type Selection } from "../../heads/selection";
@@ -39,7 +39,7 @@ interface Sides {
   first: Entry;
   second: Entry | null; // null: not chosen yet
   selections: readonly [Selection, Selection];
-  other: Asked; // the second side's state
+  other: Requested; // the second side's state
 }
 
 function sidesOf(app: App): Sides {
@@ -58,7 +58,7 @@ function sidesOf(app: App): Sides {
 }
 
 // Another text is shown by the same head; another head or model has a choice of its own.
-function secondSelection(app: App, other: Asked, first: Selection): Selection {
+function secondSelection(app: App, other: Requested, first: Selection): Selection {
   const { against, layer2, head2, model } = app.state;
   if (against === "text" || against === "off") return first;
   const { answer } = against === "model" ? app.overview(other) : app.overview();
@@ -189,7 +189,7 @@ function NoSecond() {
 function rankedSides(
   app: App,
   { first, second }: Pair,
-  other: Asked,
+  other: Requested,
 ): { first: ChangedSide | null; second: ChangedSide | null; comparable: boolean } | null {
   const { changes, against } = app.state;
   const one = app.overview().answer;
@@ -197,14 +197,14 @@ function rankedSides(
   if (!one || against === "head") return null;
   return {
     comparable: !two || haveCounterparts(one, two),
-    first: { overview: one, asked: app.state, axis: first.axis },
-    second: two && { overview: two, asked: other, axis: second.axis },
+    first: { overview: one, requested: app.state, axis: first.axis },
+    second: two && { overview: two, requested: other, axis: second.axis },
   };
 }
 
 function headingOf(app: App, { first, second, shared }: Pair, { selections, other }: Sides): Heading {
-  const note = ({ axis }: Head, asked: Asked, which: "first" | "second"): string =>
-    `${sideName(app, which, app.modelName(asked.model))} · ${axis.n} tokens`;
+  const note = ({ axis }: Head, requested: Requested, which: "first" | "second"): string =>
+    `${sideName(app, which, app.modelName(requested.model))} · ${axis.n} tokens`;
   const n = shared.first.length;
   const complete = n === first.axis.n && n === second.axis.n;
   return {
@@ -315,8 +315,8 @@ function compareExport(
   numbers: HeadNumbers | null,
 ): Exportable | null {
   if (!first.answer) return null;
-  const ask = (asked: Asked, { layer, head }: Selection): AnalyzeRequest =>
-    savedRequest(asked, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
+  const ask = (requested: Requested, { layer, head }: Selection): AnalyzeRequest =>
+    savedRequest(requested, [layer], head, ["attentions", "similarities", "head_outputs", "summary"]);
   const name = `compare-${selections.map(nameOf).join("-")}`;
   const made = madeOf(app, first.answer, name, ask(app.state, selections[0]));
   return {

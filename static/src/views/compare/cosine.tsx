@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
 import type { App } from "../../app/app";
-import { effectsRequest, lastStatesRequest, vectorRequest, type Asked } from "../../app/requests";
+import { effectsRequest, lastStatesRequest, vectorRequest, type Requested } from "../../app/requests";
 import { contributionsOf, cosineOf } from "../../heads/cosine";
 import { HeadMap } from "../../heads/head-map";
 import { axisOf } from "../../maps/axis";
@@ -20,7 +20,7 @@ import { tintOf, valuesOf } from "../experiment/tones";
 const TOP = 5; // tokens listed for a text
 const WHOLE = { special: true, words: false };
 
-export function Cosine({ other }: { other: Asked }) {
+export function Cosine({ other }: { other: Requested }) {
   return (
     <section class="cosine" aria-label="Cosine">
       <SecondPrompt />
@@ -36,10 +36,10 @@ function SecondPrompt() {
   return <PromptSelect label="Prompt before the second text" value={prompt2 || prompt} onChange={choose} />;
 }
 
-function Result({ other }: { other: Asked }) {
+function Result({ other }: { other: Requested }) {
   const app = useApp();
   const sides = [app.state, other] as const;
-  const entries = sides.map((asked) => app.jsonCache.want(vectorRequest(asked)));
+  const entries = sides.map((requested) => app.jsonCache.want(vectorRequest(requested)));
   const waiting = entries.find((entry) => !entry.answer);
   if (waiting) return jsonStatusOf(app, waiting);
   const [first = [], second = []] = entries.map((entry) => (entry.answer?.embedding?.vector ?? []).map(Number));
@@ -52,9 +52,15 @@ function Result({ other }: { other: Asked }) {
   );
 }
 
-function Tokens({ sides, vectors }: { sides: readonly [Asked, Asked]; vectors: readonly [number[], number[]] }) {
+function Tokens({
+  sides,
+  vectors,
+}: {
+  sides: readonly [Requested, Requested];
+  vectors: readonly [number[], number[]];
+}) {
   const app = useApp();
-  const entries = sides.map((asked) => app.cache.want(lastStatesRequest(asked)));
+  const entries = sides.map((requested) => app.cache.want(lastStatesRequest(requested)));
   const waiting = entries.find((entry) => !entry.answer);
   const [one, two] = entries.map((entry) => entry.answer);
   const shares = useMemo(
@@ -75,8 +81,8 @@ function Tokens({ sides, vectors }: { sides: readonly [Asked, Asked]; vectors: r
         Each token’s share of the cosine. The shares of a text sum to it. Amber raises the cosine, blue lowers it.
       </p>
       <div class="cosine-texts">
-        <Side name="First text" asked={sides[0]} of={one} values={first} top={top} />
-        <Side name="Second text" asked={sides[1]} of={two} values={second} top={top} />
+        <Side name="First text" requested={sides[0]} of={one} values={first} top={top} />
+        <Side name="Second text" requested={sides[1]} of={two} values={second} top={top} />
       </div>
     </>
   );
@@ -84,19 +90,19 @@ function Tokens({ sides, vectors }: { sides: readonly [Asked, Asked]; vectors: r
 
 function sharesOf(
   app: App,
-  asked: Asked,
+  requested: Requested,
   { hiddenStates, encoding }: Answer,
   other: readonly number[],
 ): number[] | null {
-  const embedding = app.jsonCache.peek(vectorRequest(asked))?.embedding;
+  const embedding = app.jsonCache.peek(vectorRequest(requested))?.embedding;
   const states = hiddenStates as Float32Array | null;
   if (!embedding || !states) return null;
   return contributionsOf(embedding, states.subarray(states.length / 2), encoding.ids.length, other); // [embeddings, last]
 }
 
-function Side(props: { name: string; asked: Asked; of: Answer; values: readonly number[]; top: number }) {
+function Side(props: { name: string; requested: Requested; of: Answer; values: readonly number[]; top: number }) {
   const { state, theme } = useApp();
-  const { name, asked, of, values, top } = props;
+  const { name, requested, of, values, top } = props;
   const axis: Axis = axisOf(of.encoding, WHOLE);
   const lut = lutOf(state.map, "difference", theme);
   const lookOf = (t: number): TokenLook => {
@@ -111,7 +117,7 @@ function Side(props: { name: string; asked: Asked; of: Answer; values: readonly 
   return (
     <div>
       <h3>{name}</h3>
-      <TextFlow axis={axis} text={asked.text} pair={asked.pair} lookOf={lookOf} />
+      <TextFlow axis={axis} text={requested.text} pair={requested.pair} lookOf={lookOf} />
       <ol class="ranked" aria-label={`Tokens of the ${name.toLowerCase()}, largest share first`}>
         {strongest.map(({ value, t }) => (
           <li key={t}>

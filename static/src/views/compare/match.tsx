@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 import { partAt, type Answer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { EXAMPLES } from "../../app/examples";
-import type { Asked } from "../../app/requests";
+import type { Requested } from "../../app/requests";
 import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../heads/match";
 import { SUM, type Selection } from "../../heads/selection";
 import { fromHalves } from "../../heads/similarity";
@@ -19,10 +19,12 @@ interface Pair {
 }
 
 // The same texts in both models; null until all answers are here.
-function pairsOf(app: App, other: Asked): Pair[] | null {
+function pairsOf(app: App, other: Requested): Pair[] | null {
   const texts = [...new Set([app.state.text, ...EXAMPLES.filter(({ pair }) => !pair).map(({ text }) => text)])];
   const pairs = texts.map((text) => {
-    const [first, second] = [app.state, other].map((asked) => app.overview({ ...asked, text, pair: "" }).answer);
+    const [first, second] = [app.state, other].map(
+      (requested) => app.overview({ ...requested, text, pair: "" }).answer,
+    );
     return first && second ? { text, first, second } : null;
   });
   return pairs.every((pair) => pair !== null) ? pairs : null;
@@ -46,7 +48,7 @@ function gram(pairs: readonly Pair[], side: 0 | 1, l: number, h: number): Gram {
   return gramOf(rows.slice(0, WORDS_MOST));
 }
 
-function useMatches(open: boolean, of: Selection, other: Asked): { rows: number[][]; of: number } | null {
+function useMatches(open: boolean, of: Selection, other: Requested): { rows: number[][]; of: number } | null {
   const app = useApp();
   const known = useRef<{ key: unknown[]; own: Gram; rows: number[][] } | null>(null);
   const pairs = open && of.head !== SUM ? pairsOf(app, other) : null;
@@ -65,7 +67,7 @@ function useMatches(open: boolean, of: Selection, other: Asked): { rows: number[
   return { rows: state.rows, of: layers };
 }
 
-export function Match({ of, other }: { of: Selection; other: Asked }) {
+export function Match({ of, other }: { of: Selection; other: Requested }) {
   const app = useApp();
   const { matches } = app.state;
   const found = useMatches(matches, of, other);

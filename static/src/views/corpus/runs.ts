@@ -19,7 +19,7 @@ export class Runs {
   list: Run[] | null = null; // newest first; null until the server has answered
   problem: Problem | null = null;
   private readonly reports = new Map<string, Loaded>();
-  private asked = false;
+  private requested = false;
   private timer = 0;
   private watched: { id: string; stop: () => void } | null = null;
 
@@ -32,18 +32,18 @@ export class Runs {
 
   // Called at every drawing: begins to follow the runs, once.
   follow(): void {
-    if (!this.asked) void this.refresh();
+    if (!this.requested) void this.refresh();
   }
 
   private rest(): void {
     clearTimeout(this.timer);
     this.watched?.stop();
     this.watched = null;
-    this.asked = false;
+    this.requested = false;
   }
 
   async refresh(): Promise<void> {
-    this.asked = true;
+    this.requested = true;
     clearTimeout(this.timer);
     try {
       const list = await listRuns();
@@ -102,11 +102,11 @@ export class Runs {
     if (loaded) return loaded;
     if (this.reports.size >= REPORTS_MOST) this.reports.clear();
     this.reports.set(id, (loaded = { report: null, problem: null }));
-    const wanted = loaded;
+    const requested = loaded;
     loadReport(id)
       .then(
-        (report) => (wanted.report = report),
-        (error) => (wanted.problem = asProblem(error)),
+        (report) => (requested.report = report),
+        (error) => (requested.problem = asProblem(error)),
       )
       .finally(this.onchange);
     return loaded;

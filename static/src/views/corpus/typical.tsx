@@ -6,7 +6,7 @@ import { Problem } from "../../app/api";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
-import { headRequest, type Asked } from "../../app/requests";
+import { headRequest, type Requested } from "../../app/requests";
 import { FIGURES, onlyName } from "../../heads/figures";
 import type { State } from "../../app/state";
 import type { Head } from "../../maps/analysis";
@@ -78,12 +78,12 @@ function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example)
   return { text: body, pair: "", prompt: "", model, max: max_tokens, literal: Boolean(split_special_tokens) };
 }
 
-function askedOf({ state }: App, run: Run, report: Report, example: Example): Asked {
+function requestedOf({ state }: App, run: Run, report: Report, example: Example): Requested {
   const { interventions } = report.provenance.options;
   return {
     ...state,
     ...inputOf(run, report, example),
-    ...(interventions?.length ? { interventions: interventions as NonNullable<Asked["interventions"]> } : {}),
+    ...(interventions?.length ? { interventions: interventions as NonNullable<Requested["interventions"]> } : {}),
   };
 }
 
@@ -133,7 +133,7 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
   const by = state.typicalby === "pattern" ? OF_PATTERN[pattern] : state.typicalby;
   const { examples, problem } = useExamples(run, layer, head, by);
   const all = (examples ?? []).map((example): Small => {
-    const entry = app.cache.want(headRequest(askedOf(app, run, report, example), layer, head));
+    const entry = app.cache.want(headRequest(requestedOf(app, run, report, example), layer, head));
     return { example, entry, head: entry.answer && app.exactHead(entry.answer) };
   });
   const reach = all.flatMap((one) => (one.head ? [valuesOf(one.head, by)] : []));

@@ -15,7 +15,7 @@ export interface Effects {
 
 // `at` is the position whose prediction is watched, as in a prediction's request; null if the checkpoint predicts none.
 export function effectsOf(app: App, answer: Answer, at: number | null, target: Target | null): Effects {
-  return rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, at, target?.asked));
+  return rowsOf(app, answer, (layer) => effectsRequest(app.state, layer, at, target?.request));
 }
 
 // One request a layer.

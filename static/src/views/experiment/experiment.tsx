@@ -5,7 +5,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import type { Entry } from "../../app/cache";
 import { MASKED } from "../../app/examples";
-import { lensRequest, predictionRequest, type Asked } from "../../app/requests";
+import { lensRequest, predictionRequest, type Requested } from "../../app/requests";
 import { nameOf } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
 import type { Axis } from "../../maps/analysis";
@@ -356,7 +356,7 @@ function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<Jso
   if (!one) return [];
   const states = edits.length ? [app.state, changedState(app, edits)] : [app.state];
   const most = Math.min(LENS_TOP, mostOf(app));
-  return states.map((asked) => app.jsonCache.want(predictionRequest(asked, one.position, most, true)));
+  return states.map((requested) => app.jsonCache.want(predictionRequest(requested, one.position, most, true)));
 }
 
 function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
@@ -424,7 +424,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
   const from = Math.min(app.state.lensFrom, Math.floor((T - 1) / LENS_ROWS) * LENS_ROWS);
   const positions = Array.from({ length: Math.min(LENS_ROWS, T - from) }, (_, n) => from + n);
   const most = Math.min(LENS_TOP, mostOf(app));
-  const ask = (asked: Asked): Entry<JsonAnswer> => app.jsonCache.want(lensRequest(asked, positions, most));
+  const ask = (requested: Requested): Entry<JsonAnswer> => app.jsonCache.want(lensRequest(requested, positions, most));
   const before = ask(app.state);
   const after = edits.length ? ask(changedState(app, edits)) : null;
   const waiting = [before, after].find((entry) => entry && entry.status !== "ready");

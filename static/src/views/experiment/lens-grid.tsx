@@ -43,7 +43,7 @@ export function LensGrid(props: {
   const top = Math.max(0, ...predictions.flatMap(({ layers = [] }) => layers.map(({ entropy }) => entropy ?? 0)));
   const lut = lutOf(map, "figure", app.theme);
   const at = predictions.some(({ position }) => position === cell.position) && cell.level < levels ? cell : first;
-  const told = (next: Cell, aloud: boolean): void => {
+  const announce = (next: Cell, aloud: boolean): void => {
     setCell(next);
     const reading = readingAt(shown, next);
     const best = (reading?.top ?? []).map(({ token, probability }) => `${escapeBidi(token)} ${percent(probability)}`);
@@ -100,7 +100,7 @@ export function LensGrid(props: {
   };
   const see = (e: Event, aloud: boolean): void => {
     const next = cellOf(e.target);
-    if (next && (next.position !== at.position || next.level !== at.level || aloud)) told(next, aloud);
+    if (next && (next.position !== at.position || next.level !== at.level || aloud)) announce(next, aloud);
   };
   return (
     <div class="lens-grid">

@@ -1,7 +1,7 @@
 // One head's maps before and after an experiment's change, and their difference.
 import { useMemo } from "preact/hooks";
 import type { Answer } from "../../app/answer";
-import { headRequest, type Asked } from "../../app/requests";
+import { headRequest, type Requested } from "../../app/requests";
 import { HeadPicker } from "../../heads/picker";
 import { SUM, titleOf, type Selection } from "../../heads/selection";
 import type { Head } from "../../maps/analysis";
@@ -24,7 +24,7 @@ export function ExperimentMaps(props: {
   answer: Answer;
   edits: readonly Edit[];
   selection: Selection;
-  changed: Asked; // the state with the change
+  changed: Requested; // the state with the change
 }) {
   const app = useApp();
   const { answer, edits, selection, changed } = props;
@@ -36,7 +36,7 @@ export function ExperimentMaps(props: {
       ),
     [app],
   );
-  const ask = (asked: Asked) => app.cache.want(headRequest(asked, selection.layer, selection.head));
+  const ask = (requested: Requested) => app.cache.want(headRequest(requested, selection.layer, selection.head));
   const [first, second] = edits.length ? [ask(app.state), ask(changed)] : [null, null];
   const waiting = [first, second].find((entry) => entry && entry.status !== "ready");
   const now =

@@ -4,7 +4,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
-import { predictionRequest, type Asked } from "../../app/requests";
+import { predictionRequest, type Requested } from "../../app/requests";
 import { useApp } from "../../ui/context";
 import { headingOf, taskOf, TaskResult } from "../../ui/task-result";
 import { requestOf, type Edit } from "./interventions";
@@ -30,7 +30,7 @@ export function atOf({ state }: App, { encoding }: Answer): number {
   return encoding.causal ? Math.max(0, encoding.special.lastIndexOf(false)) : -1;
 }
 
-export const changedState = ({ state }: App, edits: readonly Edit[]): Asked =>
+export const changedState = ({ state }: App, edits: readonly Edit[]): Requested =>
   edits.length ? { ...state, interventions: requestOf(edits) } : state;
 
 // The edits of heads that the model has.
@@ -45,7 +45,8 @@ export function useOutcome(
 ): { outcome: Outcome | null; waiting: Entry<JsonAnswer> | null } {
   const app = useApp();
   const last = useRef<Outcome | null>(null);
-  const ask = (asked: Asked): Entry<JsonAnswer> => app.jsonCache.want(predictionRequest(asked, at, mostOf(app)));
+  const ask = (requested: Requested): Entry<JsonAnswer> =>
+    app.jsonCache.want(predictionRequest(requested, at, mostOf(app)));
   const before = ask(app.state);
   const after = edits.length ? ask(changedState(app, edits)) : null;
   const waiting = [before, after].find((entry) => entry && entry.status !== "ready") ?? null;

@@ -8,7 +8,7 @@ import type { Exportable } from "../../saving/export";
 import type { Tint } from "../../heads/tint";
 import { doesOf, type Edit } from "./interventions";
 import { guessesOf } from "./guesses";
-import { savedRequest, type AnalyzeRequest, type Asked } from "../../app/requests";
+import { savedRequest, type AnalyzeRequest, type Requested } from "../../app/requests";
 
 interface Parts {
   answer: Answer;
@@ -21,13 +21,13 @@ interface Parts {
 export function experimentExport(
   app: App,
   parts: Parts,
-  changed: Asked,
+  changed: Requested,
   { at, most }: { at: number; most: number },
   name: string,
 ): Exportable {
   const { selection, answer, outcome, lens } = parts;
-  const ask = (asked: Asked): AnalyzeRequest => ({
-    ...savedRequest(asked, [selection.layer], selection.head, [
+  const ask = (requested: Requested): AnalyzeRequest => ({
+    ...savedRequest(requested, [selection.layer], selection.head, [
       ...(["attentions", "similarities", "head_outputs", "hidden_states"] as const),
       ...(most ? (["predictions"] as const) : []),
     ]),

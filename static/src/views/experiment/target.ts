@@ -4,7 +4,7 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import { escapeBidi } from "../../app/bidi";
 
 export interface Target {
-  asked: NonNullable<AnalyzeRequest["target"]>;
+  request: NonNullable<AnalyzeRequest["target"]>;
   words: string;
   labels: readonly string[]; // that can be watched in its place
   hasClasses: boolean; // with probabilities: their divergence is known too
@@ -17,12 +17,12 @@ export function targetOf({ encoding }: Answer, task: JsonAnswer | null, at: numb
   const [span] = answer?.best ?? [];
   if (span)
     return {
-      asked: { span: [span.start, span.end] },
+      request: { span: [span.start, span.end] },
       words: `the score of the answer “${escapeBidi(span.text ?? "")}”`,
       labels: [],
       hasClasses: false,
     };
-  return loss ? { asked: { loss: true }, words: "the loss of the text", labels: [], hasClasses: false } : null;
+  return loss ? { request: { loss: true }, words: "the loss of the text", labels: [], hasClasses: false } : null;
 }
 
 function ofClasses(
@@ -36,14 +36,14 @@ function ofClasses(
   if (task === "text-classification") {
     const index = chosen >= 0 ? chosen : largest(logits as number[]);
     const words = `the logit of “${escapeBidi(labels[index] ?? "")}”`;
-    return { asked: { class: index }, words, labels, hasClasses };
+    return { request: { class: index }, words, labels, hasClasses };
   }
   const names = predicted as string[];
   const named = names.findIndex((label, t) => !special[t] && label !== "O");
   const position = at >= 0 ? at : named >= 0 ? named : Math.max(0, special.indexOf(false));
   const index = chosen >= 0 ? chosen : labels.indexOf(names[position] ?? "");
   const words = `the logit of “${escapeBidi(labels[index] ?? "")}” at ${escapeBidi(tokens[position] ?? "")} ${position}`;
-  return { asked: { class: index, position }, words, labels, hasClasses };
+  return { request: { class: index, position }, words, labels, hasClasses };
 }
 
 const largest = (values: readonly number[]): number => values.indexOf(Math.max(...values));

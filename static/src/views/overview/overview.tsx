@@ -252,7 +252,7 @@ function Toolbar(props: {
   );
 }
 
-// Offers the heads with most of the wanted pattern.
+// Offers the heads with most of the chosen pattern.
 function NoHead() {
   const app = useApp();
   const pattern = wantedPattern(app.state);

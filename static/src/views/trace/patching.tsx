@@ -4,7 +4,13 @@ import type { Answer, JsonAnswer } from "../../app/answer";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
-import { patchedEffectsRequest, patchMapRequest, predictionRequest, type Asked, type Patch } from "../../app/requests";
+import {
+  patchedEffectsRequest,
+  patchMapRequest,
+  predictionRequest,
+  type Requested,
+  type Patch,
+} from "../../app/requests";
 import type { Axis } from "../../maps/analysis";
 import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
@@ -34,7 +40,7 @@ export function patchingOf(app: App, answer: Answer, at: number, target: Target 
   const from = { text: state.text2, ...(state.pair2 ? { text_pair: state.pair2 } : {}) };
   if (from.text === state.text && (from.text_pair ?? "") === state.pair)
     return { refusal: "Both texts are the same. Change a word of the second one." };
-  const other: Asked = { ...state, text: from.text, pair: state.pair2 };
+  const other: Requested = { ...state, text: from.text, pair: state.pair2 };
   const tokens = app.jsonCache.want(predictionRequest(other, -1, 0));
   if (!tokens.answer) return { waiting: tokens };
   const [here, there] = [answer.encoding.ids.length, tokens.answer.tokens.length];
@@ -42,18 +48,18 @@ export function patchingOf(app: App, answer: Answer, at: number, target: Target 
     return {
       refusal: `The second text has ${there} tokens, the first one ${here}. Patching goes position by position, so both need the same number: replace words by others of as many tokens.`,
     };
-  if (target) return { patch: { from, target: target.asked }, words: target.words };
+  if (target) return { patch: { from, target: target.request }, words: target.words };
   return ofPredictions(app, answer, at, from, other);
 }
 
 // The difference of the two likeliest tokens; the logit of one if both texts agree on it.
-function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"], other: Asked): Sought {
+function ofPredictions(app: App, answer: Answer, at: number, from: Patch["from"], other: Requested): Sought {
   const most = mostOf(app);
   if (!most) return { refusal: "This model predicts no tokens or classes, so there is no result to restore." };
-  const asked = [app.state, other].map((state) => app.jsonCache.want(predictionRequest(state, at, most)));
-  const waiting = asked.find((entry) => !entry.answer);
+  const requested = [app.state, other].map((state) => app.jsonCache.want(predictionRequest(state, at, most)));
+  const waiting = requested.find((entry) => !entry.answer);
   if (waiting) return { waiting };
-  const [is, was] = asked.map((entry) => entry.answer?.predictions?.[0]?.top[0]);
+  const [is, was] = requested.map((entry) => entry.answer?.predictions?.[0]?.top[0]);
   if (!is || !was) return { refusal: "The model predicts nothing at this token." };
   const place = placeOf(answer, at).replace(/^A/, "a");
   return is.id === was.id

@@ -80,11 +80,11 @@ function Toolbar() {
 
 // The token whose last state the result is read from.
 function positionOf({ state }: App, { encoding }: Answer, task: JsonAnswer | null, target: Target | null): number {
-  const asked = target?.asked as { position?: number; span?: [number, number] } | undefined;
+  const request = target?.request as { position?: number; span?: [number, number] } | undefined;
   const last = Math.max(0, encoding.special.lastIndexOf(false));
-  if (task?.classes && asked?.position === undefined) return encoding.causal ? last : 0;
-  if (asked?.position !== undefined) return asked.position;
-  if (asked?.span) return asked.span[0];
+  if (task?.classes && request?.position === undefined) return encoding.causal ? last : 0;
+  if (request?.position !== undefined) return request.position;
+  if (request?.span) return request.span[0];
   if (state.at >= 0 && state.at < encoding.ids.length) return state.at;
   const masked = encoding.tokens.findIndex((token) => MASK.test(token));
   return masked >= 0 ? masked : last;
