@@ -1,18 +1,6 @@
 // Two texts of a sentence encoder: their cosine, the tokens' shares of it and the heads behind it, and the prompts.
 import type { APIRequestContext } from "@playwright/test";
-import { serve, taskModels } from "./server";
-import { expect, findings, open, ranked, settled, test as base, view } from "./viewer";
-
-const test = base.extend<object, { home: string }>({
-  home: [
-    async ({}, use, { parallelIndex }) => {
-      const server = await serve(parallelIndex, taskModels(parallelIndex));
-      await use(server.home);
-      await server.stop();
-    },
-    { scope: "worker" },
-  ],
-});
+import { expect, findings, open, ranked, settled, taskTest as test, view } from "./viewer";
 
 const [FIRST, SECOND] = ["The old bridge was closed.", "Nobody may cross the river."];
 const COMPARED = `view=compare&against=text&model=encoder&text=${encodeURIComponent(FIRST)}&text2=${encodeURIComponent(SECOND)}`;

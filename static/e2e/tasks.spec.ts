@@ -1,18 +1,6 @@
 // Models with a head of their own: what they say stands beside the text, over it and in experiments, and is the service's.
 import type { APIRequestContext, Page } from "@playwright/test";
-import { serve, taskModels } from "./server";
-import { colours, expect, findings, open, ranked, readout, settled, test as base, view } from "./viewer";
-
-const test = base.extend<object, { home: string }>({
-  home: [
-    async ({}, use, { parallelIndex }) => {
-      const server = await serve(parallelIndex, taskModels(parallelIndex));
-      await use(server.home);
-      await server.stop();
-    },
-    { scope: "worker" },
-  ],
-});
+import { colours, expect, findings, open, ranked, readout, settled, taskTest as test, view } from "./viewer";
 
 const TEXT = "Anna crossed the old bridge. The police closed it after the war.";
 const QUESTION = "Who closed the bridge?";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { expect, test as base, type APIRequestContext, type Page, type Request } from "@playwright/test";
 import { EXAMPLES } from "../src/app/examples";
-import { serve } from "./server";
+import { serve, taskModels } from "./server";
 
 // Requests of a page that have no answer yet. A stream of events is none: it stays open.
 const pending = new WeakMap<Page, Set<Request>>();
@@ -38,6 +38,18 @@ export const test = base.extend<{ watched: Page }, { home: string }>({
     await use(page);
     expect(wrong).toEqual([]);
   },
+});
+
+// The same, with a server of the models that have a head of their own.
+export const taskTest = test.extend<object, { home: string }>({
+  home: [
+    async ({}, use, { parallelIndex }) => {
+      const server = await serve(parallelIndex, taskModels(parallelIndex));
+      await use(server.home);
+      await server.stop();
+    },
+    { scope: "worker" },
+  ],
 });
 
 export { expect };
