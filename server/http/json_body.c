@@ -20,7 +20,7 @@ json_t *hs__json_body_read(hs_exchange *x, const char *field, size_t bytes_max, 
     }
     json_t *body = json_loadb(x->body_bytes ? x->body : "", x->body_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!body) {
-        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is no JSON: %s", expected);
+        hs__exchange_refuse(x, MHD_HTTP_BAD_REQUEST, "The body is not JSON: %s", expected);
         return NULL;
     }
     const json_t *text = json_object_get(body, field);

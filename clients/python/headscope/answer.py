@@ -281,7 +281,7 @@ def _check(arrays: dict[str, Any]) -> None:
         if name in arrays and arrays[name].shape not in shapes:
             raise ValueError(f"{name!r} has the shape {arrays[name].shape}, not {shapes[0]}")
     if not isinstance(json.loads(arrays["request"].item()), dict):
-        raise ValueError("its request is no JSON object")
+        raise ValueError("its request is not a JSON object")
 
 
 _BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # that stand for themselves

@@ -274,7 +274,7 @@ hs_status hs__record_layout_find(const char *path, const char *bytes, size_t n, 
     else if (format == HS__FORMAT_CSV || format == HS__FORMAT_TSV)
         st = rows_layout(path, &p, format == HS__FORMAT_CSV ? ",;" : "\t", ret, err);
     if (format == HS__FORMAT_JSON && n && !begins_array(&p))
-        st = hs_fail(err, HS_INVALID, "'%s' is no JSON array: it does not begin with a bracket", path);
+        st = hs_fail(err, HS_INVALID, "'%s' is not a JSON array: it does not begin with a bracket", path);
     if (*given->field && n &&
         (format == HS__FORMAT_TEXT || format == HS__FORMAT_PARAGRAPHS || format == HS__FORMAT_CONLLU))
         st = hs_fail(err, HS_INVALID, "'%s' is read as %s, which has no field '%s'", path,
