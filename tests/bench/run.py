@@ -242,23 +242,27 @@ def main():
     args = parser.parse_args()
     print("load average before:", *os.getloadavg())
     figures = {"machine": machine.describe(len(CORES))}
+
+    def keep(part, value):
+        """Writes all figures so far, so that an error later loses none."""
+        figures[part] = value
+        if args.json:
+            args.json.write_text(json.dumps(figures, indent=1))
+
     with tempfile.TemporaryDirectory() as scratch:
         for name, model in (("mini", None), ("base", models.random_checkpoint(args.model))):
-            figures[name] = measure_passes(args, model, name)
+            passes = measure_passes(args, model, name)
             print(f"\n== {name}: headscope serve\n", flush=True)
-            figures[name]["start"] = measure_start(args, model)
-            figures[name]["throughput"] = measure_throughput(args, model, scratch)
-            figures[name]["follow_up"] = measure_follow_up(args, model)
-            figures[name]["corpus"] = measure_corpus(args, model, scratch, name)
-            figures[name]["lines"] = measure_lines(args, model, scratch)
+            keep(name, {**passes,
+                        "start": measure_start(args, model),
+                        "throughput": measure_throughput(args, model, scratch),
+                        "follow_up": measure_follow_up(args, model),
+                        "corpus": measure_corpus(args, model, scratch, name),
+                        "lines": measure_lines(args, model, scratch)})
         minilm = models.random_checkpoint(args.model.parent / "minilm", "minilm")
-        figures["minilm"] = measure_passes(args, minilm, "minilm")
-        figures["minilm"]["corpus"] = measure_corpus(args, minilm, scratch, "minilm")
+        keep("minilm", {**measure_passes(args, minilm, "minilm"), "corpus": measure_corpus(args, minilm, scratch, "minilm")})
     print("\n== families\n", flush=True)
-    figures["families"] = {shape: families.compare(args.passes, shape, 1 if args.quick else 5)
-                           for shape in families.SHAPES}
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=1))
+    keep("families", {shape: families.compare(args.passes, shape, 1 if args.quick else 5) for shape in families.SHAPES})
 
 
 if __name__ == "__main__":
