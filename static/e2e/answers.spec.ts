@@ -166,7 +166,7 @@ test("a head without a line says so, by name", async ({ watched: page, home, req
   await expect(page.getByText(`No lines of ${even.name}: no attention here reaches 0.1.`)).toBeVisible();
 });
 
-test("lines of several heads at once: kept, coloured apart, in the address and in what is saved", async ({
+test("lines of several heads at once: kept, coloured apart, in the address and in what is saved", { tag: "@slow" }, async ({
   watched: page,
   home,
   request,

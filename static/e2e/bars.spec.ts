@@ -83,7 +83,7 @@ for (const { tokens, receivedMax, heapMax } of [
   { tokens: 128, receivedMax: 5, heapMax: 60 },
   { tokens: 512, receivedMax: 20, heapMax: 300 },
 ])
-  test(`bars at ${tokens} tokens`, { tag: tokens > 128 ? "@slow" : [] }, async ({ browser, watched: page, home }) => {
+  test(`bars at ${tokens} tokens`, { tag: "@slow" }, async ({ browser, watched: page, home }) => {
     const marked = (name: string): Promise<unknown> =>
       expect.poll(() => page.evaluate((n) => performance.getEntriesByName(n).length, name)).toBeGreaterThan(0);
     // The page's own marks stand for begin and end: from the figures' answer to the thumbnails in sight.

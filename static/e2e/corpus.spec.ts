@@ -175,7 +175,7 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
 });
 
-test("a run without typical texts says how to keep them", async ({ watched: page, home, request }) => {
+test("a run without typical texts says how to keep them", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const id = await made(request, home, "name=untypical");
   await open(page, home, `view=corpus&typical=1&run=${id}`);
   await expect(page.locator(".comparison .notice")).toContainText("Start a run with “Typical texts a head” above 0.");
@@ -185,7 +185,7 @@ for (const [width, colorScheme] of [
   [390, "dark"],
   [1920, "light"],
 ] as const)
-  test(`axe finds nothing serious or moderate in typical texts: ${width} px, ${colorScheme}`, async ({ watched: page, home, request }) => {
+  test(`axe finds nothing serious or moderate in typical texts: ${width} px, ${colorScheme}`, { tag: "@slow" }, async ({ watched: page, home, request }) => {
     const id = await made(request, home, "name=accessible&examples=2");
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
@@ -196,7 +196,7 @@ for (const [width, colorScheme] of [
     expect(await findings(page)).toEqual([]);
   });
 
-test("three runs: a column for each, and figures over the runs", async ({ watched: page, home, request, context }) => {
+test("three runs: a column for each, and figures over the runs", { tag: "@slow" }, async ({ watched: page, home, request, context }) => {
   await withRuns(page, home);
   for (const n of [1, 2]) {
     await begin(page, `later-${n}.txt`, "text/plain", Buffer.from(RULES.slice(n).join("\n")));
@@ -234,7 +234,7 @@ test("three runs: a column for each, and figures over the runs", async ({ watche
 });
 
 // This test puts known figures for every head into the report of a run.
-test("which head does what, over a run: label, sort, filter and search", async ({ watched: page, home }) => {
+test("which head does what, over a run: label, sort, filter and search", { tag: "@slow" }, async ({ watched: page, home }) => {
   const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;
   const grid = (value: (l: number, h: number) => number): number[][] =>
     Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));

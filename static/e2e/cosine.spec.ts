@@ -27,7 +27,7 @@ test("the cosine is the service's, and the tokens' shares sum to it", async ({ w
   expect(await findings(page)).toEqual([]);
 });
 
-test("heads are ranked by their effect on the cosine", async ({ watched: page, home, request }) => {
+test("heads are ranked by their effect on the cosine", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const vector = await vectorOf(request, home, SECOND, "query");
   const { effects } = await ask(request, home, { text: FIRST, layers: "all", outputs: ["effects"], target: { cosine: vector } });
   const best = ranked(effects as { target_change: number }[][], (one) => -one.target_change)[0]!;

@@ -37,7 +37,7 @@ test("a head is switched off: predictions, heads and tokens are those of the ser
   await expect(page.locator(".edits")).toHaveText("Nothing is changed yet");
 });
 
-test("kinds, whole layers and the factor reach the request; the address keeps them", async ({ watched: page, home }) => {
+test("kinds, whole layers and the factor reach the request; the address keeps them", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
   await expect(page.locator(".prediction")).toBeVisible();
   await page.getByRole("radio", { name: "Scale", exact: true }).check();

@@ -53,7 +53,7 @@ for (const fragment of VIEWS)
   });
 
 for (const fragment of ["", "view=head&layer=1&head=4", "view=text&layer=1&head=4&arcs=1", "view=trace"])
-  test(`other programs read the picture: ${fragment || "overview"}`, async ({ watched: page, home }) => {
+  test(`other programs read the picture: ${fragment || "overview"}`, { tag: fragment ? "@slow" : [] }, async ({ watched: page, home }) => {
     test.skip(spawnSync("rsvg-convert", ["--version"]).status !== 0, "rsvg-convert is not installed");
     await open(page, home, `${fragment}&${TEXT}`);
     await settled(page);
@@ -117,7 +117,7 @@ test("arrays for NumPy: floats, negatives kept; both sides of a comparison", asy
     expect(both).toContain(name);
 });
 
-test("the maps of all heads are in the picture, in a table and in the arrays", async ({ watched: page, home }) => {
+test("the maps of all heads are in the picture, in a table and in the arrays", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, `view=head&layer=1&head=4&pin=2.8&ties=1&${TEXT}`);
   await expect.poll(() => page.locator(".head-map td").allTextContents()).toHaveLength(144);
   await expect(page.locator(".head-map td", { hasText: "–" })).toHaveCount(0);

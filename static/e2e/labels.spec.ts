@@ -18,7 +18,7 @@ const test = base.extend<object, { home: string }>({
 const LABELS = ["angry", "calm", "merry"];
 const TEXTS = Array.from({ length: 18 }, (_, n) => ({ text: `The dog ${n} saw the cat. It ran ${"on ".repeat(n % 5)}.`, mood: LABELS[n % 3] }));
 
-test("a run of labelled texts shows what its report says", async ({ watched: page, home, request }) => {
+test("a run of labelled texts shows what its report says", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   await open(page, home, "view=corpus");
   const buffer = Buffer.from(TEXTS.map((text) => JSON.stringify(text)).join("\n"));
   await page.getByLabel("Drop a file").setInputFiles({ name: "moods.jsonl", mimeType: "application/x-ndjson", buffer });

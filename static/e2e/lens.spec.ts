@@ -31,7 +31,7 @@ test("every token after every layer, by pointer and by keys, before and after", 
   await expect(page.locator(".lens-body .moved")).toHaveCount(0);
 });
 
-test("a long text shows some tokens at a time; axe finds nothing on a dark phone", async ({ watched: page, home }) => {
+test("a long text shows some tokens at a time; axe finds nothing on a dark phone", { tag: "@slow" }, async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await open(page, home, "view=experiment&lens=1&lensed=all&at=3");

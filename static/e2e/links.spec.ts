@@ -10,7 +10,7 @@ const picture = (page: Page, nth = 0): Promise<string> =>
     .nth(2 * nth)
     .evaluate((c) => (c as HTMLCanvasElement).toDataURL());
 
-test("a link carries the zoom", async ({ watched: page, home }) => {
+test("a link carries the zoom", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4");
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   for (let n = 0; n < 3; n++) await page.getByRole("button", { name: "Zoom in" }).click();
@@ -76,7 +76,7 @@ test("an address naming a run that is not there says so", async ({ watched: page
   await expect(page.getByText("names the run nosuch, which is not among the finished ones")).toBeVisible();
 });
 
-test("the address of a comparison of runs names them; the report opens its own model", async ({
+test("the address of a comparison of runs names them; the report opens its own model", { tag: "@slow" }, async ({
   watched: page,
   home,
   request,
@@ -138,7 +138,7 @@ test("a short link opens the view; an unknown one says why it does not", async (
   expect(await findings(page)).toEqual([]);
 });
 
-test("a short link waits for the token; without a folder the long link is copied", async ({ page }, info) => {
+test("a short link waits for the token; without a folder the long link is copied", { tag: "@slow" }, async ({ page }, info) => {
   const file = info.outputPath("token");
   writeFileSync(file, "open-sesame-1234\n");
   const guarded = await serve(`${info.parallelIndex}-links`, ["mini=../model/mini"], ["--token-file", file]);

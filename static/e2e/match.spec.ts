@@ -14,7 +14,7 @@ test("the same weights under another name: every head matches itself", async ({ 
   expect(await findings(page)).toEqual([]);
 });
 
-test("lines between two columns: a token shows its own; long texts are refused", async ({ watched: page, home, request }) => {
+test("lines between two columns: a token shows its own; long texts are refused", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const text = "The old bridge closed after the war.";
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });

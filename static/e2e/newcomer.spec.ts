@@ -32,7 +32,7 @@ async function arrive(page: Page, home: string): Promise<Visitor> {
 }
 const cell = (page: Page): Locator => page.locator(".heatmap").first();
 
-test("heads: the one that looks a word back, the one that ties two words, maps of 128 and 512 tokens", async ({
+test("heads: the one that looks a word back, the one that ties two words, maps of 128 and 512 tokens", { tag: "@slow" }, async ({
   watched: page,
   home,
   request,
@@ -62,7 +62,7 @@ test("heads: the one that looks a word back, the one that ties two words, maps o
   }
 });
 
-test("experiments and comparisons: a masked word, heads off, two texts, two models", async ({ watched: page, home }) => {
+test("experiments and comparisons: a masked word, heads off, two texts, two models", { tag: "@slow" }, async ({ watched: page, home }) => {
   let visitor = await arrive(page, home);
   await visitor.choose("Examples", "2");
   await visitor.tab("Experiment");
@@ -85,7 +85,7 @@ test("experiments and comparisons: a masked word, heads off, two texts, two mode
   await expect(page.locator(".facts")).toContainText("Correlation");
 });
 
-test("a corpus and its report", async ({ watched: page, home, context }, info) => {
+test("a corpus and its report", { tag: "@slow" }, async ({ watched: page, home, context }, info) => {
   const file = info.outputPath("texts.txt");
   writeFileSync(file, "The cat sat on the mat.\nThe dog saw the cat.\n");
   const visitor = await arrive(page, home);
@@ -97,7 +97,7 @@ test("a corpus and its report", async ({ watched: page, home, context }, info) =
   await expect((await opened).getByRole("heading", { level: 1 })).toHaveText("How this model pays attention");
 });
 
-test("a figure, the keyboard, an explanation of N, the way back", async ({ watched: page, home }) => {
+test("a figure, the keyboard, an explanation of N, the way back", { tag: "@slow" }, async ({ watched: page, home }) => {
   let visitor = await arrive(page, home);
   await visitor.click(page.locator(".menu summary"));
   const saved = page.waitForEvent("download");
@@ -126,7 +126,7 @@ test("a figure, the keyboard, an explanation of N, the way back", async ({ watch
   await expect(view(page, "Head")).toBeVisible();
 });
 
-test("a server with a token, and one that is gone", async ({ page, home }, info) => {
+test("a server with a token, and one that is gone", { tag: "@slow" }, async ({ page, home }, info) => {
   const file = info.outputPath("token");
   writeFileSync(file, "open-sesame-1234\n");
   const guarded = await serve(`${info.parallelIndex}-token`, ["mini=../model/mini"], ["--token-file", file]);

@@ -37,7 +37,7 @@ for (const [name, width, fragment, act] of [
     expect(await findings(page)).toEqual([]);
   });
 
-test("axe finds nothing serious or moderate: in a frame", async ({ watched: page, home }) => {
+test("axe finds nothing serious or moderate: in a frame", { tag: "@slow" }, async ({ watched: page, home }) => {
   for (const fragment of ["", "view=head&layer=1&head=4", "view=corpus"]) {
     await open(page, `${home}?embed`, fragment);
     await reload(page);
@@ -163,7 +163,7 @@ test("thumbnails of a model of 24 layers by 2 heads stay thumbnails", async ({ p
   expect(Math.min(...widths)).toBeGreaterThan(40);
 });
 
-test("runs of one name carry their date; narrow windows hold the comparison", async ({ watched: page, home, request }) => {
+test("runs of one name carry their date; narrow windows hold the comparison", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   for (const text of ["A dog ran. It sat.", "A cat sat. It ran."]) {
     const made = await request.post(`${home}corpora?name=same-name&max_tokens=32`, {
       headers: { "Content-Type": "text/plain" },

@@ -43,7 +43,7 @@ test.afterAll(() => void server.kill("SIGTERM"));
 
 const TEXT = encodeURIComponent("The caf\u00e9 of Paris <mask> \u2014 the war.\nThe end");
 
-test("no view shows a byte's letter, and every space its mark", async ({ page }) => {
+test("no view shows a byte's letter, and every space its mark", { tag: "@slow" }, async ({ page }) => {
   for (const name of ["head", "text", "pairs"]) {
     await open(page, home, `text=${TEXT}&view=${name}&layer=0&head=0&special=1`);
     await reload(page);

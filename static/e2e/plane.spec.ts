@@ -86,7 +86,7 @@ test("heads like one: nearest first, from the search and from the head itself", 
   await expect(page.getByText("No head has this pattern")).toBeVisible();
 });
 
-test("previous token and repeated tokens are found by their words; where no head is known for it, the strongest are offered", async ({ watched: page, home }) => {
+test("previous token and repeated tokens are found by their words; where no head is known for it, the strongest are offered", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
   await page.getByLabel("Find heads").fill("previous token");
   await expect

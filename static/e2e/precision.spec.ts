@@ -36,7 +36,7 @@ for (const [precision, means] of [
   ["bf16", /bfloat16.*figures should be computed in fp32/s],
   ["int8", /Good for exploring, not for figures/],
 ] as const)
-  test(`${precision} is said beside the model's name, with what it means`, async ({ page }) => {
+  test(`${precision} is said beside the model's name, with what it means`, { tag: precision === "int8" ? "@slow" : [] }, async ({ page }) => {
     const { server, home, refusal } = await serve(precision);
     try {
       if (!home) expect(refusal).toMatch(LACKING);

@@ -54,7 +54,7 @@ test("figures, findings and tables are there without a script, inside their boxe
   await context.close();
 });
 
-test("a comparison of runs reads without a script at every width; with one its figures can be saved", async ({ browser, page }) => {
+test("a comparison of runs reads without a script at every width; with one its figures can be saved", { tag: "@slow" }, async ({ browser, page }) => {
   const copy = join(folder, "copy"), compared = join(folder, "comparison.html");
   cpSync(join(folder, "out"), copy, { recursive: true });
   execFileSync(process.env.HEADSCOPE!, ["report", join(folder, "out"), copy, "-o", compared], { stdio: "pipe" });
@@ -128,7 +128,7 @@ test("each of twelve heads has a chart of its own, with its name on it", async (
   expect(names).toEqual(Array.from({ length: 12 }, (_, h) => `head ${h}`));
 });
 
-test("another report is drawn below this one, at the same choice", async ({ page }) => {
+test("another report is drawn below this one, at the same choice", { tag: "@slow" }, async ({ page }) => {
   await page.goto(address);
   await page.locator(".choices input[type=file]").setInputFiles(join(folder, "out", "report.html"));
   await expect(page.locator("figure .other")).toHaveCount(21);
@@ -142,7 +142,7 @@ test("another report is drawn below this one, at the same choice", async ({ page
   await expect(page.locator(".reading")).toContainText("no.html is no report");
 });
 
-test("another report runs nothing and loads nothing, whoever wrote it", async ({ page }) => {
+test("another report runs nothing and loads nothing, whoever wrote it", { tag: "@slow" }, async ({ page }) => {
   const source = readFileSync(join(folder, "out", "report.html"), "utf8");
   const [, data] = /id="data"[^>]*>([^<]*)</.exec(source)!;
   const evil = [

@@ -46,7 +46,7 @@ test("the value stands beside the pointer and goes with it", async ({ watched: p
   await expect(page.locator(".tip").first()).toBeHidden();
 });
 
-test("play shows the head of each layer until the last", async ({ watched: page, home }) => {
+test("play shows the head of each layer until the last", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=9&head=4");
   await page.getByRole("button", { name: "Play the layers" }).click();
   await expect(page.locator(".head-picker select")).toHaveValue("11");

@@ -55,7 +55,7 @@ test("a story: added, edited, undone, presented, saved, opened", async ({ watche
   await expect(menu).toHaveText("Story 2");
 });
 
-test("notes on a head and on a cell: kept, undone, shown again, presented and saved with the story", async ({ watched: page, home }) => {
+test("notes on a head and on a cell: kept, undone, shown again, presented and saved with the story", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, QUERY);
   await expect(page.locator(".facts[data-exact=true]")).toBeVisible();
   await page.getByText("Write a note").click();
@@ -110,7 +110,7 @@ test("notes on a head and on a cell: kept, undone, shown again, presented and sa
   await expect(ofHead).toHaveValue("It looks back");
 });
 
-test("the story's menu fits a phone", async ({ watched: page, home }) => {
+test("the story's menu fits a phone", { tag: "@slow" }, async ({ watched: page, home }) => {
   await page.setViewportSize({ width: 390, height: 844 });
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await open(page, home, QUERY);

@@ -33,7 +33,7 @@ test("an experiment shows the classes before and after", async ({ watched: page,
   await expect(row).toContainText(`${percent(changes.classes.probabilities[1])}${percent(classes.probabilities[1])}`);
 });
 
-test("two clicks colour the heads by their effect on the class; another class can be watched", async ({ watched: page, home, request }) => {
+test("two clicks colour the heads by their effect on the class; another class can be watched", { tag: "@slow" }, async ({ watched: page, home, request }) => {
   const body = { model: "moods", layers: "all", outputs: ["effects", "classes"] };
   const { effects, classes } = await ask(request, home, body);
   const names = (rows: { target_change: number }[][]): string[] =>
@@ -141,7 +141,7 @@ test("a prediction of a causal model is named after the token before it", async 
 
 for (const [width, scheme, model, name] of [[1280, "light", "moods", "experiment"], [390, "dark", "tagger", "text"], [390, "light", "reader", "text"],
   [1280, "dark", "causal", "text"]] as const)
-  test(`axe finds nothing serious or moderate: ${model}, ${scheme}`, async ({ watched: page, home }) => {
+  test(`axe finds nothing serious or moderate: ${model}, ${scheme}`, { tag: "@slow" }, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
     await open(page, home, `${of(model, name)}&loss=1`);

@@ -47,7 +47,7 @@ test("the page requests a token, a wrong one is called wrong, the right one open
   expect(await page.evaluate(() => JSON.stringify(localStorage))).not.toContain("sesam");
 });
 
-test("corpus runs work with the token, their reports are saved with it", async ({ page }) => {
+test("corpus runs work with the token, their reports are saved with it", { tag: "@slow" }, async ({ page }) => {
   await page.addInitScript(() => sessionStorage.setItem("headscope-token", "open-sesame-1234"));
   await open(page, home, "view=corpus");
   await page

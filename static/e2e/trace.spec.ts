@@ -76,7 +76,7 @@ for (const [name, width, fragment, colorScheme] of [
   ["light", 1440, `${QUERY}&edits=z2.10&route=0`, "light"],
   ["dark on a phone", 390, `${QUERY}&weight=effect&routes=16`, "dark"],
 ] as const)
-  test(`axe finds nothing serious or moderate in Trace: ${name}`, async ({ watched: page, home }) => {
+  test(`axe finds nothing serious or moderate in Trace: ${name}`, { tag: "@slow" }, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height: 844 });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await open(page, home, fragment);

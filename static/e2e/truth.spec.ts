@@ -85,7 +85,7 @@ test("similarities below 0 have colours of their own, and every bar says its sca
 
 const LONG = Array.from({ length: 700 }, (_, n) => `word${n % 37}${n % 11 ? "" : "."}`).join(" ");
 
-test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail", async ({
+test("512 tokens: a thin line keeps its strength on the map, as on the thumbnail", { tag: "@slow" }, async ({
   watched: page,
   home,
   request,
@@ -157,7 +157,7 @@ test("a share says of how many pairs; heads of few pairs come last, either way",
   await expect(page).toHaveURL(/down=0/);
 });
 
-test("the figures' table sorts by every column", async ({ watched: page, home }) => {
+test("the figures' table sorts by every column", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home);
   await page.getByText("All figures as a table").click();
   const heads = page.locator(".alternative thead th");

@@ -265,7 +265,7 @@ test("compare: Ctrl+Enter in the second text compares", async ({ watched: page, 
   await expect(page.locator(".plates .heatmap")).toHaveCount(3);
 });
 
-test("export: picture, vector, table and arrays carry where they came from", async ({ watched: page, home }) => {
+test("export: picture, vector, table and arrays carry where they came from", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home, "view=head&layer=1&head=4&text=The+cat+sat.&tau=0.4");
   await expect(page.locator(".facts")).toContainText("Maximum m");
   const save = async (name: string): Promise<Buffer> => {

@@ -1,12 +1,9 @@
 // Tests for every view: the address, the keyboard, errors, long texts, accessibility, appearance.
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { colours, drawn, expect, open, readout, reload, settled, test, view } from "./viewer";
+import { colours, drawn, expect, findings, open, readout, reload, settled, test, view } from "./viewer";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const VIEWS = ["overview", "head", "text", "pairs", "compare", "corpus", "experiment", "trace"] as const;
 
-test("the address restores the whole view", async ({ watched: page, home }) => {
+test("the address restores the whole view", { tag: "@slow" }, async ({ watched: page, home }) => {
   await open(page, home);
   await page.locator("#text").fill("A dog saw a dog. It barked.");
   await page.getByRole("button", { name: "Analyse" }).click();
@@ -125,7 +122,7 @@ test("long work can be cancelled", async ({ page, home }) => {
   await expect(page.locator(".facts-line")).toContainText("4 tokens");
 });
 
-test("512 tokens: every view draws", async ({ watched: page, home }) => {
+test("512 tokens: every view draws", { tag: "@slow" }, async ({ watched: page, home }) => {
   const text = Array.from({ length: 700 }, (_, n) => `word${n % 37}${n % 11 ? "" : "."}`).join(" ");
   await open(page, home, `max=512&text=${encodeURIComponent(text)}`);
   await expect(page.locator(".facts-line")).toContainText("512 tokens");
@@ -150,41 +147,13 @@ test("empty text, two segments, strange text", async ({ watched: page, home }) =
   await expect(page.locator(".flow")).toContainText("<b>");
 });
 
-for (const theme of ["light", "dark"] as const)
-  test(`accessible: no serious finding of axe, ${theme}`, async ({ watched: page, home }) => {
+for (const [width, theme, slow] of [
+  [1440, "light", false],
+  [1280, "dark", true],
+  [390, "dark", true],
+] as const)
+  test(`accessible, nothing wider than the page: ${width} px, ${theme}`, { tag: slow ? "@slow" : [] }, async ({ watched: page, home }) => {
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" }); // a colour half way to another is no finding
-    await open(page, home, "layer=1&head=4", true);
-    for (const name of VIEWS) {
-      await page.keyboard.press(String(VIEWS.indexOf(name) + 1));
-      await expect(page.locator(`.view`)).toBeVisible();
-      await settled(page);
-      await page.evaluate(axe);
-      const found = await page.evaluate(async () => {
-        const { violations } = await (
-          window as unknown as {
-            axe: {
-              run(): Promise<{
-                violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[];
-              }>;
-            };
-          }
-        ).axe.run();
-        return violations
-          .filter((v) => v.impact === "serious" || v.impact === "critical")
-          .map(
-            (v) =>
-              `${v.id}: ${v.nodes
-                .slice(0, 3)
-                .map((n) => `${n.target} ${n.failureSummary}`)
-                .join(" | ")}`,
-          );
-      });
-      expect(found, name).toEqual([]);
-    }
-  });
-
-for (const width of [1440, 1280, 390])
-  test(`${width} px: nothing wider than the page`, async ({ watched: page, home }) => {
     await page.setViewportSize({ width, height: 844 });
     await open(page, home, "layer=1&head=4", true);
     for (const name of VIEWS) {
@@ -194,6 +163,7 @@ for (const width of [1440, 1280, 390])
       await expect(page.locator(".view")).toBeVisible();
       await settled(page);
       expect(await page.evaluate(() => document.documentElement.scrollWidth), name).toBeLessThanOrEqual(width);
+      expect(await findings(page), name).toEqual([]);
     }
   });
 

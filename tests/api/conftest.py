@@ -37,8 +37,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: a proof that takes minutes; `make test-slow` runs it, `make test` does not")
 
 
+def slow_if(condition, *values):
+    """Parameters of a test, which only `make test-slow` runs if the condition holds."""
+    return pytest.param(*values, marks=pytest.mark.slow if condition else ())
+
+
 def limited(item):
     """Runs a part of a test; fails it where it waits once TEST_PATIENCE is over."""
+    if threading.current_thread() is not threading.main_thread():  # xdist may choose another, which takes no signal
+        yield
+        return
+
     def give_up(_number, _frame):
         pytest.fail(f"{item.name} took more than {TEST_PATIENCE} s")
 

@@ -22,6 +22,7 @@ def run(*command):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
+@pytest.mark.slow
 def test_command_prints_the_rate_of_each_length(tmp_path):
     """The model takes 140 tokens."""
     checkpoint.write_random(tmp_path / "model", n_layers=2, n_heads=4, hidden=48, ffn=100, positions=140)

@@ -719,7 +719,8 @@ def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_p
     assert server.process.stdout.read() == b"" and server.wait() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number):
     count = 2000 if SANITIZED else 8000  # not done before the signal
     lines = texts(count, seed=14)
@@ -767,6 +768,7 @@ def small_group():
     group.rmdir()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
 def test_a_run_fits_the_container_or_is_refused(tmp_path, small_group):
     process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--state", tmp_path / "state"], stdout=subprocess.PIPE,

@@ -24,7 +24,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import MINI, PATIENCE, failing, unsanitized, until
+from conftest import MINI, PATIENCE, failing, slow_if, unsanitized, until
 from corpus_runs import SMALL, arrays, assert_same, command, corpus, ndjson, report, texts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -637,7 +637,7 @@ def long_run(headscope, tmp_path_factory):
 
 
 @unsanitized
-@pytest.mark.parametrize("least", [6, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("least", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_kills_change_nothing(headscope, long_run, tmp_path, least):
     rng = random.Random(3)
     seconds = float(long_run.joinpath("seconds").read_text())
@@ -734,8 +734,8 @@ def test_resume_refuses_another_input(headscope, long_run, half_done, tmp_path):
 @pytest.mark.parametrize(("name", "old", "new", "what"), [
     ("model.safetensors", None, None, "model_sha256"),
     ("vocab.txt", "\nriver\n", "\nRIVER\n", "model_files_sha256"),
-    ("config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-03', "model_files_sha256"),
-    ("tokenizer_config.json", '"strip_accents": null', '"strip_accents": false', "model_files_sha256"),
+    slow_if(True, "config.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-03', "model_files_sha256"),
+    slow_if(True, "tokenizer_config.json", '"strip_accents": null', '"strip_accents": false', "model_files_sha256"),
 ])
 def test_resume_refuses_a_model_of_which_a_file_has_changed(headscope, long_run, tmp_path, name, old, new, what):
     model = tmp_path / "model"

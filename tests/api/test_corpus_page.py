@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, slow_if
 from corpus_runs import corpus, ndjson, texts
 
 FIGURES = ["2", "3", "4", "5", "9", "6a", "6b", "7", "8", "10", "11a", "11b", "12", "13", "A1", "sensitivity", "stability", "noise", "focus", "tokens", "neighbours"]
@@ -18,7 +18,8 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell")
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
-@pytest.mark.parametrize(("options", "small"), [([], False), (["--layers", "last", "--max-tokens", "9"], False), ([], True)])
+@pytest.mark.parametrize(("options", "small"), [
+    slow_if(True, [], False), (["--layers", "last", "--max-tokens", "9"], False), slow_if(True, [], True)])
 def test_page_draws_every_figure_offline(headscope, tmp_path, options, small):
     ndjson(tmp_path / "in", texts(12, seed=8))
     done = corpus(headscope, tmp_path / "in", "-o", tmp_path / "out", *options, small=small)
@@ -96,6 +97,7 @@ def test_similarities_below_zero_have_colours_of_their_own(headscope, tmp_path):
     assert below > 10 and above > 40 and one_sided
 
 
+@pytest.mark.slow
 def test_one_text_is_that_of_an_answer(headscope, server, tmp_path):
     """Figures 4, 5 and 9 show the first example, in shards too, with the maps of an answer."""
     ndjson(tmp_path / "in", texts(12, seed=8))

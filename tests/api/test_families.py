@@ -139,6 +139,7 @@ def last_row(folder, ids):
     return encoder.softmax(key @ query[-1] / np.sqrt(key.shape[-1]))
 
 
+@pytest.mark.slow
 def test_a_modernbert_text_of_8192_tokens(start_server, tmp_path):
     folder = family_modernbert.write_random(tmp_path / "long", n_layers=2, n_heads=1, hidden=32, positions=8192)
     server = start_server("--model", f"x={folder}")

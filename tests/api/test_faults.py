@@ -35,7 +35,17 @@ def each_call(seen, most, some=False):
     assert seen.exists()
 
 
-every_call = pytest.mark.parametrize("some", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["some", "each"])
+def calls_of(kinds, quick):
+    """Parametrizes a test: some calls of the kinds in `quick`, and in `make test-slow` each call of every kind."""
+    def param(kind, some):
+        parts = kind if isinstance(kind, tuple) else (kind,)
+        name = "-".join([*(errno.errorcode.get(part, part) for part in parts), "some" if some else "each"])
+        return pytest.param(*parts, some, marks=() if some else pytest.mark.slow, id=name)
+
+    names = ("group", "error", "some") if isinstance(kinds[0], tuple) else ("group", "some")
+    return pytest.mark.parametrize(names, [*(param(kind, True) for kind in quick), *(param(kind, False) for kind in kinds)])
+
+
 SAVING = ["write", "fsync", "rename", "truncate", "open"]
 FAILURES = [("write", errno.ENOSPC), ("write", errno.EIO), ("write", errno.EINTR), ("fsync", errno.EIO), ("rename", errno.EIO),
             ("truncate", errno.EFBIG), ("open", errno.EMFILE), ("read", errno.EIO), ("read", errno.EINTR), ("mmap", errno.ENOMEM)]
@@ -49,8 +59,7 @@ def resumed_is_whole(whole, folder):
 
 
 @unsanitized
-@every_call
-@pytest.mark.parametrize("group", SAVING)
+@calls_of(SAVING, quick=["rename"])
 def test_a_run_goes_on_after_kill_at_every_call(preload, whole, tmp_path, group, some):
     seen = tmp_path / "seen"
     killed = 0
@@ -64,8 +73,7 @@ def test_a_run_goes_on_after_kill_at_every_call(preload, whole, tmp_path, group,
     assert killed
 
 
-@every_call
-@pytest.mark.parametrize(("group", "error"), FAILURES, ids=lambda value: errno.errorcode.get(value, value))
+@calls_of(FAILURES, quick=[("fsync", errno.EIO), ("open", errno.EMFILE)])
 def test_a_run_whose_calls_fail_says_so_and_goes_on(preload, whole, tmp_path, group, error, some):
     seen = tmp_path / "seen"
     for nth in each_call(seen, 400, some):
@@ -92,13 +100,10 @@ def served(server, path="/tokenize", body=b'{"text": "hi"}', tries=3):
     return pytest.fail("nobody is answered any more")
 
 
-@every_call
-@pytest.mark.parametrize(("group", "error"), [("accept", errno.EMFILE), ("accept", errno.ENFILE), ("accept", errno.ECONNABORTED),
-                                              ("accept", errno.EINTR), ("read", errno.EIO), ("receive", errno.ECONNRESET),
-                                              ("receive", errno.EINTR),
-                                              ("send", errno.EPIPE), ("send", errno.EINTR), ("mmap", errno.ENOMEM),
-                                              ("open", errno.EMFILE)],
-                         ids=lambda value: errno.errorcode.get(value, value))
+@calls_of([("accept", errno.EMFILE), ("accept", errno.ENFILE), ("accept", errno.ECONNABORTED), ("accept", errno.EINTR),
+           ("read", errno.EIO), ("receive", errno.ECONNRESET), ("receive", errno.EINTR), ("send", errno.EPIPE),
+           ("send", errno.EINTR), ("mmap", errno.ENOMEM), ("open", errno.EMFILE)],
+          quick=[("accept", errno.EMFILE), ("receive", errno.ECONNRESET), ("send", errno.EPIPE), ("mmap", errno.ENOMEM)])
 def test_a_service_answers_on_after_a_call_failed(preload, tmp_path, group, error, some):
     """Those of the start may keep it from starting, with a word; those after it cost one connection at most."""
     seen = tmp_path / "seen"
@@ -113,9 +118,8 @@ def test_a_service_answers_on_after_a_call_failed(preload, tmp_path, group, erro
         assert server.stop() == 0, (nth, server.log())
 
 
-@every_call
-@pytest.mark.parametrize(("group", "error"), [("write", errno.ENOSPC), ("fsync", errno.EIO), ("truncate", errno.EIO), ("open", errno.EMFILE)],
-                         ids=lambda value: errno.errorcode.get(value, value))
+@calls_of([("write", errno.ENOSPC), ("fsync", errno.EIO), ("truncate", errno.EIO), ("open", errno.EMFILE)],
+          quick=[("write", errno.ENOSPC)])
 def test_an_upload_is_acknowledged_or_refused(preload, tmp_path, group, error, some):
     seen = tmp_path / "seen"
     for nth in each_call(seen, 60, some):
@@ -157,7 +161,7 @@ def finished(server, runs):
 
 
 @unsanitized
-@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_nothing_acknowledged_is_lost_in_kills(tmp_path, kills):
     rng = random.Random(14)
     state, acknowledged = tmp_path / "state", []

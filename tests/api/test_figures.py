@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
-from conftest import HEADSCOPE
+from conftest import HEADSCOPE, slow_if
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
 import headscope  # noqa: E402
@@ -316,7 +316,8 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
+# The browser takes seconds to start.
+@pytest.mark.parametrize("reader", [slow_if(reader == "chromium", reader) for reader in READERS])
 @pytest.mark.parametrize("fields", [{"layers": [1], "heads": [6]}, {"figure": {"kind": "distances"}, "layers": [0, 1, 2]}], ids=["head", "distances"])
 def test_every_reader_shows_the_same_cells(server, tmp_path, reader, fields):
     command = READERS[reader]

@@ -171,7 +171,8 @@ def saved(state):
         return None
 
 
-@pytest.mark.parametrize("cuts", [3, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cuts", [30])
 def test_a_run_goes_on_when_power_is_back(disk, headscope, tmp_path, cuts):
     """Power is lost after a save, or in the next one. The results are those of a run in one piece."""
     lines = ndjson(tmp_path / "in.jsonl", texts(3000))

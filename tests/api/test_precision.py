@@ -75,6 +75,7 @@ def test_models_tell_it(start_server, precision):
     assert [model["precision"] for model in server.get("/models").json()["models"]] == [precision]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_corpus_run_keeps_to_one(tmp_path, precision):
     maps(precision)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE
+from conftest import PATIENCE, slow_if
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -270,10 +270,6 @@ PORTABLE = ["distilbert", "no_prefix"]
 LARGE = ["mini", "deep"]
 
 
-def slow_if(condition, *values):
-    return pytest.param(*values, marks=pytest.mark.slow if condition else ())
-
-
 @pytest.mark.parametrize(("model", "backend"), [
     *(slow_if(model == "deep", model, "default") for model in MODELS),
     *(slow_if(model not in PORTABLE, model, "openblas") for model in MODELS)])
@@ -316,7 +312,7 @@ def test_normalized(analyze, folders, special):
         assert_close(answer["similarities"][l, h], analysis.normalized(s, case.keep)[0], 2e-5)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [slow_if(model in LARGE, model) for model in MODELS])
 def test_divergence_of_attention(analyze, folders, model):
     case = Case(folders[model], analyze(model, "paragraph", "--head-distance", "js"))
     check_distances(case, experiments.js_distances, case.heads.attentions)
@@ -324,7 +320,7 @@ def test_divergence_of_attention(analyze, folders, model):
 
 
 @pytest.mark.parametrize(("model", "text"), [
-    *(slow_if(model in LARGE, model, "paragraph") for model in MODELS), ("mini", "pair"), ("mini", "empty")])
+    *(slow_if(model in LARGE, model, "paragraph") for model in MODELS), slow_if(True, "mini", "pair"), ("mini", "empty")])
 def test_residual_space(analyze, folders, model, text):
     """Similarities of what heads write, and all that is made of them."""
     case = Case(folders[model], analyze(model, text, "--similarity-space", "residual"))

@@ -153,7 +153,8 @@ def chance_of(seed, number, position):
 OFF = [experiments.Intervention([0, 3], [1, 4], "zero"), experiments.Intervention([7], [2], "mean")]
 
 
-@pytest.mark.parametrize("distance", ["cka", pytest.param("js", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("distance", ["cka", "js"])
 def test_an_experiment_is_the_references(distance, tmp_path):
     """Similarities of what heads write, with some heads off, their distances, and what the model then predicts."""
     texts, layers = made_up_texts()[1:7], [0, 4, 11]

@@ -105,6 +105,7 @@ def test_answers_that_one_address_does_not_read_leave_others_half_of_what_is_hel
     assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_connections_of_one_address_leave_others_half(network, tmp_path):
     server = Distant(network, tmp_path, "--connections", "8")
     greedy, other = network.clients

@@ -45,6 +45,7 @@ def test_requests_that_wait_are_answered_in_their_turn(start_dated, jump):
     assert [answer.status for answer in waiting.join()] == [200] * 3
 
 
+@pytest.mark.slow
 def test_a_deadline_comes_when_it_should(start_dated, jump):
     server, set_date = start_dated("--workers", "1", "--deadline", "2")
     with server.socket() as client:
@@ -57,6 +58,7 @@ def test_a_deadline_comes_when_it_should(start_dated, jump):
     assert server.post("/analyze", {"text": "hello"}).status == 200
 
 
+@pytest.mark.slow
 def test_a_run_and_its_events_go_on(start_dated, tmp_path, jump):
     server, set_date = start_dated("--workers", "1", "--state", str(tmp_path / "state"))
     first = server.request("POST", "/corpora?layers=0&max_tokens=8", LINE, TEXT).json()["id"]

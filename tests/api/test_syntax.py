@@ -139,6 +139,7 @@ def assert_counts(arrays, expected):
     assert counts[0] == counts[kept].sum()
 
 
+@pytest.mark.slow
 def test_the_counts_are_those_of_numpy(server, treebank, whole):
     expected = count(server, treebank[0])
     assert sum(entry[0] for entry in expected.values()) > 1000  # enough to tell a slip from luck

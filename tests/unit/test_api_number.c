@@ -48,7 +48,7 @@ static void check_float(float value, int digits)
 START_TEST(float_print_rounds_as_printf_over_all_of_float)
 {
     for (int digits = 1; digits <= 9; digits++) {
-        for (int n = 0; n < 300000; n++) {
+        for (int n = 0; n < 100000; n++) {
             uint32_t bits = random_bits();
             float value;
             memcpy(&value, &bits, sizeof value);
@@ -62,7 +62,7 @@ END_TEST
 START_TEST(float_print_rounds_as_printf_where_maps_live)
 {
     for (int digits = 1; digits <= 9; digits++) {
-        for (int n = 0; n < 300000; n++)
+        for (int n = 0; n < 100000; n++)
             check_float((float)random_bits() / 4294967296.0f, digits);
         for (int n = 0; n < 100000; n++)
             check_float(((float)random_bits() - 2147483648.0f) / 16777216.0f, digits);
@@ -98,7 +98,7 @@ END_TEST
 
 START_TEST(float_print_with_9_digits_gives_the_float_back)
 {
-    for (int n = 0; n < 1000000; n++) {
+    for (int n = 0; n < 300000; n++) {
         uint32_t bits = random_bits();
         float value;
         memcpy(&value, &bits, sizeof value);
