@@ -1,6 +1,6 @@
 """Calls to the system that fail, one after the other, and kill -9 at each of them. Nothing acknowledged is lost, no
 partial file counts as complete, and each failure is reported. tests/faults/failing_calls.c is preloaded. `make test`
-takes some of the calls, `make test-slow` each."""
+takes some calls of a few kinds, `make test-slow` each call of every kind."""
 import errno
 import os
 import random
