@@ -211,10 +211,12 @@ class Server:
 
 
 def served_models(folders, *arguments):
-    """For fixtures: yields a server of {name: folder}, and sees that it stops in order."""
+    """For fixtures: yields a server of {name: folder}, and sees that it stops in order, also where the loop is left early."""
     running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()), *arguments)
-    yield running
-    assert running.stop() == 0
+    try:
+        yield running
+    finally:
+        assert running.stop() == 0
 
 
 def reserved_port():

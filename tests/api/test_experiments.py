@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Server, served_models
+from conftest import served_models
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import analysis  # noqa: E402
@@ -107,18 +107,17 @@ def test_the_cache_keeps_them_apart(server):
     assert first[0]["similarities"] != first[1]["similarities"]
 
 
-def test_earlier_requests_change_nothing(server):
+def test_earlier_requests_change_nothing(server, start_server):
     """Layers that a baseline shares come from whatever the cache holds of it; a server without one computes all."""
     text = {"text": TEXT + " Twice more."}
     requests = [{}, {"outputs": ["hidden_states"], "layers": "all"}, {"interventions": as_request(SETS["one head"])},
                 {"interventions": as_request(SETS["maps"]), "layers": [1, 4], "heads": [2]}, {"outputs": ["effects"], "layers": [9]},
                 {"interventions": [{"kind": "mean", "layers": [11]}], "outputs": ["pairs"]},
                 {"interventions": [{"kind": "mean", "layers": [11]}, {"kind": "zero", "layers": [7]}], "layers": "all"}]
-    fresh = Server("--cache", "0")
+    fresh = start_server("--cache", "0")
     for body in [*requests, *requests[::-1]]:
         whole = {**text, **body, "digits": 9}
         assert server.post("/analyze", whole).json() == fresh.post("/analyze", whole).json()
-    assert fresh.stop() == 0
 
 
 @pytest.mark.parametrize("lens", [False, True])

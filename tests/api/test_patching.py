@@ -78,11 +78,10 @@ def test_ids_name_the_other_text_too_and_the_cache_keeps_sources_apart(server):
     assert not np.array_equal(again["hidden_states"], by_text["hidden_states"])
 
 
-def test_a_server_without_a_cache_gives_the_same(server):
-    from conftest import Server
+def test_a_server_without_a_cache_gives_the_same(server, start_server):
     patches = [patch(layers=[5], heads=[2]), patch(what="hidden", layers=[7], positions=[1])]
     effects = {"outputs": ["effects"], "layers": [6], "heads": [0, 1], "interventions": patches, "text": TEXT, "digits": 9}
-    fresh = Server("--cache", "0")
+    fresh = start_server("--cache", "0")
     assert server.post("/analyze", effects).json() == fresh.post("/analyze", effects).json()
     np.testing.assert_array_equal(answer(server, TEXT, patches)["hidden_states"], answer(fresh, TEXT, patches)["hidden_states"])
 
