@@ -1,10 +1,10 @@
 /* engine_peer.c - headscope's engine in the protocol of run.py: engine_peer CHECKPOINT THREADS [BACKEND
- * [PRECISION]]. A pass keeps every head's attention and similarity and finds its high-similarity pairs, which
- * is more than the peers do. */
+ * [PRECISION]]. A pass keeps every head's attention and similarity and finds its high-similarity pairs. */
 #include "engine/analysis/analysis.h"
 #include "engine/engine.h"
 #include "model/model.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,8 +44,9 @@ static hs_selection select_all(const hs_shape *shape)
                           .taps = HS_KEEP(ATTENTION) | HS_KEEP(SIMILARITY)};
 }
 
-/* Sums A squared, and |S| off the diagonal, which is 0 here, over all layers and heads. */
-static void print_sums(const hs_capture *capture)
+/* Prints the sums of A squared and of |S| off the diagonal, which is 0 here, over all layers and heads, and
+ * the number of pairs. */
+static void print_sums(const hs_capture *capture, uint64_t n_pairs)
 {
     const size_t n = capture->n_layers * capture->n_heads * capture->n_tokens * capture->n_tokens;
     double attention = 0, similarity = 0;
@@ -54,7 +55,7 @@ static void print_sums(const hs_capture *capture)
             (double)capture->arrays[HS_TAP_ATTENTION][i] * (double)capture->arrays[HS_TAP_ATTENTION][i];
         similarity += fabs((double)capture->arrays[HS_TAP_SIMILARITY][i]);
     }
-    printf("%.17g %.17g\n", attention, similarity);
+    printf("%.17g %.17g %" PRIu64 "\n", attention, similarity, n_pairs);
 }
 
 static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_control *control, size_t T,
@@ -83,7 +84,7 @@ static void run_once(const hs_engine *engine, hs_workspace *ws, const hs_run_con
          &err);
     double ms = now_ms() - start;
     if (check)
-        print_sums(capture);
+        print_sums(capture, total);
     else
         printf("%.3f\n", ms);
     fflush(stdout);

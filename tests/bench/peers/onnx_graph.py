@@ -1,6 +1,9 @@
 """Write a checkpoint of BERT or GPT-2 as an ONNX graph whose outputs are all attentions and similarities.
 
-    python3 onnx_graph.py CHECKPOINT OUT.onnx [int8]
+    python3 onnx_graph.py CHECKPOINT OUT.onnx [int8] [pairs]
+
+With pairs it also gives the high-similarity pairs, as a complete analysis does: (head, i, j) and value of every S with
+i < j that is at least 0.3 of the head's largest one.
 
 The graph is what a careful user would give ONNX Runtime. One product computes query, key and value with 1/sqrt(d)
 folded in. LayerNormalization and Gelu are single operators. There is no padding, and the batch is one. Protocol buffers
@@ -22,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "reference"))
 import checkpoint  # noqa: E402
 
 FLOAT, INT8, INT64 = 1, 3, 7
+THRESHOLD = np.float32(0.3)
 KINDS = {np.dtype(np.int8): INT8, np.dtype(np.int64): INT64}
 
 
@@ -67,8 +71,11 @@ def attribute(name, value):
 
 
 class Graph:
-    def __init__(self):
+    def __init__(self, pairs):
         self.nodes, self.initializers, self.outputs, self.count = [], [], [], 0
+        self.pairs = [] if pairs else None
+        rows, columns = (self.node("Unsqueeze", "positions", self.constant(np.array([axis], np.int64))) for axis in (1, 0))
+        self.above = self.node("Greater", columns, rows)  # [i][j]: i < j
 
     def constant(self, array):
         self.count += 1
@@ -84,19 +91,36 @@ class Graph:
                           b"".join(field(5, attribute(k, v)) for k, v in attributes.items()))
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def similarity(self, layer, o):
+        """Gives the heads' outputs [heads][T][d], each times its own transpose, and their pairs if requested."""
+        similarity = self.node("MatMul", o, self.node("Transpose", o, perm=[0, 2, 1]), output=f"similarities_{layer}")
+        self.outputs.append(similarity)
+        if self.pairs is None:
+            return
+        minus_infinity = self.constant(np.float32(-np.inf))
+        upper = self.node("Where", self.above, similarity, minus_infinity)
+        most = self.node("ReduceMax", upper, self.constant(np.array([1, 2], np.int64)))
+        least = self.node("Where", self.node("Greater", most, self.constant(np.float32(0))),
+                          self.node("Mul", most, self.constant(THRESHOLD)), self.constant(np.float32(np.inf)))
+        places = self.node("NonZero", self.node("GreaterOrEqual", upper, least))
+        self.pairs.append((self.node("Transpose", places, perm=[1, 0], output=f"places_{layer}"), INT64, ["N", 3]))
+        self.pairs.append((self.node("GatherND", similarity, self.pairs[-1][0], output=f"values_{layer}"), FLOAT, ["N"]))
+
     def model(self, n_heads):
         inputs = [value_info(name, INT64, ["T"]) for name in ("ids", "positions")]
         outputs = [value_info(name, FLOAT, [n_heads, "T", "T"]) for name in self.outputs]
+        outputs += [value_info(name, kind, [f"{name}_{n}" if n == "N" else n for n in shape])
+                    for name, kind, shape in self.pairs or ()]
         graph = (b"".join(field(1, n) for n in self.nodes) + field(2, "bert") +
                  b"".join(field(5, i) for i in self.initializers) + b"".join(field(11, i) for i in inputs) +
                  b"".join(field(12, o) for o in outputs))
         return field(1, 9) + field(8, field(1, "") + field(2, 20)) + field(7, graph)
 
 
-def build(w, int8=False):
+def build(w, int8, pairs):
     A, H = w.n_heads, w.hidden
     d = H // A
-    g = Graph()
+    g = Graph(pairs)
 
     def norm(x, prefix):
         return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
@@ -133,10 +157,10 @@ def build(w, int8=False):
         q, k, v = (g.node("Reshape", part, heads) for part in qkv)
         q, v = (g.node("Transpose", part, perm=[1, 0, 2]) for part in (q, v))
         k = g.node("Transpose", k, perm=[1, 2, 0])
-        g.outputs += [f"attentions_{layer}", f"similarities_{layer}"]
-        attention = g.node("Softmax", g.node("MatMul", q, k), output=g.outputs[-2], axis=-1)
+        g.outputs.append(f"attentions_{layer}")
+        attention = g.node("Softmax", g.node("MatMul", q, k), output=g.outputs[-1], axis=-1)
         o = g.node("MatMul", attention, v)
-        g.node("MatMul", o, g.node("Transpose", o, perm=[0, 2, 1]), output=g.outputs[-1])
+        g.similarity(layer, o)
         if layer + 1 == w.n_layers:
             break  # what is left of the last layer changes no output
         o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), rows)
@@ -148,11 +172,11 @@ def build(w, int8=False):
     return g.model(A)
 
 
-def build_gpt2(folder):
+def build_gpt2(folder, pairs):
     config, w = checkpoint.read(Path(folder), "transformer.")
     A, H, eps = config["n_head"], config["n_embd"], float(config["layer_norm_epsilon"])
     d = H // A
-    g = Graph()
+    g = Graph(pairs)
 
     def norm(x, prefix):
         return g.node("LayerNormalization", x, g.constant(w[prefix + ".weight"]), g.constant(w[prefix + ".bias"]),
@@ -164,8 +188,7 @@ def build_gpt2(folder):
 
     x = g.node("Add", g.node("Gather", g.constant(w["wte.weight"]), "ids"),
                g.node("Gather", g.constant(w["wpe.weight"]), "positions"))
-    rows, columns = (g.node("Unsqueeze", "positions", g.constant(np.array([axis], np.int64))) for axis in (1, 0))
-    mask = g.node("Where", g.node("Greater", columns, rows), g.constant(np.float32(-np.inf)), g.constant(np.float32(0)))
+    mask = g.node("Where", g.above, g.constant(np.float32(-np.inf)), g.constant(np.float32(0)))
     heads, flat = g.constant(np.array([0, A, d], np.int64)), g.constant(np.array([0, H], np.int64))
     scale = np.repeat([1 / np.sqrt(d), 1, 1], H)
     for layer in range(config["n_layer"]):
@@ -174,10 +197,10 @@ def build_gpt2(folder):
         q, k, v = (g.node("Reshape", part, heads) for part in qkv)
         q, v = (g.node("Transpose", part, perm=[1, 0, 2]) for part in (q, v))
         k = g.node("Transpose", k, perm=[1, 2, 0])
-        g.outputs += [f"attentions_{layer}", f"similarities_{layer}"]
-        attention = g.node("Softmax", g.node("Add", g.node("MatMul", q, k), mask), output=g.outputs[-2], axis=-1)
+        g.outputs.append(f"attentions_{layer}")
+        attention = g.node("Softmax", g.node("Add", g.node("MatMul", q, k), mask), output=g.outputs[-1], axis=-1)
         o = g.node("MatMul", attention, v)
-        g.node("MatMul", o, g.node("Transpose", o, perm=[0, 2, 1]), output=g.outputs[-1])
+        g.similarity(layer, o)
         if layer + 1 == config["n_layer"]:
             break  # what is left of the last layer changes no output
         o = g.node("Reshape", g.node("Transpose", o, perm=[1, 0, 2]), flat)
@@ -187,14 +210,14 @@ def build_gpt2(folder):
     return g.model(A)
 
 
-def build_any(folder, int8):
+def build_any(folder, int8=False, pairs=False):
     config = json.loads((Path(folder) / "config.json").read_text())
     if config["model_type"] == "gpt2":
-        return build_gpt2(folder)
-    return build(checkpoint.load(folder), int8)
+        return build_gpt2(folder, pairs)
+    return build(checkpoint.load(folder), int8, pairs)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["int8"]):
+    if len(sys.argv) < 3 or not {*sys.argv[3:]} <= {"int8", "pairs"}:
         sys.exit(__doc__)
-    Path(sys.argv[2]).write_bytes(build_any(sys.argv[1], int8=len(sys.argv) == 4))
+    Path(sys.argv[2]).write_bytes(build_any(sys.argv[1], **dict.fromkeys(sys.argv[3:], True)))

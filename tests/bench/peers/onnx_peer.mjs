@@ -11,17 +11,19 @@ const session = await ort.InferenceSession.create(path, {
   intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: "all",
 });
 
-// Sum of A squared, and of |S| off the diagonal, over all layers and heads.
+// Sum of A squared, of |S| off the diagonal, and the number of pairs if the graph finds them, over all layers and heads.
 function sums(out, T) {
-  let attention = 0, similarity = 0;
+  let attention = 0, similarity = 0, pairs = 0;
   for (const name of session.outputNames) {
     const map = out[name].data;
     if (name.startsWith("attentions"))
       for (const a of map) attention += a * a;
-    else
+    else if (name.startsWith("similarities"))
       map.forEach((s, i) => { similarity += i % (T * T) % (T + 1) === 0 ? 0 : Math.abs(s); });
+    else if (name.startsWith("values"))
+      pairs += map.length;
   }
-  return `${attention} ${similarity}`;
+  return `${attention} ${similarity} ${session.outputNames.includes("values_0") ? pairs : ""}`;
 }
 
 function run(list) {
