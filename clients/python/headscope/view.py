@@ -15,10 +15,11 @@ UNSEEN = {"layers", "heads", "outputs", "normalize", "max_pairs", "reduce", "dig
 
 
 class View:
-    """A frame that a notebook shows. `url` opens the same in a browser."""
+    """A frame that a notebook shows. `url` opens the same in a browser; `state` is what it says behind its #."""
 
     def __init__(self, url: str, state: Mapping[str, Any], height: int = 600):
-        self.url = f"{url}/?embed#{urlencode({name: _written(value) for name, value in state.items()})}"
+        self.state = urlencode({name: _written(value) for name, value in state.items()})
+        self.url = f"{url}/?embed#{self.state}"
         self.height = height
 
     def __repr__(self) -> str:
