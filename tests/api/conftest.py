@@ -42,6 +42,11 @@ def slow_if(condition, *values):
     return pytest.param(*values, marks=pytest.mark.slow if condition else ())
 
 
+def slow_unless_sanitized(test):
+    """Marks a slow test that `make sanitize` runs, too: floods, kills and damage are where memory errors hide."""
+    return test if SANITIZED else pytest.mark.slow(test)
+
+
 def limited(item):
     """Runs a part of a test; fails it where it waits once TEST_PATIENCE is over."""
     if threading.current_thread() is not threading.main_thread():  # xdist may choose another, which takes no signal

@@ -20,7 +20,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import checkpoint  # noqa: E402
-from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, until
+from conftest import HEADSCOPE, MINI, PATIENCE, SANITIZED, slow_unless_sanitized, until
 from corpus_runs import arrays, corpus, ndjson, texts
 
 OPTIONS = "layers=0,2&max_tokens=24"
@@ -687,7 +687,7 @@ def test_the_run_that_was_begun_goes_on_first_and_can_be_cancelled(start_server,
         assert wait(server, path)["state"] == "cancelled"
 
 
-@pytest.mark.slow
+@slow_unless_sanitized
 def test_a_database_that_cannot_be_written_is_tried_again_now_and_then(start_server, tmp_path):
     server = start_server("--state", str(tmp_path / "state"))
     count = 1500 if SANITIZED else 4000  # not done before the database is held
@@ -719,7 +719,7 @@ def test_an_upload_while_a_server_ends_that_never_got_ready(start_loading, tmp_p
     assert server.process.stdout.read() == b"" and server.wait() == 0
 
 
-@pytest.mark.slow
+@slow_unless_sanitized
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_run_goes_on_after_a_restart(start_server, headscope, tmp_path, number):
     count = 2000 if SANITIZED else 8000  # not done before the signal
@@ -769,7 +769,6 @@ def small_group():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
 def test_a_run_fits_the_container_or_is_refused(tmp_path, small_group):
     process = subprocess.Popen([HEADSCOPE, "serve", "--listen", "127.0.0.1:0", "--state", tmp_path / "state"], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """Calls to the system that fail, one after the other, and kill -9 at each of them. Nothing acknowledged is lost, no
 partial file counts as complete, and each failure is reported. tests/faults/failing_calls.c is preloaded. `make test`
-takes some calls of a few kinds, `make test-slow` each call of every kind."""
+takes some calls of a few kinds, `make sanitize` some calls of every kind, `make test-slow` each call of every kind."""
 import errno
 import os
 import random
@@ -31,19 +31,21 @@ def each_call(seen, most, some=False):
         yield nth
         if not seen.exists():
             return
-        nth += nth + 3 if some else nth // 10 if nth >= 30 else 7 if SANITIZED else 1
+        nth += nth + 3 if some else nth // 10 if nth >= 30 else 1
     assert seen.exists()
 
 
 def calls_of(kinds, quick):
-    """Parametrizes a test: some calls of the kinds in `quick`, and in `make test-slow` each call of every kind."""
+    """Parametrizes a test: some calls of the kinds in `quick`, or of all kinds under a sanitizer; and in `make test-slow` each
+    call of every kind."""
     def param(kind, some):
         parts = kind if isinstance(kind, tuple) else (kind,)
         name = "-".join([*(errno.errorcode.get(part, part) for part in parts), "some" if some else "each"])
         return pytest.param(*parts, some, marks=() if some else pytest.mark.slow, id=name)
 
     names = ("group", "error", "some") if isinstance(kinds[0], tuple) else ("group", "some")
-    return pytest.mark.parametrize(names, [*(param(kind, True) for kind in quick), *(param(kind, False) for kind in kinds)])
+    sampled = kinds if SANITIZED else quick
+    return pytest.mark.parametrize(names, [*(param(kind, True) for kind in sampled), *(param(kind, False) for kind in kinds)])
 
 
 SAVING = ["write", "fsync", "rename", "truncate", "open"]

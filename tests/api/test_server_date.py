@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Clients, endless, occupied, post_bytes, preloading, read_all, until
+from conftest import Clients, endless, occupied, post_bytes, preloading, read_all, slow_unless_sanitized, until
 
 HOURS_5 = 5 * 3600
 LINE = b"the war, the last war of the old bridge. the war, the last war of the old bridge.\n"
@@ -45,7 +45,7 @@ def test_requests_that_wait_are_answered_in_their_turn(start_dated, jump):
     assert [answer.status for answer in waiting.join()] == [200] * 3
 
 
-@pytest.mark.slow
+@slow_unless_sanitized
 def test_a_deadline_comes_when_it_should(start_dated, jump):
     server, set_date = start_dated("--workers", "1", "--deadline", "2")
     with server.socket() as client:

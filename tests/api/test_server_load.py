@@ -23,6 +23,7 @@ from conftest import (
     post_bytes,
     read_all,
     reserved_port,
+    slow_unless_sanitized,
     until,
 )
 
@@ -358,7 +359,7 @@ def unread(server):
     return client
 
 
-@pytest.mark.slow
+@slow_unless_sanitized
 def test_clients_that_do_not_read(start_server):
     """The memory of slow readers is bounded, other clients are answered, and slow readers are disconnected after some seconds."""
     server = start_server("--max-answer", "16M", "--max-held", "64M", "--cache", "0")

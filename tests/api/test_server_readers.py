@@ -5,7 +5,7 @@ import socket
 import time
 
 import pytest
-from conftest import post_bytes, read_all
+from conftest import post_bytes, read_all, slow_unless_sanitized
 
 LINES = {"Content-Type": "application/x-ndjson"}
 SLOWEST = 262144  # bytes a second that a reader must take
@@ -104,7 +104,7 @@ def in_send_queues(server):
     return sum(int(row[4].split(":")[0], 16) for row in rows if int(row[1].split(":")[1], 16) == server.port)
 
 
-@pytest.mark.slow
+@slow_unless_sanitized
 def test_answers_in_the_systems_queues_are_held_and_end(start_server):
     """A megabyte goes into the system's queue at once: the exchange is over, the client has read nothing."""
     held_max = 16 << 20
