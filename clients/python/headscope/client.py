@@ -193,7 +193,7 @@ class Client:
         return f"{self.url}/#link={json.loads(self._post('/links', {'state': state}))['id']}"
 
     def link(self, address: str) -> str:
-        """What a short address stands for, as the viewer's address says it behind its #: GET /links/{id}.
+        """Returns the view of a short address, as the viewer's address says it behind its #: GET /links/{id}.
 
         address is one of add_link(), or its id alone.
         """
