@@ -369,12 +369,12 @@ static void file_end(void *data)
     free(file);
 }
 
-/* Security policy of pages that hold their own script and styles, and load nothing. */
+/* Security policy of pages that hold their own script and styles, and load nothing. Printing is a modal. */
 static const char report_policy[] =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups "
-    "allow-popups-to-escape-sandbox";
+    "frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-modals "
+    "allow-popups allow-popups-to-escape-sandbox";
 
 /* Answers with the content of a file, or refuses if memory is short. Closes fd. */
 static void answer_file(hs_exchange *x, int fd, uint64_t n_bytes, const char *media_type)

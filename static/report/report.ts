@@ -7,9 +7,8 @@ import { tableOf } from "./csv";
 import { inert } from "./inert";
 import { unpack, type Data, type Pick } from "./data";
 import { noteDrawn, paint, tellUnder } from "./maps";
-import { pdfOf } from "./pdf";
 import { csvBlob, pngBlob, save, svgBlob, type Table } from "../src/saving/files";
-import { together } from "./save";
+import { printed, together } from "./save";
 
 type Choices = Pick & { range: number };
 const RANGES = [
@@ -66,7 +65,11 @@ const saveButton = (name: string, kind: string, make: () => Promise<Blob> | Blob
 const pictureButtons = (name: string, figure: HTMLElement): HTMLElement[] => [
   saveButton(name, "png", async () => pngBlob(await together(figure))),
   saveButton(name, "svg", async () => svgBlob(await together(figure))),
-  saveButton(name, "pdf", async () => pdfOf(await together(figure))),
+  h(
+    "button",
+    { title: "Opens the print dialog; choose Save as PDF", onclick: () => void printed(name, figure) },
+    "PDF",
+  ),
 ];
 
 // A comparison of runs: all of it is in the page, and its figures can be saved.

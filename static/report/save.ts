@@ -1,18 +1,17 @@
-// A figure of several panels as one picture.
-import { svg } from "../src/ui/dom";
+// A figure of several panels as one picture, and on paper.
+import { h, svg } from "../src/ui/dom";
 
 const ROW = 930; // points of a row of panels
 const SHARP = 600; // pixels across a map, so that readers which blur pictures show its cells
 const LINK = "http://www.w3.org/1999/xlink";
 
-export const pictureOf = (image: SVGImageElement): string => image.getAttributeNS(LINK, "href")!;
 export const setPicture = (image: SVGImageElement, address: string): void =>
   image.setAttributeNS(LINK, "xlink:href", address);
 
 // Enlarges a picture without blurring it.
 async function enlarge(image: SVGImageElement): Promise<void> {
   const small = new Image();
-  small.src = pictureOf(image);
+  small.src = image.getAttributeNS(LINK, "href")!;
   await small.decode();
   const times = Math.ceil(SHARP / small.naturalWidth);
   const target = document.createElement("canvas");
@@ -45,4 +44,22 @@ export async function together(figure: Element): Promise<SVGSVGElement> {
   root.prepend(svg("rect", { width: right, height: y + row, fill: "#ffffff" }));
   await Promise.all(Array.from(root.querySelectorAll<SVGImageElement>("image[data-name]"), enlarge));
   return root;
+}
+
+// Prints the figure alone on a page of its size. Browsers write PDF so: vectors, fonts and text that can be searched. The
+// page is as before once the dialog is closed, also if nothing was printed.
+export async function printed(name: string, figure: Element): Promise<void> {
+  const picture = await together(figure);
+  const { width, height } = picture.viewBox.baseVal;
+  const page = h("style", {}, `@page { size: ${width}pt ${height}pt; margin: 0 }`);
+  const alone = h("div", { class: "alone" }, page, picture);
+  const { title } = document;
+  document.title = name;
+  document.body.prepend(alone);
+  const restore = (): void => {
+    alone.remove();
+    document.title = title;
+  };
+  addEventListener("afterprint", restore, { once: true });
+  print();
 }
