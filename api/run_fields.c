@@ -71,6 +71,7 @@ hs_field_values hs_fields_values(const hs_fields *fields)
                              .attention_threshold = read->attention_threshold,
                              .special_masked = read->special_tokens != 0,
                              .split_special_tokens = read->split_special_tokens,
+                             .prompt = read->prompt,
                              .has_sentence_ends = read->has_sentence_ends,
                              .sentence_ends = read->sentence_ends,
                              .n_sentence_ends = read->n_sentence_ends,

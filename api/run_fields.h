@@ -11,7 +11,8 @@ typedef struct hs_field_values {
     float attention_threshold;
     bool special_masked; /* special_tokens: "mask" */
     bool split_special_tokens;
-    bool has_sentence_ends; /* else a sentence ends where HS_ROLE_SENTENCE_END says */
+    const hs_prompt *prompt; /* of the model, before each text; NULL: none */
+    bool has_sentence_ends;  /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     const int32_t *sentence_ends;
     size_t n_sentence_ends;
     bool residual; /* similarity_space: "residual" */

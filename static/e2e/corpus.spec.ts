@@ -106,9 +106,7 @@ test("two runs side by side: the numbers are the reports'", async ({ watched: pa
   const runs = ["stories.jsonl", "rules.txt"].map(
     (name) => corpora.find((run: { name: string }) => run.name === name).id,
   );
-  const reports = await Promise.all(
-    runs.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()),
-  );
+  const reports = await Promise.all(runs.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()));
   await open(page, home, `view=corpus&run=${runs[0]}&run2=${runs[1]}&figure=mean_distance`);
   await reload(page);
   await expect(page.locator(".plot canvas")).toHaveCount(13);
@@ -144,7 +142,11 @@ async function made(request: APIRequestContext, home: string, query: string): Pr
   return id;
 }
 
-test("one head on its twelve most typical texts: from the head, to the analysis of a text", async ({ watched: page, home, request }) => {
+test("one head on its twelve most typical texts: from the head, to the analysis of a text", async ({
+  watched: page,
+  home,
+  request,
+}) => {
   const id = await made(request, home, "name=typical&examples=12");
   const [{ layer, head }] = (await looking(request, home, "previous")) as [Place];
   await open(page, home, `view=head&layer=${layer}&head=${head}&run=${id}`);
@@ -166,6 +168,7 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await expect(view(page, "Head")).toBeVisible();
   await expect(page.locator("#text")).toHaveValue(examples[2].body);
   await expect(page).toHaveURL(new RegExp(`layer=${layer}&head=${head}`));
+  await expect(page).toHaveURL(/[#&]prompt=%3D(&|$)/); // none, as the run had
   await expect(readout(page)).toContainText("→"); // the strongest cell is pinned
   await page.goBack();
   await expect(texts).toHaveCount(12);
@@ -175,108 +178,139 @@ test("one head on its twelve most typical texts: from the head, to the analysis 
   await expect(page.getByRole("list", { name: `Typical texts of layer ${layer} head 3` })).toBeVisible();
 });
 
-test("a run without typical texts says how to keep them", { tag: "@slow" }, async ({ watched: page, home, request }) => {
-  const id = await made(request, home, "name=untypical");
-  await open(page, home, `view=corpus&typical=1&run=${id}`);
-  await expect(page.locator(".comparison .notice")).toContainText("Start a run with “Typical texts a head” above 0.");
-});
+test(
+  "a run without typical texts says how to keep them",
+  { tag: "@slow" },
+  async ({ watched: page, home, request }) => {
+    const id = await made(request, home, "name=untypical");
+    await open(page, home, `view=corpus&typical=1&run=${id}`);
+    await expect(page.locator(".comparison .notice")).toContainText("Start a run with “Typical texts a head” above 0.");
+  },
+);
 
 for (const [width, colorScheme] of [
   [390, "dark"],
   [1920, "light"],
 ] as const)
-  test(`axe finds nothing serious or moderate in typical texts: ${width} px, ${colorScheme}`, { tag: "@slow" }, async ({ watched: page, home, request }) => {
-    const id = await made(request, home, "name=accessible&examples=2");
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
-    await expect(page.locator(".multiples li")).toHaveCount(2);
-    await settled(page);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-    expect(await findings(page)).toEqual([]);
-  });
+  test(
+    `axe finds nothing serious or moderate in typical texts: ${width} px, ${colorScheme}`,
+    { tag: "@slow" },
+    async ({ watched: page, home, request }) => {
+      const id = await made(request, home, "name=accessible&examples=2");
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await open(page, home, `view=corpus&typical=1&layer=1&head=4&run=${id}`);
+      await expect(page.locator(".multiples li")).toHaveCount(2);
+      await settled(page);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+      expect(await findings(page)).toEqual([]);
+    },
+  );
 
-test("three runs: a column for each, and figures over the runs", { tag: "@slow" }, async ({ watched: page, home, request, context }) => {
-  await withRuns(page, home);
-  for (const n of [1, 2]) {
-    await begin(page, `later-${n}.txt`, "text/plain", Buffer.from(RULES.slice(n).join("\n")));
-    await expect(card(page, `later-${n}.txt`)).toContainText("Done");
-  }
-  const { corpora } = await (await request.get(`${home}corpora`)).json();
-  const names = ["stories.jsonl", "later-1.txt", "later-2.txt"]; // as they were started
-  const ids = names.map((name) => corpora.find((run: { name: string }) => run.name === name).id);
-  const reports = await Promise.all(ids.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()));
-  await open(page, home, `view=corpus&run=${ids[2]}&run2=${ids[0]}&figure=mean_distance`);
-  await reload(page);
-  await page.getByText("More runs").click();
-  await page.getByRole("checkbox", { name: "later-1.txt" }).check();
-  await expect(page).toHaveURL(new RegExp(`runs=${ids[1]}`));
-  await expect(page.locator(".run-legend strong")).toHaveText(names);
-  const rows = page.locator(".run-table tbody tr");
-  await expect(page.locator(".run-table thead th")).toHaveText(["Place", ...names, "Last − first"]);
-  const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
-  const expected = reports.map((r) => r.layer_figures[2][4].mean_distance);
-  expected.forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.006 * value));
-  expect(Math.abs(cells[3]! - (expected[2] - expected[0]))).toBeLessThan(0.02);
-  await page.getByRole("radio", { name: "Layers over runs" }).check();
-  await expect(page).toHaveURL(/by=runs/);
-  await page.getByLabel("Chart of Mean distance").focus();
-  await page.keyboard.press("End");
-  await expect(readout(page)).toContainText("run 2 later-2.txt");
-  await expect(readout(page)).toContainText("layer 11");
-  await page.getByRole("radio", { name: "Heads over runs" }).check();
-  await expect(rows).toHaveCount(12);
-  const opened = context.waitForEvent("page");
-  await page.getByRole("link", { name: "Open the comparison" }).click();
-  const comparison = await opened;
-  await expect(comparison.getByRole("heading", { level: 1 })).toHaveText("3 runs compared");
-  await expect(comparison.locator("#findings thead th")).toHaveText(["Claim", ...names]);
-});
+test(
+  "three runs: a column for each, and figures over the runs",
+  { tag: "@slow" },
+  async ({ watched: page, home, request, context }) => {
+    await withRuns(page, home);
+    for (const n of [1, 2]) {
+      await begin(page, `later-${n}.txt`, "text/plain", Buffer.from(RULES.slice(n).join("\n")));
+      await expect(card(page, `later-${n}.txt`)).toContainText("Done");
+    }
+    const { corpora } = await (await request.get(`${home}corpora`)).json();
+    const names = ["stories.jsonl", "later-1.txt", "later-2.txt"]; // as they were started
+    const ids = names.map((name) => corpora.find((run: { name: string }) => run.name === name).id);
+    const reports = await Promise.all(ids.map(async (id) => (await request.get(`${home}corpora/${id}/report`)).json()));
+    await open(page, home, `view=corpus&run=${ids[2]}&run2=${ids[0]}&figure=mean_distance`);
+    await reload(page);
+    await page.getByText("More runs").click();
+    await page.getByRole("checkbox", { name: "later-1.txt" }).check();
+    await expect(page).toHaveURL(new RegExp(`runs=${ids[1]}`));
+    await expect(page.locator(".run-legend strong")).toHaveText(names);
+    const rows = page.locator(".run-table tbody tr");
+    await expect(page.locator(".run-table thead th")).toHaveText(["Place", ...names, "Last − first"]);
+    const cells = (await rows.nth(4).locator("td").allTextContents()).map((t) => Number(t.replace("−", "-")));
+    const expected = reports.map((r) => r.layer_figures[2][4].mean_distance);
+    expected.forEach((value, n) => expect(Math.abs(cells[n]! - value)).toBeLessThan(0.006 * value));
+    expect(Math.abs(cells[3]! - (expected[2] - expected[0]))).toBeLessThan(0.02);
+    await page.getByRole("radio", { name: "Layers over runs" }).check();
+    await expect(page).toHaveURL(/by=runs/);
+    await page.getByLabel("Chart of Mean distance").focus();
+    await page.keyboard.press("End");
+    await expect(readout(page)).toContainText("run 2 later-2.txt");
+    await expect(readout(page)).toContainText("layer 11");
+    await page.getByRole("radio", { name: "Heads over runs" }).check();
+    await expect(rows).toHaveCount(12);
+    const opened = context.waitForEvent("page");
+    await page.getByRole("link", { name: "Open the comparison" }).click();
+    const comparison = await opened;
+    await expect(comparison.getByRole("heading", { level: 1 })).toHaveText("3 runs compared");
+    await expect(comparison.locator("#findings thead th")).toHaveText(["Claim", ...names]);
+  },
+);
 
 // This test puts known figures for every head into the report of a run.
-test("which head does what, over a run: label, sort, filter and search", { tag: "@slow" }, async ({ watched: page, home }) => {
-  const share = (l: number, h: number, k: number): number => ((l * 12 + h) * (k + 7) % 97) / 200;
-  const grid = (value: (l: number, h: number) => number): number[][] =>
-    Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));
-  const names = ["previous", "next", "self", "first", "separator", "punctuation", "same_token", "same_sentence", "entropy"];
-  const profiles = {
-    ...Object.fromEntries(names.map((name, k) => [`profiles_${name}`, grid((l, h) => share(l, h, k))])),
-    profiles_label: grid((l, h) => (l === 3 && h === 5 ? 0 : l === 4 ? 2 : 3)),
-    profiles_previous: grid((l, h) => (l === 3 && h === 5 ? 0.9 : share(l, h, 0))),
-    profiles_same_sentence: grid((l, h) => (l === 6 && h === 2 ? 0.95 : share(l, h, 7))),
-    even_same_sentence_sum: 0,
-  };
-  await withRuns(page, home);
-  await page.route("**/report?format=json", async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
-  });
-  await reload(page);
-  await page.getByText("Patterns of all heads over the texts of").click();
-  const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
-  await expect(rows).toHaveCount(144);
-  await expect(rows.first()).toContainText(/^L3 H5previous90/);
-  await expect(page.locator(".ranked button").first()).toHaveText("Layer 3 head 5");
-  await expect(page.locator(".head-map td")).toHaveCount(144);
-  await expect(page.locator(".ranked").locator("xpath=ancestor::details//*[contains(@class,'colour-bar')]").first()).toContainText(/linear, 0\s% to 90\s%/); // as the cells
-  await page.getByRole("button", { name: "Entropy, nats" }).click();
-  await expect(page).toHaveURL(/runcolumn=-broad/);
-  const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);
-  expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
-  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("broad");
-  await expect(rows).toHaveCount(12);
-  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("sentence");
-  await expect(rows).toHaveCount(1);
-  await expect(rows.first()).toContainText(/^L6 H2sentence/);
-  await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
-  await page.getByRole("region", { name: "Patterns of all heads" }).getByRole("button", { name: "Sentence", exact: true }).click();
-  await expect(page).toHaveURL(/runcolumn=-sentence/);
-  await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
-  await page.getByLabel("Find heads").fill("token before");
-  await expect(rows).toHaveCount(1);
-  await expect(page).toHaveURL(/runseek=token/);
-  await reload(page);
-  await expect(rows).toHaveCount(1);
-  await rows.getByRole("button", { name: "L3 H5" }).click();
-  await expect(page).toHaveURL(/view=head.*layer=3&head=5/);
-});
+test(
+  "which head does what, over a run: label, sort, filter and search",
+  { tag: "@slow" },
+  async ({ watched: page, home }) => {
+    const share = (l: number, h: number, k: number): number => (((l * 12 + h) * (k + 7)) % 97) / 200;
+    const grid = (value: (l: number, h: number) => number): number[][] =>
+      Array.from({ length: 12 }, (_, l) => Array.from({ length: 12 }, (_, h) => value(l, h)));
+    const names = [
+      "previous",
+      "next",
+      "self",
+      "first",
+      "separator",
+      "punctuation",
+      "same_token",
+      "same_sentence",
+      "entropy",
+    ];
+    const profiles = {
+      ...Object.fromEntries(names.map((name, k) => [`profiles_${name}`, grid((l, h) => share(l, h, k))])),
+      profiles_label: grid((l, h) => (l === 3 && h === 5 ? 0 : l === 4 ? 2 : 3)),
+      profiles_previous: grid((l, h) => (l === 3 && h === 5 ? 0.9 : share(l, h, 0))),
+      profiles_same_sentence: grid((l, h) => (l === 6 && h === 2 ? 0.95 : share(l, h, 7))),
+      even_same_sentence_sum: 0,
+    };
+    await withRuns(page, home);
+    await page.route("**/report?format=json", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), ...profiles } });
+    });
+    await reload(page);
+    await page.getByText("Patterns of all heads over the texts of").click();
+    const rows = page.getByRole("region", { name: "Patterns of all heads" }).locator("tbody tr");
+    await expect(rows).toHaveCount(144);
+    await expect(rows.first()).toContainText(/^L3 H5previous90/);
+    await expect(page.locator(".ranked button").first()).toHaveText("Layer 3 head 5");
+    await expect(page.locator(".head-map td")).toHaveCount(144);
+    await expect(
+      page.locator(".ranked").locator("xpath=ancestor::details//*[contains(@class,'colour-bar')]").first(),
+    ).toContainText(/linear, 0\s% to 90\s%/); // as the cells
+    await page.getByRole("button", { name: "Entropy, nats" }).click();
+    await expect(page).toHaveURL(/runcolumn=-broad/);
+    const sorted = (await rows.locator("td:last-child").allTextContents()).map(Number);
+    expect(sorted).toEqual([...sorted].sort((a, b) => b - a));
+    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("broad");
+    await expect(rows).toHaveCount(12);
+    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("sentence");
+    await expect(rows).toHaveCount(1);
+    await expect(rows.first()).toContainText(/^L6 H2sentence/);
+    await page.getByRole("combobox", { name: "Pattern", exact: true }).selectOption("all");
+    await page
+      .getByRole("region", { name: "Patterns of all heads" })
+      .getByRole("button", { name: "Sentence", exact: true })
+      .click();
+    await expect(page).toHaveURL(/runcolumn=-sentence/);
+    await expect(page.locator(".ranked button").first()).toHaveText("Layer 6 head 2");
+    await page.getByLabel("Find heads").fill("token before");
+    await expect(rows).toHaveCount(1);
+    await expect(page).toHaveURL(/runseek=token/);
+    await reload(page);
+    await expect(rows).toHaveCount(1);
+    await rows.getByRole("button", { name: "L3 H5" }).click();
+    await expect(page).toHaveURL(/view=head.*layer=3&head=5/);
+  },
+);

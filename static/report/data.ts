@@ -77,6 +77,7 @@ export interface Report {
       parts: number;
       interventions?: unknown[];
       split_special_tokens?: boolean;
+      prompt_name?: string | null;
       similarity_space?: string;
     };
     input: { files: string[]; sha256: string; bytes: number; lines: number; complete: boolean };

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import served_models
+from conftest import served_models, until
+from corpus_runs import arrays, corpus, ndjson, report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
 import family_bert  # noqa: E402
@@ -140,6 +141,44 @@ def test_the_cosine_of_two_texts_is_a_target(served):
 def test_a_cosine_needs_a_vector_of_the_same_width(served, vector):
     answer = served.post("/analyze", {"text": TEXT, "model": "mean", "outputs": ["effects"], "target": {"cosine": vector}})
     assert answer.status == 422 and answer.json()["pointer"] == "/target/cosine" and "list of" in answer.json()["detail"]
+
+
+def test_a_corpus_run_puts_a_named_prompt_before_its_texts(headscope, folders, tmp_path):
+    """A run with a prompt has the figures of a run over texts that begin with it. Empty texts stay left out."""
+    lines = [TEXT, "the war was long.", "", "port"]
+    ndjson(tmp_path / "plain.jsonl", lines)
+    ndjson(tmp_path / "written.jsonl", [line and PROMPTS["query"] + line for line in lines])
+    (tmp_path / "model").symlink_to(folders["mean"])
+
+    def run(name, out, *options):
+        return corpus(headscope, tmp_path / f"{name}.jsonl", "-o", tmp_path / out, "--model", tmp_path / "model", *options, small=False)
+
+    for name, out, *options in [("plain", "none"), ("plain", "named", "--prompt-name", "query"), ("written", "written")]:
+        done = run(name, out, *options)
+        assert done.returncode == 0, done.stderr
+    sums = [arrays(tmp_path / out) for out in ("named", "written")]
+    assert {name: array.tobytes() for name, array in sums[0].items()} == {name: array.tobytes() for name, array in sums[1].items()}
+    none, named, written = (report(tmp_path / out) for out in ("none", "named", "written"))
+    options = [one["provenance"]["options"] for one in (none, named)]
+    assert [one["prompt_name"] for one in options] == [None, "query"]
+    assert [one["prompt"] for one in options] == [None, PROMPTS["query"]]
+    assert named["empty_texts"] == 1 and named["one_text"]["tokens"] == written["one_text"]["tokens"] != none["one_text"]["tokens"]
+    assert f"“{PROMPTS['query']}”" in (tmp_path / "named" / "report.html").read_text(encoding="utf-8")
+    assert "<dt>Prompt" not in (tmp_path / "none" / "report.html").read_text(encoding="utf-8")
+    done = run("plain", "named", "--prompt-name", "glued", "--resume")
+    assert done.returncode == 1 and "prompt" in done.stderr
+    done = run("plain", "other", "--prompt-name", "title")
+    assert done.returncode == 1 and '--prompt-name is "title"' in done.stderr and '"query"' in done.stderr
+
+
+def test_a_run_of_the_service_takes_a_prompt(start_server, folders, tmp_path):
+    server = start_server("--model", f"mean={folders['mean']}", "--state", str(tmp_path))
+    kind = {"Content-Type": "text/plain"}
+    run = server.request("POST", "/corpora?prompt_name=query", TEXT.encode(), kind).json()
+    until(lambda: server.get(f"/corpora/{run['id']}").json()["state"], lambda state: state == "done")
+    assert server.get(f"/corpora/{run['id']}/report").json()["provenance"]["options"]["prompt_name"] == "query"
+    refused = server.request("POST", "/corpora?prompt_name=title", TEXT.encode(), kind)
+    assert refused.status == 422 and refused.json()["pointer"] == "/prompt_name" and '"query"' in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("text, part", [

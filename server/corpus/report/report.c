@@ -237,6 +237,7 @@ static const struct {
 } optional[] = {
     {"special_tokens", "\"keep\""},   {"split_special_tokens", "false"},
     {"sentence_ends", "null"},        {"field", "null"},
+    {"prompt_name", "null"},          {"prompt", "null"},
     {"similarity_space", "\"head\""}, {"head_distances", "null"},
     {"masked_share", "0.0"},          {"mask_seed", "null"},
     {"interventions", "[]"},          {"label_field", "null"},

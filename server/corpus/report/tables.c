@@ -143,6 +143,15 @@ static void texts_count_write(const json_t *report, FILE *out)
     fputs("</dd>", out);
 }
 
+/* Writes the prompt that every text got, if any. */
+static void prompt_write(const json_t *report, FILE *out)
+{
+    if (json_is_string(member(report, "provenance.options.prompt_name")))
+        filled_write(out, report,
+                     "<dt>Prompt</dt><dd>{provenance.options.prompt_name}, before each text: "
+                     "“{provenance.options.prompt}”</dd>");
+}
+
 /* Writes the run's interventions and masked tokens. */
 static void experiments_write(const json_t *report, FILE *out)
 {
@@ -191,6 +200,7 @@ void hs__header_write(const json_t *report, FILE *out)
     model_write(report, out);
     texts_count_write(report, out);
     input_write(report, out);
+    prompt_write(report, out);
     experiments_write(report, out);
     made_write(report, out);
     fputs("</dl></header>\n", out);

@@ -2,6 +2,7 @@
  */
 #include "server/corpus/run/one_text_pass.h"
 
+#include "api/prompt.h"
 #include "engine/analysis/analysis.h"
 #include "server/corpus/report/figures.h"
 #include "server/corpus/report/one_text.h"
@@ -217,8 +218,9 @@ hs_status hs__one_text_make(const hs__corpus_job *job, hs_workspace *workspace, 
     *ret = NULL;
     layers_choose(job, &c);
     one_text t = {.job = job, .chosen = &c, .encoding = &encoding, .similarity = similarity_tap(job)};
-    hs_status st =
-        hs_tokenizer_encode(hs_model_tokenizer(job->model), &text, NULL, &options, &encoding, &why);
+    size_t n_prompt;
+    hs_status st = hs__prompt_encode(hs_model_tokenizer(job->model), job->settings.prompt, &text, NULL,
+                                     &options, &encoding, &n_prompt, &why);
     if (st == HS_NO_MEMORY)
         return hs_fail(err, st, "%s", why.text);
     if (st)

@@ -185,6 +185,9 @@ static const setting_row rows[HS__SETTINGS] = {
                                      .choices = "keep|mask"}},
     [HS__SETTING_SPLIT_SPECIAL_TOKENS] = {{"split_special_tokens", HS_FIELD_FLAG, NULL,
                                            "treat [MASK] in a text as ordinary text"}},
+    [HS__SETTING_PROMPT_NAME] = {{"prompt_name", HS_FIELD_TEXT, "NAME",
+                                  "prompt of a sentence encoder, put before each text (none)"},
+                                 .default_text = ""},
     [HS__SETTING_SENTENCE_ENDS] = {{"sentence_ends", HS_FIELD_STRINGS, "LIST",
                                     "tokens that end a sentence (.,!,?)"}},
     [HS__SETTING_SIMILARITY_SPACE] = {{"similarity_space", HS_FIELD_ENUM, "SPACE",
@@ -249,6 +252,7 @@ static void fields_take(hs__corpus_settings *ret)
     ret->attention_threshold = values.attention_threshold;
     ret->special_masked = values.special_masked;
     ret->split_special_tokens = values.split_special_tokens;
+    ret->prompt = values.prompt;
     ret->has_sentence_ends = values.has_sentence_ends;
     ret->sentence_ends = values.sentence_ends;
     ret->n_sentence_ends = values.n_sentence_ends;
@@ -341,6 +345,10 @@ void hs__corpus_settings_identify(const hs__corpus_settings *s, const hs_model *
         json_object_set_new(identity, "special_tokens", json_string("mask"));
     if (s->split_special_tokens)
         json_object_set_new(identity, "split_special_tokens", json_true());
+    if (s->prompt) { /* its text, too: the file that has it is in no other member */
+        json_object_set_new(identity, "prompt_name", json_string(s->prompt->name));
+        json_object_set_new(identity, "prompt", json_string(s->prompt->text));
+    }
     if (s->has_sentence_ends)
         json_object_set(identity, "sentence_ends", ends);
     json_decref(ends);

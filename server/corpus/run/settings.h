@@ -20,6 +20,7 @@ typedef enum hs__setting {
     HS__SETTING_ATTENTION_THRESHOLD,
     HS__SETTING_SPECIAL_TOKENS,
     HS__SETTING_SPLIT_SPECIAL_TOKENS,
+    HS__SETTING_PROMPT_NAME,
     HS__SETTING_SENTENCE_ENDS,
     HS__SETTING_SIMILARITY_SPACE,
     HS__SETTING_HEAD_DISTANCES,
@@ -44,6 +45,7 @@ typedef struct hs__corpus_settings {
     float attention_threshold;
     bool special_masked;          /* special_tokens: "mask" */
     bool split_special_tokens;    /* treat "[MASK]" in the text as ordinary text */
+    const hs_prompt *prompt;      /* of the model, before each text; NULL: none */
     bool has_sentence_ends;       /* else a sentence ends where HS_ROLE_SENTENCE_END says */
     const int32_t *sentence_ends; /* borrowed from fields */
     size_t n_sentence_ends;

@@ -4,6 +4,7 @@
  * A worker keeps only the tokens of a line, and its beginning if the text may become an example. */
 #include "server/corpus/run/worker.h"
 
+#include "api/prompt.h"
 #include "model/utf8.h"
 #include "server/corpus/input/record_text.h"
 
@@ -259,10 +260,11 @@ static hs__text_range range_of(const hs__corpus_settings *settings, const hs_enc
     return range;
 }
 
-static bool has_token(const hs_encoding *encoding)
+/* Returns true if there is a token of the text itself. Tokens of a prompt alone end where the text begins. */
+static bool has_token(const hs_encoding *encoding, bool prompted)
 {
     for (size_t i = 0; i < encoding->n_tokens; i++)
-        if (!encoding->special[i])
+        if (!encoding->special[i] && !(prompted && encoding->ends[i] == 0))
             return true;
     return false;
 }
@@ -273,13 +275,14 @@ static hs_status text_encode(hs__corpus_shared *shared, const hs_text *bytes, te
 {
     const hs__corpus_settings *settings = &shared->job->settings;
     const hs_encode_options options = {settings->max_tokens, settings->split_special_tokens};
-    const hs_status st =
-        hs_tokenizer_encode(hs_model_tokenizer(shared->job->model), bytes, NULL, &options, &t->encoding, err);
+    size_t n_prompt;
+    const hs_status st = hs__prompt_encode(hs_model_tokenizer(shared->job->model), settings->prompt, bytes,
+                                           NULL, &options, &t->encoding, &n_prompt, err);
     if (st)
         return st;
     roles_set(settings, &t->encoding);
     t->range = range_of(settings, &t->encoding);
-    if (!has_token(&t->encoding))
+    if (!has_token(&t->encoding, n_prompt > 0))
         return HS_NOT_FOUND;
     t->sampled = hs__example_sample_wants(shared->sample, t->line->number);
     t->searched = shared->index && hs__text_index_wants(shared->index, t->line->number);

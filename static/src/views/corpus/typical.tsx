@@ -74,8 +74,15 @@ function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
 
 // The text as the run took it.
 function inputOf({ model = "" }: Run, { provenance }: Report, { body }: Example): Partial<State> {
-  const { max_tokens, split_special_tokens } = provenance.options;
-  return { text: body, pair: "", prompt: "", model, max: max_tokens, literal: Boolean(split_special_tokens) };
+  const { max_tokens, split_special_tokens, prompt_name } = provenance.options;
+  return {
+    text: body,
+    pair: "",
+    prompt: `=${prompt_name ?? ""}`,
+    model,
+    max: max_tokens,
+    literal: Boolean(split_special_tokens),
+  };
 }
 
 function requestedOf({ state }: App, run: Run, report: Report, example: Example): Requested {
