@@ -1,5 +1,5 @@
 // A number for every head as a map of layers by heads, with the largest listed beside it.
-import { cssOf, inkOn } from "../maps/colour";
+import { tinted } from "../maps/colour";
 import { ColourBar } from "../maps/colour-bar";
 import { LISTED, rankHeads } from "./between";
 import type { Tint } from "./tint";
@@ -72,7 +72,7 @@ function Cell(props: { of: HeadNumbers; value: number | null; name: string; onOp
   const { place, bar, write } = props.of;
   const at = props.value === null ? null : place(props.value);
   const written = props.value === null ? "–" : write(props.value);
-  const style = at === null ? {} : { background: cssOf(bar.lut, at), color: inkOn(bar.lut, at) };
+  const style = at === null ? {} : tinted(bar.lut, at);
   return (
     <td title={`${props.name}: ${written}`} style={style} onClick={props.onOpen}>
       <span>{written}</span>

@@ -3,8 +3,9 @@ import { partAt, type Answer } from "../app/answer";
 import type { App } from "../app/app";
 import { fineAttentionRequest } from "../app/requests";
 import type { Axis } from "../maps/analysis";
-import { lutOf, MIDDLE } from "../maps/colour";
-import { format, maximumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../maps/scale";
+import { lutOf } from "../maps/colour";
+import { linearBar, placesUpTo } from "../maps/linear";
+import { format, maximumOf, sizeOf } from "../maps/scale";
 import { useApp } from "../ui/context";
 import { Disclosure, Segmented } from "../ui/controls";
 import { betweenTokens, chanceOf, type PairRelation } from "./between";
@@ -42,17 +43,11 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
     from: `Attention of ${j} to ${i}`,
     similar: `Similarity${space === "residual" ? " in the head’s space" : ""}, as a fraction of each head’s largest`,
   };
-  const share = (v: number): number => (top > 0 ? v / top : 0);
   return {
     name: { to: "attention_to", from: "attention_from", similar: "similarity_of_two" }[tie],
     values,
-    place: (v) => (signed ? (MIDDLE + share(v) * (255 - MIDDLE)) / 255 : share(v)),
-    bar: {
-      lut: lutOf(map, signed ? "signed" : "attention", app.theme),
-      label: labels[tie],
-      ticks: signed ? signedTicksOf(top, "linear") : ticksOf(top, "linear"),
-      words: wordsOf("linear", signed ? -top : 0, top),
-    },
+    place: placesUpTo(top, signed),
+    bar: linearBar(labels[tie], lutOf(map, signed ? "signed" : "attention", app.theme), top, signed),
     write: format,
     caption: `${labels[tie]}: layers down, heads across`,
     ...(signed ? {} : { chance: chanceOf(overview.encoding.ids.length, (tie === "to" ? second : first) ?? []) }),

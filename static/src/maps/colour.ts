@@ -179,6 +179,12 @@ export function cssOf(lut: Lut, at: number): string {
   return `rgb(${c & 255} ${(c >> 8) & 255} ${(c >> 16) & 255})`;
 }
 
+// The style of a cell, with text that reads on it.
+export const tinted = (lut: Lut, at: number): { background: string; color: string } => ({
+  background: cssOf(lut, at),
+  color: inkOn(lut, at),
+});
+
 // Black or white, whichever reads better on the colour (WCAG relative luminance).
 export function inkOn(lut: Lut, at: number): string {
   const c = lut[Math.round(Math.min(1, Math.max(0, at)) * 255)]!;

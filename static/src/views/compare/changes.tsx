@@ -9,7 +9,8 @@ import { fromHalves } from "../../heads/similarity";
 import type { Alignment } from "../../maps/align";
 import type { Axis } from "../../maps/analysis";
 import { lutOf } from "../../maps/colour";
-import { format, ticksOf, wordsOf } from "../../maps/scale";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure } from "../../ui/controls";
 
@@ -73,8 +74,8 @@ function numbersOf({ state, theme }: App, rows: Rows): HeadNumbers {
   return {
     name: `${what}_change`,
     values: rows,
-    place: (v) => (top > 0 ? v / top : 0),
-    bar: { lut: lutOf(map, what, theme), label, ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) },
+    place: placesUpTo(top),
+    bar: linearBar(label, lutOf(map, what, theme), top),
     write: format,
     caption:
       `${label} of each head: norm of the difference over the norm of the first, over the tokens that correspond` +

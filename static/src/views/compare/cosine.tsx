@@ -7,7 +7,8 @@ import { contributionsOf, cosineOf } from "../../heads/cosine";
 import { HeadMap } from "../../heads/head-map";
 import { axisOf } from "../../maps/axis";
 import type { Axis } from "../../maps/analysis";
-import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { lutOf, tinted } from "../../maps/colour";
+import { placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure, Facts } from "../../ui/controls";
@@ -105,11 +106,8 @@ function Side(props: { name: string; requested: Requested; of: Answer; values: r
   const { name, requested, of, values, top } = props;
   const axis: Axis = axisOf(of.encoding, WHOLE);
   const lut = lutOf(state.map, "difference", theme);
-  const lookOf = (t: number): TokenLook => {
-    const share = values[t] ?? 0;
-    const place = (MIDDLE + (top > 0 ? share / top : 0) * (255 - MIDDLE)) / 255;
-    return { title: format(share), style: { background: cssOf(lut, place), color: inkOn(lut, place) } };
-  };
+  const place = placesUpTo(top, true);
+  const lookOf = (t: number): TokenLook => ({ title: format(values[t]), style: tinted(lut, place(values[t] ?? 0)) });
   const strongest = values
     .map((value, t) => ({ value, t }))
     .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))

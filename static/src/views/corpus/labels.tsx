@@ -3,8 +3,9 @@ import type { ComponentChildren } from "preact";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
-import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
-import { format, percent, signedTicksOf, wordsOf } from "../../maps/scale";
+import { lutOf, tinted } from "../../maps/colour";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { format, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure, Facts, Select } from "../../ui/controls";
 import type { Report, Run } from "./api";
@@ -185,9 +186,13 @@ function Confusion({ labels, of }: { labels: readonly string[]; of: readonly num
                 {shown.map((predicted, column) => {
                   const count = counts[column] ?? 0;
                   const fraction = all ? count / all : 0;
-                  const style = { background: cssOf(lut, fraction), color: inkOn(lut, fraction) };
                   return (
-                    <td key={predicted} class="number" style={style} title={`${percent(fraction)} of ${label}`}>
+                    <td
+                      key={predicted}
+                      class="number"
+                      style={tinted(lut, fraction)}
+                      title={`${percent(fraction)} of ${label}`}
+                    >
                       {count}
                     </td>
                   );
@@ -278,13 +283,8 @@ function numbersOf({ state, theme }: App, report: Labelled, of: OneClass): HeadN
   return {
     name: "label_effect",
     values,
-    place: (value) => (MIDDLE + (top > 0 ? value / top : 0) * (255 - MIDDLE)) / 255,
-    bar: {
-      lut: lutOf(state.map, "difference", theme),
-      label: "Logit lost",
-      ticks: signedTicksOf(top, "linear"),
-      words: wordsOf("linear", -top, top),
-    },
+    place: placesUpTo(top, true),
+    bar: linearBar("Logit lost", lutOf(state.map, "difference", theme), top, true),
     write: format,
     caption: `Logit of “${escapeBidi(of.label)}” that is lost without a head: mean over ${of.effect_texts} texts of the label`,
   };

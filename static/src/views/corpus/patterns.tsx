@@ -4,7 +4,9 @@ import { FIGURES, isSought, ONLY, onlyName, PATTERN_NAMES, type Only } from "../
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
 import { isOfSentence, type Pattern } from "../../heads/patterns";
 import { lutOf } from "../../maps/colour";
-import { format, maximumOf, percent, ticksOf, wordsOf, type Tick } from "../../maps/scale";
+import type { Bar } from "../../maps/colour-bar";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { format, maximumOf, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure, Field, Input, Select } from "../../ui/controls";
 import { columnOf, signOf, Sortable, type Column } from "../../ui/sortable";
@@ -28,14 +30,11 @@ const COLUMNS = Object.keys(ARRAYS) as Pattern[];
 const nameOf = (column: Pattern): string => (column === "broad" ? "Entropy, nats" : capital(PATTERN_NAMES[column]));
 const write = (column: Pattern, value: number): string => (column === "broad" ? format(value) : percent(value));
 
-// The bar's ticks and words, in the unit of the cells.
-const scaleOf = (column: Pattern, top: number): { ticks: Tick[]; words: string } =>
-  column === "broad"
-    ? { ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) }
-    : {
-        ticks: [0, 0.5, 1].map((at) => ({ at, label: at ? percent(at * top) : "0\u00a0%" })),
-        words: `linear, 0\u00a0% to ${percent(top)}`,
-      };
+// The bar's ticks and words of fractions.
+const inPercent = (top: number): Pick<Bar, "ticks" | "words"> => ({
+  ticks: [0, 0.5, 1].map((at) => ({ at, label: at ? percent(at * top) : "0\u00a0%" })),
+  words: `linear, 0\u00a0% to ${percent(top)}`,
+});
 
 export interface Head {
   layer: number;
@@ -102,8 +101,8 @@ function numbersOf({ state, theme }: App, report: Report, chosen: readonly Head[
   return {
     name: ARRAYS[column],
     values,
-    place: (v) => (top > 0 ? v / top : 0),
-    bar: { lut: lutOf(state.map, "attention", theme), label, ...scaleOf(column, top) },
+    place: placesUpTo(top),
+    bar: { ...linearBar(label, lutOf(state.map, "attention", theme), top), ...(column !== "broad" && inPercent(top)) },
     write: (value) => write(column, value),
     caption: `${label}: mean over the texts of the run; layers down, heads across`,
   };

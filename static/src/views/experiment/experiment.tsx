@@ -12,7 +12,7 @@ import type { Axis } from "../../maps/analysis";
 import { axisOf, entryOf } from "../../maps/axis";
 import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
-import { ticksOf, wordsOf } from "../../maps/scale";
+import { linearBar } from "../../maps/linear";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
 import { jsonStatusOf, statusOf } from "../../ui/status";
@@ -288,7 +288,6 @@ function movedTokens(
 
 function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; tint: TokenTint }) {
   const app = useApp();
-  const { lut, top } = tint;
   return (
     <div class="toolbar">
       <Field label="Tokens coloured by change of state after" help="state">
@@ -296,7 +295,7 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
           <Options of={answer.layers.map((l) => [l, `layer ${l}`])} />
         </select>
       </Field>
-      <ColourBar lut={lut} label="Change of state" ticks={ticksOf(top, "linear")} words={wordsOf("linear", 0, top)} />
+      <ColourBar {...linearBar("Change of state", tint.lut, tint.top)} />
     </div>
   );
 }

@@ -4,9 +4,10 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { JsonAnswer } from "../../app/answer";
 import { escapeBidi } from "../../app/bidi";
 import type { Axis } from "../../maps/analysis";
-import { cssOf, inkOn, lutOf } from "../../maps/colour";
+import { lutOf, tinted } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
-import { format, percent, ticksOf, wordsOf } from "../../maps/scale";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { format, percent } from "../../maps/scale";
 import { BarTable } from "../../ui/bars";
 import { useApp } from "../../ui/context";
 import { LENS_TOP } from "./lens-table";
@@ -42,6 +43,7 @@ export function LensGrid(props: {
   const levels = predictions[0]?.layers?.length ?? 0;
   const top = Math.max(0, ...predictions.flatMap(({ layers = [] }) => layers.map(({ entropy }) => entropy ?? 0)));
   const lut = lutOf(map, "figure", app.theme);
+  const place = placesUpTo(top);
   const at = predictions.some(({ position }) => position === cell.position) && cell.level < levels ? cell : first;
   const announce = (next: Cell, aloud: boolean): void => {
     setCell(next);
@@ -74,7 +76,6 @@ export function LensGrid(props: {
             {axis.labels[position]} <small>{position}</small>
           </th>
           {layers.map(({ top: [best], entropy }, level) => {
-            const tint = top > 0 ? (entropy ?? 0) / top : 0;
             const other = after && readingAt(before, { position, level })?.top[0]?.id;
             const moved = side === "after" && other !== null && other !== best?.id;
             return (
@@ -83,7 +84,7 @@ export function LensGrid(props: {
                 class={moved ? "moved" : ""}
                 data-at={`${position}.${level}`}
                 tabIndex={position === at.position && level === at.level ? 0 : -1}
-                style={{ background: cssOf(lut, tint), color: inkOn(lut, tint) }}
+                style={tinted(lut, place(entropy ?? 0))}
               >
                 {escapeBidi(best?.token ?? "")}
               </td>
@@ -104,7 +105,7 @@ export function LensGrid(props: {
   };
   return (
     <div class="lens-grid">
-      <ColourBar lut={lut} label="Entropy" ticks={ticksOf(top, "linear")} words={wordsOf("linear", 0, top)} />
+      <ColourBar {...linearBar("Entropy", lut, top)} />
       <div class="lens-body">
         <div class="scroll">
           <table

@@ -1,7 +1,7 @@
 // The predictions at a token after each layer: the likeliest tokens, layer by layer.
 import type { PredictedToken, Prediction } from "../../../../build/openapi";
 import { escapeBidi } from "../../app/bidi";
-import { cssOf, inkOn, type Lut } from "../../maps/colour";
+import { tinted, type Lut } from "../../maps/colour";
 import { format, percent } from "../../maps/scale";
 
 const RANKS = ["1st", "2nd", "3rd", "4th", "5th"];
@@ -16,13 +16,12 @@ export function LensTable({ place, of, side, lut }: { place: string; of: Predict
   const known = rank !== null; // the token that is there
   const name = `Lens ${place.replace(/^A/, "a")}${side ? `, ${side.toLowerCase()}` : ""}`;
   const cell = ({ id, token: text, probability }: PredictedToken, n: number) => {
-    const tint = Math.sqrt(probability ?? 0);
     return (
       <td
         key={n}
         class={`${id === top[0]?.id ? "answered" : ""} ${rankClass(n)}`}
         title={`${escapeBidi(text)}: ${percent(probability)}`}
-        style={{ background: cssOf(lut, tint), color: inkOn(lut, tint) }}
+        style={tinted(lut, Math.sqrt(probability ?? 0))}
       >
         <span>{escapeBidi(text)}</span>
         <small>{percent(probability)}</small>

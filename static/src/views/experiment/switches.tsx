@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Selection } from "../../heads/selection";
 import type { Tint } from "../../heads/tint";
-import { cssOf, inkOn } from "../../maps/colour";
+import { tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { capital } from "../../ui/status";
 import { doesOf, signOf, type Edit } from "./interventions";
@@ -118,7 +118,7 @@ function Switch(
   const amount = tint && value !== null ? `, ${tint.bar.label.toLowerCase()} ${format(value)}` : "";
   const name = `layer ${layer}, head ${head}${edit ? `: ${doesOf(edit)}` : ""}${amount}`;
   const at = tint && value !== null ? tint.place(value) : null;
-  const style = tint && at !== null ? { background: cssOf(tint.bar.lut, at), color: inkOn(tint.bar.lut, at) } : {};
+  const style = tint && at !== null ? tinted(tint.bar.lut, at) : {};
   return (
     <button
       type="button"

@@ -1,7 +1,7 @@
 // The text in small, its tokens coloured by a number each; one of them can be chosen.
 import { useRef } from "preact/hooks";
 import type { Axis } from "../../maps/analysis";
-import { cssOf, inkOn, type Lut } from "../../maps/colour";
+import { tinted, type Lut } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
@@ -29,8 +29,7 @@ export function TokenStrip(props: {
     const fraction = tint && tint.top > 0 ? (tint.values[t] ?? 0) / tint.top : 0;
     return {
       class: chosen.includes(t) ? "held" : "",
-      style:
-        tint && fraction > FAINT ? { background: cssOf(tint.lut, fraction), color: inkOn(tint.lut, fraction) } : {},
+      style: tint && fraction > FAINT ? tinted(tint.lut, fraction) : {},
       chosen: chosen.includes(t),
     };
   };

@@ -1,9 +1,9 @@
 // The colours of an experiment's heads: how the change moved each of them, or the effect of switching each off alone.
 import type { Changes, Effect } from "../../../../build/openapi";
-import { lutOf, MIDDLE, type MapName, type Theme } from "../../maps/colour";
+import { lutOf, type MapName, type Theme } from "../../maps/colour";
+import { linearBar, placesUpTo } from "../../maps/linear";
 import type { Tint, Values } from "../../heads/tint";
 import type { Target } from "./target";
-import { signedTicksOf, ticksOf, wordsOf } from "../../maps/scale";
 
 interface About {
   name: string;
@@ -83,19 +83,16 @@ export function tintOf(tone: Tone, values: Values, map: MapName, theme: Theme): 
   const known = values.flat().filter((v) => v !== null);
   const signed = tone === "logprob_change" || tone === "target_change";
   const top = Math.max(0, ...known.map(Math.abs));
-  const place = (v: number): number => (top > 0 ? v / top : 0);
+  const quantity = signed
+    ? "difference"
+    : tone === "attentions"
+      ? "attention"
+      : isEffect(tone)
+        ? "figure"
+        : "similarity";
   return {
     values,
-    place: signed ? (v) => (MIDDLE + place(v) * (255 - MIDDLE)) / 255 : place,
-    bar: {
-      lut: lutOf(
-        map,
-        signed ? "difference" : tone === "attentions" ? "attention" : isEffect(tone) ? "figure" : "similarity",
-        theme,
-      ),
-      label: TONE_ABOUT[tone].name,
-      ticks: signed ? signedTicksOf(top, "linear") : ticksOf(top, "linear"),
-      words: wordsOf("linear", signed ? -top : 0, top),
-    },
+    place: placesUpTo(top, signed),
+    bar: linearBar(TONE_ABOUT[tone].name, lutOf(map, quantity, theme), top, signed),
   };
 }

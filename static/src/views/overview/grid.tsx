@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Known } from "../../heads/figures";
 import { FIGURES, patternName, placeIn, soundValueOf, writeFigure, type Figure } from "../../heads/figures";
 import type { Nearness } from "../../heads/order";
-import { cssOf, inkOn, lutOf } from "../../maps/colour";
+import { lutOf, tinted } from "../../maps/colour";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Adopt } from "../../ui/controls";
@@ -97,7 +97,7 @@ export function Grid(props: {
         >
           <Adopt element={t.canvas} />
           {noted.has(keyOf(t)) && <i class="noted" title="Has a note" />}
-          <span class="figure" style={at === null ? {} : { background: cssOf(lut, at), color: inkOn(lut, at) }}>
+          <span class="figure" style={at === null ? {} : tinted(lut, at)}>
             {name && <b>{name}</b>}
             {name && " "}
             {written && <span class={sound ? "" : "few"}>{written}</span>}

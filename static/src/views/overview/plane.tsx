@@ -9,7 +9,8 @@ import { FIGURES, PATTERN_NAMES, patternOf, type Known, type Label } from "../..
 import { HeadItem } from "../../heads/head-map";
 import type { Place } from "../../heads/order";
 import { PATTERNS } from "../../heads/patterns";
-import { cssOf, hueAt, inkOn, lutOf, type Theme } from "../../maps/colour";
+import { hueAt, lutOf, tinted, type Theme } from "../../maps/colour";
+import { placesUpTo } from "../../maps/linear";
 import { format, maximumOf, minimumOf } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Segmented } from "../../ui/controls";
@@ -79,24 +80,21 @@ function colourOf(pattern: Label | "", theme: Theme): string {
   return hue ? hueAt(hue, theme) : GREYS[theme][pattern ? "broad" : "mixed"];
 }
 
-function groundOf(
+function styleOf(
   { state, theme }: App,
   pattern: Label | "",
   l: number,
   layers: number,
-): { ground: string; ink: string } {
-  if (state.paint !== "layer")
-    return { ground: colourOf(pattern, theme), ink: theme === "light" ? "#000000" : "#ffffff" };
-  const lut = lutOf(state.map, "figure", theme);
-  const place = layers > 1 ? l / (layers - 1) : 0;
-  return { ground: cssOf(lut, place), ink: inkOn(lut, place) };
+): { background: string; color: string } {
+  if (state.paint === "layer") return tinted(lutOf(state.map, "figure", theme), placesUpTo(layers - 1)(l));
+  return { background: colourOf(pattern, theme), color: theme === "light" ? "#000000" : "#ffffff" };
 }
 
 function keysOf(app: App, patterns: readonly (Label | "")[], layers: number): Key[] {
   if (app.state.paint === "layer")
     return Array.from({ length: layers }, (_, l) => ({
       name: `layer ${l}`,
-      ground: groundOf(app, "", l, layers).ground,
+      ground: styleOf(app, "", l, layers).background,
       title: "",
     }));
   return [...PATTERNS, "induction" as const, "" as const].flatMap((pattern) => {
@@ -158,7 +156,7 @@ export function HeadPlane(props: {
   const keys = keysOf(app, patterns, layers);
   const painted = points.map((point, n) => ({
     ...point,
-    ...groundOf(app, patterns[n] ?? "", point.l, layers),
+    style: styleOf(app, patterns[n] ?? "", point.l, layers),
     dot: !labelled.has(n),
   }));
 
@@ -219,7 +217,7 @@ export function HeadPlane(props: {
             onKeyDown={onKeyDown}
             onPointerLeave={() => point(-1)}
           >
-            {painted.map(({ l, h, left: x, top, ground, ink, dot }, n) => {
+            {painted.map(({ l, h, left: x, top, style, dot }, n) => {
               const pattern = patterns[n] ?? "";
               const classes = [dot && "dot", isFaint({ l, h }) && "faint", isChosen({ l, h }) && "chosen"];
               return (
@@ -228,7 +226,7 @@ export function HeadPlane(props: {
                   type="button"
                   class={classes.filter(Boolean).join(" ")}
                   tabIndex={n ? -1 : 0}
-                  style={{ left: `${x}%`, top: `${top}%`, background: ground, color: ink }}
+                  style={{ left: `${x}%`, top: `${top}%`, ...style }}
                   aria-label={`${l}·${h}: layer ${l}, head ${h}${pattern && `, ${pattern}`}`}
                   onClick={() => app.open(l, h)}
                   onPointerEnter={() => point(n)}

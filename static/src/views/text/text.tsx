@@ -13,9 +13,10 @@ import { HeadPicker } from "../../heads/picker";
 import { nameOf, type Selection } from "../../heads/selection";
 import { segmentsOf, type Axis, type Head, type Segment } from "../../maps/analysis";
 import { entryOf, headOf } from "../../maps/axis";
-import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { lutOf, tinted } from "../../maps/colour";
 import { ColourBar, type Bar } from "../../maps/colour-bar";
-import { format, maximumOf, minimumOf, signedTicksOf, sizeOf, ticksOf, wordsOf } from "../../maps/scale";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { format, maximumOf, minimumOf, sizeOf, wordsOf } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";
 import { useApp, useExport } from "../../ui/context";
@@ -131,7 +132,6 @@ const chosenIn = (axis: Axis, { sel }: State): number[] =>
   [...new Set(sel.map((t) => entryOf(axis, t)))].filter((t) => t >= 0);
 
 interface Colours {
-  lut: Bar["lut"];
   bar: Bar;
   fractions: Float64Array; // of the largest value that is not of a chosen token
   low: number;
@@ -151,15 +151,13 @@ function coloursOf(app: App, head: Head, chosen: readonly number[], task: Task):
   // Similarities below the threshold stay pale, however small their own maximum.
   const top = relation === "similar" ? Math.max(sizeOf(others), tau) : maximumOf(others);
   const lut = lutOf(map, low < 0 ? "signed" : quantity, theme);
-  const ticks = low < 0 ? signedTicksOf(top, "linear") : ticksOf(top, "linear");
-  const bar = { lut, label: title + measureNote(quantity, state), ticks, words: wordsOf("linear", low, top) };
-  return { lut, bar, low, fractions: others.map((v) => (top > 0 ? v / top : 0)) };
+  const bar = linearBar(title + measureNote(quantity, state), lut, top, low < 0);
+  return { bar: { ...bar, words: wordsOf("linear", low, top) }, low, fractions: others.map(placesUpTo(top)) };
 }
 
 function lossColours(losses: Float64Array, lut: Bar["lut"]): Colours {
   const top = maximumOf(losses);
-  const bar = { lut, label: "Loss, nats", ticks: ticksOf(top, "linear"), words: wordsOf("linear", 0, top) };
-  return { lut, bar, low: 0, fractions: losses.map((v) => (top > 0 ? v / top : 0)) };
+  return { bar: linearBar("Loss, nats", lut, top), low: 0, fractions: losses.map(placesUpTo(top)) };
 }
 
 const FAINT = 0.02; // fractions below it are not coloured
@@ -171,16 +169,16 @@ function lookOf(
   notes: readonly Note[] | null,
   t: number,
 ): TokenLook {
-  const { lut, low, fractions } = colours;
+  const { bar, low, fractions } = colours;
   const isChosen = chosen.includes(t);
   const fraction = fractions[t] ?? 0;
-  const place = low < 0 ? (MIDDLE + (255 - MIDDLE) * fraction) / 255 : fraction;
+  const place = placesUpTo(1, low < 0)(fraction);
   const starts = t > 0 && axis.sentences[t] !== axis.sentences[t - 1];
   const note = notes?.[t];
   return {
     ...(note?.title ? { note: note.text, title: note.title } : {}),
     class: [starts && "starts", isChosen && "chosen", note?.answer && "answer"].filter(Boolean).join(" "),
-    style: Math.abs(fraction) > FAINT ? { background: cssOf(lut, place), color: inkOn(lut, place) } : {},
+    style: Math.abs(fraction) > FAINT ? tinted(bar.lut, place) : {},
     chosen: isChosen,
   };
 }

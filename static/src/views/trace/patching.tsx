@@ -12,9 +12,10 @@ import {
   type Patch,
 } from "../../app/requests";
 import type { Axis } from "../../maps/analysis";
-import { cssOf, inkOn, lutOf, MIDDLE } from "../../maps/colour";
+import { lutOf, tinted } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
-import { percent, signedTicksOf, wordsOf } from "../../maps/scale";
+import { linearBar, placesUpTo } from "../../maps/linear";
+import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure } from "../../ui/controls";
 import { jsonStatusOf } from "../../ui/status";
@@ -107,18 +108,18 @@ function PatchTable({ map, axis }: { map: readonly (readonly (number | null)[])[
   const { state, theme } = useApp();
   const top = Math.max(0, ...map.flat().map((v) => Math.abs(v ?? 0)));
   const lut = lutOf(state.map, "difference", theme);
+  const place = placesUpTo(top, true);
   const cell = (value: number | null | undefined, level: number) => {
     if (value === null || value === undefined) return <td key={level}>–</td>;
-    const place = (MIDDLE + (top > 0 ? value / top : 0) * (255 - MIDDLE)) / 255;
     return (
-      <td key={level} style={{ background: cssOf(lut, place), color: inkOn(lut, place) }}>
+      <td key={level} style={tinted(lut, place(value))}>
         {String(Math.round(100 * value)).replace("-", "−")}
       </td>
     );
   };
   return (
     <>
-      <ColourBar lut={lut} label="Restored" ticks={signedTicksOf(top, "linear")} words={wordsOf("linear", -top, top)} />
+      <ColourBar {...linearBar("Restored", lut, top, true)} />
       <div class="scroll patch-map" tabIndex={0} role="region" aria-label="Restored by one token’s state">
         <table>
           <caption>
