@@ -1,5 +1,5 @@
 // The state and the browser's history. Every change of state goes through set().
-import { Problem } from "./api";
+import { asProblem } from "./api";
 import { linkIn, readLink } from "./links";
 import { formatState, parseState, type State } from "./state";
 
@@ -44,8 +44,9 @@ export class Address {
         this.following = null;
       },
       (error: unknown) => {
-        this.problem = error instanceof Error ? error.message : String(error);
-        if (!(error instanceof Problem && error.status === 401)) this.following = null;
+        const { message, status } = asProblem(error);
+        this.problem = message;
+        if (status !== 401) this.following = null;
       },
     );
   }

@@ -30,6 +30,9 @@ export function problemFrom(status: number, title: string, text: string, retryAf
   return new Problem(status, body.title ?? title, body.detail ?? "", body.pointer ?? "", Number(retryAfter ?? 0));
 }
 
+export const asProblem = (error: unknown): Problem =>
+  error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
+
 async function problemOf(response: Response): Promise<Problem> {
   const text = await response.text().catch(() => "");
   return problemFrom(response.status, response.statusText, text, response.headers.get("Retry-After"));
@@ -48,6 +51,25 @@ export async function send(path: string, init: RequestInit & { headers?: Record<
   return response;
 }
 
+export async function getJson<T>(path: string, signal: AbortSignal | null = null): Promise<T> {
+  const response = await send(path, { headers: { Accept: "application/json" }, signal });
+  return (await response.json()) as T;
+}
+
+// Posts a value as JSON; the answer may be of another format.
+export const postJson = (
+  path: string,
+  value: object,
+  Accept = "application/json",
+  signal: AbortSignal | null = null,
+): Promise<Response> =>
+  send(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Accept },
+    body: JSON.stringify(value),
+    signal,
+  });
+
 export interface Progress {
   received: number;
   total: number;
@@ -58,12 +80,7 @@ export async function analyze(
   signal: AbortSignal,
   onprogress: (progress: Progress) => void,
 ): Promise<Answer> {
-  const response = await send("analyze", {
-    method: "POST",
-    headers: { "Content-Type": "application/json", Accept: "application/x-safetensors" },
-    body: JSON.stringify(request),
-    signal,
-  });
+  const response = await postJson("analyze", request, "application/x-safetensors", signal);
   const timing = timingOf(response.headers.get("Server-Timing") ?? "");
   performance.mark("answer-begins");
   const bytes = await collect(response, onprogress);
@@ -74,12 +91,7 @@ export async function analyze(
 
 // As analyze(), for lists of tokens, which come as JSON.
 export async function readJson(request: AnalyzeRequest, signal: AbortSignal): Promise<JsonAnswer> {
-  const response = await send("analyze", {
-    method: "POST",
-    headers: { "Content-Type": "application/json", Accept: "application/json" },
-    body: JSON.stringify(request),
-    signal,
-  });
+  const response = await postJson("analyze", request, "application/json", signal);
   const text = await response.text();
   await listed;
   const answer = JSON.parse(text) as JsonAnswer;
@@ -119,12 +131,7 @@ export async function download(
   request: AnalyzeRequest,
   format: "npz" | "safetensors" | "json" | "svg" | "pdf",
 ): Promise<Blob> {
-  const response = await send(`analyze?format=${format}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(request),
-  });
-  return response.blob();
+  return (await postJson(`analyze?format=${format}`, request, "*/*")).blob();
 }
 
 // The list of models once was here, or failed to come: reading an answer needs what it says of the model.
@@ -137,8 +144,7 @@ export function models(): Promise<Model[]> {
 }
 
 async function listModels(): Promise<Model[]> {
-  const response = await send("models", { headers: { Accept: "application/json" } });
-  const { models } = (await response.json()) as Models;
+  const { models } = await getJson<Models>("models");
   learnModels(models);
   return models;
 }

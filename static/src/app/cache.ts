@@ -1,6 +1,6 @@
 // Answers by request: requested while drawing, fetched once, dropped least recently used first. A request still under
 // way that nothing on screen wants any more is cancelled.
-import { Problem, type Progress } from "./api";
+import { asProblem, type Problem, type Progress } from "./api";
 import type { Answer } from "./answer";
 import type { AnalyzeRequest } from "./requests";
 
@@ -11,6 +11,8 @@ export interface Entry<A = Answer> {
   problem: Problem | null;
   progress: Progress;
   started: number; // performance.now()
+  cancel(this: void): void;
+  retry(this: void): void;
 }
 
 interface Held<A> extends Entry<A> {
@@ -59,6 +61,7 @@ export class Cache<A extends { bytes: number }> {
   }
 
   private start(request: AnalyzeRequest): Held<A> {
+    const controller = new AbortController();
     const entry: Held<A> = {
       request,
       status: "loading",
@@ -66,7 +69,12 @@ export class Cache<A extends { bytes: number }> {
       problem: null,
       progress: { received: 0, total: 0 },
       started: performance.now(),
-      controller: new AbortController(),
+      cancel: () => controller.abort(),
+      retry: () => {
+        this.entries.delete(this.keyOf(request));
+        this.changed();
+      },
+      controller,
       inUse: true,
     };
     void this.fetch(entry);
@@ -86,18 +94,8 @@ export class Cache<A extends { bytes: number }> {
       entry.status = "ready";
     } catch (error) {
       entry.status = signal.aborted ? "cancelled" : "failed";
-      if (!signal.aborted)
-        entry.problem = error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
+      if (!signal.aborted) entry.problem = asProblem(error);
     }
-    this.changed();
-  }
-
-  cancel(entry: Entry<A>): void {
-    (entry as Held<A>).controller.abort();
-  }
-
-  retry(entry: Entry<A>): void {
-    this.entries.delete(this.keyOf(entry.request));
     this.changed();
   }
 

@@ -1,7 +1,7 @@
 // A dialog of the served models: fetch one by its name on the hub, load one again, remove one.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Model } from "../../../build/openapi";
-import { models, Problem } from "../app/api";
+import { asProblem, models } from "../app/api";
 import { escapeBidi } from "../app/bidi";
 import { cancelPull, fetchModel, isUnderWay, lastPull, removeModel, type Pull } from "../app/models-api";
 import { useApp } from "./context";
@@ -56,7 +56,7 @@ function Models() {
     try {
       await act();
     } catch (error) {
-      setProblem(error instanceof Problem ? error.message : String(error));
+      setProblem(asProblem(error).message);
     }
   };
   useEffect(() => {

@@ -1,23 +1,21 @@
 // Stands in a view's place while its answer is on the way, or when it failed or was cancelled.
 import type { ComponentChildren, VNode } from "preact";
-import type { JsonAnswer } from "../app/answer";
 import type { Problem } from "../app/api";
 import type { App } from "../app/app";
-import type { Cache, Entry } from "../app/cache";
+import type { Entry } from "../app/cache";
 import { canRetry, fieldOf, inWords } from "../app/problems";
 
 const PATIENCE_MS = 150; // quicker answers show no progress
 
-export const statusOf = (app: App, entry: Entry): VNode | null => statusIn(app, app.cache, entry);
-export const jsonStatusOf = (app: App, entry: Entry<JsonAnswer>): VNode | null => statusIn(app, app.jsonCache, entry);
-
-function statusIn<A extends { bytes: number }>(app: App, source: Cache<A>, entry: Entry<A>): VNode | null {
+// Null once the answer is here. `shown`: the answer before it is still on screen, so that nobody sees a wait.
+export function statusOf(app: App, entry: Entry<unknown> | null | undefined, shown = false): VNode | null {
+  if (!entry) return null;
   const again = (
-    <button type="button" class="primary" onClick={() => source.retry(entry)}>
+    <button type="button" class="primary" onClick={entry.retry}>
       Try again
     </button>
   );
-  if (entry.status === "loading") return progressOf(app, entry, () => source.cancel(entry));
+  if (entry.status === "loading") return shown ? null : progressOf(app, entry);
   if (entry.status === "cancelled") return <Notice title="">Cancelled. {again}</Notice>;
   return entry.problem && problemNotice(entry.problem, again);
 }
@@ -61,7 +59,7 @@ export const Progressing = ({ words, done, of }: { words: string; done: number; 
   </div>
 );
 
-function progressOf(app: App, { progress, started }: Entry<unknown>, cancel: () => void): VNode {
+function progressOf(app: App, { progress, started, cancel }: Entry<unknown>): VNode {
   const { received, total } = progress;
   const waited = performance.now() - started;
   if (waited < PATIENCE_MS) setTimeout(app.draw, PATIENCE_MS - waited + 10);

@@ -8,7 +8,7 @@ import { taskRequest, type Requested } from "../app/requests";
 import { format, percent } from "../maps/scale";
 import { BarTable } from "./bars";
 import { useApp } from "./context";
-import { jsonStatusOf } from "./status";
+import { statusOf } from "./status";
 
 const LISTED = 5; // of the likeliest classes
 
@@ -36,7 +36,7 @@ export function TaskCard({ of }: { of: Answer | null }) {
   return (
     <section class="group task" aria-label="Result of the model">
       <h2>{headingOf(app)}</h2>
-      {entry.answer ? <TaskResult before={entry.answer} after={null} /> : jsonStatusOf(app, entry)}
+      {entry.answer ? <TaskResult before={entry.answer} after={null} /> : statusOf(app, entry)}
       <TaskActions />
     </section>
   );

@@ -13,7 +13,7 @@ import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure, Facts } from "../../ui/controls";
 import { PromptSelect } from "../../ui/prompt-select";
-import { jsonStatusOf, statusOf } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { TextFlow, type TokenLook } from "../../ui/text-flow";
 import { rowsOf } from "../experiment/effects";
 import { tintOf, valuesOf } from "../experiment/tones";
@@ -42,7 +42,7 @@ function Result({ other }: { other: Requested }) {
   const sides = [app.state, other] as const;
   const entries = sides.map((requested) => app.jsonCache.want(vectorRequest(requested)));
   const waiting = entries.find((entry) => !entry.answer);
-  if (waiting) return jsonStatusOf(app, waiting);
+  if (waiting) return statusOf(app, waiting);
   const [first = [], second = []] = entries.map((entry) => (entry.answer?.embedding?.vector ?? []).map(Number));
   return (
     <>
@@ -159,7 +159,7 @@ function HeadEffects({ vector }: { vector: readonly number[] }) {
   };
   return (
     <>
-      {next && jsonStatusOf(app, next)}
+      {next && statusOf(app, next)}
       <HeadMap of={numbers} onOpen={(layer, head) => app.set({ layer, head }, true)} />
     </>
   );

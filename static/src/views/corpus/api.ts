@@ -1,7 +1,7 @@
 // Corpus runs as the server keeps them: POST /corpora and what belongs to it.
 import type { CorpusExamples, CorpusRun, CorpusRuns } from "../../../../build/openapi";
 import type { Report } from "../../../report/data";
-import { problemFrom, Problem, send } from "../../app/api";
+import { getJson, problemFrom, Problem, send } from "../../app/api";
 import { authorization } from "../../app/token";
 
 export type Run = CorpusRun;
@@ -42,17 +42,14 @@ export const comparisonAddress = (ids: readonly string[], format: "html" | "json
 export async function listRuns(): Promise<Run[]> {
   const runs: Run[] = [];
   for (let at: string | null = "corpora?limit=200"; at;) {
-    const response = await send(at, { headers: { Accept: "application/json" } });
-    const page = (await response.json()) as CorpusRuns;
+    const page: CorpusRuns = await getJson(at);
     runs.push(...page.corpora);
     at = page.next && page.next.slice(1); // relative: the server may be behind a path
   }
   return runs;
 }
 
-export async function loadRun(id: string): Promise<Run> {
-  return (await (await send(path(id), { headers: { Accept: "application/json" } })).json()) as Run;
-}
+export const loadRun = (id: string): Promise<Run> => getJson(path(id));
 
 export async function cancelRun(id: string): Promise<void> {
   await send(path(id, "/cancel"), { method: "POST" });
@@ -63,21 +60,19 @@ export async function deleteRun(id: string): Promise<void> {
 }
 
 export async function loadReport(id: string): Promise<Report> {
-  const response = await send(reportAddress(id, "json"), { headers: { Accept: "application/json" } });
-  const report = (await response.json()) as Report;
+  const report: Report = await getJson(reportAddress(id, "json"));
   report.thresholds = report.thresholds.map((tau) => Number(tau.toPrecision(6))); // single precision: 0.30000001
   return report;
 }
 
 // The texts of the run in which a figure of a head is highest.
-export async function loadExamples(
+export function loadExamples(
   id: string,
   of: { layer: number; head: number; by: string; limit: number },
   signal: AbortSignal,
 ): Promise<CorpusExamples> {
   const query = new URLSearchParams(Object.entries(of).map(([name, value]) => [name, String(value)]));
-  const response = await send(path(id, `/examples?${query}`), { headers: { Accept: "application/json" }, signal });
-  return (await response.json()) as CorpusExamples;
+  return getJson(path(id, `/examples?${query}`), signal);
 }
 
 // Options left empty take the server's default. Not by fetch(), which does not report how much is sent.

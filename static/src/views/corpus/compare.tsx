@@ -26,7 +26,7 @@ import {
   type Row,
   type RunFigure,
 } from "./figures";
-import { FileLink, messageOf } from "./list";
+import { FileLink, useAttempt } from "./list";
 import { nameOfRun } from "./names";
 import { RunLabels } from "./labels";
 import { patternNumbers, RunPatterns } from "./patterns";
@@ -221,12 +221,8 @@ const swatch = (n: number, count: number): { borderTopColor: string } | undefine
 
 // The server's own comparison of these runs, as files.
 function ComparisonLinks({ sides }: { sides: readonly Side[] }) {
-  const [failure, setFailure] = useState("");
+  const [attempt, failure] = useAttempt();
   const ids = sides.map(({ run }) => run.id);
-  const attempt = (act: () => Promise<void>): void => {
-    setFailure("");
-    act().catch((error: unknown) => setFailure(messageOf(error)));
-  };
   return (
     <div class="comparison-links">
       {COMPARISON_FORMATS.map(([format, text]) => (
@@ -238,11 +234,7 @@ function ComparisonLinks({ sides }: { sides: readonly Side[] }) {
           attempt={attempt}
         />
       ))}
-      {failure && (
-        <p class="error" role="alert">
-          {failure}
-        </p>
-      )}
+      {failure}
     </div>
   );
 }

@@ -157,7 +157,7 @@ function Comparison({ runs, done }: { runs: Runs; done: readonly Run[] }) {
       )}
       {failed?.problem && (
         <p class="error" role="alert">
-          {nameOfRun(failed.run)}: {failed.problem.detail || failed.problem.title}
+          {nameOfRun(failed.run)}: {failed.problem.message}
         </p>
       )}
       {!ready && !failed && (

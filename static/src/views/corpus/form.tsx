@@ -99,7 +99,7 @@ export function RunForm({ onStart }: { onStart: () => void }) {
       onStart();
     } catch (error) {
       if (error instanceof Problem)
-        fail(placeOf(error), [capital(error.detail || error.title), waitNote(error)].filter(Boolean).join(" "));
+        fail(placeOf(error), [capital(error.message), waitNote(error)].filter(Boolean).join(" "));
       else if (!controller.signal.aborted) throw error;
     } finally {
       setSending(null);

@@ -1,5 +1,6 @@
 // Shows the labels that a model predicts for a run's labelled texts: how often it is right, and the heads behind each label.
 import type { ComponentChildren } from "preact";
+import type { CorpusLabels, LabelClass, LabelGroup, LabelHead } from "../../../../build/openapi";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import { HeadMap, type HeadNumbers } from "../../heads/head-map";
@@ -14,41 +15,7 @@ import { openInRun } from "./patterns";
 const ROWS_MOST = 30; // labels shown; the report's files have all
 const HEADS_SHOWN = 5;
 
-interface HeadEffect {
-  layer: number;
-  head: number;
-  change: number;
-  spread: number;
-}
-interface OneClass {
-  label: string;
-  texts: number;
-  predicted: number;
-  precision: number | null;
-  recall: number | null;
-  f1: number | null;
-  loss: number | null;
-  effect_texts: number;
-  heads: HeadEffect[];
-}
-interface Group {
-  label: string | null; // null: of all labels
-  right: boolean | null; // null: right and wrong
-  texts: number;
-  layers: Record<(typeof GROUP_FIGURES)[number][0], number | null>[];
-}
-interface Labels {
-  texts: number;
-  right: number;
-  accuracy: number | null;
-  macro_f1: number | null;
-  loss: number | null;
-  calibration_error: number | null;
-  classes: OneClass[];
-  calibration: { from: number; to: number; texts: number; confidence: number | null; accuracy: number | null }[];
-  groups: Group[];
-}
-type Labelled = Report & { labels: Labels; label_confusion: number[][]; label_effect_sum: number[][][] };
+type Labelled = Report & { labels: CorpusLabels; label_confusion: number[][]; label_effect_sum: number[][][] };
 
 const GROUP_FIGURES = [
   ["repeated_share", "Same token", percent],
@@ -91,7 +58,7 @@ export function RunLabels({ run, report }: { run: Run; report: Report }) {
   );
 }
 
-function Summary({ of }: { of: Labels }) {
+function Summary({ of }: { of: CorpusLabels }) {
   const facts = [
     { name: "Accuracy", value: percent(of.accuracy) },
     { name: "Right", value: `${of.right} of ${of.texts} texts` },
@@ -138,7 +105,7 @@ function Table(props: { caption: string; head: readonly string[]; rows: readonly
   );
 }
 
-const Classes = ({ of }: { of: readonly OneClass[] }) => (
+const Classes = ({ of }: { of: readonly LabelClass[] }) => (
   <Table
     caption="Labels: how many texts have each, and how well it is predicted"
     head={["Label", "Texts", "Predicted", "Precision", "Recall", "F1", "Loss"]}
@@ -206,7 +173,7 @@ function Confusion({ labels, of }: { labels: readonly string[]; of: readonly num
   );
 }
 
-const Calibration = ({ of }: { of: Labels }) => (
+const Calibration = ({ of }: { of: CorpusLabels }) => (
   <Table
     caption="Calibration: texts by the probability of the predicted label. A calibrated model is right as often as its mean probability says."
     head={["Probability", "Texts", "Mean probability", "Accuracy"]}
@@ -257,9 +224,9 @@ function Heads({ report, open }: { report: Labelled; open: Open }) {
   );
 }
 
-const signed = (value: number): string => (value > 0 ? "+" : "") + format(value);
+const signed = (value: number | null): string => ((value ?? 0) > 0 ? "+" : "") + format(value);
 
-const Strongest = ({ heads, open }: { heads: readonly HeadEffect[]; open: Open }) => (
+const Strongest = ({ heads, open }: { heads: readonly LabelHead[]; open: Open }) => (
   <>
     {heads.slice(0, HEADS_SHOWN).map(({ layer, head, change, spread }) => (
       <span key={`${layer} ${head}`} class="effect">
@@ -273,7 +240,7 @@ const Strongest = ({ heads, open }: { heads: readonly HeadEffect[]; open: Open }
 );
 
 // Above 0: the head raises the logit of the label.
-function numbersOf({ state, theme }: App, report: Labelled, of: OneClass): HeadNumbers {
+function numbersOf({ state, theme }: App, report: Labelled, of: LabelClass): HeadNumbers {
   const sums = report.label_effect_sum[report.labels.classes.indexOf(of)] ?? [];
   const values = Array.from({ length: Math.max(...report.layers) + 1 }, (_, layer) => {
     const row = sums[report.layers.indexOf(layer)];
@@ -292,7 +259,7 @@ function numbersOf({ state, theme }: App, report: Labelled, of: OneClass): HeadN
 
 const outcomeOf = (right: boolean | null): string => (right === null ? "all" : right ? "right" : "wrong");
 
-const Groups = ({ of, layer }: { of: readonly Group[]; layer: number }) => (
+const Groups = ({ of, layer }: { of: readonly LabelGroup[]; layer: number }) => (
   <Table
     caption={`Heads of layer ${layer} by label and outcome: the paper’s figures of high pairs`}
     head={["Label", "Outcome", "Texts", ...GROUP_FIGURES.map(([, name]) => name)]}

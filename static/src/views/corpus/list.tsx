@@ -1,6 +1,7 @@
 // The runs of the server, a card each: progress, report and actions.
 import { useState } from "preact/hooks";
-import { Problem } from "../../app/api";
+import type { VNode } from "preact";
+import { asProblem } from "../../app/api";
 import { embedded } from "../../app/embed";
 import { token } from "../../app/token";
 import { save } from "../../saving/files";
@@ -50,8 +51,24 @@ function badLines({ bad_lines: bad = [], bad_lines_total: total = bad.length }: 
   return `Left out ${count(total, "line")}${some && `: ${some}`}${some && total > BAD_SHOWN ? ", …" : ""}`;
 }
 
-export const messageOf = (error: unknown): string =>
-  error instanceof Problem ? error.detail || error.title : String(error);
+type Attempt = (act: () => Promise<void>) => void;
+
+// Runs actions. Returns also what failed last, in words.
+export function useAttempt(): [Attempt, VNode | false] {
+  const [failure, setFailure] = useState("");
+  const attempt: Attempt = (act) => {
+    setFailure("");
+    act().catch((error: unknown) => setFailure(asProblem(error).message));
+  };
+  return [
+    attempt,
+    failure !== "" && (
+      <p class="error" role="alert">
+        {failure}
+      </p>
+    ),
+  ];
+}
 
 export function RunList(props: {
   runs: readonly Run[];
@@ -68,14 +85,10 @@ export function RunList(props: {
 }
 
 function Card({ run, title, onChange }: { run: Run; title: string; onChange: (id: string) => void }) {
-  const [failure, setFailure] = useState(""); // of an action
+  const [attempt, failure] = useAttempt();
   const [busy, setBusy] = useState(false);
   const name = nameOfRun(run);
   const active = isActive(run);
-  const attempt = (act: () => Promise<void>): void => {
-    setFailure("");
-    act().catch((error: unknown) => setFailure(messageOf(error)));
-  };
   const endRun = async (): Promise<void> => {
     if (!active && !confirm(`Delete the run ${name} and its report?`)) return;
     setBusy(true);
@@ -99,11 +112,7 @@ function Card({ run, title, onChange }: { run: Run; title: string; onChange: (id
       {active && <Progress run={run} label={`Progress of ${name}`} />}
       {run.error && <p class="error">{run.error}</p>}
       {Boolean(run.bad_lines_total ?? run.bad_lines?.length) && <p class="bad">{badLines(run)}</p>}
-      {failure && (
-        <p class="error" role="alert">
-          {failure}
-        </p>
-      )}
+      {failure}
       <div class="actions">
         <span class="links">{hasReport(run) && <ReportLinks run={run} attempt={attempt} />}</span>
         {!embedded && (
@@ -128,8 +137,6 @@ const Progress = ({ run, label }: { run: Run; label: string }) =>
   ) : (
     <progress key="unknown" aria-label={label} />
   );
-
-export type Attempt = (act: () => Promise<void>) => void;
 
 const FORMATS = [
   ["html", "Open the report"],

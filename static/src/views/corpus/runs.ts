@@ -1,6 +1,6 @@
 // The server's corpus runs, kept up to date while they are on screen, and the reports that were opened.
 import { isActive, listRuns, loadReport, loadRun, watchRun, type Report, type Run } from "./api";
-import { Problem } from "../../app/api";
+import { asProblem, type Problem } from "../../app/api";
 import { dateOfRun, nameOfRun } from "./names";
 
 const AGAIN_MS = 3000; // the list is fetched this often while a run is active
@@ -11,9 +11,6 @@ interface Loaded {
   report: Report | null;
   problem: Problem | null; // both null: on its way
 }
-
-const asProblem = (error: unknown): Problem =>
-  error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
 
 export class Runs {
   list: Run[] | null = null; // newest first; null until the server has answered

@@ -2,7 +2,7 @@
 // analysis.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { CorpusExamples } from "../../../../build/openapi";
-import { Problem } from "../../app/api";
+import { asProblem, type Problem } from "../../app/api";
 import type { App } from "../../app/app";
 import { escapeBidi } from "../../app/bidi";
 import type { Entry } from "../../app/cache";
@@ -62,9 +62,7 @@ function useExamples(run: Run, layer: number, head: number, by: By): Loaded {
     loadExamples(run.id, { layer, head, by, limit: TYPICAL_SHOWN }, controller.signal).then(
       ({ examples }) => setLoaded({ key, examples, problem: null }),
       (error: unknown) => {
-        if (controller.signal.aborted) return;
-        const problem = error instanceof Problem ? error : new Problem(0, "Unreadable answer", String(error));
-        setLoaded({ key, examples: null, problem });
+        if (!controller.signal.aborted) setLoaded({ key, examples: null, problem: asProblem(error) });
       },
     );
     return () => controller.abort();
@@ -184,7 +182,7 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
         <p class="notice" role="status">
           {problem.status === 404
             ? "This run keeps no texts. Start a run with “Typical texts a head” above 0."
-            : problem.detail || problem.title}
+            : problem.message}
         </p>
       )}
       {!problem && !examples && (
@@ -241,9 +239,7 @@ function SmallMap(props: { of: Small; by: By; shade: Shade | null; onOpen: (pin:
         <canvas ref={canvas} aria-hidden="true" />
         <b>{write(by, example.value)}</b> <span class="text">{words}</span>
       </button>
-      <p class="muted">
-        {entry.problem ? entry.problem.detail || entry.problem.title : strongest && `strongest: ${strongest}`}
-      </p>
+      <p class="muted">{entry.problem ? entry.problem.message : strongest && `strongest: ${strongest}`}</p>
     </li>
   );
 }

@@ -15,7 +15,7 @@ import { ColourBar } from "../../maps/colour-bar";
 import { linearBar } from "../../maps/linear";
 import { useApp, useExport } from "../../ui/context";
 import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
-import { jsonStatusOf, statusOf } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
 import { inWords, KIND_NAMES, KINDS, toggled, toggledLayer, type Edit } from "./interventions";
@@ -136,7 +136,7 @@ function Body({ answer, edits }: { answer: Answer; edits: readonly Edit[] }) {
   });
   return (
     <>
-      {waiting && (waiting.status !== "loading" || !outcome) && jsonStatusOf(app, waiting)}
+      {statusOf(app, waiting, outcome !== null)}
       <div class="experiment-body" aria-busy={waiting !== null}>
         <div class="lab">
           <HeadLab answer={answer} edits={edits} outcome={outcome} effects={effects} target={target} tint={tint} />
@@ -255,7 +255,7 @@ function HeadLab(props: {
 function EffectsProgress({ effects: { rows, next } }: { effects: Effects }) {
   const app = useApp();
   if (!next) return null;
-  if (next.status === "failed") return jsonStatusOf(app, next);
+  if (next.status === "failed") return statusOf(app, next);
   const done = rows.filter(Boolean).length;
   const stopped = next.status === "cancelled";
   return (
@@ -264,7 +264,7 @@ function EffectsProgress({ effects: { rows, next } }: { effects: Effects }) {
       <span>
         Heads switched off one by one: {done} of {rows.length} layers{stopped && ", then cancelled"}
       </span>
-      <button type="button" onClick={() => (stopped ? app.jsonCache.retry(next) : app.jsonCache.cancel(next))}>
+      <button type="button" onClick={stopped ? next.retry : next.cancel}>
         {stopped ? "Continue" : "Cancel"}
       </button>
     </div>
@@ -397,7 +397,7 @@ function LensTables({ answer, outcome, edits }: { answer: Answer; outcome: Outco
     );
   return (
     <>
-      {waiting && (waiting.status !== "loading" || !last.current.length) && jsonStatusOf(app, waiting)}
+      {statusOf(app, waiting, last.current.length > 0)}
       {last.current.map(({ of, side }) => (
         <LensTable
           key={side}
@@ -457,7 +457,7 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
           />
         )}
       </div>
-      {waiting && (waiting.status !== "loading" || !shown) && jsonStatusOf(app, waiting)}
+      {waiting && (waiting.status !== "loading" || !shown) && statusOf(app, waiting)}
       {shown && <LensGrid {...shown} side={app.state.lensSide} />}
     </div>
   );

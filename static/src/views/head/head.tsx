@@ -57,7 +57,7 @@ export function HeadView() {
         <Zoom plates={plates} />
       </div>
       <Toolbar />
-      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {statusOf(app, entry, head !== null)}
       {/* Hidden, not left out: the next head's map takes over the focus. */}
       <div class="plates" hidden={!head}>
         {QUANTITIES.map((quantity) => (

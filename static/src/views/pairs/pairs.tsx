@@ -46,7 +46,7 @@ export function PairsView() {
         <HeadPicker selection={selection} quantities={["similarity"]} />
       </div>
       <Filters />
-      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {statusOf(app, entry, head !== null)}
       {head && <PairRanking axis={head.axis} pair={pinnedIn(head, app.state)} />}
       {head && <Body head={head} answer={entry.answer} selection={selection} />}
     </section>

@@ -113,7 +113,7 @@ export function TextView() {
       </div>
       {/* Weighted maps are here of the head on screen only. */}
       {head && drawsAttention(state) && !state.weigh && <LineHeads heads={lines} shown={selection} />}
-      {(!head || entry.status !== "loading") && statusOf(app, entry)}
+      {statusOf(app, entry, head !== null)}
       {head && <Body head={head} answer={entry.answer} selection={selection} lines={lines} task={task} />}
     </section>
   );

@@ -16,7 +16,7 @@ const BLOCK_BYTES = 8e6; // of one request
 export interface Layers {
   hops: readonly LayerHops[] | null; // null until all are here
   done: number; // layers
-  waiting: Entry<{ bytes: number }> | null;
+  waiting: Entry<unknown> | null;
   ofEffects: boolean; // what is waited for is an effect
 }
 

@@ -18,7 +18,7 @@ import { linearBar, placesUpTo } from "../../maps/linear";
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
 import { Disclosure } from "../../ui/controls";
-import { jsonStatusOf } from "../../ui/status";
+import { statusOf } from "../../ui/status";
 import { rowsOf, type Effects } from "../experiment/effects";
 import { mostOf, placeOf } from "../experiment/outcome";
 import type { Target } from "../experiment/target";
@@ -98,7 +98,7 @@ export function PatchMap({ of, axis }: { of: Patching; axis: Axis }) {
       open={patchmap}
       onToggle={() => app.set({ patchmap: !patchmap })}
     >
-      {entry && !map && jsonStatusOf(app, entry)}
+      {entry && !map && statusOf(app, entry)}
       {map && <PatchTable map={map} axis={axis} />}
     </Disclosure>
   );

@@ -12,7 +12,7 @@ import { normsRequest } from "../../app/requests";
 import { Segmented, Select } from "../../ui/controls";
 import { useApp, useExport } from "../../ui/context";
 import { SecondText } from "../../ui/second-text";
-import { jsonStatusOf, Progressing, statusOf } from "../../ui/status";
+import { Progressing, statusOf } from "../../ui/status";
 import { inShort, taskOf } from "../../ui/task-result";
 import { inWords, toggled, type Edit } from "../experiment/interventions";
 import { editsWithin, mostOf, placeOf, TaskChange, useOutcome, type Outcome } from "../experiment/outcome";
@@ -37,7 +37,7 @@ export function TraceView() {
     <section class="view trace" aria-label="Trace">
       <Toolbar />
       {statusOf(app, entry)}
-      {answer && task && !task.answer && jsonStatusOf(app, task)}
+      {answer && statusOf(app, task)}
       {answer && (!task || task.answer) && <Body answer={answer} task={task?.answer ?? null} />}
     </section>
   );
@@ -131,7 +131,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
           {sought.refusal}
         </p>
       )}
-      {sought && "waiting" in sought && jsonStatusOf(app, sought.waiting)}
+      {sought && "waiting" in sought && statusOf(app, sought.waiting)}
       {patching && <PatchNote of={patching} />}
       {patching && routes?.length === 0 && (
         <p class="notice" role="status">
@@ -145,7 +145,7 @@ function Body({ answer, task }: { answer: Answer; task: JsonAnswer | null }) {
           layers && <Waiting answer={answer} layers={layers} />
         )}
         <div class="trace-side">
-          {waiting && waiting.status !== "loading" && jsonStatusOf(app, waiting)}
+          {statusOf(app, waiting, true)}
           <TaskChange answer={answer} edits={edits} />
           {outcome?.before.predictions?.slice(0, 1).map((one) => (
             <PredictionCard
@@ -175,7 +175,7 @@ function Waiting({ answer, layers }: { answer: Answer; layers: Layers }) {
   if (!waiting) return null;
   const words = ofEffects ? "Heads changed one by one" : "Norms of what heads hand on";
   if (waiting.status === "loading") return <Progressing words={words} done={done} of={answer.layers.length} />;
-  return ofEffects ? jsonStatusOf(app, waiting as never) : statusOf(app, waiting as never);
+  return statusOf(app, waiting);
 }
 
 function RoutePicture({ routes, drawing, place }: { routes: readonly Route[]; drawing: Drawing; place: string }) {
