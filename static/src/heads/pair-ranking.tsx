@@ -7,7 +7,7 @@ import { lutOf } from "../maps/colour";
 import { linearBar, placesUpTo } from "../maps/linear";
 import { format, maximumOf, sizeOf } from "../maps/scale";
 import { useApp } from "../ui/context";
-import { Disclosure, Segmented } from "../ui/controls";
+import { StateDisclosure, StateSegmented } from "../ui/state-controls";
 import { betweenTokens, chanceOf, type PairRelation } from "./between";
 import { HeadMap, type HeadNumbers } from "./head-map";
 
@@ -57,30 +57,20 @@ export function pairNumbers(app: App, axis: Axis, pair: EntryPair | null): HeadN
 export function PairRanking({ axis, pair }: { axis: Axis; pair: EntryPair | null }) {
   const app = useApp();
   if (!pair || !app.overview().answer) return null;
-  const { ties, tie } = app.state;
+  const { tie } = app.state;
   const [i, j] = pair;
   const numbers = pairNumbers(app, axis, pair);
   const waiting = tie !== "similar" && numbers?.values.some((row) => row[0] === null);
   const pin = pair.map((t) => axis.groups[t]?.[0] ?? 0);
   return (
-    <Disclosure
-      title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}
-      open={ties}
-      onToggle={() => app.set({ ties: !ties })}
-    >
-      <Segmented
-        legend="By"
-        help="chance"
-        value={tie}
-        choices={CHOICES}
-        onChange={(value) => app.set({ tie: value })}
-      />
+    <StateDisclosure field="ties" title={`Rank all heads between ${nameIn(axis, i)} and ${nameIn(axis, j)}`}>
+      <StateSegmented legend="By" help="chance" field="tie" choices={CHOICES} />
       {waiting && (
         <p class="muted" role="status">
           Fetching the maps of all layers…
         </p>
       )}
       {numbers && <HeadMap of={numbers} onOpen={(layer, head) => app.set({ view: "head", layer, head, pin }, true)} />}
-    </Disclosure>
+    </StateDisclosure>
   );
 }

@@ -5,7 +5,7 @@ import type { App } from "../app/app";
 import { lutOf } from "../maps/colour";
 import { paint, pool, visibleTokens } from "../maps/thumbnail";
 import { useApp } from "../ui/context";
-import { Field, Options } from "../ui/controls";
+import { Select } from "../ui/controls";
 import { patternName } from "./figures";
 import { SUM, type Selection } from "./selection";
 
@@ -59,11 +59,13 @@ export function HeadPicker(props: {
   };
   return (
     <div class="head-picker">
-      <Field label={label} help="head">
-        <select value={layer} onChange={(e) => onPick(Number(e.currentTarget.value), selection.head)}>
-          <Options of={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`])} />
-        </select>
-      </Field>
+      <Select
+        label={label}
+        help="head"
+        value={layer}
+        options={(shown.current?.layers ?? []).map((l) => [l, `Layer ${l}`] as const)}
+        onChange={(next) => onPick(next, selection.head)}
+      />
       {props.play && answer && <Play layer={layer} layers={answer.layers.length} />}
       <div class="strip-heads" role="group" aria-label="Head" ref={strip} onKeyDown={step}>
         {shown.current &&

@@ -1,6 +1,5 @@
 // Chooses how a map's values become colours.
-import { useApp } from "../ui/context";
-import { Segmented } from "../ui/controls";
+import { StateSegmented } from "../ui/state-controls";
 
 const CHOICES = [
   { value: "linear", label: "Linear" },
@@ -8,15 +7,4 @@ const CHOICES = [
   { value: "row", label: "Per row", title: "Each query's row to its own maximum" },
 ] as const;
 
-export function ScaleControl() {
-  const app = useApp();
-  return (
-    <Segmented
-      legend="Scale"
-      help="scale"
-      value={app.state.scale}
-      choices={CHOICES}
-      onChange={(scale) => app.set({ scale })}
-    />
-  );
-}
+export const ScaleControl = () => <StateSegmented legend="Scale" help="scale" field="scale" choices={CHOICES} />;

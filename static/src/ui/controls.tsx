@@ -60,7 +60,7 @@ export function Field(props: {
   );
 }
 
-export function Select<T extends string>(props: {
+export function Select<T extends string | number>(props: {
   label: string;
   value: T;
   options: readonly (readonly [value: T, name: string])[];
@@ -69,9 +69,13 @@ export function Select<T extends string>(props: {
   id?: string;
   help: Term | null; // null: explained beside it
 }) {
+  const choose = (at: number): void => {
+    const option = props.options[at];
+    if (option) props.onChange(option[0]);
+  };
   return (
     <Field label={props.label} title={props.title} help={props.help}>
-      <select id={props.id} value={props.value} onChange={(e) => props.onChange(e.currentTarget.value as T)}>
+      <select id={props.id} value={props.value} onChange={(e) => choose(e.currentTarget.selectedIndex)}>
         <Options of={props.options} />
       </select>
     </Field>

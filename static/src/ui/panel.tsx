@@ -10,7 +10,8 @@ import { keep, kept } from "../app/storage";
 import { axisOf } from "../maps/axis";
 import { MAPS } from "../maps/colour";
 import { useApp } from "./context";
-import { Field, isSubmit, Options, Select, Slider, Toggle } from "./controls";
+import { Field, isSubmit, Options, Slider, Toggle } from "./controls";
+import { StateSelect, StateToggle } from "./state-controls";
 import { guardOf, Guarded } from "./guarded";
 import { ModelsButton } from "./models";
 import { ModelBadge } from "./precision";
@@ -226,7 +227,7 @@ function AnswerFacts({ of }: { of: Answer | null }) {
 
 function DisplayOptions({ hidden }: { hidden: boolean }) {
   const app = useApp();
-  const { tau, atau, special, words, positions, map } = app.state;
+  const { tau, atau, special } = app.state;
   const problem = useProblem(hidden);
   return (
     <>
@@ -260,26 +261,23 @@ function DisplayOptions({ hidden }: { hidden: boolean }) {
           on={!special}
           onChange={(on) => app.set({ special: !on })}
         />
-        <Toggle
+        <StateToggle
           label="Merge word pieces"
           help="pieces"
           title="Attention to a word is the sum over its pieces, from it their mean"
-          on={words}
-          onChange={(on) => app.set({ words: on })}
+          field="words"
         />
-        <Toggle
+        <StateToggle
           label="Positions beside tokens"
           help="positions"
           title="Each token of a map with its place in the text"
-          on={positions}
-          onChange={(on) => app.set({ positions: on })}
+          field="positions"
         />
-        <Select
+        <StateSelect
           label="Colours"
           help="palette"
-          value={map}
+          field="map"
           options={MAPS.map((name) => [name, capital(name)] as const)}
-          onChange={(name) => app.set({ map: name })}
         />
       </div>
     </>

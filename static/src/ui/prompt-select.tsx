@@ -1,7 +1,7 @@
 // Chooses the prompt that a sentence encoder puts before a text. Nothing for models without prompts.
 import { escapeBidi } from "../app/bidi";
 import { useApp } from "./context";
-import { Field, Options } from "./controls";
+import { Select } from "./controls";
 
 export function PromptSelect(props: { label?: string; value: string; onChange: (prompt: string) => void }) {
   const model = useApp().model();
@@ -12,10 +12,12 @@ export function PromptSelect(props: { label?: string; value: string; onChange: (
   const label = (name: string): string =>
     `${escapeBidi(name)}${name === byDefault ? " (default)" : ""}: “${escapeBidi(model.prompts[name] ?? "")}”`;
   return (
-    <Field label={props.label ?? "Prompt before the text"} help="prompt">
-      <select value={shown} onChange={(e) => props.onChange(e.currentTarget.value)}>
-        <Options of={[["=", "None"], ...names.map((name) => [`=${name}`, label(name)] as [string, string])]} />
-      </select>
-    </Field>
+    <Select
+      label={props.label ?? "Prompt before the text"}
+      help="prompt"
+      value={shown}
+      options={[["=", "None"], ...names.map((name) => [`=${name}`, label(name)] as const)]}
+      onChange={props.onChange}
+    />
   );
 }

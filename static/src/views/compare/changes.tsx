@@ -12,7 +12,7 @@ import { lutOf } from "../../maps/colour";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Disclosure } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 
 export interface ChangedSide {
   overview: Answer;
@@ -97,13 +97,13 @@ export function Changes(props: {
   const open = (layer: number, head: number): void =>
     app.set(against === "off" ? { layer, head } : { layer, head, layer2: layer, head2: head }, true);
   return (
-    <Disclosure title="Rank all heads by their change" open={changes} onToggle={() => app.set({ changes: !changes })}>
+    <StateDisclosure field="changes" title="Rank all heads by their change">
       {rows.length < (props.first?.overview.layers.length ?? 1) && (
         <p class="muted" role="status">
           Comparing the heads…
         </p>
       )}
       {numbers && <HeadMap of={numbers} onOpen={open} />}
-    </Disclosure>
+    </StateDisclosure>
   );
 }

@@ -14,7 +14,8 @@ import { TrioPlates, type Heading } from "../../maps/trio-plates";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, Field, Options, Segmented } from "../../ui/controls";
+import { Facts, Select } from "../../ui/controls";
+import { StateSegmented } from "../../ui/state-controls";
 import { SecondText } from "../../ui/second-text";
 import { statusOf } from "../../ui/status";
 import { Changes, haveCounterparts, type ChangedSide } from "./changes";
@@ -88,13 +89,7 @@ export function CompareView() {
   return (
     <section class="view compare" aria-label="Compare">
       <div class="toolbar">
-        <Segmented
-          legend="Compare with"
-          help="against"
-          value={state.against}
-          choices={AGAINST_CHOICES}
-          onChange={(against) => app.set({ against }, true)}
-        />
+        <StateSegmented legend="Compare with" help="against" field="against" step choices={AGAINST_CHOICES} />
         <QuantityControl similarity="Similarity N" />
         <ScaleControl />
       </div>
@@ -143,11 +138,13 @@ function Pickers({ sides: { selections, other } }: { sides: Sides }) {
         onPick={(layer, head) => app.set({ layer, head }, true)}
       />
       {against === "model" && (
-        <Field label="Second model" help="model">
-          <select value={app.modelName(other.model)} onChange={(e) => app.set({ model2: e.currentTarget.value }, true)}>
-            <Options of={app.models.map(({ name }) => [name, name])} />
-          </select>
-        </Field>
+        <Select
+          label="Second model"
+          help="model"
+          value={app.modelName(other.model)}
+          options={app.models.map(({ name }) => [name, name] as const)}
+          onChange={(model2) => app.set({ model2 }, true)}
+        />
       )}
       {(against === "head" || against === "model") && (
         <HeadPicker

@@ -11,7 +11,8 @@ import { lutOf, tinted } from "../../maps/colour";
 import { placesUpTo } from "../../maps/linear";
 import { format } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Disclosure, Facts } from "../../ui/controls";
+import { Facts } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 import { PromptSelect } from "../../ui/prompt-select";
 import { statusOf } from "../../ui/status";
 import { TextFlow, type TokenLook } from "../../ui/text-flow";
@@ -48,7 +49,9 @@ function Result({ other }: { other: Requested }) {
     <>
       <Facts of={[{ name: "Cosine of the sentence vectors", value: format(cosineOf(first, second)) }]} />
       <Tokens sides={sides} vectors={[first, second]} />
-      <Heads vector={second} />
+      <StateDisclosure field="causes" title="Which heads bring it about?">
+        <HeadEffects vector={second} />
+      </StateDisclosure>
     </>
   );
 }
@@ -127,16 +130,6 @@ function Side(props: { name: string; requested: Requested; of: Answer; values: r
         ))}
       </ol>
     </div>
-  );
-}
-
-function Heads({ vector }: { vector: readonly number[] }) {
-  const app = useApp();
-  const { causes } = app.state;
-  return (
-    <Disclosure title="Which heads bring it about?" open={causes} onToggle={() => app.set({ causes: !causes })}>
-      <HeadEffects vector={vector} />
-    </Disclosure>
   );
 }
 

@@ -8,7 +8,7 @@ import { ckaOf, gramOf, meansOf, WORDS_MOST, wordsOf, type Gram } from "../../he
 import { SUM, type Selection } from "../../heads/selection";
 import { fromHalves } from "../../heads/similarity";
 import { useApp } from "../../ui/context";
-import { Disclosure } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 
 const LISTED = 8;
 
@@ -78,11 +78,7 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
     .slice(0, LISTED);
   const done = found !== null && found.rows.length === found.of;
   return (
-    <Disclosure
-      title="Heads of the other model most like this one"
-      open={matches}
-      onToggle={() => app.set({ matches: !matches })}
-    >
+    <StateDisclosure field="matches" title="Heads of the other model most like this one">
       {of.head === SUM && <p class="muted">Choose one head of the first model.</p>}
       {of.head !== SUM && !done && (
         <p class="muted" role="status">
@@ -113,6 +109,6 @@ export function Match({ of, other }: { of: Selection; other: Requested }) {
         Unbiased linear CKA of the two heads’ outputs, averaged over the pieces of each word, over this text and the
         viewer’s examples ({WORDS_MOST} words at most). 1 means the same up to rotation and scale.
       </p>
-    </Disclosure>
+    </StateDisclosure>
   );
 }

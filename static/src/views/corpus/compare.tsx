@@ -7,6 +7,7 @@ import type { Exportable } from "../../saving/export";
 import { Chart, chartsOf, labelledAxis, type ChartOptions, type ChartStyle } from "../../ui/chart";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Select } from "../../ui/controls";
+import { StateSelect } from "../../ui/state-controls";
 import { Sortable, type Column } from "../../ui/sortable";
 import { comparisonAddress, type Report, type Run } from "./api";
 import {
@@ -144,17 +145,17 @@ export function RunCompare({ sides }: { sides: readonly Side[] }) {
           <Select
             label="Layer"
             help="head"
-            value={String(shown.layer)}
-            options={shown.layers.map((l) => [String(l), String(l)] as const)}
-            onChange={(layer) => app.set({ layer: Number(layer) })}
+            value={shown.layer}
+            options={shown.layers.map((l) => [l, String(l)] as const)}
+            onChange={(layer) => app.set({ layer })}
           />
         )}
         <Select
           label="Threshold"
           help="tau"
-          value={String(shown.level)}
-          options={shown.thresholds.map((tau) => [String(tau), String(tau)] as const)}
-          onChange={(level) => app.set({ level: Number(level) })}
+          value={shown.level}
+          options={shown.thresholds.map((tau) => [tau, String(tau)] as const)}
+          onChange={(level) => app.set({ level })}
         />
       </div>
       <Legend shown={shown} />
@@ -394,13 +395,12 @@ function FigureTable({ shown }: { shown: Shown }) {
     });
   return (
     <div class="run-table">
-      <Select
+      <StateSelect
         label="Figure in the table"
         help="figure"
         id="run-figure"
-        value={figure}
+        field="figure"
         options={RUN_FIGURE_NAMES.map((name) => [name, RUN_FIGURES[name].name] as const)}
-        onChange={(name) => app.set({ figure: name })}
       />
       <Sortable
         label={`${about.name} as a table`}

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../../app/api";
 import { useApp } from "../../ui/context";
-import { Field, Options } from "../../ui/controls";
+import { Field, Options, Select } from "../../ui/controls";
 import type { Term } from "../../ui/explain";
 import { guardOf, Guarded } from "../../ui/guarded";
 import { ModelBadge } from "../../ui/precision";
@@ -148,11 +148,13 @@ export function RunForm({ onStart }: { onStart: () => void }) {
           <span class="chosen">{file && `${file.name} · ${bytes(file.size)}`}</span>
         </label>
       </Guarded>
-      <Field label="The file holds" help="corpus">
-        <select value={lines} onChange={(e) => setLines(e.currentTarget.value as Lines)}>
-          <Options of={LINES.map((type) => [type, HOLDS[type]])} />
-        </select>
-      </Field>
+      <Select
+        label="The file holds"
+        help="corpus"
+        value={lines}
+        options={LINES.map((type) => [type, HOLDS[type]] as const)}
+        onChange={setLines}
+      />
       {option("name", "Name", "", file?.name ?? "the file’s name")}
       <div class="two">
         <div class="badged">

@@ -8,7 +8,8 @@ import { lutOf, tinted } from "../../maps/colour";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Disclosure, Facts, Select } from "../../ui/controls";
+import { Facts, Select } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 import type { Report, Run } from "./api";
 import { openInRun } from "./patterns";
 
@@ -33,14 +34,9 @@ export function RunLabels({ run, report }: { run: Run; report: Report }) {
   const app = useApp();
   if (!isLabelled(report)) return null;
   const { labels } = report;
-  const { runlabels } = app.state;
   const open: Open = (layer, head) => openInRun(app, run, layer, head);
   return (
-    <Disclosure
-      title={`Labelled texts of ${run.name}`}
-      open={runlabels}
-      onToggle={() => app.set({ runlabels: !runlabels })}
-    >
+    <StateDisclosure field="runlabels" title={`Labelled texts of ${run.name}`}>
       <div class="labels">
         <Summary of={labels} />
         {labels.classes.length > ROWS_MOST && (
@@ -54,7 +50,7 @@ export function RunLabels({ run, report }: { run: Run; report: Report }) {
         <Heads report={report} open={open} />
         <Groups of={labels.groups} layer={report.layers.at(-1) ?? 0} />
       </div>
-    </Disclosure>
+    </StateDisclosure>
   );
 }
 

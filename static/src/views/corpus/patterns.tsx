@@ -8,7 +8,8 @@ import type { Bar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { format, maximumOf, percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Disclosure, Field, Input, Select } from "../../ui/controls";
+import { Field, Input } from "../../ui/controls";
+import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { columnOf, signOf, Sortable, type Column } from "../../ui/sortable";
 import { capital } from "../../ui/status";
 import type { Report, Run } from "./api";
@@ -128,7 +129,7 @@ export function openInRun(app: App, { model }: Run, layer: number, head: number)
 
 export function RunPatterns({ run, report }: { run: Run; report: Report }) {
   const app = useApp();
-  const { runheads, runonly, runseek, runcolumn } = app.state;
+  const { runheads, runseek, runcolumn } = app.state;
   if (!headsOf(report).length) return null;
   const numbers = patternNumbers(app, report);
   const rows = runheads ? chosenOf(app, report) : [];
@@ -152,18 +153,13 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
     })),
   ];
   return (
-    <Disclosure
-      title={`Patterns of all heads over the texts of ${run.name}`}
-      open={runheads}
-      onToggle={() => app.set({ runheads: !runheads })}
-    >
+    <StateDisclosure field="runheads" title={`Patterns of all heads over the texts of ${run.name}`}>
       <div class="toolbar">
-        <Select
+        <StateSelect
           label="Pattern"
           help="pattern"
-          value={runonly}
+          field="runonly"
           options={ONLY.filter((name) => name !== "induction").map((name) => [name, onlyName(name)] as const)}
-          onChange={(only) => app.set({ runonly: only })}
         />
         <Field label="Find heads" help="seek" class="seek">
           <Input
@@ -184,6 +180,6 @@ export function RunPatterns({ run, report }: { run: Run; report: Report }) {
         onSort={(order) => app.set({ runcolumn: order })}
         keyOf={({ layer, head }) => `${layer} ${head}`}
       />
-    </Disclosure>
+    </StateDisclosure>
   );
 }

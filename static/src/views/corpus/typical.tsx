@@ -15,7 +15,8 @@ import { imageOf } from "../../maps/colour";
 import { format, maximumOf, percent } from "../../maps/scale";
 import { shadeOf, type Shade } from "../../maps/shade";
 import { useApp } from "../../ui/context";
-import { Disclosure, Select } from "../../ui/controls";
+import { Select } from "../../ui/controls";
+import { StateDisclosure, StateSelect } from "../../ui/state-controls";
 import { loadExamples, type Report, type Run } from "./api";
 import { headsOf, type Head as Profiled } from "./patterns";
 import { nameOfRun } from "./names";
@@ -118,13 +119,9 @@ export function Typical({ run, report }: { run: Run; report: Report }) {
   }, [typical, app.state.view]);
   return (
     <div ref={place}>
-      <Disclosure
-        title={`One head on its most typical texts of ${nameOfRun(run)}`}
-        open={typical}
-        onToggle={() => app.set({ typical: !typical })}
-      >
+      <StateDisclosure field="typical" title={`One head on its most typical texts of ${nameOfRun(run)}`}>
         <Multiples run={run} report={report} />
-      </Disclosure>
+      </StateDisclosure>
     </div>
   );
 }
@@ -146,7 +143,7 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
   const shadeFor = (one: Head): Shade => shadeOf(valuesOf(one, by), one.axis.n, quantity, { ...state, theme }, reach);
   const bar = reach[0] ? shadeOf(reach[0], Math.sqrt(reach[0].length), quantity, { ...state, theme }, reach) : null;
   const label = quantity === "attention" ? "Attention A" : "Normalised similarity N";
-  const numbers = (of: readonly number[]) => of.map((n) => [String(n), String(n)] as const);
+  const numbers = (of: readonly number[]) => of.map((n) => [n, String(n)] as const);
   return (
     <>
       <div class="with-legend">
@@ -154,26 +151,25 @@ function Multiples({ run, report }: { run: Run; report: Report }) {
           <Select
             label="Layer"
             help="head"
-            value={String(layer)}
+            value={layer}
             options={numbers(report.layers)}
-            onChange={(value) => app.set({ layer: Number(value) }, "merge")}
+            onChange={(value) => app.set({ layer: value }, "merge")}
           />
           <Select
             label="Head"
             help="head"
-            value={String(head)}
+            value={head}
             options={numbers([...Array(report.heads).keys()])}
-            onChange={(value) => app.set({ head: Number(value) }, "merge")}
+            onChange={(value) => app.set({ head: value }, "merge")}
           />
-          <Select
+          <StateSelect
             label="Typical by"
             help="typical"
-            value={state.typicalby}
+            field="typicalby"
             options={TYPICAL_BYS.map((name) => [
               name,
               name === "pattern" ? `its pattern (${onlyName(pattern || "none")})` : nameOfBy(name),
             ])}
-            onChange={(typicalby) => app.set({ typicalby })}
           />
         </div>
         {bar && <ColourBar label={label} {...bar} />}

@@ -14,7 +14,8 @@ import { lutOf } from "../../maps/colour";
 import { ColourBar } from "../../maps/colour-bar";
 import { linearBar } from "../../maps/linear";
 import { useApp, useExport } from "../../ui/context";
-import { Disclosure, Field, Input, Options, Segmented, Select } from "../../ui/controls";
+import { Field, Input, Select } from "../../ui/controls";
+import { StateDisclosure, StateSegmented, StateSelect } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
 import { effectsOf, type Effects } from "./effects";
@@ -76,12 +77,11 @@ function Toolbar({ edits }: { edits: readonly Edit[] }) {
   const { kind, factor } = app.state;
   return (
     <div class="toolbar">
-      <Segmented
+      <StateSegmented
         legend="Clicking a head will"
         help="change"
-        value={kind}
+        field="kind"
         choices={KIND_NAMES.map((value) => ({ value, label: KINDS[value].name, title: KINDS[value].title }))}
-        onChange={(value) => app.set({ kind: value })}
       />
       {kind === "scale" && (
         <Field label="Factor" help="change" class="factor">
@@ -203,20 +203,18 @@ function HeadLab(props: {
   return (
     <section class="lab-heads" aria-label="Heads">
       <div class="toolbar">
-        <Select
+        <StateSelect
           label="Heads coloured by"
           help="effect"
-          value={tone}
+          field="tone"
           options={tonesOf(mostOf(app) > 0, target).map((value) => [value, TONE_ABOUT[value].name] as const)}
-          onChange={(value) => app.set({ tone: value })}
         />
         {ofResult && target.labels.length > 0 && (
-          <Select
+          <StateSelect
             label="Class watched"
             help="result"
-            value={app.state.watched}
+            field="watched"
             options={[["", "the predicted one"], ...target.labels.map((label) => [label, label] as const)]}
-            onChange={(watched) => app.set({ watched })}
           />
         )}
         {tint && <ColourBar {...tint.bar} />}
@@ -290,11 +288,13 @@ function DepthControl({ answer, depth, tint }: { answer: Answer; depth: number; 
   const app = useApp();
   return (
     <div class="toolbar">
-      <Field label="Tokens coloured by change of state after" help="state">
-        <select value={depth} onChange={(e) => app.set({ depth: Number(e.currentTarget.value) })}>
-          <Options of={answer.layers.map((l) => [l, `layer ${l}`])} />
-        </select>
-      </Field>
+      <Select
+        label="Tokens coloured by change of state after"
+        help="state"
+        value={depth}
+        options={answer.layers.map((l) => [l, `layer ${l}`] as const)}
+        onChange={(next) => app.set({ depth: next })}
+      />
       <ColourBar {...linearBar("Change of state", tint.lut, tint.top)} />
     </div>
   );
@@ -360,19 +360,18 @@ function readings(app: App, outcome: Outcome, edits: readonly Edit[]): Entry<Jso
 
 function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; edits: readonly Edit[] }) {
   const app = useApp();
-  const { lens, lensed } = app.state;
+  const { lensed } = app.state;
   return (
-    <Disclosure title="Predictions after every layer" open={lens} onToggle={() => app.set({ lens: !lens })}>
+    <StateDisclosure field="lens" title="Predictions after every layer">
       <div class="lenses">
-        <Segmented
+        <StateSegmented
           legend="Lens of"
           help="lens"
-          value={lensed}
+          field="lensed"
           choices={[
             { value: "one", label: "the predicted token" },
             { value: "all", label: "all tokens" },
           ]}
-          onChange={(value) => app.set({ lensed: value })}
         />
         {lensed === "one" ? (
           <LensTables answer={answer} outcome={outcome} edits={edits} />
@@ -380,7 +379,7 @@ function Lens({ answer, outcome, edits }: { answer: Answer; outcome: Outcome; ed
           <LensOfAll answer={answer} edits={edits} />
         )}
       </div>
-    </Disclosure>
+    </StateDisclosure>
   );
 }
 
@@ -436,24 +435,23 @@ function LensOfAll({ answer, edits }: { answer: Answer; edits: readonly Edit[] }
     <div class="lens-all">
       <div class="toolbar">
         {edits.length > 0 && (
-          <Segmented
+          <StateSegmented
             legend="Shown"
             help="lens"
-            value={app.state.lensSide}
+            field="lensSide"
             choices={[
               { value: "before", label: "Before" },
               { value: "after", label: "After" },
             ]}
-            onChange={(lensSide) => app.set({ lensSide })}
           />
         )}
         {starts.length > 1 && (
           <Select
             label="Tokens"
             help="lens"
-            value={String(from)}
-            options={starts.map((n) => [String(n), `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
-            onChange={(n) => app.set({ lensFrom: Number(n) })}
+            value={from}
+            options={starts.map((n) => [n, `${n} – ${Math.min(T, n + LENS_ROWS) - 1}`] as const)}
+            onChange={(lensFrom) => app.set({ lensFrom })}
           />
         )}
       </div>

@@ -21,7 +21,8 @@ import type { Exportable } from "../../saving/export";
 import { figureRequest, madeOf } from "../../saving/provenance";
 import { Notes, type PinnedCell } from "../../story/notes";
 import { useApp, useExport } from "../../ui/context";
-import { Disclosure, Facts, Select, Toggle, type Fact } from "../../ui/controls";
+import { Facts, type Fact } from "../../ui/controls";
+import { StateDisclosure, StateSelect, StateToggle } from "../../ui/state-controls";
 import type { Term } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { pinnedIn, Plates, QUANTITIES } from "./plates";
@@ -102,54 +103,40 @@ function Zoom({ plates: { viewport } }: { plates: Plates }) {
   );
 }
 
-function Toolbar() {
-  const app = useApp();
-  const { overlay, diag, lines } = app.state;
-  return (
-    <div class="toolbar">
-      <ScaleControl />
-      <Select
-        label="Overlay"
-        help="overlay"
-        value={overlay}
-        options={[
-          ["none", "None"],
-          ["mask", "Mask (Fig. 5)"],
-          ["regions", "Averaged regions (Fig. 5)"],
-          ["pairs", "High pairs"],
-        ]}
-        onChange={(value) => app.set({ overlay: value })}
-      />
-      <Select
-        label="Diagonal"
-        help="diagonal"
-        value={diag}
-        options={[
-          ["paper", "As in the paper"],
-          ["on", "On"],
-          ["off", "Off"],
-        ]}
-        onChange={(value) => app.set({ diag: value })}
-      />
-      <Toggle
-        label="Sentences"
-        help="sentences"
-        title="Lines between sentences"
-        on={lines}
-        onChange={(on) => app.set({ lines: on })}
-      />
-      <MeasureControls />
-    </div>
-  );
-}
+const Toolbar = () => (
+  <div class="toolbar">
+    <ScaleControl />
+    <StateSelect
+      label="Overlay"
+      help="overlay"
+      field="overlay"
+      options={[
+        ["none", "None"],
+        ["mask", "Mask (Fig. 5)"],
+        ["regions", "Averaged regions (Fig. 5)"],
+        ["pairs", "High pairs"],
+      ]}
+    />
+    <StateSelect
+      label="Diagonal"
+      help="diagonal"
+      field="diag"
+      options={[
+        ["paper", "As in the paper"],
+        ["on", "On"],
+        ["off", "Off"],
+      ]}
+    />
+    <StateToggle label="Sentences" help="sentences" title="Lines between sentences" field="lines" />
+    <MeasureControls />
+  </div>
+);
 
 // Only while the text is short: of a long one nobody could follow a line.
 function Sided({ head }: { head: Head }) {
-  const app = useApp();
-  const { sided } = app.state;
   const long = head.axis.n > TWO_SIDED_MOST;
   return (
-    <Disclosure title="Lines between two columns" open={sided} onToggle={() => app.set({ sided: !sided })}>
+    <StateDisclosure field="sided" title="Lines between two columns">
       {long ? (
         <p class="muted">
           For texts of at most {TWO_SIDED_MOST} tokens; this one has {head.axis.n}. Set “Tokens at most” to see its
@@ -158,7 +145,7 @@ function Sided({ head }: { head: Head }) {
       ) : (
         <TwoSided head={head} />
       )}
-    </Disclosure>
+    </StateDisclosure>
   );
 }
 

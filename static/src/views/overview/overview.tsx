@@ -20,6 +20,7 @@ import { ColourBar } from "../../maps/colour-bar";
 import { percent } from "../../maps/scale";
 import { useApp, useExport } from "../../ui/context";
 import { Field, Input, Segmented, Select } from "../../ui/controls";
+import { StateSelect } from "../../ui/state-controls";
 import { openGlossary } from "../../ui/explain";
 import { statusOf } from "../../ui/status";
 import { overviewBars } from "./bars";
@@ -201,21 +202,15 @@ function Toolbar(props: {
                 {state.down ? "↓ largest first" : "↑ smallest first"}
               </button>
             )}
-            <Select
-              label="Colour by"
-              help="figure"
-              value={state.tint}
-              options={metricOptions("none")}
-              onChange={(tint) => app.set({ tint }, true)}
-            />
+            <StateSelect label="Colour by" help="figure" field="tint" step options={metricOptions("none")} />
           </>
         )}
-        <Select
+        <StateSelect
           label="Pattern"
           help="pattern"
-          value={state.only}
+          field="only"
+          step
           options={ONLY.map((name) => [name, onlyName(name)] as const)}
-          onChange={(only) => app.set({ only }, true)}
         />
         <Field label="Find heads" class="seek" help="seek">
           <Input

@@ -13,7 +13,7 @@ import { hueAt, lutOf, tinted, type Theme } from "../../maps/colour";
 import { placesUpTo } from "../../maps/linear";
 import { format, maximumOf, minimumOf } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Segmented } from "../../ui/controls";
+import { StateSegmented } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 
 const NEAREST = 8;
@@ -184,20 +184,8 @@ export function HeadPlane(props: {
   return (
     <div class="head-plane">
       <div class="toolbar">
-        <Segmented
-          legend="Distance of"
-          help="distance"
-          value={state.distance}
-          choices={DISTANCE_CHOICES}
-          onChange={(distance) => app.set({ distance })}
-        />
-        <Segmented
-          legend="Coloured by"
-          help="pattern"
-          value={state.paint}
-          choices={PAINT_CHOICES}
-          onChange={(paint) => app.set({ paint })}
-        />
+        <StateSegmented legend="Distance of" help="distance" field="distance" choices={DISTANCE_CHOICES} />
+        <StateSegmented legend="Coloured by" help="pattern" field="paint" choices={PAINT_CHOICES} />
       </div>
       {status}
       {!status && !placed && (

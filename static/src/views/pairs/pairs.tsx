@@ -27,7 +27,8 @@ import { format, percent } from "../../maps/scale";
 import type { Exportable } from "../../saving/export";
 import { madeOf } from "../../saving/provenance";
 import { useApp, useExport } from "../../ui/context";
-import { Facts, Field, Input, Segmented } from "../../ui/controls";
+import { Facts, Field, Input } from "../../ui/controls";
+import { StateSegmented } from "../../ui/state-controls";
 import { Explained } from "../../ui/explain";
 import { capital, statusOf } from "../../ui/status";
 import { TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
@@ -55,7 +56,7 @@ export function PairsView() {
 
 function Filters() {
   const app = useApp();
-  const { find, near, far, same, within } = app.state;
+  const { find, near, far } = app.state;
   // An empty bound is none.
   const distance = (e: { currentTarget: HTMLInputElement }, otherwise: number): number => {
     const value = e.currentTarget.valueAsNumber;
@@ -92,20 +93,8 @@ function Filters() {
           />
         </div>
       </div>
-      <Segmented
-        legend="Same token"
-        help="pairs"
-        value={same}
-        choices={WISH_CHOICES}
-        onChange={(value) => app.set({ same: value })}
-      />
-      <Segmented
-        legend="Same sentence"
-        help="sentences"
-        value={within}
-        choices={WISH_CHOICES}
-        onChange={(value) => app.set({ within: value })}
-      />
+      <StateSegmented legend="Same token" help="pairs" field="same" choices={WISH_CHOICES} />
+      <StateSegmented legend="Same sentence" help="sentences" field="within" choices={WISH_CHOICES} />
     </div>
   );
 }

@@ -21,6 +21,7 @@ import type { Exportable } from "../../saving/export";
 import { headsRequest, madeOf } from "../../saving/provenance";
 import { useApp, useExport } from "../../ui/context";
 import { Segmented, Toggle } from "../../ui/controls";
+import { StateToggle } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { taskOf } from "../../ui/task-result";
 import { moveFocus, TextFlow, tokenAt, type TokenLook } from "../../ui/text-flow";
@@ -73,36 +74,20 @@ export function TextView() {
             choices={causal ? [...RELATION_CHOICES, LOSS_CHOICE] : RELATION_CHOICES}
             onChange={(value) => app.set(value === "loss" ? { loss: true } : { relation: value, loss: false })}
           />
-          {says && (
-            <Toggle
-              help="result"
-              label={says.label}
-              title={says.title}
-              on={state.notes}
-              onChange={(notes) => app.set({ notes })}
-            />
-          )}
-          <Toggle
+          {says && <StateToggle help="result" label={says.label} title={says.title} field="notes" />}
+          <StateToggle
             label="Lines"
             help="lines"
             title="High-similarity pairs, or attention when the text is coloured by it; strongest first"
-            on={state.arcs}
-            onChange={(arcs) => app.set({ arcs })}
+            field="arcs"
           />
-          <Toggle
+          <StateToggle
             label="Segments"
             help="segments"
             title="Parts of the text between tokens that gather attention, coloured by cohesion"
-            on={state.bands}
-            onChange={(bands) => app.set({ bands })}
+            field="bands"
           />
-          <Toggle
-            label="Sentences"
-            help="sentences"
-            title="A mark where a sentence begins"
-            on={state.sentences}
-            onChange={(sentences) => app.set({ sentences })}
-          />
+          <StateToggle label="Sentences" help="sentences" title="A mark where a sentence begins" field="sentences" />
           <MeasureControls />
         </div>
         {head && (

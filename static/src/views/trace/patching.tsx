@@ -17,7 +17,7 @@ import { ColourBar } from "../../maps/colour-bar";
 import { linearBar, placesUpTo } from "../../maps/linear";
 import { percent } from "../../maps/scale";
 import { useApp } from "../../ui/context";
-import { Disclosure } from "../../ui/controls";
+import { StateDisclosure } from "../../ui/state-controls";
 import { statusOf } from "../../ui/status";
 import { rowsOf, type Effects } from "../experiment/effects";
 import { mostOf, placeOf } from "../experiment/outcome";
@@ -93,14 +93,10 @@ export function PatchMap({ of, axis }: { of: Patching; axis: Axis }) {
   const entry = patchmap ? app.jsonCache.want(patchMapRequest(app.state, of.patch)) : null;
   const map = entry?.answer?.patch_map;
   return (
-    <Disclosure
-      title="Restored by each token’s state, layer by layer"
-      open={patchmap}
-      onToggle={() => app.set({ patchmap: !patchmap })}
-    >
+    <StateDisclosure field="patchmap" title="Restored by each token’s state, layer by layer">
       {entry && !map && statusOf(app, entry)}
       {map && <PatchTable map={map} axis={axis} />}
-    </Disclosure>
+    </StateDisclosure>
   );
 }
 

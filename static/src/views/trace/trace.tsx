@@ -70,9 +70,9 @@ function Toolbar() {
       <Select
         label="Routes"
         help="route"
-        value={String(routes)}
-        options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [String(n), `the ${n} strongest`])}
-        onChange={(n) => app.set({ routes: Number(n), route: -1 })}
+        value={routes}
+        options={[...new Set([...COUNTS, routes])].sort((a, b) => a - b).map((n) => [n, `the ${n} strongest`])}
+        onChange={(n) => app.set({ routes: n, route: -1 })}
       />
     </div>
   );
